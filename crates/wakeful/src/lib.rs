@@ -1,1 +1,37 @@
-//! wakeful
+//! wakeful: an async runtime that is fast, small enough to be read in an
+//! afternoon, and can tell why a task is not running.
+//!
+//! The API has the shape of tokio's. What is different: a task that can never
+//! run again, because no waker for it is left, is named instead of hanging
+//! silently; see [`runtime::Builder::on_orphan`].
+//!
+//! ```
+//! #[wakeful::main]
+//! async fn main() {
+//!     let answer = wakeful::spawn(async { 6 * 7 });
+//!     assert_eq!(answer.await.unwrap(), 42);
+//! }
+//! ```
+//!
+//! The walk of a task through the code is drawn in ARCHITECTURE.md; every file
+//! opens with the station that it serves.
+#![deny(unsafe_code)]
+
+pub mod inspect;
+#[cfg(feature = "macros")]
+#[macro_use]
+#[doc(hidden)]
+pub mod macros;
+pub mod runtime;
+pub mod task;
+
+mod driver;
+mod queue;
+mod scheduler;
+mod sys;
+
+#[cfg(feature = "rt")]
+pub use task::spawn;
+
+#[cfg(feature = "macros")]
+pub use wakeful_macros::{main, test};

@@ -1,0 +1,48 @@
+//! wakeful beside its peers.
+//!
+//! The parent (`runner`) runs every cell, that is one row on one peer, in a
+//! process of its own: this binary again, with `--cell ROW PEER`, which `cell`
+//! answers with one line of JSON. `report` makes the table or the record of it.
+
+mod cell;
+mod machine;
+mod options;
+mod peers;
+mod report;
+mod rows;
+mod runner;
+
+use std::process::ExitCode;
+
+use options::Command;
+
+fn main() -> ExitCode {
+    let rows = rows::all();
+    let command = match options::parse(std::env::args().skip(1)) {
+        Ok(command) => command,
+        Err(complaint) => return fail(&complaint),
+    };
+    let outcome = match command {
+        Command::Help => {
+            print!("{}", options::HELP);
+            Ok(())
+        }
+        Command::List => {
+            print!("{}", report::list(&rows));
+            Ok(())
+        }
+        Command::Cell { row, peer, batches } => cell::run(&rows, &row, &peer, batches),
+        Command::Compare(options) => {
+            runner::compare(&rows, &options).and_then(|run| report::publish(&run, &options))
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(complaint) => fail(&complaint),
+    }
+}
+
+fn fail(complaint: &str) -> ExitCode {
+    eprintln!("wakeful-bench: {complaint}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,165 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+pub const HELP: &str = "\
+wakeful beside its peers: nanoseconds per operation and ratios.
+
+  --row NAME       this row only; repeatable; a prefix names all rows that start with it
+  --peer NAME      this peer only; repeatable; a prefix likewise (tokio, smol)
+  --rounds N       rounds over all cells, the median of which counts (7)
+  --instructions   count instructions with callgrind instead of time
+  --json           JSON on standard output instead of the table
+  --record FILE    write the JSON to FILE as well, with date and machine
+  --list           say what the rows are and who takes part
+  --help           this text
+
+One cell alone, for perf or callgrind:
+
+  --cell ROW PEER [--batches N]
+                   run it in this process; without N it finds its own length
+";
+
+/// What was asked for.
+#[derive(Debug, PartialEq)]
+pub enum Command {
+    Help,
+    List,
+    /// The child's side.
+    Cell {
+        row: String,
+        peer: String,
+        /// Exactly that many, untimed; `None`: as many as a steady figure takes.
+        batches: Option<u64>,
+    },
+    Compare(Options),
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Options {
+    /// Names or prefixes; empty means all.
+    pub rows: Vec<String>,
+    pub peers: Vec<String>,
+    pub rounds: usize,
+    pub instructions: bool,
+    pub json: bool,
+    pub record: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            peers: Vec::new(),
+            rounds: 7,
+            instructions: false,
+            json: false,
+            record: None,
+        }
+    }
+}
+
+pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut options = Options::default();
+    let mut cell = None;
+    let mut batches = None;
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} wants a value; see --help"));
+        match word.as_str() {
+            "--help" | "-h" => return Ok(Command::Help),
+            "--list" => return Ok(Command::List),
+            "--row" => options.rows.push(value()?),
+            "--peer" => options.peers.push(value()?),
+            "--rounds" => options.rounds = number(&word, &value()?)? as usize,
+            "--instructions" => options.instructions = true,
+            "--json" => options.json = true,
+            "--record" => options.record = Some(value()?.into()),
+            "--cell" => cell = Some((value()?, value()?)),
+            "--batches" => batches = Some(number(&word, &value()?)?),
+            _ => return Err(format!("{word} is no option of this program; see --help")),
+        }
+    }
+    match (cell, batches) {
+        (Some((row, peer)), batches) => Ok(Command::Cell { row, peer, batches }),
+        (None, Some(_)) => Err("--batches goes with --cell".into()),
+        (None, None) => Ok(Command::Compare(options)),
+    }
+}
+
+fn number(option: &str, text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(format!("{option} wants a positive number, not {text:?}")),
+    }
+}
+
+/// Those of `known` that the `wanted` words name: exactly, or else by prefix.
+/// No words name all. A word that names nothing is a mistake worth saying.
+pub fn choose<'a>(
+    kind: &str,
+    wanted: &[String],
+    known: &[&'a str],
+) -> Result<Vec<&'a str>, String> {
+    let mut chosen = Vec::new();
+    for word in wanted {
+        let exact = known.iter().any(|name| name == word);
+        let hits = known
+            .iter()
+            .filter(|name| if exact { *name == word } else { name.starts_with(word.as_str()) });
+        let before = chosen.len();
+        chosen.extend(hits);
+        if chosen.len() == before {
+            return Err(format!("no {kind} is named {word}; there are: {}", known.join(", ")));
+        }
+    }
+    if wanted.is_empty() {
+        chosen.extend(known);
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_line(line: &str) -> Result<Command, String> {
+        parse(line.split_whitespace().map(String::from))
+    }
+
+    #[test]
+    fn options_are_read() {
+        let expected = Options {
+            rows: vec!["spawn".into(), "yield".into()],
+            rounds: 3,
+            json: true,
+            ..Options::default()
+        };
+        let line = "--row spawn --rounds 3 --row yield --json";
+        assert_eq!(parse_line(line), Ok(Command::Compare(expected)));
+    }
+
+    #[test]
+    fn a_cell_takes_two_words() {
+        let expected =
+            Command::Cell { row: "mem0".into(), peer: "tokio-mt".into(), batches: Some(5) };
+        assert_eq!(parse_line("--cell mem0 tokio-mt --batches 5"), Ok(expected));
+        assert!(parse_line("--cell mem0").is_err());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(parse_line("--fast").unwrap_err().contains("--fast"));
+        assert!(parse_line("--rounds 0").unwrap_err().contains("--rounds"));
+        assert!(parse_line("--batches 3").unwrap_err().contains("--cell"));
+    }
+
+    #[test]
+    fn a_name_beats_a_prefix() {
+        let known = ["yield", "yield_wake", "yield_one", "block_on"];
+        let pick = |word: &str| choose("row", &[word.into()], &known);
+        assert_eq!(pick("yield"), Ok(vec!["yield"]));
+        assert_eq!(pick("yield_"), Ok(vec!["yield_wake", "yield_one"]));
+        assert!(pick("sleep").unwrap_err().contains("block_on"));
+        assert_eq!(choose("row", &[], &known), Ok(known.to_vec()));
+    }
+}

@@ -1,0 +1,106 @@
+//! Peers with tokio's API: tokio itself, and wakeful, which has its shape.
+//!
+//! One macro writes both adapters, so the two crates are called in exactly the
+//! same way and a difference between their figures is theirs.
+
+/// `tokio_shaped!(tokio, "tokio-mt", "tokio-ct")` makes a module of that
+/// crate's name with the peers `Multi` and `Current`.
+macro_rules! tokio_shaped {
+    ($name:ident, $multi:literal, $current:literal) => {
+        pub mod $name {
+            use std::future::Future;
+            use std::pin::Pin;
+            use std::task::{Context, Poll};
+
+            use ::$name as crate_under_test;
+            use crate_under_test::runtime::{Builder, Handle, Runtime};
+            use crate_under_test::task::JoinHandle;
+
+            use crate::peers::{Blocking, Flavor, Peer, Remote, WORKERS};
+
+            /// Resolves with the task's output instead of a `Result`.
+            pub struct Join<T>(JoinHandle<T>);
+
+            impl<T> Future for Join<T> {
+                type Output = T;
+
+                #[inline]
+                fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+                    Pin::new(&mut self.0)
+                        .poll(cx)
+                        .map(|outcome| outcome.expect("a benchmark task panicked or was cancelled"))
+                }
+            }
+
+            tokio_shaped!(@peer Multi, $multi, Flavor::Multi, {
+                Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()
+            });
+            tokio_shaped!(@peer Current, $current, Flavor::Single, {
+                Builder::new_current_thread().enable_all().build()
+            });
+        }
+    };
+
+    (@peer $peer:ident, $name:literal, $flavor:expr, $build:block) => {
+        pub struct $peer(Runtime);
+
+        impl Peer for $peer {
+            const NAME: &'static str = $name;
+            const FLAVOR: Flavor = $flavor;
+
+            type Join<T: Send + 'static> = Join<T>;
+
+            fn build() -> Self {
+                Self($build.expect("the runtime starts"))
+            }
+
+            fn block_on<F: Future>(&self, future: F) -> F::Output {
+                self.0.block_on(future)
+            }
+
+            #[inline]
+            fn spawn<F>(future: F) -> Join<F::Output>
+            where
+                F: Future + Send + 'static,
+                F::Output: Send + 'static,
+            {
+                Join(crate_under_test::spawn(future))
+            }
+
+            #[inline]
+            fn yield_now() -> impl Future<Output = ()> + Send {
+                crate_under_test::task::yield_now()
+            }
+        }
+
+        impl Remote for $peer {
+            type Spawner = Handle;
+
+            fn spawner(&self) -> Handle {
+                self.0.handle().clone()
+            }
+
+            #[inline]
+            fn spawn_from<F>(spawner: &Handle, future: F)
+            where
+                F: Future<Output = ()> + Send + 'static,
+            {
+                drop(spawner.spawn(future));
+            }
+        }
+
+        impl Blocking for $peer {
+            #[inline]
+            fn spawn_blocking<F>(work: F) -> impl Future<Output = ()> + Send
+            where
+                F: FnOnce() + Send + 'static,
+            {
+                Join(crate_under_test::task::spawn_blocking(work))
+            }
+        }
+    };
+}
+
+tokio_shaped!(tokio, "tokio-mt", "tokio-ct");
+#[cfg(feature = "wakeful")]
+tokio_shaped!(wakeful, "wakeful-mt", "wakeful-ct");

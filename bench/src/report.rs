@@ -1,0 +1,263 @@
+//! What is shown of a run: the table, the JSON, the record.
+
+use std::fmt::Write;
+use std::fs;
+
+use serde_json::{Map, Value};
+
+use crate::machine;
+use crate::options::Options;
+use crate::peers::Flavor;
+use crate::rows::{Row, Unit};
+use crate::runner::{Outcome, Run};
+
+/// Prints the run, writes the record if one was asked for, and fails if a
+/// cell failed.
+pub fn publish(run: &Run<'_>, options: &Options) -> Result<(), String> {
+    if options.json {
+        print!("{}", to_json(run));
+    } else {
+        print!("{}{}", table(run), summary(run));
+    }
+    if let Some(file) = &options.record {
+        fs::write(file, to_json(run))
+            .map_err(|error| format!("can't write {}: {error}", file.display()))?;
+    }
+    match run.results.iter().filter(|outcome| outcome.failure.is_some()).count() {
+        0 => Ok(()),
+        failed => Err(format!("{failed} of {} cells failed", run.results.len())),
+    }
+}
+
+/// What the rows are, what wakeful should come to, and who takes part.
+pub fn list(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let peers: Vec<_> = row.cells.iter().map(|cell| cell.peer).collect();
+        let target = row.target;
+        let at_most = target.at_most.map_or(String::new(), |limit| format!(", at most {limit}"));
+        let _ = writeln!(text, "{}: {}", row.name, row.what);
+        let _ =
+            writeln!(text, "    target mt {:.2}, ct {:.2}{at_most}", target.multi, target.single);
+        let _ = writeln!(text, "    {}", peers.join(" "));
+    }
+    text
+}
+
+/// Lowest, middle and highest of a cell's samples.
+#[derive(Clone, Copy)]
+struct Spread {
+    min: f64,
+    median: f64,
+    max: f64,
+}
+
+fn spread(samples: &[f64]) -> Option<Spread> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (min, max) = (*sorted.first()?, *sorted.last()?);
+    let upper = sorted[sorted.len() / 2];
+    let lower = sorted[(sorted.len() - 1) / 2];
+    Some(Spread { min, median: (lower + upper) / 2.0, max })
+}
+
+/// The outcome's median as a multiple of tokio's in the same row and flavor.
+fn ratio(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<f64> {
+    let yardstick = match outcome.flavor {
+        Flavor::Multi => "tokio-mt",
+        Flavor::Single => "tokio-ct",
+    };
+    let tokio = run
+        .results
+        .iter()
+        .find(|other| other.row.name == outcome.row.name && other.peer == yardstick)?;
+    Some(spread(&outcome.samples)?.median / spread(&tokio.samples)?.median)
+}
+
+/// How wakeful did against its target.
+#[derive(Clone, Copy, PartialEq)]
+enum Verdict {
+    Met,
+    Missed,
+    /// Not even as good as tokio.
+    Behind,
+}
+
+/// Only wakeful has targets, and only for what is timed or weighed.
+fn verdict(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<Verdict> {
+    if run.instructions || !outcome.peer.starts_with("wakeful") {
+        return None;
+    }
+    // Judged as it is shown: half a percent is noise.
+    let ratio = (ratio(run, outcome)? * 100.0).round() / 100.0;
+    let median = spread(&outcome.samples)?.median;
+    let target = outcome.row.target;
+    let too_much = target.at_most.is_some_and(|limit| median > limit);
+    Some(if ratio > 1.0 {
+        Verdict::Behind
+    } else if too_much || ratio > target.of(outcome.flavor) {
+        Verdict::Missed
+    } else {
+        Verdict::Met
+    })
+}
+
+fn table(run: &Run<'_>) -> String {
+    let mut text = String::new();
+    let (unit, range, target) = match run.instructions {
+        true => ("instructions/op", "", ""),
+        false => ("per op", "lowest to highest", "target"),
+    };
+    let line = format!(
+        "{:<18} {:<14} {unit:>15}    {range:<23} {:>7}  {target}",
+        "row", "peer", "x tokio"
+    );
+    let _ = writeln!(text, "{}", line.trim_end());
+    let mut last_group = None;
+    for (row, flavor) in groups(run) {
+        if last_group.is_some_and(|last| last != row) {
+            text.push('\n');
+        }
+        last_group = Some(row);
+        let of_group = |outcome: &&Outcome<'_>| outcome.row.name == row && outcome.flavor == flavor;
+        for outcome in run.results.iter().filter(of_group) {
+            text.push_str(&table_line(run, outcome));
+        }
+    }
+    text
+}
+
+/// Rows in order, in each the multi-thread peers before the single-thread ones.
+fn groups<'a>(run: &Run<'a>) -> Vec<(&'a str, Flavor)> {
+    let mut groups = Vec::new();
+    for outcome in &run.results {
+        for flavor in [Flavor::Multi, Flavor::Single] {
+            if !groups.contains(&(outcome.row.name, flavor)) {
+                groups.push((outcome.row.name, flavor));
+            }
+        }
+    }
+    groups
+}
+
+fn table_line(run: &Run<'_>, outcome: &Outcome<'_>) -> String {
+    let start = format!("{:<18} {:<14}", outcome.row.name, outcome.peer);
+    let failure = outcome.failure.as_ref().map(|reason| format!("  FAILED: {reason}"));
+    let Some(spread) = spread(&outcome.samples) else {
+        return format!("{start}{}\n", failure.unwrap_or_default());
+    };
+    let unit = match outcome.row.unit {
+        _ if run.instructions => "",
+        Unit::Nanoseconds => "ns",
+        Unit::Bytes => "B",
+    };
+    let range = match outcome.samples.len() {
+        1 => String::new(),
+        _ => format!("{} to {}", figure(spread.min), figure(spread.max)),
+    };
+    let ratio = ratio(run, outcome).map_or("-".into(), |ratio| format!("{ratio:.2}"));
+    let line = format!("{start} {:>15} {unit:<2} {range:<23} {ratio:>7}", figure(spread.median));
+    let target = target_words(run, outcome);
+    format!("{}{}\n", format!("{line}  {target}").trim_end(), failure.unwrap_or_default())
+}
+
+fn target_words(run: &Run<'_>, outcome: &Outcome<'_>) -> String {
+    let Some(verdict) = verdict(run, outcome) else { return String::new() };
+    let target = outcome.row.target;
+    let limit = target.at_most.map_or(String::new(), |limit| format!(", at most {limit}"));
+    let word = match verdict {
+        Verdict::Met => "met",
+        Verdict::Missed => "missed",
+        Verdict::Behind => "BEHIND",
+    };
+    format!("{:.2}{limit} {word}", target.of(outcome.flavor))
+}
+
+/// Three or four digits that say something.
+fn figure(value: f64) -> String {
+    if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+/// How many targets are met, and which are not.
+fn summary(run: &Run<'_>) -> String {
+    let judged: Vec<_> =
+        run.results.iter().filter_map(|outcome| Some((outcome, verdict(run, outcome)?))).collect();
+    if judged.is_empty() {
+        return String::new();
+    }
+    let named = |wanted: Verdict| -> Vec<String> {
+        let hits = judged.iter().filter(|(_, verdict)| *verdict == wanted);
+        hits.map(|(outcome, _)| format!("{} {}", outcome.row.name, outcome.flavor)).collect()
+    };
+    let (missed, behind) = (named(Verdict::Missed), named(Verdict::Behind));
+    let mut text = format!("\ntargets met: {} of {}\n", named(Verdict::Met).len(), judged.len());
+    for (what, names) in [("missed", missed), ("behind tokio", behind)] {
+        if !names.is_empty() {
+            let _ = writeln!(text, "{what}: {}", names.join(", "));
+        }
+    }
+    text
+}
+
+/// JSON with one cell a line, so that two records compare line by line.
+fn to_json(run: &Run<'_>) -> String {
+    let cells: Vec<_> =
+        run.results.iter().map(|outcome| format!("    {}", cell_json(run, outcome))).collect();
+    format!(
+        "{{\n  \"machine\": {},\n  \"rounds\": {},\n  \"cells\": [\n{}\n  ]\n}}\n",
+        machine::describe(),
+        run.rounds,
+        cells.join(",\n")
+    )
+}
+
+fn cell_json(run: &Run<'_>, outcome: &Outcome<'_>) -> Value {
+    let key = match outcome.row.unit {
+        _ if run.instructions => "instructions_per_op",
+        Unit::Nanoseconds => "ns_per_op",
+        Unit::Bytes => "bytes_per_op",
+    };
+    let mut cell = Map::new();
+    cell.insert("row".into(), outcome.row.name.into());
+    cell.insert("peer".into(), outcome.peer.into());
+    cell.insert("flavor".into(), outcome.flavor.to_string().into());
+    if let Some(spread) = spread(&outcome.samples) {
+        cell.insert(key.into(), rounded(spread.median));
+    }
+    let samples = outcome.samples.iter().copied().map(rounded).collect::<Vec<_>>();
+    cell.insert("samples".into(), samples.into());
+    if let Some(ratio) = ratio(run, outcome) {
+        cell.insert("ratio_to_tokio".into(), rounded(ratio));
+    }
+    if verdict(run, outcome).is_some() {
+        cell.insert("target".into(), outcome.row.target.of(outcome.flavor).into());
+    }
+    if let Some(reason) = &outcome.failure {
+        cell.insert("failure".into(), reason.as_str().into());
+    }
+    cell.into()
+}
+
+/// To three decimals: more is noise, and a record is read by people too.
+fn rounded(value: f64) -> Value {
+    ((value * 1000.0).round() / 1000.0).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_between_the_two_middles() {
+        let median = |samples: &[f64]| spread(samples).map(|spread| spread.median);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn figures_keep_what_matters() {
+        assert_eq!(figure(7.25), "7.2");
+        assert_eq!(figure(57_712.4), "57712");
+    }
+}

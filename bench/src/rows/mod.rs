@@ -1,0 +1,131 @@
+//! The rows: what is measured, what it should come to, and who takes part.
+//!
+//! A [`Row`] has one [`Cell`] per peer. A cell is prepared in a process of its
+//! own and hands back [`Work`]: something to time in batches, or a size.
+//!
+//! | file | rows |
+//! | --- | --- |
+//! | `tasks.rs` | spawning, joining, yielding, tasks that talk to each other |
+//! | `wakes.rs` | wakes that come from another thread |
+//! | `blocking.rs` | the pool for closures that block |
+//! | `runtime.rs` | `block_on`, starting and stopping |
+//! | `memory.rs` | what an idle task weighs |
+//!
+//! A new family is a new file with a `rows()` and one line in [`all`].
+
+mod blocking;
+mod memory;
+mod runtime;
+mod tasks;
+mod wakes;
+
+use std::time::{Duration, Instant};
+
+use crate::peers::{Flavor, Peer};
+
+/// One line of the benchmark.
+pub struct Row {
+    pub name: &'static str,
+    /// What one operation is.
+    pub what: &'static str,
+    pub unit: Unit,
+    /// Operations in one batch, the smallest amount of work a cell can do.
+    pub ops_per_batch: u64,
+    pub target: Target,
+    /// Batches for `--instructions`: a few, then more. The difference counts.
+    /// `None` where instructions say nothing: spinning threads, kernel work.
+    pub counted: Option<(u64, u64)>,
+    pub cells: Vec<Cell>,
+}
+
+/// What a row's figure is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Nanoseconds,
+    Bytes,
+}
+
+/// Where wakeful should be, as a multiple of tokio in the same flavor.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub multi: f64,
+    pub single: f64,
+    /// The most it may come to in the row's own unit, whatever tokio does.
+    pub at_most: Option<f64>,
+}
+
+impl Target {
+    /// Apart for the multi-thread and the single-thread flavor.
+    const fn each(multi: f64, single: f64) -> Self {
+        Self { multi, single, at_most: None }
+    }
+
+    /// The same for both flavors.
+    const fn both(ratio: f64) -> Self {
+        Self::each(ratio, ratio)
+    }
+
+    const fn at_most(self, limit: f64) -> Self {
+        Self { at_most: Some(limit), ..self }
+    }
+
+    pub fn of(&self, flavor: Flavor) -> f64 {
+        match flavor {
+            Flavor::Multi => self.multi,
+            Flavor::Single => self.single,
+        }
+    }
+}
+
+/// A row on one peer.
+#[derive(Clone, Copy)]
+pub struct Cell {
+    pub peer: &'static str,
+    pub flavor: Flavor,
+    /// Builds the peer and whatever the row needs before the clock runs.
+    pub prepare: fn() -> Work,
+}
+
+impl Cell {
+    pub fn of<P: Peer>(prepare: fn() -> Work) -> Self {
+        Self { peer: P::NAME, flavor: P::FLAVOR, prepare }
+    }
+}
+
+/// A prepared cell.
+pub enum Work {
+    /// Does that many batches and says how long they took.
+    Timed(Box<dyn FnMut(u64) -> Duration>),
+    /// Does the work once and says how many bytes one operation holds.
+    Sized(Box<dyn FnOnce() -> f64>),
+}
+
+impl Work {
+    fn timed(run: impl FnMut(u64) -> Duration + 'static) -> Self {
+        Work::Timed(Box::new(run))
+    }
+}
+
+/// All rows, in the order of the table.
+pub fn all() -> Vec<Row> {
+    let families =
+        [tasks::rows(), wakes::rows(), blocking::rows(), runtime::rows(), memory::rows()];
+    families.into_iter().flatten().collect()
+}
+
+/// Times `driver(batches)` on a worker of `peer`.
+fn on_worker<P, D, F>(peer: P, driver: D) -> Work
+where
+    P: Peer,
+    D: Fn(u64) -> F + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    Work::timed(move |batches| {
+        let driver = driver(batches);
+        peer.run(async move {
+            let start = Instant::now();
+            driver.await;
+            start.elapsed()
+        })
+    })
+}

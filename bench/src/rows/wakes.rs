@@ -1,0 +1,112 @@
+//! Rows about wakes that come from a thread which is no worker.
+
+use std::future::poll_fn;
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Row, Target, Unit, Work};
+use crate::peers::{Peer, cells};
+
+/// Long enough for an idle runtime to have gone to sleep.
+const PAUSE: Duration = Duration::from_micros(30);
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        Row {
+            name: "wake_cross_hot",
+            what: "a foreign thread wakes a task and spins until it answered",
+            unit: Unit::Nanoseconds,
+            ops_per_batch: 1,
+            target: Target::both(0.75),
+            counted: None,
+            cells: cells!(wake_cross_hot: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+        },
+        Row {
+            name: "wake_cross_parked",
+            what: "the same after a pause of 30 us, which is part of the figure: the runtime sleeps",
+            unit: Unit::Nanoseconds,
+            ops_per_batch: 1,
+            target: Target::both(1.0),
+            counted: None,
+            cells: cells!(wake_cross_parked: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+        },
+    ]
+}
+
+fn wake_cross_hot<P: Peer>() -> Work {
+    wake_cross::<P>(Duration::ZERO)
+}
+
+fn wake_cross_parked<P: Peer>() -> Work {
+    wake_cross::<P>(PAUSE)
+}
+
+/// The two sides of the exchange.
+#[derive(Default)]
+struct Bell {
+    /// Left by the task at its first poll. It stays, so every ring is a wake.
+    waker: OnceLock<Waker>,
+    /// The number of the latest ring; written by the foreign thread.
+    rung: AtomicU64,
+    /// The latest ring the task has seen; written by the task.
+    answered: AtomicU64,
+}
+
+fn wake_cross<P: Peer>(pause: Duration) -> Work {
+    let peer = P::build();
+    Work::timed(move |batches| {
+        let bell = Arc::new(Bell::default());
+        let foreign = {
+            let bell = bell.clone();
+            thread::spawn(move || ring(&bell, batches, pause))
+        };
+        peer.block_on(async move { P::spawn(answer(bell, batches)).await });
+        foreign.join().expect("the ringing thread panicked")
+    })
+}
+
+/// The foreign thread. The first ring isn't timed: the task may not be there yet.
+fn ring(bell: &Bell, rings: u64, pause: Duration) -> Duration {
+    let waker = bell.waker.wait();
+    ring_once(bell, waker, 1);
+    let start = Instant::now();
+    for number in 2..=rings + 1 {
+        wait_spinning(pause);
+        ring_once(bell, waker, number);
+    }
+    start.elapsed()
+}
+
+fn ring_once(bell: &Bell, waker: &Waker, number: u64) {
+    bell.rung.store(number, Ordering::Release);
+    waker.wake_by_ref();
+    while bell.answered.load(Ordering::Acquire) != number {
+        spin_loop();
+    }
+}
+
+fn wait_spinning(pause: Duration) {
+    if pause.is_zero() {
+        return;
+    }
+    let start = Instant::now();
+    while start.elapsed() < pause {
+        spin_loop();
+    }
+}
+
+/// The task: answers once per wake. A ring that comes while it is being polled
+/// and is answered by that poll has its wake still to come, which is harmless.
+async fn answer(bell: Arc<Bell>, rings: u64) {
+    poll_fn(|cx| {
+        bell.waker.get_or_init(|| cx.waker().clone());
+        let rung = bell.rung.load(Ordering::Acquire);
+        bell.answered.store(rung, Ordering::Release);
+        if rung > rings { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}

@@ -1,0 +1,261 @@
+//! The parent's side: every cell in a process of its own, rounds interleaved.
+//!
+//! A round goes through all rows; within a row the peers follow each other at
+//! once, and who goes first moves on by one each round. So a slow minute of the
+//! machine falls on all peers of a row, and none always runs after the same one.
+
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::options::{Options, choose};
+use crate::peers::Flavor;
+use crate::rows::{Cell, Row, Unit};
+
+/// A cell that takes longer is ended and said to have failed.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// callgrind runs a program some fifty times slower.
+const COUNTING_LIMIT: Duration = Duration::from_secs(600);
+
+/// All that came out.
+pub struct Run<'a> {
+    pub rounds: usize,
+    pub instructions: bool,
+    pub results: Vec<Outcome<'a>>,
+}
+
+/// One cell over all rounds.
+pub struct Outcome<'a> {
+    pub row: &'a Row,
+    pub peer: &'static str,
+    pub flavor: Flavor,
+    /// Per operation, in order of the rounds.
+    pub samples: Vec<f64>,
+    /// Why it failed; it was left out of later rounds then.
+    pub failure: Option<String>,
+    /// Where this peer stands in its row's order.
+    place: usize,
+}
+
+pub fn compare<'a>(rows: &'a [Row], options: &Options) -> Result<Run<'a>, String> {
+    let mut results = plan(rows, options)?;
+    let rounds = if options.instructions { 1 } else { options.rounds };
+    for round in 0..rounds {
+        eprintln!("round {} of {rounds}, {} cells", round + 1, results.len());
+        for index in order(&results, round) {
+            let outcome = &mut results[index];
+            // Bytes don't wobble: once is enough.
+            let known = outcome.row.unit == Unit::Bytes && !outcome.samples.is_empty();
+            if outcome.failure.is_none() && !known {
+                step(outcome, options.instructions);
+            }
+        }
+    }
+    Ok(Run { rounds, instructions: options.instructions, results })
+}
+
+/// The cells asked for, row by row.
+fn plan<'a>(rows: &'a [Row], options: &Options) -> Result<Vec<Outcome<'a>>, String> {
+    let row_names: Vec<_> = rows.iter().map(|row| row.name).collect();
+    let row_names = choose("row", &options.rows, &row_names)?;
+    let peer_names = choose("peer", &options.peers, &peer_names(rows))?;
+    let mut outcomes = Vec::new();
+    for row in rows.iter().filter(|row| row_names.contains(&row.name)) {
+        if options.instructions && row.counted.is_none() {
+            eprintln!("{} is left out: its instructions say nothing", row.name);
+            continue;
+        }
+        let cells = row.cells.iter().filter(|cell| peer_names.contains(&cell.peer));
+        outcomes.extend(cells.enumerate().map(|(place, cell)| untried(row, cell, place)));
+    }
+    if outcomes.is_empty() {
+        return Err("no peer asked for takes part in a row asked for; see --list".into());
+    }
+    Ok(outcomes)
+}
+
+fn untried<'a>(row: &'a Row, cell: &Cell, place: usize) -> Outcome<'a> {
+    Outcome { row, peer: cell.peer, flavor: cell.flavor, samples: Vec::new(), failure: None, place }
+}
+
+fn peer_names(rows: &[Row]) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for cell in rows.iter().flat_map(|row| &row.cells) {
+        if !names.contains(&cell.peer) {
+            names.push(cell.peer);
+        }
+    }
+    names
+}
+
+/// Indices of a round: rows as they come, the peers of each turned by `round`.
+fn order(outcomes: &[Outcome<'_>], round: usize) -> Vec<usize> {
+    let starts: Vec<usize> = (0..outcomes.len()).filter(|&i| outcomes[i].place == 0).collect();
+    let mut indices = Vec::with_capacity(outcomes.len());
+    for (nth, &start) in starts.iter().enumerate() {
+        let end = starts.get(nth + 1).copied().unwrap_or(outcomes.len());
+        let peers = end - start;
+        indices.extend((0..peers).map(|step| start + (step + round) % peers));
+    }
+    indices
+}
+
+/// Runs one cell once more and keeps what came of it.
+fn step(outcome: &mut Outcome<'_>, instructions: bool) {
+    let figure = match outcome.row.counted {
+        Some(batches) if instructions => count_instructions(outcome, batches),
+        _ => time(outcome),
+    };
+    match figure {
+        Ok(figure) => outcome.samples.push(figure),
+        Err(reason) => {
+            eprintln!("FAILED {} {}: {reason}", outcome.row.name, outcome.peer);
+            outcome.failure = Some(reason);
+        }
+    }
+}
+
+fn time(outcome: &Outcome<'_>) -> Result<f64, String> {
+    let mut command = Command::new(this_binary()?);
+    command.args(["--cell", outcome.row.name, outcome.peer]);
+    let said = finish(command, TIME_LIMIT)?;
+    let key = match outcome.row.unit {
+        Unit::Nanoseconds => "ns_per_op",
+        Unit::Bytes => "bytes_per_op",
+    };
+    serde_json::from_str::<Value>(&said.stdout)
+        .ok()
+        .and_then(|line| line.get(key)?.as_f64())
+        .ok_or_else(|| format!("no {key} in what it printed: {:?}", said.stdout))
+}
+
+/// Counts twice and takes the difference, in which starting up cancels out.
+fn count_instructions(outcome: &Outcome<'_>, (few, more): (u64, u64)) -> Result<f64, String> {
+    let difference = collected(outcome, more)? - collected(outcome, few)?;
+    Ok(difference / ((more - few) * outcome.row.ops_per_batch) as f64)
+}
+
+fn collected(outcome: &Outcome<'_>, batches: u64) -> Result<f64, String> {
+    let profile = env::temp_dir().join(format!("wakeful-bench-{}.callgrind", std::process::id()));
+    let mut command = Command::new("valgrind");
+    command
+        // Threads take turns, or a spinning one would keep the rest waiting.
+        .args(["--tool=callgrind", "--fair-sched=try"])
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(this_binary()?)
+        .args(["--cell", outcome.row.name, outcome.peer])
+        .args(["--batches", &batches.to_string()]);
+    let said = finish(command, COUNTING_LIMIT);
+    // It may not have come to be; the count is in what valgrind says.
+    let _ = fs::remove_file(&profile);
+    let said = said?;
+    said.stderr
+        .lines()
+        .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok())
+        .ok_or_else(|| format!("callgrind gave no count: {}", last_line(&said.stderr)))
+}
+
+fn this_binary() -> Result<std::path::PathBuf, String> {
+    env::current_exe().map_err(|error| format!("can't find this binary to run it again: {error}"))
+}
+
+/// What a child printed.
+struct Said {
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs a child to its end, or ends it at the limit.
+fn finish(mut command: Command, limit: Duration) -> Result<Said, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{program} doesn't start: {error}"))?;
+    let stdout = read_all(child.stdout.take());
+    let stderr = read_all(child.stderr.take());
+    let in_time = stdout.recv_timeout(limit);
+    if in_time.is_err() {
+        end(&mut child);
+    }
+    let status = child.wait().map_err(|error| format!("can't wait for {program}: {error}"))?;
+    let stderr = stderr.recv().unwrap_or_default();
+    let Ok(stdout) = in_time else {
+        return Err(format!("not done after {} s", limit.as_secs()));
+    };
+    if !status.success() {
+        return Err(format!("{status}; {}", last_line(&stderr)));
+    }
+    Ok(Said { stdout, stderr })
+}
+
+fn end(child: &mut Child) {
+    // An error means that it has ended by itself just now.
+    let _ = child.kill();
+}
+
+/// Reads a pipe on a thread of its own: the text comes when the child closes it.
+fn read_all(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+    let (text, received) = mpsc::channel();
+    let mut pipe = pipe.expect("asked for above");
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What came before an error is still worth showing.
+        let _ = pipe.read_to_end(&mut bytes);
+        // Nobody listens any more if the parent gave up.
+        let _ = text.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    received
+}
+
+/// The line of a panic that says what happened, or the last line there is.
+fn last_line(text: &str) -> &str {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let after_panic = text.split_once("panicked at ").and_then(|(_, rest)| rest.lines().nth(1));
+    after_panic.or_else(|| lines.next_back()).unwrap_or("it said nothing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows;
+
+    #[test]
+    fn each_round_starts_with_the_next_peer() {
+        let rows = rows::all();
+        let options = Options {
+            rows: vec!["spawn_join".into(), "yield_one".into()],
+            peers: vec!["tokio".into(), "monoio".into()],
+            ..Options::default()
+        };
+        let outcomes = plan(&rows, &options).expect("these take part");
+        assert_eq!(order(&outcomes, 0), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(order(&outcomes, 1), [1, 2, 0, 4, 5, 3]);
+        assert_eq!(order(&outcomes, 3), order(&outcomes, 0));
+    }
+
+    fn shell(script: &str, limit: Duration) -> Result<Said, String> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        finish(command, limit)
+    }
+
+    #[test]
+    fn a_child_that_fails_or_hangs_says_why() {
+        let long = Duration::from_secs(60);
+        let said = shell("echo out; echo err >&2", long).expect("it ends well");
+        assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("out\n", "err\n"));
+        let failed = shell("echo too bad >&2; exit 3", long).err().expect("it fails");
+        assert!(failed.contains("too bad"), "{failed}");
+        let hung = shell("exec sleep 60", Duration::ZERO).err().expect("it hangs");
+        assert!(hung.contains("not done"), "{hung}");
+    }
+}

@@ -1,0 +1,367 @@
+//! The arguments of `#[main]` and `#[test]`: `flavor = "multi_thread", worker_threads = 4` and so on.
+//!
+//! [`Options::parse`] reads the list, then checks that the options go together. It reports one error, the first.
+
+use std::num::ParseIntError;
+use std::ops::Range;
+
+use crate::token::{Error, Token, path_len, path_names};
+
+/// Which attribute is being expanded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) kind: Kind,
+    pub(crate) face: Face,
+}
+
+/// Whether the function is an entry point or a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Main,
+    Test,
+}
+
+/// The name of the crate that the expansion speaks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Face {
+    Wakeful,
+    Tokio,
+}
+
+impl Entry {
+    /// The attribute as the user knows it.
+    pub(crate) fn name(self) -> &'static str {
+        match (self.face, self.kind) {
+            (Face::Wakeful, Kind::Main) => "wakeful::main",
+            (Face::Wakeful, Kind::Test) => "wakeful::test",
+            (Face::Tokio, Kind::Main) => "tokio::main",
+            (Face::Tokio, Kind::Test) => "tokio::test",
+        }
+    }
+
+    fn default_flavor(self) -> Flavor {
+        match self.kind {
+            Kind::Main => Flavor::MultiThread,
+            Kind::Test => Flavor::CurrentThread,
+        }
+    }
+}
+
+/// `flavor = "…"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flavor {
+    MultiThread,
+    CurrentThread,
+    Local,
+}
+
+/// `unhandled_panic = "…"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnhandledPanic {
+    Ignore,
+    ShutdownRuntime,
+}
+
+/// `crate = …`: where the runtime's crate is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CratePath {
+    /// Written as a path: these tokens.
+    Tokens(Range<usize>),
+    /// Written as a string, the literal at `at`.
+    Text { path: String, at: usize },
+}
+
+/// What the arguments ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) flavor: Flavor,
+    pub(crate) worker_threads: Option<usize>,
+    pub(crate) start_paused: Option<bool>,
+    pub(crate) unhandled_panic: Option<UnhandledPanic>,
+    pub(crate) crate_path: Option<CratePath>,
+    /// The literal that names the runtime, by its position.
+    pub(crate) name: Option<usize>,
+}
+
+const EXPECTED: &str = "expected one of: `flavor`, `worker_threads`, `start_paused`, `crate`, `unhandled_panic`, `name`.";
+
+/// A value and the tokens that gave it.
+type Given<T> = Option<(T, Range<usize>)>;
+
+/// The options as they are collected, each with its place for the checks at the end.
+#[derive(Default)]
+struct Collected {
+    flavor: Given<Flavor>,
+    worker_threads: Given<usize>,
+    start_paused: Given<bool>,
+    unhandled_panic: Given<UnhandledPanic>,
+    crate_path: Given<CratePath>,
+    name: Given<usize>,
+}
+
+impl Options {
+    /// What holds without arguments.
+    pub(crate) fn default_of(entry: Entry) -> Self {
+        Collected::default().check(entry).expect("the defaults go together")
+    }
+
+    /// Reads the arguments of `entry`.
+    pub(crate) fn parse(tokens: &[Token], entry: Entry) -> Result<Self, Error> {
+        let mut collected = Collected::default();
+        let mut start = 0;
+        while start < tokens.len() {
+            let end =
+                (start..tokens.len()).find(|&at| tokens[at].is_punct(',')).unwrap_or(tokens.len());
+            collected.read(tokens, start..end, entry)?;
+            start = end + 1;
+        }
+        collected.check(entry)
+    }
+}
+
+impl Collected {
+    /// Reads one argument: the tokens between two commas.
+    fn read(
+        &mut self,
+        tokens: &[Token],
+        argument: Range<usize>,
+        entry: Entry,
+    ) -> Result<(), Error> {
+        let path_end = argument.start + path_len(&tokens[argument.clone()]);
+        let mut names = path_names(&tokens[argument.start..path_end]);
+        let (name, more) = match (names.next(), names.next()) {
+            (Some(name), more) => {
+                (name.to_lowercase(), more.is_some() || path_end != argument.start + 1)
+            }
+            (None, _) if argument.is_empty() => {
+                let comma = argument.start..argument.start + 1;
+                return Err(Error::new(comma, "expected an option before this comma"));
+            }
+            (None, _) => return Err(Error::new(argument, "Unknown attribute inside the macro")),
+        };
+        match tokens[argument.clone()].get(path_end - argument.start) {
+            _ if more => Err(Error::new(argument.start..path_end, "Must have specified ident")),
+            None => Err(Error::new(argument, bare_word(&name, entry))),
+            Some(token) if token.is_punct('=') => {
+                self.set(&name, tokens, path_end + 1..argument.end, argument)
+            }
+            Some(_) => Err(Error::new(argument, "Unknown attribute inside the macro")),
+        }
+    }
+
+    /// Notes `name = value`.
+    fn set(
+        &mut self,
+        name: &str,
+        tokens: &[Token],
+        value: Range<usize>,
+        argument: Range<usize>,
+    ) -> Result<(), Error> {
+        let Some(literal) = literal(&tokens[value.clone()]) else {
+            if name == "crate"
+                && !value.is_empty()
+                && path_len(&tokens[value.clone()]) == value.len()
+            {
+                return once(&mut self.crate_path, name, CratePath::Tokens(value.clone()), value);
+            }
+            let at = if value.is_empty() { argument } else { value };
+            return Err(Error::new(at, "Must be a literal"));
+        };
+        let wrong = |what: &str| {
+            Error::new(value.clone(), format!("Failed to parse value of `{name}` as {what}"))
+        };
+        match name {
+            "flavor" => {
+                let text = literal.text().ok_or_else(|| wrong("string."))?;
+                let flavor = flavor(text).map_err(|message| Error::new(value.clone(), message))?;
+                once(&mut self.flavor, name, flavor, value)
+            }
+            "worker_threads" => {
+                let threads = literal.integer().ok_or_else(|| wrong("integer."))?;
+                let threads = threads.map_err(|error| wrong(&format!("integer: {error}")))?;
+                once(&mut self.worker_threads, name, threads, value)
+            }
+            "start_paused" => {
+                let paused = literal.bool().ok_or_else(|| wrong("bool."))?;
+                once(&mut self.start_paused, name, paused, value)
+            }
+            "unhandled_panic" => {
+                let text = literal.text().ok_or_else(|| wrong("string."))?;
+                let policy =
+                    unhandled_panic(text).map_err(|message| Error::new(value.clone(), message))?;
+                once(&mut self.unhandled_panic, name, policy, value)
+            }
+            "crate" => {
+                let path = literal.text().ok_or_else(|| wrong("path."))?;
+                if !is_path(path) {
+                    return Err(wrong(&format!("path: \"{path}\"")));
+                }
+                let path = CratePath::Text { path: path.to_owned(), at: value.start };
+                once(&mut self.crate_path, name, path, value)
+            }
+            "name" => {
+                literal.text().ok_or_else(|| wrong("string."))?;
+                once(&mut self.name, name, value.start, value)
+            }
+            "core_threads" => {
+                Err(Error::new(argument, "Attribute `core_threads` is renamed to `worker_threads`"))
+            }
+            _ => Err(Error::new(
+                argument,
+                format!("Unknown attribute {name} is specified; {EXPECTED}"),
+            )),
+        }
+    }
+
+    /// Checks that the options go together.
+    fn check(self, entry: Entry) -> Result<Options, Error> {
+        let flavor = self.flavor.map_or(entry.default_flavor(), |(flavor, _)| flavor);
+        let requires = |option: &str, flavor: &str, at: &Range<usize>| {
+            let attribute = entry.name();
+            Err(Error::new(
+                at.clone(),
+                format!(
+                    "The `{option}` option requires the `{flavor}` runtime flavor. \
+                     Use `#[{attribute}(flavor = \"{flavor}\")]`"
+                ),
+            ))
+        };
+        if flavor == Flavor::MultiThread {
+            if let Some((_, at)) = &self.start_paused {
+                return requires("start_paused", "current_thread", at);
+            }
+            if let Some((_, at)) = &self.unhandled_panic {
+                return requires("unhandled_panic", "current_thread", at);
+            }
+        } else if let Some((_, at)) = &self.worker_threads {
+            return requires("worker_threads", "multi_thread", at);
+        }
+        Ok(Options {
+            flavor,
+            worker_threads: self.worker_threads.map(|(threads, _)| threads),
+            start_paused: self.start_paused.map(|(paused, _)| paused),
+            unhandled_panic: self.unhandled_panic.map(|(policy, _)| policy),
+            crate_path: self.crate_path.map(|(path, _)| path),
+            name: self.name.map(|(at, _)| at),
+        })
+    }
+}
+
+/// Fills a place that may be filled once.
+fn once<T>(place: &mut Given<T>, name: &str, value: T, at: Range<usize>) -> Result<(), Error> {
+    match place {
+        Some(_) => Err(Error::new(at, format!("`{name}` set multiple times."))),
+        None => {
+            *place = Some((value, at));
+            Ok(())
+        }
+    }
+}
+
+/// What to say of an argument without a value.
+fn bare_word(name: &str, entry: Entry) -> String {
+    let attribute = entry.name();
+    match name {
+        "threaded_scheduler" | "multi_thread" => {
+            format!("Set the runtime flavor with #[{attribute}(flavor = \"multi_thread\")].")
+        }
+        "basic_scheduler" | "current_thread" | "single_threaded" => {
+            format!("Set the runtime flavor with #[{attribute}(flavor = \"current_thread\")].")
+        }
+        "local" => format!("Set the runtime flavor with #[{attribute}(flavor = \"local\")]."),
+        "flavor" | "worker_threads" | "start_paused" | "crate" | "unhandled_panic" | "name" => {
+            format!("The `{name}` attribute requires an argument.")
+        }
+        _ => format!("Unknown attribute {name} is specified; {EXPECTED}"),
+    }
+}
+
+fn flavor(text: &str) -> Result<Flavor, String> {
+    match text {
+        "multi_thread" => Ok(Flavor::MultiThread),
+        "current_thread" => Ok(Flavor::CurrentThread),
+        "local" => Ok(Flavor::Local),
+        "single_thread" => {
+            Err("The single threaded runtime flavor is called `current_thread`.".into())
+        }
+        "basic_scheduler" => {
+            Err("The `basic_scheduler` runtime flavor has been renamed to `current_thread`.".into())
+        }
+        "threaded_scheduler" => {
+            Err("The `threaded_scheduler` runtime flavor has been renamed to `multi_thread`."
+                .into())
+        }
+        _ => Err(format!(
+            "No such runtime flavor `{text}`. The runtime flavors are `current_thread`, `local`, and `multi_thread`."
+        )),
+    }
+}
+
+fn unhandled_panic(text: &str) -> Result<UnhandledPanic, String> {
+    match text {
+        "ignore" => Ok(UnhandledPanic::Ignore),
+        "shutdown_runtime" => Ok(UnhandledPanic::ShutdownRuntime),
+        _ => Err(format!(
+            "No such unhandled panic behavior `{text}`. \
+             The unhandled panic behaviors are `ignore` and `shutdown_runtime`."
+        )),
+    }
+}
+
+/// A literal in the wider sense, `true` and `false` included.
+struct Literal<'t>(&'t str);
+
+/// The literal that `tokens` are, if they are one.
+fn literal(tokens: &[Token]) -> Option<Literal<'_>> {
+    match tokens {
+        [Token::Literal(text)] => Some(Literal(text)),
+        [Token::Ident(word)] if word == "true" || word == "false" => Some(Literal(word)),
+        _ => None,
+    }
+}
+
+impl<'t> Literal<'t> {
+    /// The content of a string literal. Escapes are left as they are: no value that we know of has any.
+    fn text(&self) -> Option<&'t str> {
+        let unquoted = |text: &'t str| text.strip_prefix('"')?.strip_suffix('"');
+        match self.0.strip_prefix('r') {
+            Some(raw) => unquoted(raw.trim_matches('#')),
+            None => unquoted(self.0),
+        }
+    }
+
+    /// The value of an integer literal, in any base, with or without a suffix such as `usize`.
+    fn integer(&self) -> Option<Result<usize, ParseIntError>> {
+        let text = self.0.replace('_', "");
+        let (radix, digits) = match text.get(..2) {
+            Some("0x") => (16, &text[2..]),
+            Some("0o") => (8, &text[2..]),
+            Some("0b") => (2, &text[2..]),
+            _ => (10, &text[..]),
+        };
+        let end = digits.find(|char: char| !char.is_digit(radix)).unwrap_or(digits.len());
+        let (digits, suffix) = digits.split_at(end);
+        let is_integer =
+            !digits.is_empty() && (suffix.is_empty() || suffix.starts_with(['u', 'i']));
+        is_integer.then(|| usize::from_str_radix(digits, radix))
+    }
+
+    fn bool(&self) -> Option<bool> {
+        self.0.parse().ok()
+    }
+}
+
+/// Whether `text` is a path: names with `::` between them, perhaps one before the first.
+fn is_path(text: &str) -> bool {
+    let is_name = |name: &str| {
+        let name = name.trim();
+        let mut chars = name.strip_prefix("r#").unwrap_or(name).chars();
+        let starts_well = chars.next().is_some_and(|char| char.is_alphabetic() || char == '_');
+        starts_well && name != "_" && chars.all(|char| char.is_alphanumeric() || char == '_')
+    };
+    text.trim().strip_prefix("::").unwrap_or(text).split("::").all(is_name)
+}
+
+#[cfg(test)]
+#[path = "args_tests.rs"]
+mod tests;

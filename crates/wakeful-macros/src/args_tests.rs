@@ -1,0 +1,245 @@
+//! Tests of `args.rs`: what is accepted, and for each mistake the exact message and the tokens it points at.
+
+use super::*;
+use crate::token::lex;
+
+const MAIN: Entry = Entry { kind: Kind::Main, face: Face::Wakeful };
+const TEST: Entry = Entry { kind: Kind::Test, face: Face::Wakeful };
+const TOKIO_TEST: Entry = Entry { kind: Kind::Test, face: Face::Tokio };
+
+fn parse(text: &str, entry: Entry) -> Options {
+    Options::parse(&lex(text), entry).unwrap_or_else(|error| panic!("{text}: {error:?}"))
+}
+
+/// The message, and the text of the tokens that it points at (spaces between all of them).
+fn error(text: &str, entry: Entry) -> (String, String) {
+    let tokens = lex(text);
+    let error = Options::parse(&tokens, entry).expect_err(text);
+    let at = tokens[error.at].iter().map(|token| match token {
+        Token::Ident(text) | Token::Literal(text) => text.clone(),
+        Token::Punct(char) => char.to_string(),
+        Token::Group(..) => "(…)".to_owned(),
+    });
+    (error.message, at.collect::<Vec<_>>().join(" "))
+}
+
+#[track_caller]
+fn assert_error(text: &str, entry: Entry, message: &str, at: &str) {
+    assert_eq!(error(text, entry), (message.to_owned(), at.to_owned()), "{text}");
+}
+
+#[test]
+fn without_arguments_main_is_multi_thread_and_test_is_current_thread() {
+    assert_eq!(parse("", MAIN).flavor, Flavor::MultiThread);
+    assert_eq!(parse("", TEST).flavor, Flavor::CurrentThread);
+    assert_eq!(parse("", TOKIO_TEST), Options::default_of(TOKIO_TEST));
+    let nothing = parse("", MAIN);
+    assert_eq!((nothing.worker_threads, nothing.start_paused, nothing.name), (None, None, None));
+    assert_eq!((nothing.crate_path, nothing.unhandled_panic), (None, None));
+}
+
+#[test]
+fn every_option_is_understood() {
+    let options = parse(
+        r#"flavor = "multi_thread", worker_threads = 4, name = "mine", crate = "a::b","#,
+        TEST,
+    );
+    assert_eq!(options.flavor, Flavor::MultiThread);
+    assert_eq!(options.worker_threads, Some(4));
+    assert_eq!(options.name, Some(10), "the position of the literal");
+    assert_eq!(options.crate_path, Some(CratePath::Text { path: "a::b".into(), at: 14 }));
+
+    let options = parse(
+        r#"start_paused = true, unhandled_panic = "shutdown_runtime", flavor = "current_thread""#,
+        MAIN,
+    );
+    assert_eq!(options.flavor, Flavor::CurrentThread);
+    assert_eq!(options.start_paused, Some(true));
+    assert_eq!(options.unhandled_panic, Some(UnhandledPanic::ShutdownRuntime));
+
+    let options =
+        parse(r#"flavor = "local", start_paused = false, unhandled_panic = "ignore""#, MAIN);
+    assert_eq!(options.flavor, Flavor::Local);
+    assert_eq!(options.start_paused, Some(false));
+    assert_eq!(options.unhandled_panic, Some(UnhandledPanic::Ignore));
+}
+
+#[test]
+fn the_crate_may_be_a_path_too() {
+    assert_eq!(parse("crate = renamed", MAIN).crate_path, Some(CratePath::Tokens(2..3)));
+    assert_eq!(
+        parse("crate = ::a::b, worker_threads = 1", MAIN).crate_path,
+        Some(CratePath::Tokens(2..8))
+    );
+    for text in ["a", "::a", "a::b", " a :: b ", "r#crate_1::x", "crate", "self::a"] {
+        assert!(is_path(text), "{text}");
+    }
+    for text in ["", "456", "a:b", "a::", "a b", "::", "a::_", "a-b", "a::1"] {
+        assert!(!is_path(text), "{text}");
+    }
+}
+
+#[test]
+fn literals_are_read_as_rust_writes_them() {
+    assert_eq!(parse("worker_threads = 1_0", MAIN).worker_threads, Some(10));
+    assert_eq!(parse("worker_threads = 8usize", MAIN).worker_threads, Some(8));
+    assert_eq!(Literal(r####"r##"local"##"####).text(), Some("local"));
+    assert_eq!(Literal(r#"r"local""#).text(), Some("local"));
+    assert_eq!(Literal(r#"b"local""#).text(), None);
+    assert_eq!(Literal("'x'").text(), None);
+    for (text, value) in [("0x1F", 31), ("0b1_0u8", 2), ("0o17", 15), ("3_i64", 3), ("0", 0)] {
+        assert_eq!(Literal(text).integer(), Some(Ok(value)), "{text}");
+    }
+    for text in ["1.5", "\"4\"", "'4'", "1e3", "0x", "true"] {
+        assert_eq!(Literal(text).integer(), None, "{text}");
+    }
+}
+
+#[test]
+fn unknown_and_bare_words_say_what_would_be_right() {
+    let expected = "Unknown attribute foo is specified; expected one of: `flavor`, `worker_threads`, \
+                    `start_paused`, `crate`, `unhandled_panic`, `name`.";
+    assert_error("foo", MAIN, expected, "foo");
+    assert_error("foo = 123", TEST, expected, "foo = 123");
+    assert_error(r#"flavor = "local", foo = 1, name = "x""#, TEST, expected, "foo = 1");
+    assert_error("threadpool::bar", MAIN, "Must have specified ident", "threadpool : : bar");
+    assert_error("::bar = 1", MAIN, "Must have specified ident", ": : bar");
+    assert_error("foo(1)", MAIN, "Unknown attribute inside the macro", "foo (…)");
+    assert_error(
+        "\"multi_thread\"",
+        MAIN,
+        "Unknown attribute inside the macro",
+        "\"multi_thread\"",
+    );
+    assert_error(
+        "multi_thread",
+        TOKIO_TEST,
+        "Set the runtime flavor with #[tokio::test(flavor = \"multi_thread\")].",
+        "multi_thread",
+    );
+    assert_error(
+        "current_thread",
+        MAIN,
+        "Set the runtime flavor with #[wakeful::main(flavor = \"current_thread\")].",
+        "current_thread",
+    );
+    assert_error(
+        "start_paused",
+        TEST,
+        "The `start_paused` attribute requires an argument.",
+        "start_paused",
+    );
+    assert_error(
+        "core_threads = 2",
+        MAIN,
+        "Attribute `core_threads` is renamed to `worker_threads`",
+        "core_threads = 2",
+    );
+    assert_error(
+        "worker_threads = 1,, name = \"x\"",
+        MAIN,
+        "expected an option before this comma",
+        ",",
+    );
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_pointed_at() {
+    assert_error("flavor = 123", TEST, "Failed to parse value of `flavor` as string.", "123");
+    assert_error(
+        "flavor = \"foo\"",
+        TEST,
+        "No such runtime flavor `foo`. The runtime flavors are `current_thread`, `local`, and `multi_thread`.",
+        "\"foo\"",
+    );
+    assert_error(
+        "flavor = \"basic_scheduler\"",
+        TEST,
+        "The `basic_scheduler` runtime flavor has been renamed to `current_thread`.",
+        "\"basic_scheduler\"",
+    );
+    assert_error(
+        r#"flavor = "multi_thread", worker_threads = "foo""#,
+        TEST,
+        "Failed to parse value of `worker_threads` as integer.",
+        "\"foo\"",
+    );
+    assert_error(
+        "worker_threads = 99999999999999999999999",
+        MAIN,
+        "Failed to parse value of `worker_threads` as integer: number too large to fit in target type",
+        "99999999999999999999999",
+    );
+    assert_error("start_paused = 1", TEST, "Failed to parse value of `start_paused` as bool.", "1");
+    assert_error("name = true", TEST, "Failed to parse value of `name` as string.", "true");
+    assert_error("crate = 456", TEST, "Failed to parse value of `crate` as path.", "456");
+    assert_error(
+        "crate = \"456\"",
+        TEST,
+        "Failed to parse value of `crate` as path: \"456\"",
+        "\"456\"",
+    );
+    assert_error("crate = a + b", TEST, "Must be a literal", "a + b");
+    assert_error("worker_threads = COUNT", MAIN, "Must be a literal", "COUNT");
+    assert_error("worker_threads = 1 + 1", MAIN, "Must be a literal", "1 + 1");
+    assert_error("worker_threads =", MAIN, "Must be a literal", "worker_threads =");
+    assert_error(
+        "unhandled_panic = \"explode\"",
+        TEST,
+        "No such unhandled panic behavior `explode`. \
+         The unhandled panic behaviors are `ignore` and `shutdown_runtime`.",
+        "\"explode\"",
+    );
+}
+
+#[test]
+fn options_that_do_not_go_together_name_the_flavor_that_would() {
+    assert_error(
+        r#"flavor = "multi_thread", start_paused = false"#,
+        TOKIO_TEST,
+        "The `start_paused` option requires the `current_thread` runtime flavor. \
+         Use `#[tokio::test(flavor = \"current_thread\")]`",
+        "false",
+    );
+    assert_error(
+        "start_paused = true",
+        MAIN,
+        "The `start_paused` option requires the `current_thread` runtime flavor. \
+         Use `#[wakeful::main(flavor = \"current_thread\")]`",
+        "true",
+    );
+    for text in ["worker_threads = 4", r#"flavor = "local", worker_threads = 4"#] {
+        assert_error(
+            text,
+            TEST,
+            "The `worker_threads` option requires the `multi_thread` runtime flavor. \
+             Use `#[wakeful::test(flavor = \"multi_thread\")]`",
+            "4",
+        );
+    }
+    assert_error(
+        r#"flavor = "multi_thread", unhandled_panic = "shutdown_runtime""#,
+        TOKIO_TEST,
+        "The `unhandled_panic` option requires the `current_thread` runtime flavor. \
+         Use `#[tokio::test(flavor = \"current_thread\")]`",
+        "\"shutdown_runtime\"",
+    );
+}
+
+#[test]
+fn each_option_may_be_set_once() {
+    for (text, name, second) in [
+        (r#"flavor = "local", flavor = "current_thread""#, "flavor", "\"current_thread\""),
+        ("worker_threads = 1, worker_threads = 2", "worker_threads", "2"),
+        ("start_paused = true, start_paused = false", "start_paused", "false"),
+        ("crate = a, crate = b", "crate", "b"),
+        (r#"name = "a", name = "b""#, "name", "\"b\""),
+        (
+            r#"unhandled_panic = "ignore", unhandled_panic = "ignore""#,
+            "unhandled_panic",
+            "\"ignore\"",
+        ),
+    ] {
+        assert_error(text, MAIN, &format!("`{name}` set multiple times."), second);
+    }
+}

@@ -1,0 +1,135 @@
+//! Reports: what the runtime noticed and the user should know.
+
+use crate::task::Id;
+use crate::task::header::WaitKind;
+use crate::task::runnable::TaskRef;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Something that went wrong in the program, noticed by the runtime. Its
+/// `Display` is a paragraph for a person.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Report {
+    /// A task that can never run again.
+    Orphan(Orphan),
+}
+
+/// A task that waits although no waker for it exists any more, so that nothing
+/// can ever wake it.
+#[derive(Clone, Debug)]
+pub struct Orphan {
+    id: Id,
+    name: Option<String>,
+    spawned_at: &'static Location<'static>,
+    polls: u32,
+    last_wait: Option<(WaitKind, &'static Location<'static>)>,
+}
+
+impl Report {
+    pub(crate) fn orphan(task: &TaskRef) -> Self {
+        let header = task.header();
+        let origin = header.origin.get();
+        Report::Orphan(Orphan {
+            id: header.id(),
+            name: origin.name().map(str::to_owned),
+            spawned_at: origin.spawned_at(),
+            polls: header.polls.load(Relaxed),
+            last_wait: header.waiting.read().map(|wait| (wait.kind, wait.site)),
+        })
+    }
+}
+
+impl Orphan {
+    /// The task.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// The task's name, if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Where it was spawned.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at
+    }
+
+    /// How often it was polled.
+    pub fn polls(&self) -> u32 {
+        self.polls
+    }
+
+    /// The last future of wakeful's own that it waited in, in words, and where
+    /// that future was made; `None` if it never waited in one.
+    pub fn last_waited_for(&self) -> Option<(&'static str, &'static Location<'static>)> {
+        self.last_wait.map(|(kind, site)| (kind.phrase(), site))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Report::Orphan(orphan) => orphan.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Orphan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.id)?;
+        if let Some(name) = &self.name {
+            write!(f, " \"{name}\"")?;
+        }
+        write!(
+            f,
+            " can never run again: it returned Pending and no waker for it is left.\n  \
+             spawned at {}, polled {} time{}\n  ",
+            self.spawned_at,
+            self.polls,
+            if self.polls == 1 { "" } else { "s" }
+        )?;
+        match self.last_waited_for() {
+            Some((what, site)) => write!(f, "last seen waiting for {what}, made at {site}")?,
+            None => f.write_str("it has not waited in any future of wakeful's own")?,
+        }
+        f.write_str(
+            "\n  likely cause: a future returned Pending without keeping cx.waker().clone(), kept \
+             the waker of another task, or whatever held the waker was dropped without waking it.\n  \
+             If the task is meant to wait until it is aborted, wrap its future in \
+             wakeful::task::may_wait_forever.",
+        )
+    }
+}
+
+/// The user's hook for reports.
+pub(crate) type ReportHook = Arc<dyn Fn(&Report) + Send + Sync>;
+
+/// Counts reports and passes them on: to the user's hook, or to stderr.
+pub(crate) struct Reporter {
+    hook: Option<ReportHook>,
+    orphans: AtomicU64,
+}
+
+impl Reporter {
+    pub(crate) fn new(hook: Option<ReportHook>) -> Self {
+        Self { hook, orphans: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn report(&self, report: &Report) {
+        match report {
+            Report::Orphan(_) => self.orphans.fetch_add(1, Relaxed),
+        };
+        match &self.hook {
+            Some(hook) => hook(report),
+            None => eprintln!("wakeful: {report}"),
+        }
+    }
+
+    pub(crate) fn orphans(&self) -> u64 {
+        self.orphans.load(Relaxed)
+    }
+}

@@ -1,0 +1,24 @@
+//! The room of the declarative macros: waiting for several futures inside one task.
+//!
+//! | file | macro | what it expands to |
+//! | --- | --- | --- |
+//! | `select.rs` | `select!` | one [`support::Select`], whose branches are a typed list; the handlers stay at the caller |
+//! | `branches.rs` | — | that list, and the future that polls it |
+//! | `join.rs` | `join!` | one [`support::Join`] over a typed list of members pinned in the caller's frame |
+//! | `try_join.rs` | `try_join!` | one [`support::TryJoin`] over the same list |
+//! | `pin.rs` | `pin!` | `core::pin::pin!`, under the same name as before |
+//! | `support.rs` | — | what the expansions may name: the list types and the two doors to the runtime |
+//!
+//! Control enters in the caller's `async` body, which awaits the future that the macro has built, and leaves with
+//! that future's output. The macros parse; all polling is ordinary code in this room, so it is compiled and tested
+//! once and needs no `unsafe`. A list is *typed*: `Branch<A, _, Branch<B, _, NoBranch>>`, one type per position, so
+//! nothing is boxed and each output keeps its own type.
+//!
+//! Everything public here is public only because expansions must reach it: `#[doc(hidden)]`, no promise of stability.
+
+mod branches;
+mod join;
+mod pin;
+mod select;
+pub mod support;
+mod try_join;

@@ -1,0 +1,70 @@
+//! `pin!`: pin values where they stand, in the frame of the caller.
+
+/// Pins one or more values in the current frame and gives each name to its pin.
+///
+/// A future from an `async fn` or an `async` block must not move once it has been polled. Awaiting it by value takes
+/// care of that; keeping it and polling it through a reference, as a `select!` in a loop does, needs the future pinned
+/// first. `pin!` does this without an allocation: the value stays in the caller's frame, hidden behind a
+/// `Pin<&mut T>` of the same name.
+///
+/// There are two forms. `pin!(a, b)` pins variables that are there already:
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// async fn answer() -> u32 { 42 }
+///
+/// let future = answer();
+/// wakeful::pin!(future);
+///
+/// // `future` is a `Pin<&mut impl Future>` now, so it can be awaited by reference.
+/// assert_eq!((&mut future).await, 42);
+/// # });
+/// ```
+///
+/// The other makes the variables and pins them:
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// async fn step(n: u32) -> u32 { n + 1 }
+///
+/// wakeful::pin! {
+///     let first = step(1);
+///     let second = step(2);
+/// }
+///
+/// let mut seen = Vec::new();
+/// while seen.len() < 2 {
+///     wakeful::select! {
+///         n = &mut first, if !seen.contains(&2) => seen.push(n),
+///         n = &mut second, if !seen.contains(&3) => seen.push(n),
+///     }
+/// }
+/// seen.sort();
+/// assert_eq!(seen, [2, 3]);
+/// # });
+/// ```
+///
+/// The pins borrow from the frame, so they cannot leave it. To return a pinned future or to store it, use
+/// [`Box::pin`]. For a single expression, [`core::pin::pin!`] says the same thing more directly.
+///
+/// The first form takes names, not expressions: the value would be dropped at the end of the statement otherwise.
+///
+/// ```compile_fail
+/// # async fn answer() -> u32 { 42 }
+/// # async fn wrong() {
+/// let future = wakeful::pin!(answer());
+/// future.await;
+/// # }
+/// ```
+#[macro_export]
+macro_rules! pin {
+    ($($name:ident),* $(,)?) => { $(
+        #[allow(unused_mut)]
+        let mut $name = ::core::pin::pin!($name);
+    )* };
+    ($(let $name:ident = $value:expr;)*) => { $(
+        let $name = $value;
+        #[allow(unused_mut)]
+        let mut $name = ::core::pin::pin!($name);
+    )* };
+}

@@ -1,0 +1,23 @@
+//! What the expansions of `select!`, `join!` and `try_join!` may name, and the two doors by which they reach the
+//! runtime: one for randomness, one for the budget. Neither door needs a runtime to be there.
+
+use core::task::{Context, Poll};
+
+pub use super::branches::Selected::{self, Here, Later};
+pub use super::branches::{AllDisabled, Branch, Branches, NoBranch, Preconditions, Select};
+pub use super::join::{InOrder, Join, MaybeDone, Member, Members, NoMember, PollOrder, Rotating};
+pub use super::try_join::{TryJoin, TryMembers};
+
+/// A number below `n`, from the randomness of the runtime that polls this task.
+///
+/// It comes through the runtime context so that a simulated runtime can replay which branch a `select!` tried first.
+#[inline]
+pub fn thread_rng_n(n: u32) -> u32 {
+    crate::task::context::random_below(n)
+}
+
+/// Ready while the task may go on; `Pending`, with a wake-up on its way, once its budget is spent.
+#[inline]
+pub fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
+    crate::task::coop::poll_budget_available(cx)
+}

@@ -1,0 +1,413 @@
+//! Building runtimes.
+
+use super::shared::{Flavor, RuntimeWitness, Shared};
+use super::{Handle, Id, LocalOptions, LocalRuntime, OrphanPolicy, Runtime, UnhandledPanic};
+use crate::driver::clock::Clock;
+use crate::inspect::{Report, ReportHook};
+use crate::scheduler::config::{Callback, Config, NextTask, Seam};
+use crate::scheduler::current::CurrentThread;
+use crate::scheduler::multi::MultiThread;
+use crate::scheduler::pool::Pool;
+use crate::task::id::IdSource;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Builds a [`Runtime`] with settings of your own.
+///
+/// ```
+/// use wakeful::runtime::Builder;
+///
+/// let runtime = Builder::new_multi_thread()
+///     .worker_threads(2)
+///     .thread_name("my-worker")
+///     .enable_all()
+///     .build()?;
+/// assert_eq!(runtime.block_on(async { 1 + 1 }), 2);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Builder {
+    kind: Kind,
+    worker_threads: Option<usize>,
+    max_blocking_threads: usize,
+    thread_name: Arc<dyn Fn() -> String + Send + Sync>,
+    thread_stack_size: Option<usize>,
+    thread_keep_alive: Duration,
+    on_thread_start: Option<Callback>,
+    on_thread_stop: Option<Callback>,
+    on_thread_park: Option<Callback>,
+    on_thread_unpark: Option<Callback>,
+    global_queue_interval: Option<u32>,
+    event_interval: u32,
+    run_next_slot: bool,
+    start_paused: bool,
+    on_orphan: OrphanPolicy,
+    on_panic: UnhandledPanic,
+    on_report: Option<ReportHook>,
+    name: Option<String>,
+    seed: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    CurrentThread,
+    MultiThread,
+}
+
+/// Seeds a runtime's randomness; see [`Builder::rng_seed`].
+#[derive(Clone, Debug)]
+pub struct RngSeed(u64);
+
+impl RngSeed {
+    /// A seed made from any bytes: the same bytes give the same seed.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        // FNV-1a: short, and the same in every build.
+        let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold))
+    }
+}
+
+impl Builder {
+    fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            worker_threads: None,
+            max_blocking_threads: 512,
+            thread_name: Arc::new(|| "wakeful-worker".to_owned()),
+            thread_stack_size: None,
+            thread_keep_alive: Duration::from_secs(10),
+            on_thread_start: None,
+            on_thread_stop: None,
+            on_thread_park: None,
+            on_thread_unpark: None,
+            global_queue_interval: None,
+            event_interval: 61,
+            run_next_slot: true,
+            start_paused: false,
+            on_orphan: OrphanPolicy::Report,
+            on_panic: UnhandledPanic::Ignore,
+            on_report: None,
+            name: None,
+            seed: None,
+        }
+    }
+
+    /// A runtime whose tasks run on the thread that is in `block_on`.
+    pub fn new_current_thread() -> Builder {
+        Self::new(Kind::CurrentThread)
+    }
+
+    /// A runtime with worker threads that steal work from each other.
+    #[cfg(feature = "rt-multi-thread")]
+    pub fn new_multi_thread() -> Builder {
+        Self::new(Kind::MultiThread)
+    }
+
+    /// Enables everything that can be enabled.
+    pub fn enable_all(&mut self) -> &mut Self {
+        self
+    }
+
+    /// Enables timers.
+    #[cfg(feature = "time")]
+    pub fn enable_time(&mut self) -> &mut Self {
+        self
+    }
+
+    /// Enables sockets and the like.
+    pub fn enable_io(&mut self) -> &mut Self {
+        self
+    }
+
+    /// How many worker threads a multi-thread runtime has. Without it, the
+    /// environment variable `WAKEFUL_WORKER_THREADS` (or the
+    /// `TOKIO_WORKER_THREADS` that existing deployments set) decides, and
+    /// without either the number of cores.
+    ///
+    /// # Panics
+    ///
+    /// If `val` is 0.
+    #[track_caller]
+    pub fn worker_threads(&mut self, val: usize) -> &mut Self {
+        assert!(val > 0, "Worker threads cannot be set to 0");
+        self.worker_threads = Some(val);
+        self
+    }
+
+    /// How many threads the blocking pool may have; 512 by default. Threads are
+    /// started when they are needed.
+    ///
+    /// # Panics
+    ///
+    /// If `val` is 0.
+    #[track_caller]
+    pub fn max_blocking_threads(&mut self, val: usize) -> &mut Self {
+        assert!(val > 0, "Max blocking threads cannot be set to 0");
+        self.max_blocking_threads = val;
+        self
+    }
+
+    /// The name of the runtime's threads.
+    pub fn thread_name(&mut self, val: impl Into<String>) -> &mut Self {
+        let name = val.into();
+        self.thread_name = Arc::new(move || name.clone());
+        self
+    }
+
+    /// A function that names each of the runtime's threads.
+    pub fn thread_name_fn<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn() -> String + Send + Sync + 'static,
+    {
+        self.thread_name = Arc::new(f);
+        self
+    }
+
+    /// A name for the runtime itself, for reports.
+    ///
+    /// # Panics
+    ///
+    /// If the name is empty.
+    #[track_caller]
+    pub fn name(&mut self, val: impl Into<String>) -> &mut Self {
+        let name = val.into();
+        assert!(!name.is_empty(), "runtime name shouldn't be empty");
+        self.name = Some(name);
+        self
+    }
+
+    /// The stack size of the runtime's threads, in bytes.
+    pub fn thread_stack_size(&mut self, val: usize) -> &mut Self {
+        self.thread_stack_size = Some(val);
+        self
+    }
+
+    /// How long a thread of the blocking pool waits for work before it ends; 10
+    /// seconds by default.
+    pub fn thread_keep_alive(&mut self, duration: Duration) -> &mut Self {
+        self.thread_keep_alive = duration;
+        self
+    }
+
+    /// Called on each of the runtime's threads when it starts.
+    pub fn on_thread_start<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        self.on_thread_start = Some(Arc::new(f));
+        self
+    }
+
+    /// Called on each of the runtime's threads before it ends.
+    pub fn on_thread_stop<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        self.on_thread_stop = Some(Arc::new(f));
+        self
+    }
+
+    /// Called on a thread that is about to sleep because there is no work.
+    pub fn on_thread_park<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        self.on_thread_park = Some(Arc::new(f));
+        self
+    }
+
+    /// Called on a thread that wakes up from that sleep.
+    pub fn on_thread_unpark<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        self.on_thread_unpark = Some(Arc::new(f));
+        self
+    }
+
+    /// After how many polls a worker looks at the shared queue although its own
+    /// has work. The default suits all but unusual loads.
+    ///
+    /// # Panics
+    ///
+    /// If `val` is 0.
+    #[track_caller]
+    pub fn global_queue_interval(&mut self, val: u32) -> &mut Self {
+        assert!(val > 0, "global_queue_interval must be greater than 0");
+        self.global_queue_interval = Some(val);
+        self
+    }
+
+    /// After how many polls a thread looks at its clock and its driver although
+    /// there is work; 61 by default.
+    ///
+    /// # Panics
+    ///
+    /// If `val` is 0.
+    #[track_caller]
+    pub fn event_interval(&mut self, val: u32) -> &mut Self {
+        assert!(val > 0, "event_interval must be greater than 0");
+        self.event_interval = val;
+        self
+    }
+
+    /// Makes woken tasks queue up instead of running next on the worker that
+    /// woke them.
+    pub fn disable_lifo_slot(&mut self) -> &mut Self {
+        self.run_next_slot = false;
+        self
+    }
+
+    /// Starts with the clock paused. For tests, on a current-thread runtime.
+    pub fn start_paused(&mut self, start_paused: bool) -> &mut Self {
+        self.start_paused = start_paused;
+        self
+    }
+
+    /// Seeds everything that the runtime draws at random: the first branch of
+    /// `select!`, the order of stealing.
+    pub fn rng_seed(&mut self, seed: RngSeed) -> &mut Self {
+        self.seed = Some(seed.0);
+        self
+    }
+
+    /// What happens when a task panics; by default nothing beyond its
+    /// JoinHandle.
+    pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
+        self.on_panic = behavior;
+        self
+    }
+
+    /// What happens to a task that can never run again, because it waits and no
+    /// waker for it is left; by default it is reported.
+    pub fn on_orphan(&mut self, policy: OrphanPolicy) -> &mut Self {
+        self.on_orphan = policy;
+        self
+    }
+
+    /// Receives every report, instead of stderr.
+    ///
+    /// The hook is called by whichever thread noticed, possibly from inside a
+    /// waker's drop: it should be quick and must not panic.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use wakeful::inspect::Report;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let (tx, rx) = mpsc::channel();
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_report(move |report| tx.send(report.clone()).unwrap())
+    ///     .build()?;
+    /// runtime.block_on(async {
+    ///     wakeful::spawn(std::future::pending::<()>());
+    ///     wakeful::task::yield_now().await;
+    /// });
+    /// let Report::Orphan(orphan) = rx.try_recv().unwrap() else { unreachable!() };
+    /// assert_eq!(orphan.polls(), 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_report<F>(&mut self, hook: F) -> &mut Self
+    where
+        F: Fn(&Report) + Send + Sync + 'static,
+    {
+        self.on_report = Some(Arc::new(hook));
+        self
+    }
+
+    /// Builds the runtime.
+    ///
+    /// # Errors
+    ///
+    /// If the operating system refuses a thread.
+    pub fn build(&mut self) -> io::Result<Runtime> {
+        Ok(Runtime::from_handle(Handle::from_shared(self.build_shared(false)?)))
+    }
+
+    /// Builds a runtime that may spawn tasks which are not `Send`, and may not
+    /// leave the thread.
+    ///
+    /// # Errors
+    ///
+    /// Only if the builder's settings make no sense for it.
+    ///
+    /// # Panics
+    ///
+    /// If the builder is for a multi-thread runtime.
+    #[track_caller]
+    pub fn build_local(&mut self, _options: LocalOptions) -> io::Result<LocalRuntime> {
+        assert!(
+            self.kind == Kind::CurrentThread,
+            "multi_thread is not supported for LocalRuntime: use Builder::new_current_thread"
+        );
+        Ok(LocalRuntime::from_handle(Handle::from_shared(self.build_shared(true)?)))
+    }
+
+    fn build_shared(&mut self, local: bool) -> io::Result<Arc<Shared>> {
+        let witness = RuntimeWitness::new(self.on_report.clone());
+        let reporter = witness.reporter.clone();
+        let config = Arc::new(self.config(witness.clone()));
+        let pool = Arc::new(Pool::new(config.clone()));
+        let flavor = match self.kind {
+            Kind::CurrentThread => Flavor::Current(CurrentThread::start(config)),
+            Kind::MultiThread => Flavor::Multi(MultiThread::start(config)?),
+        };
+        let name = self.name.clone();
+        let local_to = local.then(|| std::thread::current().id());
+        let shared = Arc::new(Shared { id: Id::next(), name, flavor, pool, local_to, reporter });
+        // Set once: this builder made the witness a moment ago.
+        let _ = witness.shared.set(Arc::downgrade(&shared));
+        Ok(shared)
+    }
+
+    fn config(&self, witness: Arc<RuntimeWitness>) -> Config {
+        let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        let clock = Clock::new(self.start_paused);
+        Config {
+            worker_threads: self.worker_threads.unwrap_or_else(default_workers),
+            thread_name: self.thread_name.clone(),
+            thread_stack_size: self.thread_stack_size,
+            max_blocking_threads: self.max_blocking_threads,
+            thread_keep_alive: self.thread_keep_alive,
+            on_thread_start: self.on_thread_start.clone(),
+            on_thread_stop: self.on_thread_stop.clone(),
+            on_thread_park: self.on_thread_park.clone(),
+            on_thread_unpark: self.on_thread_unpark.clone(),
+            injector_interval: self.global_queue_interval.unwrap_or(31),
+            turn_interval: self.event_interval,
+            run_next_slot: self.run_next_slot,
+            on_orphan: self.on_orphan,
+            on_panic: self.on_panic,
+            witness,
+            seam: Seam::new(clock, IdSource::Process, seed, NextTask::InOrder),
+        }
+    }
+}
+
+/// As many workers as the environment says, or as there are cores.
+fn default_workers() -> usize {
+    for name in ["WAKEFUL_WORKER_THREADS", "TOKIO_WORKER_THREADS"] {
+        let Ok(value) = std::env::var(name) else { continue };
+        match value.parse::<usize>() {
+            Ok(count) if count > 0 => return count,
+            _ => panic!("\"{name}\" must be a positive number of threads, but it is {value:?}"),
+        }
+    }
+    std::thread::available_parallelism().map_or(1, |count| count.get())
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("kind", &self.kind)
+            .field("worker_threads", &self.worker_threads)
+            .field("max_blocking_threads", &self.max_blocking_threads)
+            .field("thread_keep_alive", &self.thread_keep_alive)
+            .field("on_orphan", &self.on_orphan)
+            .field("on_panic", &self.on_panic)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! Which runtime a thread is in, and whether it may block.
+
+use super::handle::{Handle, TryCurrentError};
+use super::shared::Shared;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+
+/// Whether this thread drives tasks right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Driving {
+    No,
+    Yes {
+        /// The scheduler can go on elsewhere while this thread blocks.
+        may_block_in_place: bool,
+    },
+}
+
+struct RuntimeContext {
+    current: Cell<*const Shared>,
+    depth: Cell<usize>,
+    driving: Cell<Driving>,
+}
+
+thread_local! {
+    static CONTEXT: RuntimeContext = const {
+        RuntimeContext {
+            current: Cell::new(ptr::null()),
+            depth: Cell::new(0),
+            driving: Cell::new(Driving::No),
+        }
+    };
+}
+
+/// Makes a runtime the current one until it is dropped.
+pub(crate) struct Entered<'a> {
+    outer: *const Shared,
+    depth: usize,
+    _shared: PhantomData<(&'a Shared, *const ())>,
+}
+
+/// Enters the context of `shared`, which the guard borrows.
+#[inline]
+pub(crate) fn enter(shared: &Arc<Shared>) -> Entered<'_> {
+    // SAFETY of the pointer's later use: the guard borrows `shared`, and
+    // `current` is reset when it goes.
+    enter_raw(Arc::as_ptr(shared))
+}
+
+fn enter_raw<'a>(shared: *const Shared) -> Entered<'a> {
+    CONTEXT.with(|context| {
+        let depth = context.depth.get() + 1;
+        context.depth.set(depth);
+        Entered { outer: context.current.replace(shared), depth, _shared: PhantomData }
+    })
+}
+
+impl Drop for Entered<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        CONTEXT.with(|context| {
+            if context.depth.get() != self.depth {
+                if !std::thread::panicking() {
+                    panic!(
+                        "`EnterGuard` values dropped out of order. Guards returned by \
+                         `tokio::runtime::Handle::enter()` must be dropped in the reverse order as \
+                         they were acquired."
+                    );
+                }
+                return;
+            }
+            context.current.set(self.outer);
+            context.depth.set(self.depth - 1);
+        });
+    }
+}
+
+/// Calls `f` with the current runtime, if there is one.
+#[inline]
+pub(crate) fn with_current<R>(f: impl FnOnce(&Shared) -> R) -> Option<R> {
+    let current = CONTEXT.with(|context| context.current.get());
+    // SAFETY: while it is set, a guard on this thread borrows the Arc.
+    unsafe { current.as_ref() }.map(f)
+}
+
+pub(crate) fn try_current() -> Result<Handle, TryCurrentError> {
+    let current = CONTEXT.with(|context| context.current.get());
+    if current.is_null() {
+        return Err(TryCurrentError::missing());
+    }
+    // SAFETY: as above; the pointer came from `Arc::as_ptr`, so the count can
+    // be raised for the new handle.
+    let shared = unsafe {
+        Arc::increment_strong_count(current);
+        Arc::from_raw(current)
+    };
+    Ok(Handle::from_shared(shared))
+}
+
+/// The thread drives tasks until this is dropped.
+pub(crate) struct DrivingGuard(Driving);
+
+/// Marks the thread as driving tasks: `block_on` within it would block them.
+///
+/// # Panics
+///
+/// If it already does.
+#[inline]
+#[track_caller]
+pub(crate) fn start_driving(may_block_in_place: bool) -> DrivingGuard {
+    CONTEXT.with(|context| {
+        if context.driving.get() != Driving::No {
+            panic!(
+                "Cannot start a runtime from within a runtime. This happens because a function \
+                 (like `block_on`) attempted to block the current thread while the thread is \
+                 being used to drive asynchronous tasks. Await the future instead, or wrap the \
+                 call in `task::block_in_place` or `task::spawn_blocking`."
+            );
+        }
+        DrivingGuard(context.driving.replace(Driving::Yes { may_block_in_place }))
+    })
+}
+
+impl Drop for DrivingGuard {
+    fn drop(&mut self) {
+        CONTEXT.with(|context| context.driving.set(self.0));
+    }
+}
+
+/// Whether this thread drives tasks, so that it must not block.
+pub(crate) fn is_driving() -> bool {
+    CONTEXT.with(|context| context.driving.get() != Driving::No)
+}
+
+/// What a thread that wants to block in place is doing.
+pub(crate) enum BlockInPlace {
+    /// It drives no tasks: it may block as it likes.
+    NotDriving,
+    Allowed,
+    /// Nobody else could run its tasks meanwhile.
+    Refused,
+}
+
+pub(crate) fn block_in_place() -> BlockInPlace {
+    match CONTEXT.with(|context| context.driving.get()) {
+        Driving::No => BlockInPlace::NotDriving,
+        Driving::Yes { may_block_in_place: true } => BlockInPlace::Allowed,
+        Driving::Yes { may_block_in_place: false } => BlockInPlace::Refused,
+    }
+}
+
+/// The thread may block until this is dropped.
+pub(crate) fn stop_driving() -> DrivingGuard {
+    DrivingGuard(CONTEXT.with(|context| context.driving.replace(Driving::No)))
+}
+
+/// Forbids `block_in_place` until this is dropped: what is being polled may not
+/// leave this thread.
+pub(crate) fn forbid_block_in_place() -> DrivingGuard {
+    CONTEXT.with(|context| {
+        let before = context.driving.get();
+        if before != Driving::No {
+            context.driving.set(Driving::Yes { may_block_in_place: false });
+        }
+        DrivingGuard(before)
+    })
+}

@@ -1,0 +1,183 @@
+//! Handles to a runtime, for spawning and blocking from anywhere.
+
+use super::context::{self, Entered};
+use super::shared::{Flavor, Shared};
+use super::{Id, RuntimeFlavor, RuntimeMetrics, blocking, spawn};
+use crate::task::JoinHandle;
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+
+/// A reference to a runtime; cheap to clone, usable from any thread.
+///
+/// It does not keep the runtime running: once the
+/// [`Runtime`](super::Runtime) is dropped, tasks spawned through a handle are
+/// cancelled at once.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// Makes a runtime the thread's current one until it is dropped; from
+/// [`Handle::enter`].
+#[must_use = "the runtime is left again when the guard is dropped"]
+pub struct EnterGuard<'a> {
+    _entered: Entered<'a>,
+}
+
+impl Handle {
+    pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// The runtime that the calling thread is in.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime. Call it from a task, inside `block_on`, or while an
+    /// [`EnterGuard`] is held, or use [`try_current`](Self::try_current).
+    #[track_caller]
+    pub fn current() -> Self {
+        match context::try_current() {
+            Ok(handle) => handle,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The runtime that the calling thread is in, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Outside of a runtime.
+    pub fn try_current() -> Result<Self, TryCurrentError> {
+        context::try_current()
+    }
+
+    /// Makes this runtime the thread's current one, so that `spawn` and the like
+    /// find it.
+    ///
+    /// # Panics
+    ///
+    /// If guards are dropped in another order than the reverse of their making.
+    pub fn enter(&self) -> EnterGuard<'_> {
+        EnterGuard { _entered: context::enter(&self.shared) }
+    }
+
+    /// Spawns a task on this runtime; it starts to run at once, awaited or not.
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn::spawn_on(&self.shared, future, spawn::birth_here())
+    }
+
+    /// Runs a closure that may block on a thread of the blocking pool.
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, func: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        blocking::spawn_blocking_on(&self.shared, func, None, false)
+    }
+
+    /// Runs a future on the calling thread, to its end.
+    ///
+    /// On a current-thread runtime this drives neither tasks nor timers: those
+    /// run only while some thread is in [`Runtime::block_on`](super::Runtime::block_on).
+    ///
+    /// # Panics
+    ///
+    /// From within a runtime, or if the future panics.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let _driving = context::start_driving(true);
+        let _entered = context::enter(&self.shared);
+        spawn::poll_on_thread(&self.shared, future)
+    }
+
+    /// Which kind of runtime this is.
+    pub fn runtime_flavor(&self) -> RuntimeFlavor {
+        match &self.shared.flavor {
+            Flavor::Current(_) => RuntimeFlavor::CurrentThread,
+            Flavor::Multi(_) => RuntimeFlavor::MultiThread,
+        }
+    }
+
+    /// The runtime's id, unique in the process.
+    pub fn id(&self) -> Id {
+        self.shared.id
+    }
+
+    /// The name that [`Builder::name`](super::Builder::name) gave.
+    pub fn name(&self) -> Option<&str> {
+        self.shared.name.as_deref()
+    }
+
+    /// Numbers about the runtime.
+    pub fn metrics(&self) -> RuntimeMetrics {
+        RuntimeMetrics::new(self.clone())
+    }
+}
+
+impl UnwindSafe for Handle {}
+impl RefUnwindSafe for Handle {}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("id", &self.shared.id)
+            .field("name", &self.shared.name)
+            .field("flavor", &self.runtime_flavor())
+            .finish()
+    }
+}
+
+impl fmt::Debug for EnterGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EnterGuard").finish()
+    }
+}
+
+/// The thread is in no runtime; from [`Handle::try_current`].
+pub struct TryCurrentError {
+    kind: Kind,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Missing,
+}
+
+impl TryCurrentError {
+    pub(crate) fn missing() -> Self {
+        Self { kind: Kind::Missing }
+    }
+
+    /// Whether there is no runtime in this thread's context.
+    pub fn is_missing_context(&self) -> bool {
+        self.kind == Kind::Missing
+    }
+
+    /// Whether the thread's context is already being torn down. The context
+    /// here needs no destructor, so it outlives everything else on its thread.
+    pub fn is_thread_local_destroyed(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Debug for TryCurrentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryCurrentError").field("kind", &self.kind).finish()
+    }
+}
+
+impl fmt::Display for TryCurrentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no reactor running, must be called from the context of a Tokio 1.x runtime")
+    }
+}
+
+impl std::error::Error for TryCurrentError {}

@@ -1,0 +1,23 @@
+//! Ids of runtimes.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Names a runtime (or a `LocalSet`), uniquely in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id(NonZeroU64);
+
+impl Id {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Relaxed);
+        Self(NonZeroU64::new(id).expect("the count starts at 1 and does not wrap in practice"))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,31 @@
+//! The runtime: schedulers, the blocking pool and the thread's context, put
+//! together by a [`Builder`].
+//!
+//! - [`Runtime`] owns everything and shuts it down; [`LocalRuntime`] is one that
+//!   may not leave its thread.
+//! - [`Handle`] is a reference to it, for spawning from anywhere.
+//! - [`EnterGuard`] makes it the current one of a thread.
+#![allow(unsafe_code)]
+
+pub(crate) mod blocking;
+mod builder;
+pub(crate) mod context;
+mod handle;
+mod id;
+mod local_runtime;
+mod metrics;
+#[expect(clippy::module_inception, reason = "the room's main noun has the room's name")]
+mod runtime;
+mod shared;
+pub(crate) mod spawn;
+
+pub use crate::scheduler::config::{OrphanPolicy, UnhandledPanic};
+pub use builder::{Builder, RngSeed};
+pub use handle::{EnterGuard, Handle, TryCurrentError};
+pub use id::Id;
+pub use local_runtime::{LocalOptions, LocalRuntime};
+pub use metrics::RuntimeMetrics;
+pub use runtime::{Runtime, RuntimeFlavor};
+
+
+pub use spawn::worker_index;

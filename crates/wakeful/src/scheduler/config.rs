@@ -1,0 +1,134 @@
+//! What the builder decided for a scheduler, and the hooks through which the
+//! rooms above hear of what happens here.
+
+use crate::driver::clock::Clock;
+use crate::sys::rng::Rng;
+use crate::task::header::Header;
+use crate::task::id::IdSource;
+use crate::task::runnable::TaskRef;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// A hook of the user's.
+pub(crate) type Callback = Arc<dyn Fn() + Send + Sync>;
+
+/// What the runtime does about a task that can never run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OrphanPolicy {
+    /// Report it once and leave it as it is.
+    #[default]
+    Report,
+    /// Report it and drop it: its JoinHandle resolves with an error for which
+    /// [`is_orphaned`](crate::task::JoinError::is_orphaned) is true.
+    Abort,
+    /// Report it, drop it, and panic with the report in whoever waits in
+    /// `block_on`. The default under `#[wakeful::test]`.
+    Panic,
+}
+
+/// What the runtime does when a task panics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum UnhandledPanic {
+    /// The panic goes to the JoinHandle; everything else goes on.
+    #[default]
+    Ignore,
+    /// All tasks are dropped and `block_on` panics.
+    ShutdownRuntime,
+}
+
+/// Told of things that only a room above can put into words.
+pub(crate) trait Witness: Send + Sync {
+    /// Reports the orphan and gives the report's text back.
+    fn orphan(&self, task: &TaskRef) -> String;
+    /// A task panicked.
+    fn panicked(&self, task: &Header, payload: &(dyn Any + Send));
+    /// Runs the whole life of a thread inside of the runtime's context.
+    fn in_context(&self, life: &mut dyn FnMut());
+}
+
+/// Everything a scheduler is told when it is made.
+pub(crate) struct Config {
+    pub(crate) worker_threads: usize,
+    pub(crate) thread_name: Arc<dyn Fn() -> String + Send + Sync>,
+    pub(crate) thread_stack_size: Option<usize>,
+    pub(crate) max_blocking_threads: usize,
+    pub(crate) thread_keep_alive: Duration,
+    pub(crate) on_thread_start: Option<Callback>,
+    pub(crate) on_thread_stop: Option<Callback>,
+    pub(crate) on_thread_park: Option<Callback>,
+    pub(crate) on_thread_unpark: Option<Callback>,
+    /// How many tasks may run before the injector is looked at.
+    pub(crate) injector_interval: u32,
+    /// How many tasks may run before clock and driver are looked at.
+    pub(crate) turn_interval: u32,
+    pub(crate) run_next_slot: bool,
+    pub(crate) on_orphan: OrphanPolicy,
+    pub(crate) on_panic: UnhandledPanic,
+    pub(crate) witness: Arc<dyn Witness>,
+    pub(crate) seam: Seam,
+}
+
+impl Config {
+    /// Starts a named thread that lives inside of the runtime's context.
+    pub(crate) fn spawn_thread(
+        &self,
+        life: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<thread::JoinHandle<()>> {
+        let mut builder = thread::Builder::new().name((self.thread_name)());
+        if let Some(bytes) = self.thread_stack_size {
+            builder = builder.stack_size(bytes);
+        }
+        let witness = self.witness.clone();
+        builder.spawn(move || {
+            let mut life = Some(life);
+            witness.in_context(&mut || {
+                if let Some(life) = life.take() {
+                    life();
+                }
+            });
+        })
+    }
+}
+
+/// The seam for simulation: whatever would make two runs differ is drawn from
+/// here, never from a global.
+pub(crate) struct Seam {
+    pub(crate) clock: Clock,
+    pub(crate) ids: IdSource,
+    seeds: SeedSource,
+    pub(crate) next_task: NextTask,
+}
+
+/// How the current-thread scheduler chooses among its ready tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextTask {
+    /// In the order in which they became ready.
+    InOrder,
+    /// At random, from the runtime's seed.
+    Shuffled,
+}
+
+impl Seam {
+    pub(crate) fn new(clock: Clock, ids: IdSource, seed: u64, next_task: NextTask) -> Self {
+        Self { clock, ids, seeds: SeedSource(AtomicU64::new(seed)), next_task }
+    }
+
+    /// A generator for one thread or one structure of this runtime.
+    pub(crate) fn rng(&self) -> Rng {
+        self.seeds.draw()
+    }
+}
+
+/// Gives out generators in a fixed order, starting from the runtime's seed.
+struct SeedSource(AtomicU64);
+
+impl SeedSource {
+    fn draw(&self) -> Rng {
+        Rng::from_seed(self.0.fetch_add(1, Relaxed))
+    }
+}

@@ -1,0 +1,425 @@
+//! The current-thread scheduler: every task runs on the thread that is inside
+//! `block_on`. Tasks come in from `spawn` and from wakers, and leave to the loop
+//! in [`CurrentThread::block_on`].
+//!
+//! The queue and the heap belong to the thread that holds the core. Several
+//! threads may be in `block_on` at once: one of them holds the core and runs
+//! everybody's tasks, each polls its own future, and when the holder leaves, it
+//! wakes one of the others to take over.
+//!
+//! Protocols, all SeqCst:
+//! - Wake from outside: push to the injector, then look at `sleeping`. The
+//!   holder sets `sleeping`, then looks at the injector, then parks. At least
+//!   one sees the other.
+//! - Hand-over: a thread that wants the core lists itself, then looks at `held`.
+//!   The holder clears `held`, then looks at the list.
+//!
+//! Rule W1. The core is touched only by the thread that set `held`.
+
+use super::config::{Config, NextTask};
+use super::estate::Estate;
+use super::root::{Held, Parked};
+use crate::queue::injector::Injector;
+use crate::sys::rng::Rng;
+use crate::sys::sync::Mutex;
+use crate::task::cell::{self, Birth, Fit};
+use crate::task::header::Header;
+use crate::task::heap::{Allocator, Heap, Home};
+use crate::task::runnable::{Runnable, TaskRef};
+use crate::task::{JoinHandle, context};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::task::{Context, Poll};
+
+pub(crate) struct CurrentThread {
+    pub(crate) estate: Estate,
+    injector: Injector,
+    heap: Heap,
+    core: Core,
+    /// Somebody holds the core.
+    held: AtomicBool,
+    /// The holder is parked, or about to be.
+    sleeping: AtomicBool,
+    /// The holder's parking spot, set before its first sleep.
+    holder: Mutex<Option<Parked>>,
+    /// Threads in `block_on` that wait for the core.
+    waiting: Mutex<VecDeque<Parked>>,
+    waiting_len: AtomicUsize,
+}
+
+struct Core {
+    queue: RefCell<VecDeque<Runnable>>,
+    allocator: Cell<Option<Allocator>>,
+    rng: Cell<Rng>,
+    /// Polls so far, wrapping.
+    tick: Cell<u32>,
+    turn_tick: Cell<u32>,
+}
+
+// SAFETY: W1.
+unsafe impl Send for Core {}
+// SAFETY: W1.
+unsafe impl Sync for Core {}
+
+thread_local! {
+    /// The scheduler whose core this thread holds.
+    static CURRENT: Cell<*const CurrentThread> = const { Cell::new(ptr::null()) };
+}
+
+/// The core, while this thread holds it; what the thread was before comes back
+/// at the end.
+struct CoreGuard<'a> {
+    scheduler: &'a CurrentThread,
+    outer: *const CurrentThread,
+    outer_heap: *const Heap,
+    outer_rng: Option<Rng>,
+    outer_defers: bool,
+    /// This thread is named as the holder.
+    named: Cell<bool>,
+}
+
+impl<'a> CoreGuard<'a> {
+    fn try_take(scheduler: &'a CurrentThread) -> Option<Self> {
+        if scheduler.held.swap(true, SeqCst) {
+            return None;
+        }
+        Some(Self {
+            scheduler,
+            outer: CURRENT.with(|current| current.replace(scheduler)),
+            outer_heap: context::set_heap(&scheduler.heap),
+            outer_rng: context::set_rng(Some(scheduler.core.rng.get())),
+            outer_defers: context::set_defers(true),
+            named: Cell::new(false),
+        })
+    }
+}
+
+impl Drop for CoreGuard<'_> {
+    fn drop(&mut self) {
+        // What was put off during the last poll must not be left behind.
+        context::wake_deferred();
+        CURRENT.with(|current| current.set(self.outer));
+        context::set_heap(self.outer_heap);
+        context::set_defers(self.outer_defers);
+        if let Some(rng) = context::set_rng(self.outer_rng) {
+            self.scheduler.core.rng.set(rng);
+        }
+        if self.named.get()
+            && let Some(parked) = self.scheduler.holder.lock().take()
+        {
+            self.scheduler.estate.unlist_parked(&parked);
+        }
+        self.scheduler.held.store(false, SeqCst);
+        self.scheduler.wake_waiting();
+    }
+}
+
+impl CurrentThread {
+    pub(crate) fn start(config: Arc<Config>) -> Arc<Self> {
+        let rng = config.seam.rng();
+        let this = Arc::new(Self {
+            estate: Estate::new(config),
+            injector: Injector::new(),
+            heap: Heap::new(),
+            core: Core {
+                queue: RefCell::new(VecDeque::new()),
+                allocator: Cell::new(None),
+                rng: Cell::new(rng),
+                tick: Cell::new(0),
+                turn_tick: Cell::new(0),
+            },
+            held: AtomicBool::new(false),
+            sleeping: AtomicBool::new(false),
+            holder: Mutex::new(None),
+            waiting: Mutex::new(VecDeque::new()),
+            waiting_len: AtomicUsize::new(0),
+        });
+        let home: NonNull<dyn Home> = NonNull::from(&*this);
+        // SAFETY: not shared yet; the heaps lie inside of their home.
+        unsafe {
+            this.estate.open(home);
+            this.core.allocator.set(Some(this.heap.open(home)));
+        }
+        this
+    }
+
+    #[inline]
+    fn is_held_here(&self) -> bool {
+        CURRENT.with(|current| ptr::eq(current.get(), self))
+    }
+
+    /// Makes a task in the memory that the calling thread may use.
+    ///
+    /// # Safety
+    ///
+    /// As [`cell::fill`].
+    #[inline]
+    pub(crate) unsafe fn fill<F: Future>(
+        &self,
+        future: F,
+        birth: Birth,
+    ) -> (Runnable, JoinHandle<F::Output>) {
+        // SAFETY: by contract; with the core comes the allocator (W1).
+        unsafe {
+            if self.is_held_here() {
+                let (cell, id) = self.heap.allocate(Fit::<F>::CLASS, self.estate.ids());
+                cell::fill(cell, id, future, birth)
+            } else {
+                self.estate.fill_outside(future, birth)
+            }
+        }
+    }
+
+    /// Spawns a task from any thread.
+    ///
+    /// # Safety
+    ///
+    /// As [`cell::fill`]: the future must be `Send`, unless the scheduler never
+    /// leaves this thread.
+    #[inline]
+    pub(crate) unsafe fn spawn<F: Future>(
+        &self,
+        future: F,
+        birth: Birth,
+    ) -> JoinHandle<F::Output> {
+        // SAFETY: by contract.
+        let (task, join) = unsafe { self.fill(future, birth) };
+        if let Err(task) = self.push(task) {
+            task.cancel_spawn();
+        }
+        join
+    }
+
+    #[inline]
+    fn push(&self, task: Runnable) -> Result<(), Runnable> {
+        if self.is_held_here() {
+            self.core.queue.borrow_mut().push_back(task);
+            return Ok(());
+        }
+        self.injector.push(task)?;
+        if self.sleeping.load(SeqCst)
+            && let Some(holder) = &*self.holder.lock()
+        {
+            holder.unpark();
+        }
+        Ok(())
+    }
+
+    /// Runs a future on the calling thread, and tasks while it waits.
+    #[track_caller]
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let held = Held::new();
+        let mut cx = Context::from_waker(held.waker());
+        let mut poll = || context::poll_root(|| future.as_mut().poll(&mut cx));
+        loop {
+            if let Some(guard) = CoreGuard::try_take(self) {
+                return self.run(&guard, &held, poll);
+            }
+            if held.take_woken()
+                && let Poll::Ready(output) = poll()
+            {
+                return output;
+            }
+            self.wait_for_core(&held);
+        }
+    }
+
+    #[track_caller]
+    fn run<R>(&self, guard: &CoreGuard<'_>, held: &Held, mut poll: impl FnMut() -> Poll<R>) -> R {
+        loop {
+            if held.take_woken()
+                && let Poll::Ready(output) = poll()
+            {
+                return output;
+            }
+            self.estate.check_fatal();
+            if !self.run_tasks() && !context::wake_deferred() && !held.is_woken() {
+                self.park(guard, held);
+            }
+        }
+    }
+
+    /// Runs one turn's worth of tasks; false if there were none.
+    fn run_tasks(&self) -> bool {
+        let config = &self.estate.config;
+        let mut any = false;
+        for _ in 0..config.turn_interval {
+            let Some(task) = self.next_task() else { break };
+            any = true;
+            task.run();
+            if self.estate.is_fatal() {
+                return true;
+            }
+        }
+        let core = &self.core;
+        if core.tick.get().wrapping_sub(core.turn_tick.get()) >= config.turn_interval {
+            context::wake_deferred();
+            self.start_turn();
+        }
+        any
+    }
+
+    fn start_turn(&self) {
+        self.core.turn_tick.set(self.core.tick.get());
+        context::set_now_ms(self.estate.config.seam.clock.now_ms());
+    }
+
+    /// Station 4: the next task to poll.
+    #[inline]
+    fn next_task(&self) -> Option<Runnable> {
+        let (core, config) = (&self.core, &self.estate.config);
+        let tick = core.tick.get().wrapping_add(1);
+        core.tick.set(tick);
+        if tick % config.injector_interval == 0
+            && let Some(task) = self.injector.pop()
+        {
+            return Some(task);
+        }
+        let mut queue = core.queue.borrow_mut();
+        if queue.is_empty() {
+            let first = self.injector.take(|ready| ready, |task| queue.push_back(task))?;
+            queue.push_front(first);
+        }
+        if config.seam.next_task == NextTask::Shuffled {
+            let chosen = context::random_below(queue.len() as u32) as usize;
+            queue.swap(0, chosen);
+        }
+        queue.pop_front()
+    }
+
+    fn park(&self, guard: &CoreGuard<'_>, held: &Held) {
+        let config = &self.estate.config;
+        if !guard.named.replace(true) {
+            *self.holder.lock() = Some(held.parked());
+            self.estate.list_parked(held.parked());
+        }
+        if let Some(callback) = &config.on_thread_park {
+            callback();
+        }
+        self.sleeping.store(true, SeqCst);
+        let nothing = self.injector.is_empty() && self.core.queue.borrow().is_empty();
+        if nothing && !held.is_woken() && !self.estate.is_fatal() {
+            held.root().parker.park(None);
+        }
+        self.sleeping.store(false, SeqCst);
+        if let Some(callback) = &config.on_thread_unpark {
+            callback();
+        }
+        self.start_turn();
+    }
+
+    /// Another thread has the core: waits for it, or for the future's waker.
+    #[track_caller]
+    fn wait_for_core(&self, held: &Held) {
+        let parked = held.parked();
+        {
+            let mut waiting = self.waiting.lock();
+            waiting.push_back(held.parked());
+            self.waiting_len.store(waiting.len(), SeqCst);
+        }
+        self.estate.check_fatal();
+        if self.held.load(SeqCst) && !held.is_woken() {
+            held.root().parker.park(None);
+        }
+        let mut waiting = self.waiting.lock();
+        // If it is gone from the list, we were woken to take the core over, and
+        // that is what the caller tries next.
+        if let Some(at) = waiting.iter().position(|other| other.is(&parked)) {
+            waiting.remove(at);
+        }
+        self.waiting_len.store(waiting.len(), SeqCst);
+    }
+
+    /// The core is free: the one who has waited longest may try.
+    fn wake_waiting(&self) {
+        if self.waiting_len.load(SeqCst) == 0 {
+            return;
+        }
+        let next = {
+            let mut waiting = self.waiting.lock();
+            let next = waiting.pop_front();
+            self.waiting_len.store(waiting.len(), SeqCst);
+            next
+        };
+        if let Some(next) = next {
+            next.unpark();
+        }
+    }
+
+    pub(crate) fn for_each_task(&self, mut f: impl FnMut(TaskRef)) {
+        self.heap.for_each(&mut f);
+        self.estate.for_each_outside(f);
+    }
+
+    /// Tasks that wait in the injector.
+    pub(crate) fn injected(&self) -> usize {
+        self.injector.len_hint()
+    }
+
+    /// Drops every task. Nobody is in `block_on` any more: the runtime is gone.
+    pub(crate) fn close(self: &Arc<Self>) {
+        if !self.estate.start_closing() {
+            return;
+        }
+        let Some(guard) = CoreGuard::try_take(self) else {
+            unreachable!("the runtime is dropped while it is borrowed by block_on")
+        };
+        loop {
+            let task = self.core.queue.borrow_mut().pop_front();
+            let Some(task) = task else { break };
+            task.cancel();
+        }
+        // From here on wakes find the closed injector, not the queue.
+        CURRENT.with(|current| current.set(guard.outer));
+        for task in self.injector.close() {
+            task.cancel();
+        }
+        self.heap.cancel_all();
+        self.estate.cancel_outside();
+        context::wake_deferred();
+        context::set_heap(guard.outer_heap);
+        for allocator in self.core.allocator.take().into_iter().chain(self.estate.take_outside()) {
+            // One reference for the cells that outlive us; `last_cell_freed`
+            // gives it back, or we do if there are none.
+            let keep = self.clone();
+            if allocator.close().is_none() {
+                std::mem::forget(keep);
+            }
+        }
+    }
+}
+
+impl Home for CurrentThread {
+    #[inline]
+    fn schedule(&self, task: Runnable) {
+        if let Err(task) = self.push(task) {
+            task.refuse();
+        }
+    }
+
+    #[inline]
+    fn requeue(&self, task: Runnable) {
+        // The poll that just ended was in the core holder's loop.
+        debug_assert!(self.is_held_here());
+        self.core.queue.borrow_mut().push_back(task);
+    }
+
+    fn orphaned(&self, task: TaskRef) {
+        self.estate.orphaned(task);
+    }
+
+    fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
+        self.estate.panicked(task, payload);
+    }
+
+    unsafe fn last_cell_freed(&self) {
+        // SAFETY: the reference that `close` forgot.
+        unsafe { Arc::decrement_strong_count(self) };
+    }
+}

@@ -1,0 +1,211 @@
+//! What every scheduler has besides its queues: its configuration, memory for
+//! tasks spawned from outside, and the word that ends `block_on` early.
+
+use super::config::{Config, OrphanPolicy, UnhandledPanic};
+use super::root::Parked;
+use crate::sys::sync::Mutex;
+use crate::task::JoinHandle;
+use crate::task::cell::{self, Birth, Fit};
+use crate::task::header::Header;
+use crate::task::heap::{Allocator, Heap, Home};
+use crate::task::id::IdSource;
+use crate::task::runnable::{Runnable, TaskRef};
+use crate::task::state::ORPHANED;
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
+pub(crate) struct Estate {
+    pub(crate) config: Arc<Config>,
+    /// Memory for tasks spawned by threads that hold no allocator.
+    outside_heap: Heap,
+    outside: Mutex<Option<Allocator>>,
+    /// No more tasks are taken.
+    closing: AtomicBool,
+    /// Why `block_on` must not go on.
+    fatal: OnceLock<String>,
+    /// Threads parked in `block_on`, to be told of `fatal`.
+    parked: Mutex<Vec<Parked>>,
+}
+
+impl Estate {
+    pub(crate) fn new(config: Arc<Config>) -> Self {
+        Self {
+            config,
+            outside_heap: Heap::new(),
+            outside: Mutex::new(None),
+            closing: AtomicBool::new(false),
+            fatal: OnceLock::new(),
+            parked: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Opens the outside heap.
+    ///
+    /// # Safety
+    ///
+    /// As [`Heap::open`]: once, before sharing; `home` holds this estate.
+    pub(crate) unsafe fn open(&self, home: NonNull<dyn Home>) {
+        // SAFETY: by contract.
+        *self.outside.lock() = Some(unsafe { self.outside_heap.open(home) });
+    }
+
+    pub(crate) fn ids(&self) -> &IdSource {
+        &self.config.seam.ids
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Acquire)
+    }
+
+    /// True for the one who closes first.
+    pub(crate) fn start_closing(&self) -> bool {
+        !self.closing.swap(true, AcqRel)
+    }
+
+    /// Makes a task in the outside heap.
+    ///
+    /// # Safety
+    ///
+    /// As [`cell::fill`].
+    pub(crate) unsafe fn fill_outside<F: Future>(
+        &self,
+        future: F,
+        birth: Birth,
+    ) -> (Runnable, JoinHandle<F::Output>) {
+        let mut outside = self.outside.lock();
+        let (cell, id) = match outside.as_mut() {
+            Some(allocator) => allocator.allocate(Fit::<F>::CLASS, self.ids()),
+            None => {
+                drop(outside);
+                // SAFETY: by contract.
+                return unsafe { limbo::fill(self.ids(), future, birth) };
+            }
+        };
+        drop(outside);
+        // SAFETY: freshly allocated; the rest by contract.
+        unsafe { cell::fill(cell, id, future, birth) }
+    }
+
+    pub(crate) fn for_each_outside(&self, f: impl FnMut(TaskRef)) {
+        self.outside_heap.for_each(f);
+    }
+
+    /// Drops every future in the outside heap. After all queues are closed.
+    pub(crate) fn cancel_outside(&self) {
+        self.outside_heap.cancel_all();
+    }
+
+    /// Gives the outside heap's allocator up, to be closed.
+    pub(crate) fn take_outside(&self) -> Option<Allocator> {
+        self.outside.lock().take()
+    }
+
+    /// Reports an orphan and does what the policy says.
+    pub(crate) fn orphaned(&self, task: TaskRef) {
+        if self.is_closing() {
+            // Tasks go down in some order; the last to refer to another may
+            // well leave it without a waker.
+            return;
+        }
+        let text = self.config.witness.orphan(&task);
+        match self.config.on_orphan {
+            OrphanPolicy::Report => {}
+            OrphanPolicy::Abort => task.abort(ORPHANED),
+            OrphanPolicy::Panic => {
+                task.abort(ORPHANED);
+                self.end_block_on(text);
+            }
+        }
+    }
+
+    pub(crate) fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
+        self.config.witness.panicked(task, payload);
+        if self.config.on_panic == UnhandledPanic::ShutdownRuntime {
+            self.end_block_on(
+                "a spawned task panicked and the runtime is configured to shut down on unhandled panic"
+                    .to_owned(),
+            );
+        }
+    }
+
+    /// Makes every `block_on` of this runtime panic with `why`.
+    fn end_block_on(&self, why: String) {
+        // The first reason is the one that is told.
+        let _ = self.fatal.set(why);
+        for parked in self.parked.lock().iter() {
+            parked.unpark();
+        }
+    }
+
+    /// # Panics
+    ///
+    /// If the runtime has given up.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn check_fatal(&self) {
+        if let Some(why) = self.fatal.get() {
+            panic!("{why}");
+        }
+    }
+
+    pub(crate) fn is_fatal(&self) -> bool {
+        self.fatal.get().is_some()
+    }
+
+    /// Lists a thread that is about to park in `block_on`.
+    pub(crate) fn list_parked(&self, parked: Parked) {
+        self.parked.lock().push(parked);
+    }
+
+    pub(crate) fn unlist_parked(&self, parked: &Parked) {
+        let mut list = self.parked.lock();
+        if let Some(at) = list.iter().rposition(|other| other.is(parked)) {
+            list.swap_remove(at);
+        }
+    }
+}
+
+/// Where tasks go that are spawned on a runtime that is gone: they are cancelled
+/// at once, but their JoinHandles need a cell to look at.
+mod limbo {
+    use super::*;
+
+    struct Limbo;
+
+    impl Home for Limbo {
+        fn schedule(&self, task: Runnable) {
+            task.refuse();
+        }
+        fn requeue(&self, task: Runnable) {
+            task.cancel();
+        }
+        fn orphaned(&self, _task: TaskRef) {}
+        fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
+        unsafe fn last_cell_freed(&self) {
+            unreachable!("limbo is never closed")
+        }
+    }
+
+    static LIMBO: Limbo = Limbo;
+
+    /// # Safety
+    ///
+    /// As [`cell::fill`].
+    pub(super) unsafe fn fill<F: Future>(
+        ids: &IdSource,
+        future: F,
+        birth: Birth,
+    ) -> (Runnable, JoinHandle<F::Output>) {
+        static ALLOCATOR: OnceLock<Mutex<Allocator>> = OnceLock::new();
+        let allocator = ALLOCATOR.get_or_init(|| {
+            let heap: &'static Heap = Box::leak(Box::new(Heap::new()));
+            // SAFETY: not shared yet; both live for ever.
+            Mutex::new(unsafe { heap.open(NonNull::from(&LIMBO)) })
+        });
+        let (cell, id) = allocator.lock().allocate(Fit::<F>::CLASS, ids);
+        // SAFETY: freshly allocated; the rest by contract.
+        unsafe { cell::fill(cell, id, future, birth) }
+    }
+}

@@ -1,0 +1,28 @@
+//! Stations 3, 4 and 6: schedulers decide which task runs next on which thread,
+//! and what a thread does that finds none.
+//!
+//! - [`multi`]: the work-stealing scheduler; [`worker`] is the loop of one of
+//!   its threads, [`idle`] the sleep protocol, [`monitor`] watches for workers
+//!   that are stuck in a poll.
+//! - [`current`]: everything on the thread that calls `block_on`.
+//! - [`pool`]: threads for closures that block.
+//! - [`root`]: the future of `block_on` itself, which is no task.
+//! - [`config`]: what the builder decided, and the hooks to the rooms above.
+//!
+//! A scheduler is the home of its tasks (`task::heap::Home`): control enters by
+//! `spawn`, by `schedule` from a waker, and by `block_on`; it leaves into
+//! `Runnable::run`.
+#![allow(unsafe_code)]
+
+pub(crate) mod config;
+pub(crate) mod current;
+pub(crate) mod estate;
+pub(crate) mod idle;
+pub(crate) mod monitor;
+pub(crate) mod multi;
+pub(crate) mod pool;
+pub(crate) mod root;
+pub(crate) mod worker;
+
+#[cfg(all(test, loom))]
+mod loom_idle;

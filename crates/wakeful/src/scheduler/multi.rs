@@ -1,0 +1,462 @@
+//! The work-stealing scheduler: what its threads share. Tasks come in from
+//! `spawn` and from wakers, and leave to a worker's loop (`worker`).
+//!
+//! Where a task goes: woken or spawned on a worker, it stays with that worker,
+//! in the run-next slot first; from anywhere else it goes to the injector. A
+//! task that yields goes to the end of its worker's ring.
+//!
+//! Threads are started when there is work for them: a worker without a thread
+//! is one that sleeps deeply. The first is started with the runtime, so that a
+//! system that cannot give us a thread says so at once.
+//!
+//! Shutdown, in this order: `closing` is set and everybody woken; each worker
+//! drains its own queues and leaves; the last one closes the injector, drops
+//! every future that is left, and closes the heaps. Whoever wakes a task after
+//! that finds the injector closed and lets go.
+
+use super::config::Config;
+use super::estate::Estate;
+use super::idle::Idle;
+use super::monitor::Monitor;
+use super::root::Held;
+use super::worker::{self, Core, Key};
+use crate::queue::injector::Injector;
+use crate::queue::{next, ring};
+use crate::sys::barrier::Barriers;
+use crate::sys::park::Parker;
+use crate::sys::sync::Mutex;
+use crate::task::cell::{self, Birth, Fit};
+use crate::task::header::Header;
+use crate::task::heap::{Heap, Home};
+use crate::task::runnable::{Runnable, TaskRef};
+use crate::task::{JoinHandle, context};
+use std::any::Any;
+use std::io;
+use std::pin::pin;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, MutexGuard};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::Instant;
+
+pub(crate) struct MultiThread {
+    pub(crate) estate: Estate,
+    pub(crate) injector: Injector,
+    pub(crate) idle: Idle,
+    pub(crate) remotes: Box<[Remote]>,
+    monitor: Monitor,
+    /// Threads that hold a core or may still hold a task: the last one out
+    /// closes up.
+    pub(crate) inside: AtomicUsize,
+    threads: std::sync::Mutex<Threads>,
+    /// Signals that a thread has left.
+    left: Condvar,
+    heaps: Box<[Heap]>,
+    pub(super) cores: Box<[Core]>,
+}
+
+#[derive(Default)]
+struct Threads {
+    handles: Vec<thread::JoinHandle<()>>,
+    /// Threads that have not left yet.
+    alive: usize,
+    /// No thread is started any more.
+    closed: bool,
+}
+
+/// What other threads see of one worker.
+pub(crate) struct Remote {
+    pub(crate) ring: ring::Stealer,
+    pub(crate) next: next::Thief,
+    /// Counts up when a poll starts and when it ends: odd means inside a poll.
+    /// Written by the worker, read by the monitor.
+    pub(crate) activity: AtomicU32,
+    /// The worker without a thread, or the parking spot of the thread it is on.
+    seat: Mutex<Seat>,
+}
+
+enum Seat {
+    /// No thread was started for it yet.
+    Unborn(Key),
+    /// A thread is on its way to sit down.
+    Starting,
+    Taken(Arc<Parker>),
+}
+
+impl MultiThread {
+    pub(crate) fn start(config: Arc<Config>) -> io::Result<Arc<Self>> {
+        let workers = config.worker_threads;
+        let barriers = Barriers::detect();
+        let heaps: Box<[Heap]> = (0..workers).map(|_| Heap::new()).collect();
+        let mut cores = Vec::with_capacity(workers);
+        let remotes = (0..workers)
+            .map(|index| {
+                let (ring, stealer) = ring::ring();
+                let (next, thief) = next::slot(barriers);
+                cores.push(Core::new(index, ring, next, config.seam.rng()));
+                Remote {
+                    ring: stealer,
+                    next: thief,
+                    activity: AtomicU32::new(0),
+                    seat: Mutex::new(Seat::Unborn(Key(index))),
+                }
+            })
+            .collect();
+        let this = Arc::new(Self {
+            estate: Estate::new(config),
+            injector: Injector::new(),
+            idle: Idle::new(workers),
+            remotes,
+            monitor: Monitor::new(),
+            inside: AtomicUsize::new(workers),
+            threads: std::sync::Mutex::new(Threads::default()),
+            left: Condvar::new(),
+            heaps,
+            cores: cores.into_boxed_slice(),
+        });
+        let home: NonNull<dyn Home> = NonNull::from(&*this);
+        // SAFETY: not shared yet; the heaps lie inside of their home.
+        unsafe { this.estate.open(home) };
+        for (core, heap) in this.cores.iter().zip(&this.heaps) {
+            // SAFETY: as above.
+            core.equip(unsafe { heap.open(home) });
+        }
+        let first = this.idle.worker_to_wake().expect("all workers start asleep");
+        if let Err(error) = this.wake_worker(first) {
+            this.estate.start_closing();
+            this.leave_unborn();
+            return Err(error);
+        }
+        Ok(this)
+    }
+
+    /// Spawns a task from any thread.
+    ///
+    /// # Safety
+    ///
+    /// As [`cell::fill`]: the future must be `Send`.
+    #[inline]
+    pub(crate) unsafe fn spawn<F: Future>(
+        &self,
+        future: F,
+        birth: Birth,
+    ) -> JoinHandle<F::Output> {
+        let local = worker::with_core(self, |core| core.allocate(Fit::<F>::CLASS, self.estate.ids()));
+        // SAFETY: freshly allocated; the rest by contract.
+        unsafe {
+            let (task, join) = match local {
+                Some((cell, id)) => cell::fill(cell, id, future, birth),
+                None => self.estate.fill_outside(future, birth),
+            };
+            self.schedule_spawned(task);
+            join
+        }
+    }
+
+    /// Makes a closure's task without scheduling it: the blocking pool does.
+    ///
+    /// # Safety
+    ///
+    /// As [`cell::fill`].
+    pub(crate) unsafe fn fill<F: Future>(
+        &self,
+        future: F,
+        birth: Birth,
+    ) -> (Runnable, JoinHandle<F::Output>) {
+        let local = worker::with_core(self, |core| core.allocate(Fit::<F>::CLASS, self.estate.ids()));
+        // SAFETY: by contract.
+        unsafe {
+            match local {
+                Some((cell, id)) => cell::fill(cell, id, future, birth),
+                None => self.estate.fill_outside(future, birth),
+            }
+        }
+    }
+
+    #[inline]
+    fn schedule_spawned(&self, task: Runnable) {
+        let task = match worker::push_local(self, task) {
+            Ok(()) => return,
+            Err(task) => task,
+        };
+        match self.injector.push(task) {
+            Ok(()) => self.notify(),
+            Err(task) => task.cancel_spawn(),
+        }
+    }
+
+    /// S2 and S3 of the sleep protocol: wakes a sleeper unless somebody is
+    /// already searching.
+    #[inline]
+    pub(crate) fn notify(&self) {
+        if let Some(worker) = self.idle.worker_to_wake() {
+            // A worker that cannot be started is not lost work: the first one
+            // exists, and whoever searches next looks at everything.
+            if self.wake_worker(worker).is_err() {
+                self.put_back(worker);
+            }
+        }
+    }
+
+    fn put_back(&self, worker: usize) {
+        if self.idle.sleep(worker, true) == super::idle::BeforeParking::LookAgain {
+            // Everybody else is busy or asleep; the busy ones come round.
+            if let Some(other) = self.idle.worker_to_wake()
+                && other != worker
+            {
+                let _ = self.wake_worker(other);
+            }
+        }
+    }
+
+    /// Unparks a worker, or starts its thread.
+    pub(crate) fn wake_worker(&self, worker: usize) -> io::Result<()> {
+        let mut seat = self.remotes[worker].seat.lock();
+        match &*seat {
+            Seat::Taken(parker) => {
+                let parker = parker.clone();
+                drop(seat);
+                parker.unpark();
+                Ok(())
+            }
+            Seat::Starting => Ok(()),
+            Seat::Unborn(_) => {
+                let Seat::Unborn(key) = std::mem::replace(&mut *seat, Seat::Starting) else {
+                    unreachable!("looked a moment ago")
+                };
+                drop(seat);
+                self.cores[key.0].searching.set(true);
+                self.launch(key).map_err(|(error, key)| {
+                    *self.remotes[worker].seat.lock() = Seat::Unborn(key);
+                    error
+                })
+            }
+        }
+    }
+
+    /// Starts a thread that carries on as this worker.
+    pub(crate) fn launch(&self, key: Key) -> Result<(), (io::Error, Key)> {
+        let this = self.shared();
+        let mut threads = self.lock_threads();
+        if threads.closed {
+            drop(threads);
+            return Err((io::Error::other("the runtime is shutting down"), key));
+        }
+        let index = key.0;
+        let life = move || {
+            worker::run(this.clone(), key);
+            this.thread_left();
+        };
+        match self.estate.config.spawn_thread(life) {
+            Ok(handle) => {
+                threads.handles.push(handle);
+                threads.alive += 1;
+                Ok(())
+            }
+            // The closure and its key were dropped unrun: the right is free.
+            Err(error) => Err((error, Key(index))),
+        }
+    }
+
+    /// The worker's thread has sat down.
+    pub(crate) fn take_seat(&self, key: &Key, parker: Arc<Parker>) {
+        *self.remotes[key.0].seat.lock() = Seat::Taken(parker);
+    }
+
+    fn shared(&self) -> Arc<Self> {
+        // SAFETY: a MultiThread only exists inside of the Arc made in `start`,
+        // and `self` borrows from it.
+        unsafe {
+            Arc::increment_strong_count(self);
+            Arc::from_raw(self)
+        }
+    }
+
+    pub(crate) fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// Starts the monitor's thread, or wakes it.
+    #[cold]
+    pub(crate) fn wake_monitor(&self) {
+        let mut threads = self.lock_threads();
+        if threads.closed {
+            return;
+        }
+        if let Some(handle) = self.monitor.wake(|| self.shared()) {
+            threads.handles.push(handle);
+            threads.alive += 1;
+        }
+    }
+
+    fn lock_threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The calling thread is about to end.
+    pub(super) fn thread_left(&self) {
+        self.lock_threads().alive -= 1;
+        self.left.notify_all();
+    }
+
+    /// Runs a future on the calling thread, which is no worker.
+    #[track_caller]
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let held = Held::new();
+        let mut cx = Context::from_waker(held.waker());
+        let mut listed = None;
+        loop {
+            if held.take_woken()
+                && let Poll::Ready(output) = context::poll_root(|| future.as_mut().poll(&mut cx))
+            {
+                if let Some(parked) = &listed {
+                    self.estate.unlist_parked(parked);
+                }
+                return output;
+            }
+            if listed.is_none() {
+                let parked = held.parked();
+                self.estate.list_parked(held.parked());
+                listed = Some(parked);
+            }
+            self.estate.check_fatal();
+            if !held.is_woken() {
+                held.root().parker.park(None);
+            }
+        }
+    }
+
+    pub(crate) fn for_each_task(&self, mut f: impl FnMut(TaskRef)) {
+        for heap in &self.heaps {
+            heap.for_each(&mut f);
+        }
+        self.estate.for_each_outside(f);
+    }
+
+    /// Lets nobody in any more and makes everybody leave.
+    pub(crate) fn close(&self) {
+        if !self.estate.start_closing() {
+            return;
+        }
+        self.lock_threads().closed = true;
+        self.monitor.stop();
+        self.leave_unborn();
+        for remote in &self.remotes {
+            if let Seat::Taken(parker) = &*remote.seat.lock() {
+                parker.unpark();
+            }
+        }
+    }
+
+    /// Takes the place of workers that never had a thread.
+    fn leave_unborn(&self) {
+        for remote in &self.remotes {
+            let mut seat = remote.seat.lock();
+            if !matches!(&*seat, Seat::Unborn(_)) {
+                continue;
+            }
+            *seat = Seat::Starting;
+            drop(seat);
+            self.leave();
+        }
+    }
+
+    /// A thread that ran tasks here leaves for good. The last one closes up.
+    pub(crate) fn leave(&self) {
+        if self.inside.fetch_sub(1, AcqRel) == 1 {
+            self.close_up();
+        }
+    }
+
+    fn close_up(&self) {
+        for task in self.injector.close() {
+            task.cancel();
+        }
+        for heap in &self.heaps {
+            heap.cancel_all();
+        }
+        self.estate.cancel_outside();
+        let own = self.cores.iter().filter_map(Core::strip);
+        for allocator in own.chain(self.estate.take_outside()) {
+            // One reference for the cells that outlive us; `last_cell_freed`
+            // gives it back, or we do if there are none.
+            let keep = self.shared();
+            if allocator.close().is_none() {
+                std::mem::forget(keep);
+            }
+        }
+    }
+
+    /// Waits for all threads, after `close`.
+    pub(crate) fn join_threads(&self) {
+        loop {
+            let handles = std::mem::take(&mut self.lock_threads().handles);
+            if handles.is_empty() {
+                return;
+            }
+            for handle in handles {
+                if handle.thread().id() != thread::current().id() {
+                    // A worker catches its tasks' panics; what is left is a
+                    // user's callback, already printed by its thread.
+                    let _ = handle.join();
+                }
+            }
+        }
+    }
+
+    /// Waits for all threads, after `close`, but not beyond `deadline`.
+    pub(crate) fn join_threads_until(&self, deadline: Instant) {
+        let mut threads = self.lock_threads();
+        while threads.alive > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            threads = self.left.wait_timeout(threads, left).unwrap_or_else(|e| e.into_inner()).0;
+        }
+        drop(threads);
+        self.join_threads();
+    }
+}
+
+impl Home for MultiThread {
+    #[inline]
+    fn schedule(&self, task: Runnable) {
+        let task = match worker::push_local(self, task) {
+            Ok(()) => return,
+            Err(task) => task,
+        };
+        match self.injector.push(task) {
+            Ok(()) => self.notify(),
+            Err(task) => task.refuse(),
+        }
+    }
+
+    #[inline]
+    fn requeue(&self, task: Runnable) {
+        let task = match worker::push_back(self, task) {
+            Ok(()) => return,
+            Err(task) => task,
+        };
+        match self.injector.push(task) {
+            Ok(()) => self.notify(),
+            // Not in any queue, and the poll that just ended was ours.
+            Err(task) => task.cancel(),
+        }
+    }
+
+    fn orphaned(&self, task: TaskRef) {
+        self.estate.orphaned(task);
+    }
+
+    fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
+        self.estate.panicked(task, payload);
+    }
+
+    unsafe fn last_cell_freed(&self) {
+        // SAFETY: the reference that `close_up` forgot.
+        unsafe { Arc::decrement_strong_count(self) };
+    }
+}

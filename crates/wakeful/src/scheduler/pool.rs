@@ -1,0 +1,254 @@
+//! The blocking pool: threads for closures that may block.
+//!
+//! Built for batches. Waking a thread costs more than most closures, and a
+//! closure may also block for ever, so neither "wake one per closure" nor "wake
+//! one for all" will do. The rule: while closures wait and a thread could still
+//! be added, exactly one thread is *coming*. A thread that arrives takes a
+//! closure and, if more wait, sends for the next thread before it runs its own;
+//! a thread that finishes takes the next closure and sends for nobody. So short
+//! closures are drained by a few threads, and behind closures that block, the
+//! pool grows by one thread per wake-up until it is as large as it may be.
+//!
+//! All of it under one lock; the closure itself runs outside of it.
+
+use super::config::Config;
+use crate::task::runnable::Runnable;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    /// Signals idle threads: a closure waits, or the pool closes.
+    work: Condvar,
+    /// Signals whoever shuts down: a thread has left.
+    left: Condvar,
+    /// A closure waits: for the thread that spins, outside of the lock.
+    waiting: AtomicBool,
+    config: Arc<Config>,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    /// A thread was woken or started and has not arrived yet.
+    coming: bool,
+    /// A thread looks at `waiting` and needs no wake-up.
+    spinning: bool,
+    closed: bool,
+    handles: Vec<thread::JoinHandle<()>>,
+}
+
+/// A closure, as a task.
+pub(crate) struct Job {
+    pub(crate) task: Runnable,
+    /// Runs even if the pool closes before its turn.
+    pub(crate) mandatory: bool,
+}
+
+/// How long a thread looks around before it sleeps, if that has paid off.
+const SPIN: Duration = Duration::from_micros(20);
+
+impl Pool {
+    pub(crate) fn new(config: Arc<Config>) -> Self {
+        Self {
+            state: Mutex::new(State::default()),
+            work: Condvar::new(),
+            left: Condvar::new(),
+            waiting: AtomicBool::new(false),
+            config,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Queues a closure. On a closed pool it is cancelled at once.
+    #[track_caller]
+    pub(crate) fn push(self: &Arc<Self>, job: Job) {
+        let mut state = self.lock();
+        if state.closed {
+            drop(state);
+            return job.task.cancel_spawn();
+        }
+        state.queue.push_back(job);
+        self.waiting.store(true, Release);
+        if !state.coming && !state.spinning {
+            self.send_for_thread(state);
+        }
+    }
+
+    /// Wakes an idle thread or starts one, if either is possible.
+    #[track_caller]
+    fn send_for_thread(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if state.idle > 0 {
+            state.coming = true;
+            drop(state);
+            self.work.notify_one();
+            return;
+        }
+        if state.threads >= self.config.max_blocking_threads {
+            return; // those there are come to it
+        }
+        let this = self.clone();
+        match self.config.spawn_thread(move || this.work()) {
+            Ok(handle) => {
+                state.coming = true;
+                state.threads += 1;
+                state.handles.retain(|handle| !handle.is_finished());
+                state.handles.push(handle);
+            }
+            // Threads that exist will come to it; without any, nobody would.
+            Err(_) if state.threads > 0 => {}
+            Err(error) => {
+                let job = state.queue.pop_back();
+                drop(state);
+                drop(job.map(|job| job.task.cancel_spawn()));
+                panic!("OS can't spawn worker thread: {error}");
+            }
+        }
+    }
+
+    /// The whole life of a pool thread.
+    fn work(self: &Arc<Self>) {
+        if let Some(callback) = &self.config.on_thread_start {
+            callback();
+        }
+        self.lock().coming = false;
+        let mut arrived = true;
+        let mut spins = false;
+        loop {
+            let mut state = self.lock();
+            let Some(job) = state.queue.pop_front() else {
+                self.waiting.store(false, Release);
+                match self.wait(state, &mut spins) {
+                    Some(woken) => arrived = woken,
+                    None => break,
+                }
+                continue;
+            };
+            self.waiting.store(!state.queue.is_empty(), Release);
+            if arrived && !state.coming && !state.queue.is_empty() {
+                self.send_for_thread(state);
+            } else {
+                drop(state);
+            }
+            arrived = false;
+            job.task.run();
+        }
+        if let Some(callback) = &self.config.on_thread_stop {
+            callback();
+        }
+        // Last of all: whoever shuts down may go on after this.
+        let mut state = self.lock();
+        state.threads -= 1;
+        drop(state);
+        self.left.notify_all();
+    }
+
+    /// Waits for a closure. `Some(true)`: this thread has arrived, and sends for
+    /// the next one if more closures wait; `None`: it is to end.
+    fn wait(&self, mut state: MutexGuard<'_, State>, spins: &mut bool) -> Option<bool> {
+        if state.closed {
+            return None;
+        }
+        if *spins && !state.spinning {
+            state.spinning = true;
+            drop(state);
+            let found = self.spin();
+            *spins = found;
+            self.lock().spinning = false;
+            // What was pushed meanwhile sent for nobody: this thread counts as
+            // the one that was sent for.
+            return Some(true);
+        }
+        state.idle += 1;
+        let slept = Instant::now();
+        let deadline = slept + self.config.thread_keep_alive;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let (guard, _) =
+                self.work.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner());
+            state = guard;
+            if state.coming || state.closed {
+                state.idle -= 1;
+                *spins = slept.elapsed() < SPIN * 2;
+                // Another thread may have been quicker than the one sent for;
+                // then this one takes its place.
+                let sent_for = std::mem::take(&mut state.coming);
+                return Some(sent_for);
+            }
+            if left.is_zero() {
+                state.idle -= 1;
+                return None;
+            }
+        }
+    }
+
+    fn spin(&self) -> bool {
+        let started = Instant::now();
+        loop {
+            for _ in 0..16 {
+                std::hint::spin_loop();
+            }
+            if self.waiting.load(Acquire) {
+                return true;
+            }
+            if started.elapsed() > SPIN {
+                return false;
+            }
+        }
+    }
+
+    /// Lets nothing in any more; closures that wait are dropped, except the
+    /// mandatory ones, which still run.
+    pub(crate) fn close(&self) {
+        let dropped: VecDeque<Job> = {
+            let mut state = self.lock();
+            state.closed = true;
+            let (keep, dropped) = state.queue.drain(..).partition(|job| job.mandatory);
+            state.queue = keep;
+            dropped
+        };
+        self.work.notify_all();
+        for job in dropped {
+            job.task.cancel();
+        }
+    }
+
+    /// Waits until every thread has left, at most `limit`, and joins them.
+    /// False: some are still there.
+    pub(crate) fn join(&self, limit: Option<Duration>) -> bool {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        let mut state = self.lock();
+        while state.threads > 0 {
+            state = match deadline {
+                None => self.left.wait(state).unwrap_or_else(|e| e.into_inner()),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    self.left.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner()).0
+                }
+            };
+        }
+        let handles = std::mem::take(&mut state.handles);
+        drop(state);
+        for handle in handles {
+            if handle.thread().id() != thread::current().id() {
+                let _ = handle.join();
+            }
+        }
+        true
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.lock().threads
+    }
+}

@@ -1,0 +1,118 @@
+//! The future of `block_on`: it is no task, it is polled by the thread that
+//! called, and its waker unparks that thread.
+
+use crate::sys::park::Parker;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::task::{Wake, Waker};
+
+/// One thread's way of being woken while it is in `block_on`.
+pub(crate) struct Root {
+    /// The future is to be polled (again).
+    woken: AtomicBool,
+    /// The thread is where it cannot miss `woken`, or may be: see `wake_by_ref`.
+    pub(crate) parker: Parker,
+}
+
+impl Wake for Root {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // The store comes first, and `park` looks at the token last: a thread
+        // that goes to park after this finds the token.
+        self.woken.store(true, Release);
+        let own = HELD.with(|held| held.get() == Arc::as_ptr(self));
+        if !own {
+            self.parker.unpark();
+        }
+    }
+}
+
+/// A root and its waker, kept by the thread for the next `block_on`.
+pub(crate) struct RootHandle {
+    pub(crate) root: Arc<Root>,
+    waker: Waker,
+}
+
+thread_local! {
+    static SPARE: Cell<Option<RootHandle>> = const { Cell::new(None) };
+    /// The root of the `block_on` that this thread is in.
+    static HELD: Cell<*const Root> = const { Cell::new(std::ptr::null()) };
+}
+
+/// This thread's root while it is inside `block_on`.
+pub(crate) struct Held {
+    handle: Option<RootHandle>,
+    outer: *const Root,
+}
+
+impl Held {
+    /// Takes this thread's root, or makes one. It starts out woken: the first
+    /// poll is due.
+    pub(crate) fn new() -> Self {
+        let handle = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_else(|| {
+            let root = Arc::new(Root {
+                woken: AtomicBool::new(true),
+                parker: Parker::for_current_thread(),
+            });
+            RootHandle { waker: Waker::from(root.clone()), root }
+        });
+        handle.root.woken.store(true, Relaxed);
+        let outer = HELD.with(|held| held.replace(Arc::as_ptr(&handle.root)));
+        Self { handle: Some(handle), outer }
+    }
+
+    fn handle(&self) -> &RootHandle {
+        self.handle.as_ref().expect("held until dropped")
+    }
+
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.handle().waker
+    }
+
+    pub(crate) fn root(&self) -> &Arc<Root> {
+        &self.handle().root
+    }
+
+    /// Takes the wake-up, if there is one.
+    #[inline]
+    pub(crate) fn take_woken(&self) -> bool {
+        let woken = &self.handle().root.woken;
+        // The load spares an exchange; a wake that it misses leaves a token
+        // with the parker, or came from this thread and is seen next time.
+        woken.load(Relaxed) && woken.swap(false, Acquire)
+    }
+
+    pub(crate) fn is_woken(&self) -> bool {
+        self.handle().root.woken.load(Acquire)
+    }
+
+    pub(crate) fn parked(&self) -> Parked {
+        Parked(self.root().clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.with(|held| held.set(self.outer));
+        let handle = self.handle.take();
+        // A nested block_on may have left one already; then this one goes.
+        let _ = SPARE.try_with(|spare| spare.set(handle));
+    }
+}
+
+/// Somebody parked in `block_on`, to be woken for a reason of the runtime's.
+pub(crate) struct Parked(Arc<Root>);
+
+impl Parked {
+    pub(crate) fn unpark(&self) {
+        self.0.parker.unpark();
+    }
+
+    pub(crate) fn is(&self, other: &Parked) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}

@@ -1,0 +1,539 @@
+//! Stations 4 and 6: the loop of one worker thread. It takes tasks from its
+//! run-next slot, its ring, the injector and other rings, in this order, polls
+//! them, and parks when there are none.
+
+use super::idle::BeforeParking;
+use super::multi::MultiThread;
+use crate::queue::{next, ring};
+use crate::sys::park::Parker;
+use crate::sys::rng::Rng;
+use crate::task::context;
+use crate::task::header::Header;
+use crate::task::heap::{Allocator, Heap};
+use crate::task::id::IdSource;
+use crate::task::runnable::Runnable;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+use std::time::Duration;
+
+/// How often in a row the run-next slot may go before the ring.
+const SLOT_STREAK: u32 = 3;
+/// A backlog that its worker gets through in this time is not worth waking
+/// another for: the wake alone takes about as long.
+const WORTH_WAKING_NS: u64 = 20_000;
+/// What a poll is taken to last before any was measured.
+const UNKNOWN_POLL_NS: u64 = WORTH_WAKING_NS * 2;
+
+/// The right to be worker number so-and-so. There is one per worker; it moves to
+/// another thread when the worker's own blocks in place.
+#[derive(Debug)]
+pub(crate) struct Key(pub(super) usize);
+
+/// What makes a thread a worker: the owner's ends of its queues and what it has
+/// learnt.
+///
+/// Rule W1. A core is touched only by the thread that holds its [`Key`], and by
+/// the last thread to leave the scheduler.
+pub(crate) struct Core {
+    index: usize,
+    ring: ring::Owner,
+    next: next::Owner,
+    /// Taken out only when the scheduler closes.
+    allocator: Cell<Option<Allocator>>,
+    heap: Cell<*const Heap>,
+    rng: Cell<Rng>,
+    pub(crate) searching: Cell<bool>,
+    /// Polls of this worker, wrapping.
+    tick: Cell<u32>,
+    slot_streak: Cell<u32>,
+    /// What a poll here lasts, by recent measure.
+    poll_ns: Cell<u64>,
+    /// How many tasks may wait in the ring before another worker is woken.
+    tolerance: Cell<u32>,
+    turn_started: Cell<Duration>,
+    turn_tick: Cell<u32>,
+    spin: Cell<Spin>,
+}
+
+// SAFETY: W1.
+unsafe impl Send for Core {}
+// SAFETY: W1.
+unsafe impl Sync for Core {}
+
+/// Whether looking around for a moment before parking has paid off lately.
+#[derive(Clone, Copy, Default)]
+struct Spin {
+    /// Successes lead to longer spins, failures to none.
+    credit: u32,
+}
+
+impl Core {
+    pub(crate) fn new(index: usize, ring: ring::Owner, next: next::Owner, rng: Rng) -> Self {
+        Self {
+            index,
+            ring,
+            next,
+            allocator: Cell::new(None),
+            heap: Cell::new(ptr::null()),
+            rng: Cell::new(rng),
+            searching: Cell::new(false),
+            tick: Cell::new(0),
+            slot_streak: Cell::new(0),
+            poll_ns: Cell::new(UNKNOWN_POLL_NS),
+            tolerance: Cell::new(0),
+            turn_started: Cell::new(Duration::ZERO),
+            turn_tick: Cell::new(0),
+            spin: Cell::new(Spin::default()),
+        }
+    }
+
+    /// Gives the core its memory, before the scheduler starts.
+    pub(super) fn equip(&self, allocator: Allocator) {
+        self.heap.set(allocator.heap());
+        self.allocator.set(Some(allocator));
+    }
+
+    /// Takes the memory back, when the last thread has left (W1).
+    pub(super) fn strip(&self) -> Option<Allocator> {
+        self.allocator.take()
+    }
+
+    #[inline]
+    pub(crate) fn allocate(&self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
+        // SAFETY: task's H1: the thread that holds the key has the allocator.
+        unsafe { (*self.heap.get()).allocate(class, ids) }
+    }
+
+    /// Cancels everything in this worker's queues.
+    pub(crate) fn drain(&self) {
+        while let Some(task) = self.next.take().or_else(|| self.ring.pop()) {
+            task.cancel();
+        }
+    }
+}
+
+/// A thread that is a worker, as long as it has a key.
+struct Worker {
+    shared: Arc<MultiThread>,
+    key: Cell<Option<Key>>,
+    /// The core that the key opens, null without one.
+    core: Cell<*const Core>,
+}
+
+thread_local! {
+    static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
+}
+
+impl Worker {
+    fn current<'a>() -> Option<&'a Worker> {
+        // SAFETY: set while `run` is on this thread's stack, and cleared
+        // before it returns; callers use it within one call from there.
+        WORKER.with(|worker| unsafe { worker.get().as_ref() })
+    }
+
+    #[inline]
+    fn core(&self) -> Option<&Core> {
+        // SAFETY: cores live as long as `shared`, and W1: this thread holds the
+        // key while the pointer is set.
+        unsafe { self.core.get().as_ref() }
+    }
+
+    /// Makes this thread the one that holds the key.
+    fn put_key(&self, key: Key) {
+        let core = &self.shared.cores[key.0];
+        context::set_heap(core.heap.get());
+        self.core.set(core);
+        self.key.set(Some(key));
+    }
+
+    fn take_key(&self) -> Option<Key> {
+        let key = self.key.take()?;
+        context::set_heap(ptr::null());
+        self.core.set(ptr::null());
+        Some(key)
+    }
+}
+
+/// Calls `f` if this thread is a worker of `shared` and has its core.
+#[inline]
+pub(crate) fn with_core<R>(shared: &MultiThread, f: impl FnOnce(&Core) -> R) -> Option<R> {
+    let worker = Worker::current()?;
+    if !ptr::eq(&*worker.shared, shared) {
+        return None;
+    }
+    worker.core().map(f)
+}
+
+/// This thread's index among the workers of `shared`.
+pub(crate) fn index(shared: &MultiThread) -> Option<usize> {
+    with_core(shared, |core| core.index)
+}
+
+/// A task woken or spawned on a worker stays there: it runs next, and whoever
+/// was to run next goes to the ring.
+#[inline]
+pub(crate) fn push_local(shared: &MultiThread, task: Runnable) -> Result<(), Runnable> {
+    let mut task = Some(task);
+    with_core(shared, |core| {
+        let task = task.take().expect("called once");
+        if !shared.estate.config.run_next_slot {
+            return core.push(shared, task);
+        }
+        if let Some(previous) = core.next.replace(task) {
+            core.push(shared, previous);
+        }
+    });
+    task.map_or(Ok(()), Err)
+}
+
+/// A task that gives way goes to the end of the ring.
+#[inline]
+pub(crate) fn push_back(shared: &MultiThread, task: Runnable) -> Result<(), Runnable> {
+    let mut task = Some(task);
+    with_core(shared, |core| {
+        let task = task.take().expect("called once");
+        core.push(shared, task);
+    });
+    task.map_or(Ok(()), Err)
+}
+
+impl Core {
+    /// Pushes to the ring and wakes another worker if there is more waiting
+    /// than this one gets through in a moment.
+    #[inline]
+    fn push(&self, shared: &MultiThread, task: Runnable) {
+        if let Err(overflow) = self.ring.push(task) {
+            let newest = std::iter::once(overflow.newest);
+            shared.injector.push_batch(overflow.oldest_half.into_iter().chain(newest));
+        }
+        if shared.idle.may_wake() && self.ring.len() > self.tolerance.get() {
+            shared.notify();
+        }
+    }
+
+    fn random_below(&self, n: u32) -> u32 {
+        let mut rng = self.rng.get();
+        let number = rng.below(n);
+        self.rng.set(rng);
+        number
+    }
+}
+
+/// The whole life of a worker thread.
+pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
+    let config = &shared.estate.config;
+    let worker = Worker {
+        shared: shared.clone(),
+        key: Cell::new(None),
+        core: Cell::new(ptr::null()),
+    };
+    let parker = Arc::new(Parker::for_current_thread());
+    shared.take_seat(&key, parker.clone());
+    context::set_rng(Some(config.seam.rng()));
+    context::set_defers(true);
+    worker.put_key(key);
+    WORKER.with(|slot| slot.set(&worker));
+    if let Some(callback) = &config.on_thread_start {
+        callback();
+    }
+    worker.work(&parker);
+    if let Some(callback) = &config.on_thread_stop {
+        callback();
+    }
+    context::wake_deferred();
+    if let Some(core) = worker.core() {
+        core.drain();
+    }
+    WORKER.with(|slot| slot.set(ptr::null()));
+    context::set_defers(false);
+    worker.take_key();
+    shared.leave();
+}
+
+impl Worker {
+    /// Runs tasks until the runtime closes or this thread has lost its core.
+    fn work(&self, parker: &Parker) {
+        if let Some(core) = self.core() {
+            core.start_turn(&self.shared);
+        }
+        if self.shared.monitor().is_asleep() {
+            self.shared.wake_monitor();
+        }
+        while let Some(core) = self.core() {
+            if self.shared.estate.is_closing() || self.shared.estate.is_fatal() {
+                return self.wait_for_closing(parker);
+            }
+            if let Some(task) = core.next_task(&self.shared) {
+                self.run_task(core, task);
+                continue;
+            }
+            if context::wake_deferred() {
+                continue;
+            }
+            if !self.search(core) {
+                self.park(core, parker);
+            }
+        }
+    }
+
+    /// After an unhandled panic nothing runs any more; the runtime's owner
+    /// closes it.
+    fn wait_for_closing(&self, parker: &Parker) {
+        while !self.shared.estate.is_closing() {
+            parker.park(None);
+        }
+    }
+
+    #[inline]
+    fn run_task(&self, core: &Core, task: Runnable) {
+        if core.searching.get() {
+            self.stop_searching(core);
+        }
+        let activity = &self.shared.remotes[core.index].activity;
+        let polls = activity.load(Relaxed);
+        activity.store(polls.wrapping_add(1), Relaxed);
+        task.run();
+        // The core may have gone to another thread during the poll; then so
+        // has the right to write here.
+        if let Some(core) = self.core() {
+            self.shared.remotes[core.index].activity.store(polls.wrapping_add(2), Relaxed);
+        }
+    }
+
+    fn stop_searching(&self, core: &Core) {
+        core.searching.set(false);
+        if self.shared.idle.found_work() && self.is_work_left(core) {
+            self.shared.notify();
+        }
+    }
+
+    /// Whether others have more than they get through soon.
+    fn is_work_left(&self, core: &Core) -> bool {
+        let tolerance = core.tolerance.get();
+        !self.shared.injector.is_empty()
+            || self.shared.remotes.iter().any(|remote| remote.ring.len() > tolerance)
+    }
+
+    /// Looks at all queues of others, as one of a limited number of searchers.
+    fn search(&self, core: &Core) -> bool {
+        if !core.searching.get() {
+            if !self.shared.idle.start_searching() {
+                return false;
+            }
+            core.searching.set(true);
+        }
+        if self.steal(core) {
+            return true;
+        }
+        self.spin(core)
+    }
+
+    fn steal(&self, core: &Core) -> bool {
+        let count = self.shared.remotes.len();
+        let start = core.random_below(count as u32) as usize;
+        for offset in 0..count {
+            let victim = (start + offset) % count;
+            if victim == core.index {
+                continue;
+            }
+            if let Some(task) = self.shared.remotes[victim].ring.steal_into(&core.ring) {
+                self.run_task(core, task);
+                return true;
+            }
+        }
+        match core.take_injected(&self.shared) {
+            Some(task) => {
+                self.run_task(core, task);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Looks around a little longer where that has paid off lately: a worker
+    /// that is about to be woken again saves both sides the system call.
+    fn spin(&self, core: &Core) -> bool {
+        let credit = core.spin.get().credit;
+        for _ in 0..credit {
+            for _ in 0..SPIN_PAUSES {
+                std::hint::spin_loop();
+            }
+            if self.shared.estate.is_closing() {
+                return false;
+            }
+            if !self.shared.injector.is_empty() && self.steal(core) {
+                core.spin.set(Spin { credit: SPIN_LOOKS });
+                return true;
+            }
+        }
+        core.spin.set(Spin { credit: credit / 2 });
+        false
+    }
+
+    fn park(&self, core: &Core, parker: &Parker) {
+        core.end_turn(&self.shared);
+        let idle = &self.shared.idle;
+        let before = idle.sleep(core.index, core.searching.replace(false));
+        if before == BeforeParking::LookAgain && self.is_work_anywhere() {
+            // Woken meanwhile or not, we are a searcher now.
+            if idle.cancel_sleep(core.index) {
+                core.searching.set(idle.start_searching());
+            } else {
+                core.searching.set(true);
+            }
+            return core.start_turn(&self.shared);
+        }
+        self.sleep(core, parker);
+        core.start_turn(&self.shared);
+        if self.shared.monitor().is_asleep() {
+            self.shared.wake_monitor();
+        }
+    }
+
+    fn is_work_anywhere(&self) -> bool {
+        !self.shared.injector.is_empty()
+            || self.shared.remotes.iter().any(|remote| !remote.ring.is_empty())
+    }
+
+    fn sleep(&self, core: &Core, parker: &Parker) {
+        let config = &self.shared.estate.config;
+        if let Some(callback) = &config.on_thread_park {
+            callback();
+        }
+        let fell_asleep = config.seam.clock.elapsed();
+        loop {
+            parker.park(None);
+            if self.shared.estate.is_closing() {
+                break;
+            }
+            if !self.shared.idle.is_asleep(core.index) {
+                core.searching.set(true);
+                break;
+            }
+            if self.is_own_work(core) && self.shared.idle.cancel_sleep(core.index) {
+                break;
+            }
+        }
+        let slept = config.seam.clock.elapsed().saturating_sub(fell_asleep);
+        if slept < SHORT_SLEEP && self.shared.remotes.len() > 1 {
+            core.spin.set(Spin { credit: SPIN_LOOKS });
+        }
+        if let Some(callback) = &config.on_thread_unpark {
+            callback();
+        }
+    }
+
+    /// A callback of the user's may have woken tasks on this very thread.
+    fn is_own_work(&self, core: &Core) -> bool {
+        core.ring.len() > 0 || context::has_deferred()
+    }
+}
+
+/// A sleep shorter than this was hardly worth the system calls.
+const SHORT_SLEEP: Duration = Duration::from_micros(25);
+const SPIN_PAUSES: u32 = 8;
+const SPIN_LOOKS: u32 = 64;
+
+impl Core {
+    /// Station 4: the next task to poll.
+    #[inline]
+    fn next_task(&self, shared: &MultiThread) -> Option<Runnable> {
+        let config = &shared.estate.config;
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
+        if tick.wrapping_sub(self.turn_tick.get()) >= config.turn_interval {
+            self.turn(shared);
+        }
+        if tick % config.injector_interval == 0
+            && let Some(task) = shared.injector.pop()
+        {
+            return Some(task);
+        }
+        let streak = self.slot_streak.get();
+        if streak < SLOT_STREAK
+            && let Some(task) = self.next.take()
+        {
+            self.slot_streak.set(streak + 1);
+            return Some(task);
+        }
+        self.slot_streak.set(0);
+        self.ring
+            .pop()
+            .or_else(|| self.next.take())
+            .or_else(|| self.take_injected(shared))
+    }
+
+    /// A fair share of what is in the injector; all but the first go to the
+    /// ring.
+    fn take_injected(&self, shared: &MultiThread) -> Option<Runnable> {
+        let room = self.ring.room() as usize;
+        let workers = shared.remotes.len();
+        shared.injector.take(
+            |ready| (ready / workers + 1).min(room / 2 + 1),
+            |task| {
+                let pushed = self.ring.push(task);
+                debug_assert!(pushed.is_ok(), "room was asked for");
+            },
+        )
+    }
+
+    /// Once per `turn_interval` polls: the clock is read, deferred wakers are
+    /// woken.
+    fn turn(&self, shared: &MultiThread) {
+        context::wake_deferred();
+        self.end_turn(shared);
+        self.start_turn(shared);
+    }
+
+    fn start_turn(&self, shared: &MultiThread) {
+        let now = shared.estate.config.seam.clock.elapsed();
+        context::set_now_ms(now.as_millis() as u32);
+        self.turn_started.set(now);
+        self.turn_tick.set(self.tick.get());
+    }
+
+    /// Learns from the turn what a poll lasts here. A rise counts at once, a
+    /// fall slowly: taking long polls for short ones keeps tasks waiting, the
+    /// reverse only wakes a worker too many.
+    fn end_turn(&self, shared: &MultiThread) {
+        let polls = u64::from(self.tick.get().wrapping_sub(self.turn_tick.get()));
+        if polls == 0 {
+            return;
+        }
+        let now = shared.estate.config.seam.clock.elapsed();
+        let spent = now.saturating_sub(self.turn_started.get()).as_nanos() as u64;
+        let (old, new) = (self.poll_ns.get(), spent / polls);
+        let poll_ns = if new >= old { new } else { (7 * old + new) / 8 };
+        self.poll_ns.set(poll_ns);
+        let backlog = WORTH_WAKING_NS / poll_ns.max(1);
+        self.tolerance.set(backlog.min(u64::from(ring::CAPACITY / 2)) as u32);
+    }
+}
+
+/// Runs `f`, which may block, on this thread, while the worker's core carries on
+/// elsewhere. On a thread that is no worker with a core, just runs it.
+pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
+    if let Some(worker) = Worker::current()
+        && let Some(key) = worker.take_key()
+    {
+        hand_over(worker, key);
+    }
+    context::without_budget(f)
+}
+
+fn hand_over(worker: &Worker, key: Key) {
+    let activity = &worker.shared.remotes[key.0].activity;
+    // This thread is still inside a poll, and may put a task back when it
+    // ends: it counts as inside until it leaves.
+    worker.shared.inside.fetch_add(1, AcqRel);
+    let inside_poll = activity.load(Relaxed);
+    activity.store(inside_poll.wrapping_add(1), Relaxed);
+    if let Err((_, key)) = worker.shared.launch(key) {
+        // No thread to be had: then the others wait, as they would have.
+        worker.shared.inside.fetch_sub(1, AcqRel);
+        activity.store(inside_poll, Relaxed);
+        worker.put_key(key);
+    }
+}

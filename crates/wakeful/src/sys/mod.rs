@@ -1,0 +1,11 @@
+//! What the other rooms stand on: the std/loom switch, memory barriers, a
+//! parking spot for a thread, small random numbers.
+//!
+//! This is the only room that reads `cfg(loom)`. Everything else takes its
+//! atomics, cells and locks from [`sync`], so the code that ships is the code
+//! that is model-checked.
+
+pub(crate) mod barrier;
+pub(crate) mod park;
+pub(crate) mod rng;
+pub(crate) mod sync;

@@ -1,0 +1,350 @@
+//! Station 2, the task cell: the part that depends on the future's type. It is
+//! filled by `spawn`, polled at station 5, and at station 9 its future gives way
+//! to the output that the JoinHandle fetches.
+
+use super::context;
+use super::error::JoinError;
+use super::header::{Header, Origin, Vtable};
+use super::heap::{Heap, LARGEST, class_of};
+use super::join::JoinHandle;
+use super::runnable::Runnable;
+use super::waker;
+use crate::sys::sync::UnsafeCell;
+use crate::sys::sync::atomic::Ordering::Relaxed;
+use std::any::Any;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+/// How a task ended; kept in the header, written under R1.
+pub(crate) mod outcome {
+    pub(crate) const NONE: u8 = 0;
+    pub(crate) const VALUE: u8 = 1;
+    pub(crate) const CANCELLED: u8 = 2;
+    pub(crate) const ORPHANED: u8 = 3;
+    pub(crate) const PANIC: u8 = 4;
+    pub(crate) const TAKEN: u8 = 5;
+}
+
+type Payload = Box<dyn Any + Send + 'static>;
+
+/// The future, later its output or the panic's payload: which of them it is,
+/// state word and outcome say.
+union Stage<F: Future> {
+    future: ManuallyDrop<F>,
+    output: ManuallyDrop<F::Output>,
+    /// Boxed twice, so that it is one word.
+    panic: ManuallyDrop<Box<Payload>>,
+}
+
+/// Where the stage lies: in the cell, or, if it is large or oddly aligned, in a
+/// box of its own, so that it is moved once and never again.
+trait Store<F: Future> {
+    fn new(future: F) -> Self;
+    fn stage(this: *mut Self) -> *mut Stage<F>;
+}
+
+struct Inline<F: Future>(Stage<F>);
+struct Boxed<F: Future>(NonNull<Stage<F>>);
+
+impl<F: Future> Store<F> for Inline<F> {
+    fn new(future: F) -> Self {
+        Self(Stage { future: ManuallyDrop::new(future) })
+    }
+
+    fn stage(this: *mut Self) -> *mut Stage<F> {
+        this.cast()
+    }
+}
+
+impl<F: Future> Store<F> for Boxed<F> {
+    fn new(future: F) -> Self {
+        let stage = Box::new(Stage { future: ManuallyDrop::new(future) });
+        Self(NonNull::from(Box::leak(stage)))
+    }
+
+    fn stage(this: *mut Self) -> *mut Stage<F> {
+        // SAFETY: initialised in `new`, freed in `Cell::end`.
+        unsafe { (*this).0.as_ptr() }
+    }
+}
+
+#[repr(C)]
+struct Cell<F: Future, S: Store<F>> {
+    header: Header,
+    store: UnsafeCell<ManuallyDrop<S>>,
+    _future: PhantomData<F>,
+}
+
+/// How and by whom a task is spawned.
+pub(crate) struct Birth {
+    pub(crate) origin: Origin,
+    /// Extra flags for the state word: BLOCKING, FOREVER.
+    pub(crate) flags: u64,
+}
+
+/// Which class of cell a future needs, known at compile time.
+pub(crate) struct Fit<F>(PhantomData<F>);
+
+impl<F: Future> Fit<F> {
+    const INLINE: bool =
+        size_of::<Cell<F, Inline<F>>>() <= LARGEST && align_of::<Cell<F, Inline<F>>>() <= 16;
+    pub(crate) const CLASS: usize = class_of(if Self::INLINE {
+        size_of::<Cell<F, Inline<F>>>()
+    } else {
+        size_of::<Cell<F, Boxed<F>>>()
+    });
+}
+
+/// Fills a vacant cell of class [`Fit::CLASS`] and publishes the task.
+///
+/// # Safety
+///
+/// `cell` is vacant and the caller's own. Unless the future is `Send`, the task
+/// is polled, cancelled and joined only on the thread that may touch it.
+#[inline]
+pub(crate) unsafe fn fill<F: Future>(
+    cell: NonNull<Header>,
+    id: u64,
+    future: F,
+    birth: Birth,
+) -> (Runnable, JoinHandle<F::Output>) {
+    // SAFETY: the class has room for this cell type; vacant, ours.
+    unsafe {
+        if Fit::<F>::INLINE {
+            write_store::<F, Inline<F>>(cell, future);
+        } else {
+            write_store::<F, Boxed<F>>(cell, future);
+        }
+    }
+    // SAFETY: vacant, ours: nobody reads the plain fields until LIVE (R5).
+    let header = unsafe { cell.as_ref() };
+    header.vtable.set(if Fit::<F>::INLINE {
+        Cell::<F, Inline<F>>::VTABLE
+    } else {
+        Cell::<F, Boxed<F>>::VTABLE
+    });
+    header.id.set(id);
+    header.origin.set(birth.origin);
+    header.parent.set(context::current_id() as u32);
+    header.born_ms.set(context::now_ms());
+    header.polls.store(0, Relaxed);
+    header.wakes.store(0, Relaxed);
+    header.waiting.clear();
+    header.waiting.outcome.store(outcome::NONE, Relaxed);
+    header.state.publish(birth.flags);
+    // SAFETY: published with one entry and one JoinHandle; these are they.
+    unsafe { (Runnable::from_cell(cell), JoinHandle::from_cell(cell)) }
+}
+
+/// # Safety
+///
+/// The memory behind `cell` is vacant and has room for a `Cell<F, S>`.
+#[inline(always)]
+unsafe fn write_store<F: Future, S: Store<F>>(cell: NonNull<Header>, future: F) {
+    let cell = cell.cast::<Cell<F, S>>().as_ptr();
+    // SAFETY: by contract; the field is written without reading the old bytes.
+    unsafe {
+        std::ptr::addr_of_mut!((*cell).store)
+            .write(UnsafeCell::new(ManuallyDrop::new(S::new(future))));
+    }
+}
+
+impl<F: Future, S: Store<F>> Cell<F, S> {
+    const VTABLE: &'static Vtable = &Vtable {
+        poll: Self::poll,
+        cancel: Self::cancel,
+        take_output: Self::take_output,
+        drop_output: Self::drop_output,
+    };
+
+    fn stage(cell: NonNull<Header>) -> *mut Stage<F> {
+        // SAFETY: the header is the first field of a `Cell<F, S>` (repr(C)).
+        let cell = unsafe { cell.cast::<Self>().as_ref() };
+        cell.store.with_mut(|store| S::stage(store.cast::<S>()))
+    }
+
+    /// Ends what `store` owns beyond its bytes, when the stage is spent.
+    fn end(cell: NonNull<Header>) {
+        if size_of::<S>() == size_of::<Boxed<F>>() && !Fit::<F>::INLINE {
+            // SAFETY: `Boxed::new` leaked this box; the stage is spent, and R1
+            // makes us the only one to say so.
+            drop(unsafe { Box::from_raw(Self::stage(cell)) });
+        }
+    }
+
+    /// # Safety
+    ///
+    /// R1, and the future is still there.
+    unsafe fn poll(cell: NonNull<Header>) -> bool {
+        let stage = Self::stage(cell);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let waker = waker::borrowed(cell);
+            let mut cx = Context::from_waker(&waker);
+            // SAFETY: R1; the cell does not move until the future is dropped.
+            unsafe { Pin::new_unchecked(&mut *(*stage).future) }.poll(&mut cx)
+        }));
+        match result {
+            Ok(Poll::Pending) => false,
+            Ok(Poll::Ready(output)) => {
+                // SAFETY: R1 and the future is done.
+                unsafe { Self::finish(cell, output) };
+                true
+            }
+            Err(payload) => {
+                // SAFETY: R1; a future that panicked is only dropped.
+                unsafe {
+                    let dropped = Self::drop_future(cell);
+                    report_second_panic(cell, dropped);
+                    Self::store_panic(cell, payload);
+                }
+                true
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// R1, and the future is still there.
+    unsafe fn finish(cell: NonNull<Header>, output: F::Output) {
+        // SAFETY: by contract.
+        let dropped = unsafe { Self::drop_future(cell) };
+        let stage = Self::stage(cell);
+        // SAFETY: R1; the stage is empty now.
+        unsafe {
+            (*stage).output = ManuallyDrop::new(output);
+            set_outcome(cell, outcome::VALUE);
+            report_second_panic(cell, dropped);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// R1, and the future is still there.
+    unsafe fn drop_future(cell: NonNull<Header>) -> Result<(), Payload> {
+        let stage = Self::stage(cell);
+        // SAFETY: by contract; it is not touched again.
+        catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut (*stage).future) }))
+    }
+
+    /// # Safety
+    ///
+    /// R1, and the stage is empty.
+    unsafe fn store_panic(cell: NonNull<Header>, payload: Payload) {
+        // SAFETY: the header is valid; the home lives while its tasks do.
+        unsafe {
+            let header = cell.as_ref();
+            header.chunk.as_ref().home.as_ref().panicked(header, &*payload);
+            (*Self::stage(cell)).panic = ManuallyDrop::new(Box::new(payload));
+            set_outcome(cell, outcome::PANIC);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// R1, and the future is still there.
+    unsafe fn cancel(cell: NonNull<Header>, orphaned: bool) {
+        let kind = if orphaned { outcome::ORPHANED } else { outcome::CANCELLED };
+        // SAFETY: by contract.
+        unsafe {
+            match Self::drop_future(cell) {
+                Ok(()) => {
+                    set_outcome(cell, kind);
+                    Self::end(cell);
+                }
+                Err(payload) => Self::store_panic(cell, payload),
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// R1 after COMPLETE; `dst` is a `*mut Result<F::Output, JoinError>`.
+    unsafe fn take_output(cell: NonNull<Header>, dst: *mut ()) {
+        // SAFETY: by contract.
+        unsafe {
+            let result = Self::take(cell);
+            dst.cast::<Result<F::Output, JoinError>>().write(result);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// R1 after COMPLETE.
+    unsafe fn take(cell: NonNull<Header>) -> Result<F::Output, JoinError> {
+        // SAFETY: by contract, and the outcome says what the stage holds.
+        unsafe {
+            let stage = Self::stage(cell);
+            let id = cell.as_ref().id();
+            match swap_outcome(cell, outcome::TAKEN) {
+                outcome::VALUE => {
+                    let output = ManuallyDrop::take(&mut (*stage).output);
+                    Self::end(cell);
+                    Ok(output)
+                }
+                outcome::PANIC => {
+                    let payload = ManuallyDrop::take(&mut (*stage).panic);
+                    Self::end(cell);
+                    Err(JoinError::panic(id, *payload))
+                }
+                outcome::CANCELLED => Err(JoinError::cancelled(id)),
+                outcome::ORPHANED => Err(JoinError::orphaned(id)),
+                other => unreachable!("an output is taken once, after the end (outcome {other})"),
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// R1 after COMPLETE.
+    unsafe fn drop_output(cell: NonNull<Header>) {
+        // SAFETY: by contract.
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Self::take(cell) })));
+        // SAFETY: the header is valid.
+        unsafe { report_second_panic(cell, dropped) };
+    }
+}
+
+/// A panic that has no JoinHandle to go to: it is told to the scheduler, and
+/// that is its end.
+///
+/// # Safety
+///
+/// `cell` is a live cell.
+unsafe fn report_second_panic(cell: NonNull<Header>, dropped: Result<(), Payload>) {
+    if let Err(payload) = dropped {
+        // SAFETY: the home lives while its tasks do.
+        unsafe {
+            let header = cell.as_ref();
+            header.chunk.as_ref().home.as_ref().panicked(header, &*payload);
+        }
+        // The payload's own drop may panic once more: let it leak instead.
+        std::mem::forget(payload);
+    }
+}
+
+unsafe fn set_outcome(cell: NonNull<Header>, kind: u8) {
+    // SAFETY: `cell` is live, by the callers' contracts.
+    unsafe { cell.as_ref() }.waiting.outcome.store(kind, Relaxed);
+}
+
+unsafe fn swap_outcome(cell: NonNull<Header>, kind: u8) -> u8 {
+    // SAFETY: as above; a load and a store will do under R1.
+    let outcome = &unsafe { cell.as_ref() }.waiting.outcome;
+    let old = outcome.load(Relaxed);
+    outcome.store(kind, Relaxed);
+    old
+}
+
+/// Frees the cell if nothing refers to it any more.
+///
+/// # Safety
+///
+/// The state word said `Free` to the caller, and only to it.
+pub(crate) unsafe fn free(cell: NonNull<Header>) {
+    // SAFETY: by contract.
+    unsafe { Heap::free(cell) };
+}

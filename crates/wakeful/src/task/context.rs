@@ -1,0 +1,296 @@
+//! What a thread knows about the task it is polling. Plain cells in
+//! thread-local memory without a destructor: an access is one instruction.
+
+use super::coop::Budget;
+use super::header::{Header, Wait};
+use super::heap::Heap;
+use super::waker;
+use super::{Id, coop};
+use crate::sys::rng::Rng;
+use std::cell::{Cell, RefCell};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ptr;
+use std::task::Waker;
+
+struct ThreadContext {
+    /// The task this thread is inside the poll of.
+    current: Cell<*const Header>,
+    /// The task whose poll or drop this thread is inside of, 0 for none.
+    current_id: Cell<u64>,
+    /// The current task woke itself.
+    self_woken: Cell<bool>,
+    /// The current task waits on purpose for what may never come.
+    exempt: Cell<bool>,
+    pub(super) budget: Cell<Budget>,
+    /// The heap whose allocator this thread holds.
+    heap: Cell<*const Heap>,
+    /// Milliseconds since the runtime on this thread started, read from its
+    /// clock once per turn of its loop.
+    now_ms: Cell<u32>,
+    /// A scheduler on this thread empties the list of put-off wakers.
+    defers: Cell<bool>,
+    rng: Cell<Option<Rng>>,
+}
+
+thread_local! {
+    static CONTEXT: ThreadContext = const {
+        ThreadContext {
+            current: Cell::new(ptr::null()),
+            current_id: Cell::new(0),
+            self_woken: Cell::new(false),
+            exempt: Cell::new(false),
+            budget: Cell::new(Budget::UNLIMITED),
+            heap: Cell::new(ptr::null()),
+            now_ms: Cell::new(0),
+            defers: Cell::new(false),
+            rng: Cell::new(None),
+        }
+    };
+    static DEFERRED: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One poll of one task; what was there before comes back at its end.
+pub(super) struct Turn {
+    outer: *const Header,
+    outer_id: u64,
+    outer_marks: Marks,
+    outer_budget: Budget,
+}
+
+/// What happened on the side during a poll.
+#[derive(Clone, Copy)]
+pub(super) struct Marks {
+    pub(super) self_woken: bool,
+    pub(super) exempt: bool,
+}
+
+#[inline]
+pub(super) fn start_task(cell: *const Header, id: u64) -> Turn {
+    CONTEXT.with(|context| Turn {
+        outer: context.current.replace(cell),
+        outer_id: context.current_id.replace(id),
+        outer_marks: Marks {
+            self_woken: context.self_woken.replace(false),
+            exempt: context.exempt.replace(false),
+        },
+        outer_budget: context.budget.replace(Budget::FULL),
+    })
+}
+
+impl Turn {
+    #[inline]
+    pub(super) fn end(self) -> Marks {
+        CONTEXT.with(|context| {
+            context.current.set(self.outer);
+            context.current_id.set(self.outer_id);
+            context.budget.set(self.outer_budget);
+            Marks {
+                self_woken: context.self_woken.replace(self.outer_marks.self_woken),
+                exempt: context.exempt.replace(self.outer_marks.exempt),
+            }
+        })
+    }
+}
+
+/// If `cell` is the task this thread is polling right now, notes that it is to
+/// run again (R3) and answers true.
+#[inline]
+pub(super) fn wake_current(cell: *const Header) -> bool {
+    CONTEXT.with(|context| {
+        let own = context.current.get() == cell;
+        if own {
+            context.self_woken.set(true);
+        }
+        own
+    })
+}
+
+/// Puts the task behind `waker` back into its queue, after everything else that
+/// is ready had its turn.
+pub(crate) fn yield_back(waker: &Waker) {
+    CONTEXT.with(|context| {
+        let current = context.current.get();
+        if !current.is_null() && waker::is_of(waker, current) {
+            context.self_woken.set(true);
+        } else if context.defers.get() {
+            defer(waker);
+        } else {
+            waker.wake_by_ref();
+        }
+    });
+}
+
+fn defer(waker: &Waker) {
+    let stored = DEFERRED.try_with(|list| {
+        let mut list = list.borrow_mut();
+        // A future that asks twice in a row is woken once.
+        if !list.last().is_some_and(|last| last.will_wake(waker)) {
+            list.push(waker.clone());
+        }
+    });
+    if stored.is_err() {
+        waker.wake_by_ref();
+    }
+}
+
+/// Wakes what was put off with [`yield_back`]; true if there was anything.
+pub(crate) fn wake_deferred() -> bool {
+    DEFERRED
+        .try_with(|list| {
+            // Taken out before they are woken: a foreign waker may call back.
+            let mut wakers = list.take();
+            let woken = !wakers.is_empty();
+            for waker in wakers.drain(..) {
+                waker.wake();
+            }
+            let mut list = list.borrow_mut();
+            if list.capacity() == 0 {
+                *list = wakers;
+            }
+            woken
+        })
+        .unwrap_or(false)
+}
+
+/// Whether anything waits for [`wake_deferred`].
+pub(crate) fn has_deferred() -> bool {
+    DEFERRED.try_with(|list| !list.borrow().is_empty()).unwrap_or(false)
+}
+
+/// Says whether a scheduler on this thread calls [`wake_deferred`]; gives back
+/// what was said before.
+pub(crate) fn set_defers(on: bool) -> bool {
+    CONTEXT.with(|context| context.defers.replace(on))
+}
+
+/// Restores the id that was current before.
+pub(super) struct IdGuard(u64);
+
+/// Makes `id` the current one while a future or an output is dropped.
+pub(super) fn enter_id(id: u64) -> IdGuard {
+    IdGuard(CONTEXT.with(|context| context.current_id.replace(id)))
+}
+
+impl Drop for IdGuard {
+    fn drop(&mut self) {
+        CONTEXT.with(|context| context.current_id.set(self.0));
+    }
+}
+
+/// The id of the task being polled or dropped, 0 for none.
+pub(crate) fn current_id() -> u64 {
+    CONTEXT.with(|context| context.current_id.get())
+}
+
+/// The id of the current task.
+///
+/// # Panics
+///
+/// Outside of a task, and inside the future of `block_on`, which is not one.
+#[track_caller]
+pub fn id() -> Id {
+    try_id().expect("Can't get a task id when not inside a task")
+}
+
+/// The id of the current task, if there is one.
+pub fn try_id() -> Option<Id> {
+    match current_id() {
+        0 => None,
+        id => Some(Id::from_u64(id)),
+    }
+}
+
+/// Notes what the current task is about to wait for.
+#[inline]
+pub(crate) fn waiting_on(wait: impl FnOnce(u32) -> Wait) {
+    CONTEXT.with(|context| {
+        let current = context.current.get();
+        if !current.is_null() {
+            // SAFETY: the task being polled on this thread is alive.
+            unsafe { &*current }.waiting.record(wait(context.now_ms.get()));
+        }
+    });
+}
+
+/// The current task waits on purpose: see `may_wait_forever`.
+pub(super) fn exempt_current() {
+    CONTEXT.with(|context| context.exempt.set(true));
+}
+
+pub(crate) fn now_ms() -> u32 {
+    CONTEXT.with(|context| context.now_ms.get())
+}
+
+pub(crate) fn set_now_ms(now_ms: u32) {
+    CONTEXT.with(|context| context.now_ms.set(now_ms));
+}
+
+#[inline]
+pub(super) fn owns_heap(heap: *const Heap) -> bool {
+    CONTEXT.with(|context| ptr::eq(context.heap.get(), heap))
+}
+
+/// The heap whose allocator this thread holds, null for none.
+#[inline]
+pub(crate) fn heap() -> *const Heap {
+    CONTEXT.with(|context| context.heap.get())
+}
+
+/// Names the heap whose allocator this thread holds from now on (H1); gives
+/// back the one before.
+pub(crate) fn set_heap(heap: *const Heap) -> *const Heap {
+    CONTEXT.with(|context| context.heap.replace(heap))
+}
+
+#[inline]
+pub(super) fn with_budget<R>(f: impl FnOnce(&Cell<Budget>) -> R) -> R {
+    CONTEXT.with(|context| f(&context.budget))
+}
+
+/// Polls something that is no task (the future of `block_on`) with a full
+/// budget and no current task.
+pub(crate) fn poll_root<R>(poll: impl FnOnce() -> R) -> R {
+    struct Restore(*const Header, u64, Budget);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CONTEXT.with(|context| {
+                context.current.set(self.0);
+                context.current_id.set(self.1);
+                context.budget.set(self.2);
+            });
+        }
+    }
+    let _restore = CONTEXT.with(|context| {
+        Restore(
+            context.current.replace(ptr::null()),
+            context.current_id.replace(0),
+            context.budget.replace(Budget::FULL),
+        )
+    });
+    poll()
+}
+
+/// Runs `f`, which may block, without the limits of the current poll.
+pub(crate) fn without_budget<R>(f: impl FnOnce() -> R) -> R {
+    coop::with_budget(Budget::UNLIMITED, f)
+}
+
+/// A random number below `n`, from the generator that the runtime seeded on
+/// this thread; outside of any runtime, from one of the thread's own.
+pub(crate) fn random_below(n: u32) -> u32 {
+    CONTEXT.with(|context| {
+        let mut rng = context
+            .rng
+            .get()
+            .unwrap_or_else(|| Rng::from_seed(RandomState::new().hash_one(n)));
+        let number = rng.below(n);
+        context.rng.set(Some(rng));
+        number
+    })
+}
+
+/// Seeds this thread's randomness; gives back the generator before.
+pub(crate) fn set_rng(rng: Option<Rng>) -> Option<Rng> {
+    CONTEXT.with(|context| context.rng.replace(rng))
+}

@@ -1,0 +1,195 @@
+//! The cooperative budget: every leaf operation of ours spends one unit per
+//! poll of a task; a task that has none left is put behind the others, so that
+//! a loop over things that are always ready starves nobody.
+
+use super::context;
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// What is left of the current poll's allowance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Budget(Option<u8>);
+
+impl Budget {
+    pub(crate) const FULL: Budget = Budget(Some(128));
+    pub(crate) const UNLIMITED: Budget = Budget(None);
+}
+
+/// Runs `f` with another budget; the old one comes back afterwards.
+pub(super) fn with_budget<R>(budget: Budget, f: impl FnOnce() -> R) -> R {
+    struct Restore(Budget);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            context::with_budget(|cell| cell.set(self.0));
+        }
+    }
+    let _restore = Restore(context::with_budget(|cell| cell.replace(budget)));
+    f()
+}
+
+/// Whether the current task may go on before it should yield. Always true
+/// outside of a task and inside [`unconstrained`].
+pub fn has_budget_remaining() -> bool {
+    context::with_budget(|cell| cell.get() != Budget(Some(0)))
+}
+
+/// Gives the spent unit back when dropped, unless
+/// [`made_progress`](Self::made_progress) was called: an operation that turned
+/// out to be pending costs nothing.
+#[derive(Debug)]
+#[must_use = "dropping it at once gives the unit of budget back"]
+pub struct RestoreOnPending(Cell<Budget>);
+
+impl RestoreOnPending {
+    /// The operation got somewhere: the unit stays spent.
+    pub fn made_progress(&self) {
+        self.0.set(Budget::UNLIMITED);
+    }
+}
+
+impl Drop for RestoreOnPending {
+    #[inline]
+    fn drop(&mut self) {
+        // An unlimited budget has nothing to give back, so it marks "keep".
+        let before = self.0.get();
+        if before != Budget::UNLIMITED {
+            context::with_budget(|cell| cell.set(before));
+        }
+    }
+}
+
+/// Spends one unit of the current task's budget, or, if there is none left,
+/// schedules the task again and returns `Pending`.
+///
+/// For leaf futures: call it first, and call
+/// [`made_progress`](RestoreOnPending::made_progress) when the operation is
+/// ready.
+#[inline]
+pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
+    let spent = context::with_budget(|cell| {
+        let before = cell.get();
+        let after = match before.0 {
+            None => return Some(before),
+            Some(0) => return None,
+            Some(left) => Budget(Some(left - 1)),
+        };
+        cell.set(after);
+        Some(before)
+    });
+    match spent {
+        Some(before) => Poll::Ready(RestoreOnPending(Cell::new(before))),
+        None => {
+            context::yield_back(cx.waker());
+            Poll::Pending
+        }
+    }
+}
+
+/// As [`poll_proceed`], but spends nothing.
+#[inline]
+pub(crate) fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
+    if has_budget_remaining() {
+        Poll::Ready(())
+    } else {
+        context::yield_back(cx.waker());
+        Poll::Pending
+    }
+}
+
+/// Spends one unit of budget, yielding if there is none left. For loops that
+/// compute for long without awaiting anything else.
+///
+/// # Cancel safety
+///
+/// Cancel safe.
+pub async fn consume_budget() {
+    let mut asked = false;
+    std::future::poll_fn(move |cx| {
+        if asked {
+            return Poll::Ready(());
+        }
+        let progress = ready!(poll_proceed(cx));
+        asked = true;
+        progress.made_progress();
+        Poll::Ready(())
+    })
+    .await;
+}
+
+pin_project_lite::pin_project! {
+    /// Runs a future without a budget; see [`unconstrained`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Unconstrained<F> {
+        #[pin]
+        inner: F,
+    }
+}
+
+impl<F: Future> Future for Unconstrained<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        with_budget(Budget::UNLIMITED, || self.project().inner.poll(cx))
+    }
+}
+
+/// Opts a future out of the budget: it is then on its own to yield often enough.
+pub fn unconstrained<F>(inner: F) -> Unconstrained<F> {
+    Unconstrained { inner }
+}
+
+pin_project_lite::pin_project! {
+    /// Makes a future spend budget; see [`cooperative`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Coop<F: Future> {
+        #[pin]
+        inner: F,
+    }
+}
+
+impl<F: Future> Future for Coop<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let progress = ready!(poll_proceed(cx));
+        let polled = self.project().inner.poll(cx);
+        if polled.is_ready() {
+            progress.made_progress();
+        }
+        polled
+    }
+}
+
+/// Makes a future spend one unit of budget per completion, as wakeful's own leaf
+/// futures do. For leaf futures from elsewhere.
+pub fn cooperative<F: Future>(inner: F) -> Coop<F> {
+    Coop { inner }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::Waker;
+
+    #[test]
+    fn a_task_has_128_units_and_a_pending_one_costs_nothing() {
+        with_budget(Budget::FULL, || {
+            let mut cx = Context::from_waker(Waker::noop());
+            for _ in 0..200 {
+                assert!(poll_proceed(&mut cx).is_ready(), "dropped without progress");
+            }
+            let spend = |cx: &mut Context<'_>| {
+                poll_proceed(cx).map(|progress| progress.made_progress()).is_ready()
+            };
+            assert_eq!((0..200).take_while(|_| spend(&mut cx)).count(), 128);
+            assert!(!has_budget_remaining());
+            assert!(pin!(unconstrained(std::future::ready(()))).poll(&mut cx).is_ready());
+            assert!(pin!(cooperative(std::future::ready(()))).poll(&mut cx).is_pending());
+        });
+        assert!(has_budget_remaining(), "outside of a task there is no limit");
+    }
+}

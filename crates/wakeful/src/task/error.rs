@@ -1,0 +1,135 @@
+//! Why a task gave no output: cancelled, orphaned or panicked.
+
+use super::Id;
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::sync::Mutex;
+
+/// The task did not run to its end.
+pub struct JoinError {
+    id: Id,
+    cause: Cause,
+}
+
+enum Cause {
+    Cancelled,
+    Orphaned,
+    /// The payload is `Send` only; the lock makes the error `Sync`.
+    Panic(Mutex<Box<dyn Any + Send + 'static>>),
+}
+
+impl JoinError {
+    pub(crate) fn cancelled(id: Id) -> Self {
+        Self { id, cause: Cause::Cancelled }
+    }
+
+    pub(crate) fn orphaned(id: Id) -> Self {
+        Self { id, cause: Cause::Orphaned }
+    }
+
+    pub(crate) fn panic(id: Id, payload: Box<dyn Any + Send + 'static>) -> Self {
+        Self { id, cause: Cause::Panic(Mutex::new(payload)) }
+    }
+
+    /// Whether the task was dropped before it finished: aborted, ended by a
+    /// shutdown, or orphaned.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.cause, Cause::Cancelled | Cause::Orphaned)
+    }
+
+    /// Whether the task was dropped because nothing could ever have woken it
+    /// (see [`OrphanPolicy`](crate::runtime::OrphanPolicy)).
+    pub fn is_orphaned(&self) -> bool {
+        matches!(self.cause, Cause::Orphaned)
+    }
+
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.cause, Cause::Panic(_))
+    }
+
+    /// The panic's payload, for `std::panic::resume_unwind`.
+    ///
+    /// # Panics
+    ///
+    /// If the task did not panic: ask [`is_panic`](Self::is_panic) first, or use
+    /// [`try_into_panic`](Self::try_into_panic).
+    #[track_caller]
+    pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
+        self.try_into_panic().expect("`JoinError` reason is not a panic.")
+    }
+
+    /// The panic's payload, or the error itself if there was no panic.
+    ///
+    /// # Errors
+    ///
+    /// Gives `self` back if the task was cancelled.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
+        match self.cause {
+            Cause::Panic(payload) => Ok(payload.into_inner().unwrap_or_else(|e| e.into_inner())),
+            _ => Err(self),
+        }
+    }
+
+    /// The task this is about.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    fn panic_text(&self) -> Option<String> {
+        let Cause::Panic(payload) = &self.cause else { return None };
+        let payload = payload.lock().unwrap_or_else(|e| e.into_inner());
+        panic_text(&**payload).map(str::to_owned)
+    }
+}
+
+/// The message of a panic, if it was raised with one.
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> Option<&str> {
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Cause::Cancelled => write!(f, "task {} was cancelled", self.id),
+            Cause::Orphaned => write!(
+                f,
+                "task {} was cancelled: it waited with no waker left, so nothing could ever have woken it",
+                self.id
+            ),
+            Cause::Panic(_) => match self.panic_text() {
+                Some(text) => write!(f, "task {} panicked with message {text:?}", self.id),
+                None => write!(f, "task {} panicked", self.id),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Cause::Cancelled => write!(f, "JoinError::Cancelled({:?})", self.id),
+            Cause::Orphaned => write!(f, "JoinError::Orphaned({:?})", self.id),
+            Cause::Panic(_) => match self.panic_text() {
+                Some(text) => write!(f, "JoinError::Panic({:?}, {text:?}, ...)", self.id),
+                None => write!(f, "JoinError::Panic({:?}, ...)", self.id),
+            },
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+impl From<JoinError> for io::Error {
+    fn from(error: JoinError) -> io::Error {
+        let text = match &error.cause {
+            Cause::Cancelled | Cause::Orphaned => "task was cancelled",
+            Cause::Panic(_) => "task panicked",
+        };
+        io::Error::other(text)
+    }
+}

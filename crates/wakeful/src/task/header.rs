@@ -1,0 +1,255 @@
+//! Station 2, the task cell: the part that is the same for every task. It comes
+//! from `spawn` and goes to a queue; the future or its output lies behind it.
+
+use super::heap::Chunk;
+use super::state::State;
+use super::waker::join_waker::JoinWaker;
+use crate::sys::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::cell::Cell;
+use std::panic::Location;
+use std::ptr::NonNull;
+
+/// Rules R1 to R5 of `state` say who may touch which field when.
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) state: State,
+    /// The link of whichever list the cell is in: injector, queue or free list.
+    /// Written by the list's owner.
+    pub(crate) next: AtomicPtr<Header>,
+    /// What depends on the future's type. Written at spawn (R5).
+    pub(crate) vtable: Cell<&'static Vtable>,
+    /// The piece of memory the cell was cut from; leads to heap and scheduler.
+    /// Written when the memory is cut, then read-only for good.
+    pub(crate) chunk: NonNull<Chunk>,
+    /// Written at spawn (R5).
+    pub(crate) id: Cell<u64>,
+    /// Written at spawn (R5).
+    pub(crate) origin: Cell<Origin>,
+    /// Guarded by R2.
+    pub(crate) join_waker: JoinWaker,
+    pub(crate) waiting: WaitingOn,
+    /// Written under R1; read by anybody, approximately.
+    pub(crate) polls: AtomicU32,
+    /// Written by whoever wins the step from idle to notified.
+    pub(crate) wakes: AtomicU32,
+    /// Low half of the spawning task's id, 0 for none. Written at spawn (R5).
+    pub(crate) parent: Cell<u32>,
+    /// Milliseconds since the runtime started. Written at spawn (R5).
+    pub(crate) born_ms: Cell<u32>,
+}
+
+/// The header of an empty cell leaves room for a small future in 128 bytes.
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Header>() == 104);
+
+impl Header {
+    /// What a freshly cut piece of memory starts as.
+    pub(crate) fn vacant(chunk: NonNull<Chunk>) -> Self {
+        Self {
+            state: State::free(),
+            next: AtomicPtr::new(std::ptr::null_mut()),
+            vtable: Cell::new(&VACANT),
+            chunk,
+            id: Cell::new(0),
+            origin: Cell::new(Origin::here()),
+            join_waker: JoinWaker::empty(),
+            waiting: WaitingOn::nothing(),
+            polls: AtomicU32::new(0),
+            wakes: AtomicU32::new(0),
+            parent: Cell::new(0),
+            born_ms: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn id(&self) -> super::Id {
+        super::Id::from_u64(self.id.get())
+    }
+
+    pub(crate) fn count_poll(&self) {
+        self.polls.store(self.polls.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    pub(crate) fn count_wake(&self) {
+        self.wakes.store(self.wakes.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+}
+
+/// What the runtime must know about a future it has forgotten the type of.
+pub(crate) struct Vtable {
+    /// Polls once, under R1. True: the outcome is stored, the future gone.
+    pub(crate) poll: unsafe fn(NonNull<Header>) -> bool,
+    /// Drops the future unpolled and stores "cancelled", under R1.
+    pub(crate) cancel: unsafe fn(NonNull<Header>, orphaned: bool),
+    /// Moves the outcome into `*mut Result<T, JoinError>`, under R1.
+    pub(crate) take_output: unsafe fn(NonNull<Header>, *mut ()),
+    /// Drops the stored outcome, under R1.
+    pub(crate) drop_output: unsafe fn(NonNull<Header>),
+}
+
+/// The table of a cell without a task; nobody calls it.
+static VACANT: Vtable = {
+    fn no(_: NonNull<Header>) {
+        unreachable!("a vacant cell has no future")
+    }
+    Vtable {
+        poll: |cell| {
+            no(cell);
+            false
+        },
+        cancel: |cell, _| no(cell),
+        take_output: |cell, _| no(cell),
+        drop_output: |cell| no(cell),
+    }
+};
+
+/// Where a task was spawned and what it is called: one word. Most tasks have no
+/// name, so a name pays for its own memory; the lowest bit says which it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin(NonNull<u8>);
+
+struct Named {
+    name: Box<str>,
+    spawned_at: &'static Location<'static>,
+}
+
+const NAMED: usize = 1;
+const _: () = assert!(align_of::<Location<'static>>() > NAMED && align_of::<Named>() > NAMED);
+
+impl Origin {
+    #[track_caller]
+    pub(crate) fn here() -> Self {
+        Self::at(Location::caller(), None)
+    }
+
+    pub(crate) fn at(spawned_at: &'static Location<'static>, name: Option<&str>) -> Self {
+        match name {
+            None => Self(NonNull::from(spawned_at).cast()),
+            Some(name) => {
+                let named = Box::new(Named { name: name.into(), spawned_at });
+                let ptr = NonNull::from(Box::leak(named)).cast::<u8>();
+                Self(ptr.map_addr(|addr| addr | NAMED))
+            }
+        }
+    }
+
+    fn named(&self) -> Option<&Named> {
+        if self.0.addr().get() & NAMED == 0 {
+            return None;
+        }
+        // SAFETY: the bit says that `at` leaked a `Named` here; it lives until
+        // `release`, which ends this origin.
+        Some(unsafe { &*self.0.as_ptr().map_addr(|addr| addr & !NAMED).cast::<Named>() })
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.named().map(|named| &*named.name)
+    }
+
+    pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
+        match self.named() {
+            Some(named) => named.spawned_at,
+            // SAFETY: without the bit, `at` stored a `&'static Location`.
+            None => unsafe { self.0.cast().as_ref() },
+        }
+    }
+
+    /// Frees the name, when the cell is freed.
+    pub(crate) fn release(self) {
+        if self.0.addr().get() & NAMED != 0 {
+            let ptr = self.0.as_ptr().map_addr(|addr| addr & !NAMED).cast::<Named>();
+            // SAFETY: leaked in `at`, released once: the cell is being freed.
+            drop(unsafe { Box::from_raw(ptr) });
+        }
+    }
+}
+
+/// What the task was last seen waiting for: written by the leaf future that
+/// returns `Pending`, a few plain stores, read by whoever asks why the task is
+/// not running.
+pub(crate) struct WaitingOn {
+    /// The address or number of the thing waited for.
+    resource: AtomicU64,
+    site: AtomicPtr<Location<'static>>,
+    since_ms: AtomicU32,
+    kind: AtomicU8,
+    /// Not about waiting: how the task ended. It sits here because there is
+    /// room. Written under R1 before COMPLETE.
+    pub(crate) outcome: AtomicU8,
+}
+
+/// The kinds of things a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum WaitKind {
+    /// Nothing was recorded: a future that is not ours.
+    Unknown = 0,
+    /// Another task's end.
+    Join = 1,
+    /// Its turn, after a yield.
+    Turn = 2,
+}
+
+impl WaitKind {
+    fn from_u8(kind: u8) -> Self {
+        match kind {
+            1 => WaitKind::Join,
+            2 => WaitKind::Turn,
+            _ => WaitKind::Unknown,
+        }
+    }
+
+    /// A phrase that follows "waiting for".
+    pub(crate) fn phrase(self) -> &'static str {
+        match self {
+            WaitKind::Unknown => "a future that is not wakeful's own",
+            WaitKind::Join => "a task to end (JoinHandle)",
+            WaitKind::Turn => "its turn (yield_now)",
+        }
+    }
+}
+
+/// A copy of a [`WaitingOn`] slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(crate) kind: WaitKind,
+    pub(crate) resource: u64,
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) since_ms: u32,
+}
+
+impl WaitingOn {
+    fn nothing() -> Self {
+        Self {
+            resource: AtomicU64::new(0),
+            site: AtomicPtr::new(std::ptr::null_mut()),
+            since_ms: AtomicU32::new(0),
+            kind: AtomicU8::new(0),
+            outcome: AtomicU8::new(0),
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.site.store(std::ptr::null_mut(), Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn record(&self, wait: Wait) {
+        self.resource.store(wait.resource, Relaxed);
+        self.since_ms.store(wait.since_ms, Relaxed);
+        self.kind.store(wait.kind as u8, Relaxed);
+        self.site.store(std::ptr::from_ref(wait.site).cast_mut(), Relaxed);
+    }
+
+    /// What was last recorded, if anything. The fields are read one by one: a
+    /// reader who races with the task may mix two records, never tear one.
+    pub(crate) fn read(&self) -> Option<Wait> {
+        let site = NonNull::new(self.site.load(Relaxed))?;
+        Some(Wait {
+            kind: WaitKind::from_u8(self.kind.load(Relaxed)),
+            resource: self.resource.load(Relaxed),
+            // SAFETY: only `record` stores here, and only `&'static`s.
+            site: unsafe { site.as_ref() },
+            since_ms: self.since_ms.load(Relaxed),
+        })
+    }
+}

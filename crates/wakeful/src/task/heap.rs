@@ -1,0 +1,398 @@
+//! Memory for task cells: one heap per worker, cut into size classes, never
+//! given back to the allocator while the runtime lives.
+//!
+//! Nouns. A [`Heap`] belongs to one scheduler and is used by one thread at a
+//! time, the holder of its [`Allocator`]. It grows by [`Chunk`]s; a chunk is cut
+//! into cells of one size class. A cell freed by the thread that holds the
+//! allocator goes to a plain free list; freed by any other thread it goes to the
+//! heap's `returned` stack, which the holder empties when its list runs dry.
+//!
+//! Because cells are never unmapped while the runtime lives, anybody may walk
+//! all chunks and ask each cell's state word whether it holds a task: that is
+//! how tasks are enumerated for a dump and for shutdown, with no list of tasks
+//! and no lock on the path of a spawn.
+//!
+//! Rules:
+//!
+//! - H1. `local` is touched only by the thread that holds the [`Allocator`], or
+//!   for which the thread context names this heap as its own.
+//! - H2. Cells below a chunk's `cut` mark are initialised headers for good;
+//!   `cut` is stored with Release after the header was written.
+//! - H3. The heap outlives its cells in use: `close` counts those that are still
+//!   referred to from outside, and the last of them to be freed calls
+//!   [`Home::last_cell_freed`]. Only then the owner may drop the heap.
+
+use super::context;
+use super::header::Header;
+use super::id::{IdBlock, IdSource};
+use super::runnable::{Runnable, TaskRef};
+use super::stack::Stack;
+use crate::sys::sync::UnsafeCell;
+use crate::sys::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering::*};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::{self, NonNull};
+
+/// The scheduler that a task belongs to, as its task sees it.
+pub(crate) trait Home: Send + Sync {
+    /// The task was woken: put it into a queue.
+    fn schedule(&self, task: Runnable);
+
+    /// The task woke itself or its budget is spent: put it behind the others.
+    fn requeue(&self, task: Runnable);
+
+    /// Nothing can ever wake this task.
+    fn orphaned(&self, task: TaskRef);
+
+    /// The task panicked with this payload, which is on its way to the
+    /// JoinHandle, if there is one.
+    fn panicked(&self, task: &Header, payload: &(dyn std::any::Any + Send));
+
+    /// The last cell that was referred to from outside after the scheduler
+    /// closed its heaps is gone; the memory may go.
+    ///
+    /// # Safety
+    ///
+    /// Called once, by the heap, after `close`.
+    unsafe fn last_cell_freed(&self);
+}
+
+const SMALLEST: usize = size_of::<Header>().next_multiple_of(8);
+/// Futures and outputs that would need more than this are boxed.
+pub(crate) const LARGEST: usize = 2304;
+const CLASSES: usize = class_of(LARGEST) + 1;
+const CHUNK_BYTES: usize = 64 * 1024;
+const FIRST_CELLS: u32 = 8;
+
+/// The size class for a cell of `size` bytes. Sizes step by 8 up to 256, so an
+/// empty task wastes nothing, then by 32, 64 and 256.
+pub(crate) const fn class_of(size: usize) -> usize {
+    let size = if size < SMALLEST { SMALLEST } else { size };
+    let fine = (256 - SMALLEST) / 8;
+    if size <= 256 {
+        (size - SMALLEST).div_ceil(8)
+    } else if size <= 512 {
+        fine + (size - 256).div_ceil(32)
+    } else if size <= 1024 {
+        fine + 8 + (size - 512).div_ceil(64)
+    } else {
+        fine + 16 + (size - 1024).div_ceil(256)
+    }
+}
+
+/// The cell size of a class.
+const fn class_bytes(class: usize) -> usize {
+    let fine = (256 - SMALLEST) / 8;
+    if class <= fine {
+        SMALLEST + class * 8
+    } else if class <= fine + 8 {
+        256 + (class - fine) * 32
+    } else if class <= fine + 16 {
+        512 + (class - fine - 8) * 64
+    } else {
+        1024 + (class - fine - 16) * 256
+    }
+}
+
+const _: () = {
+    let mut size = SMALLEST;
+    while size <= LARGEST {
+        let class = class_of(size);
+        assert!(class_bytes(class) >= size && (class == 0 || class_bytes(class - 1) < size));
+        size += 1;
+    }
+};
+
+/// The head of a piece of memory that is cut into cells of one class.
+#[repr(C, align(16))]
+pub(crate) struct Chunk {
+    pub(crate) home: NonNull<dyn Home>,
+    heap: NonNull<Heap>,
+    /// The chunk made before this one; a list that only grows.
+    older: *mut Chunk,
+    class: usize,
+    cells: u32,
+    /// How many cells were cut so far (H2).
+    cut: AtomicU32,
+}
+
+impl Chunk {
+    fn layout(class: usize, cells: u32) -> Layout {
+        let bytes = size_of::<Chunk>() + class_bytes(class) * cells as usize;
+        Layout::from_size_align(bytes, align_of::<Chunk>()).expect("a chunk fits the address space")
+    }
+
+    fn cell(this: NonNull<Chunk>, class: usize, index: u32) -> NonNull<Header> {
+        let offset = size_of::<Chunk>() + class_bytes(class) * index as usize;
+        // SAFETY: `index` is below `cells`, so this stays inside the layout.
+        unsafe { this.cast::<u8>().add(offset).cast() }
+    }
+}
+
+struct Class {
+    free: *mut Header,
+    /// The chunk that still has uncut cells.
+    chunk: Option<NonNull<Chunk>>,
+    next_cells: u32,
+}
+
+struct Local {
+    classes: [Class; CLASSES],
+    /// Cells handed out and not come back, as far as this side knows.
+    in_use: isize,
+    ids: IdBlock,
+}
+
+pub(crate) struct Heap {
+    home: UnsafeCell<Option<NonNull<dyn Home>>>,
+    local: UnsafeCell<Local>,
+    newest: AtomicPtr<Chunk>,
+    returned: Stack,
+    /// Counts as `close` says; zero means the last one is gone.
+    outstanding: AtomicIsize,
+}
+
+// SAFETY: `local` is guarded by H1, `home` is written once before the heap is
+// shared, the rest is atomic.
+unsafe impl Send for Heap {}
+// SAFETY: as above.
+unsafe impl Sync for Heap {}
+
+/// The right to allocate from a heap (H1).
+#[derive(Debug)]
+pub(crate) struct Allocator {
+    heap: NonNull<Heap>,
+}
+
+// SAFETY: the right may move to another thread; it is not shared.
+unsafe impl Send for Allocator {}
+
+impl Heap {
+    pub(crate) fn new() -> Self {
+        const EMPTY: Class =
+            Class { free: ptr::null_mut(), chunk: None, next_cells: FIRST_CELLS };
+        Self {
+            home: UnsafeCell::new(None),
+            local: UnsafeCell::new(Local {
+                classes: [EMPTY; CLASSES],
+                in_use: 0,
+                ids: IdBlock::default(),
+            }),
+            newest: AtomicPtr::new(ptr::null_mut()),
+            returned: Stack::new(),
+            outstanding: AtomicIsize::new(0),
+        }
+    }
+
+    /// Ties the heap to its scheduler and gives out the one right to allocate.
+    ///
+    /// # Safety
+    ///
+    /// Called once, before the heap is shared; the heap does not move any more
+    /// and `home` outlives it.
+    pub(crate) unsafe fn open(&self, home: NonNull<dyn Home>) -> Allocator {
+        // SAFETY: not shared yet, by contract.
+        self.home.with_mut(|slot| unsafe { *slot = Some(home) });
+        Allocator { heap: NonNull::from(self) }
+    }
+
+    /// Calls `f` with every task in the heap that is alive at that moment, from
+    /// any thread.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(TaskRef)) {
+        self.each_cell(|cell| {
+            if let Some(task) = TaskRef::try_from_cell(cell) {
+                f(task);
+            }
+        });
+    }
+
+    fn each_cell(&self, mut f: impl FnMut(NonNull<Header>)) {
+        let mut next = self.newest.load(Acquire);
+        while let Some(chunk) = NonNull::new(next) {
+            // SAFETY: chunks live as long as the heap.
+            let head = unsafe { chunk.as_ref() };
+            for index in 0..head.cut.load(Acquire) {
+                f(Chunk::cell(chunk, head.class, index));
+            }
+            next = head.older;
+        }
+    }
+
+    /// Claims and drops every future that is still in the heap. For the thread
+    /// that shuts the scheduler down, after all queues are closed and drained.
+    pub(crate) fn cancel_all(&self) {
+        self.each_cell(|cell| {
+            // SAFETY: below `cut` cells are initialised headers (H2).
+            if let Some(claimed) = unsafe { cell.as_ref() }.state.claim_for_shutdown() {
+                // SAFETY: claimed: R1 is ours.
+                unsafe { super::runnable::finish_cancelled(cell, claimed.foreign_entry) };
+            }
+        });
+    }
+
+    /// Frees a cell that nothing refers to any more, from any thread.
+    ///
+    /// # Safety
+    ///
+    /// The state word said `Free` to the caller, and only to it.
+    pub(crate) unsafe fn free(cell: NonNull<Header>) {
+        // SAFETY: ours alone, by contract; chunks outlive their cells (H3).
+        let header = unsafe { cell.as_ref() };
+        header.origin.get().release();
+        header.state.retire();
+        // SAFETY: as above.
+        let chunk = unsafe { header.chunk.as_ref() };
+        if context::owns_heap(chunk.heap.as_ptr()) {
+            // SAFETY: H1, this thread holds the allocator.
+            unsafe { chunk.heap.as_ref() }.local.with_mut(|local| {
+                // SAFETY: as above.
+                let local = unsafe { &mut *local };
+                local.in_use -= 1;
+                push_free(&mut local.classes[chunk.class], cell);
+            });
+            return;
+        }
+        // SAFETY: H3 keeps the heap until this cell is accounted for.
+        let heap = unsafe { chunk.heap.as_ref() };
+        // SAFETY: the cell is in no list.
+        if unsafe { heap.returned.push(cell) }.is_err() && heap.outstanding.fetch_sub(1, AcqRel) == 1
+        {
+            // SAFETY: closed, and the count reached zero: we are the last.
+            unsafe { chunk.home.as_ref().last_cell_freed() };
+        }
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        let mut next = self.newest.load(Acquire);
+        while let Some(chunk) = NonNull::new(next) {
+            // SAFETY: H3: no cell is in use, so nobody reads the chunk.
+            let (older, layout) = unsafe {
+                let chunk = chunk.as_ref();
+                (chunk.older, Chunk::layout(chunk.class, chunk.cells))
+            };
+            next = older;
+            // SAFETY: allocated in `grow` with the same layout.
+            unsafe { dealloc(chunk.as_ptr().cast(), layout) };
+        }
+    }
+}
+
+impl Allocator {
+    pub(crate) fn heap(&self) -> *const Heap {
+        self.heap.as_ptr()
+    }
+
+    /// A vacant cell of the class, and a fresh id.
+    #[inline]
+    pub(crate) fn allocate(&mut self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
+        // SAFETY: the allocator is the right of H1; the heap outlives it.
+        unsafe { self.heap.as_ref().allocate(class, ids) }
+    }
+
+    /// Closes the heap: from here on every free is counted. `None`: cells are
+    /// still referred to, and the last of them will call
+    /// [`Home::last_cell_freed`]; otherwise all are gone already.
+    pub(crate) fn close(self) -> Option<AllGone> {
+        // SAFETY: H1, by owning the allocator.
+        let heap = unsafe { self.heap.as_ref() };
+        let returned = heap.returned.close().count() as isize;
+        // SAFETY: as above.
+        let in_use = heap.local.with_mut(|local| unsafe { (*local).in_use }) - returned;
+        debug_assert!(in_use >= 0, "more cells freed than handed out");
+        // Frees since `close` have each subtracted one, so the count was at or
+        // below zero and reaches it exactly when the last is gone.
+        (heap.outstanding.fetch_add(in_use, AcqRel) + in_use == 0).then_some(AllGone)
+    }
+}
+
+/// No cell of the heap is referred to any more.
+#[must_use]
+pub(crate) struct AllGone;
+
+impl Heap {
+    /// # Safety
+    ///
+    /// H1: the calling thread holds the allocator.
+    #[inline]
+    pub(crate) unsafe fn allocate(&self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
+        self.local.with_mut(|local| {
+            // SAFETY: H1, by contract.
+            let local = unsafe { &mut *local };
+            local.in_use += 1;
+            let id = local.ids.draw(ids);
+            let free = local.classes[class].free;
+            if let Some(cell) = NonNull::new(free) {
+                // SAFETY: cells of the free list are ours.
+                local.classes[class].free = unsafe { cell.as_ref() }.next.load(Relaxed);
+                return (cell, id);
+            }
+            (self.allocate_slow(local, class), id)
+        })
+    }
+
+    #[cold]
+    fn allocate_slow(&self, local: &mut Local, class: usize) -> NonNull<Header> {
+        for cell in self.returned.take_all() {
+            // SAFETY: returned cells are ours, their chunk is alive.
+            let from = unsafe { cell.as_ref().chunk.as_ref() }.class;
+            local.in_use -= 1;
+            push_free(&mut local.classes[from], cell);
+        }
+        let wanted = &mut local.classes[class];
+        if let Some(cell) = NonNull::new(wanted.free) {
+            // SAFETY: as above.
+            wanted.free = unsafe { cell.as_ref() }.next.load(Relaxed);
+            return cell;
+        }
+        let chunk = match wanted.chunk {
+            Some(chunk) => chunk,
+            None => self.grow(wanted, class),
+        };
+        // SAFETY: chunks live as long as the heap.
+        let head = unsafe { chunk.as_ref() };
+        let index = head.cut.load(Relaxed);
+        debug_assert!(index < head.cells);
+        let cell = Chunk::cell(chunk, class, index);
+        // SAFETY: uncut memory of our chunk, aligned by construction.
+        unsafe { cell.write(Header::vacant(chunk)) };
+        head.cut.store(index + 1, Release);
+        if index + 1 == head.cells {
+            wanted.chunk = None;
+        }
+        cell
+    }
+
+    fn grow(&self, wanted: &mut Class, class: usize) -> NonNull<Chunk> {
+        let cells = wanted.next_cells;
+        let most = ((CHUNK_BYTES - size_of::<Chunk>()) / class_bytes(class)) as u32;
+        wanted.next_cells = (cells * 4).min(most);
+        let layout = Chunk::layout(class, cells);
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc(layout) }.cast::<Chunk>();
+        let Some(chunk) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        let home = self.home.with(|home| {
+            // SAFETY: written once, before the heap was shared.
+            unsafe { *home }.expect("the heap is opened before it is used")
+        });
+        let head = Chunk {
+            home,
+            heap: NonNull::from(self),
+            older: self.newest.load(Relaxed),
+            class,
+            cells,
+            cut: AtomicU32::new(0),
+        };
+        // SAFETY: freshly allocated for a Chunk.
+        unsafe { chunk.write(head) };
+        self.newest.store(chunk.as_ptr(), Release);
+        wanted.chunk = Some(chunk);
+        chunk
+    }
+}
+
+fn push_free(class: &mut Class, cell: NonNull<Header>) {
+    // SAFETY: the cell is free and ours.
+    unsafe { cell.as_ref() }.next.store(class.free, Relaxed);
+    class.free = cell.as_ptr();
+}

@@ -1,0 +1,216 @@
+//! Station 9, seen from outside: the handle that awaits a task's end, and the
+//! one that can only ask for it.
+
+use super::coop;
+use super::header::{Header, Wait, WaitKind};
+use super::heap::Heap;
+use super::runnable::TaskRef;
+use super::state::{COMPLETE, DropJoin, JOIN_WAKER, Release};
+use super::{Id, JoinError, cell, context, waker};
+use crate::sys::sync::atomic::Ordering::Relaxed;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker};
+
+/// Awaits the end of a task and its output.
+///
+/// Dropping it detaches the task, which goes on. Awaiting it gives the output,
+/// or a [`JoinError`] if the task panicked or was cancelled.
+///
+/// # Cancel safety
+///
+/// Awaiting `&mut JoinHandle` is cancel safe: if the future is dropped, the
+/// output is still there for the next await.
+///
+/// # Panics
+///
+/// When it is polled again after it gave its output.
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let handle = wakeful::spawn(async { 6 * 7 });
+/// assert_eq!(handle.await.unwrap(), 42);
+/// # }
+/// ```
+pub struct JoinHandle<T> {
+    cell: NonNull<Header>,
+    _output: PhantomData<T>,
+}
+
+// SAFETY: through the handle one reaches the state word and, after COMPLETE,
+// the output (R1), which may move to this thread if it is Send.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: `&JoinHandle` reaches only the state word and read-only fields.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> UnwindSafe for JoinHandle<T> {}
+impl<T> RefUnwindSafe for JoinHandle<T> {}
+impl<T> Unpin for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    /// # Safety
+    ///
+    /// The caller owns JOIN_INTEREST and its handle count; the task's output is
+    /// a `T`.
+    pub(super) unsafe fn from_cell(cell: NonNull<Header>) -> Self {
+        Self { cell, _output: PhantomData }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: our handle count keeps the cell alive.
+        unsafe { self.cell.as_ref() }
+    }
+
+    /// Asks the task to end: its future is dropped at the next opportunity, at
+    /// once if it waits. Awaiting the handle then gives a cancelled
+    /// [`JoinError`], unless the task was faster. Calling it again does nothing,
+    /// and neither does it end a `spawn_blocking` closure that already runs.
+    pub fn abort(&self) {
+        // SAFETY: our handle count keeps the cell alive.
+        unsafe { waker::act(self.cell, self.header().state.abort(0)) };
+    }
+
+    /// Whether the task has ended. After [`abort`](Self::abort) it may take a
+    /// moment until it has.
+    pub fn is_finished(&self) -> bool {
+        self.header().state.load().has(COMPLETE)
+    }
+
+    /// A handle that can abort the task, and cannot await it.
+    pub fn abort_handle(&self) -> AbortHandle {
+        self.header().state.clone_handle();
+        // SAFETY: the count just taken.
+        AbortHandle { task: unsafe { TaskRef::from_cell(self.cell) } }
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> Id {
+        self.header().id()
+    }
+
+    /// The output, if the task is done; registers `waker` otherwise.
+    fn try_join(&mut self, waker: &Waker) -> Poll<Result<T, JoinError>> {
+        let seen = self.header().state.load();
+        if !seen.has(COMPLETE) && self.register(waker, seen.has(JOIN_WAKER)) {
+            return Poll::Pending;
+        }
+        let taken = self.header().waiting.outcome.load(Relaxed) == cell::outcome::TAKEN;
+        assert!(!taken, "JoinHandle polled after completion");
+        let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
+        // SAFETY: R1: complete, and JOIN_INTEREST is ours; `take_output` writes
+        // a value of exactly this type.
+        Poll::Ready(unsafe {
+            (self.header().vtable.get().take_output)(self.cell, output.as_mut_ptr().cast());
+            output.assume_init()
+        })
+    }
+
+    /// Leaves `waker` with the task. False: the task is complete.
+    fn register(&mut self, waker: &Waker, registered: bool) -> bool {
+        let header = self.header();
+        if registered && !header.state.unset_join_waker() {
+            return false;
+        }
+        // SAFETY: R2, the flag is clear and we are the JoinHandle.
+        unsafe { header.join_waker.keep(waker) };
+        if header.state.set_join_waker() {
+            return true;
+        }
+        // SAFETY: R2, it was never published.
+        drop(unsafe { header.join_waker.take() });
+        false
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let progress = std::task::ready!(coop::poll_proceed(cx));
+        match self.try_join(cx.waker()) {
+            Poll::Ready(output) => {
+                progress.made_progress();
+                Poll::Ready(output)
+            }
+            Poll::Pending => {
+                context::waiting_on(|since_ms| Wait {
+                    kind: WaitKind::Join,
+                    resource: self.header().id.get(),
+                    site: self.header().origin.get().spawned_at(),
+                    since_ms,
+                });
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        let header = self.header();
+        let taken = header.waiting.outcome.load(Relaxed) == cell::outcome::TAKEN;
+        let release = match header.state.drop_join(taken) {
+            DropJoin::Nothing => return,
+            DropJoin::Free => Release::Free,
+            DropJoin::DropWaker => {
+                // SAFETY: R2, `drop_join` cleared the flag.
+                drop(unsafe { header.join_waker.take() });
+                header.state.drop_handle()
+            }
+            DropJoin::DropOutput => {
+                let _id = context::enter_id(header.id.get());
+                // SAFETY: R1, complete and JOIN_INTEREST is ours.
+                unsafe { (header.vtable.get().drop_output)(self.cell) };
+                header.state.drop_handle()
+            }
+        };
+        if release == Release::Free {
+            // SAFETY: told so by the state word.
+            unsafe { Heap::free(self.cell) };
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("id", &self.id()).finish()
+    }
+}
+
+/// Asks a task to end; made by [`JoinHandle::abort_handle`] and
+/// [`JoinSet`](super::JoinSet).
+#[derive(Clone)]
+pub struct AbortHandle {
+    task: TaskRef,
+}
+
+impl AbortHandle {
+    /// As [`JoinHandle::abort`].
+    pub fn abort(&self) {
+        self.task.abort(0);
+    }
+
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.task.state().has(COMPLETE)
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> Id {
+        self.task.header().id()
+    }
+}
+
+impl UnwindSafe for AbortHandle {}
+impl RefUnwindSafe for AbortHandle {}
+
+impl fmt::Debug for AbortHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbortHandle").field("id", &self.id()).finish()
+    }
+}

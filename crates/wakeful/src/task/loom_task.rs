@@ -1,0 +1,1 @@
+//! Model of this room for loom.

@@ -1,0 +1,39 @@
+//! The slot for the waker of whoever awaits the task's end. R2 of `state` says
+//! who may touch it when; each method names the half of the rule it needs.
+
+use crate::sys::sync::UnsafeCell;
+use std::task::Waker;
+
+pub(crate) struct JoinWaker(UnsafeCell<Option<Waker>>);
+
+impl JoinWaker {
+    pub(crate) fn empty() -> Self {
+        Self(UnsafeCell::new(None))
+    }
+
+    /// Holds a clone of `waker`, the one it has if that wakes the same task.
+    ///
+    /// # Safety
+    ///
+    /// R2: JOIN_WAKER is clear and the caller is the JoinHandle.
+    pub(crate) unsafe fn keep(&self, waker: &Waker) {
+        // SAFETY: by contract.
+        let same =
+            self.0.with(|slot| unsafe { (*slot).as_ref().is_some_and(|own| own.will_wake(waker)) });
+        if same {
+            return;
+        }
+        let new = Some(waker.clone());
+        // The old one is dropped outside of the borrow.
+        // SAFETY: by contract.
+        drop(self.0.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) }));
+    }
+
+    /// # Safety
+    ///
+    /// R2: the caller has cleared JOIN_WAKER, or never published it.
+    pub(crate) unsafe fn take(&self) -> Option<Waker> {
+        // SAFETY: by contract.
+        self.0.with_mut(|slot| unsafe { (*slot).take() })
+    }
+}

@@ -1,0 +1,101 @@
+//! Station 7, the waker: a hand-written vtable over the task cell. It comes
+//! from a poll, lies with whatever the task waits for, and leads to station 8.
+
+pub(crate) mod join_waker;
+
+use super::context;
+use super::header::Header;
+use super::heap::Heap;
+use super::runnable::{Runnable, TaskRef};
+use super::state::{Release, Wake};
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
+
+/// The waker that a poll lends to its future: not counted, since the running
+/// poll keeps the cell alive; its clones are.
+#[inline]
+pub(crate) fn borrowed(cell: NonNull<Header>) -> ManuallyDrop<Waker> {
+    // SAFETY: the table's functions keep the contract of RawWaker; the waker is
+    // not dropped, so it takes no count away.
+    ManuallyDrop::new(unsafe { Waker::new(cell.as_ptr().cast::<()>(), &VTABLE) })
+}
+
+/// Whether this waker wakes the task in `cell`.
+#[inline]
+pub(crate) fn is_of(waker: &Waker, cell: *const Header) -> bool {
+    waker.data() == cell.cast::<()>()
+}
+
+/// # Safety
+///
+/// `data` came from `borrowed` or `clone` and its cell is alive.
+unsafe fn cell_of<'a>(data: *const ()) -> (NonNull<Header>, &'a Header) {
+    // SAFETY: by contract.
+    unsafe {
+        let cell = NonNull::new_unchecked(data.cast_mut().cast::<Header>());
+        (cell, cell.as_ref())
+    }
+}
+
+unsafe fn clone(data: *const ()) -> RawWaker {
+    // SAFETY: the waker being cloned keeps the cell alive.
+    unsafe { cell_of(data) }.1.state.clone_waker();
+    RawWaker::new(data, &VTABLE)
+}
+
+unsafe fn wake(data: *const ()) {
+    // SAFETY: this waker's count keeps the cell alive until it is given up.
+    let (cell, header) = unsafe { cell_of(data) };
+    if context::wake_current(cell.as_ptr()) {
+        // R3: noted without an atomic step; RUNNING keeps the cell.
+        let release = header.state.drop_waker();
+        debug_assert_eq!(release, Release::Nothing);
+        return;
+    }
+    // SAFETY: the state word says what we owe.
+    unsafe { act(cell, header.state.wake_by_val()) };
+}
+
+unsafe fn wake_by_ref(data: *const ()) {
+    // SAFETY: the waker that is borrowed keeps the cell alive.
+    let (cell, header) = unsafe { cell_of(data) };
+    if context::wake_current(cell.as_ptr()) {
+        return;
+    }
+    // SAFETY: the state word says what we owe.
+    unsafe { act(cell, header.state.wake_by_ref()) };
+}
+
+unsafe fn drop_waker(data: *const ()) {
+    // SAFETY: this waker's count keeps the cell alive until it is given up.
+    let (cell, header) = unsafe { cell_of(data) };
+    match header.state.drop_waker() {
+        Release::Nothing => {}
+        // SAFETY: told so by the state word.
+        Release::Free => unsafe { Heap::free(cell) },
+        // SAFETY: a handle was taken for the report; this is it.
+        Release::Orphan => unsafe { TaskRef::from_cell(cell) }.report_orphan(),
+    }
+}
+
+/// # Safety
+///
+/// `duty` is what the state word of `cell` just answered to a wake or abort.
+pub(crate) unsafe fn act(cell: NonNull<Header>, duty: Wake) {
+    match duty {
+        Wake::Nothing => {}
+        // SAFETY: told so by the state word.
+        Wake::Free => unsafe { Heap::free(cell) },
+        Wake::Schedule => {
+            // SAFETY: we own the entry, so the cell and its home are alive.
+            unsafe {
+                let header = cell.as_ref();
+                header.count_wake();
+                header.chunk.as_ref().home.as_ref().schedule(Runnable::from_cell(cell));
+            }
+        }
+    }
+}

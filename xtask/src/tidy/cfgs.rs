@@ -1,0 +1,93 @@
+//! Behaviour is not chosen by a maze of `cfg`s: there is one custom cfg,
+//! `loom`, and it is read in the room `sys` and where models are declared.
+
+use super::Finding;
+use super::attrs::{self, Predicate};
+use super::source::{Source, words};
+use super::tree::Tree;
+
+/// What a `cfg` may ask for, besides anything that starts with `target_`.
+const KNOWN: &[&str] =
+    &["debug_assertions", "doc", "feature", "loom", "miri", "test", "unix", "windows"];
+
+/// Where `loom` may be asked for anywhere.
+const LOOM_HOMES: &[&str] = &["crates/wakeful/src/sys/", "crates/wakeful/src/sys.rs"];
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, rust) in tree.rust("") {
+        let at_home = LOOM_HOMES.iter().any(|home| file.path.starts_with(home));
+        for (line, predicate, declares_tests) in uses(&rust.source) {
+            let names = predicate.names();
+            for name in &names {
+                if !KNOWN.contains(name) && !name.starts_with("target_") {
+                    let message = format!("`cfg({name})` is not one of ours; decide at run time");
+                    findings.push(Finding::new(&file.path, line, message));
+                }
+            }
+            if names.contains(&"loom") && !at_home && !declares_tests {
+                let message =
+                    "`cfg(loom)` belongs into the room `sys` or onto the `mod` of a model";
+                findings.push(Finding::new(&file.path, line, message));
+            }
+        }
+    }
+    findings
+}
+
+/// Every cfg of a file: its line, its predicate, and whether it stands on the
+/// declaration of a module of tests or models (or is such a module's own).
+fn uses(source: &Source) -> Vec<(usize, Predicate, bool)> {
+    let code = &source.code;
+    let mut uses = Vec::new();
+    for attr in attrs::attrs(code) {
+        if let Some(predicate) = attr.predicate() {
+            let on_mod = attr.inner || attrs::item_at(code, attr.end).kind == "mod";
+            let declares_tests = on_mod && attr.marks_tests();
+            uses.push((source.line_of(attr.start), predicate, declares_tests));
+        }
+    }
+    for (at, word) in words(code) {
+        if let Some(inside) = code[at + word.len()..].strip_prefix("!(")
+            && word == "cfg"
+        {
+            uses.push((source.line_of(at), Predicate::parse(inside), false));
+        }
+    }
+    uses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::tidy::testing::places;
+
+    const FILE: &str = "crates/wakeful/src/task/cell.rs";
+
+    #[test]
+    fn known_cfgs_pass() {
+        let text = "#[cfg(all(test, loom))]\nmod loom_state;\n#[cfg(loom)]\npub(crate) mod m {}\n\
+                    #[cfg(all(test, not(loom)))]\nmod tests {}\n\
+                    #[cfg(any(target_os = \"linux\", feature = \"rt\"))]\nfn f() {}\n\
+                    fn g() -> bool { cfg!(debug_assertions) }\n#[cfg_attr(doc, doc(hidden))]\nfn h() {}\n";
+        let sys = "#[cfg(loom)]\nuse loom::sync;\n#[cfg(not(loom))]\nuse std::sync;\n";
+        let files = [(FILE, text), ("crates/wakeful/src/sys/mod.rs", sys)];
+        assert_eq!(places(check, &files), [""; 0]);
+    }
+
+    #[test]
+    fn other_cfgs_are_found() {
+        let text = "#[cfg(tokio_unstable)]\nfn f() {}\nfn g() -> bool { cfg!(fast) }\n\
+                    #[cfg(version(\"1\"))]\nfn h() {}\n";
+        let at = |line| format!("{FILE}:{line}");
+        assert_eq!(places(check, &[(FILE, text)]), [at(1), at(3), at(4)]);
+    }
+
+    #[test]
+    fn loom_outside_its_home_is_found() {
+        let text =
+            "#[cfg(loom)]\nfn f() {}\n#[cfg(not(loom))]\nmod net;\nfn g() -> bool { cfg!(loom) }\n";
+        let at = |line| format!("{FILE}:{line}");
+        assert_eq!(places(check, &[(FILE, text)]), [at(1), at(3), at(5)]);
+    }
+}
