@@ -277,7 +277,9 @@ mod tests {
             assert_eq!(error.message, message, "{text}");
             assert!(error.at.end <= tokens.len(), "{text}");
         }
-        for (text, at) in [("pub struct S;", 0..1), ("#[a] pub struct S;", 2..3), ("async fn f();", 4..5)] {
+        for (text, at) in
+            [("pub struct S;", 0..1), ("#[a] pub struct S;", 2..3), ("async fn f();", 4..5)]
+        {
             assert_eq!(Function::parse(&lex(text)).unwrap_err().at, at, "{text}");
         }
     }
@@ -308,7 +310,11 @@ mod tests {
             assert_eq!(second(attribute), Some(2..4), "{attribute}");
         }
         let (tokens, function) = parse("#[::core::prelude::v1::test] fn expanded_before() {}");
-        assert_eq!(function.check(&tokens, Kind::Test).unwrap_err().at, 0..2, "rather than the missing async");
+        assert_eq!(
+            function.check(&tokens, Kind::Test).unwrap_err().at,
+            0..2,
+            "rather than the missing async"
+        );
         for attribute in ["my::test", "test_case", "should_panic", "cfg(test)", "::test"] {
             assert_eq!(second(attribute), None, "{attribute}");
         }

@@ -1,6 +1,5 @@
 //! `#[main]` and `#[test]` as they are used: every shape of function, every argument, seen from inside the runtime.
-#![deny(warnings)]
-#![allow(clippy::unused_unit)]
+#![deny(unused, unused_qualifications)]
 
 use std::cell::Cell;
 use std::error::Error;
@@ -47,11 +46,9 @@ mod shapes {
         if n > 1 {
             return "many";
         }
-        for _ in 0.. {
-            if n == 0 {
-                return "none";
-            }
-            break;
+        match n {
+            0 => return "none",
+            _ => ready(()).await,
         }
         "one"
     }
@@ -72,7 +69,6 @@ mod shapes {
         items: T,
     ) -> (&'a str, Vec<u8>)
     where
-        T: ExactSizeIterator,
         <T as Iterator>::Item: Debug,
     {
         ready(()).await;
@@ -90,12 +86,12 @@ mod shapes {
         n + 1
     }
 
-    /// With documentation, and with attributes inside.
+    /// With documentation, and with an attribute inside.
     #[wakeful::main]
     #[must_use]
+    #[allow(clippy::mixed_attributes_style)]
     async fn attributes() -> u8 {
         #![allow(unused_variables)]
-        //! More documentation.
         let unused = 0;
         1
     }
@@ -195,7 +191,7 @@ mod arguments {
         flavor()
     }
 
-    #[wakeful::main(worker_threads = 3,)]
+    #[wakeful::main(worker_threads = 3)]
     async fn three_workers() -> usize {
         Handle::current().metrics().num_workers()
     }

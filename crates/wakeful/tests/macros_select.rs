@@ -285,7 +285,7 @@ fn handlers_come_as_blocks_and_expressions_with_and_without_commas() {
                 n = ready(2), if expected == 2 => { n },
                 n = ready(3), if expected == 3 => if n == 3 { n } else { 0 },
                 n = ready(4), if expected == 4 => wakeful::select! { m = ready(n) => m },
-                n = ready(5), if expected == 5 || false => n
+                n = ready(5), if expected == 5 || expected == 6 => n
             };
             assert_eq!(got, expected);
         }

@@ -15,10 +15,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new(start_paused: bool) -> Self {
-        Self {
-            started: Instant::now(),
-            paused: start_paused.then(|| Mutex::new(Duration::ZERO)),
-        }
+        Self { started: Instant::now(), paused: start_paused.then(|| Mutex::new(Duration::ZERO)) }
     }
 
     /// Time since the runtime started.

@@ -1,7 +1,8 @@
 //! The list of branches behind `select!`, and [`Select`], the future that polls it.
 //!
-//! A list is `Branch<A, _, Branch<B, _, NoBranch>>`; where the winner's output is found in [`Selected`] mirrors where the
-//! branch stands in the list: `Here(output)`, `Later(Here(output))`, …, and `Later(Later(AllDisabled))` at the end.
+//! A list is `Branch<A, _, Branch<B, _, NoBranch>>`. Where the winner's output is found in [`Selected`] mirrors where the
+//! branch stands in the list: `Here(output)`, `Later(Here(output))`, …, and `Later(Later(AllDisabled))` at the end. Each
+//! branch's own closure puts an output there in one step, so that an output is not moved once per place in the list.
 //!
 //! A branch is *disabled* when its precondition was false, and as soon as its future has finished: so a future is never
 //! polled after its end, even if its output did not fit. One bit per branch says so.
@@ -53,10 +54,13 @@ impl Preconditions {
 
 pin_project! {
     /// One branch of a `select!` and the branches after it.
-    pub struct Branch<F, Fits, Rest> {
+    pub struct Branch<F, Pick, Rest> {
         #[pin]
         future: F,
-        fits: Fits,
+        // Gives an output that fits the pattern its place in what the `select!` found, or drops it. It takes an
+        // `Option`, always `Some`, so that a future that never says what it returns has a type all the same: in the
+        // closure the output meets a value of type `!`.
+        pick: Pick,
         #[pin]
         rest: Rest,
     }
@@ -68,24 +72,24 @@ pub struct NoBranch;
 impl NoBranch {
     /// Starts a list from its last branch.
     #[inline]
-    pub fn after<F, Fits>(self, future: F, fits: Fits) -> Branch<F::IntoFuture, Fits, Self>
+    pub fn after<F, Pick, Out>(self, future: F, pick: Pick) -> Branch<F::IntoFuture, Pick, Self>
     where
         F: IntoFuture,
-        Fits: Fn(Option<F::Output>) -> Option<F::Output>,
+        Pick: Fn(Option<F::Output>) -> Option<Out>,
     {
-        Branch { future: future.into_future(), fits, rest: self }
+        Branch { future: future.into_future(), pick, rest: self }
     }
 }
 
-impl<F, Fits, Rest> Branch<F, Fits, Rest> {
+impl<F, Pick, Rest> Branch<F, Pick, Rest> {
     /// Puts one more branch in front: lists are built from the back.
     #[inline]
-    pub fn after<G, GFits>(self, future: G, fits: GFits) -> Branch<G::IntoFuture, GFits, Self>
+    pub fn after<G, GPick, Out>(self, future: G, pick: GPick) -> Branch<G::IntoFuture, GPick, Self>
     where
         G: IntoFuture,
-        GFits: Fn(Option<G::Output>) -> Option<G::Output>,
+        GPick: Fn(Option<G::Output>) -> Option<Out>,
     {
-        Branch { future: future.into_future(), fits, rest: self }
+        Branch { future: future.into_future(), pick, rest: self }
     }
 }
 
@@ -97,13 +101,10 @@ pub struct Walk {
     pending: bool,
 }
 
-/// A list of branches: [`Branch`]es down to [`NoBranch`].
-pub trait Branches {
+/// A list of branches, [`Branch`]es down to [`NoBranch`], whose winner is found in an `Out`.
+pub trait Branches<Out> {
     /// How many branches there are.
     const COUNT: u32;
-
-    /// Where the winner's output goes.
-    type Selected;
 
     /// Polls the branches that `walk` has enabled until one wins; the bit of this list's first branch is `bit`.
     fn poll_walk(
@@ -111,40 +112,25 @@ pub trait Branches {
         bit: u64,
         walk: &mut Walk,
         cx: &mut Context<'_>,
-    ) -> Option<Self::Selected>;
-
-    /// What to say when no branch is left.
-    fn all_disabled() -> Self::Selected;
+    ) -> Option<Out>;
 }
 
-impl Branches for NoBranch {
+impl<Out> Branches<Out> for NoBranch {
     const COUNT: u32 = 0;
-    type Selected = AllDisabled;
 
     #[inline]
-    fn poll_walk(
-        self: Pin<&mut Self>,
-        _: u64,
-        _: &mut Walk,
-        _: &mut Context<'_>,
-    ) -> Option<AllDisabled> {
+    fn poll_walk(self: Pin<&mut Self>, _: u64, _: &mut Walk, _: &mut Context<'_>) -> Option<Out> {
         None
     }
-
-    #[inline]
-    fn all_disabled() -> AllDisabled {
-        AllDisabled
-    }
 }
 
-impl<F, Fits, Rest> Branches for Branch<F, Fits, Rest>
+impl<F, Pick, Rest, Out> Branches<Out> for Branch<F, Pick, Rest>
 where
     F: Future,
-    Fits: Fn(Option<F::Output>) -> Option<F::Output>,
-    Rest: Branches,
+    Pick: Fn(Option<F::Output>) -> Option<Out>,
+    Rest: Branches<Out>,
 {
     const COUNT: u32 = 1 + Rest::COUNT;
-    type Selected = Selected<F::Output, Rest::Selected>;
 
     #[inline]
     fn poll_walk(
@@ -152,34 +138,32 @@ where
         bit: u64,
         walk: &mut Walk,
         cx: &mut Context<'_>,
-    ) -> Option<Self::Selected> {
+    ) -> Option<Out> {
         let me = self.project();
         if walk.enabled & bit != 0 {
             match me.future.poll(cx) {
                 Poll::Pending => walk.pending = true,
                 Poll::Ready(output) => {
                     walk.enabled &= !bit;
-                    if let Some(output) = (me.fits)(Some(output)) {
-                        return Some(Selected::Here(output));
+                    let picked = (me.pick)(Some(output));
+                    if picked.is_some() {
+                        return picked;
                     }
                 }
             }
         }
-        me.rest.poll_walk(bit << 1, walk, cx).map(Selected::Later)
-    }
-
-    #[inline]
-    fn all_disabled() -> Self::Selected {
-        Selected::Later(Rest::all_disabled())
+        me.rest.poll_walk(bit << 1, walk, cx)
     }
 }
 
 pin_project! {
     /// Polls a list of branches until one wins.
     #[must_use = "futures do nothing unless polled"]
-    pub struct Select<L> {
+    pub struct Select<L, End> {
         #[pin]
         branches: L,
+        // Says that no branch is left.
+        all_disabled: End,
         // One bit for each branch that must not be polled (again).
         disabled: u64,
         // Whether each poll starts at the first branch rather than at a random one.
@@ -187,22 +171,35 @@ pin_project! {
     }
 }
 
-impl<L: Branches> Select<L> {
+impl<L, End> Select<L, End> {
     /// Waits for the first of `branches`.
     #[inline]
-    pub fn new(biased: bool, preconditions: Preconditions, branches: L) -> Self {
+    pub fn new<Out>(
+        biased: bool,
+        preconditions: Preconditions,
+        branches: L,
+        all_disabled: End,
+    ) -> Self
+    where
+        L: Branches<Out>,
+        End: Fn() -> Out,
+    {
         const {
             assert!(L::COUNT <= 64, "select! takes up to 64 branches; for more, use a JoinSet");
         }
-        Select { branches, disabled: preconditions.disabled, biased }
+        Select { branches, all_disabled, disabled: preconditions.disabled, biased }
     }
 }
 
-impl<L: Branches> Future for Select<L> {
-    type Output = L::Selected;
+impl<L, End, Out> Future for Select<L, End>
+where
+    L: Branches<Out>,
+    End: Fn() -> Out,
+{
+    type Output = Out;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<L::Selected> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Out> {
         // Without budget the futures that honour it would all refuse, leaving the choice to those that do not.
         ready!(poll_budget_available(cx));
 
@@ -220,16 +217,16 @@ impl<L: Branches> Future for Select<L> {
             if walk.enabled == 0 {
                 continue;
             }
-            let selected = me.branches.as_mut().poll_walk(1, &mut walk, cx);
+            let picked = me.branches.as_mut().poll_walk(1, &mut walk, cx);
             *me.disabled |= part & !walk.enabled;
-            if let Some(selected) = selected {
-                return Poll::Ready(selected);
+            if let Some(output) = picked {
+                return Poll::Ready(output);
             }
             pending |= walk.pending;
         }
         match pending {
             true => Poll::Pending,
-            false => Poll::Ready(L::all_disabled()),
+            false => Poll::Ready((me.all_disabled)()),
         }
     }
 }

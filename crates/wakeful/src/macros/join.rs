@@ -112,7 +112,9 @@ impl<F: Future> MaybeDone<F> {
                 Poll::Pending => return false,
             },
             MaybeDoneProj::Done { .. } => return true,
-            MaybeDoneProj::Taken => unreachable!("a joined future was polled after its output was taken"),
+            MaybeDoneProj::Taken => {
+                unreachable!("a joined future was polled after its output was taken")
+            }
         };
         self.set(MaybeDone::Done { output });
         true

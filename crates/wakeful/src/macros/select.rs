@@ -1,14 +1,14 @@
 //! `select!`: wait for several futures in one task and go on with the first whose output fits its pattern.
 //!
 //! The macro only parses. It evaluates the preconditions, then the future expressions, in the caller's body; puts the
-//! futures into a typed list, each with a closure that asks whether an output fits the branch's pattern; awaits a
-//! `Select` that owns the list; and matches what comes out against the patterns once more to run the handler. By then
-//! the list is gone, so a handler may use what the futures had borrowed.
+//! futures into a typed list, each with a closure that picks the outputs that fit the branch's pattern; awaits a `Select`
+//! that owns the list; and matches what comes out against the patterns once more to run the handler. By then the list
+//! is gone, so a handler may use what the futures had borrowed.
 //!
 //! ```text
 //! select! { x = a() => f(x), Some(y) = b(), if c => g(y), else => h() }
 //!
-//! output = Select::new(false, [true, c], Branch(a(), fits x, Branch(b(), fits Some(y), NoBranch))).await
+//! output = Select::new(false, [true, c], Branch(a(), pick x, Branch(b(), pick Some(y), NoBranch))).await
 //! match output {
 //!     Here(x)               => f(x),      the path to a branch in the output is its place in the list
 //!     Later(Here(Some(y)))  => g(y),
@@ -183,7 +183,7 @@ macro_rules! select {
 
 /// Takes the branches apart, one per expansion.
 ///
-/// Arguments: is it biased; the branches so far, front to back; their names and patterns, back to front; one `_` for
+/// Arguments: is it biased; the branches so far, front to back; what the list needs of them, back to front; one `_` for
 /// each branch so far; what is left to parse. The name of a future is always `future`, but each comes from an expansion
 /// of its own and is thereby a different variable.
 #[doc(hidden)]
@@ -201,28 +201,28 @@ macro_rules! __select_parse {
     ) => {
         $crate::__select_parse!($biased
             [$($forward)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            [(future ($pattern)) $($backward)*] ($($place)* _) $($rest)*)
+            [(($($place)*) future ($pattern)) $($backward)*] ($($place)* _) $($rest)*)
     };
     ($biased:tt [$($forward:tt)*] [$($backward:tt)*] ($($place:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:block $($rest:tt)*
     ) => {
         $crate::__select_parse!($biased
             [$($forward)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            [(future ($pattern)) $($backward)*] ($($place)* _) $($rest)*)
+            [(($($place)*) future ($pattern)) $($backward)*] ($($place)* _) $($rest)*)
     };
     ($biased:tt [$($forward:tt)*] [$($backward:tt)*] ($($place:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:expr
     ) => {
         $crate::__select_parse!($biased
             [$($forward)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            [(future ($pattern)) $($backward)*] ($($place)* _))
+            [(($($place)*) future ($pattern)) $($backward)*] ($($place)* _))
     };
     ($biased:tt [$($forward:tt)*] [$($backward:tt)*] ($($place:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:expr, $($rest:tt)*
     ) => {
         $crate::__select_parse!($biased
             [$($forward)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            [(future ($pattern)) $($backward)*] ($($place)* _) $($rest)*)
+            [(($($place)*) future ($pattern)) $($backward)*] ($($place)* _) $($rest)*)
     };
 }
 
@@ -234,9 +234,9 @@ macro_rules! __select_parse {
 #[macro_export]
 macro_rules! __select_emit {
     ($biased:tt
-        [$((($($place:tt)*) $name:ident ($pattern:pat) ($future:expr) ($enabled:expr) ($handler:expr)))+]
-        [$(($last_first:ident ($last_first_pattern:pat)))+]
-        ($($end:tt)+)
+        [$(($place:tt $name:ident ($pattern:pat) ($future:expr) ($enabled:expr) ($handler:expr)))+]
+        [$(($last_first_place:tt $last_first:ident ($last_first_pattern:pat)))+]
+        $end:tt
         $else:expr
     ) => {{
         #[allow(unused_mut)]
@@ -256,36 +256,42 @@ macro_rules! __select_emit {
                         $last_first_pattern if { fits = true; false } => ::core::unreachable!(),
                         _ => {}
                     }
-                    if fits { ::core::option::Option::Some(output) } else { ::core::option::Option::None }
+                    match fits {
+                        true => ::core::option::Option::Some(
+                            $crate::__select_place!($last_first_place $crate::macros::support::Here(output))
+                        ),
+                        false => ::core::option::Option::None,
+                    }
                 }
             }))+;
-            let output = $crate::macros::support::Select::new($biased, preconditions, branches).await;
+            let all_disabled = || $crate::__select_place!($end $crate::macros::support::AllDisabled);
+            let output =
+                $crate::macros::support::Select::new($biased, preconditions, branches, all_disabled).await;
             output
         };
         match output {
-            $(
-                $crate::__select_pattern!(($($place)*) $crate::macros::support::Here($pattern)) => $handler,
-            )+
-            $crate::__select_pattern!(($($end)+) $crate::macros::support::AllDisabled) => $else,
+            $( $crate::__select_place!($place $crate::macros::support::Here($pattern)) => $handler, )+
+            $crate::__select_place!($end $crate::macros::support::AllDisabled) => $else,
             #[allow(unreachable_patterns)]
             _ => ::core::unreachable!("the output of a branch was checked against its pattern"),
         }
     }};
 }
 
-/// `Later(Later(… pattern))`, one for each `_`; four at a time, to stay far from the recursion limit.
+/// `Later(Later(… inner))`, one for each `_`: a pattern or an expression, as `inner` is one. Four at a time, to stay far
+/// from the recursion limit.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __select_pattern {
-    (() $pattern:pat) => { $pattern };
-    ((_ _ _ _ $($place:tt)*) $pattern:pat) => {
+macro_rules! __select_place {
+    (() $($inner:tt)+) => { $($inner)+ };
+    ((_ _ _ _ $($place:tt)*) $($inner:tt)+) => {
         $crate::macros::support::Later($crate::macros::support::Later(
             $crate::macros::support::Later($crate::macros::support::Later(
-                $crate::__select_pattern!(($($place)*) $pattern)
+                $crate::__select_place!(($($place)*) $($inner)+)
             ))
         ))
     };
-    ((_ $($place:tt)*) $pattern:pat) => {
-        $crate::macros::support::Later($crate::__select_pattern!(($($place)*) $pattern))
+    ((_ $($place:tt)*) $($inner:tt)+) => {
+        $crate::macros::support::Later($crate::__select_place!(($($place)*) $($inner)+))
     };
 }

@@ -14,6 +14,7 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Builds a [`Runtime`] with settings of your own.
@@ -49,6 +50,7 @@ pub struct Builder {
     on_report: Option<ReportHook>,
     name: Option<String>,
     seed: Option<u64>,
+    shuffle: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,7 @@ impl Builder {
             on_report: None,
             name: None,
             seed: None,
+            shuffle: false,
         }
     }
 
@@ -274,6 +277,39 @@ impl Builder {
         self
     }
 
+    /// Runs ready tasks in an order drawn from `seed` instead of the order in
+    /// which they became ready, and numbers tasks from 1: on a current-thread
+    /// runtime whose tasks wait for nothing outside, the same seed gives the same
+    /// run, and many seeds give many interleavings.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use wakeful::runtime::{Builder, RngSeed};
+    ///
+    /// let order = |seed: &[u8]| {
+    ///     let seed = RngSeed::from_bytes(seed);
+    ///     let runtime = Builder::new_current_thread().shuffle_tasks(seed).build().unwrap();
+    ///     let order = Arc::new(Mutex::new(Vec::new()));
+    ///     let note = order.clone();
+    ///     runtime.block_on(async move {
+    ///         let tasks = (0..10).map(|n| (n, note.clone())).map(|(n, note)| {
+    ///             wakeful::spawn(async move { note.lock().unwrap().push(n) })
+    ///         });
+    ///         for task in tasks.collect::<Vec<_>>() {
+    ///             task.await.unwrap();
+    ///         }
+    ///     });
+    ///     let order = order.lock().unwrap().clone();
+    ///     order
+    /// };
+    /// assert_eq!(order(b"one"), order(b"one"));
+    /// assert_ne!(order(b"one"), order(b"two"));
+    /// ```
+    pub fn shuffle_tasks(&mut self, seed: RngSeed) -> &mut Self {
+        self.shuffle = true;
+        self.rng_seed(seed)
+    }
+
     /// What happens when a task panics; by default nothing beyond its
     /// JoinHandle.
     pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
@@ -364,10 +400,12 @@ impl Builder {
     }
 
     fn config(&self, witness: Arc<RuntimeWitness>) -> Config {
-        let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
-        let clock = Clock::new(self.start_paused);
         Config {
-            worker_threads: self.worker_threads.unwrap_or_else(default_workers),
+            worker_threads: match (self.kind, self.worker_threads) {
+                (Kind::CurrentThread, _) => 1,
+                (Kind::MultiThread, Some(count)) => count,
+                (Kind::MultiThread, None) => default_workers(),
+            },
             thread_name: self.thread_name.clone(),
             thread_stack_size: self.thread_stack_size,
             max_blocking_threads: self.max_blocking_threads,
@@ -382,7 +420,20 @@ impl Builder {
             on_orphan: self.on_orphan,
             on_panic: self.on_panic,
             witness,
-            seam: Seam::new(clock, IdSource::Process, seed, NextTask::InOrder),
+            seam: self.seam(),
+        }
+    }
+}
+
+impl Builder {
+    /// Everything that makes two runs differ, chosen here.
+    fn seam(&self) -> Seam {
+        let clock = Clock::new(self.start_paused);
+        let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        if self.shuffle {
+            Seam::new(clock, IdSource::Own(AtomicU64::new(1)), seed, NextTask::Shuffled)
+        } else {
+            Seam::new(clock, IdSource::Process, seed, NextTask::InOrder)
         }
     }
 }

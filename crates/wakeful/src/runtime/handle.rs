@@ -176,7 +176,9 @@ impl fmt::Debug for TryCurrentError {
 
 impl fmt::Display for TryCurrentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no reactor running, must be called from the context of a Tokio 1.x runtime")
+        f.write_str(
+            "there is no reactor running, must be called from the context of a Tokio 1.x runtime",
+        )
     }
 }
 

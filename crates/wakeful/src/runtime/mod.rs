@@ -27,5 +27,4 @@ pub use local_runtime::{LocalOptions, LocalRuntime};
 pub use metrics::RuntimeMetrics;
 pub use runtime::{Runtime, RuntimeFlavor};
 
-
 pub use spawn::worker_index;

@@ -21,6 +21,7 @@ use super::estate::Estate;
 use super::root::{Held, Parked};
 use crate::queue::injector::Injector;
 use crate::sys::rng::Rng;
+use crate::sys::spin::Spinner;
 use crate::sys::sync::Mutex;
 use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
@@ -59,6 +60,7 @@ struct Core {
     /// Polls so far, wrapping.
     tick: Cell<u32>,
     turn_tick: Cell<u32>,
+    spinner: Cell<Spinner>,
 }
 
 // SAFETY: W1.
@@ -132,6 +134,7 @@ impl CurrentThread {
                 rng: Cell::new(rng),
                 tick: Cell::new(0),
                 turn_tick: Cell::new(0),
+                spinner: Cell::new(Spinner::new()),
             },
             held: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
@@ -182,11 +185,7 @@ impl CurrentThread {
     /// As [`cell::fill`]: the future must be `Send`, unless the scheduler never
     /// leaves this thread.
     #[inline]
-    pub(crate) unsafe fn spawn<F: Future>(
-        &self,
-        future: F,
-        birth: Birth,
-    ) -> JoinHandle<F::Output> {
+    pub(crate) unsafe fn spawn<F: Future>(&self, future: F, birth: Birth) -> JoinHandle<F::Output> {
         // SAFETY: by contract.
         let (task, join) = unsafe { self.fill(future, birth) };
         if let Err(task) = self.push(task) {
@@ -294,6 +293,10 @@ impl CurrentThread {
     }
 
     fn park(&self, guard: &CoreGuard<'_>, held: &Held) {
+        let mut spinner = self.core.spinner.get();
+        if spinner.is_due() && spinner.spin(|_| !self.injector.is_empty() || held.is_woken()) {
+            return self.core.spinner.set(spinner);
+        }
         let config = &self.estate.config;
         if !guard.named.replace(true) {
             *self.holder.lock() = Some(held.parked());
@@ -302,12 +305,16 @@ impl CurrentThread {
         if let Some(callback) = &config.on_thread_park {
             callback();
         }
+        let clock = &config.seam.clock;
+        let fell_asleep = clock.elapsed();
         self.sleeping.store(true, SeqCst);
         let nothing = self.injector.is_empty() && self.core.queue.borrow().is_empty();
         if nothing && !held.is_woken() && !self.estate.is_fatal() {
             held.root().parker.park(None);
         }
         self.sleeping.store(false, SeqCst);
+        spinner.slept(clock.elapsed().saturating_sub(fell_asleep));
+        self.core.spinner.set(spinner);
         if let Some(callback) = &config.on_thread_unpark {
             callback();
         }

@@ -13,8 +13,8 @@ use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::state::ORPHANED;
 use std::any::Any;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, OnceLock};
 
 pub(crate) struct Estate {
     pub(crate) config: Arc<Config>,

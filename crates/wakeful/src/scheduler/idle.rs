@@ -104,13 +104,6 @@ impl Idle {
         Some(worker)
     }
 
-    /// Takes any sleeper, searchers or not: for shutdown.
-    pub(crate) fn any_sleeper(&self) -> Option<usize> {
-        let worker = self.sleepers.lock().pop()?;
-        self.counts.fetch_sub(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
-        Some(worker)
-    }
-
     /// A worker without work asks to become a searcher.
     pub(crate) fn start_searching(&self) -> bool {
         let searching = self.counts.load(SeqCst) & SEARCHING_MASK;

@@ -34,8 +34,8 @@ use std::any::Any;
 use std::io;
 use std::pin::pin;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::{Arc, Condvar, MutexGuard};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Instant;
@@ -137,12 +137,9 @@ impl MultiThread {
     ///
     /// As [`cell::fill`]: the future must be `Send`.
     #[inline]
-    pub(crate) unsafe fn spawn<F: Future>(
-        &self,
-        future: F,
-        birth: Birth,
-    ) -> JoinHandle<F::Output> {
-        let local = worker::with_core(self, |core| core.allocate(Fit::<F>::CLASS, self.estate.ids()));
+    pub(crate) unsafe fn spawn<F: Future>(&self, future: F, birth: Birth) -> JoinHandle<F::Output> {
+        let local =
+            worker::with_core(self, |core| core.allocate(Fit::<F>::CLASS, self.estate.ids()));
         // SAFETY: freshly allocated; the rest by contract.
         unsafe {
             let (task, join) = match local {
@@ -164,7 +161,8 @@ impl MultiThread {
         future: F,
         birth: Birth,
     ) -> (Runnable, JoinHandle<F::Output>) {
-        let local = worker::with_core(self, |core| core.allocate(Fit::<F>::CLASS, self.estate.ids()));
+        let local =
+            worker::with_core(self, |core| core.allocate(Fit::<F>::CLASS, self.estate.ids()));
         // SAFETY: by contract.
         unsafe {
             match local {

@@ -12,6 +12,7 @@
 //! All of it under one lock; the closure itself runs outside of it.
 
 use super::config::Config;
+use crate::sys::spin::Spinner;
 use crate::task::runnable::Runnable;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -49,9 +50,6 @@ pub(crate) struct Job {
     /// Runs even if the pool closes before its turn.
     pub(crate) mandatory: bool,
 }
-
-/// How long a thread looks around before it sleeps, if that has paid off.
-const SPIN: Duration = Duration::from_micros(20);
 
 impl Pool {
     pub(crate) fn new(config: Arc<Config>) -> Self {
@@ -108,7 +106,9 @@ impl Pool {
             Err(error) => {
                 let job = state.queue.pop_back();
                 drop(state);
-                drop(job.map(|job| job.task.cancel_spawn()));
+                if let Some(job) = job {
+                    job.task.cancel_spawn();
+                }
                 panic!("OS can't spawn worker thread: {error}");
             }
         }
@@ -121,12 +121,12 @@ impl Pool {
         }
         self.lock().coming = false;
         let mut arrived = true;
-        let mut spins = false;
+        let mut spinner = Spinner::new();
         loop {
             let mut state = self.lock();
             let Some(job) = state.queue.pop_front() else {
                 self.waiting.store(false, Release);
-                match self.wait(state, &mut spins) {
+                match self.wait(state, &mut spinner) {
                     Some(woken) => arrived = woken,
                     None => break,
                 }
@@ -153,15 +153,14 @@ impl Pool {
 
     /// Waits for a closure. `Some(true)`: this thread has arrived, and sends for
     /// the next one if more closures wait; `None`: it is to end.
-    fn wait(&self, mut state: MutexGuard<'_, State>, spins: &mut bool) -> Option<bool> {
+    fn wait(&self, mut state: MutexGuard<'_, State>, spinner: &mut Spinner) -> Option<bool> {
         if state.closed {
             return None;
         }
-        if *spins && !state.spinning {
+        if spinner.is_due() && !state.spinning {
             state.spinning = true;
             drop(state);
-            let found = self.spin();
-            *spins = found;
+            spinner.spin(|_| self.waiting.load(Acquire));
             self.lock().spinning = false;
             // What was pushed meanwhile sent for nobody: this thread counts as
             // the one that was sent for.
@@ -172,12 +171,11 @@ impl Pool {
         let deadline = slept + self.config.thread_keep_alive;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let (guard, _) =
-                self.work.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner());
+            let (guard, _) = self.work.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner());
             state = guard;
             if state.coming || state.closed {
                 state.idle -= 1;
-                *spins = slept.elapsed() < SPIN * 2;
+                spinner.slept(slept.elapsed());
                 // Another thread may have been quicker than the one sent for;
                 // then this one takes its place.
                 let sent_for = std::mem::take(&mut state.coming);
@@ -186,21 +184,6 @@ impl Pool {
             if left.is_zero() {
                 state.idle -= 1;
                 return None;
-            }
-        }
-    }
-
-    fn spin(&self) -> bool {
-        let started = Instant::now();
-        loop {
-            for _ in 0..16 {
-                std::hint::spin_loop();
-            }
-            if self.waiting.load(Acquire) {
-                return true;
-            }
-            if started.elapsed() > SPIN {
-                return false;
             }
         }
     }

@@ -7,6 +7,7 @@ use super::multi::MultiThread;
 use crate::queue::{next, ring};
 use crate::sys::park::Parker;
 use crate::sys::rng::Rng;
+use crate::sys::spin::Spinner;
 use crate::task::context;
 use crate::task::header::Header;
 use crate::task::heap::{Allocator, Heap};
@@ -54,20 +55,13 @@ pub(crate) struct Core {
     tolerance: Cell<u32>,
     turn_started: Cell<Duration>,
     turn_tick: Cell<u32>,
-    spin: Cell<Spin>,
+    spinner: Cell<Spinner>,
 }
 
 // SAFETY: W1.
 unsafe impl Send for Core {}
 // SAFETY: W1.
 unsafe impl Sync for Core {}
-
-/// Whether looking around for a moment before parking has paid off lately.
-#[derive(Clone, Copy, Default)]
-struct Spin {
-    /// Successes lead to longer spins, failures to none.
-    credit: u32,
-}
 
 impl Core {
     pub(crate) fn new(index: usize, ring: ring::Owner, next: next::Owner, rng: Rng) -> Self {
@@ -85,7 +79,7 @@ impl Core {
             tolerance: Cell::new(0),
             turn_started: Cell::new(Duration::ZERO),
             turn_tick: Cell::new(0),
-            spin: Cell::new(Spin::default()),
+            spinner: Cell::new(Spinner::new()),
         }
     }
 
@@ -224,11 +218,8 @@ impl Core {
 /// The whole life of a worker thread.
 pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
     let config = &shared.estate.config;
-    let worker = Worker {
-        shared: shared.clone(),
-        key: Cell::new(None),
-        core: Cell::new(ptr::null()),
-    };
+    let worker =
+        Worker { shared: shared.clone(), key: Cell::new(None), core: Cell::new(ptr::null()) };
     let parker = Arc::new(Parker::for_current_thread());
     shared.take_seat(&key, parker.clone());
     context::set_rng(Some(config.seam.rng()));
@@ -352,24 +343,20 @@ impl Worker {
         }
     }
 
-    /// Looks around a little longer where that has paid off lately: a worker
-    /// that is about to be woken again saves both sides the system call.
+    /// Looks around a little longer where that has paid off lately. As a
+    /// searcher, it spares whoever brings work the wake-up.
     fn spin(&self, core: &Core) -> bool {
-        let credit = core.spin.get().credit;
-        for _ in 0..credit {
-            for _ in 0..SPIN_PAUSES {
-                std::hint::spin_loop();
-            }
-            if self.shared.estate.is_closing() {
-                return false;
-            }
-            if !self.shared.injector.is_empty() && self.steal(core) {
-                core.spin.set(Spin { credit: SPIN_LOOKS });
-                return true;
-            }
+        let mut spinner = core.spinner.get();
+        if !spinner.is_due() {
+            return false;
         }
-        core.spin.set(Spin { credit: credit / 2 });
-        false
+        let found = spinner.spin(|look| {
+            !self.shared.injector.is_empty()
+                || (look % 8 == 7 && self.is_work_left(core))
+                || self.shared.estate.is_closing()
+        });
+        core.spinner.set(spinner);
+        found
     }
 
     fn park(&self, core: &Core, parker: &Parker) {
@@ -416,10 +403,9 @@ impl Worker {
                 break;
             }
         }
-        let slept = config.seam.clock.elapsed().saturating_sub(fell_asleep);
-        if slept < SHORT_SLEEP && self.shared.remotes.len() > 1 {
-            core.spin.set(Spin { credit: SPIN_LOOKS });
-        }
+        let mut spinner = core.spinner.get();
+        spinner.slept(config.seam.clock.elapsed().saturating_sub(fell_asleep));
+        core.spinner.set(spinner);
         if let Some(callback) = &config.on_thread_unpark {
             callback();
         }
@@ -430,11 +416,6 @@ impl Worker {
         core.ring.len() > 0 || context::has_deferred()
     }
 }
-
-/// A sleep shorter than this was hardly worth the system calls.
-const SHORT_SLEEP: Duration = Duration::from_micros(25);
-const SPIN_PAUSES: u32 = 8;
-const SPIN_LOOKS: u32 = 64;
 
 impl Core {
     /// Station 4: the next task to poll.
@@ -459,10 +440,7 @@ impl Core {
             return Some(task);
         }
         self.slot_streak.set(0);
-        self.ring
-            .pop()
-            .or_else(|| self.next.take())
-            .or_else(|| self.take_injected(shared))
+        self.ring.pop().or_else(|| self.next.take()).or_else(|| self.take_injected(shared))
     }
 
     /// A fair share of what is in the injector; all but the first go to the

@@ -49,13 +49,13 @@ mod imp {
 
     pub(super) fn register() -> bool {
         static REGISTERED: OnceLock<bool> = OnceLock::new();
-        *REGISTERED
-            .get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
+        *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
     }
 
     pub(super) fn run() {
-        membarrier(MembarrierCommand::PrivateExpedited)
-            .expect("the kernel accepted the membarrier registration but refuses the barrier itself");
+        membarrier(MembarrierCommand::PrivateExpedited).expect(
+            "the kernel accepted the membarrier registration but refuses the barrier itself",
+        );
     }
 }
 

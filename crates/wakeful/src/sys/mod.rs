@@ -1,5 +1,5 @@
 //! What the other rooms stand on: the std/loom switch, memory barriers, a
-//! parking spot for a thread, small random numbers.
+//! parking spot for a thread, when to spin before parking, small random numbers.
 //!
 //! This is the only room that reads `cfg(loom)`. Everything else takes its
 //! atomics, cells and locks from [`sync`], so the code that ships is the code
@@ -8,4 +8,5 @@
 pub(crate) mod barrier;
 pub(crate) mod park;
 pub(crate) mod rng;
+pub(crate) mod spin;
 pub(crate) mod sync;

@@ -5,7 +5,7 @@
 use super::context;
 use super::error::JoinError;
 use super::header::{Header, Origin, Vtable};
-use super::heap::{Heap, LARGEST, class_of};
+use super::heap::{LARGEST, class_of};
 use super::join::JoinHandle;
 use super::runnable::Runnable;
 use super::waker;
@@ -45,6 +45,12 @@ union Stage<F: Future> {
 trait Store<F: Future> {
     fn new(future: F) -> Self;
     fn stage(this: *mut Self) -> *mut Stage<F>;
+    /// Frees what the store owns besides the stage's content, which is gone.
+    ///
+    /// # Safety
+    ///
+    /// Once, when nothing in the stage is left.
+    unsafe fn end(this: *mut Self);
 }
 
 struct Inline<F: Future>(Stage<F>);
@@ -58,6 +64,9 @@ impl<F: Future> Store<F> for Inline<F> {
     fn stage(this: *mut Self) -> *mut Stage<F> {
         this.cast()
     }
+
+    // SAFETY: owns nothing else.
+    unsafe fn end(_this: *mut Self) {}
 }
 
 impl<F: Future> Store<F> for Boxed<F> {
@@ -67,8 +76,14 @@ impl<F: Future> Store<F> for Boxed<F> {
     }
 
     fn stage(this: *mut Self) -> *mut Stage<F> {
-        // SAFETY: initialised in `new`, freed in `Cell::end`.
+        // SAFETY: initialised in `new`, freed in `end`.
         unsafe { (*this).0.as_ptr() }
+    }
+
+    // SAFETY: by the trait's contract the box is given back once.
+    unsafe fn end(this: *mut Self) {
+        // SAFETY: `new` leaked this box; unions drop nothing by themselves.
+        drop(unsafe { Box::from_raw((*this).0.as_ptr()) });
     }
 }
 
@@ -167,12 +182,12 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         cell.store.with_mut(|store| S::stage(store.cast::<S>()))
     }
 
-    /// Ends what `store` owns beyond its bytes, when the stage is spent.
+    /// The stage's content is gone for good, under R1.
     fn end(cell: NonNull<Header>) {
-        if size_of::<S>() == size_of::<Boxed<F>>() && !Fit::<F>::INLINE {
-            // SAFETY: `Boxed::new` leaked this box; the stage is spent, and R1
-            // makes us the only one to say so.
-            drop(unsafe { Box::from_raw(Self::stage(cell)) });
+        // SAFETY: as in `stage`; the callers empty the stage once.
+        unsafe {
+            let cell = cell.cast::<Self>().as_ref();
+            cell.store.with_mut(|store| S::end(store.cast::<S>()));
         }
     }
 
@@ -326,25 +341,21 @@ unsafe fn report_second_panic(cell: NonNull<Header>, dropped: Result<(), Payload
     }
 }
 
+/// # Safety
+///
+/// R1.
 unsafe fn set_outcome(cell: NonNull<Header>, kind: u8) {
     // SAFETY: `cell` is live, by the callers' contracts.
     unsafe { cell.as_ref() }.waiting.outcome.store(kind, Relaxed);
 }
 
+/// # Safety
+///
+/// R1.
 unsafe fn swap_outcome(cell: NonNull<Header>, kind: u8) -> u8 {
     // SAFETY: as above; a load and a store will do under R1.
     let outcome = &unsafe { cell.as_ref() }.waiting.outcome;
     let old = outcome.load(Relaxed);
     outcome.store(kind, Relaxed);
     old
-}
-
-/// Frees the cell if nothing refers to it any more.
-///
-/// # Safety
-///
-/// The state word said `Free` to the caller, and only to it.
-pub(crate) unsafe fn free(cell: NonNull<Header>) {
-    // SAFETY: by contract.
-    unsafe { Heap::free(cell) };
 }

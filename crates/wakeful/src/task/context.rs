@@ -231,12 +231,6 @@ pub(super) fn owns_heap(heap: *const Heap) -> bool {
     CONTEXT.with(|context| ptr::eq(context.heap.get(), heap))
 }
 
-/// The heap whose allocator this thread holds, null for none.
-#[inline]
-pub(crate) fn heap() -> *const Heap {
-    CONTEXT.with(|context| context.heap.get())
-}
-
 /// Names the heap whose allocator this thread holds from now on (H1); gives
 /// back the one before.
 pub(crate) fn set_heap(heap: *const Heap) -> *const Heap {
@@ -280,10 +274,8 @@ pub(crate) fn without_budget<R>(f: impl FnOnce() -> R) -> R {
 /// this thread; outside of any runtime, from one of the thread's own.
 pub(crate) fn random_below(n: u32) -> u32 {
     CONTEXT.with(|context| {
-        let mut rng = context
-            .rng
-            .get()
-            .unwrap_or_else(|| Rng::from_seed(RandomState::new().hash_one(n)));
+        let mut rng =
+            context.rng.get().unwrap_or_else(|| Rng::from_seed(RandomState::new().hash_one(n)));
         let number = rng.below(n);
         context.rng.set(Some(rng));
         number

@@ -168,8 +168,7 @@ unsafe impl Send for Allocator {}
 
 impl Heap {
     pub(crate) fn new() -> Self {
-        const EMPTY: Class =
-            Class { free: ptr::null_mut(), chunk: None, next_cells: FIRST_CELLS };
+        const EMPTY: Class = Class { free: ptr::null_mut(), chunk: None, next_cells: FIRST_CELLS };
         Self {
             home: UnsafeCell::new(None),
             local: UnsafeCell::new(Local {
@@ -254,7 +253,8 @@ impl Heap {
         // SAFETY: H3 keeps the heap until this cell is accounted for.
         let heap = unsafe { chunk.heap.as_ref() };
         // SAFETY: the cell is in no list.
-        if unsafe { heap.returned.push(cell) }.is_err() && heap.outstanding.fetch_sub(1, AcqRel) == 1
+        if unsafe { heap.returned.push(cell) }.is_err()
+            && heap.outstanding.fetch_sub(1, AcqRel) == 1
         {
             // SAFETY: closed, and the count reached zero: we are the last.
             unsafe { chunk.home.as_ref().last_cell_freed() };

@@ -13,10 +13,6 @@ impl Id {
     pub(crate) fn from_u64(id: u64) -> Self {
         Self(NonZeroU64::new(id).expect("task ids start at 1"))
     }
-
-    pub(crate) fn as_u64(self) -> u64 {
-        self.0.get()
-    }
 }
 
 impl fmt::Display for Id {

@@ -30,11 +30,6 @@ impl Runnable {
         ManuallyDrop::new(self).0
     }
 
-    pub(crate) fn header(&self) -> &Header {
-        // SAFETY: the entry keeps the cell alive.
-        unsafe { self.0.as_ref() }
-    }
-
     /// Polls the task once and sees to what comes of it.
     #[inline]
     pub(crate) fn run(self) {

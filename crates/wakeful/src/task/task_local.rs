@@ -244,7 +244,9 @@ impl EnterError {
                 panic!("cannot enter a task-local scope while the task-local storage is borrowed")
             }
             EnterError::ThreadEnding => {
-                panic!("cannot enter a task-local scope during or after destruction of the underlying thread-local")
+                panic!(
+                    "cannot enter a task-local scope during or after destruction of the underlying thread-local"
+                )
             }
         }
     }

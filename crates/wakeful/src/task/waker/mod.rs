@@ -40,12 +40,18 @@ unsafe fn cell_of<'a>(data: *const ()) -> (NonNull<Header>, &'a Header) {
     }
 }
 
+/// # Safety
+///
+/// As `RawWakerVTable` asks: `data` is that of a waker of ours.
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: the waker being cloned keeps the cell alive.
     unsafe { cell_of(data) }.1.state.clone_waker();
     RawWaker::new(data, &VTABLE)
 }
 
+/// # Safety
+///
+/// As `RawWakerVTable` asks: `data` is that of a waker of ours.
 unsafe fn wake(data: *const ()) {
     // SAFETY: this waker's count keeps the cell alive until it is given up.
     let (cell, header) = unsafe { cell_of(data) };
@@ -59,6 +65,9 @@ unsafe fn wake(data: *const ()) {
     unsafe { act(cell, header.state.wake_by_val()) };
 }
 
+/// # Safety
+///
+/// As `RawWakerVTable` asks: `data` is that of a waker of ours.
 unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: the waker that is borrowed keeps the cell alive.
     let (cell, header) = unsafe { cell_of(data) };
@@ -69,6 +78,9 @@ unsafe fn wake_by_ref(data: *const ()) {
     unsafe { act(cell, header.state.wake_by_ref()) };
 }
 
+/// # Safety
+///
+/// As `RawWakerVTable` asks: `data` is that of a waker of ours.
 unsafe fn drop_waker(data: *const ()) {
     // SAFETY: this waker's count keeps the cell alive until it is given up.
     let (cell, header) = unsafe { cell_of(data) };

@@ -1,0 +1,240 @@
+//! The teaching programs: small futures written by hand, the way one learns what a future, a waker and an executor
+//! are. The tour shows them; `tests/teaching.rs` holds them to their promises on every kind of runtime.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use futures::channel::mpsc;
+use futures::future::BoxFuture;
+use futures::stream::StreamExt;
+
+/// A future is a state machine. This one takes two steps: it asks to be polled again, then it is done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum TwoStep {
+    /// Not polled yet.
+    Start,
+    /// Polled once; the wake-up is on its way.
+    Halfway,
+    /// Gave its output.
+    Done,
+}
+
+impl Future for TwoStep {
+    type Output = &'static str;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match *self {
+            TwoStep::Start => {
+                *self = TwoStep::Halfway;
+                // Without this line nobody would ever poll it again.
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            TwoStep::Halfway => {
+                *self = TwoStep::Done;
+                Poll::Ready("arrived in two steps")
+            }
+            TwoStep::Done => panic!("TwoStep was polled after it had given its output"),
+        }
+    }
+}
+
+/// Counts down by waking itself: one poll per number, and one for zero.
+#[derive(Debug)]
+pub struct Countdown(pub u32);
+
+impl Future for Countdown {
+    type Output = &'static str;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.0 == 0 {
+            return Poll::Ready("lift-off");
+        }
+        self.0 -= 1;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Counts how often the future inside is polled. Works around any future.
+pub struct PollCounter<F> {
+    inner: Pin<Box<F>>,
+    polls: usize,
+}
+
+/// Wraps a future; the output comes with the number of polls it took.
+pub fn count_polls<F: Future>(future: F) -> PollCounter<F> {
+    PollCounter { inner: Box::pin(future), polls: 0 }
+}
+
+impl<F: Future> Future for PollCounter<F> {
+    type Output = (F::Output, usize);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.polls += 1;
+        let polls = self.polls;
+        self.inner.as_mut().poll(cx).map(|output| (output, polls))
+    }
+}
+
+/// Ready when another thread says so. The future may move from task to task meanwhile: every poll leaves the waker of
+/// the task that polled last.
+pub struct Delay {
+    shared: Arc<Mutex<Alarm>>,
+}
+
+#[derive(Default)]
+struct Alarm {
+    rung: bool,
+    waker: Option<Waker>,
+}
+
+impl Delay {
+    /// Starts a thread that calls `until`, which blocks as long as it likes, and then wakes the future.
+    pub fn new(until: impl FnOnce() + Send + 'static) -> Self {
+        let shared = Arc::new(Mutex::new(Alarm::default()));
+        let clock = shared.clone();
+        thread::spawn(move || {
+            until();
+            let waker = {
+                let mut alarm = clock.lock().unwrap_or_else(PoisonError::into_inner);
+                alarm.rung = true;
+                alarm.waker.take()
+            };
+            // Woken outside of the lock: whoever is woken may want it at once.
+            waker.map(Waker::wake)
+        });
+        Self { shared }
+    }
+}
+
+impl Future for Delay {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut alarm = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if alarm.rung {
+            return Poll::Ready(());
+        }
+        match &mut alarm.waker {
+            Some(waker) => waker.clone_from(cx.waker()), // clones only if it is another task's
+            empty => *empty = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+/// Something that happens once, and that any number of tasks can wait for.
+#[derive(Clone, Default)]
+pub struct Event {
+    shared: Arc<Mutex<EventState>>,
+}
+
+#[derive(Default)]
+struct EventState {
+    fired: bool,
+    waiting: Vec<Waker>,
+}
+
+impl Event {
+    /// It happens: everybody who waits goes on, and so does everybody who comes later.
+    pub fn fire(&self) {
+        let waiting = {
+            let mut state = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            state.fired = true;
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until it has happened.
+    pub async fn wait(&self) {
+        std::future::poll_fn(|cx| {
+            let mut state = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.fired {
+                return Poll::Ready(());
+            }
+            if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.waiting.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// Two futures, of which the first to be ready wins; the other is dropped, and that is how it is cancelled.
+pub struct Race<A, B> {
+    racers: Option<(Pin<Box<A>>, Pin<Box<B>>)>,
+}
+
+/// Lets two futures race.
+pub fn race<T, A, B>(a: A, b: B) -> Race<A, B>
+where
+    A: Future<Output = T>,
+    B: Future<Output = T>,
+{
+    Race { racers: Some((Box::pin(a), Box::pin(b))) }
+}
+
+impl<T, A, B> Future for Race<A, B>
+where
+    A: Future<Output = T>,
+    B: Future<Output = T>,
+{
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let (a, b) = self.racers.as_mut().expect("a race is over when it has a winner");
+        let winner = match a.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(output),
+            Poll::Pending => b.as_mut().poll(cx),
+        };
+        if winner.is_ready() {
+            self.racers = None;
+        }
+        winner
+    }
+}
+
+/// The mini-executor: runs whatever its spawners send, and is done when all spawners are gone and all tasks too.
+pub struct Executor {
+    incoming: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
+}
+
+/// Sends futures to an [`Executor`].
+#[derive(Clone)]
+pub struct Spawner {
+    outgoing: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+}
+
+/// The two ends of a mini-executor.
+pub fn new_executor_and_spawner() -> (Executor, Spawner) {
+    let (outgoing, incoming) = mpsc::unbounded();
+    (Executor { incoming }, Spawner { outgoing })
+}
+
+impl Spawner {
+    /// Has the executor run `future` as a task of its own.
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.outgoing.unbounded_send(Box::pin(future)).expect("the executor is still there");
+    }
+}
+
+impl Executor {
+    /// Runs to the end; says how many tasks there were.
+    pub async fn run(mut self) -> usize {
+        let mut tasks = Vec::new();
+        // Ends when the last spawner is dropped.
+        while let Some(future) = self.incoming.next().await {
+            tasks.push(wakeful::spawn(future));
+        }
+        let count = tasks.len();
+        for task in tasks {
+            task.await.expect("the tasks of this executor do not panic");
+        }
+        count
+    }
+}

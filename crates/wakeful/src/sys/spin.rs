@@ -1,0 +1,97 @@
+//! Looking around a little longer before going to sleep, where that pays.
+//!
+//! Putting a thread to sleep and waking it costs both sides microseconds. When
+//! work keeps coming after a gap shorter than that, looking around for a moment
+//! is cheaper; when it does not, it is a waste, and worse where the core is
+//! shared with whoever is to bring the work. So a thread spins only after it was
+//! seen to sleep for a short time, and each spin in vain doubles how many short
+//! sleeps it takes until it tries again.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// A sleep shorter than this was hardly worth the system calls.
+const SHORT: Duration = Duration::from_micros(60);
+/// How often it looks, and how long it pauses between two looks: some tens of
+/// microseconds in all.
+const LOOKS: u32 = 64;
+const PAUSES: u32 = 8;
+const MAX_BACKOFF: u32 = 64;
+
+/// One thread's experience with spinning.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spinner {
+    /// Short sleeps until it is worth another try.
+    wait: u32,
+    backoff: u32,
+}
+
+impl Spinner {
+    pub(crate) const fn new() -> Self {
+        Self { wait: 1, backoff: 1 }
+    }
+
+    /// Whether to spin before the coming sleep.
+    pub(crate) fn is_due(&self) -> bool {
+        self.wait == 0 && several_cores()
+    }
+
+    /// Looks until `found` answers true, or in vain. Call it if it is due.
+    pub(crate) fn spin(&mut self, mut found: impl FnMut(u32) -> bool) -> bool {
+        for look in 0..LOOKS {
+            if found(look) {
+                self.backoff = 1;
+                return true;
+            }
+            for _ in 0..PAUSES {
+                std::hint::spin_loop();
+            }
+        }
+        self.wait = self.backoff;
+        self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
+        false
+    }
+
+    /// Learns from a sleep.
+    pub(crate) fn slept(&mut self, how_long: Duration) {
+        if how_long < SHORT {
+            self.wait = self.wait.saturating_sub(1);
+        } else {
+            // Out of rhythm: the next burst has to show itself first.
+            self.wait = self.wait.max(1);
+        }
+    }
+}
+
+/// On a single core whoever is to bring the work cannot do so while we spin.
+fn several_cores() -> bool {
+    static SEVERAL: OnceLock<bool> = OnceLock::new();
+    *SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{MAX_BACKOFF, SHORT, Spinner};
+    use std::time::Duration;
+
+    #[test]
+    fn spins_after_short_sleeps_and_backs_off_when_in_vain() {
+        let mut spinner = Spinner::new();
+        assert_eq!(spinner.wait, 1, "not before a short sleep was seen");
+        spinner.slept(SHORT);
+        assert_eq!(spinner.wait, 1, "a long sleep is no reason");
+        let mut tries = Vec::new();
+        for sleep in 0..1000 {
+            spinner.slept(Duration::from_micros(1));
+            if spinner.wait == 0 {
+                assert!(!spinner.spin(|_| false));
+                tries.push(sleep);
+            }
+        }
+        let gaps: Vec<_> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.is_sorted() && gaps.last() == Some(&MAX_BACKOFF), "{gaps:?}");
+        spinner.wait = 0;
+        assert!(spinner.spin(|look| look == 3));
+        assert_eq!(spinner.wait, 0, "what paid off is tried again");
+    }
+}

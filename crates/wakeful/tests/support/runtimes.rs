@@ -1,0 +1,171 @@
+//! Runtimes for tests: every kind, each with a hook that fails the test on a report that it did not expect.
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use wakeful::inspect::{Orphan, Report};
+use wakeful::runtime::{Builder, Runtime};
+use wakeful::task::yield_now;
+
+/// A runtime, and the reports that came from it. Take it apart to shut the runtime down by hand: `reports`, dropped
+/// last, fails the test if a report is left in it that the test did not take.
+pub struct Watched {
+    /// The kind of runtime, for messages.
+    pub name: &'static str,
+    pub runtime: Runtime,
+    pub reports: Reports,
+}
+
+impl Deref for Watched {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+/// Builds a runtime whose reports are watched.
+pub fn watch(name: &'static str, builder: &mut Builder) -> Watched {
+    bound_this_binary();
+    let reports = Reports::new();
+    let runtime = builder.on_report(reports.hook()).build().expect("the system has threads to give");
+    Watched { name, runtime, reports }
+}
+
+pub fn current_thread() -> Watched {
+    watch("current_thread", &mut Builder::new_current_thread())
+}
+
+pub fn multi_thread(workers: usize) -> Watched {
+    watch("multi_thread", Builder::new_multi_thread().worker_threads(workers))
+}
+
+/// One of every kind.
+pub fn runtimes() -> [Watched; 3] {
+    [current_thread(), multi_thread(1), multi_thread(2)]
+}
+
+/// Those that run one task at a time, so that [`Watched::settle`] means something.
+pub fn serial_runtimes() -> [Watched; 2] {
+    [current_thread(), multi_thread(1)]
+}
+
+/// A builder for each kind that runs one task at a time.
+pub fn serial_builders() -> [(&'static str, Builder); 2] {
+    let mut multi_thread = Builder::new_multi_thread();
+    multi_thread.worker_threads(1);
+    [("current_thread", Builder::new_current_thread()), ("multi_thread", multi_thread)]
+}
+
+impl Watched {
+    /// Returns when every task that is ready now has had its turn. For runtimes that run one task at a time: a task
+    /// that keeps going to the back of the queue lets all others pass, those in the shared queue too.
+    pub fn settle(&self) {
+        let last = self.spawn(async {
+            for _ in 0..128 {
+                yield_now().await;
+            }
+        });
+        self.block_on(last).expect("a task that only yields comes to its end");
+    }
+}
+
+/// Everything that one runtime reported.
+pub struct Reports {
+    log: Arc<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    list: Mutex<Vec<Report>>,
+    arrived: Condvar,
+}
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, Vec<Report>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reports {
+    pub fn new() -> Self {
+        let test = thread::current().name().unwrap_or("unnamed thread").to_owned();
+        *running().entry(test).or_default() += 1;
+        Self { log: Arc::default() }
+    }
+
+    /// For [`Builder::on_report`].
+    pub fn hook(&self) -> impl Fn(&Report) + Send + Sync + 'static {
+        let log = self.log.clone();
+        move |report| {
+            log.lock().push(report.clone());
+            log.arrived.notify_all();
+        }
+    }
+
+    /// The reports so far, which count as expected from here on.
+    pub fn take(&self) -> Vec<Orphan> {
+        self.log.lock().drain(..).map(orphan).collect()
+    }
+
+    /// Waits for the next report, for threads that may block. Asserts that it is the only one.
+    pub fn wait_for_one(&self) -> Orphan {
+        let mut list = self.log.lock();
+        while list.is_empty() {
+            list = self.log.arrived.wait(list).unwrap_or_else(PoisonError::into_inner);
+        }
+        assert_eq!(list.len(), 1, "one report was expected: {list:?}");
+        orphan(list.remove(0))
+    }
+}
+
+fn orphan(report: Report) -> Orphan {
+    match report {
+        Report::Orphan(orphan) => orphan,
+        other => panic!("only orphans were expected: {other}"),
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        let test = thread::current().name().unwrap_or("unnamed thread").to_owned();
+        if let Some(count) = running().get_mut(&test) {
+            *count -= 1;
+        }
+        let left = std::mem::take(&mut *self.log.lock());
+        if thread::panicking() {
+            return;
+        }
+        for report in &left {
+            eprintln!("{report}");
+        }
+        assert!(left.is_empty(), "{} report(s) came that the test did not expect", left.len());
+    }
+}
+
+/// How long one test binary may take. Only a hang comes near it.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// Tests that have a runtime, and how many.
+fn running() -> MutexGuard<'static, BTreeMap<String, usize>> {
+    static RUNNING: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the process when a test hangs, and says which.
+pub fn bound_this_binary() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        thread::spawn(|| {
+            thread::sleep(LIMIT);
+            let hanging: Vec<String> =
+                running().iter().filter(|(_, count)| **count > 0).map(|(test, _)| test.clone()).collect();
+            eprintln!("still not done after {LIMIT:?}: {}", hanging.join(", "));
+            std::process::abort();
+        });
+    });
+}
