@@ -91,6 +91,49 @@ fn a_finished_future_is_dropped_at_once_and_not_polled_again() {
     assert_eq!(trace.take(), ["c", "drop c"]);
 }
 
+/// Polls until ready; how many polls that took, and the output.
+fn polls_until_ready<T>(future: impl Future<Output = T>) -> (u32, T) {
+    let mut future = pin!(future);
+    let mut polls = 1;
+    loop {
+        match poll_once(future.as_mut()) {
+            Poll::Ready(output) => return (polls, output),
+            Poll::Pending => polls += 1,
+        }
+    }
+}
+
+#[test]
+fn a_join_takes_as_long_as_its_slowest_member_whichever_that_is() {
+    let times = || 1..=4;
+    for (a, b, c) in
+        times().flat_map(|a| times().flat_map(move |b| times().map(move |c| (a, b, c))))
+    {
+        let trace = Trace::default();
+        let slow = |time| traced(&trace, "", time, time);
+        let expected = (a.max(b).max(c), (a, b, c));
+        assert_eq!(
+            polls_until_ready(async { wakeful::join!(slow(a), slow(b), slow(c)) }),
+            expected
+        );
+        assert_eq!(
+            polls_until_ready(async { wakeful::join!(biased; slow(a), slow(b), slow(c)) }),
+            expected
+        );
+
+        let slow = |time| traced(&trace, "", time, Ok::<_, Infallible>(time));
+        let expected = (a.max(b).max(c), Ok((a, b, c)));
+        assert_eq!(
+            polls_until_ready(async { wakeful::try_join!(slow(a), slow(b), slow(c)) }),
+            expected
+        );
+        assert_eq!(
+            polls_until_ready(async { wakeful::try_join!(biased; slow(a), slow(b), slow(c)) }),
+            expected
+        );
+    }
+}
+
 #[test]
 fn dropping_the_join_drops_futures_and_outputs() {
     let trace = Trace::default();
@@ -183,6 +226,18 @@ fn the_ends_of_the_range_none_one_and_many() {
         assert_eq!(wakeful::try_join!(biased;) as Result<(), ()>, Ok(()));
         assert_eq!(wakeful::join!(ready(1)), (1,));
         assert_eq!(wakeful::join!(ready(1),), (1,));
+
+        // Around the length at which lists are split.
+        let r = ready;
+        assert_eq!(wakeful::join!(r(1), r(2), r(3), r(4), r(5), r(6), r(7)), (1, 2, 3, 4, 5, 6, 7));
+        assert_eq!(
+            wakeful::join!(r(1), r(2), r(3), r(4), r(5), r(6), r(7), r(8)),
+            (1, 2, 3, 4, 5, 6, 7, 8)
+        );
+        assert_eq!(
+            wakeful::join!(r(1), r(2), r(3), r(4), r(5), r(6), r(7), r(8), r(9)),
+            (1, 2, 3, 4, 5, 6, 7, 8, 9)
+        );
 
         let trace = Trace::default();
         let t = |name| traced(&trace, name, 1, ());

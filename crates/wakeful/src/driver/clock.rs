@@ -1,49 +1,205 @@
 //! The runtime's clock: the one place that asks the operating system what time
-//! it is. Part of the seam for simulation: a paused clock stands still.
-
-use std::time::{Duration, Instant};
+//! it is. Part of the seam for simulation: a paused clock stands still until it
+//! is moved.
 
 use crate::sys::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::time::{Duration, Instant};
+
+/// Timers are rounded up to this: 16 ticks make a millisecond.
+const TICK_NS: u64 = 62_500;
 
 /// Time as one runtime sees it.
 #[derive(Debug)]
 pub(crate) struct Clock {
     started: Instant,
-    /// Where the clock stands, while it is paused.
-    paused: Option<Mutex<Duration>>,
+    /// The clock was paused at some time, so `hand` counts.
+    moved: AtomicBool,
+    hand: Mutex<Hand>,
+}
+
+/// Where a clock stands that was paused at some time.
+#[derive(Clone, Copy, Debug)]
+enum Hand {
+    Paused(Duration),
+    /// It stood at `.0` when the real time was `.1`, and runs since.
+    Running(Duration, Instant),
+}
+
+/// Some clock of this process was paused: until then nobody needs to ask which
+/// clock is meant.
+static ANY_MOVED: AtomicBool = AtomicBool::new(false);
+
+/// Whether real time is everybody's time.
+#[inline]
+pub(crate) fn all_real() -> bool {
+    !ANY_MOVED.load(Relaxed)
+}
+
+/// The operating system's coarse clock: cheap, and behind by up to
+/// [`coarse_step`]. `None` where there is none.
+#[cfg(target_os = "linux")]
+#[inline]
+pub(crate) fn coarse() -> Option<Duration> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn coarse() -> Option<Duration> {
+    None
+}
+
+/// How far the coarse clock may be behind.
+#[cfg(target_os = "linux")]
+pub(crate) fn coarse_step() -> Duration {
+    let step = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    Duration::new(step.tv_sec as u64, step.tv_nsec as u32)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn coarse_step() -> Duration {
+    Duration::ZERO
+}
+
+/// What is wrong with pausing or resuming.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PauseError {
+    AlreadyPaused,
+    NotPaused,
 }
 
 impl Clock {
     pub(crate) fn new(start_paused: bool) -> Self {
-        Self { started: Instant::now(), paused: start_paused.then(|| Mutex::new(Duration::ZERO)) }
+        let started = Instant::now();
+        let clock = Self {
+            started,
+            moved: AtomicBool::new(false),
+            hand: Mutex::new(Hand::Running(Duration::ZERO, started)),
+        };
+        if start_paused {
+            clock.pause().expect("a new clock runs");
+        }
+        clock
     }
 
     /// Time since the runtime started.
+    #[inline]
     pub(crate) fn elapsed(&self) -> Duration {
-        match &self.paused {
-            Some(at) => *at.lock(),
-            None => self.started.elapsed(),
+        if !self.moved.load(Acquire) {
+            return self.started.elapsed();
         }
+        match *self.hand.lock() {
+            Hand::Paused(at) => at,
+            Hand::Running(at, since) => at + since.elapsed(),
+        }
+    }
+
+    /// Now, on a scale that real instants share.
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        if !self.moved.load(Acquire) {
+            return Instant::now();
+        }
+        self.started + self.elapsed()
     }
 
     /// Milliseconds since the runtime started; wraps after 49 days.
     pub(crate) fn now_ms(&self) -> u32 {
         self.elapsed().as_millis() as u32
     }
+
+    /// The tick that is over.
+    pub(crate) fn tick(&self) -> u64 {
+        tick_of(self.elapsed())
+    }
+
+    /// The first tick that is over at `deadline` or later: timers are never
+    /// early.
+    pub(crate) fn tick_at(&self, deadline: Instant) -> u64 {
+        let ns = deadline.saturating_duration_since(self.started).as_nanos();
+        u64::try_from(ns.div_ceil(u128::from(TICK_NS))).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.moved.load(Acquire) && matches!(*self.hand.lock(), Hand::Paused(_))
+    }
+
+    pub(crate) fn pause(&self) -> Result<(), PauseError> {
+        let at = self.elapsed();
+        let mut hand = self.hand.lock();
+        if matches!(*hand, Hand::Paused(_)) {
+            return Err(PauseError::AlreadyPaused);
+        }
+        *hand = Hand::Paused(at);
+        self.moved.store(true, Release);
+        ANY_MOVED.store(true, Release);
+        Ok(())
+    }
+
+    pub(crate) fn resume(&self) -> Result<(), PauseError> {
+        let mut hand = self.hand.lock();
+        let Hand::Paused(at) = *hand else { return Err(PauseError::NotPaused) };
+        *hand = Hand::Running(at, Instant::now());
+        Ok(())
+    }
+
+    pub(crate) fn advance(&self, by: Duration) -> Result<(), PauseError> {
+        let mut hand = self.hand.lock();
+        let Hand::Paused(at) = *hand else { return Err(PauseError::NotPaused) };
+        *hand = Hand::Paused(at + by);
+        Ok(())
+    }
+
+    /// Moves a paused clock forward to where `tick` is over.
+    pub(crate) fn advance_to(&self, tick: u64) {
+        let mut hand = self.hand.lock();
+        if let Hand::Paused(at) = *hand {
+            *hand = Hand::Paused(at.max(time_of(tick)));
+        }
+    }
+
+    /// How long until `tick` is over.
+    pub(crate) fn until(&self, tick: u64) -> Duration {
+        time_of(tick).saturating_sub(self.elapsed())
+    }
+}
+
+/// The tick that is over after `elapsed`.
+pub(crate) fn tick_of(elapsed: Duration) -> u64 {
+    // 2^64 nanoseconds are 584 years.
+    elapsed.as_nanos() as u64 / TICK_NS
+}
+
+fn time_of(tick: u64) -> Duration {
+    Duration::from_nanos(tick.saturating_mul(TICK_NS))
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Clock;
-    use std::time::Duration;
+    use super::*;
 
     #[test]
-    fn a_paused_clock_stands_still_and_a_running_one_never_goes_back() {
-        let paused = Clock::new(true);
-        assert_eq!(paused.elapsed(), Duration::ZERO);
-        let running = Clock::new(false);
-        let first = running.elapsed();
-        assert!(running.elapsed() >= first);
-        assert_eq!(paused.now_ms(), 0);
+    fn a_paused_clock_moves_only_when_it_is_moved() {
+        let clock = Clock::new(true);
+        assert_eq!(clock.elapsed(), Duration::ZERO);
+        clock.advance(Duration::from_millis(5)).unwrap();
+        assert_eq!((clock.elapsed(), clock.tick()), (Duration::from_millis(5), 80));
+        clock.advance_to(81);
+        assert_eq!(clock.elapsed(), Duration::from_nanos(81 * TICK_NS));
+        clock.advance_to(7);
+        assert_eq!(clock.tick(), 81, "never back");
+        assert_eq!(clock.pause(), Err(PauseError::AlreadyPaused));
+        clock.resume().unwrap();
+        assert!(clock.elapsed() >= Duration::from_nanos(81 * TICK_NS));
+        assert_eq!(clock.resume(), Err(PauseError::NotPaused));
+    }
+
+    #[test]
+    fn a_deadline_is_rounded_up_and_never_down() {
+        let clock = Clock::new(true);
+        let at = |ns| clock.tick_at(clock.now() + Duration::from_nanos(ns));
+        assert_eq!([at(0), at(1), at(62_500), at(62_501)], [0, 1, 1, 2]);
+        assert_eq!(at(1_000_000_000), 16_000, "whole milliseconds are whole ticks");
     }
 }

@@ -1,8 +1,8 @@
-//! The list of branches behind `select!`, and [`Select`], the future that polls it.
+//! The branches behind `select!`, and [`Select`], the future that polls them.
 //!
-//! A list is `Branch<A, _, Branch<B, _, NoBranch>>`. Where the winner's output is found in [`Selected`] mirrors where the
-//! branch stands in the list: `Here(output)`, `Later(Here(output))`, …, and `Later(Later(AllDisabled))` at the end. Each
-//! branch's own closure puts an output there in one step, so that an output is not moved once per place in the list.
+//! Where the winner's output is found in [`Selected`] mirrors where the branch stands: `Here(output)`,
+//! `Later(Here(output))`, …, and `Later(Later(AllDisabled))` at the end. Each branch's own closure puts an output there
+//! in one step.
 //!
 //! A branch is *disabled* when its precondition was false, and as soon as its future has finished: so a future is never
 //! polled after its end, even if its output did not fit. One bit per branch says so.
@@ -10,11 +10,13 @@
 //! Each poll makes at most two walks over the list, front to back: the first polls the enabled branches from a random one
 //! to the end, the second those before it. That is a rotation, without an index to dispatch on.
 
+use core::ops::ControlFlow;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use super::list::{List, Visit};
 use super::support::{poll_budget_available, thread_rng_n};
 
 /// What a [`Select`] found: the output of the first branch of the list, or something further on.
@@ -53,108 +55,74 @@ impl Preconditions {
 }
 
 pin_project! {
-    /// One branch of a `select!` and the branches after it.
-    pub struct Branch<F, Pick, Rest> {
+    /// One branch of a `select!`.
+    pub struct Branch<F, Pick> {
         #[pin]
         future: F,
-        // Gives an output that fits the pattern its place in what the `select!` found, or drops it. It takes an
-        // `Option`, always `Some`, so that a future that never says what it returns has a type all the same: in the
-        // closure the output meets a value of type `!`.
+        // Gives an output that fits the pattern its place in what the `select!` found, or drops it.
         pick: Pick,
-        #[pin]
-        rest: Rest,
     }
 }
 
-/// The end of a list of branches.
-pub struct NoBranch;
-
-impl NoBranch {
-    /// Starts a list from its last branch.
+impl<F: Future, Pick> Branch<F, Pick> {
+    /// A branch that waits for `future`.
+    ///
+    /// `pick` takes an `Option`, always `Some`, so that a future that never says what it returns has an output type all
+    /// the same: in the closure the output meets a value of type `!`.
     #[inline]
-    pub fn after<F, Pick, Out>(self, future: F, pick: Pick) -> Branch<F::IntoFuture, Pick, Self>
+    pub fn new<G, Out>(future: G, pick: Pick) -> Self
     where
-        F: IntoFuture,
-        Pick: Fn(Option<F::Output>) -> Option<Out>,
+        G: IntoFuture<IntoFuture = F, Output = F::Output>,
+        Pick: Fn(Option<G::Output>) -> Option<Out>,
     {
-        Branch { future: future.into_future(), pick, rest: self }
+        Branch { future: future.into_future(), pick }
     }
 }
 
-impl<F, Pick, Rest> Branch<F, Pick, Rest> {
-    /// Puts one more branch in front: lists are built from the back.
-    #[inline]
-    pub fn after<G, GPick, Out>(self, future: G, pick: GPick) -> Branch<G::IntoFuture, GPick, Self>
-    where
-        G: IntoFuture,
-        GPick: Fn(Option<G::Output>) -> Option<Out>,
-    {
-        Branch { future: future.into_future(), pick, rest: self }
-    }
-}
-
-/// One walk over the branches, front to back.
-pub struct Walk {
-    /// The branches that this walk polls, one bit each. A branch's bit is cleared when its future has finished.
+/// One walk over the branches, front to back. `Break`s off when one has won.
+pub struct Walk<'a, 'cx, Out> {
+    /// The bit of the branch that comes next.
+    bit: u64,
+    /// The branches to poll, one bit each. A branch's bit is cleared when its future has finished.
     enabled: u64,
     /// Whether a branch is still waiting.
     pending: bool,
+    /// What the winner gave.
+    found: Option<Out>,
+    cx: &'a mut Context<'cx>,
 }
 
-/// A list of branches, [`Branch`]es down to [`NoBranch`], whose winner is found in an `Out`.
-pub trait Branches<Out> {
-    /// How many branches there are.
-    const COUNT: u32;
-
-    /// Polls the branches that `walk` has enabled until one wins; the bit of this list's first branch is `bit`.
-    fn poll_walk(
-        self: Pin<&mut Self>,
-        bit: u64,
-        walk: &mut Walk,
-        cx: &mut Context<'_>,
-    ) -> Option<Out>;
-}
-
-impl<Out> Branches<Out> for NoBranch {
-    const COUNT: u32 = 0;
-
-    #[inline]
-    fn poll_walk(self: Pin<&mut Self>, _: u64, _: &mut Walk, _: &mut Context<'_>) -> Option<Out> {
-        None
-    }
-}
-
-impl<F, Pick, Rest, Out> Branches<Out> for Branch<F, Pick, Rest>
+impl<F, Pick, Out> Visit<Branch<F, Pick>> for Walk<'_, '_, Out>
 where
     F: Future,
     Pick: Fn(Option<F::Output>) -> Option<Out>,
-    Rest: Branches<Out>,
 {
-    const COUNT: u32 = 1 + Rest::COUNT;
-
     #[inline]
-    fn poll_walk(
-        self: Pin<&mut Self>,
-        bit: u64,
-        walk: &mut Walk,
-        cx: &mut Context<'_>,
-    ) -> Option<Out> {
-        let me = self.project();
-        if walk.enabled & bit != 0 {
-            match me.future.poll(cx) {
-                Poll::Pending => walk.pending = true,
-                Poll::Ready(output) => {
-                    walk.enabled &= !bit;
-                    let picked = (me.pick)(Some(output));
-                    if picked.is_some() {
-                        return picked;
-                    }
+    fn visit(&mut self, branch: Pin<&mut Branch<F, Pick>>) -> ControlFlow<()> {
+        let bit = self.bit;
+        self.bit <<= 1;
+        if self.enabled & bit == 0 {
+            return ControlFlow::Continue(());
+        }
+        let branch = branch.project();
+        match branch.future.poll(self.cx) {
+            Poll::Pending => self.pending = true,
+            Poll::Ready(output) => {
+                self.enabled &= !bit;
+                self.found = (branch.pick)(Some(output));
+                if self.found.is_some() {
+                    return ControlFlow::Break(());
                 }
             }
         }
-        me.rest.poll_walk(bit << 1, walk, cx)
+        ControlFlow::Continue(())
     }
 }
+
+/// A list of [`Branch`]es whose winner is found in an `Out`.
+pub trait Branches<Out>: for<'a, 'cx> List<Walk<'a, 'cx, Out>> {}
+
+impl<L, Out> Branches<Out> for L where L: for<'a, 'cx> List<Walk<'a, 'cx, Out>> {}
 
 pin_project! {
     /// Polls a list of branches until one wins.
@@ -185,7 +153,7 @@ impl<L, End> Select<L, End> {
         End: Fn() -> Out,
     {
         const {
-            assert!(L::COUNT <= 64, "select! takes up to 64 branches; for more, use a JoinSet");
+            assert!(L::LEN <= 64, "select! takes up to 64 branches; for more, use a JoinSet");
         }
         Select { branches, all_disabled, disabled: preconditions.disabled, biased }
     }
@@ -204,25 +172,26 @@ where
         ready!(poll_budget_available(cx));
 
         let mut me = self.project();
-        let first = match *me.biased || L::COUNT == 1 {
+        let first = match *me.biased || L::LEN == 1 {
             true => 0,
-            false => thread_rng_n(L::COUNT),
+            false => thread_rng_n(L::LEN),
         };
-        debug_assert!(first < L::COUNT, "the random branch must be one of ours");
+        debug_assert!(first < L::LEN, "the random branch must be one of ours");
 
         let before_first = (1u64 << first) - 1;
         let mut pending = false;
         for part in [!before_first, before_first] {
-            let mut walk = Walk { enabled: part & !*me.disabled, pending: false };
-            if walk.enabled == 0 {
+            let enabled = part & !*me.disabled;
+            if enabled == 0 {
                 continue;
             }
-            let picked = me.branches.as_mut().poll_walk(1, &mut walk, cx);
+            let mut walk = Walk { bit: 1, enabled, pending: false, found: None, cx };
+            let _ = me.branches.as_mut().visit_all(&mut walk);
             *me.disabled |= part & !walk.enabled;
-            if let Some(output) = picked {
+            pending |= walk.pending;
+            if let Some(output) = walk.found {
                 return Poll::Ready(output);
             }
-            pending |= walk.pending;
         }
         match pending {
             true => Poll::Pending,

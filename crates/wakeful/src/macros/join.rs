@@ -1,14 +1,16 @@
 //! `join!`: run several futures side by side in one task until all are done; and the list that `try_join!` shares.
 //!
-//! `join!(a, b)` builds `Member<A, Member<B, NoMember>>` in the caller's frame, pins it there and awaits a [`Join`]
-//! that borrows it. Each poll walks the list twice: from the member whose turn it is to the end, then from the front to
-//! that member. When all are done the `Join` hands the list back and the macro takes the outputs out, front to back.
+//! `join!(a, b)` builds a list of [`MaybeDone`]s in the caller's frame, pins it there and awaits a [`Join`] that borrows
+//! it. Each poll walks the list twice: from the member whose turn it is to the end, then from the front to that member.
+//! When all are done the `Join` hands the list back and the macro takes the outputs out.
 
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
+
+use super::list::{List, Visit};
 
 /// Waits for several futures at once and returns all their outputs as a tuple.
 ///
@@ -55,33 +57,46 @@ use pin_project_lite::pin_project;
 macro_rules! join {
     ($(biased;)?) => { () };
     (biased; $($future:expr),+ $(,)?) => {
-        $crate::__join!(InOrder [] [] $($future,)+)
+        $crate::__join!(InOrder [] $($future,)+)
     };
     ($($future:expr),+ $(,)?) => {
-        $crate::__join!(Rotating [] [] $($future,)+)
+        $crate::__join!(Rotating [] $($future,)+)
     };
 }
 
-/// Gives each future of a `join!` a name of its own (same letters, but made in different expansions, so different),
-/// keeping the names in both directions; then builds, drives and takes apart the list.
+/// Gives each future of a `join!` a name of its own (always `member`, but each from an expansion of its own, and thereby
+/// different); then builds the list, drives it and takes it apart.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __join {
-    ($order:ident [$($forward:tt)*] [$($backward:tt)*] $future:expr, $($rest:tt)*) => {
-        $crate::__join!($order [$($forward)* (member $future)] [(member) $($backward)*] $($rest)*)
+    ($order:ident [$($members:tt)*] $future:expr, $($rest:tt)*) => {
+        $crate::__join!($order [$($members)* (member $future)] $($rest)*)
     };
-    ($order:ident [$(($member:ident $future:expr))+] [$(($last_first:ident))+]) => {{
+    ($order:ident [$(($member:ident $future:expr))+]) => {{
         $( let $member = $future; )+
-        let members = ::core::pin::pin!($crate::macros::support::NoMember$(.after($last_first))+);
-        let members = $crate::macros::support::Join::new(
-            members,
-            $crate::macros::support::$order::default(),
-        )
-        .await;
-        $( let ($member, members) = members.take_first(); )+
-        let $crate::macros::support::NoMember = *members;
-        ($($member,)+)
+        let members =
+            ::core::pin::pin!($crate::__list!($(($crate::macros::support::MaybeDone::new($member)))+));
+        let order = $crate::macros::support::$order::default();
+        let members = $crate::macros::support::Join::new(members, order).await;
+        $crate::__join_split!(members $($member)+);
+        ($($member.take(),)+)
     }};
+}
+
+/// Takes a pinned list apart: each name becomes the pin of an element.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __join_split {
+    ($list:ident) => {
+        let $crate::macros::support::End = *$list;
+    };
+    ($list:ident $a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident $($rest:ident)*) => {
+        let ($a, $b, $c, $d, $e, $f, $g, $h, $list) = $list.split();
+        $crate::__join_split!($list $($rest)*);
+    };
+    ($list:ident $($element:ident)+) => {
+        let ($($element,)+) = $list.split();
+    };
 }
 
 pin_project! {
@@ -103,6 +118,12 @@ pin_project! {
 }
 
 impl<F: Future> MaybeDone<F> {
+    /// A future that is still to be polled.
+    #[inline]
+    pub fn new(future: impl IntoFuture<IntoFuture = F, Output = F::Output>) -> Self {
+        MaybeDone::Running { future: future.into_future() }
+    }
+
     /// Polls the future unless it has finished. True once there is an output.
     #[inline]
     pub(super) fn poll_done(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
@@ -131,7 +152,7 @@ impl<F: Future> MaybeDone<F> {
 
     /// Takes the output, once `poll_done` has said that there is one.
     #[inline]
-    pub(super) fn take(self: Pin<&mut Self>) -> F::Output {
+    pub fn take(self: Pin<&mut Self>) -> F::Output {
         match self.project_replace(MaybeDone::Taken) {
             MaybeDoneOwned::Done { output } => output,
             _ => unreachable!("the output of a joined future was taken before it was there"),
@@ -139,86 +160,31 @@ impl<F: Future> MaybeDone<F> {
     }
 }
 
-pin_project! {
-    /// One joined future and the members after it.
-    pub struct Member<F: Future, Rest> {
-        #[pin]
-        pub(super) future: MaybeDone<F>,
-        #[pin]
-        pub(super) rest: Rest,
+/// One walk over the members, front to back: polls those whose position lies in `window`.
+pub struct Walk<'a, 'cx> {
+    /// The position of the member that comes next.
+    position: u32,
+    window: &'a Range<u32>,
+    /// Whether all members that were polled are done.
+    all_done: bool,
+    cx: &'a mut Context<'cx>,
+}
+
+impl<F: Future> Visit<MaybeDone<F>> for Walk<'_, '_> {
+    #[inline]
+    fn visit(&mut self, member: Pin<&mut MaybeDone<F>>) -> ControlFlow<()> {
+        if self.window.contains(&self.position) {
+            self.all_done &= member.poll_done(self.cx);
+        }
+        self.position += 1;
+        ControlFlow::Continue(())
     }
 }
 
-/// The end of a list of members.
-pub struct NoMember;
+/// A list of [`MaybeDone`]s.
+pub trait Members: for<'a, 'cx> List<Walk<'a, 'cx>> {}
 
-impl NoMember {
-    /// Starts a list from its last member.
-    #[inline]
-    pub fn after<F: IntoFuture>(self, future: F) -> Member<F::IntoFuture, Self> {
-        Member::new(future, self)
-    }
-}
-
-impl<F: Future, Rest> Member<F, Rest> {
-    #[inline]
-    fn new(future: impl IntoFuture<IntoFuture = F, Output = F::Output>, rest: Rest) -> Self {
-        Member { future: MaybeDone::Running { future: future.into_future() }, rest }
-    }
-
-    /// Puts one more member in front: lists are built from the back.
-    #[inline]
-    pub fn after<G: IntoFuture>(self, future: G) -> Member<G::IntoFuture, Self> {
-        Member::new(future, self)
-    }
-
-    /// The first member's output, and the members after it.
-    #[inline]
-    pub fn take_first(self: Pin<&mut Self>) -> (F::Output, Pin<&mut Rest>) {
-        let me = self.project();
-        (me.future.take(), me.rest)
-    }
-}
-
-/// A list of members: [`Member`]s down to [`NoMember`].
-pub trait Members {
-    /// How many members there are.
-    const COUNT: u32;
-
-    /// Polls the members whose position lies in `window`, front to back; the first of this list is at `position`.
-    /// True if all of those are done.
-    fn poll_window(
-        self: Pin<&mut Self>,
-        position: u32,
-        window: &Range<u32>,
-        cx: &mut Context<'_>,
-    ) -> bool;
-}
-
-impl Members for NoMember {
-    const COUNT: u32 = 0;
-
-    #[inline]
-    fn poll_window(self: Pin<&mut Self>, _: u32, _: &Range<u32>, _: &mut Context<'_>) -> bool {
-        true
-    }
-}
-
-impl<F: Future, Rest: Members> Members for Member<F, Rest> {
-    const COUNT: u32 = 1 + Rest::COUNT;
-
-    #[inline]
-    fn poll_window(
-        self: Pin<&mut Self>,
-        position: u32,
-        window: &Range<u32>,
-        cx: &mut Context<'_>,
-    ) -> bool {
-        let me = self.project();
-        let done = !window.contains(&position) || me.future.poll_done(cx);
-        me.rest.poll_window(position + 1, window, cx) && done
-    }
-}
+impl<L> Members for L where L: for<'a, 'cx> List<Walk<'a, 'cx>> {}
 
 /// Which member is polled first.
 pub trait PollOrder {
@@ -282,12 +248,14 @@ impl<'list, L: Members, O: PollOrder + Unpin> Future for Join<'list, L, O> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let windows = self.order.windows(L::COUNT);
+        let windows = self.order.windows(L::LEN);
         let mut members = self.members.take().expect("a join! was polled after it was done");
         let mut all_done = true;
         for window in &windows {
             if !window.is_empty() {
-                all_done &= members.as_mut().poll_window(0, window, cx);
+                let mut walk = Walk { position: 0, window, all_done: true, cx };
+                let _ = members.as_mut().visit_all(&mut walk);
+                all_done &= walk.all_done;
             }
         }
         match all_done {

@@ -8,7 +8,7 @@
 //! ```text
 //! select! { x = a() => f(x), Some(y) = b(), if c => g(y), else => h() }
 //!
-//! output = Select::new(false, [true, c], Branch(a(), pick x, Branch(b(), pick Some(y), NoBranch))).await
+//! output = Select::new(false, [true, c], List2 { a: Branch(a(), pick x), b: Branch(b(), pick Some(y)) }).await
 //! match output {
 //!     Here(x)               => f(x),      the path to a branch in the output is its place in the list
 //!     Later(Here(Some(y)))  => g(y),
@@ -16,7 +16,7 @@
 //! }
 //! ```
 //!
-//! The list and the polling are in `branches.rs`.
+//! The list is in `list.rs`, the polling in `branches.rs`.
 
 /// Waits for several futures at once, goes on with the first that is ready, and drops the others.
 ///
@@ -174,55 +174,54 @@ macro_rules! select {
     };
     ($(biased;)? else => $else:expr $(,)?) => {{ $else }};
     (biased; $($branches:tt)+) => {
-        $crate::__select_parse!(true [] [] () $($branches)+)
+        $crate::__select_parse!(true [] () $($branches)+)
     };
     ($($branches:tt)+) => {
-        $crate::__select_parse!(false [] [] () $($branches)+)
+        $crate::__select_parse!(false [] () $($branches)+)
     };
 }
 
 /// Takes the branches apart, one per expansion.
 ///
-/// Arguments: is it biased; the branches so far, front to back; what the list needs of them, back to front; one `_` for
-/// each branch so far; what is left to parse. The name of a future is always `future`, but each comes from an expansion
-/// of its own and is thereby a different variable.
+/// Arguments: is it biased; the branches so far; one `_` for each of them; what is left to parse. The name of a future is
+/// always `future`, but each comes from an expansion of its own and is thereby a different variable.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_parse {
-    ($biased:tt $forward:tt $backward:tt $place:tt else => $else:expr $(,)?) => {
-        $crate::__select_emit!($biased $forward $backward $place $else)
+    ($biased:tt $branches:tt $place:tt else => $else:expr $(,)?) => {
+        $crate::__select_emit!($biased $branches $place $else)
     };
-    ($biased:tt $forward:tt $backward:tt $place:tt) => {
-        $crate::__select_emit!($biased $forward $backward $place
+    ($biased:tt $branches:tt $place:tt) => {
+        $crate::__select_emit!($biased $branches $place
             ::core::panic!("all branches are disabled and there is no else branch"))
     };
-    ($biased:tt [$($forward:tt)*] [$($backward:tt)*] ($($place:tt)*)
+    ($biased:tt [$($branches:tt)*] ($($place:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:block, $($rest:tt)*
     ) => {
         $crate::__select_parse!($biased
-            [$($forward)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            [(($($place)*) future ($pattern)) $($backward)*] ($($place)* _) $($rest)*)
+            [$($branches)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
+            ($($place)* _) $($rest)*)
     };
-    ($biased:tt [$($forward:tt)*] [$($backward:tt)*] ($($place:tt)*)
+    ($biased:tt [$($branches:tt)*] ($($place:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:block $($rest:tt)*
     ) => {
         $crate::__select_parse!($biased
-            [$($forward)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            [(($($place)*) future ($pattern)) $($backward)*] ($($place)* _) $($rest)*)
+            [$($branches)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
+            ($($place)* _) $($rest)*)
     };
-    ($biased:tt [$($forward:tt)*] [$($backward:tt)*] ($($place:tt)*)
+    ($biased:tt [$($branches:tt)*] ($($place:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:expr
     ) => {
         $crate::__select_parse!($biased
-            [$($forward)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            [(($($place)*) future ($pattern)) $($backward)*] ($($place)* _))
+            [$($branches)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
+            ($($place)* _))
     };
-    ($biased:tt [$($forward:tt)*] [$($backward:tt)*] ($($place:tt)*)
+    ($biased:tt [$($branches:tt)*] ($($place:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:expr, $($rest:tt)*
     ) => {
         $crate::__select_parse!($biased
-            [$($forward)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            [(($($place)*) future ($pattern)) $($backward)*] ($($place)* _) $($rest)*)
+            [$($branches)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
+            ($($place)* _) $($rest)*)
     };
 }
 
@@ -235,7 +234,6 @@ macro_rules! __select_parse {
 macro_rules! __select_emit {
     ($biased:tt
         [$(($place:tt $name:ident ($pattern:pat) ($future:expr) ($enabled:expr) ($handler:expr)))+]
-        [$(($last_first_place:tt $last_first:ident ($last_first_pattern:pat)))+]
         $end:tt
         $else:expr
     ) => {{
@@ -244,7 +242,7 @@ macro_rules! __select_emit {
             let preconditions = $crate::macros::support::Preconditions::new();
             $( let preconditions = preconditions.and($enabled); )+
             $( let $name = $future; )+
-            let branches = $crate::macros::support::NoBranch$(.after($last_first, |output| {
+            let branches = $crate::__list!($(($crate::macros::support::Branch::new($name, |output| {
                 #[allow(unreachable_code, unreachable_patterns, unused_mut, unused_variables)]
                 {
                     let mut fits = false;
@@ -253,17 +251,17 @@ macro_rules! __select_emit {
                         ::core::option::Option::None => ::core::unreachable!(),
                     };
                     match output {
-                        $last_first_pattern if { fits = true; false } => ::core::unreachable!(),
+                        $pattern if { fits = true; false } => ::core::unreachable!(),
                         _ => {}
                     }
                     match fits {
                         true => ::core::option::Option::Some(
-                            $crate::__select_place!($last_first_place $crate::macros::support::Here(output))
+                            $crate::__select_place!($place $crate::macros::support::Here(output))
                         ),
                         false => ::core::option::Option::None,
                     }
                 }
-            }))+;
+            })))+);
             let all_disabled = || $crate::__select_place!($end $crate::macros::support::AllDisabled);
             let output =
                 $crate::macros::support::Select::new($biased, preconditions, branches, all_disabled).await;

@@ -1,11 +1,12 @@
 //! `try_join!`: `join!` for futures that may fail; the first error ends it. The list is that of `join.rs`.
 
 use core::marker::PhantomData;
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use super::join::{Member, NoMember, PollOrder};
+use super::join::{MaybeDone, PollOrder};
+use super::list::{List, Visit};
 
 /// Waits for several futures at once: `Ok` with all their values, or the first error.
 ///
@@ -55,10 +56,10 @@ use super::join::{Member, NoMember, PollOrder};
 macro_rules! try_join {
     ($(biased;)?) => { ::core::result::Result::Ok(()) };
     (biased; $($future:expr),+ $(,)?) => {
-        $crate::__try_join!(InOrder [] [] $($future,)+)
+        $crate::__try_join!(InOrder [] $($future,)+)
     };
     ($($future:expr),+ $(,)?) => {
-        $crate::__try_join!(Rotating [] [] $($future,)+)
+        $crate::__try_join!(Rotating [] $($future,)+)
     };
 }
 
@@ -66,98 +67,73 @@ macro_rules! try_join {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __try_join {
-    ($order:ident [$($forward:tt)*] [$($backward:tt)*] $future:expr, $($rest:tt)*) => {
-        $crate::__try_join!($order [$($forward)* (member $future)] [(member) $($backward)*] $($rest)*)
+    ($order:ident [$($members:tt)*] $future:expr, $($rest:tt)*) => {
+        $crate::__try_join!($order [$($members)* (member $future)] $($rest)*)
     };
-    ($order:ident [$(($member:ident $future:expr))+] [$(($last_first:ident))+]) => {{
+    ($order:ident [$(($member:ident $future:expr))+]) => {{
         $( let $member = $future; )+
-        let members = ::core::pin::pin!($crate::macros::support::NoMember$(.after($last_first))+);
-        let joined = $crate::macros::support::TryJoin::new(
-            members,
-            $crate::macros::support::$order::default(),
-        )
-        .await;
-        match joined {
+        let members =
+            ::core::pin::pin!($crate::__list!($(($crate::macros::support::MaybeDone::new($member)))+));
+        let order = $crate::macros::support::$order::default();
+        match $crate::macros::support::TryJoin::new(members, order).await {
             ::core::result::Result::Ok(members) => {
-                $( let ($member, members) = members.take_first_ok(); )+
-                let $crate::macros::support::NoMember = *members;
-                ::core::result::Result::Ok(($($member,)+))
+                $crate::__join_split!(members $($member)+);
+                ::core::result::Result::Ok(($($member.take_ok(),)+))
             }
             ::core::result::Result::Err(error) => ::core::result::Result::Err(error),
         }
     }};
 }
 
-impl<F, T, E, Rest> Member<F, Rest>
+impl<F, T, E> MaybeDone<F>
 where
     F: Future<Output = Result<T, E>>,
 {
-    /// The first member's value, and the members after it. Only after a [`TryJoin`] has ended well.
+    /// Takes the value. Only after a [`TryJoin`] has ended well.
     #[inline]
-    pub fn take_first_ok(self: Pin<&mut Self>) -> (T, Pin<&mut Rest>) {
-        let (result, rest) = self.take_first();
-        match result {
-            Ok(value) => (value, rest),
+    pub fn take_ok(self: Pin<&mut Self>) -> T {
+        match self.take() {
+            Ok(value) => value,
             Err(_) => unreachable!("a failed member ends try_join! before its values are taken"),
         }
     }
 }
 
-/// A list of members that fail in the same way.
-pub trait TryMembers<E> {
-    /// How many members there are.
-    const COUNT: u32;
-
-    /// Polls the members whose position lies in `window`, front to back, until one fails; the first of this list is at
-    /// `position`. `Ok(true)` if all of those are done.
-    fn try_poll_window(
-        self: Pin<&mut Self>,
-        position: u32,
-        window: &Range<u32>,
-        cx: &mut Context<'_>,
-    ) -> Result<bool, E>;
+/// One walk over the members, front to back: polls those whose position lies in `window`. `Break`s off at an error.
+pub struct TryWalk<'a, 'cx, E> {
+    /// The position of the member that comes next.
+    position: u32,
+    window: &'a Range<u32>,
+    /// Whether all members that were polled are done.
+    all_done: bool,
+    /// The error, once a member has failed.
+    error: Option<E>,
+    cx: &'a mut Context<'cx>,
 }
 
-impl<E> TryMembers<E> for NoMember {
-    const COUNT: u32 = 0;
-
-    #[inline]
-    fn try_poll_window(
-        self: Pin<&mut Self>,
-        _: u32,
-        _: &Range<u32>,
-        _: &mut Context<'_>,
-    ) -> Result<bool, E> {
-        Ok(true)
-    }
-}
-
-impl<F, T, E, Rest> TryMembers<E> for Member<F, Rest>
+impl<F, T, E> Visit<MaybeDone<F>> for TryWalk<'_, '_, E>
 where
     F: Future<Output = Result<T, E>>,
-    Rest: TryMembers<E>,
 {
-    const COUNT: u32 = 1 + Rest::COUNT;
-
     #[inline]
-    fn try_poll_window(
-        self: Pin<&mut Self>,
-        position: u32,
-        window: &Range<u32>,
-        cx: &mut Context<'_>,
-    ) -> Result<bool, E> {
-        let mut me = self.project();
-        let mut done = true;
-        if window.contains(&position) {
-            done = me.future.as_mut().poll_done(cx);
-            if let Some(Err(_)) = me.future.as_mut().output() {
-                // The error is taken out, so this member is never polled again: TryJoin ends here.
-                return me.future.take().map(|_| true);
+    fn visit(&mut self, mut member: Pin<&mut MaybeDone<F>>) -> ControlFlow<()> {
+        if self.window.contains(&self.position) {
+            self.all_done &= member.as_mut().poll_done(self.cx);
+            if let Some(Err(_)) = member.as_mut().output() {
+                // The error is taken out, so this member must not be polled again: TryJoin ends here.
+                self.error = member.take().err();
+                return ControlFlow::Break(());
             }
         }
-        Ok(me.rest.try_poll_window(position + 1, window, cx)? && done)
+        self.position += 1;
+        ControlFlow::Continue(())
     }
 }
+
+/// A list of [`MaybeDone`]s that fail in the same way.
+pub trait TryMembers<E>: for<'a, 'cx> List<TryWalk<'a, 'cx, E>> {}
+
+impl<L, E> TryMembers<E> for L where L: for<'a, 'cx> List<TryWalk<'a, 'cx, E>> {}
 
 /// Polls a pinned list of members until all are done, and gives the list back, or until one fails.
 #[must_use = "futures do nothing unless polled"]
@@ -183,14 +159,16 @@ impl<'list, L: TryMembers<E>, O: PollOrder + Unpin, E> Future for TryJoin<'list,
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let windows = self.order.windows(L::COUNT);
+        let windows = self.order.windows(L::LEN);
         let mut members = self.members.take().expect("a try_join! was polled after it was done");
         let mut all_done = true;
         for window in &windows {
             if !window.is_empty() {
-                match members.as_mut().try_poll_window(0, window, cx) {
-                    Ok(done) => all_done &= done,
-                    Err(error) => return Poll::Ready(Err(error)),
+                let mut walk = TryWalk { position: 0, window, all_done: true, error: None, cx };
+                let _ = members.as_mut().visit_all(&mut walk);
+                all_done &= walk.all_done;
+                if let Some(error) = walk.error {
+                    return Poll::Ready(Err(error));
                 }
             }
         }

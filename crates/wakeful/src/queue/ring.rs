@@ -20,6 +20,7 @@
 //! - Q2. `head` is moved with Release after the slots were copied; the owner's
 //!   Acquire load of `head` comes before it overwrites them.
 
+use crate::sys::IS_MODEL;
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use crate::task::header::Header;
@@ -29,7 +30,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 /// Entries per ring; a model has to be small.
-pub(crate) const CAPACITY: u32 = if cfg!(loom) { 4 } else { 512 };
+pub(crate) const CAPACITY: u32 = if IS_MODEL { 4 } else { 512 };
 const MASK: u32 = CAPACITY - 1;
 const _: () = assert!(CAPACITY.is_power_of_two());
 

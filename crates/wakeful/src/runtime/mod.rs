@@ -5,6 +5,9 @@
 //!   may not leave its thread.
 //! - [`Handle`] is a reference to it, for spawning from anywhere.
 //! - [`EnterGuard`] makes it the current one of a thread.
+//! - What spawns and awaits tasks needs a runtime, so it lives here, and is seen
+//!   from outside as part of `task`: `spawn`, `blocking`, `task_builder`,
+//!   `local_set`, `join_set` with its `join_slots`.
 #![allow(unsafe_code)]
 
 pub(crate) mod blocking;
@@ -12,12 +15,16 @@ mod builder;
 pub(crate) mod context;
 mod handle;
 mod id;
+pub(crate) mod join_set;
+mod join_slots;
 mod local_runtime;
+pub(crate) mod local_set;
 mod metrics;
 #[expect(clippy::module_inception, reason = "the room's main noun has the room's name")]
 mod runtime;
 mod shared;
 pub(crate) mod spawn;
+pub(crate) mod task_builder;
 
 pub use crate::scheduler::config::{OrphanPolicy, UnhandledPanic};
 pub use builder::{Builder, RngSeed};

@@ -14,7 +14,7 @@
 //! - Hand-over: a thread that wants the core lists itself, then looks at `held`.
 //!   The holder clears `held`, then looks at the list.
 //!
-//! Rule W1. The core is touched only by the thread that set `held`.
+//! - W2. The core is touched only by the thread that set `held`.
 
 use super::config::{Config, NextTask};
 use super::estate::Estate;
@@ -63,9 +63,9 @@ struct Core {
     spinner: Cell<Spinner>,
 }
 
-// SAFETY: W1.
+// SAFETY: W2.
 unsafe impl Send for Core {}
-// SAFETY: W1.
+// SAFETY: W2.
 unsafe impl Sync for Core {}
 
 thread_local! {
@@ -167,7 +167,7 @@ impl CurrentThread {
         future: F,
         birth: Birth,
     ) -> (Runnable, JoinHandle<F::Output>) {
-        // SAFETY: by contract; with the core comes the allocator (W1).
+        // SAFETY: by contract; with the core comes the allocator (W2).
         unsafe {
             if self.is_held_here() {
                 let (cell, id) = self.heap.allocate(Fit::<F>::CLASS, self.estate.ids());

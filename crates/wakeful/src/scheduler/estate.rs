@@ -12,6 +12,7 @@ use crate::task::id::IdSource;
 use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::state::ORPHANED;
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, OnceLock};
@@ -109,7 +110,10 @@ impl Estate {
             // well leave it without a waker.
             return;
         }
-        let text = self.config.witness.orphan(&task);
+        // The report goes through a hook of the user's; if that panics, the
+        // thread that dropped a waker or polled a task is not to blame.
+        let told = catch_unwind(AssertUnwindSafe(|| self.config.witness.orphan(&task)));
+        let text = told.unwrap_or_else(|_| "the hook for reports panicked".to_owned());
         match self.config.on_orphan {
             OrphanPolicy::Report => {}
             OrphanPolicy::Abort => task.abort(ORPHANED),

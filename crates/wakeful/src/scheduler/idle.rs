@@ -12,13 +12,15 @@
 //! One word holds both counts, so that "nobody searches and somebody sleeps" is
 //! one load. The steps that matter are SeqCst, so they have one order:
 //!
-//! ```text
-//!   pusher                          worker that runs out of work
-//!   S1 push the task                S4 sleep(): searching - 1, sleeping + 1
-//!   S2 load the word                S5 if it was the last searcher:
-//!   S3 nobody searches, somebody       look at every queue once more
-//!      sleeps: wake one             S6 park
-//! ```
+//! A pusher:
+//! - S1. pushes the task;
+//! - S2. loads the word;
+//! - S3. if nobody searches and somebody sleeps, wakes one.
+//!
+//! A worker that runs out of work:
+//! - S4. announces it (`sleep`): searching - 1, sleeping + 1, in one step;
+//! - S5. if it was the last searcher, looks at every queue once more;
+//! - S6. parks.
 //!
 //! The race one fears: the pusher sees a searcher and trusts it, while the
 //! searcher has already looked past the queue in question and goes to sleep.

@@ -5,6 +5,8 @@
 //!   its threads, [`idle`] the sleep protocol, [`monitor`] watches for workers
 //!   that are stuck in a poll.
 //! - [`current`]: everything on the thread that calls `block_on`.
+//! - [`local`]: sets of tasks that stay on one thread, whoever polls them there;
+//!   [`pollers`] says how those are woken.
 //! - [`pool`]: threads for closures that block.
 //! - [`root`]: the future of `block_on` itself, which is no task.
 //! - [`config`]: what the builder decided, and the hooks to the rooms above.
@@ -18,8 +20,10 @@ pub(crate) mod config;
 pub(crate) mod current;
 pub(crate) mod estate;
 pub(crate) mod idle;
+pub(crate) mod local;
 pub(crate) mod monitor;
 pub(crate) mod multi;
+mod pollers;
 pub(crate) mod pool;
 pub(crate) mod root;
 pub(crate) mod worker;

@@ -9,7 +9,7 @@
 //! workers sleep; a worker that wakes up has left the sleepers first, then looks
 //! at `asleep`. Both are SeqCst, so at least one of them sees the other.
 
-use super::multi::MultiThread;
+use super::multi::{Leaving, MultiThread};
 use crate::sys::park::Parker;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, OnceLock};
@@ -61,8 +61,8 @@ impl Monitor {
         let shared = shared();
         let builder = thread::Builder::new().name("wakeful-monitor".to_owned());
         let spawned = builder.spawn(move || {
-            shared.monitor().run(&shared);
-            shared.thread_left();
+            let leaving = Leaving(shared);
+            leaving.0.monitor().run(&leaving.0);
         });
         if spawned.is_err() {
             // Without a thread nobody is rescued; the next worker to wake up

@@ -243,8 +243,9 @@ impl MultiThread {
         }
         let index = key.0;
         let life = move || {
-            worker::run(this.clone(), key);
-            this.thread_left();
+            let leaving = Leaving(this.clone());
+            worker::run(this, key);
+            drop(leaving);
         };
         match self.estate.config.spawn_thread(life) {
             Ok(handle) => {
@@ -254,6 +255,15 @@ impl MultiThread {
             }
             // The closure and its key were dropped unrun: the right is free.
             Err(error) => Err((error, Key(index))),
+        }
+    }
+
+    /// A worker's thread ends before its time: another one takes its place.
+    pub(crate) fn replace_thread(&self, key: Key) {
+        if self.launch(key).is_err() {
+            // No other thread to be had, or the runtime closed meanwhile: what
+            // is in its queues can still be stolen or is cancelled at the end.
+            self.leave();
         }
     }
 
@@ -290,12 +300,6 @@ impl MultiThread {
 
     fn lock_threads(&self) -> MutexGuard<'_, Threads> {
         self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// The calling thread is about to end.
-    pub(super) fn thread_left(&self) {
-        self.lock_threads().alive -= 1;
-        self.left.notify_all();
     }
 
     /// Runs a future on the calling thread, which is no worker.
@@ -369,6 +373,8 @@ impl MultiThread {
     }
 
     fn close_up(&self) {
+        // Usually empty already; not if a worker was lost to a panic.
+        self.cores.iter().for_each(Core::drain);
         for task in self.injector.close() {
             task.cancel();
         }
@@ -416,6 +422,16 @@ impl MultiThread {
         }
         drop(threads);
         self.join_threads();
+    }
+}
+
+/// Tells those who wait that a thread has left, however it ends.
+pub(super) struct Leaving(pub(super) Arc<MultiThread>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.lock_threads().alive -= 1;
+        self.0.left.notify_all();
     }
 }
 

@@ -14,7 +14,9 @@
 use super::config::Config;
 use crate::sys::spin::Spinner;
 use crate::task::runnable::Runnable;
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -44,11 +46,29 @@ struct State {
     handles: Vec<thread::JoinHandle<()>>,
 }
 
+/// A thread's time in the pool.
+struct Shift<'a>(&'a Arc<Pool>);
+
+impl Drop for Shift<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.threads -= 1;
+        drop(state);
+        // Last of all: whoever shuts down may go on after this.
+        self.0.left.notify_all();
+    }
+}
+
 /// A closure, as a task.
 pub(crate) struct Job {
     pub(crate) task: Runnable,
     /// Runs even if the pool closes before its turn.
     pub(crate) mandatory: bool,
+}
+
+thread_local! {
+    /// The pool that this thread belongs to.
+    static OWN_POOL: Cell<*const Pool> = const { Cell::new(ptr::null()) };
 }
 
 impl Pool {
@@ -116,6 +136,9 @@ impl Pool {
 
     /// The whole life of a pool thread.
     fn work(self: &Arc<Self>) {
+        OWN_POOL.with(|pool| pool.set(Arc::as_ptr(self)));
+        // Counted out however the thread ends: a user's callback may panic.
+        let _shift = Shift(self);
         if let Some(callback) = &self.config.on_thread_start {
             callback();
         }
@@ -144,11 +167,6 @@ impl Pool {
         if let Some(callback) = &self.config.on_thread_stop {
             callback();
         }
-        // Last of all: whoever shuts down may go on after this.
-        let mut state = self.lock();
-        state.threads -= 1;
-        drop(state);
-        self.left.notify_all();
     }
 
     /// Waits for a closure. `Some(true)`: this thread has arrived, and sends for
@@ -208,8 +226,11 @@ impl Pool {
     /// False: some are still there.
     pub(crate) fn join(&self, limit: Option<Duration>) -> bool {
         let deadline = limit.map(|limit| Instant::now() + limit);
+        // A closure of this very pool that drops the runtime does not wait for
+        // itself.
+        let own = usize::from(OWN_POOL.with(|pool| ptr::eq(pool.get(), self)));
         let mut state = self.lock();
-        while state.threads > 0 {
+        while state.threads > own {
             state = match deadline {
                 None => self.left.wait(state).unwrap_or_else(|e| e.into_inner()),
                 Some(deadline) => {

@@ -35,8 +35,8 @@ pub(crate) struct Key(pub(super) usize);
 /// What makes a thread a worker: the owner's ends of its queues and what it has
 /// learnt.
 ///
-/// Rule W1. A core is touched only by the thread that holds its [`Key`], and by
-/// the last thread to leave the scheduler.
+/// - W1. A core is touched only by the thread that holds its [`Key`], and by the
+///   last thread to leave the scheduler.
 pub(crate) struct Core {
     index: usize,
     ring: ring::Owner,
@@ -226,6 +226,8 @@ pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
     context::set_defers(true);
     worker.put_key(key);
     WORKER.with(|slot| slot.set(&worker));
+    // Leaves in order even if one of the user's callbacks panics.
+    let shift = Shift(&worker);
     if let Some(callback) = &config.on_thread_start {
         callback();
     }
@@ -233,14 +235,29 @@ pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
     if let Some(callback) = &config.on_thread_stop {
         callback();
     }
-    context::wake_deferred();
-    if let Some(core) = worker.core() {
-        core.drain();
+    drop(shift);
+}
+
+/// A worker thread's time as a worker.
+struct Shift<'a>(&'a Worker);
+
+impl Drop for Shift<'_> {
+    fn drop(&mut self) {
+        let worker = self.0;
+        context::wake_deferred();
+        if worker.shared.estate.is_closing()
+            && let Some(core) = worker.core()
+        {
+            core.drain();
+        }
+        WORKER.with(|slot| slot.set(ptr::null()));
+        context::set_defers(false);
+        match worker.take_key() {
+            // A callback panicked: somebody else carries on.
+            Some(key) if !worker.shared.estate.is_closing() => worker.shared.replace_thread(key),
+            _ => worker.shared.leave(),
+        }
     }
-    WORKER.with(|slot| slot.set(ptr::null()));
-    context::set_defers(false);
-    worker.take_key();
-    shared.leave();
 }
 
 impl Worker {

@@ -10,3 +10,7 @@ pub(crate) mod park;
 pub(crate) mod rng;
 pub(crate) mod spin;
 pub(crate) mod sync;
+
+/// Whether this build is for the models: types are larger then, and what has a
+/// size should have a small one.
+pub(crate) const IS_MODEL: bool = cfg!(loom);

@@ -8,14 +8,14 @@
 //! sleeps it takes until it tries again.
 
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A sleep shorter than this was hardly worth the system calls.
 const SHORT: Duration = Duration::from_micros(60);
-/// How often it looks, and how long it pauses between two looks: some tens of
-/// microseconds in all.
+/// How often it looks, and how long it pauses between two looks: in all about as
+/// long as it takes to wake a thread on another core.
 const LOOKS: u32 = 64;
-const PAUSES: u32 = 8;
+const PAUSE_NS: u32 = 500;
 const MAX_BACKOFF: u32 = 64;
 
 /// One thread's experience with spinning.
@@ -38,12 +38,13 @@ impl Spinner {
 
     /// Looks until `found` answers true, or in vain. Call it if it is due.
     pub(crate) fn spin(&mut self, mut found: impl FnMut(u32) -> bool) -> bool {
+        let pauses = pauses();
         for look in 0..LOOKS {
             if found(look) {
                 self.backoff = 1;
                 return true;
             }
-            for _ in 0..PAUSES {
+            for _ in 0..pauses {
                 std::hint::spin_loop();
             }
         }
@@ -61,6 +62,21 @@ impl Spinner {
             self.wait = self.wait.max(1);
         }
     }
+}
+
+/// How many spin hints take [`PAUSE_NS`]: processors differ tenfold, so it is
+/// measured, once.
+fn pauses() -> u32 {
+    static PAUSES: OnceLock<u32> = OnceLock::new();
+    *PAUSES.get_or_init(|| {
+        const SAMPLE: u32 = 256;
+        let started = Instant::now();
+        for _ in 0..SAMPLE {
+            std::hint::spin_loop();
+        }
+        let sample_ns = (started.elapsed().as_nanos() as u32).max(SAMPLE);
+        (PAUSE_NS * SAMPLE / sample_ns).clamp(1, PAUSE_NS)
+    })
 }
 
 /// On a single core whoever is to bring the work cannot do so while we spin.

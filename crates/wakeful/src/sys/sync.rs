@@ -2,9 +2,61 @@
 
 #[cfg(loom)]
 mod imp {
-    pub(crate) use loom::sync::atomic;
     pub(crate) use loom::sync::{Arc, Mutex as RawMutex, MutexGuard};
     pub(crate) use loom::thread::{self, Thread};
+
+    /// loom's atomics. It gives a SeqCst load the newest of the SeqCst stores,
+    /// but takes the initial value for a weaker one that may always be read
+    /// again; those that take part in a SeqCst protocol are therefore stored to
+    /// once more, in that order, when they are made.
+    pub(crate) mod atomic {
+        use loom::sync::atomic as weak;
+        pub(crate) use weak::{AtomicIsize, AtomicU8, AtomicU64, Ordering, fence};
+
+        macro_rules! ordered {
+            ($($name:ident $(<$param:ident>)?: $value:ty;)+) => {$(
+                pub(crate) struct $name$(<$param>)?(weak::$name$(<$param>)?);
+
+                impl$(<$param>)? $name$(<$param>)? {
+                    pub(crate) fn new(value: $value) -> Self {
+                        let atomic = weak::$name::new(value);
+                        atomic.store(value, Ordering::SeqCst);
+                        Self(atomic)
+                    }
+                }
+
+                impl$(<$param>)? std::fmt::Debug for $name$(<$param>)? {
+                    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        self.0.fmt(f)
+                    }
+                }
+
+                impl$(<$param>)? std::ops::Deref for $name$(<$param>)? {
+                    type Target = weak::$name$(<$param>)?;
+
+                    fn deref(&self) -> &Self::Target {
+                        &self.0
+                    }
+                }
+            )+};
+        }
+
+        ordered! {
+            AtomicBool: bool;
+            AtomicPtr<T>: *mut T;
+            AtomicU32: u32;
+            AtomicUsize: usize;
+        }
+    }
+
+    /// `thread_local!` for the threads of a model, which all live on one thread
+    /// of the system.
+    macro_rules! model_local {
+        ($(static $name:ident: $value:ty = const $init:block;)+) => {
+            loom::thread_local! { $(static $name: $value = $init;)+ }
+        };
+    }
+    pub(crate) use model_local as thread_local;
 
     /// loom's cell, which reports racing accesses.
     #[derive(Debug)]
@@ -30,6 +82,7 @@ mod imp {
     pub(crate) use std::sync::atomic;
     pub(crate) use std::sync::{Arc, Mutex as RawMutex, MutexGuard};
     pub(crate) use std::thread::{self, Thread};
+    pub(crate) use std::thread_local;
 
     /// std's cell behind loom's interface, so that one text serves both.
     #[derive(Debug)]

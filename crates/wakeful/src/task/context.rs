@@ -7,6 +7,7 @@ use super::heap::Heap;
 use super::waker;
 use super::{Id, coop};
 use crate::sys::rng::Rng;
+use crate::sys::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;

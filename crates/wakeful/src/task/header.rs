@@ -4,6 +4,7 @@
 use super::heap::Chunk;
 use super::state::State;
 use super::waker::join_waker::JoinWaker;
+use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::cell::Cell;
 use std::panic::Location;
@@ -39,8 +40,7 @@ pub(crate) struct Header {
 }
 
 /// The header of an empty cell leaves room for a small future in 128 bytes.
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Header>() == 104);
+const _: () = assert!(IS_MODEL || size_of::<Header>() == 104);
 
 impl Header {
     /// What a freshly cut piece of memory starts as.

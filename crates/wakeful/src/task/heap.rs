@@ -27,6 +27,7 @@ use super::header::Header;
 use super::id::{IdBlock, IdSource};
 use super::runnable::{Runnable, TaskRef};
 use super::stack::Stack;
+use super::state::Shutdown;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering::*};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -221,9 +222,10 @@ impl Heap {
     pub(crate) fn cancel_all(&self) {
         self.each_cell(|cell| {
             // SAFETY: below `cut` cells are initialised headers (H2).
-            if let Some(claimed) = unsafe { cell.as_ref() }.state.claim_for_shutdown() {
+            let duty = unsafe { cell.as_ref() }.state.claim_for_shutdown();
+            if duty == Shutdown::DropFuture {
                 // SAFETY: claimed: R1 is ours.
-                unsafe { super::runnable::finish_cancelled(cell, claimed.foreign_entry) };
+                unsafe { super::runnable::finish_cancelled(cell) };
             }
         });
     }

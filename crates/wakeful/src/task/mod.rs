@@ -34,6 +34,8 @@ pub(crate) mod waker;
 mod yield_now;
 
 #[cfg(all(test, loom))]
+pub(crate) mod loom_home;
+#[cfg(all(test, loom))]
 mod loom_task;
 
 pub use context::{id, try_id};
@@ -49,8 +51,18 @@ pub use yield_now::{YieldNow, yield_now};
 /// Futures that have a name because users hold them.
 pub mod futures {
     pub use super::task_local::TaskLocalFuture;
+    pub use crate::runtime::join_set::{JoinNext, JoinNextWithId};
+    pub use crate::runtime::local_set::RunUntil;
+}
+
+/// Sets of tasks that are awaited together.
+pub mod join_set {
+    pub use crate::runtime::join_set::{Builder, JoinSet};
 }
 
 // The public face of the room: what spawns needs a runtime and lives there.
 pub use crate::runtime::blocking::spawn_blocking;
+pub use crate::runtime::local_set::{LocalEnterGuard, LocalSet, spawn_local};
 pub use crate::runtime::spawn::{block_in_place, spawn};
+pub use crate::runtime::task_builder::Builder;
+pub use join_set::JoinSet;

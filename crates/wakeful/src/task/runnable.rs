@@ -39,7 +39,7 @@ impl Runnable {
         unsafe {
             match cell.as_ref().state.start_poll() {
                 Start::Poll => poll(cell),
-                Start::Cancel => finish_cancelled(cell, false),
+                Start::Cancel => finish_cancelled(cell),
             }
         }
     }
@@ -50,7 +50,7 @@ impl Runnable {
         // SAFETY: we own the entry; the claim gives us R1.
         unsafe {
             cell.as_ref().state.claim_drained();
-            finish_cancelled(cell, false);
+            finish_cancelled(cell);
         }
     }
 
@@ -60,7 +60,7 @@ impl Runnable {
         // SAFETY: we own the entry; the claim says what else is ours.
         unsafe {
             match cell.as_ref().state.claim_refused_spawn() {
-                None => finish_cancelled(cell, false),
+                None => finish_cancelled(cell),
                 Some(Release::Free) => Heap::free(cell),
                 Some(_) => {}
             }
@@ -99,7 +99,7 @@ unsafe fn poll(cell: NonNull<Header>) {
     let mark = turn.end();
     if done {
         // SAFETY: R1, the outcome is stored.
-        return unsafe { finish(cell, false) };
+        return unsafe { finish(cell) };
     }
     let home = || {
         // SAFETY: the home lives while its tasks do.
@@ -113,7 +113,7 @@ unsafe fn poll(cell: NonNull<Header>) {
         EndPoll::Idle => {}
         EndPoll::Requeue => home().requeue(Runnable(cell)),
         // SAFETY: R1 is still ours.
-        EndPoll::Cancel => unsafe { finish_cancelled(cell, false) },
+        EndPoll::Cancel => unsafe { finish_cancelled(cell) },
         // SAFETY: a handle was taken for the report.
         EndPoll::Orphan => unsafe { TaskRef::from_cell(cell) }.report_orphan(),
     }
@@ -124,14 +124,14 @@ unsafe fn poll(cell: NonNull<Header>) {
 /// # Safety
 ///
 /// R1 is ours and the future is there.
-pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>, foreign_entry: bool) {
+pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>) {
     // SAFETY: by contract.
     unsafe {
         let header = cell.as_ref();
         let orphaned = header.state.load().has(ORPHANED);
         let _id = context::enter_id(header.id.get());
         (header.vtable.get().cancel)(cell, orphaned);
-        finish(cell, foreign_entry);
+        finish(cell);
     }
 }
 
@@ -140,10 +140,10 @@ pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>, foreign_entry: bool
 /// # Safety
 ///
 /// R1 is ours and the outcome is stored.
-unsafe fn finish(cell: NonNull<Header>, foreign_entry: bool) {
+unsafe fn finish(cell: NonNull<Header>) {
     // SAFETY: RUNNING keeps the cell until it is released.
     let header = unsafe { cell.as_ref() };
-    let release = match header.state.complete(foreign_entry) {
+    let release = match header.state.complete() {
         Complete::Done => return,
         Complete::WakeJoiner => {
             // SAFETY: R2, `complete` cleared JOIN_WAKER for us.

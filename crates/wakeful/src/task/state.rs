@@ -75,6 +75,9 @@ pub(crate) const BLOCKING: u64 = 1 << 8;
 pub(crate) const EXEMPT: u64 = 1 << 9;
 /// Spawned with `task::Builder::forever`: never an orphan.
 pub(crate) const FOREVER: u64 = 1 << 10;
+/// NOTIFIED is the entry of a thread that is about to find the queues closed;
+/// it takes both flags away in `refuse` or `claim_refused_spawn`.
+pub(crate) const FOREIGN_ENTRY: u64 = 1 << 11;
 
 const WAKER_SHIFT: u32 = 12;
 const WAKER_ONE: u64 = 1 << WAKER_SHIFT;
@@ -84,7 +87,7 @@ const HANDLE_SHIFT: u32 = WAKER_SHIFT + WAKER_BITS;
 const HANDLE_ONE: u64 = 1 << HANDLE_SHIFT;
 const HANDLE_MASK: u64 = !((1 << HANDLE_SHIFT) - 1);
 
-const _: () = assert!(FOREVER < WAKER_ONE, "flags run into the waker count");
+const _: () = assert!(FOREIGN_ENTRY < WAKER_ONE, "flags run into the waker count");
 const _: () = assert!(WAKER_MASK & HANDLE_MASK == 0 && RUNNING == 1 && NOTIFIED == 2);
 
 /// One value of the word, with questions to ask it.
@@ -121,7 +124,7 @@ impl Snapshot {
 
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const NAMES: [(u64, &str); 11] = [
+        const NAMES: [(u64, &str); 12] = [
             (RUNNING, "running"),
             (NOTIFIED, "notified"),
             (COMPLETE, "complete"),
@@ -133,6 +136,7 @@ impl std::fmt::Debug for Snapshot {
             (BLOCKING, "blocking"),
             (EXEMPT, "exempt"),
             (FOREVER, "forever"),
+            (FOREIGN_ENTRY, "foreign-entry"),
         ];
         for (_, name) in NAMES.iter().filter(|(flag, _)| self.has(*flag)) {
             write!(f, "{name} ")?;
@@ -209,6 +213,16 @@ pub(crate) enum DropJoin {
     DropWaker,
     /// Drop the output (R1), then drop the handle.
     DropOutput,
+}
+
+/// What the thread that closes a scheduler owes a cell.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Shutdown {
+    /// There is no future in it, or a poll still holds it.
+    Nothing,
+    /// R1 is ours: drop the future and complete the task.
+    DropFuture,
 }
 
 #[derive(Debug)]
@@ -303,14 +317,14 @@ impl State {
     }
 
     /// Arrow 3, by the thread that holds the task, after the future is gone and
-    /// the outcome stored. `foreign_entry`: NOTIFIED belongs to another thread
-    /// that is about to find the queues closed (see `claim_for_shutdown`).
+    /// the outcome stored. NOTIFIED goes with it, unless it is an entry in the
+    /// hands of another thread (see `claim_for_shutdown`).
     #[inline]
-    pub(crate) fn complete(&self, foreign_entry: bool) -> Complete {
-        let drop_flags = if foreign_entry { 0 } else { NOTIFIED };
+    pub(crate) fn complete(&self) -> Complete {
         self.update(|seen| {
             debug_assert!(seen.has(RUNNING) && !seen.has(COMPLETE), "completed twice: {seen:?}");
-            let done = (seen.0 | COMPLETE) & !drop_flags;
+            let own_entry = if seen.has(FOREIGN_ENTRY) { 0 } else { NOTIFIED };
+            let done = (seen.0 | COMPLETE) & !own_entry;
             if seen.has(JOIN_WAKER) {
                 (Some(done & !JOIN_WAKER), Complete::WakeJoiner)
             } else if seen.has(JOIN_INTEREST) {
@@ -455,16 +469,16 @@ impl State {
     }
 
     /// Arrow 10, by the thread that closes a scheduler after every queue is
-    /// closed and drained. NOTIFIED can then only belong to a waker on its way
-    /// to a closed queue; it keeps its flag and clears it in `refuse`.
-    /// `None`: there is nothing to drop, or a poll still holds it.
-    pub(crate) fn claim_for_shutdown(&self) -> Option<Claimed> {
+    /// closed and drained. NOTIFIED can then only belong to a waker or a spawn
+    /// on its way to a closed queue: it stays that thread's, and is marked so
+    /// that wakes during the drop of the future are not taken for it.
+    pub(crate) fn claim_for_shutdown(&self) -> Shutdown {
         self.update(|seen| {
             if !seen.has(LIVE) || seen.has(COMPLETE | RUNNING | BLOCKING) {
-                return (None, None);
+                return (None, Shutdown::Nothing);
             }
-            let claimed = Claimed { foreign_entry: seen.has(NOTIFIED) };
-            (Some(seen.0 | RUNNING | CANCELLED), Some(claimed))
+            let mark = if seen.has(NOTIFIED) { FOREIGN_ENTRY } else { 0 };
+            (Some(seen.0 | RUNNING | CANCELLED | mark), Shutdown::DropFuture)
         })
     }
 
@@ -482,7 +496,7 @@ impl State {
     pub(crate) fn claim_refused_spawn(&self) -> Option<Release> {
         self.update(|seen| {
             if seen.has(RUNNING | COMPLETE) {
-                let less = Snapshot(seen.0 & !NOTIFIED);
+                let less = Snapshot(seen.0 & !(NOTIFIED | FOREIGN_ENTRY));
                 let duty = if less.is_free() { Release::Free } else { Release::Nothing };
                 (Some(less.0), Some(duty))
             } else {
@@ -493,15 +507,10 @@ impl State {
 
     /// A waker found the queues closed: the entry it was to push goes away.
     pub(crate) fn refuse(&self) -> Release {
-        let left = Snapshot(self.0.fetch_and(!NOTIFIED, AcqRel) & !NOTIFIED);
+        let others = !(NOTIFIED | FOREIGN_ENTRY);
+        let left = Snapshot(self.0.fetch_and(others, AcqRel) & others);
         if left.is_free() { Release::Free } else { Release::Nothing }
     }
-}
-
-/// The result of a successful `claim_for_shutdown`.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Claimed {
-    pub(crate) foreign_entry: bool,
 }
 
 #[cold]

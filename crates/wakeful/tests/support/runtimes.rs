@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use wakeful::inspect::{Orphan, Report};
-use wakeful::runtime::{Builder, Runtime};
+use wakeful::runtime::{Builder, OrphanPolicy, Runtime};
 use wakeful::task::yield_now;
 
 /// A runtime, and the reports that came from it. Take it apart to shut the runtime down by hand: `reports`, dropped
@@ -28,20 +28,23 @@ impl Deref for Watched {
     }
 }
 
-/// Builds a runtime whose reports are watched.
+/// Builds a runtime whose reports are watched. With `OrphanPolicy::Panic`, a test that would hang because of a lost
+/// waker fails at once instead; the functions below set it.
 pub fn watch(name: &'static str, builder: &mut Builder) -> Watched {
     bound_this_binary();
     let reports = Reports::new();
-    let runtime = builder.on_report(reports.hook()).build().expect("the system has threads to give");
+    let runtime =
+        builder.on_report(reports.hook()).build().expect("the system has threads to give");
     Watched { name, runtime, reports }
 }
 
 pub fn current_thread() -> Watched {
-    watch("current_thread", &mut Builder::new_current_thread())
+    watch("current_thread", Builder::new_current_thread().on_orphan(OrphanPolicy::Panic))
 }
 
 pub fn multi_thread(workers: usize) -> Watched {
-    watch("multi_thread", Builder::new_multi_thread().worker_threads(workers))
+    let mut builder = Builder::new_multi_thread();
+    watch("multi_thread", builder.worker_threads(workers).on_orphan(OrphanPolicy::Panic))
 }
 
 /// One of every kind.
@@ -49,12 +52,12 @@ pub fn runtimes() -> [Watched; 3] {
     [current_thread(), multi_thread(1), multi_thread(2)]
 }
 
-/// Those that run one task at a time, so that [`Watched::settle`] means something.
+/// Those that run one task at a time.
 pub fn serial_runtimes() -> [Watched; 2] {
     [current_thread(), multi_thread(1)]
 }
 
-/// A builder for each kind that runs one task at a time.
+/// A builder for each kind that runs one task at a time, so that [`Watched::settle`] means something.
 pub fn serial_builders() -> [(&'static str, Builder); 2] {
     let mut multi_thread = Builder::new_multi_thread();
     multi_thread.worker_threads(1);
@@ -162,8 +165,11 @@ pub fn bound_this_binary() {
     STARTED.call_once(|| {
         thread::spawn(|| {
             thread::sleep(LIMIT);
-            let hanging: Vec<String> =
-                running().iter().filter(|(_, count)| **count > 0).map(|(test, _)| test.clone()).collect();
+            let hanging: Vec<String> = running()
+                .iter()
+                .filter(|(_, count)| **count > 0)
+                .map(|(test, _)| test.clone())
+                .collect();
             eprintln!("still not done after {LIMIT:?}: {}", hanging.join(", "));
             std::process::abort();
         });

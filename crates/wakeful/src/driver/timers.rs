@@ -1,0 +1,342 @@
+//! Station 7 for timers: one worker's timers, and what holds a sleeping task's
+//! waker. A task comes here from the poll of a `Sleep`; when its time has come,
+//! the waker leads on to station 8.
+//!
+//! Actors: the *owner* is the worker (or the thread in `block_on`) that parks
+//! until the next timer and then calls [`Timers::turn`]; a *sleeper* is the
+//! thread that holds the future, and registers, moves or cancels its
+//! [`Entry`]; it is usually the owner too, but need not be.
+//!
+//! Rules:
+//! - D1. The wheel, an entry's links and its waker are touched only under the
+//!   lock of the [`Timers`] that the entry is registered with.
+//! - D2. `when` says where an entry stands, without the lock: a tick (it waits),
+//!   FIRED, or SHUT_DOWN. Only the lock's holder stores the last two, as its
+//!   last access to the entry: from then on the entry is the sleeper's alone.
+//! - D3. A deadline that moves later only stores the new tick in `when`. The
+//!   wheel finds out when the old one comes up, and links the entry anew.
+//! - D4. An entry is linked only while its future is pinned; the future's drop
+//!   unlinks it.
+//!
+//! Wakers are taken out under the lock and woken after it.
+
+use super::wheel::{Inserted, Linked, Links, Wheel};
+use crate::sys::lock::SmallLock;
+use crate::sys::sync::UnsafeCell;
+use crate::sys::sync::atomic::{AtomicU64, Ordering::*};
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::Waker;
+
+/// The entry's time has come.
+const FIRED: u64 = u64::MAX;
+/// The runtime went away while the entry waited.
+const SHUT_DOWN: u64 = u64::MAX - 1;
+/// The latest tick that can be asked for.
+pub(crate) const LAST_TICK: u64 = u64::MAX - 2;
+/// Wakers taken out under one hold of the lock.
+const BATCH: usize = 32;
+
+/// One timer; part of the future that waits for it.
+pub(crate) struct Entry {
+    /// Guarded by D1.
+    links: UnsafeCell<Links>,
+    /// Guarded by D1.
+    waker: UnsafeCell<Option<Waker>>,
+    /// See D2.
+    when: AtomicU64,
+    _pinned: PhantomPinned,
+}
+
+// SAFETY: D1 and D2 say who touches what when.
+unsafe impl Send for Entry {}
+// SAFETY: as above.
+unsafe impl Sync for Entry {}
+
+// SAFETY: always the same field, and D4 keeps it in place.
+unsafe impl Linked for Entry {
+    fn links(this: NonNull<Self>) -> NonNull<Links> {
+        // SAFETY: a linked entry is alive (D4).
+        let entry = unsafe { this.as_ref() };
+        entry.links.with_mut(|links| {
+            // SAFETY: the address of a field is not null.
+            unsafe { NonNull::new_unchecked(links) }
+        })
+    }
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Waiting,
+    Fired,
+    ShutDown,
+}
+
+impl Entry {
+    pub(crate) fn new() -> Self {
+        Self {
+            links: UnsafeCell::new(Links::new()),
+            waker: UnsafeCell::new(None),
+            when: AtomicU64::new(0),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// The tick it waits for, while it waits.
+    pub(crate) fn tick(&self) -> u64 {
+        self.when.load(Relaxed)
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        match self.when.load(Acquire) {
+            FIRED => Standing::Fired,
+            SHUT_DOWN => Standing::ShutDown,
+            _ => Standing::Waiting,
+        }
+    }
+}
+
+/// What came of a registration.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Registered {
+    Waiting,
+    /// As Waiting, and it is the first to come: an owner that is already parked
+    /// has to be told.
+    WaitingFirst,
+    /// The time has come already; nothing was registered.
+    Due,
+    ShutDown,
+}
+
+pub(crate) struct Timers {
+    state: SmallLock<State>,
+    /// The tick at which the wheel has something to do, MAX for never. Written
+    /// under the lock, read by anybody.
+    next: AtomicU64,
+    /// Which worker's these are.
+    pub(crate) owner: usize,
+}
+
+struct State {
+    wheel: Wheel<Entry>,
+    closed: bool,
+}
+
+// SAFETY: the entries in the wheel are Send and Sync, and D1 guards them.
+unsafe impl Send for State {}
+
+impl Timers {
+    pub(crate) fn new(owner: usize) -> Self {
+        Self {
+            state: SmallLock::new(State { wheel: Wheel::new(0), closed: false }),
+            next: AtomicU64::new(u64::MAX),
+            owner,
+        }
+    }
+
+    /// The tick at which `turn` has something to do, if ever.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<u64> {
+        match self.next.load(SeqCst) {
+            u64::MAX => None,
+            tick => Some(tick),
+        }
+    }
+
+    /// The earliest deadline, exactly; for a clock that jumps there.
+    pub(crate) fn earliest(&self) -> Option<u64> {
+        self.state.with(|state| state.wheel.next_deadline())
+    }
+
+    /// How many timers wait here.
+    pub(crate) fn len(&self) -> usize {
+        self.state.with(|state| state.wheel.len())
+    }
+
+    /// Links an entry that is in no wheel.
+    pub(crate) fn register(&self, entry: Pin<&Entry>, tick: u64, waker: &Waker) -> Registered {
+        let waker = waker.clone();
+        let mut old = None;
+        let registered = self.state.with(|state| {
+            if state.closed {
+                entry.when.store(SHUT_DOWN, Release);
+                return Registered::ShutDown;
+            }
+            entry.when.store(tick, Relaxed);
+            // SAFETY: pinned until its drop, which cancels (D4); not linked.
+            match unsafe { state.wheel.insert(NonNull::from(entry.get_ref()), tick) } {
+                Inserted::Due => {
+                    entry.when.store(FIRED, Release);
+                    Registered::Due
+                }
+                Inserted::Waiting => {
+                    // SAFETY: D1.
+                    old = entry.waker.with_mut(|slot| unsafe { (*slot).replace(waker) });
+                    self.publish_next(state)
+                }
+            }
+        });
+        drop(old);
+        registered
+    }
+
+    /// After an insertion: tells whether the owner has to look again.
+    fn publish_next(&self, state: &State) -> Registered {
+        let next = state.wheel.next_event().unwrap_or(u64::MAX);
+        if next < self.next.load(Relaxed) {
+            self.next.store(next, SeqCst);
+            return Registered::WaitingFirst;
+        }
+        Registered::Waiting
+    }
+
+    /// Moves the deadline of an entry that is registered here and waits.
+    pub(crate) fn rearm(&self, entry: Pin<&Entry>, tick: u64) -> Registered {
+        let current = entry.when.load(Acquire);
+        if current < SHUT_DOWN && tick >= current {
+            // D3; unless it fires this very moment, then it is linked anew.
+            if entry.when.compare_exchange(current, tick, AcqRel, Relaxed).is_ok() {
+                return Registered::Waiting;
+            }
+        }
+        let mut old = None;
+        let registered = self.state.with(|state| {
+            if state.closed {
+                entry.when.store(SHUT_DOWN, Release);
+                return Registered::ShutDown;
+            }
+            let cell = NonNull::from(entry.get_ref());
+            // SAFETY: D1 and D4; linked here or not at all.
+            unsafe { state.wheel.remove(cell) };
+            entry.when.store(tick, Relaxed);
+            // SAFETY: as above, and not linked now.
+            match unsafe { state.wheel.insert(cell, tick) } {
+                Inserted::Due => {
+                    // SAFETY: D1.
+                    old = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
+                    entry.when.store(FIRED, Release);
+                    Registered::Due
+                }
+                Inserted::Waiting => self.publish_next(state),
+            }
+        });
+        drop(old);
+        registered
+    }
+
+    /// Keeps the waker of an entry that waits up to date.
+    pub(crate) fn update_waker(&self, entry: Pin<&Entry>, waker: &Waker) {
+        let mut old = None;
+        self.state.with(|state| {
+            if state.closed || entry.standing() != Standing::Waiting {
+                return;
+            }
+            // SAFETY: D1.
+            entry.waker.with_mut(|slot| {
+                // SAFETY: as above.
+                let slot = unsafe { &mut *slot };
+                if !slot.as_ref().is_some_and(|own| own.will_wake(waker)) {
+                    old = slot.replace(waker.clone());
+                }
+            });
+        });
+        drop(old);
+    }
+
+    /// Unlinks an entry that was registered here; its future goes, or starts
+    /// over.
+    pub(crate) fn cancel(&self, entry: Pin<&Entry>) {
+        if entry.standing() != Standing::Waiting {
+            return; // D2: ours alone already, and its waker was taken
+        }
+        let waker = self.state.with(|state| {
+            // SAFETY: D1 and D4.
+            unsafe { state.wheel.remove(NonNull::from(entry.get_ref())) };
+            // SAFETY: D1.
+            entry.waker.with_mut(|slot| unsafe { (*slot).take() })
+        });
+        drop(waker);
+    }
+
+    /// Fires what is due at `now`. Any thread may, the owner does.
+    pub(crate) fn turn(&self, now: u64) -> usize {
+        if now < self.next.load(SeqCst) {
+            return 0;
+        }
+        let mut fired = 0;
+        let mut wakers: [Option<Waker>; BATCH] = [const { None }; BATCH];
+        loop {
+            let mut count = 0;
+            let more = self.state.with(|state| {
+                while count < BATCH {
+                    let Some(entry) = state.pop_due(now) else { break };
+                    wakers[count] = entry;
+                    count += 1;
+                }
+                self.next.store(state.wheel.next_event().unwrap_or(u64::MAX), SeqCst);
+                count == BATCH
+            });
+            fired += count;
+            for waker in wakers[..count].iter_mut().filter_map(Option::take) {
+                waker.wake();
+            }
+            if !more {
+                return fired;
+            }
+        }
+    }
+
+    /// Lets nothing in any more and wakes whoever waits, to be told.
+    pub(crate) fn close(&self) {
+        let mut wakers = Vec::new();
+        self.state.with(|state| {
+            state.closed = true;
+            while let Some(cell) = state.wheel.pop_any() {
+                // SAFETY: D1; linked until a moment ago, so alive (D4).
+                let entry = unsafe { cell.as_ref() };
+                // SAFETY: D1.
+                wakers.extend(entry.waker.with_mut(|slot| unsafe { (*slot).take() }));
+                entry.when.store(SHUT_DOWN, Release); // D2: the last access
+            }
+            self.next.store(u64::MAX, SeqCst);
+        });
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+}
+
+impl State {
+    /// The waker of the next entry that is due.
+    fn pop_due(&mut self, now: u64) -> Option<Option<Waker>> {
+        loop {
+            let cell = self.wheel.pop_due(now)?;
+            // SAFETY: D1; linked until a moment ago, so alive (D4).
+            let entry = unsafe { cell.as_ref() };
+            let when = entry.when.load(Acquire);
+            if when > now {
+                // D3: it has moved later meanwhile.
+                // SAFETY: as above, and not linked now.
+                let inserted = unsafe { self.wheel.insert(cell, when) };
+                debug_assert_eq!(inserted, Inserted::Waiting, "later than now");
+                continue;
+            }
+            // SAFETY: D1.
+            let waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
+            // D2: the last access. D3 may be storing a later tick right now;
+            // then it is the sleeper who sees that it fired, and registers anew.
+            if entry.when.compare_exchange(when, FIRED, AcqRel, Relaxed).is_err() {
+                // SAFETY: D1; put back what was taken, and try again.
+                entry.waker.with_mut(|slot| unsafe { *slot = waker });
+                let when = entry.when.load(Acquire);
+                // SAFETY: as above.
+                let _ = unsafe { self.wheel.insert(cell, when.max(now + 1)) };
+                continue;
+            }
+            return Some(waker);
+        }
+    }
+}

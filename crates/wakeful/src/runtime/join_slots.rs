@@ -1,0 +1,248 @@
+//! Station 9, many at once: the JoinHandles of a `JoinSet`, and the list of those
+//! whose tasks have ended.
+//!
+//! Each handle lies in a slot. The slot has a waker of its own, left with the task
+//! when it is spawned; when the task ends, that waker puts the slot's number on
+//! the ready list and wakes whoever awaits the set. So only handles that are done
+//! are looked at, in the order in which their tasks ended, however many there are.
+//!
+//! Slots and their wakers are used again: in steady state a spawn allocates
+//! nothing here. A wake on its way from a task that was detached may hit the slot's
+//! next tenant; that is looked at, found not to be done, and left alone.
+//!
+//! The ready list is behind one small lock. Foreign code (cloning, waking,
+//! dropping the waker of whoever awaits the set) runs outside of it.
+
+use crate::sys::sync::Mutex;
+use crate::task::{Id, JoinError, JoinHandle, context};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex as StdMutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A set that becomes empty gives its memory back if it has more slots than this.
+const KEEP_SLOTS: usize = 256;
+
+/// A task of the set that has ended, and how.
+pub(super) type Ended<T> = (Id, Result<T, JoinError>);
+
+pub(super) struct Slots<T> {
+    slots: Vec<Slot<T>>,
+    /// The first vacant slot.
+    vacant: Option<u32>,
+    /// How many slots are not vacant.
+    len: usize,
+    ready: Arc<Ready>,
+}
+
+struct Slot<T> {
+    /// Puts this slot on the ready list.
+    waker: Waker,
+    tenant: Tenant<T>,
+}
+
+enum Tenant<T> {
+    /// And the next vacant slot.
+    Nobody(Option<u32>),
+    Running(JoinHandle<T>),
+    /// Ended before the waker could be left with it. Rare, so it costs a box
+    /// rather than a slot of the output's size; the lock is never contended, it
+    /// makes the set `Sync` for outputs that are not.
+    Early(Box<StdMutex<Ended<T>>>),
+}
+
+/// The slots whose tasks have ended, in that order, and who is to be told.
+struct Ready {
+    state: Mutex<ReadyState>,
+}
+
+#[derive(Default)]
+struct ReadyState {
+    /// May name a slot that is vacant or whose tenant is not done: see above.
+    ended: VecDeque<u32>,
+    waker: Option<Waker>,
+}
+
+/// The far end of a slot's waker.
+struct Bell {
+    slot: u32,
+    ready: Arc<Ready>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.ready.push(self.slot);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ready.push(self.slot);
+    }
+}
+
+impl Ready {
+    fn push(&self, slot: u32) {
+        let waker = {
+            let mut state = self.state.lock();
+            state.ended.push_back(slot);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn pop(&self) -> Option<u32> {
+        self.state.lock().ended.pop_front()
+    }
+
+    /// The next slot that has ended; if there is none, `waker` is told of it.
+    fn pop_or_wait(&self, waker: &Waker) -> Option<u32> {
+        {
+            let mut state = self.state.lock();
+            if let Some(slot) = state.ended.pop_front() {
+                return Some(slot);
+            }
+            if state.waker.as_ref().is_some_and(|own| own.will_wake(waker)) {
+                return None;
+            }
+        }
+        let mut waker = Some(waker.clone());
+        let mut state = self.state.lock();
+        let slot = state.ended.pop_front();
+        if slot.is_none() {
+            std::mem::swap(&mut state.waker, &mut waker);
+        }
+        drop(state);
+        drop(waker);
+        slot
+    }
+
+    fn forget_waker(&self) {
+        let waker = self.state.lock().waker.take();
+        drop(waker);
+    }
+}
+
+impl<T> Slots<T> {
+    pub(super) fn new() -> Self {
+        let ready = Ready { state: Mutex::new(ReadyState::default()) };
+        Self { slots: Vec::new(), vacant: None, len: 0, ready: Arc::new(ready) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes a handle in and leaves the slot's waker with its task.
+    pub(super) fn insert(&mut self, mut handle: JoinHandle<T>) {
+        let index = self.vacant_slot();
+        let slot = &mut self.slots[index as usize];
+        let Tenant::Nobody(next) = &slot.tenant else { unreachable!("a slot has one tenant") };
+        self.vacant = *next;
+        self.len += 1;
+        match poll_apart(&mut handle, &slot.waker) {
+            Poll::Pending => slot.tenant = Tenant::Running(handle),
+            Poll::Ready(output) => {
+                slot.tenant = Tenant::Early(Box::new(StdMutex::new((handle.id(), output))));
+                self.ready.push(index);
+            }
+        }
+    }
+
+    /// The number of a vacant slot, made if there is none.
+    fn vacant_slot(&mut self) -> u32 {
+        if let Some(index) = self.vacant {
+            return index;
+        }
+        let index = u32::try_from(self.slots.len()).expect("a set has fewer than 2^32 tasks");
+        let bell = Arc::new(Bell { slot: index, ready: self.ready.clone() });
+        self.slots.push(Slot { waker: Waker::from(bell), tenant: Tenant::Nobody(None) });
+        self.vacant = Some(index);
+        index
+    }
+
+    /// The next task that has ended, in the order of their ends; if there is none,
+    /// `waker` is woken when there is.
+    pub(super) fn take_ended_or_wait(&mut self, waker: &Waker) -> Option<Ended<T>> {
+        loop {
+            let index = self.ready.pop_or_wait(waker)?;
+            if let Some(ended) = self.take(index) {
+                return Some(ended);
+            }
+        }
+    }
+
+    /// The next task that has ended, if there is one.
+    pub(super) fn take_ended(&mut self) -> Option<Ended<T>> {
+        loop {
+            let index = self.ready.pop()?;
+            if let Some(ended) = self.take(index) {
+                return Some(ended);
+            }
+        }
+    }
+
+    /// Empties a slot, if its tenant has ended.
+    fn take(&mut self, index: u32) -> Option<Ended<T>> {
+        let slot = self.slots.get_mut(index as usize)?;
+        let ended = match &mut slot.tenant {
+            Tenant::Nobody(_) => return None,
+            Tenant::Early(_) => None,
+            Tenant::Running(handle) => match poll_apart(handle, &slot.waker) {
+                Poll::Pending => return None,
+                Poll::Ready(output) => Some((handle.id(), output)),
+            },
+        };
+        let tenant = std::mem::replace(&mut slot.tenant, Tenant::Nobody(self.vacant));
+        self.vacant = Some(index);
+        self.len -= 1;
+        if self.len == 0 {
+            self.shrink();
+        }
+        ended.or_else(|| match tenant {
+            Tenant::Early(early) => Some(early.into_inner().unwrap_or_else(|e| e.into_inner())),
+            Tenant::Nobody(_) | Tenant::Running(_) => None,
+        })
+    }
+
+    /// The set is empty: gives back what a burst of tasks has left. The slots that
+    /// go were all used since the last time, so this costs each task a constant.
+    fn shrink(&mut self) {
+        if self.slots.len() > KEEP_SLOTS {
+            self.slots = Vec::new();
+            self.vacant = None;
+            self.ready.state.lock().ended.shrink_to(KEEP_SLOTS);
+        }
+    }
+
+    /// Whoever awaited the set does so no more.
+    pub(super) fn forget_waker(&self) {
+        self.ready.forget_waker();
+    }
+
+    pub(super) fn abort_all(&self) {
+        for slot in &self.slots {
+            if let Tenant::Running(handle) = &slot.tenant {
+                handle.abort();
+            }
+        }
+    }
+
+    /// Lets go of all tasks.
+    pub(super) fn detach_all(&mut self) {
+        // Out of the set before they are dropped: an output's drop is foreign
+        // code, and may panic.
+        let slots = std::mem::take(&mut self.slots);
+        self.vacant = None;
+        self.len = 0;
+        let ended = std::mem::take(&mut self.ready.state.lock().ended);
+        drop(ended);
+        drop(slots);
+    }
+}
+
+/// Polls a handle with the slot's waker: apart from the task that this thread is
+/// in, which neither pays for it from its budget nor waits for this one handle.
+fn poll_apart<T>(handle: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinError>> {
+    context::poll_root(|| Pin::new(handle).poll(&mut Context::from_waker(waker)))
+}

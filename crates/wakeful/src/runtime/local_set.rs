@@ -1,0 +1,398 @@
+//! Sets of tasks that stay on one thread: what the user sees of
+//! `scheduler::local`.
+
+use super::local_runtime::spawn_on_own_thread;
+use super::shared::{Flavor, Shared};
+use super::spawn::birth_here;
+use super::{Id, Runtime, UnhandledPanic, context};
+use crate::inspect::{Report, Reporter};
+use crate::scheduler::config::NextTask;
+use crate::scheduler::estate::Estate;
+use crate::scheduler::local::{Entered, Host, Left, Local};
+use crate::task::JoinHandle;
+use crate::task::cell::Birth;
+use crate::task::header::{Wait, WaitKind};
+use crate::task::id::IdSource;
+use crate::task::runnable::TaskRef;
+use std::fmt;
+use std::marker::PhantomPinned;
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+/// A set of tasks that all run on the thread that made the set, so that they
+/// need not be `Send`.
+///
+/// The tasks run while the set is polled: inside [`run_until`](Self::run_until)
+/// or [`block_on`](Self::block_on), or while the set itself is awaited, which
+/// goes on until all its tasks are done. In between they wait. Dropping the set
+/// drops them.
+///
+/// A set needs no runtime of its own, only somebody to poll it; inside a
+/// multi-thread runtime, that has to be a thread in `block_on`, since the set
+/// cannot be moved to a worker. [`spawn`](crate::spawn) from within a set still
+/// spawns on the runtime.
+///
+/// ```
+/// use std::rc::Rc;
+/// use wakeful::task::{LocalSet, spawn_local};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let words = Rc::new(["stay", "here"]);
+/// let set = LocalSet::new();
+/// let length = set
+///     .run_until(async {
+///         let mine = words.clone();
+///         spawn_local(async move { mine.concat().len() }).await.unwrap()
+///     })
+///     .await;
+/// assert_eq!(length, 8);
+/// # }
+/// ```
+pub struct LocalSet {
+    local: Rc<Local>,
+    id: Id,
+    made_at: &'static Location<'static>,
+}
+
+/// Makes a set the one that [`spawn_local`] spawns on, until it is dropped; from
+/// [`LocalSet::enter`].
+#[must_use = "the set is left again when the guard is dropped"]
+pub struct LocalEnterGuard {
+    _entered: Entered,
+}
+
+impl LocalSet {
+    /// An empty set for the calling thread.
+    #[track_caller]
+    pub fn new() -> LocalSet {
+        LocalSet { local: Local::new(report_alone), id: Id::next(), made_at: Location::caller() }
+    }
+
+    /// Makes this set the one that [`spawn_local`] spawns on, without polling it:
+    /// the tasks wait until somebody does. Tasks spawned through a guard that
+    /// outlives the set are cancelled at once.
+    pub fn enter(&self) -> LocalEnterGuard {
+        LocalEnterGuard { _entered: self.local.enter() }
+    }
+
+    /// Spawns a task on this set. It runs when the set is polled, now or later.
+    ///
+    /// ```
+    /// use wakeful::task::LocalSet;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let set = LocalSet::new();
+    /// let task = set.spawn_local(async { "at last" });
+    /// set.await;
+    /// assert_eq!(task.await.unwrap(), "at last");
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn spawn_local<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.spawn(future, birth_here())
+    }
+
+    pub(crate) fn spawn<F>(&self, future: F, birth: Birth) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        spawn_in(&self.local, future, birth)
+    }
+
+    /// Runs a future on a runtime and on this thread, to its end, and the set's
+    /// tasks meanwhile. Tasks that are not done by then wait for the next poll of
+    /// the set.
+    ///
+    /// # Panics
+    ///
+    /// From within a runtime, or if the future panics.
+    #[track_caller]
+    pub fn block_on<F>(&self, rt: &Runtime, future: F) -> F::Output
+    where
+        F: Future,
+    {
+        rt.block_on(self.run_until(future))
+    }
+
+    /// Runs a future and, meanwhile, the set's tasks. Inside the future
+    /// [`spawn_local`] spawns on this set. Tasks that are not done when the future
+    /// is wait for the next poll of the set.
+    ///
+    /// # Cancel safety
+    ///
+    /// As cancel safe as `future`: the tasks are not cancelled when it is
+    /// dropped.
+    pub fn run_until<F>(&self, future: F) -> RunUntil<'_, F>
+    where
+        F: Future,
+    {
+        RunUntil { set: self, future, joined: false, _pinned: PhantomPinned }
+    }
+
+    /// The set's id, unique among sets and runtimes of the process.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// What happens when a task of this set panics. With
+    /// [`UnhandledPanic::ShutdownRuntime`] all tasks are dropped and whoever polls
+    /// the set panics.
+    pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
+        self.local.set_on_panic(behavior);
+        self
+    }
+
+    /// One poll of the set: `before` first, and the tasks unless that is ready.
+    fn poll_tasks<R>(
+        &self,
+        cx: &mut Context<'_>,
+        before: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<R> {
+        // What is polled here may not leave the thread.
+        let _no_blocking = context::forbid_block_in_place();
+        let order = settle_in(&self.local);
+        self.local.in_poll(|| {
+            let ready = before(cx);
+            if ready.is_ready() {
+                return ready;
+            }
+            match self.local.run_tasks(order) {
+                Left::Work => cx.waker().wake_by_ref(),
+                Left::Nothing => self.local.wait(cx.waker()),
+            }
+            Poll::Pending
+        })
+    }
+}
+
+impl Default for LocalSet {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for LocalSet {
+    fn drop(&mut self) {
+        self.local.close();
+    }
+}
+
+/// Runs the tasks until all of them are done.
+impl Future for LocalSet {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = self.poll_tasks(cx, |_| Poll::<()>::Pending);
+        if self.local.is_empty() {
+            self.local.forget_pollers();
+            return Poll::Ready(());
+        }
+        let site = self.made_at;
+        crate::task::context::waiting_on(|since_ms| Wait {
+            kind: WaitKind::Join,
+            resource: 0,
+            site,
+            since_ms,
+        });
+        Poll::Pending
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// The future of [`LocalSet::run_until`].
+    #[must_use = "futures do nothing unless polled"]
+    pub struct RunUntil<'a, F> {
+        set: &'a LocalSet,
+        #[pin]
+        future: F,
+        // The set counts this future among those that poll it.
+        joined: bool,
+        #[pin]
+        _pinned: PhantomPinned,
+    }
+
+    impl<F> PinnedDrop for RunUntil<'_, F> {
+        fn drop(this: Pin<&mut Self>) {
+            if this.joined {
+                this.set.local.run_until_left();
+            }
+        }
+    }
+}
+
+impl<F: Future> Future for RunUntil<'_, F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        if !std::mem::replace(this.joined, true) {
+            this.set.local.run_until_joined();
+        }
+        let polled = this.set.poll_tasks(cx, |cx| this.future.poll(cx));
+        if polled.is_ready() {
+            *this.joined = false;
+            this.set.local.run_until_left();
+        }
+        polled
+    }
+}
+
+/// Spawns a task that stays on this thread: on the [`LocalSet`] that the calling
+/// code runs in, the innermost if there are several, or on the
+/// [`LocalRuntime`](crate::runtime::LocalRuntime).
+///
+/// # Panics
+///
+/// Outside of both, and on a thread that has entered the `LocalRuntime` of
+/// another.
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use wakeful::task::{LocalSet, spawn_local};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// LocalSet::new()
+///     .run_until(async {
+///         let count = Rc::new(Cell::new(0));
+///         let mine = count.clone();
+///         spawn_local(async move { mine.set(mine.get() + 1) }).await.unwrap();
+///         assert_eq!(count.get(), 1);
+///     })
+///     .await;
+/// # }
+/// ```
+#[track_caller]
+pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    spawn_local_born(future, birth_here())
+}
+
+#[track_caller]
+pub(crate) fn spawn_local_born<F>(future: F, birth: Birth) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    if let Some(local) = Local::current() {
+        return spawn_in(&local, future, birth);
+    }
+    match context::with_current(|shared| shared.local_to) {
+        Some(Some(thread)) if thread == std::thread::current().id() => {
+            let spawned = context::with_current(|shared| {
+                // SAFETY: a local runtime, and this is its thread.
+                unsafe { spawn_on_own_thread(shared, future, birth) }
+            });
+            spawned.expect("asked a moment ago")
+        }
+        Some(Some(_)) => panic!(
+            "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was \
+             created on"
+        ),
+        Some(None) | None => panic!(
+            "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`"
+        ),
+    }
+}
+
+/// Spawns on a set, with an id from the runtime around it.
+fn spawn_in<F>(local: &Local, future: F, birth: Birth) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    static PROCESS: IdSource = IdSource::Process;
+    let mut born = Some((future, birth));
+    let mut spawn = |ids: &IdSource| {
+        let (future, birth) = born.take().expect("spawned once");
+        local.spawn(future, birth, ids)
+    };
+    match context::with_current(|shared| spawn(shared.estate().ids())) {
+        Some(join) => join,
+        None => spawn(&PROCESS),
+    }
+}
+
+/// Tells the set which runtime polls it, and gives back in which order that
+/// runtime wants tasks to run.
+fn settle_in(local: &Local) -> NextTask {
+    let around = context::with_current(|shared| {
+        (ptr::from_ref(shared).cast::<()>(), shared.estate().config.seam.next_task)
+    });
+    let (address, order) = around.unwrap_or((ptr::null(), NextTask::InOrder));
+    if !local.is_hosted_by(address) {
+        let host = context::try_current().ok();
+        let host = host.map(|host| -> Weak<dyn Host> {
+            let shared: Arc<Shared> = host.shared;
+            Arc::<Shared>::downgrade(&shared)
+        });
+        local.set_host(address, host);
+    }
+    order
+}
+
+impl Shared {
+    fn estate(&self) -> &Estate {
+        match &self.flavor {
+            Flavor::Current(scheduler) => &scheduler.estate,
+            Flavor::Multi(scheduler) => &scheduler.estate,
+        }
+    }
+}
+
+impl Host for Shared {
+    fn estate(&self) -> &Estate {
+        Shared::estate(self)
+    }
+}
+
+/// Reports an orphan of a set that is polled in no runtime: to the runtime of the
+/// thread that noticed, or to stderr.
+fn report_alone(task: TaskRef) {
+    let mut task = Some(task);
+    context::with_current(|shared| {
+        if let Some(task) = task.take() {
+            shared.estate().orphaned(task);
+        }
+    });
+    if let Some(task) = task {
+        Reporter::new(None).report(&Report::orphan(&task));
+    }
+}
+
+impl fmt::Debug for LocalSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalSet")
+            .field("id", &self.id)
+            .field("tasks", &self.local.unfinished())
+            .finish()
+    }
+}
+
+impl fmt::Debug for LocalEnterGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalEnterGuard").finish()
+    }
+}
+
+impl<F> fmt::Debug for RunUntil<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunUntil").field("set", self.set).finish_non_exhaustive()
+    }
+}

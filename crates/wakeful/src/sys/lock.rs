@@ -1,0 +1,63 @@
+//! A lock of one byte for critical sections of a few instructions.
+//!
+//! Taking it is one exchange and releasing it one store, half of what a lock
+//! costs that can put its waiters to sleep. The price: a waiter spins, and then
+//! gives its time slice away until the holder is done. So nothing that can block,
+//! allocate much or call foreign code belongs inside.
+
+use crate::sys::sync::atomic::{AtomicBool, Ordering::*};
+use crate::sys::sync::{UnsafeCell, thread};
+
+#[derive(Debug)]
+pub(crate) struct SmallLock<T> {
+    locked: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `with` lets one thread at a time at the value.
+unsafe impl<T: Send> Send for SmallLock<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for SmallLock<T> {}
+
+impl<T> SmallLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// Runs `f` with the value, alone.
+    #[inline]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        /// Unlocks also when `f` panics.
+        struct Unlock<'a>(&'a AtomicBool);
+        impl Drop for Unlock<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Release);
+            }
+        }
+        if self.locked.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+            self.wait();
+        }
+        let _unlock = Unlock(&self.locked);
+        // SAFETY: the exchange succeeded, so nobody else is between here and
+        // the store in `Unlock`.
+        self.value.with_mut(|value| f(unsafe { &mut *value }))
+    }
+
+    #[cold]
+    fn wait(&self) {
+        let mut tries = 0u32;
+        loop {
+            if !self.locked.load(Relaxed)
+                && self.locked.compare_exchange(false, true, Acquire, Relaxed).is_ok()
+            {
+                return;
+            }
+            tries += 1;
+            if tries < 64 && !crate::sys::LOOM {
+                std::hint::spin_loop();
+            } else {
+                thread::yield_now();
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What the models of three rooms share: a home for real task cells, and queue
+//! entries that tell whether they were handed over properly.
+
+use super::JoinHandle;
+use super::cell::{self, Birth, Fit};
+use super::header::{Header, Origin};
+use super::heap::{AllGone, Allocator, Heap, Home};
+use super::id::IdSource;
+use super::runnable::{Runnable, TaskRef};
+use crate::sys::sync::{Mutex, UnsafeCell};
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Explores `f` with at most `preemptions` forced switches per execution.
+pub(crate) fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(f);
+}
+
+/// A scheduler with one heap and one queue. Its counters are std's, so that
+/// they add no steps of their own to a model.
+pub(crate) struct TestHome {
+    heap: Heap,
+    queue: Mutex<Vec<Runnable>>,
+    pub(crate) orphans: AtomicUsize,
+    pub(crate) heap_gone: AtomicUsize,
+}
+
+impl TestHome {
+    pub(crate) fn open() -> (Arc<TestHome>, Allocator) {
+        let home = Arc::new(TestHome {
+            heap: Heap::new(),
+            queue: Mutex::new(Vec::new()),
+            orphans: AtomicUsize::new(0),
+            heap_gone: AtomicUsize::new(0),
+        });
+        // SAFETY: not shared yet; the models keep the home until the end.
+        let allocator = unsafe { home.heap.open(NonNull::from(&*home)) };
+        (home, allocator)
+    }
+
+    /// The task that was woken first, if any.
+    pub(crate) fn pop(&self) -> Option<Runnable> {
+        let mut queue = self.queue.lock();
+        (!queue.is_empty()).then(|| queue.remove(0))
+    }
+
+    /// Runs what is queued until nothing is.
+    pub(crate) fn run_all(&self) {
+        while let Some(task) = self.pop() {
+            task.run();
+        }
+    }
+
+    pub(crate) fn orphans(&self) -> usize {
+        self.orphans.load(Relaxed)
+    }
+
+    /// Closes the heap at the end of a model: every cell must be free.
+    pub(crate) fn close(&self, allocator: Allocator) {
+        assert!(matches!(allocator.close(), Some(AllGone)), "a task cell leaked");
+        assert_eq!(self.heap_gone.load(Relaxed), 0, "told twice that all cells are gone");
+    }
+}
+
+impl Home for TestHome {
+    fn schedule(&self, task: Runnable) {
+        self.queue.lock().push(task);
+    }
+
+    fn requeue(&self, task: Runnable) {
+        self.queue.lock().push(task);
+    }
+
+    fn orphaned(&self, _task: TaskRef) {
+        self.orphans.fetch_add(1, Relaxed);
+    }
+
+    fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
+
+    unsafe fn last_cell_freed(&self) {
+        self.heap_gone.fetch_add(1, Relaxed);
+    }
+}
+
+/// Spawns a task without putting it into a queue.
+pub(crate) fn spawn<F: Future>(
+    allocator: &mut Allocator,
+    future: F,
+) -> (Runnable, JoinHandle<F::Output>) {
+    let (cell, id) = allocator.allocate(Fit::<F>::CLASS, &IdSource::Process);
+    let birth = Birth { origin: Origin::here(), flags: 0 };
+    // SAFETY: freshly allocated; a model's threads are all one to the system.
+    unsafe { cell::fill(cell, id, future, birth) }
+}
+
+/// Numbered queue entries, each with a mark that only the holder of the entry
+/// may touch: loom reports an entry that two hold, or that was handed over
+/// without synchronisation.
+pub(crate) struct Entries {
+    home: Arc<TestHome>,
+    cells: Vec<NonNull<Header>>,
+    marks: Vec<UnsafeCell<u32>>,
+}
+
+// SAFETY: the cells live as long as the home, the marks are what is modelled.
+unsafe impl Send for Entries {}
+// SAFETY: as above.
+unsafe impl Sync for Entries {}
+
+impl Entries {
+    pub(crate) fn new(count: usize) -> Arc<Entries> {
+        let (home, mut allocator) = TestHome::open();
+        let cells = (0..count).map(|_| {
+            let (task, join) = spawn(&mut allocator, std::future::pending::<()>());
+            std::mem::forget(join);
+            task.into_cell()
+        });
+        let cells = cells.collect();
+        let marks = (0..count).map(|_| UnsafeCell::new(0)).collect();
+        Arc::new(Entries { home, cells, marks })
+    }
+
+    /// Entry `number`, about to be pushed for the first time.
+    pub(crate) fn make(&self, number: usize) -> Runnable {
+        // SAFETY: whoever holds the entry; loom checks just that.
+        self.marks[number].with_mut(|mark| unsafe { *mark += 1 });
+        // SAFETY: each model makes each entry once.
+        unsafe { Runnable::from_cell(self.cells[number]) }
+    }
+
+    /// The number of an entry that came out of a queue, for good.
+    pub(crate) fn end(&self, task: Runnable) -> usize {
+        let cell = task.into_cell();
+        let number = self.cells.iter().position(|&own| own == cell).expect("not made here");
+        self.marks[number].with_mut(|mark| {
+            // SAFETY: as in `make`.
+            let mark = unsafe { &mut *mark };
+            assert_eq!(*mark, 1, "entry {number} came out twice");
+            *mark += 1;
+        });
+        number
+    }
+
+    /// Checks that exactly these entries came out, each once.
+    pub(crate) fn assert_ended(&self, ended: impl IntoIterator<Item = usize>) {
+        let mut ended: Vec<usize> = ended.into_iter().collect();
+        ended.sort_unstable();
+        assert_eq!(ended, (0..self.cells.len()).collect::<Vec<_>>(), "an entry was lost");
+    }
+
+    pub(crate) fn home(&self) -> &TestHome {
+        &self.home
+    }
+}

@@ -1,0 +1,24 @@
+//! Time: sleeping, ticking, and giving up in time.
+//!
+//! - [`sleep`] and [`sleep_until`] wait for a moment.
+//! - [`interval`] ticks.
+//! - [`timeout`] lets a future run for so long and no longer.
+//! - [`pause`], [`resume`] and [`advance`] take the clock of a current-thread
+//!   runtime into your own hands: tests about time then take no time.
+//!
+//! Timers are kept by the worker that first polls them, are rounded up to a
+//! sixteenth of a millisecond, and never fire early.
+
+mod control;
+pub mod error;
+mod instant;
+mod interval;
+mod sleep;
+mod timeout;
+
+pub use control::{advance, pause, resume};
+pub use instant::Instant;
+pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use sleep::{Sleep, sleep, sleep_until};
+pub use std::time::Duration;
+pub use timeout::{Timeout, timeout, timeout_at};

@@ -1,0 +1,204 @@
+//! Waiting for a moment.
+
+use super::Instant;
+use crate::driver::timers::{Entry, Registered, Standing, Timers};
+use crate::runtime::Handle;
+use crate::task::header::{Wait, WaitKind};
+use crate::task::{context, coop};
+use std::fmt;
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// Waits until `deadline`.
+///
+/// # Cancel safety
+///
+/// Dropping it cancels it; nothing else is lost.
+///
+/// # Panics
+///
+/// Outside of a runtime, or on one without timers (see
+/// [`enable_time`](crate::runtime::Builder::enable_time)).
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::new(deadline, Location::caller())
+}
+
+/// Waits for `duration`.
+///
+/// # Cancel safety
+///
+/// Dropping it cancels it; nothing else is lost.
+///
+/// # Panics
+///
+/// Outside of a runtime, or on one without timers (see
+/// [`enable_time`](crate::runtime::Builder::enable_time)).
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use wakeful::time::{Duration, Instant, sleep};
+///
+/// let before = Instant::now();
+/// sleep(Duration::from_millis(100)).await;
+/// assert!(before.elapsed() >= Duration::from_millis(100));
+/// # }
+/// ```
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    let deadline = Instant::now().checked_add(duration).unwrap_or_else(Instant::far_future);
+    Sleep::new(deadline, Location::caller())
+}
+
+pin_project_lite::pin_project! {
+    /// The future of [`sleep`] and [`sleep_until`].
+    ///
+    /// It can be [`reset`](Sleep::reset) to another deadline, before and after
+    /// it is done; to do that it has to be pinned (`pin!`, `Box::pin`).
+    #[project(!Unpin)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Sleep {
+        deadline: Instant,
+        site: &'static Location<'static>,
+        // Keeps the timers alive.
+        handle: Handle,
+        // With whom the entry is registered, once it is.
+        timers: Option<NonNull<Timers>>,
+        #[pin]
+        entry: Entry,
+    }
+
+    impl PinnedDrop for Sleep {
+        fn drop(this: Pin<&mut Self>) {
+            this.unregister();
+        }
+    }
+}
+
+// SAFETY: `timers` is a shared reference in disguise, to something Sync that
+// `handle` keeps alive; the other fields are Send and Sync themselves.
+unsafe impl Send for Sleep {}
+// SAFETY: as above.
+unsafe impl Sync for Sleep {}
+
+impl Sleep {
+    #[track_caller]
+    fn new(deadline: Instant, site: &'static Location<'static>) -> Self {
+        let handle = Handle::current();
+        assert!(
+            handle.shared.has_time(),
+            "A Tokio 1.x context was found, but timers are disabled. Call `enable_time` on the \
+             runtime builder to enable timers."
+        );
+        Self { deadline, site, handle, timers: None, entry: Entry::new() }
+    }
+
+    /// As `new`, for a future that has checked the context already.
+    pub(super) fn on(handle: Handle, deadline: Instant, site: &'static Location<'static>) -> Self {
+        Self { deadline, site, handle, timers: None, entry: Entry::new() }
+    }
+
+    /// The moment this waits for.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether that moment has come, as far as the timer noticed.
+    pub fn is_elapsed(&self) -> bool {
+        self.timers.is_some() && self.entry.standing() == Standing::Fired
+    }
+
+    /// Moves the deadline. A task that waits for this future needs no wake-up
+    /// for it; moving a deadline later is one atomic step.
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        let mut this = self.project();
+        *this.deadline = deadline;
+        let Some(timers) = *this.timers else { return };
+        let entry = this.entry.as_mut().into_ref();
+        if entry.standing() != Standing::Waiting {
+            // Done once: the next poll starts over.
+            *this.timers = None;
+            return;
+        }
+        let tick = this.handle.shared.tick_at(deadline);
+        // SAFETY: `handle` keeps the timers alive.
+        let timers = unsafe { timers.as_ref() };
+        match timers.rearm(entry, tick) {
+            Registered::Waiting | Registered::ShutDown => {}
+            Registered::WaitingFirst => this.handle.shared.wake_timers(timers),
+            // Nobody was woken for it: whoever waits is told now.
+            Registered::Due => {}
+        }
+    }
+
+    fn unregister(self: Pin<&mut Self>) {
+        let this = self.project();
+        if let Some(timers) = this.timers.take() {
+            // SAFETY: `handle` keeps the timers alive.
+            unsafe { timers.as_ref() }.cancel(this.entry.into_ref());
+        }
+    }
+
+    /// Registers with the timers of this thread, on the first poll.
+    fn register(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        let shared = &this.handle.shared;
+        let tick = shared.tick_at(*this.deadline);
+        let timers = shared.timers();
+        *this.timers = Some(NonNull::from(timers));
+        match timers.register(this.entry.into_ref(), tick, cx.waker()) {
+            Registered::Due => Poll::Ready(()),
+            Registered::Waiting => Poll::Pending,
+            Registered::WaitingFirst => {
+                shared.wake_timers(timers);
+                Poll::Pending
+            }
+            Registered::ShutDown => shut_down(),
+        }
+    }
+
+    pub(super) fn poll_elapsed(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.as_mut().project();
+        let Some(timers) = *this.timers else { return self.register(cx) };
+        let entry = this.entry.into_ref();
+        if entry.standing() == Standing::Waiting {
+            // SAFETY: `handle` keeps the timers alive.
+            unsafe { timers.as_ref() }.update_waker(entry, cx.waker());
+        }
+        match entry.standing() {
+            Standing::Fired => Poll::Ready(()),
+            Standing::Waiting => Poll::Pending,
+            Standing::ShutDown => shut_down(),
+        }
+    }
+}
+
+#[cold]
+fn shut_down() -> ! {
+    panic!("A Tokio 1.x context was found, but it is being shutdown.")
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let progress = ready!(coop::poll_proceed(cx));
+        if self.as_mut().poll_elapsed(cx).is_ready() {
+            progress.made_progress();
+            return Poll::Ready(());
+        }
+        let (site, resource) = (self.site, self.entry.tick());
+        context::waiting_on(|since_ms| Wait { kind: WaitKind::Sleep, resource, site, since_ms });
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}

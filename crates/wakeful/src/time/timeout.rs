@@ -1,0 +1,150 @@
+//! Letting a future run for so long and no longer.
+
+use super::error::Elapsed;
+use super::sleep::Sleep;
+use super::{Instant, instant};
+use crate::runtime::{Handle, context};
+use crate::task::coop;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Runs `future` for at most `duration`: gives its output, or [`Elapsed`] and
+/// drops it.
+///
+/// The future is polled before the clock is looked at, so one that is ready
+/// wins, however late it is. A future that is ready at its first poll costs no
+/// timer at all.
+///
+/// # Cancel safety
+///
+/// Dropping it drops `future`.
+///
+/// # Panics
+///
+/// Outside of a runtime, or on one without timers (see
+/// [`enable_time`](crate::runtime::Builder::enable_time)).
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use wakeful::time::{Duration, sleep, timeout};
+///
+/// let slow = timeout(Duration::from_millis(10), sleep(Duration::from_secs(60)));
+/// assert!(slow.await.is_err());
+/// let quick = timeout(Duration::from_millis(10), async { 42 });
+/// assert_eq!(quick.await, Ok(42));
+/// # }
+/// ```
+#[track_caller]
+pub fn timeout<F>(duration: Duration, future: F) -> Timeout<F::IntoFuture>
+where
+    F: IntoFuture,
+{
+    check_context();
+    let start = Start::After { duration, made: instant::Rough::now() };
+    Timeout { value: future.into_future(), start, site: Location::caller(), delay: None }
+}
+
+/// Runs `future` until `deadline` at the latest; otherwise as [`timeout`].
+///
+/// # Panics
+///
+/// Outside of a runtime, or on one without timers.
+#[track_caller]
+pub fn timeout_at<F>(deadline: Instant, future: F) -> Timeout<F::IntoFuture>
+where
+    F: IntoFuture,
+{
+    check_context();
+    let start = Start::At(deadline);
+    Timeout { value: future.into_future(), start, site: Location::caller(), delay: None }
+}
+
+#[track_caller]
+fn check_context() {
+    match context::with_current(|shared| shared.has_time()) {
+        Some(true) => {}
+        Some(false) => panic!(
+            "A Tokio 1.x context was found, but timers are disabled. Call `enable_time` on the \
+             runtime builder to enable timers."
+        ),
+        None => crate::runtime::spawn::no_runtime(),
+    }
+}
+
+/// What the deadline will be, before there is a timer for it.
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    At(Instant),
+    After { duration: Duration, made: instant::Rough },
+}
+
+impl Start {
+    fn deadline(self) -> Instant {
+        match self {
+            Start::At(deadline) => deadline,
+            Start::After { duration, made } => {
+                made.instant().checked_add(duration).unwrap_or_else(Instant::far_future)
+            }
+        }
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// The future of [`timeout`] and [`timeout_at`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Timeout<T> {
+        #[pin]
+        value: T,
+        start: Start,
+        site: &'static Location<'static>,
+        // Made when `value` is pending for the first time.
+        #[pin]
+        delay: Option<Sleep>,
+    }
+}
+
+impl<T> Timeout<T> {
+    /// The future inside.
+    pub fn get_ref(&self) -> &T {
+        &self.value
+    }
+
+    /// The future inside.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+
+    /// The future inside, without its time limit.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+}
+
+impl<T: Future> Future for Timeout<T> {
+    type Output = Result<T::Output, Elapsed>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(output) = this.value.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        if this.delay.is_none() {
+            let delay = Sleep::on(Handle::current(), this.start.deadline(), this.site);
+            this.delay.set(Some(delay));
+        }
+        let Some(delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
+        let elapsed = if had_budget && !coop::has_budget_remaining() {
+            // The future used all of the budget up: the limit still counts.
+            coop::without_limit(|| delay.poll(cx))
+        } else {
+            delay.poll(cx)
+        };
+        elapsed.map(|()| Err(Elapsed::new()))
+    }
+}

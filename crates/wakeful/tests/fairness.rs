@@ -1,0 +1,364 @@
+//! Who runs when: order, budget, and that nobody is kept waiting by a neighbour, however badly it behaves.
+
+use std::future::{poll_fn, ready};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Poll, Waker};
+use std::thread;
+
+use wakeful::runtime::{Builder, Handle};
+use wakeful::task::coop::{self, cooperative};
+use wakeful::task::{consume_budget, unconstrained, yield_now};
+
+mod support {
+    pub mod runtimes;
+    pub mod shelf;
+}
+use support::runtimes::{
+    Watched, current_thread, multi_thread, runtimes, serial_builders, serial_runtimes, watch,
+};
+use support::shelf::Shelf;
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+struct Trace(Arc<Mutex<Vec<String>>>);
+
+impl Trace {
+    fn note(&self, event: impl Into<String>) {
+        self.0.lock().unwrap().push(event.into());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+/// Polls `future` and counts how often that was needed.
+async fn polls_of<F: Future>(future: F) -> usize {
+    let mut future = std::pin::pin!(future);
+    let mut polls = 0;
+    poll_fn(|cx| {
+        polls += 1;
+        future.as_mut().poll(cx).map(|_| polls)
+    })
+    .await
+}
+
+#[test]
+fn on_a_current_thread_runtime_spawn_order_is_run_order() {
+    let (rt, trace) = (current_thread(), Trace::default());
+    let spawn = |name: &'static str, yields: usize| {
+        let trace = trace.clone();
+        wakeful::spawn(async move {
+            for turn in 0..yields {
+                trace.note(format!("{name}{turn}"));
+                yield_now().await;
+            }
+            trace.note(format!("{name} ends"));
+        })
+    };
+    rt.block_on(async {
+        let tasks = [spawn("a", 2), spawn("b", 0), spawn("c", 1)];
+        trace.note("root waits");
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let expected = ["root waits", "a0", "b ends", "c0", "a1", "c ends", "a ends"];
+    assert_eq!(trace.take(), expected);
+}
+
+#[test]
+fn on_a_current_thread_runtime_wake_order_is_run_order() {
+    let (rt, trace, shelf) = (current_thread(), Trace::default(), Shelf::default());
+    let tasks: Vec<_> = (0..5)
+        .map(|n| {
+            let (wait, trace) = (shelf.wait(), trace.clone());
+            rt.spawn(async move {
+                wait.await;
+                trace.note(n.to_string());
+            })
+        })
+        .collect();
+    rt.settle();
+    assert_eq!(shelf.len(), 5);
+    let reversed: Vec<Waker> = shelf.take().into_iter().rev().collect();
+    shelf.open();
+    reversed.into_iter().for_each(Waker::wake);
+    rt.block_on(async {
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(trace.take(), ["4", "3", "2", "1", "0"]);
+}
+
+#[test]
+fn what_is_spawned_before_block_on_runs_in_it_and_in_order() {
+    let (rt, trace) = (current_thread(), Trace::default());
+    for n in 0..100 {
+        let trace = trace.clone();
+        rt.spawn(async move { trace.note(n.to_string()) });
+    }
+    assert!(trace.take().is_empty(), "nobody drives the runtime yet");
+    rt.settle();
+    assert_eq!(trace.take(), Vec::from_iter((0..100).map(|n: u32| n.to_string())));
+}
+
+#[test]
+fn a_poll_has_a_budget_of_128() {
+    for rt in runtimes() {
+        let count = async {
+            let spend = |n| async move {
+                for _ in 0..n {
+                    consume_budget().await;
+                }
+            };
+            let mut polls = Vec::new();
+            for n in [0, 1, 128, 129, 1_280, 1_281] {
+                yield_now().await; // a fresh budget
+                polls.push(polls_of(spend(n)).await);
+            }
+            yield_now().await;
+            assert_eq!(polls_of(unconstrained(spend(1_000))).await, 1);
+            assert!(coop::has_budget_remaining());
+            polls
+        };
+        let expected = [1, 1, 1, 2, 10, 11];
+        assert_eq!(rt.block_on(rt.spawn(count)).unwrap(), expected, "{}", rt.name);
+    }
+}
+
+#[test]
+fn a_loop_over_what_is_always_ready_lets_others_run() {
+    for rt in serial_runtimes() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        let looping = rt.spawn(async move {
+            let mut rounds = 0u64;
+            while !seen.load(SeqCst) {
+                cooperative(ready(())).await;
+                rounds += 1;
+            }
+            rounds
+        });
+        let other = rt.spawn(async move { stop.store(true, SeqCst) });
+        rt.block_on(other).unwrap();
+        // It was stopped while it waited for its next turn, in the one that went beyond the budget.
+        assert_eq!(rt.block_on(looping).unwrap() % 128, 1, "{}", rt.name);
+    }
+}
+
+#[test]
+fn a_loop_over_finished_tasks_lets_others_run() {
+    for rt in serial_runtimes() {
+        let trace = Trace::default();
+        let (in_loop, beside) = (trace.clone(), trace.clone());
+        let handles: Vec<_> = (0..1_000).map(|_| rt.spawn(async {})).collect();
+        rt.settle();
+        assert!(handles.iter().all(|handle| handle.is_finished()), "{}", rt.name);
+        let looping = rt.spawn(async move {
+            let neighbour = wakeful::spawn(async move { beside.note("the neighbour ran") });
+            for handle in handles {
+                handle.await.unwrap();
+            }
+            in_loop.note("the loop ended");
+            neighbour.await.unwrap();
+        });
+        rt.block_on(looping).unwrap();
+        assert_eq!(trace.take(), ["the neighbour ran", "the loop ended"], "{}", rt.name);
+    }
+}
+
+#[test]
+fn the_root_of_block_on_cannot_starve_the_tasks() {
+    let rt = current_thread();
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    rt.spawn(async move { stop.store(true, SeqCst) });
+    rt.block_on(async {
+        while !seen.load(SeqCst) {
+            consume_budget().await;
+        }
+    });
+}
+
+/// Two tasks that wake each other on every poll, until they are stopped.
+fn start_ping_pong(rt: &Watched) -> (Arc<AtomicBool>, Arc<AtomicUsize>) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let turns = Arc::new(AtomicUsize::new(0));
+    let wakers = Arc::new(Mutex::new([const { None::<Waker> }; 2]));
+    for own in 0..2 {
+        let (stop, turns, wakers) = (stop.clone(), turns.clone(), wakers.clone());
+        rt.spawn(poll_fn(move |cx| {
+            turns.fetch_add(1, SeqCst);
+            let mut wakers = wakers.lock().unwrap();
+            let other = wakers[1 - own].take();
+            if !stop.load(SeqCst) {
+                wakers[own] = Some(cx.waker().clone());
+            }
+            drop(wakers);
+            if let Some(other) = other {
+                other.wake();
+            }
+            if stop.load(SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+        }));
+    }
+    (stop, turns)
+}
+
+#[test]
+fn two_tasks_that_wake_each_other_cannot_starve_a_third() {
+    for rt in serial_runtimes() {
+        let (stop, turns) = start_ping_pong(&rt);
+        // One that is spawned now, one that comes from another thread, and one that yields.
+        rt.block_on(rt.spawn(async {})).unwrap();
+        let handle = rt.handle().clone();
+        let from_outside = rt.spawn_blocking(move || handle.block_on(handle.spawn(async {})));
+        rt.block_on(from_outside).unwrap().unwrap();
+        let yielding = rt.spawn(async {
+            for _ in 0..100 {
+                yield_now().await;
+            }
+        });
+        rt.block_on(yielding).unwrap();
+        assert!(turns.load(SeqCst) > 0, "the game went on meanwhile, {}", rt.name);
+        stop.store(true, SeqCst);
+        rt.settle();
+    }
+}
+
+#[test]
+fn a_task_that_yields_for_ever_starves_nobody() {
+    for rt in serial_runtimes() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        let yielding = rt.spawn(async move {
+            while !seen.load(SeqCst) {
+                yield_now().await;
+            }
+        });
+        for _ in 0..10 {
+            rt.block_on(rt.spawn(async {})).unwrap();
+        }
+        let handle = rt.handle().clone();
+        let closure =
+            rt.spawn_blocking(move || handle.block_on(handle.spawn(async { 3 })).unwrap());
+        assert_eq!(rt.block_on(closure).unwrap(), 3, "{}", rt.name);
+        stop.store(true, SeqCst);
+        rt.block_on(yielding).unwrap();
+    }
+}
+
+#[test]
+fn a_worker_stuck_in_a_poll_gives_its_run_next_slot_up() {
+    let (rt, shelf) = (multi_thread(2), Arc::new(Shelf::default()));
+    let (ran, has_run) = mpsc::channel();
+    let wait = shelf.wait();
+    let woken = rt.spawn(async move {
+        wait.await;
+        ran.send(thread::current().id()).unwrap();
+    });
+    while shelf.len() == 0 {
+        rt.block_on(rt.spawn(async {})).unwrap();
+    }
+    let stuck = rt.spawn(async move {
+        shelf.open(); // the task woken goes to this worker's run-next slot
+        let ran_on = has_run.recv().unwrap(); // and this poll does not return before it has run
+        (ran_on, thread::current().id())
+    });
+    let (ran_on, stuck_on) = rt.block_on(stuck).unwrap();
+    assert_ne!(ran_on, stuck_on);
+    rt.block_on(woken).unwrap();
+}
+
+#[test]
+fn a_worker_stuck_in_a_poll_gives_its_queue_up() {
+    let rt = multi_thread(2);
+    let stuck = rt.spawn(async {
+        let (ran, have_run) = mpsc::channel();
+        for n in 0..300 {
+            let ran = ran.clone();
+            wakeful::spawn(async move {
+                yield_now().await;
+                ran.send(n).unwrap();
+            });
+        }
+        drop(ran);
+        have_run.iter().collect::<std::collections::BTreeSet<u32>>().len()
+    });
+    assert_eq!(rt.block_on(stuck).unwrap(), 300);
+}
+
+#[test]
+fn tasks_are_spread_over_all_workers() {
+    for workers in [2, 4] {
+        let rt = multi_thread(workers);
+        // Each task blocks its worker until all have met, so each needs one of its own.
+        let meeting = Arc::new(std::sync::Barrier::new(workers));
+        let tasks: Vec<_> = (0..workers)
+            .map(|_| {
+                let meeting = meeting.clone();
+                rt.spawn(async move {
+                    meeting.wait();
+                    wakeful::runtime::worker_index().expect("on a worker")
+                })
+            })
+            .collect();
+        let mut met: Vec<usize> =
+            tasks.into_iter().map(|task| rt.block_on(task).unwrap()).collect();
+        met.sort_unstable();
+        assert_eq!(met, Vec::from_iter(0..workers));
+    }
+}
+
+#[test]
+fn the_run_next_slot_can_be_switched_off() {
+    for (name, mut builder) in serial_builders() {
+        let (rt, trace) = (watch(name, builder.disable_lifo_slot()), Trace::default());
+        let also = trace.clone();
+        let outer = rt.spawn(async move {
+            let tasks: Vec<_> = (0..5)
+                .map(|n| {
+                    let trace = also.clone();
+                    wakeful::spawn(async move { trace.note(n.to_string()) })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        rt.block_on(outer).unwrap();
+        assert_eq!(trace.take(), ["0", "1", "2", "3", "4"], "{name}");
+    }
+}
+
+#[test]
+fn queues_that_overflow_lose_nothing() {
+    let slow = watch(
+        "slow to share",
+        Builder::new_multi_thread().worker_threads(2).global_queue_interval(1_000),
+    );
+    for rt in serial_runtimes().into_iter().chain([multi_thread(2), slow]) {
+        let done = Arc::new(AtomicUsize::new(0));
+        let also = done.clone();
+        let spawner = rt.spawn(async move {
+            let handle = Handle::current();
+            for _ in 0..5_000 {
+                let done = also.clone();
+                handle.spawn(async move {
+                    yield_now().await;
+                    done.fetch_add(1, SeqCst);
+                });
+            }
+        });
+        rt.block_on(spawner).unwrap();
+        rt.block_on(async {
+            // The last few have counted themselves and are about to end.
+            while done.load(SeqCst) < 5_000 || rt.metrics().num_alive_tasks() > 0 {
+                yield_now().await;
+            }
+        });
+        assert_eq!(done.load(SeqCst), 5_000, "{}", rt.name);
+    }
+}

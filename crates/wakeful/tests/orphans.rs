@@ -1,0 +1,446 @@
+//! A task that can never run again is named: at once, exactly once, and never wrongly.
+
+use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc as std_mpsc;
+use std::task::{Poll, Waker};
+use std::thread;
+
+use futures::channel::oneshot;
+use futures::executor;
+use wakeful::runtime::{Builder, OrphanPolicy};
+use wakeful::task::{may_wait_forever, yield_now};
+
+mod support {
+    pub mod panic_site;
+    pub mod runtimes;
+    pub mod shelf;
+}
+use support::panic_site::panic_site;
+use support::runtimes::{Watched, serial_builders, watch};
+use support::shelf::Shelf;
+
+fn serial(policy: OrphanPolicy) -> impl Iterator<Item = Watched> {
+    serial_builders()
+        .into_iter()
+        .map(move |(name, mut builder)| watch(name, builder.on_orphan(policy)))
+}
+
+/// Counts its drops.
+#[derive(Clone, Default)]
+struct Drops(Arc<AtomicUsize>);
+
+impl Drop for Drops {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn pending_without_a_waker_is_reported_with_all_there_is_to_know() {
+    for rt in serial(OrphanPolicy::Report) {
+        let (task, line) = (rt.spawn(pending::<()>()), line!());
+        rt.settle();
+        let orphan = rt.reports.wait_for_one();
+        assert_eq!(orphan.id(), task.id(), "{}", rt.name);
+        assert_eq!(orphan.name(), None);
+        assert_eq!((orphan.spawned_at().file(), orphan.spawned_at().line()), (file!(), line));
+        assert_eq!(orphan.polls(), 1);
+        assert_eq!(orphan.last_waited_for(), None);
+        assert_eq!(rt.metrics().orphaned_tasks(), 1);
+        assert!(!task.is_finished(), "the default is to report, and to leave the task alone");
+
+        let text = orphan.to_string();
+        let place = format!("spawned at {}:{line}:", file!());
+        for part in [
+            &format!("task {} can never", task.id()),
+            &place,
+            "polled 1 time\n",
+            "may_wait_forever",
+        ] {
+            assert!(text.contains(part), "{part:?} is missing in: {text}");
+        }
+
+        task.abort();
+        let error = rt.block_on(task).unwrap_err();
+        assert!(error.is_cancelled() && !error.is_orphaned(), "the user ended it: {error}");
+    }
+}
+
+#[test]
+fn the_report_says_what_the_task_last_waited_for() {
+    for rt in serial(OrphanPolicy::Report) {
+        let (sites, lines) = std_mpsc::channel();
+        let also_sites = sites.clone();
+        let turn = rt.spawn(async move {
+            sites.send(line!() + 1).unwrap();
+            yield_now().await;
+            pending::<()>().await;
+        });
+        rt.settle();
+        let orphan = rt.reports.wait_for_one();
+        assert_eq!((orphan.id(), orphan.polls()), (turn.id(), 2), "{}", rt.name);
+        let (what, site) = orphan.last_waited_for().unwrap();
+        assert_eq!(what, "its turn (yield_now)");
+        assert_eq!((site.file(), site.line()), (file!(), lines.recv().unwrap()));
+
+        let join = rt.spawn(async move {
+            also_sites.send(line!() + 1).unwrap();
+            wakeful::spawn(async {}).await.unwrap();
+            pending::<()>().await;
+        });
+        rt.settle();
+        let orphan = rt.reports.wait_for_one();
+        assert_eq!((orphan.id(), orphan.polls()), (join.id(), 2), "{}", rt.name);
+        let (what, site) = orphan.last_waited_for().unwrap();
+        assert_eq!(what, "a task to end (JoinHandle)");
+        assert_eq!((site.file(), site.line()), (file!(), lines.recv().unwrap()));
+        assert!(orphan.to_string().contains(&format!("(JoinHandle), made at {site}")), "{orphan}");
+    }
+}
+
+#[test]
+fn the_last_waker_dropped_later_is_noticed_in_the_drop() {
+    for rt in serial(OrphanPolicy::Report) {
+        // By a thread that is in no runtime: this one.
+        let shelf = Shelf::default();
+        let task = rt.spawn(shelf.wait());
+        rt.settle();
+        let mut wakers = shelf.take();
+        let last = wakers.pop().unwrap();
+        let clones = [last.clone(), last.clone()];
+        drop(clones);
+        assert!(rt.reports.take().is_empty(), "one is left, {}", rt.name);
+        drop(last);
+        assert_eq!(rt.reports.wait_for_one().id(), task.id(), "{}", rt.name);
+
+        // By a thread that has nothing to do with it.
+        let shelf = Shelf::default();
+        let task = rt.spawn(shelf.wait());
+        rt.settle();
+        thread::spawn(move || drop(shelf)).join().unwrap();
+        assert_eq!(rt.reports.wait_for_one().id(), task.id(), "{}", rt.name);
+
+        // By another task of the same runtime.
+        let shelf = Shelf::default();
+        let task = rt.spawn(shelf.wait());
+        rt.settle();
+        rt.block_on(rt.spawn(async move { drop(shelf) })).unwrap();
+        let orphan = rt.reports.wait_for_one();
+        assert_eq!((orphan.id(), orphan.polls()), (task.id(), 1), "{}", rt.name);
+        assert_eq!(rt.metrics().orphaned_tasks(), 3);
+    }
+}
+
+#[test]
+fn a_task_that_drops_its_own_waker_during_the_poll_is_an_orphan() {
+    for rt in serial(OrphanPolicy::Report) {
+        let cloned = rt.spawn(poll_fn(|cx| {
+            drop(cx.waker().clone());
+            Poll::<()>::Pending
+        }));
+        rt.settle();
+        assert_eq!(rt.reports.wait_for_one().id(), cloned.id(), "{}", rt.name);
+
+        // A JoinHandle that is polled and dropped takes the waker along.
+        let shelf = Shelf::default();
+        let waits = shelf.wait();
+        let mut other = Some(rt.spawn(waits));
+        rt.settle();
+        let joined = rt.spawn(poll_fn(move |cx| {
+            let mut handle = other.take().expect("polled once");
+            assert!(pin!(&mut handle).poll(cx).is_pending());
+            Poll::<()>::Pending
+        }));
+        rt.settle();
+        let orphan = rt.reports.wait_for_one();
+        assert_eq!(orphan.id(), joined.id(), "{}", rt.name);
+        assert_eq!(orphan.last_waited_for().unwrap().0, "a task to end (JoinHandle)");
+        shelf.open();
+        rt.settle();
+    }
+}
+
+#[test]
+fn waking_with_the_last_waker_is_no_loss() {
+    for rt in serial(OrphanPolicy::Report) {
+        let shelf = Shelf::default();
+        let task = rt.spawn(shelf.wait());
+        for round in 1..=3 {
+            rt.settle();
+            let mut wakers = shelf.take();
+            assert_eq!(wakers.len(), 1, "round {round}, {}", rt.name);
+            wakers.pop().unwrap().wake();
+        }
+        rt.settle();
+        shelf.open();
+        rt.block_on(task).unwrap();
+    }
+}
+
+#[test]
+fn a_task_that_waits_for_an_orphan_is_none_itself() {
+    for rt in serial(OrphanPolicy::Report) {
+        let orphan = rt.spawn(pending::<()>());
+        let abort = orphan.abort_handle();
+        let waiting = rt.spawn(orphan);
+        rt.settle();
+        assert_eq!(rt.reports.wait_for_one().id(), abort.id(), "{}", rt.name);
+        abort.abort();
+        assert!(rt.block_on(waiting).unwrap().unwrap_err().is_cancelled());
+    }
+}
+
+#[test]
+fn a_detached_task_is_watched_as_well() {
+    for rt in serial(OrphanPolicy::Report) {
+        let task = rt.spawn(pending::<()>());
+        let id = task.id();
+        drop(task);
+        rt.settle();
+        assert_eq!(rt.reports.wait_for_one().id(), id, "{}", rt.name);
+    }
+}
+
+#[test]
+fn policy_abort_drops_the_task_and_tells_its_handle() {
+    for rt in serial(OrphanPolicy::Abort) {
+        let drops = Drops::default();
+        let mark = drops.clone();
+        let task = rt.spawn(async move {
+            let _mark = mark;
+            pending::<()>().await;
+        });
+        let id = task.id();
+        let error = rt.block_on(task).unwrap_err();
+        assert!(error.is_orphaned() && error.is_cancelled() && !error.is_panic(), "{}", rt.name);
+        assert_eq!(error.id(), id);
+        assert!(error.to_string().starts_with(&format!("task {id} was cancelled")), "{error}");
+        assert_eq!(drops.0.load(SeqCst), 1, "{}", rt.name);
+        assert_eq!(rt.reports.wait_for_one().id(), id);
+
+        // The last waker goes on a foreign thread while the runtime sleeps.
+        let shelf = Shelf::default();
+        let task = rt.spawn(shelf.wait());
+        let id = task.id();
+        rt.settle();
+        let foreign = thread::spawn(move || drop(shelf));
+        let error = rt.block_on(task).unwrap_err();
+        assert!(error.is_orphaned(), "{}", rt.name);
+        assert_eq!(rt.reports.wait_for_one().id(), id);
+        foreign.join().unwrap();
+    }
+}
+
+#[test]
+fn policy_panic_ends_block_on_with_the_report() {
+    for rt in serial(OrphanPolicy::Panic) {
+        let task = rt.spawn(pending::<()>());
+        let id = task.id();
+        let panic = panic_site(AssertUnwindSafe(|| rt.block_on(pending::<()>())));
+        let report = rt.reports.wait_for_one();
+        assert_eq!(report.id(), id, "{}", rt.name);
+        assert_eq!(panic.message, report.to_string(), "{}", rt.name);
+        assert_eq!(panic.file, file!(), "it is the caller of block_on who is told");
+        let Watched { runtime, .. } = rt;
+        drop(runtime);
+        assert!(executor::block_on(task).unwrap_err().is_orphaned());
+    }
+}
+
+#[test]
+fn policy_panic_reaches_a_block_on_that_sleeps() {
+    for rt in serial(OrphanPolicy::Panic) {
+        let shelf = Shelf::default();
+        let task = rt.spawn(shelf.wait());
+        rt.settle();
+        let foreign = thread::spawn(move || drop(shelf));
+        let ended = catch_unwind(AssertUnwindSafe(|| rt.block_on(pending::<()>())));
+        let text = *ended.unwrap_err().downcast::<String>().unwrap();
+        assert_eq!(text, rt.reports.wait_for_one().to_string(), "{}", rt.name);
+        foreign.join().unwrap();
+        drop(task);
+    }
+}
+
+#[wakeful::test]
+#[should_panic(expected = "can never run again")]
+async fn a_wakeful_test_fails_instead_of_hanging() {
+    wakeful::spawn(pending::<()>()).await.ok();
+    pending::<()>().await;
+}
+
+#[test]
+fn may_wait_forever_exempts_while_inside() {
+    for rt in serial(OrphanPolicy::Report) {
+        let never = rt.spawn(may_wait_forever(pending::<()>()));
+        let shelf = Shelf::default();
+        let lost_later = rt.spawn(may_wait_forever(shelf.wait()));
+        rt.settle();
+        drop(shelf);
+        rt.settle();
+        assert!(rt.reports.take().is_empty(), "{}", rt.name);
+
+        let no_longer = rt.spawn(async {
+            may_wait_forever(yield_now()).await;
+            pending::<()>().await;
+        });
+        rt.settle();
+        let orphan = rt.reports.wait_for_one();
+        assert_eq!((orphan.id(), orphan.polls()), (no_longer.id(), 2), "{}", rt.name);
+
+        never.abort();
+        lost_later.abort();
+        assert!(!rt.block_on(never).unwrap_err().is_orphaned());
+        assert!(!rt.block_on(lost_later).unwrap_err().is_orphaned());
+    }
+}
+
+#[test]
+fn the_root_future_of_block_on_is_no_task() {
+    for rt in serial(OrphanPolicy::Panic) {
+        let Watched { runtime, reports, name } = rt;
+        let handle = runtime.handle().clone();
+        let (polled, was_polled) = std_mpsc::channel();
+        let root = thread::spawn(move || {
+            // Pending, and no waker is kept.
+            runtime.block_on(poll_fn(|_| {
+                polled.send(()).unwrap();
+                Poll::<()>::Pending
+            }));
+        });
+        was_polled.recv().unwrap();
+        // A task has its turn after the root: were the root counted, it would have been named by now.
+        executor::block_on(handle.spawn(async {})).unwrap();
+        assert!(reports.take().is_empty(), "{name}");
+        let task = handle.spawn(pending::<()>());
+        assert!(root.join().is_err(), "{name}");
+        assert_eq!(reports.wait_for_one().id(), task.id(), "{name}");
+    }
+}
+
+#[test]
+fn a_shutdown_reports_nobody() {
+    type Shutdown = fn(wakeful::runtime::Runtime);
+    let ways: [Shutdown; 3] = [
+        drop,
+        |runtime| runtime.shutdown_background(),
+        |runtime| runtime.shutdown_timeout(std::time::Duration::from_secs(60)),
+    ];
+    for shut_down in ways {
+        for owner_first in [false, true] {
+            for rt in serial(OrphanPolicy::Panic) {
+                let shelf = Shelf::default();
+                let waits = [shelf.wait(), shelf.wait()];
+                let mut shelf = Some(shelf);
+                let mut spawn_owner = || {
+                    let shelf = shelf.take();
+                    rt.spawn(may_wait_forever(async move {
+                        pending::<()>().await;
+                        drop(shelf);
+                    }));
+                };
+                if owner_first {
+                    spawn_owner();
+                }
+                for wait in waits {
+                    rt.spawn(wait);
+                }
+                if !owner_first {
+                    spawn_owner();
+                }
+                rt.settle();
+                let Watched { runtime, reports, name: _ } = rt;
+                // Whoever goes first may take the last waker of another along.
+                shut_down(runtime);
+                drop(reports);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_leaked_waker_is_a_waker() {
+    for rt in serial(OrphanPolicy::Report) {
+        let (shelf, drops) = (Shelf::default(), Drops::default());
+        let (waits, mark) = (shelf.wait(), drops.clone());
+        rt.spawn(async move {
+            let _mark = mark;
+            waits.await;
+        });
+        rt.settle();
+        shelf.take().into_iter().for_each(std::mem::forget);
+        rt.settle();
+        assert_eq!(drops.0.load(SeqCst), 0);
+        drop(rt);
+        assert_eq!(drops.0.load(SeqCst), 1, "the shutdown drops it all the same");
+    }
+}
+
+#[test]
+fn a_waker_kept_from_another_task_orphans_the_task_that_polls_now() {
+    for rt in serial(OrphanPolicy::Report) {
+        // Keeps the first waker it sees, although it moves to another task.
+        let mut first_waker = None::<Waker>;
+        let mut stubborn = Some(Box::pin(poll_fn(move |cx| {
+            first_waker.get_or_insert_with(|| cx.waker().clone());
+            Poll::<()>::Pending
+        })));
+        let (hand_on, taken) = oneshot::channel();
+        let shelf = Shelf::default();
+        let waits = shelf.wait();
+        let first = rt.spawn(async move {
+            let mut future = stubborn.take().unwrap();
+            let pending = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending()));
+            assert!(pending.await);
+            assert!(hand_on.send(future).is_ok());
+            waits.await;
+        });
+        let second = rt.spawn(async move { taken.await.unwrap().await });
+        rt.settle();
+        assert_eq!(rt.reports.wait_for_one().id(), second.id(), "{}", rt.name);
+        shelf.open();
+        rt.block_on(first).unwrap();
+    }
+}
+
+#[test]
+fn wakers_may_outlive_the_runtime() {
+    for rt in serial(OrphanPolicy::Report) {
+        let shelf = Shelf::default();
+        let waiting = rt.spawn(shelf.wait());
+        let done = rt.spawn(poll_fn(|cx| Poll::Ready(cx.waker().clone())));
+        rt.settle();
+        let done_waker = rt.block_on(done).unwrap();
+        let mut wakers = shelf.take();
+        wakers.push(done_waker);
+        drop(rt);
+        assert!(executor::block_on(waiting).unwrap_err().is_cancelled());
+        for waker in &wakers {
+            waker.wake_by_ref();
+            waker.clone().wake();
+        }
+        thread::spawn(move || {
+            for waker in wakers {
+                waker.wake_by_ref();
+                drop(waker.clone());
+                waker.wake();
+            }
+        })
+        .join()
+        .unwrap();
+    }
+}
+
+#[test]
+fn without_a_hook_reports_are_still_counted() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        wakeful::spawn(pending::<()>());
+        yield_now().await;
+    });
+    assert_eq!(runtime.metrics().orphaned_tasks(), 1);
+}
