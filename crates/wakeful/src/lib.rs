@@ -24,6 +24,8 @@ pub mod inspect;
 pub mod macros;
 pub mod runtime;
 pub mod task;
+#[cfg(feature = "time")]
+pub mod time;
 
 mod driver;
 mod queue;

@@ -75,6 +75,9 @@ mod shapes {
         (&first[..N], items.map(|f| f.unwrap()()).collect())
     }
 
+    /// # Safety
+    ///
+    /// `pointer` points to a live byte.
     #[wakeful::main]
     async unsafe fn not_safe(pointer: *const u8) -> u8 {
         // SAFETY: the caller gives a pointer to a live byte.

@@ -55,8 +55,10 @@ fn seven() -> u32 {
 #[test]
 fn a_panic_reaches_the_handle_with_its_payload() {
     for rt in runtimes() {
-        let text: JoinError =
-            rt.block_on(rt.spawn(async { panic!("number {}", seven()) })).map(|_: ()| ()).unwrap_err();
+        let text: JoinError = rt
+            .block_on(rt.spawn(async { panic!("number {}", seven()) }))
+            .map(|_: ()| ())
+            .unwrap_err();
         assert!(text.is_panic() && !text.is_cancelled() && !text.is_orphaned(), "{}", rt.name);
         let shown = format!("task {} panicked with message \"number 7\"", text.id());
         assert_eq!(text.to_string(), shown);

@@ -3,7 +3,7 @@
 //! is moved.
 
 use crate::sys::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
 /// Timers are rounded up to this: 16 ticks make a millisecond.
@@ -16,6 +16,8 @@ pub(crate) struct Clock {
     /// The clock was paused at some time, so `hand` counts.
     moved: AtomicBool,
     hand: Mutex<Hand>,
+    /// Closures at work elsewhere, whose time cannot be skipped.
+    held_by: AtomicUsize,
 }
 
 /// Where a clock stands that was paused at some time.
@@ -76,6 +78,7 @@ impl Clock {
             started,
             moved: AtomicBool::new(false),
             hand: Mutex::new(Hand::Running(Duration::ZERO, started)),
+            held_by: AtomicUsize::new(0),
         };
         if start_paused {
             clock.pause().expect("a new clock runs");
@@ -157,6 +160,21 @@ impl Clock {
         if let Hand::Paused(at) = *hand {
             *hand = Hand::Paused(at.max(time_of(tick)));
         }
+    }
+
+    /// Keeps a paused clock from being moved by the runtime.
+    pub(crate) fn hold(&self) {
+        self.held_by.fetch_add(1, SeqCst);
+    }
+
+    /// Ends one `hold`. True: a paused clock may move by itself again.
+    #[must_use]
+    pub(crate) fn release(&self) -> bool {
+        self.held_by.fetch_sub(1, SeqCst) == 1 && self.is_paused()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held_by.load(SeqCst) > 0
     }
 
     /// How long until `tick` is over.

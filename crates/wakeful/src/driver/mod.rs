@@ -1,5 +1,14 @@
 //! Station 6, the driver: what a thread waits in when it has nothing to do.
 //!
-//! So far this is the clock; threads park in `sys::park`.
+//! - [`clock`]: what time it is, as this runtime sees it.
+//! - [`timers`]: one worker's timers, behind a small lock; [`wheel`] is the data
+//!   structure inside.
+//!
+//! A worker parks (in `sys::park`) until its next timer. Control enters by the
+//! poll of a `Sleep`, which registers, and by `Timers::turn`, which a worker
+//! calls once per turn of its loop; it leaves through the wakers.
+#![allow(unsafe_code)]
 
 pub(crate) mod clock;
+pub(crate) mod timers;
+pub(crate) mod wheel;

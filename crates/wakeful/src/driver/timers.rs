@@ -8,14 +8,14 @@
 //! [`Entry`]; it is usually the owner too, but need not be.
 //!
 //! Rules:
-//! - D1. The wheel, an entry's links and its waker are touched only under the
+//! - I1. The wheel, an entry's links and its waker are touched only under the
 //!   lock of the [`Timers`] that the entry is registered with.
-//! - D2. `when` says where an entry stands, without the lock: a tick (it waits),
+//! - I2. `when` says where an entry stands, without the lock: a tick (it waits),
 //!   FIRED, or SHUT_DOWN. Only the lock's holder stores the last two, as its
 //!   last access to the entry: from then on the entry is the sleeper's alone.
-//! - D3. A deadline that moves later only stores the new tick in `when`. The
+//! - I3. A deadline that moves later only stores the new tick in `when`. The
 //!   wheel finds out when the old one comes up, and links the entry anew.
-//! - D4. An entry is linked only while its future is pinned; the future's drop
+//! - I4. An entry is linked only while its future is pinned; the future's drop
 //!   unlinks it.
 //!
 //! Wakers are taken out under the lock and woken after it.
@@ -34,35 +34,32 @@ const FIRED: u64 = u64::MAX;
 /// The runtime went away while the entry waited.
 const SHUT_DOWN: u64 = u64::MAX - 1;
 /// The latest tick that can be asked for.
-pub(crate) const LAST_TICK: u64 = u64::MAX - 2;
+const LAST_TICK: u64 = u64::MAX - 2;
 /// Wakers taken out under one hold of the lock.
 const BATCH: usize = 32;
 
 /// One timer; part of the future that waits for it.
 pub(crate) struct Entry {
-    /// Guarded by D1.
-    links: UnsafeCell<Links>,
-    /// Guarded by D1.
+    /// Guarded by I1.
+    links: Links<Entry>,
+    /// Guarded by I1.
     waker: UnsafeCell<Option<Waker>>,
-    /// See D2.
+    /// See I2.
     when: AtomicU64,
     _pinned: PhantomPinned,
 }
 
-// SAFETY: D1 and D2 say who touches what when.
+// SAFETY: I1 and I2 say who touches what when.
 unsafe impl Send for Entry {}
 // SAFETY: as above.
 unsafe impl Sync for Entry {}
 
-// SAFETY: always the same field, and D4 keeps it in place.
+// SAFETY: always the same field.
 unsafe impl Linked for Entry {
-    fn links(this: NonNull<Self>) -> NonNull<Links> {
-        // SAFETY: a linked entry is alive (D4).
-        let entry = unsafe { this.as_ref() };
-        entry.links.with_mut(|links| {
-            // SAFETY: the address of a field is not null.
-            unsafe { NonNull::new_unchecked(links) }
-        })
+    // SAFETY: the caller's entry is alive.
+    unsafe fn links(entry: NonNull<Self>) -> NonNull<Links<Self>> {
+        // SAFETY: as above; the address of a field of a live entry.
+        unsafe { NonNull::new_unchecked(&raw mut (*entry.as_ptr()).links) }
     }
 }
 
@@ -77,7 +74,7 @@ pub(crate) enum Standing {
 impl Entry {
     pub(crate) fn new() -> Self {
         Self {
-            links: UnsafeCell::new(Links::new()),
+            links: Links::new(),
             waker: UnsafeCell::new(None),
             when: AtomicU64::new(0),
             _pinned: PhantomPinned,
@@ -125,7 +122,7 @@ struct State {
     closed: bool,
 }
 
-// SAFETY: the entries in the wheel are Send and Sync, and D1 guards them.
+// SAFETY: the entries in the wheel are Send and Sync, and I1 guards them.
 unsafe impl Send for State {}
 
 impl Timers {
@@ -158,6 +155,7 @@ impl Timers {
 
     /// Links an entry that is in no wheel.
     pub(crate) fn register(&self, entry: Pin<&Entry>, tick: u64, waker: &Waker) -> Registered {
+        let tick = tick.min(LAST_TICK);
         let waker = waker.clone();
         let mut old = None;
         let registered = self.state.with(|state| {
@@ -166,14 +164,14 @@ impl Timers {
                 return Registered::ShutDown;
             }
             entry.when.store(tick, Relaxed);
-            // SAFETY: pinned until its drop, which cancels (D4); not linked.
+            // SAFETY: pinned until its drop, which cancels (I4); not linked.
             match unsafe { state.wheel.insert(NonNull::from(entry.get_ref()), tick) } {
                 Inserted::Due => {
                     entry.when.store(FIRED, Release);
                     Registered::Due
                 }
                 Inserted::Waiting => {
-                    // SAFETY: D1.
+                    // SAFETY: I1.
                     old = entry.waker.with_mut(|slot| unsafe { (*slot).replace(waker) });
                     self.publish_next(state)
                 }
@@ -195,9 +193,10 @@ impl Timers {
 
     /// Moves the deadline of an entry that is registered here and waits.
     pub(crate) fn rearm(&self, entry: Pin<&Entry>, tick: u64) -> Registered {
+        let tick = tick.min(LAST_TICK);
         let current = entry.when.load(Acquire);
         if current < SHUT_DOWN && tick >= current {
-            // D3; unless it fires this very moment, then it is linked anew.
+            // I3; unless it fires this very moment, then it is linked anew.
             if entry.when.compare_exchange(current, tick, AcqRel, Relaxed).is_ok() {
                 return Registered::Waiting;
             }
@@ -209,13 +208,13 @@ impl Timers {
                 return Registered::ShutDown;
             }
             let cell = NonNull::from(entry.get_ref());
-            // SAFETY: D1 and D4; linked here or not at all.
+            // SAFETY: I1 and I4; linked here or not at all.
             unsafe { state.wheel.remove(cell) };
             entry.when.store(tick, Relaxed);
             // SAFETY: as above, and not linked now.
             match unsafe { state.wheel.insert(cell, tick) } {
                 Inserted::Due => {
-                    // SAFETY: D1.
+                    // SAFETY: I1.
                     old = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
                     entry.when.store(FIRED, Release);
                     Registered::Due
@@ -234,7 +233,7 @@ impl Timers {
             if state.closed || entry.standing() != Standing::Waiting {
                 return;
             }
-            // SAFETY: D1.
+            // SAFETY: I1.
             entry.waker.with_mut(|slot| {
                 // SAFETY: as above.
                 let slot = unsafe { &mut *slot };
@@ -250,12 +249,12 @@ impl Timers {
     /// over.
     pub(crate) fn cancel(&self, entry: Pin<&Entry>) {
         if entry.standing() != Standing::Waiting {
-            return; // D2: ours alone already, and its waker was taken
+            return; // I2: ours alone already, and its waker was taken
         }
         let waker = self.state.with(|state| {
-            // SAFETY: D1 and D4.
+            // SAFETY: I1 and I4.
             unsafe { state.wheel.remove(NonNull::from(entry.get_ref())) };
-            // SAFETY: D1.
+            // SAFETY: I1.
             entry.waker.with_mut(|slot| unsafe { (*slot).take() })
         });
         drop(waker);
@@ -295,11 +294,11 @@ impl Timers {
         self.state.with(|state| {
             state.closed = true;
             while let Some(cell) = state.wheel.pop_any() {
-                // SAFETY: D1; linked until a moment ago, so alive (D4).
+                // SAFETY: I1; linked until a moment ago, so alive (I4).
                 let entry = unsafe { cell.as_ref() };
-                // SAFETY: D1.
+                // SAFETY: I1.
                 wakers.extend(entry.waker.with_mut(|slot| unsafe { (*slot).take() }));
-                entry.when.store(SHUT_DOWN, Release); // D2: the last access
+                entry.when.store(SHUT_DOWN, Release); // I2: the last access
             }
             self.next.store(u64::MAX, SeqCst);
         });
@@ -314,22 +313,22 @@ impl State {
     fn pop_due(&mut self, now: u64) -> Option<Option<Waker>> {
         loop {
             let cell = self.wheel.pop_due(now)?;
-            // SAFETY: D1; linked until a moment ago, so alive (D4).
+            // SAFETY: I1; linked until a moment ago, so alive (I4).
             let entry = unsafe { cell.as_ref() };
             let when = entry.when.load(Acquire);
             if when > now {
-                // D3: it has moved later meanwhile.
+                // I3: it has moved later meanwhile.
                 // SAFETY: as above, and not linked now.
                 let inserted = unsafe { self.wheel.insert(cell, when) };
                 debug_assert_eq!(inserted, Inserted::Waiting, "later than now");
                 continue;
             }
-            // SAFETY: D1.
+            // SAFETY: I1.
             let waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
-            // D2: the last access. D3 may be storing a later tick right now;
+            // I2: the last access. I3 may be storing a later tick right now;
             // then it is the sleeper who sees that it fired, and registers anew.
             if entry.when.compare_exchange(when, FIRED, AcqRel, Relaxed).is_err() {
-                // SAFETY: D1; put back what was taken, and try again.
+                // SAFETY: I1; put back what was taken, and try again.
                 entry.waker.with_mut(|slot| unsafe { *slot = waker });
                 let when = entry.when.load(Acquire);
                 // SAFETY: as above.

@@ -7,7 +7,7 @@
 //! | `join.rs` | `join!` | one [`support::Join`] over a typed list of members pinned in the caller's frame |
 //! | `try_join.rs` | `try_join!` | one [`support::TryJoin`] over the same list |
 //! | `list.rs` | — | the typed lists of pinned things that these share |
-//! | `pin.rs` | `pin!` | `core::pin::pin!`, under the same name as before |
+//! | `pin.rs` | `pin!` | a `core::pin::pin!` for each name, which from then on means the pin |
 //! | `support.rs` | — | what the expansions may name: the list types and the two doors to the runtime |
 //!
 //! Control enters in the caller's `async` body, which awaits the future that the macro has built, and leaves with

@@ -45,6 +45,7 @@ pub struct Builder {
     event_interval: u32,
     run_next_slot: bool,
     start_paused: bool,
+    has_time: bool,
     on_orphan: OrphanPolicy,
     on_panic: UnhandledPanic,
     on_report: Option<ReportHook>,
@@ -89,6 +90,7 @@ impl Builder {
             event_interval: 61,
             run_next_slot: true,
             start_paused: false,
+            has_time: false,
             on_orphan: OrphanPolicy::Report,
             on_panic: UnhandledPanic::Ignore,
             on_report: None,
@@ -111,12 +113,14 @@ impl Builder {
 
     /// Enables everything that can be enabled.
     pub fn enable_all(&mut self) -> &mut Self {
+        self.has_time = true;
         self
     }
 
     /// Enables timers.
     #[cfg(feature = "time")]
     pub fn enable_time(&mut self) -> &mut Self {
+        self.has_time = true;
         self
     }
 
@@ -417,6 +421,7 @@ impl Builder {
             injector_interval: self.global_queue_interval.unwrap_or(31),
             turn_interval: self.event_interval,
             run_next_slot: self.run_next_slot,
+            has_time: self.has_time,
             on_orphan: self.on_orphan,
             on_panic: self.on_panic,
             witness,

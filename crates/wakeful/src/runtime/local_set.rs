@@ -9,6 +9,7 @@ use crate::inspect::{Report, Reporter};
 use crate::scheduler::config::NextTask;
 use crate::scheduler::estate::Estate;
 use crate::scheduler::local::{Entered, Host, Left, Local};
+use crate::scheduler::pollers::Poller;
 use crate::task::JoinHandle;
 use crate::task::cell::Birth;
 use crate::task::header::{Wait, WaitKind};
@@ -137,7 +138,7 @@ impl LocalSet {
     where
         F: Future,
     {
-        RunUntil { set: self, future, joined: false, _pinned: PhantomPinned }
+        RunUntil { set: self, future, poller: None, _pinned: PhantomPinned }
     }
 
     /// The set's id, unique among sets and runtimes of the process.
@@ -156,6 +157,7 @@ impl LocalSet {
     /// One poll of the set: `before` first, and the tasks unless that is ready.
     fn poll_tasks<R>(
         &self,
+        poller: Poller,
         cx: &mut Context<'_>,
         before: impl FnOnce(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<R> {
@@ -169,7 +171,7 @@ impl LocalSet {
             }
             match self.local.run_tasks(order) {
                 Left::Work => cx.waker().wake_by_ref(),
-                Left::Nothing => self.local.wait(cx.waker()),
+                Left::Nothing => self.local.wait(poller, cx.waker()),
             }
             Poll::Pending
         })
@@ -194,9 +196,10 @@ impl Future for LocalSet {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let _ = self.poll_tasks(cx, |_| Poll::<()>::Pending);
+        let until_empty = |_: &mut Context<'_>| Poll::<()>::Pending;
+        let _ = self.poll_tasks(Poller::OF_THE_SET, cx, until_empty);
         if self.local.is_empty() {
-            self.local.forget_pollers();
+            self.local.leave(Poller::OF_THE_SET);
             return Poll::Ready(());
         }
         let site = self.made_at;
@@ -217,16 +220,16 @@ pin_project_lite::pin_project! {
         set: &'a LocalSet,
         #[pin]
         future: F,
-        // The set counts this future among those that poll it.
-        joined: bool,
+        // Who we are to the set, from the first poll to the last.
+        poller: Option<Poller>,
         #[pin]
         _pinned: PhantomPinned,
     }
 
     impl<F> PinnedDrop for RunUntil<'_, F> {
         fn drop(this: Pin<&mut Self>) {
-            if this.joined {
-                this.set.local.run_until_left();
+            if let Some(poller) = this.poller {
+                this.set.local.leave(poller);
             }
         }
     }
@@ -237,13 +240,12 @@ impl<F: Future> Future for RunUntil<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        if !std::mem::replace(this.joined, true) {
-            this.set.local.run_until_joined();
-        }
-        let polled = this.set.poll_tasks(cx, |cx| this.future.poll(cx));
+        let local = &this.set.local;
+        let poller = *this.poller.get_or_insert_with(|| local.new_poller());
+        let polled = this.set.poll_tasks(poller, cx, |cx| this.future.poll(cx));
         if polled.is_ready() {
-            *this.joined = false;
-            this.set.local.run_until_left();
+            *this.poller = None;
+            local.leave(poller);
         }
         polled
     }

@@ -33,5 +33,6 @@ pub use id::Id;
 pub use local_runtime::{LocalOptions, LocalRuntime};
 pub use metrics::RuntimeMetrics;
 pub use runtime::{Runtime, RuntimeFlavor};
+pub(crate) use shared::{Flavor, Shared};
 
 pub use spawn::worker_index;

@@ -2,8 +2,10 @@
 
 use super::Id;
 use super::context;
+use crate::driver::clock::Clock;
+use crate::driver::timers::Timers;
 use crate::inspect::{Report, ReportHook, Reporter};
-use crate::scheduler::config::Witness;
+use crate::scheduler::config::{Config, Witness};
 use crate::scheduler::current::CurrentThread;
 use crate::scheduler::multi::MultiThread;
 use crate::scheduler::pool::Pool;
@@ -31,6 +33,53 @@ pub(crate) enum Flavor {
 }
 
 impl Shared {
+    fn config(&self) -> &Config {
+        match &self.flavor {
+            Flavor::Current(scheduler) => &scheduler.estate.config,
+            Flavor::Multi(scheduler) => &scheduler.estate.config,
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.config().seam.clock
+    }
+
+    /// Whether the builder enabled timers.
+    pub(crate) fn has_time(&self) -> bool {
+        self.config().has_time
+    }
+
+    /// The timers for a future that is polled on this thread.
+    pub(crate) fn timers(&self) -> &Timers {
+        match &self.flavor {
+            Flavor::Current(scheduler) => &scheduler.timers,
+            Flavor::Multi(scheduler) => scheduler.timers(),
+        }
+    }
+
+    /// The timers of worker number `owner`.
+    pub(crate) fn timers_of(&self, owner: usize) -> &Timers {
+        match &self.flavor {
+            Flavor::Current(scheduler) => &scheduler.timers,
+            Flavor::Multi(scheduler) => &scheduler.remotes[owner].timers,
+        }
+    }
+
+    /// Something was registered with `timers` that comes before all else there.
+    pub(crate) fn wake_timers(&self, timers: &Timers) {
+        match &self.flavor {
+            Flavor::Current(scheduler) => scheduler.wake_holder(),
+            Flavor::Multi(scheduler) => scheduler.wake_for_timers(timers.owner),
+        }
+    }
+
+    /// Fires what is due, on a current-thread runtime whose clock was moved.
+    pub(crate) fn turn_timers(&self) {
+        if let Flavor::Current(scheduler) = &self.flavor {
+            scheduler.turn_timers();
+        }
+    }
+
     pub(crate) fn for_each_task(&self, f: impl FnMut(TaskRef)) {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.for_each_task(f),
@@ -62,6 +111,14 @@ impl Witness for RuntimeWitness {
     }
 
     fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
+
+    fn time_may_pass(&self) {
+        if let Some(shared) = self.shared.get().and_then(Weak::upgrade)
+            && let Flavor::Current(scheduler) = &shared.flavor
+        {
+            scheduler.wake_holder();
+        }
+    }
 
     fn in_context(&self, life: &mut dyn FnMut()) {
         // The first worker may be faster than the builder.

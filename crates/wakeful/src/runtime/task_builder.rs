@@ -2,7 +2,7 @@
 
 use super::blocking::spawn_blocking_on;
 use super::local_set::{LocalSet, spawn_local_born};
-use super::{Handle, context, spawn};
+use super::{Handle, spawn};
 use crate::task::JoinHandle;
 use crate::task::cell::Birth;
 use crate::task::header::Origin;

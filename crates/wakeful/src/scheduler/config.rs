@@ -47,6 +47,8 @@ pub(crate) trait Witness: Send + Sync {
     fn orphan(&self, task: &TaskRef) -> String;
     /// A task panicked.
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send));
+    /// The last closure is done that kept a paused clock from moving by itself.
+    fn time_may_pass(&self);
     /// Runs the whole life of a thread inside of the runtime's context.
     fn in_context(&self, life: &mut dyn FnMut());
 }
@@ -67,6 +69,7 @@ pub(crate) struct Config {
     /// How many tasks may run before clock and driver are looked at.
     pub(crate) turn_interval: u32,
     pub(crate) run_next_slot: bool,
+    pub(crate) has_time: bool,
     pub(crate) on_orphan: OrphanPolicy,
     pub(crate) on_panic: UnhandledPanic,
     pub(crate) witness: Arc<dyn Witness>,

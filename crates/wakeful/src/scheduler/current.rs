@@ -19,6 +19,7 @@
 use super::config::{Config, NextTask};
 use super::estate::Estate;
 use super::root::{Held, Parked};
+use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
 use crate::sys::rng::Rng;
 use crate::sys::spin::Spinner;
@@ -41,6 +42,7 @@ pub(crate) struct CurrentThread {
     pub(crate) estate: Estate,
     injector: Injector,
     heap: Heap,
+    pub(crate) timers: Timers,
     core: Core,
     /// Somebody holds the core.
     held: AtomicBool,
@@ -128,6 +130,7 @@ impl CurrentThread {
             estate: Estate::new(config),
             injector: Injector::new(),
             heap: Heap::new(),
+            timers: Timers::new(0),
             core: Core {
                 queue: RefCell::new(VecDeque::new()),
                 allocator: Cell::new(None),
@@ -232,13 +235,17 @@ impl CurrentThread {
     #[track_caller]
     fn run<R>(&self, guard: &CoreGuard<'_>, held: &Held, mut poll: impl FnMut() -> Poll<R>) -> R {
         loop {
+            self.estate.check_fatal();
             if held.take_woken()
                 && let Poll::Ready(output) = poll()
             {
                 return output;
             }
-            self.estate.check_fatal();
-            if !self.run_tasks() && !context::wake_deferred() && !held.is_woken() {
+            if !self.run_tasks()
+                && !context::wake_deferred()
+                && !held.is_woken()
+                && !self.pass_time()
+            {
                 self.park(guard, held);
             }
         }
@@ -260,8 +267,32 @@ impl CurrentThread {
         if core.tick.get().wrapping_sub(core.turn_tick.get()) >= config.turn_interval {
             context::wake_deferred();
             self.start_turn();
+            self.turn_timers();
         }
         any
+    }
+
+    /// Fires the timers that are due.
+    pub(crate) fn turn_timers(&self) -> bool {
+        self.timers.next().is_some() && self.timers.turn(self.estate.config.seam.clock.tick()) > 0
+    }
+
+    /// Whether a timer is due, or a paused clock could be moved to where one is:
+    /// everything waits, so time may as well pass.
+    fn pass_time(&self) -> bool {
+        let clock = &self.estate.config.seam.clock;
+        if self.turn_timers() {
+            return true;
+        }
+        if !clock.is_paused() || clock.is_held() {
+            return false;
+        }
+        if let Some(tick) = self.timers.earliest() {
+            clock.advance_to(tick);
+            self.turn_timers();
+            return true;
+        }
+        false
     }
 
     fn start_turn(&self) {
@@ -310,7 +341,9 @@ impl CurrentThread {
         self.sleeping.store(true, SeqCst);
         let nothing = self.injector.is_empty() && self.core.queue.borrow().is_empty();
         if nothing && !held.is_woken() && !self.estate.is_fatal() {
-            held.root().parker.park(None);
+            // A paused clock makes nobody wait for a timer.
+            let limit = self.timers.next().filter(|_| !clock.is_paused());
+            held.root().parker.park(limit.map(|tick| clock.until(tick)));
         }
         self.sleeping.store(false, SeqCst);
         spinner.slept(clock.elapsed().saturating_sub(fell_asleep));
@@ -364,6 +397,15 @@ impl CurrentThread {
         self.estate.for_each_outside(f);
     }
 
+    /// The holder, if it sleeps, has to look at its timers again.
+    pub(crate) fn wake_holder(&self) {
+        if !self.is_held_here()
+            && let Some(holder) = &*self.holder.lock()
+        {
+            holder.unpark();
+        }
+    }
+
     /// Tasks that wait in the injector.
     pub(crate) fn injected(&self) -> usize {
         self.injector.len_hint()
@@ -389,6 +431,7 @@ impl CurrentThread {
         }
         self.heap.cancel_all();
         self.estate.cancel_outside();
+        self.timers.close();
         context::wake_deferred();
         context::set_heap(guard.outer_heap);
         for allocator in self.core.allocator.take().into_iter().chain(self.estate.take_outside()) {

@@ -25,7 +25,7 @@
 
 use super::config::{NextTask, UnhandledPanic};
 use super::estate::Estate;
-use super::pollers::Pollers;
+use super::pollers::{Poller, Pollers};
 use crate::queue::injector::Injector;
 use crate::sys::sync::Mutex;
 use crate::task::cell::{self, Birth, Fit};
@@ -104,8 +104,8 @@ struct Bound {
     unfinished: Cell<usize>,
     /// Polls of tasks so far, wrapping.
     tick: Cell<u32>,
-    /// `run_until` futures that were polled and are still there.
-    run_untils: Cell<usize>,
+    /// The pollers numbered so far.
+    pollers: Cell<u64>,
     /// Which host is in `host`; only compared, never followed.
     host_address: Cell<*const ()>,
     on_panic: Cell<UnhandledPanic>,
@@ -218,7 +218,7 @@ impl Local {
                 polled: Cell::new(false),
                 unfinished: Cell::new(0),
                 tick: Cell::new(0),
-                run_untils: Cell::new(0),
+                pollers: Cell::new(Poller::OF_THE_SET.0),
                 host_address: Cell::new(ptr::null()),
                 on_panic: Cell::new(UnhandledPanic::Ignore),
                 fatal: Cell::new(false),
@@ -296,9 +296,8 @@ impl Local {
     }
 
     /// Runs `poll` as a poll of the set: inside of its context, and with nobody
-    /// woken for what becomes ready meanwhile on this thread, since the caller
-    /// goes on with [`run_tasks`](Self::run_tasks), or with
-    /// [`run_until_left`](Self::run_until_left) if it will not be back.
+    /// woken for what becomes ready meanwhile on this thread, since `poll` goes on
+    /// to [`run_tasks`](Self::run_tasks), or the caller to [`leave`](Self::leave).
     pub(crate) fn in_poll<R>(self: &Rc<Self>, poll: impl FnOnce() -> R) -> R {
         struct Restore<'a>(&'a Cell<bool>, bool);
         impl Drop for Restore<'_> {
@@ -374,9 +373,16 @@ impl Local {
         }
     }
 
+    /// A number for one who will poll the set.
+    pub(crate) fn new_poller(&self) -> Poller {
+        let last = &self.bound().pollers;
+        last.set(last.get() + 1);
+        Poller(last.get())
+    }
+
     /// There is nothing to run: `waker` is woken when there is again.
-    pub(crate) fn wait(&self, waker: &Waker) {
-        self.home.pollers.add(waker);
+    pub(crate) fn wait(&self, poller: Poller, waker: &Waker) {
+        self.home.pollers.add(poller, waker);
         // The injector: see `pollers`. The queue: cloning a foreign waker is
         // foreign code, which may wake tasks.
         if self.has_work() {
@@ -384,31 +390,17 @@ impl Local {
         }
     }
 
-    fn has_work(&self) -> bool {
-        !self.bound().queue.borrow().is_empty() || !self.home.injector.is_empty()
-    }
-
-    /// Nobody waits for this set any more.
-    pub(crate) fn forget_pollers(&self) {
-        self.home.pollers.forget();
-    }
-
-    /// A `run_until` future is polled for the first time.
-    pub(crate) fn run_until_joined(&self) {
-        let count = &self.bound().run_untils;
-        count.set(count.get() + 1);
-    }
-
-    /// A `run_until` future is done or dropped. If it was the only one, its waker
-    /// goes with it; otherwise one of the others takes over.
-    pub(crate) fn run_until_left(&self) {
-        let count = &self.bound().run_untils;
-        count.set(count.get() - 1);
-        if count.get() == 0 {
-            self.home.pollers.forget();
-        } else {
+    /// One who polled the set is done or dropped; if it leaves work behind, the
+    /// others are told, since nobody was woken for what became ready in its polls.
+    pub(crate) fn leave(&self, poller: Poller) {
+        self.home.pollers.remove(poller);
+        if self.has_work() {
             self.home.pollers.wake();
         }
+    }
+
+    fn has_work(&self) -> bool {
+        !self.bound().queue.borrow().is_empty() || !self.home.injector.is_empty()
     }
 
     /// Drops every task. Those that are inside a poll right now go when it ends.
@@ -428,7 +420,7 @@ impl Local {
             }
             home.heap.cancel_all();
         });
-        home.pollers.forget();
+        home.pollers.clear();
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) mod idle;
 pub(crate) mod local;
 pub(crate) mod monitor;
 pub(crate) mod multi;
-mod pollers;
+pub(crate) mod pollers;
 pub(crate) mod pool;
 pub(crate) mod root;
 pub(crate) mod worker;

@@ -116,6 +116,8 @@ fn look(shared: &MultiThread, seen: &mut [u32]) {
         if !stuck {
             continue;
         }
+        // Its timers go off for it, on this thread.
+        remote.timers.turn(shared.estate.config.seam.clock.tick());
         let mut moved = Vec::new();
         moved.extend(remote.next.take());
         remote.ring.drain(|task| moved.push(task));

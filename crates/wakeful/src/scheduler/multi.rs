@@ -20,6 +20,7 @@ use super::idle::Idle;
 use super::monitor::Monitor;
 use super::root::Held;
 use super::worker::{self, Core, Key};
+use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
 use crate::queue::{next, ring};
 use crate::sys::barrier::Barriers;
@@ -72,6 +73,7 @@ pub(crate) struct Remote {
     /// Counts up when a poll starts and when it ends: odd means inside a poll.
     /// Written by the worker, read by the monitor.
     pub(crate) activity: AtomicU32,
+    pub(crate) timers: Timers,
     /// The worker without a thread, or the parking spot of the thread it is on.
     seat: Mutex<Seat>,
 }
@@ -99,6 +101,7 @@ impl MultiThread {
                     ring: stealer,
                     next: thief,
                     activity: AtomicU32::new(0),
+                    timers: Timers::new(index),
                     seat: Mutex::new(Seat::Unborn(Key(index))),
                 }
             })
@@ -258,6 +261,21 @@ impl MultiThread {
         }
     }
 
+    /// The worker, if it sleeps, has to look at its timers again.
+    pub(crate) fn wake_for_timers(&self, worker: usize) {
+        if worker::index(self) != Some(worker)
+            && let Seat::Taken(parker) = &*self.remotes[worker].seat.lock()
+        {
+            parker.unpark();
+        }
+    }
+
+    /// The timers for a future that is polled on this thread: its worker's own,
+    /// or those of the first worker, which always has a thread.
+    pub(crate) fn timers(&self) -> &Timers {
+        &self.remotes[worker::index(self).unwrap_or(0)].timers
+    }
+
     /// A worker's thread ends before its time: another one takes its place.
     pub(crate) fn replace_thread(&self, key: Key) {
         if self.launch(key).is_err() {
@@ -310,6 +328,7 @@ impl MultiThread {
         let mut cx = Context::from_waker(held.waker());
         let mut listed = None;
         loop {
+            self.estate.check_fatal();
             if held.take_woken()
                 && let Poll::Ready(output) = context::poll_root(|| future.as_mut().poll(&mut cx))
             {
@@ -323,8 +342,7 @@ impl MultiThread {
                 self.estate.list_parked(held.parked());
                 listed = Some(parked);
             }
-            self.estate.check_fatal();
-            if !held.is_woken() {
+            if !held.is_woken() && !self.estate.is_fatal() {
                 held.root().parker.park(None);
             }
         }
@@ -382,6 +400,9 @@ impl MultiThread {
             heap.cancel_all();
         }
         self.estate.cancel_outside();
+        for remote in &self.remotes {
+            remote.timers.close();
+        }
         let own = self.cores.iter().filter_map(Core::strip);
         for allocator in own.chain(self.estate.take_outside()) {
             // One reference for the cells that outlive us; `last_cell_freed`

@@ -1,9 +1,10 @@
-//! Station 7 for a set of local tasks: the wakers of whoever polls the set, woken
+//! Station 7 for a set of local tasks: the wakers of those who poll the set, woken
 //! when one of its tasks is woken from outside of such a poll.
 //!
 //! Usually there is one poller. There may be several (two `run_until` futures of
-//! one set in different tasks); then all of them are woken, since any of them may
-//! be gone or stuck, and each that is polled lists itself again.
+//! one set); then all of them are woken, since any of them may be stuck or about
+//! to go, and each that is polled lists itself again. A poller has at most one
+//! waker here, the one of its last poll, and takes it along when it goes.
 //!
 //! Protocol, all SeqCst. Whoever hands a task over pushes it first and then looks
 //! at `any`. The poller lists itself, which sets `any`, and then looks at the
@@ -16,6 +17,15 @@ use crate::sys::sync::Mutex;
 use crate::sys::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::Waker;
 
+/// Tells the pollers of one set apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Poller(pub(super) u64);
+
+impl Poller {
+    /// Whoever awaits the set itself.
+    pub(crate) const OF_THE_SET: Poller = Poller(0);
+}
+
 pub(super) struct Pollers {
     list: Mutex<List>,
     /// The list is not empty; written under its lock.
@@ -25,13 +35,33 @@ pub(super) struct Pollers {
 /// Room for the usual one without an allocation.
 #[derive(Default)]
 struct List {
-    first: Option<Waker>,
-    others: Vec<Waker>,
+    first: Option<Entry>,
+    others: Vec<Entry>,
+}
+
+struct Entry {
+    poller: Poller,
+    waker: Waker,
 }
 
 impl List {
-    fn has(&self, waker: &Waker) -> bool {
-        self.first.iter().chain(&self.others).any(|listed| listed.will_wake(waker))
+    fn get(&self, poller: Poller) -> Option<&Entry> {
+        self.first.iter().chain(&self.others).find(|entry| entry.poller == poller)
+    }
+
+    fn remove(&mut self, poller: Poller) -> Option<Entry> {
+        if self.first.as_ref().is_some_and(|entry| entry.poller == poller) {
+            return std::mem::replace(&mut self.first, self.others.pop());
+        }
+        let at = self.others.iter().position(|entry| entry.poller == poller)?;
+        Some(self.others.swap_remove(at))
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        match &self.first {
+            None => self.first = Some(entry),
+            Some(_) => self.others.push(entry),
+        }
     }
 }
 
@@ -40,26 +70,34 @@ impl Pollers {
         Self { list: Mutex::new(List::default()), any: AtomicBool::new(false) }
     }
 
-    /// Lists a waker, unless it is there already. Only the thread of the set
-    /// does this.
-    pub(super) fn add(&self, waker: &Waker) {
-        // Only this thread ever sets `any`, so "none" is not out of date.
-        if self.any.load(SeqCst) && self.list.lock().has(waker) {
+    /// Lists a poller with its present waker. Only the thread of the set does
+    /// this.
+    pub(super) fn add(&self, poller: Poller, waker: &Waker) {
+        // Only this thread ever sets `any`, so a "no" is not out of date.
+        if self.any.load(SeqCst)
+            && self.list.lock().get(poller).is_some_and(|entry| entry.waker.will_wake(waker))
+        {
             return;
         }
-        let waker = waker.clone();
+        let entry = Entry { poller, waker: waker.clone() };
         let mut list = self.list.lock();
-        match &list.first {
-            None => list.first = Some(waker),
-            Some(_) => list.others.push(waker),
-        }
+        let old = list.remove(poller);
+        list.insert(entry);
         self.any.store(true, SeqCst);
+        drop(list);
+        drop(old);
     }
 
-    fn take(&self) -> List {
+    /// Takes a poller off the list, if it is there.
+    pub(super) fn remove(&self, poller: Poller) {
+        if !self.any.load(SeqCst) {
+            return;
+        }
         let mut list = self.list.lock();
-        self.any.store(false, SeqCst);
-        std::mem::take(&mut *list)
+        let old = list.remove(poller);
+        self.any.store(list.first.is_some(), SeqCst);
+        drop(list);
+        drop(old);
     }
 
     /// Wakes everybody on the list and empties it.
@@ -71,15 +109,75 @@ impl Pollers {
             return;
         }
         let List { first, others } = self.take();
-        for waker in first.into_iter().chain(others) {
-            waker.wake();
+        for entry in first.into_iter().chain(others) {
+            entry.waker.wake();
         }
     }
 
-    /// Empties the list: nobody polls the set any more.
-    pub(super) fn forget(&self) {
-        if self.any.load(SeqCst) {
-            drop(self.take());
+    /// Empties the list and wakes nobody.
+    pub(super) fn clear(&self) {
+        drop(self.take());
+    }
+
+    fn take(&self) -> List {
+        let mut list = self.list.lock();
+        self.any.store(false, SeqCst);
+        std::mem::take(&mut *list)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Counter(AtomicUsize);
+
+    impl Wake for Counter {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_poller_has_one_waker_however_often_it_changes() {
+        let pollers = Pollers::new();
+        let stable = Arc::new(Counter::default());
+        pollers.add(Poller(1), &Waker::from(stable.clone()));
+        let fleeting: Vec<Arc<Counter>> = (0..100).map(|_| Arc::default()).collect();
+        for counter in &fleeting {
+            pollers.add(Poller(2), &Waker::from(counter.clone()));
+        }
+        let kept = fleeting.iter().map(|counter| Arc::strong_count(counter) - 1);
+        assert_eq!(kept.collect::<Vec<_>>(), [vec![0; 99], vec![1]].concat());
+        pollers.wake();
+        pollers.wake();
+        assert_eq!(stable.0.load(SeqCst), 1);
+        let woken = fleeting.iter().map(|counter| counter.0.load(SeqCst));
+        assert_eq!(woken.collect::<Vec<_>>(), [vec![0; 99], vec![1]].concat());
+    }
+
+    #[test]
+    fn pollers_leave_in_any_order() {
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            let pollers = Pollers::new();
+            let counters: [Arc<Counter>; 3] = Default::default();
+            for (number, counter) in counters.iter().enumerate() {
+                pollers.add(Poller(number as u64), &Waker::from(counter.clone()));
+            }
+            for &number in &order[..2] {
+                pollers.remove(Poller(number));
+                pollers.remove(Poller(number));
+            }
+            pollers.wake();
+            for (number, counter) in counters.iter().enumerate() {
+                let left = usize::from(number as u64 == order[2]);
+                assert_eq!(counter.0.load(SeqCst), left, "left in the order {order:?}");
+                assert_eq!(Arc::strong_count(counter), 1);
+            }
         }
     }
 }

@@ -94,6 +94,7 @@ impl Pool {
             drop(state);
             return job.task.cancel_spawn();
         }
+        self.config.seam.clock.hold();
         state.queue.push_back(job);
         self.waiting.store(true, Release);
         if !state.coming && !state.spinning {
@@ -128,8 +129,18 @@ impl Pool {
                 drop(state);
                 if let Some(job) = job {
                     job.task.cancel_spawn();
+                    self.release_clock(1);
                 }
                 panic!("OS can't spawn worker thread: {error}");
+            }
+        }
+    }
+
+    /// So many closures are done: time may pass without them.
+    fn release_clock(&self, closures: usize) {
+        for _ in 0..closures {
+            if self.config.seam.clock.release() {
+                self.config.witness.time_may_pass();
             }
         }
     }
@@ -163,6 +174,7 @@ impl Pool {
             }
             arrived = false;
             job.task.run();
+            self.release_clock(1);
         }
         if let Some(callback) = &self.config.on_thread_stop {
             callback();
@@ -217,9 +229,11 @@ impl Pool {
             dropped
         };
         self.work.notify_all();
+        let count = dropped.len();
         for job in dropped {
             job.task.cancel();
         }
+        self.release_clock(count);
     }
 
     /// Waits until every thread has left, at most `limit`, and joins them.

@@ -4,6 +4,7 @@
 
 use super::idle::BeforeParking;
 use super::multi::MultiThread;
+use crate::driver::clock::tick_of;
 use crate::queue::{next, ring};
 use crate::sys::park::Parker;
 use crate::sys::rng::Rng;
@@ -378,6 +379,10 @@ impl Worker {
 
     fn park(&self, core: &Core, parker: &Parker) {
         core.end_turn(&self.shared);
+        core.start_turn(&self.shared);
+        if core.turn_timers(&self.shared) {
+            return;
+        }
         let idle = &self.shared.idle;
         let before = idle.sleep(core.index, core.searching.replace(false));
         if before == BeforeParking::LookAgain && self.is_work_anywhere() {
@@ -391,6 +396,7 @@ impl Worker {
         }
         self.sleep(core, parker);
         core.start_turn(&self.shared);
+        core.turn_timers(&self.shared);
         if self.shared.monitor().is_asleep() {
             self.shared.wake_monitor();
         }
@@ -407,9 +413,18 @@ impl Worker {
             callback();
         }
         let fell_asleep = config.seam.clock.elapsed();
+        let timers = &self.shared.remotes[core.index].timers;
+        let clock = &config.seam.clock;
         loop {
-            parker.park(None);
+            // A timer registered from elsewhere meanwhile leaves a token.
+            let next = timers.next();
+            parker.park(next.map(|tick| clock.until(tick)));
             if self.shared.estate.is_closing() {
+                break;
+            }
+            if timers.next().is_some_and(|tick| clock.until(tick).is_zero())
+                && self.shared.idle.cancel_sleep(core.index)
+            {
                 break;
             }
             if !self.shared.idle.is_asleep(core.index) {
@@ -480,6 +495,13 @@ impl Core {
         context::wake_deferred();
         self.end_turn(shared);
         self.start_turn(shared);
+        self.turn_timers(shared);
+    }
+
+    /// Fires the timers that are due by the time at which the turn started.
+    fn turn_timers(&self, shared: &MultiThread) -> bool {
+        let timers = &shared.remotes[self.index].timers;
+        timers.next().is_some() && timers.turn(tick_of(self.turn_started.get())) > 0
     }
 
     fn start_turn(&self, shared: &MultiThread) {

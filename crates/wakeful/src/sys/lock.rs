@@ -5,6 +5,8 @@
 //! gives its time slice away until the holder is done. So nothing that can block,
 //! allocate much or call foreign code belongs inside.
 
+#![allow(unsafe_code)]
+
 use crate::sys::sync::atomic::{AtomicBool, Ordering::*};
 use crate::sys::sync::{UnsafeCell, thread};
 
@@ -53,7 +55,7 @@ impl<T> SmallLock<T> {
                 return;
             }
             tries += 1;
-            if tries < 64 && !crate::sys::LOOM {
+            if tries < 64 && !crate::sys::IS_MODEL {
                 std::hint::spin_loop();
             } else {
                 thread::yield_now();

@@ -6,6 +6,7 @@
 //! that is model-checked.
 
 pub(crate) mod barrier;
+pub(crate) mod lock;
 pub(crate) mod park;
 pub(crate) mod rng;
 pub(crate) mod spin;

@@ -32,6 +32,8 @@ struct ThreadContext {
     /// A scheduler on this thread empties the list of put-off wakers.
     defers: Cell<bool>,
     rng: Cell<Option<Rng>>,
+    /// Polls on this thread so far: tells whether two moments lie in one poll.
+    polls: Cell<u64>,
 }
 
 thread_local! {
@@ -46,9 +48,22 @@ thread_local! {
             now_ms: Cell::new(0),
             defers: Cell::new(false),
             rng: Cell::new(None),
+            polls: Cell::new(0),
         }
     };
     static DEFERRED: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
+}
+
+impl ThreadContext {
+    fn next_poll(&self) -> &Self {
+        self.polls.set(self.polls.get() + 1);
+        self
+    }
+}
+
+/// Which poll of this thread is going on.
+pub(crate) fn poll_count() -> u64 {
+    CONTEXT.with(|context| context.polls.get())
 }
 
 /// One poll of one task; what was there before comes back at its end.
@@ -69,7 +84,7 @@ pub(super) struct Marks {
 #[inline]
 pub(super) fn start_task(cell: *const Header, id: u64) -> Turn {
     CONTEXT.with(|context| Turn {
-        outer: context.current.replace(cell),
+        outer: context.next_poll().current.replace(cell),
         outer_id: context.current_id.replace(id),
         outer_marks: Marks {
             self_woken: context.self_woken.replace(false),
@@ -258,7 +273,7 @@ pub(crate) fn poll_root<R>(poll: impl FnOnce() -> R) -> R {
     }
     let _restore = CONTEXT.with(|context| {
         Restore(
-            context.current.replace(ptr::null()),
+            context.next_poll().current.replace(ptr::null()),
             context.current_id.replace(0),
             context.budget.replace(Budget::FULL),
         )
@@ -268,7 +283,7 @@ pub(crate) fn poll_root<R>(poll: impl FnOnce() -> R) -> R {
 
 /// Runs `f`, which may block, without the limits of the current poll.
 pub(crate) fn without_budget<R>(f: impl FnOnce() -> R) -> R {
-    coop::with_budget(Budget::UNLIMITED, f)
+    coop::without_limit(f)
 }
 
 /// A random number below `n`, from the generator that the runtime seeded on

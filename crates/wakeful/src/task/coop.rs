@@ -28,6 +28,11 @@ pub(super) fn with_budget<R>(budget: Budget, f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Runs `f` without a limit; what is left of the budget comes back afterwards.
+pub(crate) fn without_limit<R>(f: impl FnOnce() -> R) -> R {
+    with_budget(Budget::UNLIMITED, f)
+}
+
 /// Whether the current task may go on before it should yield. Always true
 /// outside of a task and inside [`unconstrained`].
 pub fn has_budget_remaining() -> bool {

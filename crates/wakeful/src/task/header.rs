@@ -187,6 +187,8 @@ pub(crate) enum WaitKind {
     Join = 1,
     /// Its turn, after a yield.
     Turn = 2,
+    /// A moment.
+    Sleep = 3,
 }
 
 impl WaitKind {
@@ -194,6 +196,7 @@ impl WaitKind {
         match kind {
             1 => WaitKind::Join,
             2 => WaitKind::Turn,
+            3 => WaitKind::Sleep,
             _ => WaitKind::Unknown,
         }
     }
@@ -204,6 +207,7 @@ impl WaitKind {
             WaitKind::Unknown => "a future that is not wakeful's own",
             WaitKind::Join => "a task to end (JoinHandle)",
             WaitKind::Turn => "its turn (yield_now)",
+            WaitKind::Sleep => "a moment (sleep, interval or timeout)",
         }
     }
 }

@@ -181,7 +181,7 @@ fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
 /// look of a poll and its end, and one that finds NOTIFIED and only loads it.
 #[test]
 fn no_wake_is_lost() {
-    model(8, || {
+    model(3, || {
         let task = Task::spawned(2, 2, 0);
         let by_ref = with(&task, |task| {
             task.bring_news(0);
@@ -204,7 +204,7 @@ fn no_wake_is_lost() {
 /// both the end of the poll and the drop of a waker report, or neither.
 #[test]
 fn the_last_waker_gone_is_noticed_once() {
-    model(8, || {
+    model(5, || {
         let task = Task::spawned(1, 2, 1);
         let droppers = [0, 1].map(|_| with(&task, |task| task.released(task.state.drop_waker())));
         task.run();
@@ -222,7 +222,7 @@ fn the_last_waker_gone_is_noticed_once() {
 /// count never reaches zero with nothing noted.
 #[test]
 fn a_wake_is_no_orphan() {
-    model(8, || {
+    model(5, || {
         let task = Task::spawned(1, 2, 0);
         let dropper = with(&task, |task| task.released(task.state.drop_waker()));
         let waker = with(&task, |task| {
@@ -242,7 +242,7 @@ fn a_wake_is_no_orphan() {
 /// swallows.
 #[test]
 fn a_task_that_keeps_running_hears_wakes_and_aborts() {
-    model(8, || {
+    model(5, || {
         let task = Task::spawned(1, 1, 1);
         assert_eq!(task.state.start_poll(), Start::Poll);
         let waker = with(&task, |task| {
@@ -267,7 +267,7 @@ fn a_task_that_keeps_running_hears_wakes_and_aborts() {
 /// everybody takes for the last.
 #[test]
 fn wake_and_abort_of_a_task_that_completes() {
-    model(8, || {
+    model(5, || {
         let task = Task::spawned(0, 1, 1);
         let waker = with(&task, |task| task.act(task.state.wake_by_val()));
         let aborter = with(&task, |task| {
@@ -286,7 +286,7 @@ fn wake_and_abort_of_a_task_that_completes() {
 /// before the last of them let go (`retire` then finds it in use).
 #[test]
 fn references_go_in_any_order() {
-    model(8, || {
+    model(5, || {
         let task = Task::spawned(0, 1, 1);
         let others = with(&task, |task| {
             task.released(task.state.drop_handle());
@@ -305,11 +305,10 @@ fn references_go_in_any_order() {
 /// stays behind without anybody to clear it, which would keep the cell for good.
 #[test]
 fn shutdown_against_late_wakers() {
-    model(8, || {
+    model(5, || {
         let task = Task::spawned(1, 2, 0);
         task.run();
-        let wakers =
-            [0, 1].map(|_| with(&task, |task| task.act_refused(task.state.wake_by_val())));
+        let wakers = [0, 1].map(|_| with(&task, |task| task.act_refused(task.state.wake_by_val())));
         assert_eq!(task.state.claim_for_shutdown(), Shutdown::DropFuture);
         task.finish();
         task.drop_join();
@@ -323,7 +322,7 @@ fn shutdown_against_late_wakers() {
 /// none of the two drop.
 #[test]
 fn shutdown_against_a_late_spawn() {
-    model(8, || {
+    model(5, || {
         let task = Task::spawned(1, 0, 1);
         let spawner = with(&task, |task| match task.state.claim_refused_spawn() {
             None => task.finish(),
@@ -354,7 +353,7 @@ fn a_walker_meets_a_cell_that_is_reused() {
         task.life.with_mut(|life| unsafe { *life += 1 });
         task.state.publish(0);
     }
-    model(8, || {
+    model(5, || {
         let task = Task::spawned(0, 0, 0);
         let walker = with(&task, |task| {
             if task.state.try_clone_handle() {

@@ -34,7 +34,11 @@ pub(crate) mod waker;
 mod yield_now;
 
 #[cfg(all(test, loom))]
+mod loom_heap;
+#[cfg(all(test, loom))]
 pub(crate) mod loom_home;
+#[cfg(all(test, loom))]
+mod loom_join;
 #[cfg(all(test, loom))]
 mod loom_task;
 

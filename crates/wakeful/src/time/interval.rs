@@ -1,7 +1,7 @@
 //! Ticking.
 
-use super::sleep::{Sleep, sleep_until};
 use super::Instant;
+use super::sleep::{Sleep, sleep_until};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

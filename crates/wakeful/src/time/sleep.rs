@@ -1,14 +1,13 @@
 //! Waiting for a moment.
 
 use super::Instant;
-use crate::driver::timers::{Entry, Registered, Standing, Timers};
+use crate::driver::timers::{Entry, Registered, Standing};
 use crate::runtime::Handle;
 use crate::task::header::{Wait, WaitKind};
 use crate::task::{context, coop};
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
-use std::ptr::NonNull;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -66,8 +65,8 @@ pin_project_lite::pin_project! {
         site: &'static Location<'static>,
         // Keeps the timers alive.
         handle: Handle,
-        // With whom the entry is registered, once it is.
-        timers: Option<NonNull<Timers>>,
+        // Whose timers the entry is registered with, once it is.
+        owner: Option<usize>,
         #[pin]
         entry: Entry,
     }
@@ -79,12 +78,6 @@ pin_project_lite::pin_project! {
     }
 }
 
-// SAFETY: `timers` is a shared reference in disguise, to something Sync that
-// `handle` keeps alive; the other fields are Send and Sync themselves.
-unsafe impl Send for Sleep {}
-// SAFETY: as above.
-unsafe impl Sync for Sleep {}
-
 impl Sleep {
     #[track_caller]
     fn new(deadline: Instant, site: &'static Location<'static>) -> Self {
@@ -94,12 +87,12 @@ impl Sleep {
             "A Tokio 1.x context was found, but timers are disabled. Call `enable_time` on the \
              runtime builder to enable timers."
         );
-        Self { deadline, site, handle, timers: None, entry: Entry::new() }
+        Self { deadline, site, handle, owner: None, entry: Entry::new() }
     }
 
     /// As `new`, for a future that has checked the context already.
     pub(super) fn on(handle: Handle, deadline: Instant, site: &'static Location<'static>) -> Self {
-        Self { deadline, site, handle, timers: None, entry: Entry::new() }
+        Self { deadline, site, handle, owner: None, entry: Entry::new() }
     }
 
     /// The moment this waits for.
@@ -109,7 +102,7 @@ impl Sleep {
 
     /// Whether that moment has come, as far as the timer noticed.
     pub fn is_elapsed(&self) -> bool {
-        self.timers.is_some() && self.entry.standing() == Standing::Fired
+        self.owner.is_some() && self.entry.standing() == Standing::Fired
     }
 
     /// Moves the deadline. A task that waits for this future needs no wake-up
@@ -117,29 +110,25 @@ impl Sleep {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let mut this = self.project();
         *this.deadline = deadline;
-        let Some(timers) = *this.timers else { return };
+        let Some(owner) = *this.owner else { return };
         let entry = this.entry.as_mut().into_ref();
         if entry.standing() != Standing::Waiting {
             // Done once: the next poll starts over.
-            *this.timers = None;
+            *this.owner = None;
             return;
         }
-        let tick = this.handle.shared.tick_at(deadline);
-        // SAFETY: `handle` keeps the timers alive.
-        let timers = unsafe { timers.as_ref() };
-        match timers.rearm(entry, tick) {
-            Registered::Waiting | Registered::ShutDown => {}
-            Registered::WaitingFirst => this.handle.shared.wake_timers(timers),
-            // Nobody was woken for it: whoever waits is told now.
-            Registered::Due => {}
+        let shared = &this.handle.shared;
+        let tick = shared.clock().tick_at(deadline.into_std());
+        let timers = shared.timers_of(owner);
+        if timers.rearm(entry, tick) == Registered::WaitingFirst {
+            shared.wake_timers(timers);
         }
     }
 
     fn unregister(self: Pin<&mut Self>) {
         let this = self.project();
-        if let Some(timers) = this.timers.take() {
-            // SAFETY: `handle` keeps the timers alive.
-            unsafe { timers.as_ref() }.cancel(this.entry.into_ref());
+        if let Some(owner) = this.owner.take() {
+            this.handle.shared.timers_of(owner).cancel(this.entry.into_ref());
         }
     }
 
@@ -147,9 +136,9 @@ impl Sleep {
     fn register(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         let shared = &this.handle.shared;
-        let tick = shared.tick_at(*this.deadline);
+        let tick = shared.clock().tick_at(this.deadline.into_std());
         let timers = shared.timers();
-        *this.timers = Some(NonNull::from(timers));
+        *this.owner = Some(timers.owner);
         match timers.register(this.entry.into_ref(), tick, cx.waker()) {
             Registered::Due => Poll::Ready(()),
             Registered::Waiting => Poll::Pending,
@@ -163,11 +152,10 @@ impl Sleep {
 
     pub(super) fn poll_elapsed(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
-        let Some(timers) = *this.timers else { return self.register(cx) };
+        let Some(owner) = *this.owner else { return self.register(cx) };
         let entry = this.entry.into_ref();
         if entry.standing() == Standing::Waiting {
-            // SAFETY: `handle` keeps the timers alive.
-            unsafe { timers.as_ref() }.update_waker(entry, cx.waker());
+            this.handle.shared.timers_of(owner).update_waker(entry, cx.waker());
         }
         match entry.standing() {
             Standing::Fired => Poll::Ready(()),

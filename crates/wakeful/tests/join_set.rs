@@ -1,0 +1,517 @@
+//! `JoinSet`: every task is given out once, in the order of their ends, at the same price however many there are.
+
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc as std_mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use futures::channel::oneshot;
+use futures::executor;
+use futures::future::FutureExt;
+use wakeful::task::{
+    AbortHandle, Id, JoinSet, LocalSet, consume_budget, may_wait_forever, spawn_local, yield_now,
+};
+
+mod support {
+    pub mod panic_site;
+    pub mod runtimes;
+    pub mod shelf;
+    pub mod stays;
+}
+use support::panic_site::panic_site;
+use support::runtimes::{current_thread, multi_thread, runtimes};
+use support::shelf::Shelf;
+use support::stays::{CountingWaker, DropLog};
+
+/// Counts its drops.
+#[derive(Clone, Default)]
+struct Drops(Arc<AtomicUsize>);
+
+impl Drop for Drops {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// Waits for its turn, with something in its hands.
+async fn hold<T>(until: oneshot::Receiver<T>, _held: impl Send) -> T {
+    until.await.expect("the sender is kept until it sends")
+}
+
+#[test]
+fn outputs_come_in_the_order_in_which_tasks_end() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let mut set = JoinSet::new();
+            let mut senders: Vec<Option<oneshot::Sender<usize>>> = (0..5)
+                .map(|_| {
+                    let (tx, rx) = oneshot::channel();
+                    set.spawn(async move { rx.await.unwrap() });
+                    Some(tx)
+                })
+                .collect();
+            for ends in [3, 0, 4, 1, 2] {
+                senders[ends].take().unwrap().send(ends).unwrap();
+                assert_eq!(set.join_next().await.unwrap().unwrap(), ends, "{}", runtime.name);
+            }
+            assert!(set.join_next().await.is_none());
+        });
+    }
+    // They are taken out later, in the order of then.
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        for turns in [3, 1, 2] {
+            set.spawn(async move {
+                for _ in 0..turns {
+                    yield_now().await;
+                }
+                turns
+            });
+        }
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        assert_eq!(set.join_all().await, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn a_task_is_counted_until_it_is_given_out() {
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        assert!(set.is_empty() && set.len() == 0);
+        assert!(set.join_next().await.is_none());
+        assert!(set.try_join_next().is_none());
+        for n in 1..=10 {
+            set.spawn(async move { n });
+            assert_eq!(set.len(), n);
+        }
+        assert!(set.try_join_next().is_none(), "none of them has run");
+        yield_now().await;
+        assert_eq!(set.len(), 10);
+        for left in (0..10).rev() {
+            assert_eq!(set.try_join_next().unwrap().unwrap(), 10 - left);
+            assert_eq!(set.len(), left);
+        }
+        assert!(set.try_join_next().is_none());
+        assert_eq!(format!("{set:?}"), "JoinSet { len: 0 }");
+    });
+}
+
+#[test]
+fn ids_tell_the_tasks_apart() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let mut set = JoinSet::new();
+            let mut spawned: BTreeSet<Id> = BTreeSet::new();
+            for n in 0..20 {
+                let handle = match n % 2 {
+                    0 => set.spawn(async { wakeful::task::id() }),
+                    _ => set.spawn_blocking(wakeful::task::id),
+                };
+                assert!(spawned.insert(handle.id()));
+            }
+            for n in 0..20 {
+                let (id, own) = match n % 2 {
+                    0 => set.join_next_with_id().await.unwrap().unwrap(),
+                    _ => loop {
+                        match set.try_join_next_with_id() {
+                            Some(output) => break output.unwrap(),
+                            None => yield_now().await,
+                        }
+                    },
+                };
+                assert_eq!(id, own);
+                assert!(spawned.remove(&id));
+            }
+            let aborted = set.spawn(may_wait_forever(pending()));
+            aborted.abort();
+            let error = set.join_next_with_id().await.unwrap().unwrap_err();
+            assert!(error.is_cancelled());
+            assert_eq!(error.id(), aborted.id());
+        });
+    }
+}
+
+/// Ten thousand tasks end one by one. The time is not measured: with a look at every task for each that ends, this
+/// would take the better part of an hour.
+#[test]
+fn many_tasks_cost_the_same_each() {
+    const TASKS: usize = if cfg!(miri) { 300 } else { 10_000 };
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        let mut senders = Vec::new();
+        for n in 0..TASKS {
+            let (tx, rx) = oneshot::channel::<()>();
+            senders.push(tx);
+            set.spawn(async move {
+                rx.await.unwrap();
+                n
+            });
+        }
+        assert!(set.join_next().now_or_never().is_none());
+        // The last first: a search from the front would be at its worst.
+        for (left, tx) in senders.into_iter().enumerate().rev() {
+            tx.send(()).unwrap();
+            assert_eq!(set.join_next().await.unwrap().unwrap(), left);
+            assert_eq!(set.len(), left);
+        }
+        // And once more, on the memory that this has left.
+        for n in 0..TASKS {
+            set.spawn(async move { n });
+        }
+        let mut all: Vec<usize> = set.join_all().await;
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..TASKS));
+    });
+}
+
+#[test]
+fn only_the_handles_of_ended_tasks_are_looked_at() {
+    let (woken, waker) = CountingWaker::new();
+    let runtime = current_thread();
+    let mut set = JoinSet::new();
+    let shelf = Shelf::default();
+    for _ in 0..100 {
+        set.spawn_on(shelf.wait(), runtime.handle());
+    }
+    let mut poll = || set.poll_join_next(&mut Context::from_waker(&waker));
+    assert!(poll().is_pending());
+    runtime.block_on(yield_now());
+    assert_eq!(woken.take(), 0, "nothing has ended");
+    let mut wakers = shelf.take();
+    wakers.pop().unwrap().wake();
+    runtime.block_on(yield_now());
+    assert_eq!(woken.take(), 0, "polled for nothing");
+    assert!(poll().is_pending());
+    // Both end; whoever awaits the set is woken once for all of them.
+    shelf.open();
+    wakers.into_iter().for_each(Waker::wake);
+    runtime.block_on(async {
+        for _ in 0..3 {
+            yield_now().await;
+        }
+    });
+    assert_eq!(woken.take(), 1);
+    for _ in 0..99 {
+        assert!(matches!(poll(), Poll::Ready(Some(Ok(())))));
+    }
+    assert_eq!(woken.take(), 0);
+}
+
+#[test]
+fn join_next_is_cancel_safe() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let mut set = JoinSet::new();
+            let (tx, rx) = oneshot::channel();
+            let task = set.spawn(hold(rx, ()));
+            for _ in 0..5 {
+                assert!(set.join_next().now_or_never().is_none(), "polled and dropped");
+                yield_now().await;
+            }
+            tx.send("still there").unwrap();
+            while !task.is_finished() {
+                yield_now().await;
+            }
+            drop(set.join_next());
+            drop(set.join_next_with_id());
+            assert_eq!(set.len(), 1);
+            assert_eq!(set.join_next().await.unwrap().unwrap(), "still there");
+        });
+    }
+}
+
+#[test]
+fn a_task_without_budget_loses_no_output() {
+    const TASKS: usize = 300;
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        for n in 0..TASKS {
+            set.spawn(async move { n });
+        }
+        yield_now().await;
+        let (mut joined, mut refused) = (Vec::new(), 0);
+        while !set.is_empty() {
+            match set.join_next().now_or_never() {
+                Some(output) => joined.push(output.unwrap().unwrap()),
+                None => {
+                    refused += 1;
+                    yield_now().await;
+                }
+            }
+        }
+        assert!(joined.into_iter().eq(0..TASKS));
+        assert_eq!(refused, 2, "128 in each poll of this future");
+
+        // Spawning and looking need no budget, not even to find what ended.
+        for n in 0..TASKS {
+            consume_budget().now_or_never();
+            set.spawn(async move { n });
+        }
+        yield_now().await;
+        while consume_budget().now_or_never().is_some() {}
+        let looked = std::iter::from_fn(|| set.try_join_next()).map(Result::unwrap);
+        assert!(looked.eq(0..TASKS));
+    });
+}
+
+#[test]
+fn a_future_that_gives_up_takes_its_waker_along() {
+    let (woken, waker) = CountingWaker::new();
+    let runtime = current_thread();
+    let mut set = JoinSet::new();
+    let (tx, rx) = oneshot::channel();
+    set.spawn_on(hold(rx, ()), runtime.handle());
+    {
+        let mut next = pin!(set.join_next());
+        assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(woken.kept_elsewhere(), 1);
+    }
+    assert_eq!(woken.kept_elsewhere(), 0);
+    tx.send(1).unwrap();
+    runtime.block_on(yield_now());
+    assert_eq!(woken.take(), 0);
+    assert_eq!(set.try_join_next().unwrap().unwrap(), 1);
+}
+
+#[test]
+fn the_last_waker_is_the_one_that_is_woken() {
+    /// Asks the set's lock, from inside of its own drop.
+    struct Nosy(Arc<AtomicUsize>);
+    impl Wake for Nosy {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Nosy {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let runtime = current_thread();
+    let (first, first_waker) = CountingWaker::new();
+    let (second, second_waker) = CountingWaker::new();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let mut set = JoinSet::new();
+    let (tx, rx) = oneshot::channel();
+    set.spawn_on(hold(rx, ()), runtime.handle());
+    let nosy = Waker::from(Arc::new(Nosy(drops.clone())));
+    for waker in [&first_waker, &nosy, &second_waker, &second_waker] {
+        assert!(set.poll_join_next_with_id(&mut Context::from_waker(waker)).is_pending());
+    }
+    drop(nosy);
+    assert_eq!(drops.load(SeqCst), 1);
+    tx.send(()).unwrap();
+    runtime.block_on(yield_now());
+    assert_eq!((first.take(), second.take()), (0, 1));
+}
+
+#[test]
+fn dropping_the_set_aborts_its_tasks() {
+    for runtime in runtimes() {
+        let drops = Drops::default();
+        let mut senders = Vec::new();
+        let mut handles = Vec::new();
+        runtime.block_on(async {
+            let mut set = JoinSet::new();
+            for _ in 0..10 {
+                let (tx, rx) = oneshot::channel::<()>();
+                senders.push(tx);
+                handles.push(set.spawn(hold(rx, drops.clone())));
+            }
+            yield_now().await;
+            assert_eq!(drops.0.load(SeqCst), 0);
+            drop(set);
+            for tx in &mut senders {
+                tx.cancellation().await;
+            }
+        });
+        assert_eq!(drops.0.load(SeqCst), 10, "{}", runtime.name);
+        assert!(handles.iter().all(AbortHandle::is_finished));
+    }
+}
+
+#[test]
+fn outputs_that_nobody_takes_are_dropped_with_the_set() {
+    let runtime = current_thread();
+    let drops = Drops::default();
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        for _ in 0..5 {
+            let output = drops.clone();
+            set.spawn(async move { output });
+        }
+        yield_now().await;
+        drop(set.join_next().await);
+        assert_eq!(drops.0.load(SeqCst), 1);
+        drop(set);
+        assert_eq!(drops.0.load(SeqCst), 5);
+    });
+}
+
+#[test]
+fn detached_tasks_go_on_alone() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let mut set = JoinSet::new();
+            let (tx, rx) = std_mpsc::channel();
+            let (go, gates): (Vec<_>, Vec<_>) =
+                (0..10).map(|_| oneshot::channel::<usize>()).unzip();
+            for gate in gates {
+                let tx = tx.clone();
+                set.spawn(async move { tx.send(gate.await.unwrap()).unwrap() });
+            }
+            drop(tx);
+            yield_now().await;
+            set.detach_all();
+            assert!(set.is_empty());
+            assert!(set.join_next().await.is_none());
+            // Their slots have new tenants when they end.
+            for n in 0..20 {
+                set.spawn(async move { assert!(n < 20) });
+            }
+            for (n, go) in go.into_iter().enumerate() {
+                go.send(n).unwrap();
+            }
+            let mut joined = 0;
+            while let Some(output) = set.join_next().await {
+                output.unwrap();
+                joined += 1;
+            }
+            assert_eq!(joined, 20);
+            let ended = wakeful::task::spawn_blocking(move || rx.iter().collect::<BTreeSet<_>>());
+            assert!(ended.await.unwrap().into_iter().eq(0..10));
+        });
+    }
+}
+
+#[test]
+fn shutdown_waits_until_all_futures_are_gone() {
+    for runtime in runtimes() {
+        let drops = Drops::default();
+        runtime.block_on(async {
+            let mut set = JoinSet::new();
+            for n in 0..10 {
+                let held = drops.clone();
+                set.spawn(may_wait_forever(async move {
+                    let _held = held;
+                    if n % 2 == 0 {
+                        pending::<()>().await;
+                    }
+                }));
+            }
+            yield_now().await;
+            set.shutdown().await;
+            assert_eq!(drops.0.load(SeqCst), 10, "{}", runtime.name);
+            assert!(set.is_empty());
+            // The set can be used again.
+            set.spawn(async {});
+            set.join_next().await.unwrap().unwrap();
+        });
+    }
+}
+
+#[test]
+fn aborted_tasks_stay_until_they_are_taken_out() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let mut set = JoinSet::new();
+            for n in 0..8 {
+                set.spawn(may_wait_forever(async move {
+                    if n % 2 == 0 {
+                        pending::<()>().await;
+                    }
+                }));
+            }
+            set.join_next().await.unwrap().unwrap();
+            set.abort_all();
+            set.abort_all();
+            assert_eq!(set.len(), 7);
+            let (mut ended, mut cancelled) = (0, 0);
+            while let Some(output) = set.join_next().await {
+                match output {
+                    Ok(()) => ended += 1,
+                    Err(error) if error.is_cancelled() => cancelled += 1,
+                    Err(error) => panic!("neither ended nor cancelled: {error}"),
+                }
+            }
+            assert_eq!(ended + cancelled, 7, "{}", runtime.name);
+            assert!(cancelled >= 4, "{}", runtime.name);
+        });
+    }
+}
+
+#[test]
+fn one_task_is_aborted_by_its_handle() {
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        let handles: Vec<AbortHandle> =
+            (0..6).map(|_| set.spawn(may_wait_forever(pending::<()>()))).collect();
+        for handle in [&handles[4], &handles[1]] {
+            handle.abort();
+            let error = set.join_next().await.unwrap().unwrap_err();
+            assert!(error.is_cancelled());
+            assert_eq!(error.id(), handle.id());
+        }
+        assert_eq!(set.len(), 4);
+        assert!(set.try_join_next().is_none());
+    });
+}
+
+#[test]
+fn panics_are_given_out_like_outputs() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let mut set: JoinSet<()> = JoinSet::new();
+            let boom = set.spawn(async { std::panic::resume_unwind(Box::new("boom")) });
+            let error = set.join_next().await.unwrap().unwrap_err();
+            assert!(error.is_panic());
+            assert_eq!(error.id(), boom.id());
+            assert_eq!(error.into_panic().downcast_ref(), Some(&"boom"));
+        });
+    }
+}
+
+#[test]
+fn join_all_gives_up_at_the_first_failure() {
+    let runtime = current_thread();
+    let drops = Drops::default();
+    let mut set = JoinSet::new();
+    set.spawn_on(async {}, runtime.handle());
+    set.spawn_on(async { std::panic::resume_unwind(Box::new("boom")) }, runtime.handle());
+    let (mut tx, rx) = oneshot::channel();
+    set.spawn_on(hold(rx, drops.clone()), runtime.handle());
+    let joined = catch_unwind(AssertUnwindSafe(|| runtime.block_on(set.join_all())));
+    assert_eq!(joined.unwrap_err().downcast_ref(), Some(&"boom"));
+    runtime.block_on(tx.cancellation());
+    assert_eq!(drops.0.load(SeqCst), 1, "the others are aborted");
+
+    let mut set: JoinSet<()> = JoinSet::new();
+    let id = set.spawn_on(may_wait_forever(pending()), runtime.handle()).id();
+    set.abort_all();
+    let site = panic_site(AssertUnwindSafe(|| runtime.block_on(set.join_all())));
+    assert_eq!(site.message, format!("task {id} was cancelled"));
+    assert!(runtime.block_on(JoinSet::<u32>::new().join_all()).is_empty());
+}
+
+#[test]
+fn a_set_is_filled_from_an_iterator() {
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let mut set: JoinSet<usize> = (0..5).map(|n| async move { n }).collect();
+        set.extend((5..8).map(|n| async move { n }));
+        assert_eq!(set.len(), 8);
+        assert!(set.join_all().await.into_iter().eq(0..8));
+        assert!(JoinSet::<()>::default().is_empty());
+    });
+}

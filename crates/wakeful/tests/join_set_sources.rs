@@ -1,0 +1,277 @@
+//! `JoinSet`: tasks from every source, and tasks that end on other threads in the moment in which the set looks.
+
+use std::future::pending;
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Poll, Waker};
+use std::thread;
+
+use futures::channel::oneshot;
+use futures::executor;
+use wakeful::runtime::LocalRuntime;
+use wakeful::task::{JoinHandle, JoinSet, LocalSet, may_wait_forever, spawn_local, yield_now};
+
+mod support {
+    pub mod panic_site;
+    pub mod runtimes;
+    pub mod shelf;
+    pub mod stays;
+}
+use support::panic_site::panic_site;
+use support::runtimes::{Watched, current_thread, multi_thread, runtimes, watch};
+use support::shelf::Shelf;
+use support::stays::DropLog;
+
+const ROUNDS: usize = if cfg!(miri) { 5 } else { 300 };
+
+#[test]
+fn outside_of_a_runtime_the_caller_is_told() {
+    let texts = [
+        panic_site(|| JoinSet::new().spawn(async {})),
+        panic_site(|| JoinSet::new().spawn_blocking(|| ())),
+        panic_site(|| JoinSet::new().build_task().spawn(async {})),
+        panic_site(|| JoinSet::new().build_task().spawn_blocking(|| ())),
+        panic_site(|| JoinSet::new().spawn_local(async {})),
+        panic_site(|| JoinSet::new().build_task().spawn_local(async {})),
+    ];
+    for (at, site) in texts.into_iter().enumerate() {
+        assert_eq!(site.file, file!());
+        let expected = if at < 4 { "there is no reactor running" } else { "`spawn_local` called from" };
+        assert!(site.message.starts_with(expected), "{at}: {}", site.message);
+    }
+}
+
+#[test]
+fn tasks_are_spawned_on_other_runtimes_and_awaited_anywhere() {
+    let [a, b, c] = runtimes();
+    let mut set = JoinSet::new();
+    for runtime in [&a, &b, &c] {
+        set.spawn_on(async { 1 }, runtime.handle());
+        set.spawn_blocking_on(|| 10, runtime.handle());
+        set.build_task().name("named").spawn_on(async { 100 }, runtime.handle()).unwrap();
+        set.build_task().spawn_blocking_on(|| 1000, runtime.handle()).unwrap();
+    }
+    // A current-thread runtime runs its task only while somebody is in it.
+    a.block_on(yield_now());
+    assert_eq!(executor::block_on(set.join_all()).into_iter().sum::<u32>(), 3333);
+}
+
+#[test]
+fn on_a_runtime_that_is_gone_tasks_are_cancelled_at_once() {
+    for runtime in runtimes() {
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        let mut set = JoinSet::new();
+        let ids = [
+            set.spawn_on(async {}, &handle).id(),
+            set.spawn_blocking_on(|| (), &handle).id(),
+            set.build_task().spawn_on(async {}, &handle).unwrap().id(),
+        ];
+        assert_eq!(set.len(), 3);
+        for id in ids {
+            let error = executor::block_on(set.join_next()).unwrap().unwrap_err();
+            assert!(error.is_cancelled());
+            assert_eq!(error.id(), id);
+        }
+    }
+}
+
+#[test]
+fn a_runtime_that_goes_ends_its_tasks() {
+    for Watched { runtime, reports, .. } in runtimes() {
+        let mut set = JoinSet::new();
+        let shelf = Shelf::default();
+        for _ in 0..10 {
+            set.spawn_on(shelf.wait(), runtime.handle());
+        }
+        runtime.block_on(yield_now());
+        drop(runtime);
+        for _ in 0..10 {
+            assert!(set.try_join_next().unwrap().unwrap_err().is_cancelled());
+        }
+        assert!(set.is_empty());
+        drop(reports);
+    }
+}
+
+#[test]
+fn local_tasks_are_members_too() {
+    let runtime = current_thread();
+    let local = LocalSet::new();
+    let log = DropLog::new();
+    local.block_on(&runtime, async {
+        let mut set = JoinSet::new();
+        for n in 0..4 {
+            let output = Rc::new(n);
+            set.spawn_local(async move { output });
+        }
+        set.build_task().name("local").spawn_local(async { Rc::new(4) }).unwrap();
+        let outputs = set.join_all().await;
+        assert!(outputs.iter().map(|n| **n).eq(0..5));
+    });
+    let mut set = JoinSet::new();
+    for _ in 0..3 {
+        let stays = log.stays();
+        set.spawn_local_on(async move { drop(stays) }, &local);
+    }
+    let stays = log.stays();
+    set.build_task().spawn_local_on(async move { drop(stays) }, &local).unwrap();
+    assert!(set.try_join_next().is_none());
+    log.assert_dropped_here(0);
+    // The set may go to another thread, the tasks may not.
+    let joined = thread::spawn(move || executor::block_on(set.join_all()).len());
+    executor::block_on(local);
+    assert_eq!(joined.join().unwrap(), 4);
+    log.assert_dropped_here(4);
+}
+
+#[test]
+fn local_tasks_are_aborted_and_dropped_with_the_set() {
+    let runtime = LocalRuntime::new().unwrap();
+    let log = DropLog::new();
+    let mut set = JoinSet::new();
+    let hold = |shelf: &Shelf| {
+        let (stays, wait) = (log.stays(), shelf.wait());
+        async move {
+            wait.await;
+            drop(stays);
+        }
+    };
+    let shelf = Shelf::default();
+    runtime.block_on(async {
+        for _ in 0..5 {
+            set.spawn_local(hold(&shelf));
+        }
+        yield_now().await;
+        set.shutdown().await;
+    });
+    log.assert_dropped_here(5);
+    let local = LocalSet::new();
+    for _ in 0..5 {
+        set.spawn_local_on(hold(&shelf), &local);
+    }
+    runtime.block_on(local.run_until(yield_now()));
+    drop(local);
+    log.assert_dropped_here(10);
+    assert_eq!(set.len(), 5);
+    while let Some(output) = executor::block_on(set.join_next()) {
+        assert!(output.unwrap_err().is_cancelled());
+    }
+}
+
+/// Tasks end on workers while they are spawned, awaited, aborted and let go here.
+#[test]
+fn tasks_end_elsewhere_while_the_set_looks() {
+    let runtime = multi_thread(2);
+    let ended = Arc::new(AtomicUsize::new(0));
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        let (mut spawned, mut joined) = (0, 0);
+        for round in 0..ROUNDS {
+            for n in 0..10 {
+                let ended = ended.clone();
+                set.spawn(async move {
+                    for _ in 0..n {
+                        yield_now().await;
+                    }
+                    ended.fetch_add(1, SeqCst);
+                });
+                spawned += 1;
+            }
+            while set.len() > 5 {
+                set.join_next().await.unwrap().unwrap();
+                joined += 1;
+            }
+            if round % 7 == 0 {
+                joined += set.len();
+                set.detach_all();
+            }
+        }
+        while let Some(output) = set.join_next().await {
+            output.unwrap();
+            joined += 1;
+        }
+        assert_eq!(joined, spawned);
+        // Those that were detached are on their way.
+        while ended.load(SeqCst) < spawned {
+            yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn a_set_may_go_while_its_tasks_end() {
+    let runtime = multi_thread(2);
+    for _ in 0..ROUNDS {
+        let alive = Arc::new(());
+        let mut set = JoinSet::new();
+        for n in 0..8 {
+            let output = alive.clone();
+            set.spawn_on(
+                async move {
+                    for _ in 0..n {
+                        yield_now().await;
+                    }
+                    output
+                },
+                runtime.handle(),
+            );
+        }
+        runtime.block_on(async {
+            drop(set.join_next().await);
+            drop(set);
+            while Arc::strong_count(&alive) > 1 {
+                yield_now().await;
+            }
+        });
+    }
+}
+
+/// A task whose only way to be woken is a set whose tasks are all orphans is not one itself: only the root of the
+/// trouble is named. A task that gave up waiting for the set is one.
+#[test]
+fn orphans_are_told_apart() {
+    use wakeful::runtime::Builder;
+    let runtime = watch("report", &mut Builder::new_current_thread());
+    let (lost, waits, gave_up) = runtime.block_on(async {
+        let mut set = JoinSet::new();
+        let lost = set.spawn(pending::<()>());
+        let waits: JoinHandle<()> = wakeful::spawn(async move {
+            set.join_next().await;
+        });
+        let gave_up: JoinHandle<()> = wakeful::spawn(async {
+            let mut set = JoinSet::new();
+            set.spawn(may_wait_forever(pending::<()>()));
+            let waker = std::future::poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+            let waits = set.join_next();
+            futures::future::select(Box::pin(waits), std::future::ready(())).await;
+            drop(waker);
+            pending::<()>().await;
+        });
+        for _ in 0..5 {
+            yield_now().await;
+        }
+        (lost.id(), waits, gave_up)
+    });
+    let reported: Vec<_> = runtime.reports.take().iter().map(|orphan| orphan.id()).collect();
+    assert_eq!(reported, [lost, gave_up.id()]);
+    assert!(!waits.is_finished());
+}
+
+#[test]
+fn a_set_is_as_free_as_its_outputs() {
+    fn send_sync<T: Send + Sync + Unpin>(_: T) {}
+    send_sync(JoinSet::<std::cell::Cell<u32>>::new());
+    fn send<T: Send + Sync>(_: T) {}
+    let mut set = JoinSet::<std::cell::Cell<u32>>::new();
+    send(set.join_next());
+    send(set.shutdown());
+    // What matters for outputs that may not move: the set compiles without Send.
+    let local = LocalSet::new();
+    let mut set = JoinSet::new();
+    set.spawn_local_on(async { Rc::new(1) }, &local);
+    executor::block_on(local);
+    assert_eq!(*executor::block_on(set.join_next()).unwrap().unwrap(), 1);
+}
