@@ -3,9 +3,9 @@ fn main() {
     let n: usize = std::env::args().nth(2).unwrap().parse().unwrap();
     let mt = std::env::args().nth(3).is_some();
     let rt = if mt {
-        wakeful::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap()
+        wakeful::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     } else {
-        wakeful::runtime::Builder::new_current_thread().build().unwrap()
+        wakeful::runtime::Builder::new_current_thread().enable_all().build().unwrap()
     };
     let work = async move {
         match row.as_str() {
@@ -41,6 +41,8 @@ fn main() {
                     wakeful::task::yield_now().await
                 }
             }
+            "timeout_never" => for _ in 0..n { wakeful::time::timeout(std::time::Duration::from_secs(60), wakeful::task::yield_now()).await.unwrap() },
+            "timeout_ready" => for _ in 0..n { wakeful::time::timeout(std::time::Duration::from_secs(60), async {}).await.unwrap() },
             _ => panic!(),
         }
     };

@@ -1,17 +1,17 @@
-//! `JoinSet`: tasks from every source, and tasks that end on other threads in the moment in which the set looks.
+//! `JoinSet`: tasks from every source, in every way they end, also on other threads in the moment in which the set
+//! looks.
 
 use std::future::pending;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::thread;
 
-use futures::channel::oneshot;
 use futures::executor;
 use wakeful::runtime::LocalRuntime;
-use wakeful::task::{JoinHandle, JoinSet, LocalSet, may_wait_forever, spawn_local, yield_now};
+use wakeful::task::{AbortHandle, JoinHandle, JoinSet, LocalSet, may_wait_forever, yield_now};
 
 mod support {
     pub mod panic_site;
@@ -38,7 +38,8 @@ fn outside_of_a_runtime_the_caller_is_told() {
     ];
     for (at, site) in texts.into_iter().enumerate() {
         assert_eq!(site.file, file!());
-        let expected = if at < 4 { "there is no reactor running" } else { "`spawn_local` called from" };
+        let expected =
+            if at < 4 { "there is no reactor running" } else { "`spawn_local` called from" };
         assert!(site.message.starts_with(expected), "{at}: {}", site.message);
     }
 }
@@ -159,6 +160,88 @@ fn local_tasks_are_aborted_and_dropped_with_the_set() {
     while let Some(output) = executor::block_on(set.join_next()) {
         assert!(output.unwrap_err().is_cancelled());
     }
+}
+
+#[test]
+fn aborted_tasks_stay_until_they_are_taken_out() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let mut set = JoinSet::new();
+            for n in 0..8 {
+                set.spawn(may_wait_forever(async move {
+                    if n % 2 == 0 {
+                        pending::<()>().await;
+                    }
+                }));
+            }
+            set.join_next().await.unwrap().unwrap();
+            set.abort_all();
+            set.abort_all();
+            assert_eq!(set.len(), 7);
+            let (mut ended, mut cancelled) = (0, 0);
+            while let Some(output) = set.join_next().await {
+                match output {
+                    Ok(()) => ended += 1,
+                    Err(error) if error.is_cancelled() => cancelled += 1,
+                    Err(error) => panic!("neither ended nor cancelled: {error}"),
+                }
+            }
+            assert_eq!(ended + cancelled, 7, "{}", runtime.name);
+            assert!(cancelled >= 4, "{}", runtime.name);
+        });
+    }
+}
+
+#[test]
+fn one_task_is_aborted_by_its_handle() {
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        let handles: Vec<AbortHandle> =
+            (0..6).map(|_| set.spawn(may_wait_forever(pending::<()>()))).collect();
+        for handle in [&handles[4], &handles[1]] {
+            handle.abort();
+            let error = set.join_next().await.unwrap().unwrap_err();
+            assert!(error.is_cancelled());
+            assert_eq!(error.id(), handle.id());
+        }
+        assert_eq!(set.len(), 4);
+        assert!(set.try_join_next().is_none());
+    });
+}
+
+#[test]
+fn panics_are_given_out_like_outputs() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let mut set: JoinSet<()> = JoinSet::new();
+            let boom = set.spawn(async { std::panic::resume_unwind(Box::new("boom")) });
+            let error = set.join_next().await.unwrap().unwrap_err();
+            assert!(error.is_panic());
+            assert_eq!(error.id(), boom.id());
+            assert_eq!(error.into_panic().downcast_ref(), Some(&"boom"));
+        });
+    }
+}
+
+#[test]
+fn join_all_gives_up_at_the_first_failure() {
+    let runtime = current_thread();
+    let mut set = JoinSet::new();
+    set.spawn_on(async {}, runtime.handle());
+    set.spawn_on(async { std::panic::resume_unwind(Box::new("boom")) }, runtime.handle());
+    let other = set.spawn_on(may_wait_forever(pending()), runtime.handle());
+    let joined = catch_unwind(AssertUnwindSafe(|| runtime.block_on(set.join_all())));
+    assert_eq!(joined.unwrap_err().downcast_ref(), Some(&"boom"));
+    runtime.block_on(yield_now());
+    assert!(other.is_finished(), "the others are aborted");
+
+    let mut set: JoinSet<()> = JoinSet::new();
+    let id = set.spawn_on(may_wait_forever(pending()), runtime.handle()).id();
+    set.abort_all();
+    let site = panic_site(AssertUnwindSafe(|| runtime.block_on(set.join_all())));
+    assert_eq!(site.message, format!("task {id} was cancelled"));
+    assert!(runtime.block_on(JoinSet::<u32>::new().join_all()).is_empty());
 }
 
 /// Tasks end on workers while they are spawned, awaited, aborted and let go here.

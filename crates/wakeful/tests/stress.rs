@@ -21,7 +21,7 @@ mod support {
 use support::dice::{Dice, seed};
 use support::runtimes::{Watched, watch};
 
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 120;
 const FOREIGN_THREADS: usize = 3;
 const ACTIONS: usize = 400;
 /// More tasks than one round ever spawns.

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
 /// Timers are rounded up to this: 16 ticks make a millisecond.
-const TICK_NS: u64 = 62_500;
+const TICK_NS: u32 = 62_500;
+const TICKS_PER_S: u64 = 1_000_000_000 / TICK_NS as u64;
+
+const _: () = assert!(1_000_000_000 % TICK_NS == 0, "a second is a whole number of ticks");
 
 /// Time as one runtime sees it.
 #[derive(Debug)]
@@ -39,7 +42,8 @@ pub(crate) fn all_real() -> bool {
 }
 
 /// The operating system's coarse clock: cheap, and behind by up to
-/// [`coarse_step`]. `None` where there is none.
+/// [`coarse_step`], or more while the system's own clock tick is late. `None`
+/// where there is none.
 #[cfg(target_os = "linux")]
 #[inline]
 pub(crate) fn coarse() -> Option<Duration> {
@@ -52,7 +56,7 @@ pub(crate) fn coarse() -> Option<Duration> {
     None
 }
 
-/// How far the coarse clock may be behind.
+/// How far the coarse clock is behind at most, if all goes well.
 #[cfg(target_os = "linux")]
 pub(crate) fn coarse_step() -> Duration {
     let step = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
@@ -74,34 +78,39 @@ pub(crate) enum PauseError {
 impl Clock {
     pub(crate) fn new(start_paused: bool) -> Self {
         let started = Instant::now();
-        let clock = Self {
-            started,
-            moved: AtomicBool::new(false),
-            hand: Mutex::new(Hand::Running(Duration::ZERO, started)),
-            held_by: AtomicUsize::new(0),
+        let hand = if start_paused {
+            ANY_MOVED.store(true, Release);
+            Hand::Paused(Duration::ZERO)
+        } else {
+            Hand::Running(Duration::ZERO, started)
         };
-        if start_paused {
-            clock.pause().expect("a new clock runs");
+        Self {
+            started,
+            moved: AtomicBool::new(start_paused),
+            hand: Mutex::new(hand),
+            held_by: AtomicUsize::new(0),
         }
-        clock
+    }
+
+    /// Whether the clock was ever paused: then it does not show real time.
+    #[inline]
+    pub(crate) fn has_moved(&self) -> bool {
+        self.moved.load(Acquire)
     }
 
     /// Time since the runtime started.
     #[inline]
     pub(crate) fn elapsed(&self) -> Duration {
-        if !self.moved.load(Acquire) {
+        if !self.has_moved() {
             return self.started.elapsed();
         }
-        match *self.hand.lock() {
-            Hand::Paused(at) => at,
-            Hand::Running(at, since) => at + since.elapsed(),
-        }
+        self.hand.lock().elapsed()
     }
 
     /// Now, on a scale that real instants share.
     #[inline]
     pub(crate) fn now(&self) -> Instant {
-        if !self.moved.load(Acquire) {
+        if !self.has_moved() {
             return Instant::now();
         }
         self.started + self.elapsed()
@@ -120,21 +129,22 @@ impl Clock {
     /// The first tick that is over at `deadline` or later: timers are never
     /// early.
     pub(crate) fn tick_at(&self, deadline: Instant) -> u64 {
-        let ns = deadline.saturating_duration_since(self.started).as_nanos();
-        u64::try_from(ns.div_ceil(u128::from(TICK_NS))).unwrap_or(u64::MAX)
+        let after = deadline.saturating_duration_since(self.started);
+        ticks(after, after.subsec_nanos().div_ceil(TICK_NS))
     }
 
     pub(crate) fn is_paused(&self) -> bool {
-        self.moved.load(Acquire) && matches!(*self.hand.lock(), Hand::Paused(_))
+        self.has_moved() && matches!(*self.hand.lock(), Hand::Paused(_))
     }
 
+    /// Stops the clock, at the end of the current tick: then whole milliseconds
+    /// from there on are whole ticks, and a timer is late by nothing at all.
     pub(crate) fn pause(&self) -> Result<(), PauseError> {
-        let at = self.elapsed();
         let mut hand = self.hand.lock();
         if matches!(*hand, Hand::Paused(_)) {
             return Err(PauseError::AlreadyPaused);
         }
-        *hand = Hand::Paused(at);
+        *hand = Hand::Paused(time_of(tick_of(hand.elapsed()) + 1));
         self.moved.store(true, Release);
         ANY_MOVED.store(true, Release);
         Ok(())
@@ -183,14 +193,28 @@ impl Clock {
     }
 }
 
+impl Hand {
+    fn elapsed(&self) -> Duration {
+        match *self {
+            Hand::Paused(at) => at,
+            Hand::Running(at, since) => at + since.elapsed(),
+        }
+    }
+}
+
 /// The tick that is over after `elapsed`.
 pub(crate) fn tick_of(elapsed: Duration) -> u64 {
-    // 2^64 nanoseconds are 584 years.
-    elapsed.as_nanos() as u64 / TICK_NS
+    ticks(elapsed, elapsed.subsec_nanos() / TICK_NS)
+}
+
+/// The whole seconds of `time` in ticks, and `rest` more; 2^64 of them are 36
+/// million years.
+fn ticks(time: Duration, rest: u32) -> u64 {
+    time.as_secs().saturating_mul(TICKS_PER_S).saturating_add(u64::from(rest))
 }
 
 fn time_of(tick: u64) -> Duration {
-    Duration::from_nanos(tick.saturating_mul(TICK_NS))
+    Duration::new(tick / TICKS_PER_S, (tick % TICKS_PER_S) as u32 * TICK_NS)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -204,12 +228,12 @@ mod tests {
         clock.advance(Duration::from_millis(5)).unwrap();
         assert_eq!((clock.elapsed(), clock.tick()), (Duration::from_millis(5), 80));
         clock.advance_to(81);
-        assert_eq!(clock.elapsed(), Duration::from_nanos(81 * TICK_NS));
+        assert_eq!(clock.elapsed(), time_of(81));
         clock.advance_to(7);
         assert_eq!(clock.tick(), 81, "never back");
         assert_eq!(clock.pause(), Err(PauseError::AlreadyPaused));
         clock.resume().unwrap();
-        assert!(clock.elapsed() >= Duration::from_nanos(81 * TICK_NS));
+        assert!(clock.elapsed() >= time_of(81));
         assert_eq!(clock.resume(), Err(PauseError::NotPaused));
     }
 
@@ -219,5 +243,28 @@ mod tests {
         let at = |ns| clock.tick_at(clock.now() + Duration::from_nanos(ns));
         assert_eq!([at(0), at(1), at(62_500), at(62_501)], [0, 1, 1, 2]);
         assert_eq!(at(1_000_000_000), 16_000, "whole milliseconds are whole ticks");
+    }
+
+    #[test]
+    fn a_clock_stops_between_two_ticks_and_never_goes_back() {
+        let clock = Clock::new(false);
+        let before = clock.elapsed();
+        clock.pause().unwrap();
+        assert!(clock.elapsed() >= before);
+        assert_eq!(clock.elapsed(), time_of(clock.tick()));
+        let in_a_second = clock.tick_at(clock.now() + Duration::from_secs(1));
+        assert_eq!(in_a_second - clock.tick(), TICKS_PER_S);
+    }
+
+    #[test]
+    fn ticks_and_times_agree_however_far_away() {
+        for tick in [0, 1, 15_999, 16_000, 1 << 40, u64::MAX - 2, u64::MAX] {
+            assert_eq!(tick_of(time_of(tick)), tick);
+        }
+        assert_eq!(tick_of(Duration::MAX), u64::MAX);
+        let clock = Clock::new(true);
+        let far = clock.now() + Duration::from_secs(86_400 * 365 * 1_000);
+        clock.advance_to(clock.tick_at(far));
+        assert!(clock.now() >= far, "a thousand years are not too far to get there");
     }
 }

@@ -14,17 +14,21 @@
 //!   FIRED, or SHUT_DOWN. Only the lock's holder stores the last two, as its
 //!   last access to the entry: from then on the entry is the sleeper's alone.
 //! - I3. A deadline that moves later only stores the new tick in `when`. The
-//!   wheel finds out when the old one comes up, and links the entry anew.
+//!   wheel finds out when the old one comes up, and links the entry anew. So
+//!   `when` is never before the tick that an entry is linked at.
 //! - I4. An entry is linked only while its future is pinned; the future's drop
 //!   unlinks it.
 //!
-//! Wakers are taken out under the lock and woken after it.
+//! Wakers are cloned before the lock is taken, and woken and dropped after it:
+//! they are foreign code.
 
 use super::wheel::{Inserted, Linked, Links, Wheel};
 use crate::sys::lock::SmallLock;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicU64, Ordering::*};
 use std::marker::PhantomPinned;
+use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::Waker;
@@ -156,8 +160,8 @@ impl Timers {
     /// Links an entry that is in no wheel.
     pub(crate) fn register(&self, entry: Pin<&Entry>, tick: u64, waker: &Waker) -> Registered {
         let tick = tick.min(LAST_TICK);
-        let waker = waker.clone();
-        let mut old = None;
+        // What is in here at the end is dropped after the lock.
+        let mut waker = Some(waker.clone());
         let registered = self.state.with(|state| {
             if state.closed {
                 entry.when.store(SHUT_DOWN, Release);
@@ -172,26 +176,28 @@ impl Timers {
                 }
                 Inserted::Waiting => {
                     // SAFETY: I1.
-                    old = entry.waker.with_mut(|slot| unsafe { (*slot).replace(waker) });
-                    self.publish_next(state)
+                    entry.waker.with_mut(|slot| unsafe { mem::swap(&mut *slot, &mut waker) });
+                    self.publish_next(tick)
                 }
             }
         });
-        drop(old);
+        drop(waker);
         registered
     }
 
-    /// After an insertion: tells whether the owner has to look again.
-    fn publish_next(&self, state: &State) -> Registered {
-        let next = state.wheel.next_event().unwrap_or(u64::MAX);
-        if next < self.next.load(Relaxed) {
-            self.next.store(next, SeqCst);
+    /// After an insertion, under the lock: tells whether the owner has to look
+    /// again. A deadline that is cancelled later leaves `next` too early, which
+    /// costs the owner one look in vain.
+    fn publish_next(&self, tick: u64) -> Registered {
+        if tick < self.next.load(Relaxed) {
+            self.next.store(tick, SeqCst);
             return Registered::WaitingFirst;
         }
         Registered::Waiting
     }
 
-    /// Moves the deadline of an entry that is registered here and waits.
+    /// Moves the deadline of an entry that is registered here and waits. If it
+    /// has passed already, whoever waits is woken.
     pub(crate) fn rearm(&self, entry: Pin<&Entry>, tick: u64) -> Registered {
         let tick = tick.min(LAST_TICK);
         let current = entry.when.load(Acquire);
@@ -201,7 +207,7 @@ impl Timers {
                 return Registered::Waiting;
             }
         }
-        let mut old = None;
+        let mut waker = None;
         let registered = self.state.with(|state| {
             if state.closed {
                 entry.when.store(SHUT_DOWN, Release);
@@ -215,34 +221,40 @@ impl Timers {
             match unsafe { state.wheel.insert(cell, tick) } {
                 Inserted::Due => {
                     // SAFETY: I1.
-                    old = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
+                    waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
                     entry.when.store(FIRED, Release);
                     Registered::Due
                 }
-                Inserted::Waiting => self.publish_next(state),
+                // If it fired a moment ago, its waker was woken: the next poll
+                // leaves another.
+                Inserted::Waiting => self.publish_next(tick),
             }
         });
-        drop(old);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
         registered
     }
 
     /// Keeps the waker of an entry that waits up to date.
     pub(crate) fn update_waker(&self, entry: Pin<&Entry>, waker: &Waker) {
-        let mut old = None;
-        self.state.with(|state| {
-            if state.closed || entry.standing() != Standing::Waiting {
-                return;
-            }
+        let is_current = self.state.with(|_| {
             // SAFETY: I1.
-            entry.waker.with_mut(|slot| {
-                // SAFETY: as above.
-                let slot = unsafe { &mut *slot };
-                if !slot.as_ref().is_some_and(|own| own.will_wake(waker)) {
-                    old = slot.replace(waker.clone());
-                }
-            });
+            entry.waker.with(|slot| unsafe {
+                (*slot).as_ref().is_some_and(|own| own.will_wake(waker))
+            })
         });
-        drop(old);
+        if is_current {
+            return;
+        }
+        let mut waker = Some(waker.clone());
+        self.state.with(|_| {
+            if entry.standing() == Standing::Waiting {
+                // SAFETY: I1.
+                entry.waker.with_mut(|slot| unsafe { mem::swap(&mut *slot, &mut waker) });
+            }
+        });
+        drop(waker);
     }
 
     /// Unlinks an entry that was registered here; its future goes, or starts
@@ -266,22 +278,19 @@ impl Timers {
             return 0;
         }
         let mut fired = 0;
-        let mut wakers: [Option<Waker>; BATCH] = [const { None }; BATCH];
+        let mut batch = Batch::new();
         loop {
-            let mut count = 0;
-            let more = self.state.with(|state| {
-                while count < BATCH {
-                    let Some(entry) = state.pop_due(now) else { break };
-                    wakers[count] = entry;
-                    count += 1;
+            self.state.with(|state| {
+                while !batch.is_full()
+                    && let Some(waker) = state.pop_due(now)
+                {
+                    batch.push(waker);
                 }
                 self.next.store(state.wheel.next_event().unwrap_or(u64::MAX), SeqCst);
-                count == BATCH
             });
-            fired += count;
-            for waker in wakers[..count].iter_mut().filter_map(Option::take) {
-                waker.wake();
-            }
+            fired += batch.len;
+            let more = batch.is_full();
+            batch.wake();
             if !more {
                 return fired;
             }
@@ -290,20 +299,64 @@ impl Timers {
 
     /// Lets nothing in any more and wakes whoever waits, to be told.
     pub(crate) fn close(&self) {
-        let mut wakers = Vec::new();
-        self.state.with(|state| {
-            state.closed = true;
-            while let Some(cell) = state.wheel.pop_any() {
-                // SAFETY: I1; linked until a moment ago, so alive (I4).
-                let entry = unsafe { cell.as_ref() };
-                // SAFETY: I1.
-                wakers.extend(entry.waker.with_mut(|slot| unsafe { (*slot).take() }));
-                entry.when.store(SHUT_DOWN, Release); // I2: the last access
+        let mut batch = Batch::new();
+        loop {
+            self.state.with(|state| {
+                state.closed = true;
+                while !batch.is_full()
+                    && let Some(cell) = state.wheel.pop_any()
+                {
+                    // SAFETY: I1; linked until a moment ago, so alive (I4).
+                    let entry = unsafe { cell.as_ref() };
+                    // SAFETY: I1.
+                    batch.push(entry.waker.with_mut(|slot| unsafe { (*slot).take() }));
+                    entry.when.store(SHUT_DOWN, Release); // I2: the last access
+                }
+                self.next.store(u64::MAX, SeqCst);
+            });
+            let more = batch.is_full();
+            batch.wake();
+            if !more {
+                return;
             }
-            self.next.store(u64::MAX, SeqCst);
-        });
-        for waker in wakers {
+        }
+    }
+}
+
+/// Wakers on their way out of the lock.
+struct Batch {
+    wakers: [Option<Waker>; BATCH],
+    len: usize,
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self { wakers: [const { None }; BATCH], len: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.len == BATCH
+    }
+
+    fn push(&mut self, waker: Option<Waker>) {
+        self.wakers[self.len] = waker;
+        self.len += 1;
+    }
+
+    fn wake(&mut self) {
+        let len = mem::take(&mut self.len);
+        for waker in self.wakers[..len].iter_mut().filter_map(Option::take) {
             waker.wake();
+        }
+    }
+}
+
+impl Drop for Batch {
+    /// If there is any left, the one before panicked: the others are not to
+    /// blame.
+    fn drop(&mut self) {
+        for waker in self.wakers.iter_mut().filter_map(Option::take) {
+            let _ = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
 }
@@ -316,26 +369,26 @@ impl State {
             // SAFETY: I1; linked until a moment ago, so alive (I4).
             let entry = unsafe { cell.as_ref() };
             let when = entry.when.load(Acquire);
-            if when > now {
-                // I3: it has moved later meanwhile.
-                // SAFETY: as above, and not linked now.
-                let inserted = unsafe { self.wheel.insert(cell, when) };
-                debug_assert_eq!(inserted, Inserted::Waiting, "later than now");
+            if when > self.wheel.elapsed() {
+                self.relink(cell, when);
                 continue;
             }
             // SAFETY: I1.
             let waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
-            // I2: the last access. I3 may be storing a later tick right now;
-            // then it is the sleeper who sees that it fired, and registers anew.
-            if entry.when.compare_exchange(when, FIRED, AcqRel, Relaxed).is_err() {
-                // SAFETY: I1; put back what was taken, and try again.
-                entry.waker.with_mut(|slot| unsafe { *slot = waker });
-                let when = entry.when.load(Acquire);
-                // SAFETY: as above.
-                let _ = unsafe { self.wheel.insert(cell, when.max(now + 1)) };
-                continue;
-            }
-            return Some(waker);
+            // I2: the last access, unless the deadline moves right now.
+            let Err(later) = entry.when.compare_exchange(when, FIRED, AcqRel, Acquire) else {
+                return Some(waker);
+            };
+            // SAFETY: I1.
+            entry.waker.with_mut(|slot| unsafe { *slot = waker });
+            self.relink(cell, later);
         }
+    }
+
+    /// I3: an entry that was popped has moved later.
+    fn relink(&mut self, cell: NonNull<Entry>, when: u64) {
+        // SAFETY: popped, so not linked, and alive as it did not fire (I4).
+        let inserted = unsafe { self.wheel.insert(cell, when) };
+        debug_assert_eq!(inserted, Inserted::Waiting, "I3: later than where it was linked");
     }
 }

@@ -16,6 +16,7 @@ struct Entry {
 
 // SAFETY: always the one field `links`.
 unsafe impl Linked for Entry {
+    // SAFETY: the contract is the trait's.
     unsafe fn links(entry: NonNull<Self>) -> NonNull<Links<Self>> {
         // SAFETY: the caller says that it is alive; the tests are one thread.
         let entry = unsafe { entry.as_ref() };

@@ -7,10 +7,13 @@
 //! kept, pushers and takers meet only in one exchange, and a taker that goes to
 //! sleep inside the lock holds up takers only.
 //!
-//! `len` counts what is in either place and may be off while somebody is in the
-//! middle of a push: it never counts a task that was not pushed yet, so "not
-//! empty" can be late by one push in progress, and whoever pushes looks for
-//! sleepers *after* the push.
+//! The race one fears: a worker that is about to sleep finds the injector empty
+//! while a taker is carrying tasks from the stack to `ready`, and the taker
+//! keeps only one of them. So `ready_len` is raised *before* the stack is
+//! emptied, and who asks looks at the stack first, at `ready_len` second: all
+//! four steps are SeqCst, so a task that has left the stack is counted by then.
+//! A push in progress may be missed; whoever pushes looks for sleepers *after*
+//! the push.
 
 use crate::sys::sync::Mutex;
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
@@ -21,7 +24,8 @@ use std::collections::VecDeque;
 pub(crate) struct Injector {
     arrived: Stack,
     ready: Mutex<VecDeque<Runnable>>,
-    /// Tasks in `ready`, so that takers can pass by without the lock.
+    /// Tasks in `ready`, so that takers can pass by without the lock; at least
+    /// one while they are on their way there.
     ready_len: AtomicUsize,
 }
 
@@ -50,6 +54,7 @@ impl Injector {
     /// Appends many with one lock; for a ring that overflowed.
     pub(crate) fn push_batch(&self, tasks: impl IntoIterator<Item = Runnable>) {
         let mut ready = self.ready.lock();
+        debug_assert!(!self.arrived.is_closed(), "nobody would ever take these");
         // What arrived before goes first.
         self.refill(&mut ready);
         ready.extend(tasks);
@@ -60,7 +65,7 @@ impl Injector {
     /// asks this after it has said that it is about to sleep.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.ready_len.load(SeqCst) == 0 && self.arrived.is_empty()
+        self.arrived.is_empty() && self.ready_len.load(SeqCst) == 0
     }
 
     /// Tasks known to be ready; those still on the stack are not counted.
@@ -95,13 +100,17 @@ impl Injector {
         first
     }
 
-    /// Moves what arrived into `ready`, under its lock.
+    /// Moves what arrived into `ready`, under its lock; the caller stores the
+    /// new length when it is done.
     fn refill(&self, ready: &mut VecDeque<Runnable>) {
+        if self.arrived.is_empty() {
+            return;
+        }
+        self.ready_len.store(ready.len() + 1, SeqCst);
         for cell in self.arrived.take_all().reversed() {
             // SAFETY: pushed as a Runnable and taken once.
             ready.push_back(unsafe { Runnable::from_cell(cell) });
         }
-        self.ready_len.store(ready.len(), SeqCst);
     }
 
     /// Closes the injector and takes what is left.

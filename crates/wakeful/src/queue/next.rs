@@ -118,7 +118,7 @@ impl Thief {
     /// none, or the worker is not stuck after all.
     pub(crate) fn take(&self) -> Option<Runnable> {
         let slot = &*self.slot;
-        if slot.wanted.swap(true, AcqRel) {
+        if slot.wanted.compare_exchange(false, true, AcqRel, Relaxed).is_err() {
             return None; // another thief is at it
         }
         slot.barriers.heavy(); // N5

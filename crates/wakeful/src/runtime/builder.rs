@@ -1,7 +1,9 @@
 //! Building runtimes.
 
 use super::shared::{Flavor, RuntimeWitness, Shared};
-use super::{Handle, Id, LocalOptions, LocalRuntime, OrphanPolicy, Runtime, UnhandledPanic};
+use super::{
+    Handle, Id, LocalOptions, LocalRuntime, OrphanPolicy, Runtime, UnhandledPanic, registry,
+};
 use crate::driver::clock::Clock;
 use crate::inspect::{Report, ReportHook};
 use crate::scheduler::config::{Callback, Config, NextTask, Seam};
@@ -400,6 +402,7 @@ impl Builder {
         let shared = Arc::new(Shared { id: Id::next(), name, flavor, pool, local_to, reporter });
         // Set once: this builder made the witness a moment ago.
         let _ = witness.shared.set(Arc::downgrade(&shared));
+        registry::add(&shared);
         Ok(shared)
     }
 

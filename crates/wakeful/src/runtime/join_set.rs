@@ -1,14 +1,13 @@
 //! Sets of tasks that are awaited together, each when it ends.
 
 use super::blocking::spawn_blocking;
+use super::join_builder::Builder;
 use super::join_slots::{Ended, Slots};
 use super::local_set::{LocalSet, spawn_local};
-use super::task_builder::Builder as TaskBuilder;
 use super::{Handle, spawn};
 use crate::task::header::{Wait, WaitKind};
 use crate::task::{AbortHandle, Id, JoinError, JoinHandle, context, coop};
 use std::fmt;
-use std::io;
 use std::marker::PhantomPinned;
 use std::panic::Location;
 use std::pin::Pin;
@@ -71,10 +70,10 @@ impl<T: 'static> JoinSet<T> {
     /// # }
     /// ```
     pub fn build_task(&mut self) -> Builder<'_, T> {
-        Builder { set: self, task: TaskBuilder::new() }
+        Builder::new(self)
     }
 
-    fn insert(&mut self, handle: JoinHandle<T>) -> AbortHandle {
+    pub(super) fn insert(&mut self, handle: JoinHandle<T>) -> AbortHandle {
         let abort = handle.abort_handle();
         self.slots.insert(handle);
         abort
@@ -391,121 +390,5 @@ where
         for future in iter {
             self.spawn(future);
         }
-    }
-}
-
-/// Configures a task of a [`JoinSet`]; from [`JoinSet::build_task`].
-#[must_use = "builders do nothing unless used to spawn a task"]
-pub struct Builder<'a, T> {
-    set: &'a mut JoinSet<T>,
-    task: TaskBuilder<'a>,
-}
-
-impl<'a, T: 'static> Builder<'a, T> {
-    /// Names the task, for reports.
-    pub fn name(self, name: &'a str) -> Self {
-        Self { task: self.task.name(name), ..self }
-    }
-
-    /// See [`task::Builder::forever`](crate::task::Builder::forever).
-    pub fn forever(self) -> Self {
-        Self { task: self.task.forever(), ..self }
-    }
-
-    /// As [`JoinSet::spawn`].
-    ///
-    /// # Errors
-    ///
-    /// None at present.
-    #[track_caller]
-    pub fn spawn<F>(self, future: F) -> io::Result<AbortHandle>
-    where
-        F: Future<Output = T>,
-        F: Send + 'static,
-        T: Send,
-    {
-        Ok(self.set.insert(self.task.spawn(future)?))
-    }
-
-    /// As [`JoinSet::spawn_on`].
-    ///
-    /// # Errors
-    ///
-    /// None at present.
-    #[track_caller]
-    pub fn spawn_on<F>(self, future: F, handle: &Handle) -> io::Result<AbortHandle>
-    where
-        F: Future<Output = T>,
-        F: Send + 'static,
-        T: Send,
-    {
-        Ok(self.set.insert(self.task.spawn_on(future, handle)?))
-    }
-
-    /// As [`JoinSet::spawn_blocking`].
-    ///
-    /// # Errors
-    ///
-    /// None at present.
-    #[track_caller]
-    pub fn spawn_blocking<F>(self, f: F) -> io::Result<AbortHandle>
-    where
-        F: FnOnce() -> T,
-        F: Send + 'static,
-        T: Send,
-    {
-        Ok(self.set.insert(self.task.spawn_blocking(f)?))
-    }
-
-    /// As [`JoinSet::spawn_blocking_on`].
-    ///
-    /// # Errors
-    ///
-    /// None at present.
-    #[track_caller]
-    pub fn spawn_blocking_on<F>(self, f: F, handle: &Handle) -> io::Result<AbortHandle>
-    where
-        F: FnOnce() -> T,
-        F: Send + 'static,
-        T: Send,
-    {
-        Ok(self.set.insert(self.task.spawn_blocking_on(f, handle)?))
-    }
-
-    /// As [`JoinSet::spawn_local`].
-    ///
-    /// # Errors
-    ///
-    /// None at present.
-    #[track_caller]
-    pub fn spawn_local<F>(self, future: F) -> io::Result<AbortHandle>
-    where
-        F: Future<Output = T>,
-        F: 'static,
-    {
-        Ok(self.set.insert(self.task.spawn_local(future)?))
-    }
-
-    /// As [`JoinSet::spawn_local_on`].
-    ///
-    /// # Errors
-    ///
-    /// None at present.
-    #[track_caller]
-    pub fn spawn_local_on<F>(self, future: F, local_set: &LocalSet) -> io::Result<AbortHandle>
-    where
-        F: Future<Output = T>,
-        F: 'static,
-    {
-        Ok(self.set.insert(self.task.spawn_local_on(future, local_set)?))
-    }
-}
-
-impl<T> fmt::Debug for Builder<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("join_set::Builder")
-            .field("set", &self.set)
-            .field("task", &self.task)
-            .finish()
     }
 }

@@ -7,7 +7,7 @@
 //! - [`EnterGuard`] makes it the current one of a thread.
 //! - What spawns and awaits tasks needs a runtime, so it lives here, and is seen
 //!   from outside as part of `task`: `spawn`, `blocking`, `task_builder`,
-//!   `local_set`, `join_set` with its `join_slots`.
+//!   `local_set`, `join_set` with its `join_slots` and `join_builder`.
 #![allow(unsafe_code)]
 
 pub(crate) mod blocking;
@@ -15,11 +15,13 @@ mod builder;
 pub(crate) mod context;
 mod handle;
 mod id;
+pub(crate) mod join_builder;
 pub(crate) mod join_set;
 mod join_slots;
 mod local_runtime;
 pub(crate) mod local_set;
 mod metrics;
+pub(crate) mod registry;
 #[expect(clippy::module_inception, reason = "the room's main noun has the room's name")]
 mod runtime;
 mod shared;

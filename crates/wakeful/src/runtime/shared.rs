@@ -1,7 +1,7 @@
 //! What a runtime and its handles share.
 
 use super::Id;
-use super::context;
+use super::{context, registry};
 use crate::driver::clock::Clock;
 use crate::driver::timers::Timers;
 use crate::inspect::{Report, ReportHook, Reporter};
@@ -85,6 +85,12 @@ impl Shared {
             Flavor::Current(scheduler) => scheduler.for_each_task(f),
             Flavor::Multi(scheduler) => scheduler.for_each_task(f),
         }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        registry::remove(self.id);
     }
 }
 

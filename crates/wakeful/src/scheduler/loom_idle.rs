@@ -1,1 +1,254 @@
-//! Model of this room for loom.
+//! Models of the sleep protocol, and of the parking spot that it ends in. The
+//! workers here take the steps of `worker::Worker::{work, search, park, sleep}`
+//! with the injector as the only queue.
+
+use super::idle::{BeforeParking, Idle};
+use crate::queue::injector::Injector;
+use crate::sys::park::Parker;
+use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use crate::sys::sync::{Mutex, thread};
+use crate::task::loom_home::{Entries, model, start};
+use std::sync::atomic::{AtomicBool as StdBool, AtomicUsize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A scheduler that runs a known number of tasks and then closes.
+struct House {
+    idle: Idle,
+    injector: Injector,
+    entries: Arc<Entries>,
+    seats: Vec<Mutex<Option<Arc<Parker>>>>,
+    /// Not part of the model.
+    left: AtomicUsize,
+    closing: StdBool,
+}
+
+impl House {
+    /// With all workers awake and without work.
+    fn new(workers: usize, tasks: usize) -> Arc<House> {
+        let idle = Idle::new(workers);
+        (0..workers).for_each(|worker| assert!(idle.cancel_sleep(worker)));
+        Arc::new(House {
+            idle,
+            injector: Injector::new(),
+            entries: Entries::new(tasks),
+            seats: (0..workers).map(|_| Mutex::new(None)).collect(),
+            left: AtomicUsize::new(tasks),
+            closing: StdBool::new(false),
+        })
+    }
+
+    fn push(&self, number: usize) {
+        self.injector.push(self.entries.make(number)).expect("never closed");
+        self.notify();
+    }
+
+    fn notify(&self) {
+        if let Some(worker) = self.idle.worker_to_wake() {
+            self.unpark(worker);
+        }
+    }
+
+    fn unpark(&self, worker: usize) {
+        let parker = self.seats[worker].lock().clone();
+        if let Some(parker) = parker {
+            parker.unpark();
+        }
+    }
+
+    /// Runs one task, if there is one.
+    fn run_one(&self, searching: &mut bool) -> bool {
+        let Some(task) = self.injector.pop() else { return false };
+        if std::mem::take(searching) && self.idle.found_work() && !self.injector.is_empty() {
+            self.notify();
+        }
+        self.entries.end(task);
+        if self.left.fetch_sub(1, Relaxed) == 1 {
+            self.closing.store(true, Relaxed);
+            (0..self.seats.len()).for_each(|worker| self.unpark(worker));
+        }
+        true
+    }
+
+    fn work(&self, me: usize) {
+        let parker = Arc::new(Parker::for_current_thread());
+        *self.seats[me].lock() = Some(parker.clone());
+        let mut searching = false;
+        while !self.closing.load(Relaxed) {
+            if self.run_one(&mut searching) {
+                continue;
+            }
+            if !searching && self.idle.start_searching() {
+                searching = true;
+                if self.run_one(&mut searching) {
+                    continue;
+                }
+            }
+            let before = self.idle.sleep(me, std::mem::take(&mut searching));
+            if before == BeforeParking::LookAgain && !self.injector.is_empty() {
+                searching = !self.idle.cancel_sleep(me) || self.idle.start_searching();
+                continue;
+            }
+            while !searching && !self.closing.load(Relaxed) {
+                parker.park(None);
+                searching = !self.idle.is_asleep(me);
+            }
+        }
+    }
+}
+
+fn workers(house: &Arc<House>) -> Vec<thread::JoinHandle<()>> {
+    let work = |worker| {
+        let house = house.clone();
+        thread::spawn(move || house.work(worker))
+    };
+    (0..house.seats.len()).map(work).collect()
+}
+
+/// One worker falls asleep while two tasks are pushed. If the worker misses the
+/// first in its last look and the pusher misses the sleeper, everybody waits,
+/// which loom reports as a deadlock.
+#[test]
+fn one_worker_misses_no_task() {
+    model(4, || {
+        let house = House::new(1, 2);
+        let workers = workers(&house);
+        start();
+        house.push(0);
+        house.push(1);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+/// Two workers, of which only one may search, fall asleep while a task is
+/// pushed. Catches a pusher that trusts a searcher who has looked already, and
+/// a worker that was refused as a searcher and parks without having looked.
+#[test]
+fn two_workers_miss_no_task() {
+    model(3, || {
+        let house = House::new(2, 1);
+        let workers = workers(&house);
+        start();
+        house.push(0);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+/// Two pushers and two workers. Catches a second task that is left behind by
+/// the searcher its pusher trusted, because that one found the first.
+#[test]
+fn two_pushers_are_both_served() {
+    model(2, || {
+        let house = House::new(2, 2);
+        let workers = workers(&house);
+        let pusher = thread::spawn({
+            let house = house.clone();
+            move || house.push(1)
+        });
+        start();
+        house.push(0);
+        pusher.join().unwrap();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+/// A worker takes itself off the list of sleepers while a pusher wakes it.
+/// Catches a worker that is counted as a searcher by nobody or by both: the
+/// counts would then keep everybody from being woken, for good.
+#[test]
+fn a_sleep_is_called_off_while_it_is_ended() {
+    model(6, || {
+        let idle = Arc::new(Idle::new(2));
+        assert!(idle.cancel_sleep(1));
+        let pusher = thread::spawn({
+            let idle = idle.clone();
+            move || idle.worker_to_wake()
+        });
+        start();
+        let called_off = idle.cancel_sleep(0);
+        let woken = pusher.join().unwrap();
+        assert_eq!(woken, (!called_off).then_some(0));
+        assert!(!called_off || idle.start_searching());
+        assert!(!idle.start_searching(), "one of two searches already");
+        assert!(idle.found_work(), "it was the only searcher");
+        assert_eq!(idle.sleep(1, false), BeforeParking::LookAgain);
+        assert_eq!(idle.worker_to_wake(), Some(1));
+    });
+}
+
+/// The monitor goes to sleep while the only worker wakes up, or calls its sleep
+/// off. Catches a worker that runs with nobody to watch it. The steps are those
+/// of `monitor::Monitor::sleep` and of a worker after its sleep.
+#[test]
+fn the_monitor_sleeps_only_while_all_workers_do() {
+    for called_off in [false, true] {
+        model(6, move || {
+            let idle = Arc::new(Idle::new(1));
+            let asleep = Arc::new(AtomicBool::new(false));
+            let monitor = thread::spawn({
+                let (idle, asleep) = (idle.clone(), asleep.clone());
+                move || {
+                    asleep.store(true, SeqCst);
+                    if !idle.all_asleep() {
+                        asleep.store(false, SeqCst);
+                    }
+                }
+            });
+            start();
+            let awake = if called_off { idle.cancel_sleep(0) } else { idle.worker_to_wake().is_some() };
+            assert!(awake);
+            if asleep.load(SeqCst) {
+                asleep.swap(false, SeqCst);
+            }
+            monitor.join().unwrap();
+            assert!(!asleep.load(SeqCst));
+        });
+    }
+}
+
+/// A token is left before, while or after the thread parks, by two others.
+/// Catches a token that is lost, and a flag set before the token that is not
+/// seen after it.
+#[test]
+fn a_token_is_never_lost() {
+    model(5, || {
+        let parker = Arc::new(Parker::for_current_thread());
+        let flags = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+        let others = [0, 1].map(|own| {
+            let (parker, flags) = (parker.clone(), flags.clone());
+            thread::spawn(move || {
+                flags[own].store(1, Relaxed);
+                parker.unpark();
+            })
+        });
+        start();
+        while flags.iter().any(|flag| flag.load(Relaxed) == 0) {
+            parker.park(None);
+        }
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+/// A park with a time-out ends by itself while the token is left: it either
+/// takes the token, and then sees the flag, or leaves it for the next park.
+#[test]
+fn a_token_survives_a_time_out() {
+    model(6, || {
+        let parker = Arc::new(Parker::for_current_thread());
+        let flag = Arc::new(AtomicU32::new(0));
+        let other = thread::spawn({
+            let (parker, flag) = (parker.clone(), flag.clone());
+            move || {
+                flag.store(1, Relaxed);
+                parker.unpark();
+            }
+        });
+        start();
+        parker.park(Some(Duration::from_millis(1)));
+        if flag.load(Relaxed) == 0 {
+            parker.park(None);
+        }
+        assert_eq!(flag.load(Relaxed), 1);
+        other.join().unwrap();
+    });
+}

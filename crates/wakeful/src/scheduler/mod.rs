@@ -6,7 +6,7 @@
 //!   that are stuck in a poll.
 //! - [`current`]: everything on the thread that calls `block_on`.
 //! - [`local`]: sets of tasks that stay on one thread, whoever polls them there;
-//!   [`pollers`] says how those are woken.
+//!   [`pollers`] says how those are woken, [`inside`] how a thread finds its set.
 //! - [`pool`]: threads for closures that block.
 //! - [`root`]: the future of `block_on` itself, which is no task.
 //! - [`config`]: what the builder decided, and the hooks to the rooms above.
@@ -20,6 +20,7 @@ pub(crate) mod config;
 pub(crate) mod current;
 pub(crate) mod estate;
 pub(crate) mod idle;
+pub(crate) mod inside;
 pub(crate) mod local;
 pub(crate) mod monitor;
 pub(crate) mod multi;

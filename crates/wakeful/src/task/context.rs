@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
 struct ThreadContext {
@@ -32,7 +33,8 @@ struct ThreadContext {
     /// A scheduler on this thread empties the list of put-off wakers.
     defers: Cell<bool>,
     rng: Cell<Option<Rng>>,
-    /// Polls on this thread so far: tells whether two moments lie in one poll.
+    /// Polls on this thread so far, and above them the thread's number once
+    /// [`poll_id`] was asked for.
     polls: Cell<u64>,
 }
 
@@ -56,14 +58,28 @@ thread_local! {
 
 impl ThreadContext {
     fn next_poll(&self) -> &Self {
-        self.polls.set(self.polls.get() + 1);
+        self.polls.set(self.polls.get().wrapping_add(1));
         self
     }
 }
 
-/// Which poll of this thread is going on.
-pub(crate) fn poll_count() -> u64 {
-    CONTEXT.with(|context| context.polls.get())
+/// Bits of a [`poll_id`] that count polls.
+const POLL_BITS: u32 = 40;
+
+/// Which poll is going on, of all threads: tells whether two moments lie in one.
+#[inline]
+pub(crate) fn poll_id() -> u64 {
+    CONTEXT.with(|context| {
+        let id = context.polls.get();
+        if id >> POLL_BITS != 0 { id } else { number_thread(&context.polls) }
+    })
+}
+
+#[cold]
+fn number_thread(polls: &Cell<u64>) -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    polls.set(polls.get() | NEXT.fetch_add(1, Relaxed) << POLL_BITS);
+    polls.get()
 }
 
 /// One poll of one task; what was there before comes back at its end.

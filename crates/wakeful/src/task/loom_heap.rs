@@ -4,7 +4,7 @@
 use super::context;
 use super::header::Header;
 use super::heap::AllGone;
-use super::loom_home::{Entries, TestHome, model, spawn};
+use super::loom_home::{Entries, TestHome, model, spawn, start};
 use super::runnable::Runnable;
 use super::stack::{Chain, Stack};
 use crate::sys::sync::{UnsafeCell, thread};
@@ -60,6 +60,7 @@ fn two_push_and_one_takes_all() {
                 }
             })
         });
+        start();
         let mut taken: Vec<usize> = numbers(&entries, stack.take_all().reversed());
         pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
         taken.extend(numbers(&entries, stack.take_all().reversed()));
@@ -79,6 +80,7 @@ fn two_push_and_one_closes() {
             let (entries, stack) = (entries.clone(), stack.clone());
             thread::spawn(move || push(&entries, &stack, number))
         });
+        start();
         let mut ended = numbers(&entries, stack.close());
         ended.extend(pushers.into_iter().filter_map(|pusher| pusher.join().unwrap()));
         assert!(stack.is_empty() && stack.close().next().is_none());
@@ -91,7 +93,7 @@ fn two_push_and_one_closes() {
 /// one that gets lost on its way home, and one that two tasks get.
 #[test]
 fn a_cell_freed_elsewhere_comes_home() {
-    model(3, || {
+    model(6, || {
         let (home, mut allocator) = TestHome::open();
         context::set_heap(allocator.heap());
         let mark = Mark::new();
@@ -106,6 +108,7 @@ fn a_cell_freed_elsewhere_comes_home() {
                 drop(first);
             }
         });
+        start();
         let next = [(); 2].map(|()| {
             let (task, handle) = spawn(&mut allocator, async {});
             let again = task.into_cell();
@@ -129,7 +132,7 @@ fn a_cell_freed_elsewhere_comes_home() {
 /// one that is announced before the other thread is done with its cell.
 #[test]
 fn a_heap_closes_while_cells_are_freed() {
-    model(4, || {
+    model(5, || {
         let (home, mut allocator) = TestHome::open();
         let marks = [Mark::new(), Mark::new()];
         let handles = [(); 2].map(|()| {
@@ -147,6 +150,7 @@ fn a_heap_closes_while_cells_are_freed() {
                 })
             })
             .collect();
+        start();
         let all_gone = matches!(allocator.close(), Some(AllGone));
         if all_gone {
             marks.iter().for_each(|mark| mark.touch());

@@ -7,17 +7,44 @@ use super::header::{Header, Origin};
 use super::heap::{AllGone, Allocator, Heap, Home};
 use super::id::IdSource;
 use super::runnable::{Runnable, TaskRef};
-use crate::sys::sync::{Mutex, UnsafeCell};
+use crate::sys::sync::{Mutex, UnsafeCell, thread};
 use std::any::Any;
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Explores `f` with at most `preemptions` forced switches per execution.
+thread_local! {
+    static OTHERS_FIRST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Explores `f` with at most `preemptions` forced switches per execution, and
+/// says (with `--nocapture`) how many executions that were.
+///
+/// It does so twice, the second time with another thread than the main one
+/// going first (see [`start`]): loom looks for other orders from the order it
+/// has, and overlooks some if a thread loads what it then exchanges.
 pub(crate) fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
-    builder.check(f);
+    let executions = Arc::new(AtomicUsize::new(0));
+    let f = Arc::new(f);
+    for others_first in [false, true] {
+        OTHERS_FIRST.set(others_first);
+        let (counter, f) = (executions.clone(), f.clone());
+        builder.check(move || {
+            counter.fetch_add(1, Relaxed);
+            f();
+        });
+    }
+    println!("{} executions with up to {preemptions} preemptions", executions.load(Relaxed));
+}
+
+/// For the main thread of a model, once the others are there.
+pub(crate) fn start() {
+    if OTHERS_FIRST.get() {
+        thread::yield_now();
+    }
 }
 
 /// A scheduler with one heap and one queue. Its counters are std's, so that

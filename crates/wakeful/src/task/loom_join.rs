@@ -3,12 +3,12 @@
 
 use super::JoinHandle;
 use super::error::JoinError;
-use super::loom_home::{TestHome, model, spawn};
+use super::loom_home::{TestHome, model, spawn, start};
 use crate::sys::park::Parker;
-use crate::sys::sync::thread;
+use crate::sys::sync::{Mutex, thread};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// The waker of a thread that awaits a task, and how often it was woken.
@@ -58,16 +58,24 @@ fn wait<T>(mut handle: JoinHandle<T>) -> Result<T, JoinError> {
     result
 }
 
-/// What a task waits for: a flag and the waker of whoever waits for it. std's,
-/// so the ordering between the two sides comes from the task alone.
-#[derive(Default)]
+/// What a task waits for: whether it came, and the waker of whoever waits.
 struct Event(Mutex<(bool, Option<Waker>)>);
 
 impl Event {
+    fn new() -> Arc<Event> {
+        Arc::new(Event(Mutex::new((false, None))))
+    }
+
     fn fire(&self) -> Option<Waker> {
-        let mut event = self.0.lock().unwrap();
+        let mut event = self.0.lock();
         event.0 = true;
         event.1.take()
+    }
+
+    /// Lets the waker go without firing; true if there was one.
+    fn forget(&self) -> bool {
+        let waker = self.0.lock().1.take();
+        waker.is_some()
     }
 }
 
@@ -81,16 +89,12 @@ impl Future for Waiting {
     type Output = Arc<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<()>> {
-        // Cloned outside of the lock: that is a step of the model.
-        let waker = cx.waker().clone();
-        let mut event = self.event.0.lock().unwrap();
+        let mut event = self.event.0.lock();
         if event.0 {
             drop(event);
             return Poll::Ready(self.witness.take().expect("polled after its end"));
         }
-        let old = event.1.replace(waker);
-        drop(event);
-        drop(old);
+        event.1 = Some(cx.waker().clone());
         Poll::Pending
     }
 }
@@ -100,7 +104,7 @@ impl Future for Waiting {
 /// that stays behind in the cell, and an output read before it is written.
 #[test]
 fn a_joiner_changes_its_waker() {
-    model(4, || {
+    model(6, || {
         let (home, mut allocator) = TestHome::open();
         let witness = Arc::new(());
         let output = witness.clone();
@@ -124,6 +128,7 @@ fn a_joiner_changes_its_waker() {
             drop(handle);
             (first, second)
         });
+        start();
         task.run();
         let (first, second) = joiner.join().unwrap();
         assert!(first.rung() + second.rung() <= 1);
@@ -138,7 +143,7 @@ fn a_joiner_changes_its_waker() {
 /// threads in the slot of the join waker at once.
 #[test]
 fn a_joiner_gives_up() {
-    model(4, || {
+    model(6, || {
         let (home, mut allocator) = TestHome::open();
         let witness = Arc::new(());
         let output = witness.clone();
@@ -149,6 +154,7 @@ fn a_joiner_gives_up() {
             drop(handle);
             (bell, pending)
         });
+        start();
         task.run();
         let (bell, pending) = joiner.join().unwrap();
         assert!(bell.rung() <= usize::from(pending));
@@ -163,9 +169,9 @@ fn a_joiner_gives_up() {
 /// at all, and an end that reaches the joiner twice or not at all.
 #[test]
 fn an_abort_races_with_the_wake() {
-    model(2, || {
+    model(4, || {
         let (home, mut allocator) = TestHome::open();
-        let (event, witness) = (Arc::new(Event::default()), Arc::new(()));
+        let (event, witness) = (Event::new(), Arc::new(()));
         let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
         task.run();
@@ -180,6 +186,7 @@ fn an_abort_races_with_the_wake() {
                 }
             }
         });
+        start();
         event.fire().expect("the task waits").wake();
         home.run_all();
         joiner.join().unwrap();
@@ -192,9 +199,9 @@ fn an_abort_races_with_the_wake() {
 /// is lost between the task and the joiner behind it.
 #[test]
 fn a_wake_reaches_the_joiner() {
-    model(2, || {
+    model(3, || {
         let (home, mut allocator) = TestHome::open();
-        let (event, witness) = (Arc::new(Event::default()), Arc::new(()));
+        let (event, witness) = (Event::new(), Arc::new(()));
         let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
         let joiner = thread::spawn(move || drop(wait(handle).expect("nobody aborts it")));
@@ -207,6 +214,7 @@ fn a_wake_reaches_the_joiner() {
                 home.run_all();
             }
         });
+        start();
         task.run();
         home.run_all();
         joiner.join().unwrap();
@@ -221,21 +229,20 @@ fn a_wake_reaches_the_joiner() {
 /// reported, or twice; then the JoinHandle is told the reason.
 #[test]
 fn an_event_that_never_comes() {
-    model(4, || {
+    model(6, || {
         let (home, mut allocator) = TestHome::open();
-        let (event, witness) = (Arc::new(Event::default()), Arc::new(()));
+        let (event, witness) = (Event::new(), Arc::new(()));
         let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
-        let dropper = thread::spawn(move || {
-            let waker = event.0.lock().unwrap().1.take();
-            let found = waker.is_some();
-            drop(waker);
-            (found, event)
+        let dropper = thread::spawn({
+            let event = event.clone();
+            move || event.forget()
         });
+        start();
         task.run();
-        let (found, event) = dropper.join().unwrap();
-        assert_eq!(home.orphans(), usize::from(found));
-        drop(event.0.lock().unwrap().1.take());
+        let forgotten = dropper.join().unwrap();
+        assert_eq!(home.orphans(), usize::from(forgotten));
+        assert_ne!(forgotten, event.forget(), "the poll left its waker there once");
         assert_eq!(home.orphans(), 1);
         handle.abort();
         home.run_all();
@@ -253,7 +260,7 @@ fn an_event_that_never_comes() {
 fn a_waker_outlives_its_task() {
     model(4, || {
         let (home, mut allocator) = TestHome::open();
-        let (event, witness) = (Arc::new(Event::default()), Arc::new(()));
+        let (event, witness) = (Event::new(), Arc::new(()));
         let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
         task.run();
@@ -261,6 +268,7 @@ fn a_waker_outlives_its_task() {
         waker.wake_by_ref();
         let waker = thread::spawn(move || waker.wake());
         let joiner = thread::spawn(move || drop(handle));
+        start();
         home.run_all();
         waker.join().unwrap();
         joiner.join().unwrap();

@@ -3,7 +3,7 @@
 //! answers is done as `runnable` and `waker` do it. Whoever is told to schedule
 //! is also the worker, so that no queue stands between the steps.
 
-use super::loom_home::model;
+use super::loom_home::{model, start};
 use super::state::{Complete, DropJoin, EndPoll, Release, Shutdown, Start, State, Wake};
 use crate::sys::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::sys::sync::{UnsafeCell, thread};
@@ -192,6 +192,7 @@ fn no_wake_is_lost() {
             task.bring_news(1);
             task.act(task.state.wake_by_val());
         });
+        start();
         task.run();
         join([by_ref, by_val]);
         task.drop_join();
@@ -204,9 +205,10 @@ fn no_wake_is_lost() {
 /// both the end of the poll and the drop of a waker report, or neither.
 #[test]
 fn the_last_waker_gone_is_noticed_once() {
-    model(5, || {
+    model(4, || {
         let task = Task::spawned(1, 2, 1);
         let droppers = [0, 1].map(|_| with(&task, |task| task.released(task.state.drop_waker())));
+        start();
         task.run();
         join(droppers);
         assert_eq!(task.tally.orphans.load(Relaxed), 1);
@@ -222,13 +224,14 @@ fn the_last_waker_gone_is_noticed_once() {
 /// count never reaches zero with nothing noted.
 #[test]
 fn a_wake_is_no_orphan() {
-    model(5, || {
+    model(4, || {
         let task = Task::spawned(1, 2, 0);
         let dropper = with(&task, |task| task.released(task.state.drop_waker()));
         let waker = with(&task, |task| {
             task.bring_news(0);
             task.act(task.state.wake_by_val());
         });
+        start();
         task.run();
         join([dropper, waker]);
         task.drop_join();
@@ -242,7 +245,7 @@ fn a_wake_is_no_orphan() {
 /// swallows.
 #[test]
 fn a_task_that_keeps_running_hears_wakes_and_aborts() {
-    model(5, || {
+    model(4, || {
         let task = Task::spawned(1, 1, 1);
         assert_eq!(task.state.start_poll(), Start::Poll);
         let waker = with(&task, |task| {
@@ -253,6 +256,7 @@ fn a_task_that_keeps_running_hears_wakes_and_aborts() {
             task.act(task.state.abort(0));
             task.released(task.state.drop_handle());
         });
+        start();
         // The first poll; it wakes itself, and the entry comes out again.
         task.look();
         task.run();
@@ -267,13 +271,14 @@ fn a_task_that_keeps_running_hears_wakes_and_aborts() {
 /// everybody takes for the last.
 #[test]
 fn wake_and_abort_of_a_task_that_completes() {
-    model(5, || {
+    model(4, || {
         let task = Task::spawned(0, 1, 1);
         let waker = with(&task, |task| task.act(task.state.wake_by_val()));
         let aborter = with(&task, |task| {
             task.act(task.state.abort(0));
             task.released(task.state.drop_handle());
         });
+        start();
         task.run();
         task.drop_join();
         join([waker, aborter]);
@@ -286,13 +291,14 @@ fn wake_and_abort_of_a_task_that_completes() {
 /// before the last of them let go (`retire` then finds it in use).
 #[test]
 fn references_go_in_any_order() {
-    model(5, || {
+    model(4, || {
         let task = Task::spawned(0, 1, 1);
         let others = with(&task, |task| {
             task.released(task.state.drop_handle());
             task.released(task.state.drop_waker());
         });
         let joiner = with(&task, Task::drop_join);
+        start();
         task.run();
         join([others, joiner]);
         task.assert_over(0);
@@ -305,10 +311,11 @@ fn references_go_in_any_order() {
 /// stays behind without anybody to clear it, which would keep the cell for good.
 #[test]
 fn shutdown_against_late_wakers() {
-    model(5, || {
+    model(4, || {
         let task = Task::spawned(1, 2, 0);
         task.run();
         let wakers = [0, 1].map(|_| with(&task, |task| task.act_refused(task.state.wake_by_val())));
+        start();
         assert_eq!(task.state.claim_for_shutdown(), Shutdown::DropFuture);
         task.finish();
         task.drop_join();
@@ -322,7 +329,7 @@ fn shutdown_against_late_wakers() {
 /// none of the two drop.
 #[test]
 fn shutdown_against_a_late_spawn() {
-    model(5, || {
+    model(4, || {
         let task = Task::spawned(1, 0, 1);
         let spawner = with(&task, |task| match task.state.claim_refused_spawn() {
             None => task.finish(),
@@ -332,6 +339,7 @@ fn shutdown_against_a_late_spawn() {
             task.act_refused(task.state.abort(0));
             task.released(task.state.drop_handle());
         });
+        start();
         if task.state.claim_for_shutdown() == Shutdown::DropFuture {
             task.finish();
         }
@@ -353,7 +361,7 @@ fn a_walker_meets_a_cell_that_is_reused() {
         task.life.with_mut(|life| unsafe { *life += 1 });
         task.state.publish(0);
     }
-    model(5, || {
+    model(4, || {
         let task = Task::spawned(0, 0, 0);
         let walker = with(&task, |task| {
             if task.state.try_clone_handle() {
@@ -364,6 +372,7 @@ fn a_walker_meets_a_cell_that_is_reused() {
                 }
             }
         });
+        start();
         assert_eq!(task.state.start_poll(), Start::Poll);
         assert_eq!(task.state.complete(), Complete::Done);
         if task.state.drop_join(true) == DropJoin::Free {

@@ -61,7 +61,8 @@ pub mod futures {
 
 /// Sets of tasks that are awaited together.
 pub mod join_set {
-    pub use crate::runtime::join_set::{Builder, JoinSet};
+    pub use crate::runtime::join_builder::Builder;
+    pub use crate::runtime::join_set::JoinSet;
 }
 
 // The public face of the room: what spawns needs a runtime and lives there.

@@ -90,14 +90,20 @@ impl Stack {
         head.is_null() || head == closed()
     }
 
-    /// Takes everything; one taker at a time, never after `close`.
+    /// Takes everything. One at a time takes or closes: a stack that is closed
+    /// between the two steps here would be open again.
     pub(crate) fn take_all(&self) -> Chain {
-        if self.head.load(Relaxed).is_null() {
+        let head = self.head.load(Relaxed);
+        if head.is_null() || head == closed() {
             return Chain(ptr::null_mut());
         }
         let taken = self.head.swap(ptr::null_mut(), SeqCst);
-        debug_assert!(taken != closed(), "taken from after it was closed");
+        debug_assert!(taken != closed(), "closed while it was taken from");
         Chain(taken)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.head.load(Relaxed) == closed()
     }
 
     /// Takes everything and lets nobody push again.

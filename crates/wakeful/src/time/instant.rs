@@ -1,6 +1,6 @@
 //! A moment, on the clock of the current runtime.
 
-use crate::driver::clock;
+use crate::driver::clock::{self, Clock};
 use crate::runtime::context;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -127,30 +127,37 @@ impl fmt::Debug for Instant {
 /// enough to start a time limit with, which may be late but never early.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rough {
-    /// At or before the moment itself.
-    not_after: Option<Duration>,
+    /// What the coarse clock said: at or before the moment itself.
+    coarse: Duration,
     /// The poll during which it happened.
     poll: u64,
 }
 
+/// The coarse clock is behind by more than its step when the processor that
+/// moves it was held up, be it by a hypervisor; it is trusted to within this.
+const TRUST: Duration = Duration::from_millis(20);
+
 impl Rough {
+    /// The present moment; `None` if this clock can only be asked exactly.
     #[inline]
-    pub(super) fn now() -> Self {
-        let not_after = if clock::all_real() { clock::coarse() } else { None };
-        Self { not_after, poll: crate::task::context::poll_count() }
+    pub(super) fn now(clock: &Clock) -> Option<Self> {
+        if !clock::all_real() && clock.has_moved() {
+            return None;
+        }
+        Some(Self { coarse: clock::coarse()?, poll: crate::task::context::poll_id() })
     }
 
     /// A moment at or after the one meant: the present, if it is the same poll
     /// still, or what the coarse clock's resolution allows for.
-    pub(super) fn instant(self) -> Instant {
-        let now = Instant::now();
-        if self.poll == crate::task::context::poll_count() {
-            return now;
+    pub(super) fn instant(self, clock: &Clock) -> Instant {
+        if self.poll == crate::task::context::poll_id() || clock.has_moved() {
+            return Instant(clock.now());
         }
-        let Some((then, present)) = self.not_after.zip(clock::coarse()) else { return now };
-        // The present is at most one step of the coarse clock later than it
-        // says, and so was the moment then.
-        let ago = present.saturating_sub(then).saturating_sub(clock::coarse_step());
-        now.checked_sub(ago).unwrap_or(now)
+        // The moment was at most so long after what the clock said; and the
+        // present is asked for last, so that it is not before `later`.
+        let later = clock::coarse().unwrap_or(self.coarse);
+        let ago = later.saturating_sub(self.coarse + clock::coarse_step() + TRUST);
+        let now = clock.now();
+        Instant(now.checked_sub(ago).unwrap_or(now))
     }
 }

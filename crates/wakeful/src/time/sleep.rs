@@ -105,8 +105,9 @@ impl Sleep {
         self.owner.is_some() && self.entry.standing() == Standing::Fired
     }
 
-    /// Moves the deadline. A task that waits for this future needs no wake-up
-    /// for it; moving a deadline later is one atomic step.
+    /// Moves the deadline. A task that waits for this future need not poll it
+    /// again: it is woken when the new deadline has come. Moving a deadline
+    /// later is one atomic step.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let mut this = self.project();
         *this.deadline = deadline;
@@ -166,7 +167,7 @@ impl Sleep {
 }
 
 #[cold]
-fn shut_down() -> ! {
+pub(super) fn shut_down() -> ! {
     panic!("A Tokio 1.x context was found, but it is being shutdown.")
 }
 

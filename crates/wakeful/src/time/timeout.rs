@@ -1,9 +1,10 @@
 //! Letting a future run for so long and no longer.
 
 use super::error::Elapsed;
-use super::sleep::Sleep;
+use super::sleep::{Sleep, shut_down};
 use super::{Instant, instant};
-use crate::runtime::{Handle, context};
+use crate::driver::clock::Clock;
+use crate::runtime::{Handle, Id, Shared, context, registry};
 use crate::task::coop;
 use std::panic::Location;
 use std::pin::Pin;
@@ -42,9 +43,14 @@ pub fn timeout<F>(duration: Duration, future: F) -> Timeout<F::IntoFuture>
 where
     F: IntoFuture,
 {
-    check_context();
-    let start = Start::After { duration, made: instant::Rough::now() };
-    Timeout { value: future.into_future(), start, site: Location::caller(), delay: None }
+    let site = Location::caller();
+    with_timers(|shared| {
+        let start = match instant::Rough::now(shared.clock()) {
+            Some(made) => Start::After { duration, made },
+            None => Start::At(end_of(Instant::from_std(shared.clock().now()), duration)),
+        };
+        Timeout { value: future.into_future(), start, runtime: shared.id, site, delay: None }
+    })
 }
 
 /// Runs `future` until `deadline` at the latest; otherwise as [`timeout`].
@@ -57,16 +63,19 @@ pub fn timeout_at<F>(deadline: Instant, future: F) -> Timeout<F::IntoFuture>
 where
     F: IntoFuture,
 {
-    check_context();
-    let start = Start::At(deadline);
-    Timeout { value: future.into_future(), start, site: Location::caller(), delay: None }
+    let (site, start) = (Location::caller(), Start::At(deadline));
+    with_timers(|shared| {
+        Timeout { value: future.into_future(), start, runtime: shared.id, site, delay: None }
+    })
 }
 
+/// Calls `f` with the current runtime, which has timers.
+#[inline]
 #[track_caller]
-fn check_context() {
-    match context::with_current(|shared| shared.has_time()) {
-        Some(true) => {}
-        Some(false) => panic!(
+fn with_timers<R>(f: impl FnOnce(&Shared) -> R) -> R {
+    match context::with_current(|shared| shared.has_time().then(|| f(shared))) {
+        Some(Some(result)) => result,
+        Some(None) => panic!(
             "A Tokio 1.x context was found, but timers are disabled. Call `enable_time` on the \
              runtime builder to enable timers."
         ),
@@ -82,13 +91,23 @@ enum Start {
 }
 
 impl Start {
-    fn deadline(self) -> Instant {
+    fn deadline(self, clock: &Clock) -> Instant {
         match self {
             Start::At(deadline) => deadline,
-            Start::After { duration, made } => {
-                made.instant().checked_add(duration).unwrap_or_else(Instant::far_future)
-            }
+            Start::After { duration, made } => end_of(made.instant(clock), duration),
         }
+    }
+}
+
+fn end_of(start: Instant, duration: Duration) -> Instant {
+    start.checked_add(duration).unwrap_or_else(Instant::far_future)
+}
+
+/// The runtime in whose context a timeout was made, wherever it is polled.
+fn runtime(id: Id) -> Handle {
+    match Handle::try_current() {
+        Ok(handle) if handle.id() == id => handle,
+        _ => registry::find(id).unwrap_or_else(|| shut_down()),
     }
 }
 
@@ -100,6 +119,9 @@ pin_project_lite::pin_project! {
         #[pin]
         value: T,
         start: Start,
+        // Whose timers it uses. A handle would cost twice what all the rest
+        // does, and most futures are done before it is needed.
+        runtime: Id,
         site: &'static Location<'static>,
         // Made when `value` is pending for the first time.
         #[pin]
@@ -135,8 +157,9 @@ impl<T: Future> Future for Timeout<T> {
             return Poll::Ready(Ok(output));
         }
         if this.delay.is_none() {
-            let delay = Sleep::on(Handle::current(), this.start.deadline(), this.site);
-            this.delay.set(Some(delay));
+            let handle = runtime(*this.runtime);
+            let deadline = this.start.deadline(handle.shared.clock());
+            this.delay.set(Some(Sleep::on(handle, deadline, this.site)));
         }
         let Some(delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
         let elapsed = if had_budget && !coop::has_budget_remaining() {

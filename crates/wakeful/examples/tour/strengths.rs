@@ -1,0 +1,201 @@
+//! From chapter 9 on: what the runtime is made for.
+
+use std::collections::BTreeSet;
+use std::future::{pending, poll_fn};
+use std::sync::mpsc;
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Instant;
+
+use wakeful::inspect::Report;
+use wakeful::runtime::{Builder, OrphanPolicy, worker_index};
+use wakeful::task::{JoinHandle, may_wait_forever, spawn_blocking, yield_now};
+
+use crate::MEMORY;
+use crate::guide::{self, Guide, Page};
+
+pub fn chapters(guide: &mut Guide) {
+    guide.chapter(
+        "A million idle tasks",
+        "A task is one piece of memory: state, future and output. A million of them wait for something
+         that never comes, and say so with may_wait_forever; then all of them are aborted.",
+        million,
+    );
+    guide.chapter(
+        "A task that can never run again is named",
+        "The runtime counts the wakers of each task. When a task waits and none is left, nothing in the
+         world can wake it: here because its future kept no waker, and because the last one was lost.
+         Elsewhere this hangs in silence. (With OrphanPolicy::Abort, as here, whoever awaits it is told.)",
+        orphans,
+    );
+    guide.chapter(
+        "A blocked worker harms only itself",
+        "One of two workers is stuck in a poll, with a dozen tasks in its queue and one that it had just
+         woken, next in line. It goes on only when all of them have run. So others must take them over.",
+        blocked_worker,
+    );
+    guide.chapter(
+        "Blocking work, in batches",
+        "spawn_blocking runs closures on threads of their own. Short ones are drained by few threads;
+         when closures block, the pool grows until all have a thread.",
+        blocking_batch,
+    );
+}
+
+fn million(page: &mut Page<'_>) {
+    const COUNT: usize = 1_000_000;
+    let rt = guide::runtime(1);
+    let mut tasks: Vec<JoinHandle<()>> = Vec::with_capacity(COUNT);
+    let (before, started) = (MEMORY.bytes(), Instant::now());
+    let spawner = rt.spawn(async move {
+        while tasks.len() < COUNT {
+            tasks.extend((0..200).map(|_| wakeful::spawn(may_wait_forever(pending()))));
+            yield_now().await;
+        }
+        tasks
+    });
+    let tasks = rt.block_on(spawner).unwrap();
+    let (bytes, spawned) = ((MEMORY.bytes() - before).div_ceil(COUNT), started.elapsed());
+    page.show(format_args!(
+        "{} tasks wait; {bytes} bytes each, spawned in {spawned:.0?}",
+        tasks.len()
+    ));
+    page.expect(bytes <= 128, "an idle task with an empty future costs at most 128 bytes");
+    tasks.iter().for_each(JoinHandle::abort);
+    let ended = rt.block_on(async {
+        let mut ended = 0;
+        for task in tasks {
+            ended += usize::from(task.await.is_err_and(|error| error.is_cancelled()));
+        }
+        ended
+    });
+    page.show(format_args!("{ended} were aborted, {} are left", rt.metrics().num_alive_tasks()));
+    page.expect(ended == COUNT && rt.metrics().num_alive_tasks() == 0, "all are accounted for");
+}
+
+fn orphans(page: &mut Page<'_>) {
+    let (report, reports) = mpsc::channel::<Report>();
+    let rt = Builder::new_multi_thread()
+        .worker_threads(2)
+        .on_orphan(OrphanPolicy::Abort)
+        .on_report(move |noticed| report.send(noticed.clone()).expect("the guide listens"))
+        .build()
+        .expect("the system has threads to give");
+
+    // The classical mistake: Pending without a thought for the waker.
+    let forgetful = rt.spawn(async {
+        yield_now().await;
+        poll_fn(|_cx| Poll::<()>::Pending).await;
+    });
+    let forgetful_id = forgetful.id();
+    let error = rt.block_on(forgetful).unwrap_err();
+    let Ok(Report::Orphan(orphan)) = reports.recv() else { unreachable!("a report came first") };
+    page.show(&orphan);
+    page.show(format_args!("and its JoinHandle says: {error}"));
+    page.expect(
+        orphan.id() == forgetful_id && error.is_orphaned(),
+        "the orphan is named, and ended",
+    );
+    page.expect(
+        orphan.spawned_at().file().ends_with("strengths.rs"),
+        "with the place where it was spawned",
+    );
+
+    // The waker was kept, and lost later, by a thread that has nothing to do with the runtime.
+    let (keep, kept) = mpsc::channel::<Waker>();
+    let waiting = rt.spawn(poll_fn(move |cx| {
+        keep.send(cx.waker().clone()).expect("the guide listens");
+        Poll::<()>::Pending
+    }));
+    let waiting_id = waiting.id();
+    thread::spawn(move || drop(kept.recv())).join().expect("it only drops a waker");
+    let error = rt.block_on(waiting).unwrap_err();
+    let named = matches!(reports.recv(), Ok(Report::Orphan(orphan)) if orphan.id() == waiting_id);
+    page.show(format_args!(
+        "task {waiting_id}, whose last waker another thread dropped: named as well"
+    ));
+    page.expect(named && error.is_orphaned(), "a waker that is lost later is noticed in its drop");
+    page.expect(reports.try_recv().is_err(), "two orphans, two reports");
+}
+
+fn blocked_worker(page: &mut Page<'_>) {
+    let rt = guide::runtime(2);
+    let (ran, runs) = mpsc::channel::<(&'static str, Option<usize>)>();
+    let (keep, kept) = mpsc::channel::<Waker>();
+    let mut woken_once = false;
+    let ran_next = ran.clone();
+    let next_in_line = rt.spawn(poll_fn(move |cx| {
+        if std::mem::replace(&mut woken_once, true) {
+            ran_next.send(("next in line", worker_index())).expect("the guide listens");
+            return Poll::Ready(());
+        }
+        keep.send(cx.waker().clone()).expect("the guide listens");
+        Poll::Pending
+    }));
+    let waker = kept.recv().expect("it waits");
+    let stuck = rt.spawn(async move {
+        for _ in 0..12 {
+            let ran = ran.clone();
+            wakeful::spawn(async move { ran.send(("queued", worker_index())).unwrap() });
+        }
+        drop(ran);
+        waker.wake();
+        let started = Instant::now();
+        // Blocks the worker's thread, which a task should never do.
+        let ran: Vec<_> = (0..13).map(|_| runs.recv().expect("they run")).collect();
+        (ran, worker_index(), started.elapsed())
+    });
+    let (ran, stuck_on, waited) = rt.block_on(stuck).unwrap();
+    rt.block_on(next_in_line).unwrap();
+    let others: BTreeSet<_> = ran.iter().filter_map(|(_, on)| *on).collect();
+    page.show(format_args!(
+        "worker {} was stuck for {waited:.0?}; {} tasks ran on {others:?} meanwhile",
+        stuck_on.map_or("?".to_owned(), |index| index.to_string()),
+        ran.len(),
+    ));
+    page.expect(ran.iter().all(|(_, on)| *on != stuck_on), "none ran on the stuck worker");
+    page.expect(ran.iter().any(|(what, _)| *what == "next in line"), "also the one next in line");
+}
+
+fn blocking_batch(page: &mut Page<'_>) {
+    const CLOSURES: u64 = 10_000;
+    let rt = guide::runtime(2);
+    let started = Instant::now();
+    let (sum, threads) = rt.block_on(async {
+        let closures: Vec<_> =
+            (1..=CLOSURES).map(|n| spawn_blocking(move || (n, thread::current().id()))).collect();
+        let (mut sum, mut threads) = (0, Vec::new());
+        for closure in closures {
+            let (n, thread) = closure.await.unwrap();
+            sum += n;
+            if !threads.contains(&thread) {
+                threads.push(thread);
+            }
+        }
+        (sum, threads.len())
+    });
+    let each = started.elapsed() / CLOSURES as u32;
+    page.show(format_args!("{CLOSURES} short closures: {each:.1?} each; threads used: {threads}"));
+    page.expect(sum == CLOSURES * (CLOSURES + 1) / 2, "every closure ran once");
+
+    let meeting = std::sync::Arc::new(std::sync::Barrier::new(50));
+    let started = Instant::now();
+    let met = rt.block_on(async {
+        let closures: Vec<_> = (0..50)
+            .map(|_| {
+                let meeting = meeting.clone();
+                spawn_blocking(move || meeting.wait().is_leader())
+            })
+            .collect();
+        let mut leaders = 0;
+        for closure in closures {
+            leaders += usize::from(closure.await.unwrap());
+        }
+        leaders
+    });
+    page.show(format_args!(
+        "50 closures that wait for each other met after {:.1?}",
+        started.elapsed()
+    ));
+    page.expect(met == 1, "all fifty had a thread at the same time");
+}

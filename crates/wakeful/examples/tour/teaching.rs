@@ -1,0 +1,234 @@
+//! Chapters 1 to 8: futures, wakers and executors, by example.
+
+use std::future::poll_fn;
+use std::sync::mpsc as std_mpsc;
+use std::task::Poll;
+use std::thread;
+
+use futures::SinkExt;
+use futures::channel::{mpsc, oneshot};
+use futures::future::{join_all, select_all};
+use futures::stream::{FuturesUnordered, StreamExt};
+use wakeful::runtime::Runtime;
+use wakeful::task::{self, yield_now};
+
+use crate::guide::{self, Guide, Page};
+use crate::programs::{
+    Countdown, Delay, Event, TwoStep, count_polls, new_executor_and_spawner, race,
+};
+
+pub fn chapters(guide: &mut Guide) {
+    let rt = &guide::runtime(2);
+    guide.chapter(
+        "A future is a state machine",
+        "TwoStep is written by hand: on the first poll it moves to its second state, wakes its own
+         task and returns Pending; on the second poll it is done. `async fn` writes such machines for us.",
+        |page| two_steps(page, rt),
+    );
+    guide.chapter(
+        "A waker asks for the next poll",
+        "A countdown calls wake_by_ref on every number. A poll counter around it, as around any
+         future, shows the price: one poll per number, and one for zero.",
+        |page| countdown(page, rt),
+    );
+    guide.chapter(
+        "A closure is enough",
+        "poll_fn makes a future of a closure. Here it gives way three times before it answers.",
+        |page| closure(page, rt),
+    );
+    guide.chapter(
+        "A future may move from task to task",
+        "Another thread rings a Delay. One task polls it and hands it on, a second one polls it again.
+         Since every poll leaves the waker of the task that polled last, the right one is woken.",
+        |page| delay(page, rt),
+    );
+    guide.chapter(
+        "An executor in thirty lines",
+        "Futures come in through spawners. A task that holds a spawner may spawn more. When the last
+         spawner is dropped and every task is done, the executor returns.",
+        |page| mini_executor(page, rt),
+    );
+    guide.chapter(
+        "One event, many tasks",
+        "A hundred tasks wait for the same thing to happen; one other task lets it happen.",
+        |page| event(page, rt),
+    );
+    guide.chapter(
+        "A race, and what becomes of the loser",
+        "Two futures race. The first to be ready wins; the other is dropped, and that is all it takes
+         to cancel it: its guard is released there and then.",
+        |page| racing(page, rt),
+    );
+    guide.chapter(
+        "Futures from elsewhere",
+        "Nothing in the futures crate knows of this runtime: a waker is all that the two share.
+         FuturesUnordered, join_all, select_all and its channels work as they are.",
+        |page| elsewhere(page, rt),
+    );
+}
+
+fn two_steps(page: &mut Page<'_>, rt: &Runtime) {
+    let (output, polls) = rt.block_on(count_polls(TwoStep::Start));
+    page.show(format_args!("{output}; polls: {polls}"));
+    page.expect(polls == 2, "two steps are two polls");
+}
+
+fn countdown(page: &mut Page<'_>, rt: &Runtime) {
+    for from in [0, 10, 100_000] {
+        let task = rt.spawn(count_polls(Countdown(from)));
+        let (output, polls) = rt.block_on(task).unwrap();
+        page.show(format_args!("from {from}: {output}; polls: {polls}"));
+        page.expect(polls == from as usize + 1, "one poll per number, and one for zero");
+    }
+}
+
+fn closure(page: &mut Page<'_>, rt: &Runtime) {
+    let mut turns = 0;
+    let answer = rt.block_on(poll_fn(|cx| {
+        turns += 1;
+        if turns > 3 {
+            return Poll::Ready("here I am");
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }));
+    page.show(format_args!("turn {turns}: {answer}"));
+    page.expect(turns == 4, "polled until it was ready, and not once more");
+}
+
+fn delay(page: &mut Page<'_>, rt: &Runtime) {
+    let (ring, rung) = std_mpsc::channel::<()>();
+    let mut delay = Box::pin(Delay::new(move || rung.recv().expect("the bell is rung")));
+    let (hand_on, taken) = oneshot::channel();
+    let (polled_again, is_polled_again) = oneshot::channel();
+
+    let first = rt.spawn(async move {
+        let pending = poll_fn(|cx| Poll::Ready(delay.as_mut().poll(cx).is_pending())).await;
+        assert!(pending && hand_on.send(delay).is_ok());
+    });
+    let second = rt.spawn(async move {
+        let mut delay = taken.await.expect("the first task hands it on");
+        let mut tell = Some(polled_again);
+        poll_fn(|cx| {
+            let polled = delay.as_mut().poll(cx);
+            if let Some(tell) = tell.take() {
+                tell.send(()).expect("the guide listens");
+            }
+            polled
+        })
+        .await;
+        task::id()
+    });
+    page.show(format_args!("task {} polled it and gave it to task {}", first.id(), second.id()));
+    let expected = second.id();
+    let woken = rt.block_on(async {
+        is_polled_again.await.expect("the second task polls it");
+        ring.send(()).expect("the other thread waits for the bell");
+        second.await.unwrap()
+    });
+    page.show(format_args!("the bell rang, and task {woken} was woken"));
+    page.expect(woken == expected, "the task that polled last is woken");
+}
+
+fn mini_executor(page: &mut Page<'_>, rt: &Runtime) {
+    let (executor, spawner) = new_executor_and_spawner();
+    let (note, notes) = std_mpsc::channel();
+    for n in 1..=3 {
+        let (inner, note) = (spawner.clone(), note.clone());
+        spawner.spawn(async move {
+            Countdown(n).await;
+            let also_note = note.clone();
+            inner.spawn(async move { also_note.send(format!("child of {n}")).unwrap() });
+            note.send(format!("task {n}")).unwrap();
+        });
+    }
+    drop((spawner, note));
+    let count = rt.block_on(executor.run());
+    let mut done: Vec<String> = notes.iter().collect();
+    done.sort();
+    page.show(format_args!("{count} tasks ran: {}", done.join(", ")));
+    page.expect(count == 6 && done.len() == 6, "three tasks and three children");
+}
+
+fn event(page: &mut Page<'_>, rt: &Runtime) {
+    let event = Event::default();
+    let waiting: Vec<_> = (0..100)
+        .map(|_| {
+            let event = event.clone();
+            rt.spawn(async move {
+                event.wait().await;
+                thread::current().id()
+            })
+        })
+        .collect();
+    rt.spawn(async move { event.fire() });
+    let woken = rt.block_on(join_all(waiting));
+    page.show(format_args!("{} tasks were released", woken.len()));
+    page.expect(woken.iter().all(Result::is_ok), "everybody who waited went on");
+}
+
+fn racing(page: &mut Page<'_>, rt: &Runtime) {
+    /// Says when it is dropped.
+    struct Guard(std_mpsc::Sender<&'static str>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.0.send("released").expect("the guide listens");
+        }
+    }
+    let (released, is_released) = std_mpsc::channel();
+    let never = Event::default();
+    let loser = {
+        let (guard, never) = (Guard(released), never.clone());
+        async move {
+            never.wait().await;
+            drop(guard);
+            "the tortoise"
+        }
+    };
+    let winner = async {
+        Countdown(3).await;
+        "the hare"
+    };
+    let first = rt.block_on(rt.spawn(race(loser, winner))).unwrap();
+    let guard = is_released.try_recv();
+    page.show(format_args!(
+        "{first} wins; the guard of the other is {}",
+        guard.unwrap_or("still held")
+    ));
+    page.expect(first == "the hare", "the one that is ready first wins");
+    page.expect(guard.is_ok(), "the loser was dropped with the race");
+}
+
+fn elsewhere(page: &mut Page<'_>, rt: &Runtime) {
+    let order: Vec<usize> = rt.block_on(async {
+        let racers: FuturesUnordered<_> =
+            [300, 100, 200].into_iter().map(|n| count_polls(Countdown(n))).collect();
+        racers.map(|(_, polls)| polls).collect().await
+    });
+    page.show(format_args!("FuturesUnordered: ended after {order:?} polls"));
+    page.expect(order == [101, 201, 301], "members are polled only when they were woken");
+
+    let (squares, fastest) = rt.block_on(async {
+        let squares = join_all((1..=5).map(|n| wakeful::spawn(async move { n * n }))).await;
+        let countdowns = [9, 4, 7].map(Countdown);
+        let (_, fastest, _) = select_all(countdowns).await;
+        (squares.into_iter().map(Result::unwrap).collect::<Vec<i32>>(), fastest)
+    });
+    page.show(format_args!("join_all: {squares:?}; select_all: number {fastest} was first"));
+    page.expect(squares == [1, 4, 9, 16, 25] && fastest == 1, "outputs in order, the first first");
+
+    let (mut to, from) = mpsc::channel::<u64>(4);
+    let sender = rt.spawn(async move {
+        for n in 1..=1_000 {
+            to.send(n).await.expect("the receiver is there");
+            yield_now().await;
+        }
+    });
+    let receiver = rt.spawn(from.fold(0, |sum, n| async move { sum + n }));
+    let sum = rt.block_on(async {
+        sender.await.unwrap();
+        receiver.await.unwrap()
+    });
+    page.show(format_args!("a channel with room for 4 carried 1000 messages: their sum is {sum}"));
+    page.expect(sum == 500_500, "every message arrived once");
+}

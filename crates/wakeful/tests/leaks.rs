@@ -1,0 +1,174 @@
+//! A runtime gives everything back: whatever was done with it, memory in use is the same after every round.
+
+use std::future::{pending, poll_fn};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use futures::executor;
+use wakeful::runtime::{Builder, Handle, Runtime};
+use wakeful::task::{AbortHandle, JoinHandle, may_wait_forever, spawn_blocking, yield_now};
+
+mod support {
+    pub mod counting;
+    pub mod runtimes;
+}
+use support::counting::Counting;
+
+#[global_allocator]
+static MEMORY: Counting = Counting::new();
+
+/// The first round fills what a thread or the process keeps for good.
+const ROUNDS: usize = 6;
+/// Finished, one after the other and all at once.
+const TASKS: usize = 100_000;
+
+/// What outlives the runtime.
+#[derive(Default)]
+struct Left {
+    wakers: Vec<Waker>,
+    aborts: Vec<AbortHandle>,
+    joins: Vec<JoinHandle<String>>,
+}
+
+fn text(n: usize) -> String {
+    format!("an output with memory of its own: {n}")
+}
+
+/// Leaves a waker behind and waits.
+async fn leave_waker(to: mpsc::Sender<Waker>) {
+    poll_fn(|cx| {
+        to.send(cx.waker().clone()).unwrap();
+        Poll::Pending
+    })
+    .await
+}
+
+/// Tasks that come to their end in every way there is.
+async fn run_tasks() {
+    for _ in 0..TASKS / 1_000 {
+        let batch: Vec<_> = (0..1_000).map(|n| wakeful::spawn(async move { n })).collect();
+        for (n, task) in batch.into_iter().enumerate() {
+            assert_eq!(task.await.unwrap(), n);
+        }
+    }
+    for n in 0..500 {
+        drop(wakeful::spawn(async move { text(n) }));
+        wakeful::spawn(async { std::panic::resume_unwind(Box::new(text(0))) })
+            .await
+            .map(|_: ()| ())
+            .unwrap_err();
+        drop(wakeful::spawn(async { std::panic::resume_unwind(Box::new(text(0))) }).abort_handle());
+        let held = text(n);
+        let aborted = wakeful::spawn(may_wait_forever(async move {
+            pending::<()>().await;
+            drop(held);
+        }));
+        if n % 2 == 0 {
+            yield_now().await;
+        }
+        aborted.abort();
+        aborted.await.unwrap_err();
+        let large = [n; 1_000];
+        wakeful::spawn(async move {
+            yield_now().await;
+            assert_eq!(large[999], n);
+        })
+        .await
+        .unwrap();
+        let closure = spawn_blocking(move || text(n));
+        match n % 3 {
+            0 => drop(closure),
+            1 => closure.abort(),
+            _ => assert_eq!(closure.await.unwrap(), text(n)),
+        }
+    }
+}
+
+/// Tasks that are still there, in every state, when the runtime goes.
+fn leave_tasks(runtime: &Runtime, left: &mut Left) {
+    let (to, wakers) = mpsc::channel();
+    for n in 0..200 {
+        drop(runtime.spawn(leave_waker(to.clone())));
+        let held = text(n);
+        let waits = runtime.spawn(may_wait_forever(async move {
+            pending::<()>().await;
+            held
+        }));
+        left.aborts.push(waits.abort_handle());
+        left.joins.push(waits);
+        left.joins.push(runtime.spawn(async move { text(n) }));
+    }
+    runtime.block_on(async {
+        for _ in 0..10 {
+            yield_now().await;
+        }
+    });
+    for _ in 0..200 {
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+    }
+    left.wakers.extend((0..200).map(|_| wakers.recv().unwrap()));
+    for n in 0..50 {
+        drop(runtime.spawn(async move { text(n) })); // most of them never run
+    }
+}
+
+fn round(builder: &mut Builder) {
+    let reports = Arc::new(AtomicUsize::new(0));
+    let seen = reports.clone();
+    let hook = move |_: &_| {
+        seen.fetch_add(1, SeqCst);
+    };
+    let runtime = builder
+        .on_report(hook)
+        .thread_keep_alive(Duration::from_millis(1))
+        .max_blocking_threads(4)
+        .build()
+        .unwrap();
+    let mut left = Left::default();
+    runtime.block_on(run_tasks());
+    runtime.block_on(runtime.spawn(run_tasks())).unwrap();
+    let handle = runtime.handle().clone();
+    let foreign = {
+        let handle = handle.clone();
+        thread::spawn(move || {
+            (0..500).map(|n| handle.spawn(async move { text(n) })).collect::<Vec<_>>()
+        })
+    };
+    left.joins.extend(foreign.join().unwrap());
+    leave_tasks(&runtime, &mut left);
+    drop(runtime);
+    assert_eq!(reports.load(SeqCst), 0);
+    outlive(left, &handle);
+}
+
+fn outlive(left: Left, handle: &Handle) {
+    left.wakers.iter().step_by(2).for_each(Waker::wake_by_ref);
+    thread::spawn(move || drop(left.wakers)).join().unwrap();
+    left.aborts.iter().for_each(AbortHandle::abort);
+    for (n, join) in left.joins.into_iter().enumerate() {
+        if n % 2 == 0 {
+            // Finished or cancelled; the rest is dropped with its output inside.
+            drop(executor::block_on(join));
+        }
+    }
+    for _ in 0..100 {
+        let refused = handle.spawn(async { text(0) });
+        assert!(executor::block_on(refused).unwrap_err().is_cancelled());
+    }
+}
+
+#[test]
+fn memory_is_the_same_after_every_round() {
+    support::runtimes::bound_this_binary();
+    let mut after = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        round(&mut Builder::new_current_thread());
+        round(Builder::new_multi_thread().worker_threads(2));
+        after.push((MEMORY.bytes(), MEMORY.pieces()));
+    }
+    println!("(bytes, pieces) in use after each round: {after:?}");
+    assert!(after[1..].iter().all(|memory| *memory == after[1]), "it grows: {after:?}");
+}

@@ -1,0 +1,116 @@
+//! A million idle tasks: what one costs, and that none is lost.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+
+use wakeful::runtime::Runtime;
+use wakeful::task::{JoinHandle, may_wait_forever, yield_now};
+
+mod support {
+    pub mod counting;
+    pub mod runtimes;
+}
+use support::counting::Counting;
+use support::runtimes::{current_thread, multi_thread};
+
+#[global_allocator]
+static MEMORY: Counting = Counting::new();
+
+const MILLION: usize = 1_000_000;
+/// So many are spawned before those so far get their turn: queues stay short, and what is measured is tasks.
+const BATCH: usize = 200;
+/// What an idle task with an empty future may cost, all in all.
+const MOST_BYTES: usize = 128;
+
+/// A future without a single byte: it waits until the gate is open, and its waker lies with the gate.
+struct AtTheGate;
+
+static OPEN: AtomicBool = AtomicBool::new(false);
+static GATE: Mutex<Vec<Waker>> = Mutex::new(Vec::new());
+
+impl Future for AtTheGate {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if OPEN.load(SeqCst) {
+            return Poll::Ready(());
+        }
+        GATE.lock().unwrap().push(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Spawns `count` tasks and waits until all of them wait; says what one costs, in bytes asked for.
+async fn spawn_idle<F>(
+    tasks: &mut Vec<JoinHandle<()>>,
+    count: usize,
+    mut idle: impl FnMut() -> F,
+) -> usize
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    assert!(tasks.capacity() >= count, "room made beforehand is not counted");
+    let before = MEMORY.bytes();
+    while tasks.len() < count {
+        tasks.extend((0..BATCH).map(|_| wakeful::spawn(idle())));
+        yield_now().await;
+    }
+    // All have been polled when one that came later was.
+    for _ in 0..2 * BATCH {
+        yield_now().await;
+    }
+    (MEMORY.bytes() - before).div_ceil(count)
+}
+
+/// A million wait; half of them are aborted, the others woken.
+async fn million(mut tasks: Vec<JoinHandle<()>>) -> usize {
+    OPEN.store(false, SeqCst);
+    let bytes = spawn_idle(&mut tasks, MILLION, || AtTheGate).await;
+    assert_eq!(GATE.lock().unwrap().len(), MILLION, "everybody waits");
+    let alive = wakeful::runtime::Handle::current().metrics().num_alive_tasks();
+    assert_eq!(alive, MILLION + 1, "and the one that counts them");
+    tasks.iter().step_by(2).for_each(JoinHandle::abort);
+    OPEN.store(true, SeqCst);
+    let mut wakers = std::mem::take(&mut *GATE.lock().unwrap());
+    wakers.drain(..).for_each(Waker::wake);
+    *GATE.lock().unwrap() = wakers;
+    for (n, task) in tasks.into_iter().enumerate() {
+        match task.await {
+            Ok(()) => assert_eq!(n % 2, 1, "task {n} was aborted"),
+            Err(error) => assert!(error.is_cancelled() && n % 2 == 0, "task {n}: {error}"),
+        }
+    }
+    bytes
+}
+
+/// More of them, in the memory that the million had.
+async fn some_more(mut tasks: Vec<JoinHandle<()>>) -> usize {
+    let bytes = spawn_idle(&mut tasks, MILLION / 10, || may_wait_forever(pending())).await;
+    tasks.iter().for_each(JoinHandle::abort);
+    for task in tasks {
+        assert!(task.await.unwrap_err().is_cancelled());
+    }
+    bytes
+}
+
+fn measure(name: &str, runtime: &Runtime) {
+    assert_eq!(size_of::<AtTheGate>(), 0);
+    let room = || Vec::with_capacity(MILLION + BATCH);
+    GATE.lock().unwrap().reserve(MILLION);
+    let bytes = runtime.block_on(runtime.spawn(million(room()))).unwrap();
+    assert_eq!(runtime.metrics().num_alive_tasks(), 0, "{name}");
+    println!("{name}: {bytes} bytes per idle task");
+    assert!(bytes <= MOST_BYTES, "{name}: {bytes} bytes");
+    let more = runtime.block_on(runtime.spawn(some_more(room()))).unwrap();
+    assert_eq!(runtime.metrics().num_alive_tasks(), 0, "{name}");
+    assert!(more <= 1, "{name}: {more} bytes per task, although there was memory to reuse");
+}
+
+#[test]
+fn a_million_idle_tasks_cost_little_and_all_end() {
+    measure("current_thread", &current_thread());
+    measure("multi_thread", &multi_thread(1));
+}

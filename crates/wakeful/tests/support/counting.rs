@@ -1,0 +1,58 @@
+//! An allocator that counts what was asked for and not given back. Declare it as the global allocator of a binary of
+//! its own, with one test in it: other tests would be counted too.
+#![allow(dead_code, reason = "each binary uses its own part of this")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+/// Passes everything on to the system's allocator.
+pub struct Counting {
+    bytes: AtomicUsize,
+    pieces: AtomicUsize,
+}
+
+impl Counting {
+    pub const fn new() -> Self {
+        Self { bytes: AtomicUsize::new(0), pieces: AtomicUsize::new(0) }
+    }
+
+    /// Bytes in use, as they were asked for: the allocator's own overhead is not in it.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(SeqCst)
+    }
+
+    /// Allocations in use.
+    pub fn pieces(&self) -> usize {
+        self.pieces.load(SeqCst)
+    }
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller's contract.
+        let memory = unsafe { System.alloc(layout) };
+        if !memory.is_null() {
+            self.bytes.fetch_add(layout.size(), SeqCst);
+            self.pieces.fetch_add(1, SeqCst);
+        }
+        memory
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: by the caller's contract.
+        unsafe { System.dealloc(memory, layout) };
+        self.bytes.fetch_sub(layout.size(), SeqCst);
+        self.pieces.fetch_sub(1, SeqCst);
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: by the caller's contract.
+        let moved = unsafe { System.realloc(memory, layout, new_size) };
+        if !moved.is_null() {
+            self.bytes.fetch_add(new_size, SeqCst);
+            self.bytes.fetch_sub(layout.size(), SeqCst);
+        }
+        moved
+    }
+}
