@@ -2,9 +2,8 @@
 
 use std::future::{poll_fn, ready};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
-use std::thread;
 
 use wakeful::runtime::{Builder, Handle};
 use wakeful::task::coop::{self, cooperative};
@@ -248,46 +247,6 @@ fn a_task_that_yields_for_ever_starves_nobody() {
         stop.store(true, SeqCst);
         rt.block_on(yielding).unwrap();
     }
-}
-
-#[test]
-fn a_worker_stuck_in_a_poll_gives_its_run_next_slot_up() {
-    let (rt, shelf) = (multi_thread(2), Arc::new(Shelf::default()));
-    let (ran, has_run) = mpsc::channel();
-    let wait = shelf.wait();
-    let woken = rt.spawn(async move {
-        wait.await;
-        ran.send(thread::current().id()).unwrap();
-    });
-    while shelf.len() == 0 {
-        rt.block_on(rt.spawn(async {})).unwrap();
-    }
-    let stuck = rt.spawn(async move {
-        shelf.open(); // the task woken goes to this worker's run-next slot
-        let ran_on = has_run.recv().unwrap(); // and this poll does not return before it has run
-        (ran_on, thread::current().id())
-    });
-    let (ran_on, stuck_on) = rt.block_on(stuck).unwrap();
-    assert_ne!(ran_on, stuck_on);
-    rt.block_on(woken).unwrap();
-}
-
-#[test]
-fn a_worker_stuck_in_a_poll_gives_its_queue_up() {
-    let rt = multi_thread(2);
-    let stuck = rt.spawn(async {
-        let (ran, have_run) = mpsc::channel();
-        for n in 0..300 {
-            let ran = ran.clone();
-            wakeful::spawn(async move {
-                yield_now().await;
-                ran.send(n).unwrap();
-            });
-        }
-        drop(ran);
-        have_run.iter().collect::<std::collections::BTreeSet<u32>>().len()
-    });
-    assert_eq!(rt.block_on(stuck).unwrap(), 300);
 }
 
 #[test]

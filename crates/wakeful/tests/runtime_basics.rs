@@ -9,7 +9,7 @@ use std::thread;
 
 use futures::executor;
 use wakeful::runtime::{Builder, Handle, LocalOptions, Runtime, RuntimeFlavor};
-use wakeful::task::{block_in_place, spawn_blocking, yield_now};
+use wakeful::task::{spawn_blocking, yield_now};
 
 mod support {
     pub mod panic_site;
@@ -270,37 +270,6 @@ fn a_handle_may_outlive_its_runtime() {
         assert!(executor::block_on(wakeful::spawn(async {})).unwrap_err().is_cancelled(), "{name}");
         assert_eq!(handle.metrics().num_alive_tasks(), 0, "{name}");
     }
-}
-
-#[test]
-fn block_in_place_lets_the_worker_carry_on_elsewhere() {
-    for workers in [1, 2] {
-        let rt = multi_thread(workers);
-        let outcome = rt.spawn(async {
-            let (ran, has_run) = mpsc::channel();
-            let beside = wakeful::spawn(async move { ran.send("the other task ran").unwrap() });
-            let heard = block_in_place(|| has_run.recv().unwrap());
-            beside.await.unwrap();
-            let inner = block_in_place(|| Handle::current().block_on(async { yield_now().await }));
-            (heard, inner)
-        });
-        assert_eq!(rt.block_on(outcome).unwrap().0, "the other task ran");
-        assert_eq!(rt.block_on(async { block_in_place(|| 4) }), 4, "in the root");
-    }
-    assert_eq!(block_in_place(|| 5), 5, "outside");
-}
-
-#[test]
-fn block_in_place_is_refused_where_nobody_could_carry_on() {
-    let rt = current_thread();
-    let text = "can call blocking only when running on the multi-threaded runtime";
-    let in_root = rt.block_on(async { panic_site(|| block_in_place(|| ())) });
-    assert_here(&in_root, text);
-    assert!(in_root.message.contains("spawn_blocking"), "{in_root:?}");
-    let in_task = rt.block_on(rt.spawn(async { panic_site(|| block_in_place(|| ())) })).unwrap();
-    assert_here(&in_task, text);
-    let in_closure = rt.block_on(rt.spawn_blocking(|| block_in_place(|| 6)));
-    assert_eq!(in_closure.unwrap(), 6, "a pool thread may block as it likes");
 }
 
 #[test]

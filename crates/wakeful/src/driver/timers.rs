@@ -240,9 +240,9 @@ impl Timers {
     pub(crate) fn update_waker(&self, entry: Pin<&Entry>, waker: &Waker) {
         let is_current = self.state.with(|_| {
             // SAFETY: I1.
-            entry.waker.with(|slot| unsafe {
-                (*slot).as_ref().is_some_and(|own| own.will_wake(waker))
-            })
+            entry
+                .waker
+                .with(|slot| unsafe { (*slot).as_ref().is_some_and(|own| own.will_wake(waker)) })
         });
         if is_current {
             return;

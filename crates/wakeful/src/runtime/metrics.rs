@@ -47,6 +47,16 @@ impl RuntimeMetrics {
         self.handle.shared.pool.threads()
     }
 
+    /// How many timers wait for their time.
+    pub fn num_timers(&self) -> usize {
+        match &self.handle.shared.flavor {
+            Flavor::Current(scheduler) => scheduler.timers.len(),
+            Flavor::Multi(scheduler) => {
+                scheduler.remotes.iter().map(|remote| remote.timers.len()).sum()
+            }
+        }
+    }
+
     /// How many tasks were reported as orphans so far.
     pub fn orphaned_tasks(&self) -> u64 {
         self.handle.shared.reporter.orphans()

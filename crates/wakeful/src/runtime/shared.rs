@@ -5,7 +5,7 @@ use super::{context, registry};
 use crate::driver::clock::Clock;
 use crate::driver::timers::Timers;
 use crate::inspect::{Report, ReportHook, Reporter};
-use crate::scheduler::config::{Config, Witness};
+use crate::scheduler::config::{Config, Role, Witness};
 use crate::scheduler::current::CurrentThread;
 use crate::scheduler::multi::MultiThread;
 use crate::scheduler::pool::Pool;
@@ -126,7 +126,8 @@ impl Witness for RuntimeWitness {
         }
     }
 
-    fn in_context(&self, life: &mut dyn FnMut()) {
+    fn in_context(&self, role: Role, life: &mut dyn FnMut()) {
+        let _driving = (role == Role::Worker).then(|| context::start_driving(true));
         // The first worker may be faster than the builder.
         let shared = loop {
             match self.shared.get() {

@@ -50,7 +50,16 @@ pub(crate) trait Witness: Send + Sync {
     /// The last closure is done that kept a paused clock from moving by itself.
     fn time_may_pass(&self);
     /// Runs the whole life of a thread inside of the runtime's context.
-    fn in_context(&self, life: &mut dyn FnMut());
+    fn in_context(&self, role: Role, life: &mut dyn FnMut());
+}
+
+/// What a thread of the runtime is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It drives tasks, so it must not block.
+    Worker,
+    /// It runs closures that may.
+    Blocking,
 }
 
 /// Everything a scheduler is told when it is made.
@@ -80,6 +89,7 @@ impl Config {
     /// Starts a named thread that lives inside of the runtime's context.
     pub(crate) fn spawn_thread(
         &self,
+        role: Role,
         life: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<thread::JoinHandle<()>> {
         let mut builder = thread::Builder::new().name((self.thread_name)());
@@ -89,7 +99,7 @@ impl Config {
         let witness = self.witness.clone();
         builder.spawn(move || {
             let mut life = Some(life);
-            witness.in_context(&mut || {
+            witness.in_context(role, &mut || {
                 if let Some(life) = life.take() {
                     life();
                 }

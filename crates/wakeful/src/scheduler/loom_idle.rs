@@ -8,8 +8,8 @@ use crate::sys::park::Parker;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use crate::sys::sync::{Mutex, thread};
 use crate::task::loom_home::{Entries, model, start};
-use std::sync::atomic::{AtomicBool as StdBool, AtomicUsize};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool as StdBool, AtomicUsize};
 use std::time::Duration;
 
 /// A scheduler that runs a known number of tasks and then closes.
@@ -110,7 +110,7 @@ fn workers(house: &Arc<House>) -> Vec<thread::JoinHandle<()>> {
 /// which loom reports as a deadlock.
 #[test]
 fn one_worker_misses_no_task() {
-    model(4, || {
+    model(6, || {
         let house = House::new(1, 2);
         let workers = workers(&house);
         start();
@@ -125,7 +125,7 @@ fn one_worker_misses_no_task() {
 /// a worker that was refused as a searcher and parks without having looked.
 #[test]
 fn two_workers_miss_no_task() {
-    model(3, || {
+    model(4, || {
         let house = House::new(2, 1);
         let workers = workers(&house);
         start();
@@ -195,7 +195,8 @@ fn the_monitor_sleeps_only_while_all_workers_do() {
                 }
             });
             start();
-            let awake = if called_off { idle.cancel_sleep(0) } else { idle.worker_to_wake().is_some() };
+            let awake =
+                if called_off { idle.cancel_sleep(0) } else { idle.worker_to_wake().is_some() };
             assert!(awake);
             if asleep.load(SeqCst) {
                 asleep.swap(false, SeqCst);

@@ -14,7 +14,7 @@
 //! every future that is left, and closes the heaps. Whoever wakes a task after
 //! that finds the injector closed and lets go.
 
-use super::config::Config;
+use super::config::{Config, Role};
 use super::estate::Estate;
 use super::idle::Idle;
 use super::monitor::Monitor;
@@ -250,7 +250,7 @@ impl MultiThread {
             worker::run(this, key);
             drop(leaving);
         };
-        match self.estate.config.spawn_thread(life) {
+        match self.estate.config.spawn_thread(Role::Worker, life) {
             Ok(handle) => {
                 threads.handles.push(handle);
                 threads.alive += 1;

@@ -11,7 +11,7 @@
 //!
 //! All of it under one lock; the closure itself runs outside of it.
 
-use super::config::Config;
+use super::config::{Config, Role};
 use crate::sys::spin::Spinner;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
@@ -115,7 +115,7 @@ impl Pool {
             return; // those there are come to it
         }
         let this = self.clone();
-        match self.config.spawn_thread(move || this.work()) {
+        match self.config.spawn_thread(Role::Blocking, move || this.work()) {
             Ok(handle) => {
                 state.coming = true;
                 state.threads += 1;

@@ -64,8 +64,12 @@ where
     F: IntoFuture,
 {
     let (site, start) = (Location::caller(), Start::At(deadline));
-    with_timers(|shared| {
-        Timeout { value: future.into_future(), start, runtime: shared.id, site, delay: None }
+    with_timers(|shared| Timeout {
+        value: future.into_future(),
+        start,
+        runtime: shared.id,
+        site,
+        delay: None,
     })
 }
 

@@ -1,0 +1,236 @@
+//! A worker whose thread is blocked, with leave (`block_in_place`) or without: the others carry on.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use futures::executor;
+use futures::stream::{FuturesUnordered, StreamExt};
+use wakeful::runtime::{Builder, Handle};
+use wakeful::task::{JoinError, block_in_place, consume_budget, yield_now};
+
+mod support {
+    pub mod panic_site;
+    pub mod runtimes;
+    pub mod shelf;
+}
+use support::panic_site::{PanicSite, panic_site};
+use support::runtimes::{Watched, current_thread, multi_thread, watch};
+use support::shelf::Shelf;
+
+#[track_caller]
+fn assert_here(panic: &PanicSite, start: &str) {
+    assert!(panic.message.starts_with(start), "{panic:?}");
+    assert_eq!(panic.file, file!(), "{panic:?}");
+}
+
+#[test]
+fn a_worker_stuck_in_a_poll_gives_its_run_next_slot_up() {
+    let (rt, shelf) = (multi_thread(2), Arc::new(Shelf::default()));
+    let (ran, has_run) = mpsc::channel();
+    let wait = shelf.wait();
+    let woken = rt.spawn(async move {
+        wait.await;
+        ran.send(thread::current().id()).unwrap();
+    });
+    while shelf.len() == 0 {
+        rt.block_on(rt.spawn(async {})).unwrap();
+    }
+    let stuck = rt.spawn(async move {
+        shelf.open(); // the task woken goes to this worker's run-next slot
+        let ran_on = has_run.recv().unwrap(); // and this poll does not return before it has run
+        (ran_on, thread::current().id())
+    });
+    let (ran_on, stuck_on) = rt.block_on(stuck).unwrap();
+    assert_ne!(ran_on, stuck_on);
+    rt.block_on(woken).unwrap();
+}
+
+#[test]
+fn a_worker_stuck_in_a_poll_gives_its_queue_up() {
+    let rt = multi_thread(2);
+    let stuck = rt.spawn(async {
+        let (ran, have_run) = mpsc::channel();
+        for n in 0..300 {
+            let ran = ran.clone();
+            wakeful::spawn(async move {
+                yield_now().await;
+                ran.send(n).unwrap();
+            });
+        }
+        drop(ran);
+        have_run.iter().collect::<BTreeSet<u32>>().len()
+    });
+    assert_eq!(rt.block_on(stuck).unwrap(), 300);
+}
+
+#[test]
+fn block_in_place_lets_the_worker_carry_on_elsewhere() {
+    for workers in [1, 2] {
+        let rt = multi_thread(workers);
+        let outcome = rt.spawn(async {
+            let (ran, has_run) = mpsc::channel();
+            let beside = wakeful::spawn(async move { ran.send("the other task ran").unwrap() });
+            let heard = block_in_place(|| has_run.recv().unwrap());
+            beside.await.unwrap();
+            let inner = block_in_place(|| Handle::current().block_on(async { yield_now().await }));
+            (heard, inner)
+        });
+        assert_eq!(rt.block_on(outcome).unwrap().0, "the other task ran");
+        assert_eq!(rt.block_on(async { block_in_place(|| 4) }), 4, "in the root");
+    }
+    assert_eq!(block_in_place(|| 5), 5, "outside");
+}
+
+#[test]
+fn block_in_place_is_refused_where_nobody_could_carry_on() {
+    let rt = current_thread();
+    let text = "can call blocking only when running on the multi-threaded runtime";
+    let in_root = rt.block_on(async { panic_site(|| block_in_place(|| ())) });
+    assert_here(&in_root, text);
+    assert!(in_root.message.contains("spawn_blocking"), "{in_root:?}");
+    let in_task = rt.block_on(rt.spawn(async { panic_site(|| block_in_place(|| ())) })).unwrap();
+    assert_here(&in_task, text);
+    let in_closure = rt.block_on(rt.spawn_blocking(|| block_in_place(|| 6)));
+    assert_eq!(in_closure.unwrap(), 6, "a pool thread may block as it likes");
+}
+
+/// Runs out of budget inside of a collection with wakers of its own, which then asks the runtime to put it off.
+async fn put_off() {
+    let loops = async {
+        for _ in 0..1_000 {
+            consume_budget().await;
+        }
+    };
+    let mut set = FuturesUnordered::from_iter([loops]);
+    set.next().await;
+}
+
+#[test]
+fn what_was_put_off_goes_on_while_its_worker_blocks_in_place() {
+    for workers in [1, 2] {
+        let rt = multi_thread(workers);
+        let (done, is_done) = mpsc::channel();
+        let outer = rt.spawn(async move {
+            let first = wakeful::spawn(async move {
+                put_off().await;
+                done.send("done").unwrap();
+            });
+            // Comes after the first in the queue, which by then has been put off.
+            let blocks = wakeful::spawn(async move {
+                yield_now().await;
+                block_in_place(|| is_done.recv().unwrap())
+            });
+            first.await.unwrap();
+            blocks.await.unwrap()
+        });
+        assert_eq!(rt.block_on(outer).unwrap(), "done", "{workers} workers");
+    }
+}
+
+#[test]
+fn what_was_put_off_goes_on_while_its_worker_is_stuck() {
+    let rt = multi_thread(2);
+    // Keeps the second worker busy, so that the tasks below meet on the first.
+    let ((busy, is_busy), (free, may_go)) = (mpsc::channel(), mpsc::channel::<()>());
+    let elsewhere = rt.spawn(async move {
+        busy.send(()).unwrap();
+        may_go.recv().unwrap();
+    });
+    is_busy.recv().unwrap();
+    let (done, is_done) = mpsc::channel();
+    let outer = rt.spawn(async move {
+        let first = wakeful::spawn(async move {
+            put_off().await;
+            done.send("done").unwrap();
+        });
+        let stuck = wakeful::spawn(async move {
+            yield_now().await;
+            free.send(()).unwrap();
+            is_done.recv().unwrap()
+        });
+        first.await.unwrap();
+        stuck.await.unwrap()
+    });
+    assert_eq!(rt.block_on(outer).unwrap(), "done");
+    rt.block_on(elsewhere).unwrap();
+}
+
+#[test]
+fn blocking_in_place_over_and_over_leaves_no_threads_behind() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let (starts, stops) = (alive.clone(), alive.clone());
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .worker_threads(2)
+        .on_thread_start(move || {
+            starts.fetch_add(1, SeqCst);
+        })
+        .on_thread_stop(move || {
+            stops.fetch_sub(1, SeqCst);
+        });
+    let rt = watch("many hand-overs", &mut builder);
+    let tasks: Vec<_> = (0..8)
+        .map(|n| {
+            rt.spawn(async move {
+                let mut sum = 0;
+                for turn in 0..50 {
+                    sum += block_in_place(|| turn);
+                    yield_now().await;
+                }
+                sum + n
+            })
+        })
+        .collect();
+    for (n, task) in tasks.into_iter().enumerate() {
+        assert_eq!(rt.block_on(task).unwrap(), 1_225 + n);
+    }
+    drop(rt);
+    assert_eq!(alive.load(SeqCst), 0);
+}
+
+#[test]
+fn a_panic_in_place_is_the_tasks_own() {
+    let rt = multi_thread(1);
+    let task = rt.spawn(async { block_in_place(|| -> u32 { panic!("in place") }) });
+    assert!(rt.block_on(task).unwrap_err().to_string().contains("in place"));
+    assert_eq!(rt.block_on(rt.spawn(async { 2 })).unwrap(), 2);
+}
+
+/// Calls a function when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn a_runtime_that_goes_waits_for_those_who_block_in_place() {
+    let Watched { runtime, reports, .. } = multi_thread(1);
+    let ((blocked, is_blocked), (release, released)) = (mpsc::channel(), mpsc::channel());
+    let task = runtime.spawn(async move {
+        block_in_place(|| {
+            blocked.send(()).unwrap();
+            released.recv().unwrap();
+        });
+        yield_now().await;
+        unreachable!("the runtime is going down");
+    });
+    is_blocked.recv().unwrap();
+    // Dropped when the worker, on its other thread, leaves its queue behind: then the end has begun.
+    let at_the_end = OnDrop(move || release.send(()).unwrap());
+    runtime.spawn(async move {
+        let _at_the_end = at_the_end;
+        loop {
+            yield_now().await;
+        }
+    });
+    drop(runtime);
+    assert!(task.is_finished());
+    let error: JoinError = executor::block_on(task).map(|_: ()| ()).unwrap_err();
+    assert!(error.is_cancelled(), "{error}");
+    drop(reports);
+}

@@ -1,0 +1,268 @@
+//! The clock in one's own hands: standing, moved, moving by itself when nothing else can happen.
+
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use wakeful::runtime::{Builder, OrphanPolicy, Runtime};
+use wakeful::task::{spawn_blocking, yield_now};
+use wakeful::time::{Duration, Instant, advance, pause, resume, sleep, sleep_until, timeout};
+
+mod support {
+    pub mod clocks;
+    pub mod panic_site;
+    pub mod runtimes;
+}
+use support::clocks::{Log, ms, paused, real_current_thread, real_multi_thread, secs, us};
+use support::panic_site::panic_site;
+use support::runtimes::watch;
+
+#[wakeful::test(start_paused = true)]
+async fn a_paused_clock_stands_still() {
+    let (start, real) = (Instant::now(), std::time::Instant::now());
+    while real.elapsed() < us(200) {
+        yield_now().await;
+    }
+    assert_eq!(Instant::now(), start);
+}
+
+#[wakeful::test(start_paused = true)]
+async fn advance_moves_it_by_so_much() {
+    let start = Instant::now();
+    for by in [Duration::ZERO, Duration::from_nanos(1), ms(10), secs(86_400)] {
+        let before = Instant::now();
+        advance(by).await;
+        assert_eq!(before.elapsed(), by);
+    }
+    assert_eq!(start.elapsed(), secs(86_400) + ms(10) + Duration::from_nanos(1));
+}
+
+#[wakeful::test(start_paused = true)]
+async fn advance_fires_what_is_due_and_nothing_else() {
+    let fired = Log::default();
+    for length in [10, 20, 30] {
+        let fired = fired.clone();
+        wakeful::spawn(async move {
+            sleep(ms(length)).await;
+            fired.note(length);
+        });
+    }
+    yield_now().await;
+    advance(ms(9)).await;
+    yield_now().await;
+    assert_eq!(fired.take(), []);
+    advance(ms(1)).await;
+    yield_now().await;
+    assert_eq!(fired.take(), [10]);
+    advance(ms(25)).await;
+    yield_now().await;
+    assert_eq!(fired.take(), [20, 30]);
+}
+
+#[wakeful::test(start_paused = true)]
+async fn with_nothing_else_to_do_time_passes_by_itself() {
+    let (start, real) = (Instant::now(), std::time::Instant::now());
+    let tasks: Vec<_> = [5, 50, 500]
+        .map(|minutes| {
+            wakeful::spawn(async move {
+                sleep(secs(60 * minutes)).await;
+                Instant::now()
+            })
+        })
+        .into_iter()
+        .collect();
+    for (task, minutes) in tasks.into_iter().zip([5, 50, 500]) {
+        assert_eq!(task.await.unwrap(), start + secs(60 * minutes));
+    }
+    assert!(real.elapsed() < secs(60), "it did not take that long");
+}
+
+#[wakeful::test(start_paused = true)]
+async fn time_does_not_pass_while_a_task_can_run() {
+    let start = Instant::now();
+    let sleeper = wakeful::spawn(async {
+        sleep(ms(1)).await;
+        Instant::now()
+    });
+    for _ in 0..1_000 {
+        yield_now().await;
+        assert_eq!(Instant::now(), start);
+    }
+    assert!(!sleeper.is_finished());
+    assert_eq!(sleeper.await.unwrap(), start + ms(1));
+}
+
+/// A paused runtime that says when its thread parks.
+fn paused_and_watched() -> (support::runtimes::Watched, mpsc::Receiver<()>) {
+    let (parks, parked) = mpsc::channel();
+    let parks = Mutex::new(parks);
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Panic);
+    // The last park may come when the test has ended.
+    builder.on_thread_park(move || drop(parks.lock().unwrap().send(())));
+    (watch("paused", &mut builder), parked)
+}
+
+#[test]
+fn time_does_not_pass_while_a_closure_blocks() {
+    let (rt, parked) = paused_and_watched();
+    rt.block_on(async {
+        let start = Instant::now();
+        let sleeper = wakeful::spawn(async {
+            sleep(ms(10)).await;
+            Instant::now()
+        });
+        let (at_first, at_last) = spawn_blocking(move || {
+            let at_first = Instant::now();
+            parked.recv().unwrap(); // everything waits, and still:
+            (at_first, Instant::now())
+        })
+        .await
+        .unwrap();
+        assert_eq!((at_first, at_last, Instant::now()), (start, start, start));
+        assert_eq!(sleeper.await.unwrap(), start + ms(10), "afterwards it does");
+    });
+}
+
+#[test]
+fn time_goes_on_when_the_last_closure_ends() {
+    let (rt, parked) = paused_and_watched();
+    let (release, released) = mpsc::channel::<()>();
+    rt.block_on(async {
+        let start = Instant::now();
+        // Nobody waits for this closure; only its end lets time pass again.
+        drop(spawn_blocking(move || released.recv()));
+        let releaser = thread::spawn(move || {
+            parked.recv().unwrap();
+            release.send(()).unwrap();
+        });
+        sleep(secs(1)).await;
+        assert_eq!(start.elapsed(), secs(1));
+        releaser.join().unwrap();
+    });
+}
+
+#[test]
+fn a_clock_can_be_stopped_and_started() {
+    let rt = real_current_thread();
+    rt.block_on(async {
+        let before = Instant::now();
+        pause();
+        let stopped = Instant::now();
+        assert!(stopped >= before, "never back");
+        yield_now().await;
+        assert_eq!(Instant::now(), stopped);
+        sleep(secs(3_600)).await;
+        assert_eq!(stopped.elapsed(), secs(3_600));
+        let again = Instant::now();
+        resume();
+        while Instant::now() == again {
+            yield_now().await;
+        }
+        let real = std::time::Instant::now();
+        sleep(ms(2)).await;
+        assert!(real.elapsed() >= ms(2), "real again");
+        pause();
+        assert!(stopped.elapsed() >= secs(3_600) + ms(2), "where it was");
+    });
+}
+
+#[test]
+fn a_timer_set_on_a_running_clock_fires_on_a_stopped_one() {
+    let rt = real_current_thread();
+    rt.block_on(async {
+        let deadline = Instant::now() + secs(60);
+        let sleeper = wakeful::spawn(sleep_until(deadline));
+        yield_now().await;
+        pause();
+        sleeper.await.unwrap();
+        assert!(Instant::now() >= deadline);
+        assert!(Instant::now() < deadline + ms(1));
+    });
+}
+
+#[test]
+fn a_limit_set_on_a_running_clock_ends_on_a_stopped_one() {
+    let rt = real_current_thread();
+    rt.block_on(async {
+        let limit = timeout(secs(60), std::future::pending::<()>());
+        let before = Instant::now();
+        pause();
+        assert!(limit.await.is_err());
+        assert!(before.elapsed() >= secs(60));
+    });
+}
+
+#[test]
+fn each_runtime_has_its_own_clock() {
+    let (one, other, real) = (paused(), paused(), real_current_thread());
+    let start = |rt: &Runtime| rt.block_on(async { Instant::now() });
+    let (one_start, other_start, real_start) = (start(&one), start(&other), start(&real));
+    one.block_on(async { sleep(secs(100)).await });
+    other.block_on(advance(secs(7)));
+    let elapsed = |rt: &Runtime, since: Instant| rt.block_on(async move { since.elapsed() });
+    assert_eq!(elapsed(&one, one_start), secs(100));
+    assert_eq!(elapsed(&other, other_start), secs(7));
+    assert!(elapsed(&real, real_start) < secs(60));
+    let outside = Instant::now();
+    let std = std::time::Instant::now();
+    assert!(std - outside.into_std() < secs(60), "and outside of them it is real");
+    let inside = {
+        let _entered = one.enter();
+        Instant::now()
+    };
+    assert_eq!(inside, one_start + secs(100), "a guard is enough");
+}
+
+#[test]
+fn the_clock_of_many_threads_cannot_be_stopped() {
+    let rt = real_multi_thread(1);
+    let text = "requires the `current_thread` Tokio runtime. This is the default Runtime used by \
+                `#[tokio::test]`.";
+    let _entered = rt.enter();
+    for (name, call) in [("pause", pause as fn()), ("resume", resume)] {
+        let site = panic_site(call);
+        assert_eq!(site.message, format!("`time::{name}()` {text}"));
+    }
+    let site = panic_site(|| futures::executor::block_on(advance(ms(1))));
+    assert_eq!(site.message, format!("`time::advance()` {text}"));
+    drop(_entered);
+    let site = panic_site(pause);
+    assert!(site.message.starts_with("there is no reactor running"), "{}", site.message);
+}
+
+#[test]
+fn stopping_twice_or_moving_what_runs_panics_where_it_was_asked_for() {
+    let rt = real_current_thread();
+    let _entered = rt.enter();
+    let site = panic_site(|| resume());
+    assert_eq!((site.file.as_str(), site.line), (file!(), line!() - 1));
+    assert_eq!(site.message, "time is not frozen");
+    let site = panic_site(|| futures::executor::block_on(advance(ms(1))));
+    assert_eq!(site.message, "time is not frozen");
+    pause();
+    let site = panic_site(|| pause());
+    assert_eq!((site.file.as_str(), site.line), (file!(), line!() - 1));
+    assert_eq!(site.message, "time is already frozen");
+    resume();
+}
+
+#[test]
+fn a_timer_from_another_thread_wakes_a_standing_clock() {
+    let (rt, parked) = paused_and_watched();
+    let rt = Arc::new(rt);
+    let (fired, done) = futures::channel::oneshot::channel();
+    let foreign = thread::spawn({
+        let handle = rt.handle().clone();
+        move || {
+            parked.recv().unwrap(); // nothing to do, and no timer to jump to
+            let _entered = handle.enter();
+            let start = Instant::now();
+            futures::executor::block_on(sleep(secs(5)));
+            fired.send(start.elapsed()).unwrap();
+        }
+    });
+    let elapsed = rt.block_on(done).unwrap();
+    foreign.join().unwrap();
+    assert_eq!(elapsed, secs(5));
+}
