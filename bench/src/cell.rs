@@ -25,19 +25,12 @@ pub fn run(rows: &[Row], row: &str, peer: &str, batches: Option<u64>) -> Result<
         .iter()
         .find(|known| known.peer == peer)
         .ok_or_else(|| format!("{peer} takes no part in {}; see --list", row.name))?;
-    let line = match (cell.prepare)() {
-        Work::Timed(mut work) => {
-            let ns = match batches {
-                Some(batches) => per_op(row, batches, work(batches)),
-                None => measure(row, &mut work),
-            };
-            json!({ "row": row.name, "peer": cell.peer, "ns_per_op": ns })
-        }
-        Work::Sized(weigh) => {
-            json!({ "row": row.name, "peer": cell.peer, "bytes_per_op": weigh() })
-        }
+    let figure = match ((cell.prepare)(), batches) {
+        (Work::Timed(mut work), Some(batches)) => per_op(row, batches, work(batches)),
+        (Work::Timed(mut work), None) => measure(row, &mut work),
+        (Work::Once(work), _) => work(),
     };
-    println!("{line}");
+    println!("{}", json!({ "row": row.name, "peer": cell.peer, row.unit.key(): figure }));
     io::stdout().flush().map_err(|error| format!("standard output: {error}"))?;
     process::exit(0)
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::machine;
 use crate::options::Options;
 use crate::peers::Flavor;
-use crate::rows::{Row, Unit};
+use crate::rows::Row;
 use crate::runner::{Outcome, Run};
 
 /// Prints the run, writes the record if one was asked for, and fails if a
@@ -148,8 +148,7 @@ fn table_line(run: &Run<'_>, outcome: &Outcome<'_>) -> String {
     };
     let unit = match outcome.row.unit {
         _ if run.instructions => "",
-        Unit::Nanoseconds => "ns",
-        Unit::Bytes => "B",
+        unit => unit.symbol(),
     };
     let range = match outcome.samples.len() {
         1 => String::new(),
@@ -214,8 +213,7 @@ fn to_json(run: &Run<'_>) -> String {
 fn cell_json(run: &Run<'_>, outcome: &Outcome<'_>) -> Value {
     let key = match outcome.row.unit {
         _ if run.instructions => "instructions_per_op",
-        Unit::Nanoseconds => "ns_per_op",
-        Unit::Bytes => "bytes_per_op",
+        unit => unit.key(),
     };
     let mut cell = Map::new();
     cell.insert("row".into(), outcome.row.name.into());

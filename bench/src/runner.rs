@@ -125,10 +125,7 @@ fn time(outcome: &Outcome<'_>) -> Result<f64, String> {
     let mut command = Command::new(this_binary()?);
     command.args(["--cell", outcome.row.name, outcome.peer]);
     let said = finish(command, TIME_LIMIT)?;
-    let key = match outcome.row.unit {
-        Unit::Nanoseconds => "ns_per_op",
-        Unit::Bytes => "bytes_per_op",
-    };
+    let key = outcome.row.unit.key();
     serde_json::from_str::<Value>(&said.stdout)
         .ok()
         .and_then(|line| line.get(key)?.as_f64())

@@ -1,7 +1,8 @@
 //! The peers: what a row may ask of a runtime, and who answers.
 //!
 //! A row is written once, against the traits here. Each peer is a type that
-//! implements [`Peer`] and those of [`Remote`] and [`Blocking`] it can do:
+//! implements [`Peer`] and those of [`Remote`], [`Blocking`] and [`Timers`] it
+//! can do:
 //!
 //! | file | peers |
 //! | --- | --- |
@@ -28,6 +29,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Worker threads of every multi-thread peer.
 pub const WORKERS: usize = 2;
@@ -115,6 +117,16 @@ pub trait Blocking: Peer {
     fn spawn_blocking<F>(work: F) -> impl Future<Output = ()> + Send
     where
         F: FnOnce() + Send + 'static;
+}
+
+/// A peer with timers.
+pub trait Timers: Peer {
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send;
+
+    /// Whether `future` was done in time.
+    fn timeout<F>(duration: Duration, future: F) -> impl Future<Output = bool> + Send
+    where
+        F: Future<Output = ()> + Send;
 }
 
 /// Pending once, having woken its own task by reference.

@@ -8,12 +8,13 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use async_executor::StaticExecutor;
 use smol::channel::{Receiver, Sender};
-use smol::{Executor, LocalExecutor, Task};
+use smol::{Executor, LocalExecutor, Task, Timer};
 
-use super::{Blocking, Flavor, Peer, Remote, WORKERS};
+use super::{Blocking, Flavor, Peer, Remote, Timers, WORKERS};
 
 thread_local! {
     /// Set on the thread that built a [`SmolMulti`] and on its workers, until it ends.
@@ -229,3 +230,34 @@ impl Blocking for SmolLocal {
         smol::unblock(work)
     }
 }
+
+/// Timers are async-io's for all three: one thread of its own, or whoever is in
+/// `block_on`, turns them.
+macro_rules! timers {
+    ($($peer:ty),*) => {$(
+        impl Timers for $peer {
+            #[inline]
+            async fn sleep(duration: Duration) {
+                Timer::after(duration).await;
+            }
+
+            #[inline]
+            fn timeout<F>(duration: Duration, future: F) -> impl Future<Output = bool> + Send
+            where
+                F: Future<Output = ()> + Send,
+            {
+                let in_time = async {
+                    future.await;
+                    true
+                };
+                let too_late = async move {
+                    Timer::after(duration).await;
+                    false
+                };
+                smol::future::or(in_time, too_late)
+            }
+        }
+    )*};
+}
+
+timers!(SmolMulti, SmolStatic, SmolLocal);

@@ -11,12 +11,13 @@ macro_rules! tokio_shaped {
             use std::future::Future;
             use std::pin::Pin;
             use std::task::{Context, Poll};
+            use std::time::Duration;
 
             use ::$name as crate_under_test;
             use crate_under_test::runtime::{Builder, Handle, Runtime};
             use crate_under_test::task::JoinHandle;
 
-            use crate::peers::{Blocking, Flavor, Peer, Remote, WORKERS};
+            use crate::peers::{Blocking, Flavor, Peer, Remote, Timers, WORKERS};
 
             /// Resolves with the task's output instead of a `Result`.
             pub struct Join<T>(JoinHandle<T>);
@@ -96,6 +97,21 @@ macro_rules! tokio_shaped {
                 F: FnOnce() + Send + 'static,
             {
                 Join(crate_under_test::task::spawn_blocking(work))
+            }
+        }
+
+        impl Timers for $peer {
+            #[inline]
+            fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
+                crate_under_test::time::sleep(duration)
+            }
+
+            #[inline]
+            async fn timeout<F>(duration: Duration, future: F) -> bool
+            where
+                F: Future<Output = ()> + Send,
+            {
+                crate_under_test::time::timeout(duration, future).await.is_ok()
             }
         }
     };

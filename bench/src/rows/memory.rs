@@ -69,7 +69,7 @@ impl Future for Idle {
 
 fn weigh<P: Peer, const CAPTURED: usize>() -> Work {
     let peer = P::build();
-    Work::Sized(Box::new(move || {
+    Work::once(move || {
         let grown = peer.run(async {
             // Whatever the runtime allocates once is there before the first look.
             spawn_idle::<P, CAPTURED>(10 * WAVE).await;
@@ -80,7 +80,7 @@ fn weigh<P: Peer, const CAPTURED: usize>() -> Work {
         // Dropping a million tasks is no part of this row.
         mem::forget(peer);
         grown as f64 / TASKS as f64
-    }))
+    })
 }
 
 /// Spawns `tasks` idle tasks and returns once all have been polled.

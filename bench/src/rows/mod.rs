@@ -1,7 +1,7 @@
 //! The rows: what is measured, what it should come to, and who takes part.
 //!
 //! A [`Row`] has one [`Cell`] per peer. A cell is prepared in a process of its
-//! own and hands back [`Work`]: something to time in batches, or a size.
+//! own and hands back [`Work`]: something to time in batches, or to do once.
 //!
 //! | file | rows |
 //! | --- | --- |
@@ -9,6 +9,7 @@
 //! | `wakes.rs` | wakes that come from another thread |
 //! | `blocking.rs` | the pool for closures that block |
 //! | `runtime.rs` | `block_on`, starting and stopping |
+//! | `time.rs` | timeouts, and sleeping: what it costs and how late it is |
 //! | `memory.rs` | what an idle task weighs |
 //!
 //! A new family is a new file with a `rows()` and one line in [`all`].
@@ -17,6 +18,7 @@ mod blocking;
 mod memory;
 mod runtime;
 mod tasks;
+mod time;
 mod wakes;
 
 use std::time::{Duration, Instant};
@@ -43,6 +45,32 @@ pub struct Row {
 pub enum Unit {
     Nanoseconds,
     Bytes,
+    /// Processor time, of all threads together.
+    CpuMilliseconds,
+    /// After the time that was asked for.
+    MicrosecondsLate,
+}
+
+impl Unit {
+    /// What a cell, and a record, call the figure.
+    pub fn key(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "ns_per_op",
+            Unit::Bytes => "bytes_per_op",
+            Unit::CpuMilliseconds => "cpu_ms",
+            Unit::MicrosecondsLate => "late_us",
+        }
+    }
+
+    /// In the table.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "ns",
+            Unit::Bytes => "B",
+            Unit::CpuMilliseconds => "ms",
+            Unit::MicrosecondsLate => "us",
+        }
+    }
 }
 
 /// Where wakeful should be, as a multiple of tokio in the same flavor.
@@ -96,20 +124,30 @@ impl Cell {
 pub enum Work {
     /// Does that many batches and says how long they took.
     Timed(Box<dyn FnMut(u64) -> Duration>),
-    /// Does the work once and says how many bytes one operation holds.
-    Sized(Box<dyn FnOnce() -> f64>),
+    /// Does the work once; the figure is in the row's unit.
+    Once(Box<dyn FnOnce() -> f64>),
 }
 
 impl Work {
     fn timed(run: impl FnMut(u64) -> Duration + 'static) -> Self {
         Work::Timed(Box::new(run))
     }
+
+    fn once(run: impl FnOnce() -> f64 + 'static) -> Self {
+        Work::Once(Box::new(run))
+    }
 }
 
 /// All rows, in the order of the table.
 pub fn all() -> Vec<Row> {
-    let families =
-        [tasks::rows(), wakes::rows(), blocking::rows(), runtime::rows(), memory::rows()];
+    let families = [
+        tasks::rows(),
+        wakes::rows(),
+        blocking::rows(),
+        time::rows(),
+        runtime::rows(),
+        memory::rows(),
+    ];
     families.into_iter().flatten().collect()
 }
 

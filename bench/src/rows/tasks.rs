@@ -11,7 +11,7 @@ use super::{Row, Target, Unit, Work, on_worker};
 use crate::peers::{Peer, Remote, WakeAndYield, cells};
 
 /// Tasks alive together in the rows that work on many.
-const CROWD: u64 = 1_000;
+pub(super) const CROWD: u64 = 1_000;
 /// How often each of the crowd yields before a fresh crowd is spawned.
 const YIELDS: u64 = 1_000;
 /// Tasks that a foreign thread spawns before it waits for all of them.
@@ -212,9 +212,9 @@ fn yield_wake<P: Peer>() -> Work {
     })
 }
 
-/// Has every task of a crowd yield `batches` times, a fresh crowd taking over
-/// after each [`YIELDS`].
-async fn crowds<P, T, F>(batches: u64, task: T)
+/// Has every task of a crowd do something `batches` times, a fresh crowd taking
+/// over after each [`YIELDS`].
+pub(super) async fn crowds<P, T, F>(batches: u64, task: T)
 where
     P: Peer,
     T: Fn(u64) -> F,

@@ -211,7 +211,15 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 fn a_runtime_that_goes_waits_for_those_who_block_in_place() {
     let Watched { runtime, reports, .. } = multi_thread(1);
     let ((blocked, is_blocked), (release, released)) = (mpsc::channel(), mpsc::channel());
+    // Dropped when the worker, on its other thread, leaves its queue behind: then the end has begun.
+    let at_the_end = OnDrop(move || release.send(()).unwrap());
     let task = runtime.spawn(async move {
+        wakeful::spawn(async move {
+            let _at_the_end = at_the_end;
+            loop {
+                yield_now().await;
+            }
+        });
         block_in_place(|| {
             blocked.send(()).unwrap();
             released.recv().unwrap();
@@ -220,14 +228,6 @@ fn a_runtime_that_goes_waits_for_those_who_block_in_place() {
         unreachable!("the runtime is going down");
     });
     is_blocked.recv().unwrap();
-    // Dropped when the worker, on its other thread, leaves its queue behind: then the end has begun.
-    let at_the_end = OnDrop(move || release.send(()).unwrap());
-    runtime.spawn(async move {
-        let _at_the_end = at_the_end;
-        loop {
-            yield_now().await;
-        }
-    });
     drop(runtime);
     assert!(task.is_finished());
     let error: JoinError = executor::block_on(task).map(|_: ()| ()).unwrap_err();

@@ -291,6 +291,13 @@ fn a_task_without_budget_loses_no_output() {
         while consume_budget().now_or_never().is_some() {}
         let looked = std::iter::from_fn(|| set.try_join_next()).map(Result::unwrap);
         assert!(looked.eq(0..TASKS));
+
+        // One that awaits them all gives way in between, and is back.
+        for n in 0..TASKS {
+            set.spawn(async move { n });
+        }
+        settle().await;
+        assert!(set.join_all().await.into_iter().eq(0..TASKS));
     });
 }
 

@@ -257,7 +257,7 @@ fn a_task_may_poll_its_own_set() {
 }
 
 #[test]
-fn busy_tasks_starve_neither_the_future_nor_the_runtime() {
+fn busy_tasks_starve_nobody() {
     let runtime = current_thread();
     let set = LocalSet::new();
     set.spawn_local(async {
@@ -270,6 +270,12 @@ fn busy_tasks_starve_neither_the_future_nor_the_runtime() {
             yield_now().await;
         }
         wakeful::spawn(async {}).await.unwrap();
+        // A task that is woken from another thread comes by another way.
+        let (tx, rx) = oneshot::channel();
+        let woken = spawn_local(rx);
+        yield_now().await;
+        thread::spawn(move || tx.send(())).join().unwrap().unwrap();
+        woken.await.unwrap().unwrap();
     });
 }
 

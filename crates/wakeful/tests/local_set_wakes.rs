@@ -134,6 +134,35 @@ fn whoever_polls_the_set_is_woken_for_work_from_outside() {
     assert_eq!(woken.take(), 0);
 }
 
+/// What becomes ready during a poll runs in that poll: nobody needs to be woken for it.
+#[test]
+fn whoever_polls_the_set_is_not_woken_for_work_from_inside() {
+    let (woken, waker) = CountingWaker::new();
+    let set = LocalSet::new();
+    let (tx, rx) = oneshot::channel::<()>();
+    let runs = Rc::new(Cell::new(0));
+    let counted = runs.clone();
+    set.spawn_local(async move {
+        rx.await.unwrap();
+        let (tx, rx) = oneshot::channel::<()>();
+        spawn_local(async move { tx.send(()).unwrap() });
+        rx.await.unwrap();
+        yield_now().await;
+        counted.set(counted.get() + 1);
+    });
+    let (start, started) = oneshot::channel::<()>();
+    let mut until = pin!(set.run_until(async {
+        started.await.unwrap();
+        tx.send(()).unwrap();
+        pending::<()>().await;
+    }));
+    assert!(poll_with(until.as_mut(), &waker).is_pending());
+    start.send(()).unwrap();
+    assert_eq!(woken.take(), 1, "the future itself");
+    assert!(poll_with(until.as_mut(), &waker).is_pending());
+    assert_eq!((runs.get(), woken.take()), (1, 0));
+}
+
 #[test]
 fn the_latest_waker_is_the_one_that_is_woken() {
     let set = LocalSet::new();
@@ -266,21 +295,24 @@ fn orphans_meet_the_runtimes_policy() {
 fn nothing_is_reported_of_tasks_that_go_down_with_their_set() {
     for runtime in runtimes() {
         let set = LocalSet::new();
-        // Each holds what would wake the next.
-        let (mut tx, first) = oneshot::channel::<()>();
-        let stop = set.spawn_local(async move { first.await.unwrap() });
-        for _ in 0..5 {
-            let (previous, rx) = oneshot::channel::<()>();
-            let next = std::mem::replace(&mut tx, previous);
-            set.spawn_local(async move {
-                let _ = rx.await;
-                let _ = next.send(());
-            });
-        }
+        // Each holds the waker of the other: whichever goes first, the other is left without.
+        let shelves = [Shelf::default(), Shelf::default()];
+        let waits = [shelves[1].wait(), shelves[0].wait()];
+        let tasks: Vec<_> = shelves
+            .into_iter()
+            .zip(waits)
+            .map(|(shelf, wait)| {
+                set.spawn_local(async move {
+                    wait.await;
+                    drop(shelf);
+                })
+            })
+            .collect();
         set.block_on(&runtime, yield_now());
         drop(set);
-        drop(tx);
-        assert!(runtime.block_on(stop).unwrap_err().is_cancelled());
+        for task in tasks {
+            assert!(runtime.block_on(task).unwrap_err().is_cancelled(), "{}", runtime.name);
+        }
     }
 }
 

@@ -266,6 +266,33 @@ fn policy_panic_reaches_a_block_on_that_sleeps() {
     }
 }
 
+#[test]
+fn policy_panic_ends_every_block_on() {
+    for rt in serial(OrphanPolicy::Panic) {
+        let (inside, are_inside) = std_mpsc::channel();
+        let texts: Vec<String> = thread::scope(|scope| {
+            let roots: Vec<_> = (0..4)
+                .map(|_| {
+                    let (rt, inside) = (&rt, inside.clone());
+                    scope.spawn(move || {
+                        let root = poll_fn(|_| {
+                            inside.send(()).unwrap();
+                            Poll::<()>::Pending
+                        });
+                        catch_unwind(AssertUnwindSafe(|| rt.block_on(root))).unwrap_err()
+                    })
+                })
+                .collect();
+            (0..4).for_each(|_| are_inside.recv().unwrap());
+            rt.spawn(pending::<()>());
+            let panics = roots.into_iter().map(|root| root.join().unwrap());
+            panics.map(|panic| *panic.downcast::<String>().unwrap()).collect()
+        });
+        let report = rt.reports.wait_for_one().to_string();
+        assert!(texts.iter().all(|text| *text == report), "{}: {texts:?}", rt.name);
+    }
+}
+
 #[wakeful::test]
 #[should_panic(expected = "can never run again")]
 async fn a_wakeful_test_fails_instead_of_hanging() {

@@ -60,29 +60,60 @@ fn a_panic_in_block_on_leaves_the_runtime_usable() {
 }
 
 #[test]
-fn many_threads_block_on_one_current_thread_runtime() {
-    let rt = current_thread();
-    let done = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for n in 0..8 {
-            let (rt, done) = (&rt, &done);
-            scope.spawn(move || {
-                for round in 0..50 {
-                    let sum = rt.block_on(async move {
-                        let a = wakeful::spawn(async move {
-                            yield_now().await;
-                            n
+fn many_threads_block_on_one_runtime() {
+    for rt in runtimes() {
+        let done = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for n in 0..8 {
+                let (rt, done) = (&rt, &done);
+                scope.spawn(move || {
+                    for round in 0..50 {
+                        let sum = rt.block_on(async move {
+                            let a = wakeful::spawn(async move {
+                                yield_now().await;
+                                n
+                            });
+                            let b = wakeful::spawn(async move { round });
+                            a.await.unwrap() + b.await.unwrap()
                         });
-                        let b = wakeful::spawn(async move { round });
-                        a.await.unwrap() + b.await.unwrap()
-                    });
-                    assert_eq!(sum, n + round);
-                    done.fetch_add(1, SeqCst);
-                }
+                        assert_eq!(sum, n + round);
+                        done.fetch_add(1, SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(done.into_inner(), 400, "{}", rt.name);
+    }
+}
+
+#[test]
+fn a_root_that_panics_hands_the_runtime_over_too() {
+    for rt in runtimes() {
+        thread::scope(|scope| {
+            let roots = (0..8).map(|n| {
+                let rt = &rt;
+                scope.spawn(move || {
+                    let root = async move {
+                        let yields = wakeful::spawn(async move {
+                            for _ in 0..10 * n {
+                                yield_now().await;
+                            }
+                        });
+                        yields.await.unwrap();
+                        // As a panic, without its noise.
+                        std::panic::resume_unwind(Box::new(n));
+                    };
+                    catch_unwind(AssertUnwindSafe(|| rt.block_on(root)))
+                        .map(|_: ()| ())
+                        .unwrap_err()
+                })
             });
-        }
-    });
-    assert_eq!(done.into_inner(), 400);
+            for (n, root) in Vec::from_iter(roots).into_iter().enumerate() {
+                assert_eq!(*root.join().unwrap().downcast::<usize>().unwrap(), n);
+            }
+        });
+        assert_eq!(rt.block_on(rt.spawn(async { 8 })).unwrap(), 8, "{}", rt.name);
+    }
 }
 
 #[test]

@@ -392,3 +392,7 @@ impl State {
         debug_assert_eq!(inserted, Inserted::Waiting, "I3: later than where it was linked");
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "loom_timers.rs"]
+mod loom_timers;

@@ -111,6 +111,10 @@ impl Owner {
     pub(crate) fn take(&self) -> Option<Runnable> {
         self.with(Option::take)
     }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.with(|slot| slot.is_some())
+    }
 }
 
 impl Thief {

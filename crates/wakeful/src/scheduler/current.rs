@@ -236,16 +236,13 @@ impl CurrentThread {
     fn run<R>(&self, guard: &CoreGuard<'_>, held: &Held, mut poll: impl FnMut() -> Poll<R>) -> R {
         loop {
             self.estate.check_fatal();
-            if held.take_woken()
-                && let Poll::Ready(output) = poll()
-            {
-                return output;
+            if held.take_woken() {
+                if let Poll::Ready(output) = poll() {
+                    return output;
+                }
+                context::wake_deferred();
             }
-            if !self.run_tasks()
-                && !context::wake_deferred()
-                && !held.is_woken()
-                && !self.pass_time()
-            {
+            if !self.run_tasks() && !held.is_woken() && !self.pass_time() {
                 self.park(guard, held);
             }
         }
@@ -259,13 +256,13 @@ impl CurrentThread {
             let Some(task) = self.next_task() else { break };
             any = true;
             task.run();
+            context::wake_deferred();
             if self.estate.is_fatal() {
                 return true;
             }
         }
         let core = &self.core;
         if core.tick.get().wrapping_sub(core.turn_tick.get()) >= config.turn_interval {
-            context::wake_deferred();
             self.start_turn();
             self.turn_timers();
         }

@@ -2,6 +2,7 @@
 //! called, and its waker unparks that thread.
 
 use crate::sys::park::Parker;
+use crate::task::context;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -47,6 +48,7 @@ thread_local! {
 pub(crate) struct Held {
     handle: Option<RootHandle>,
     outer: *const Root,
+    outer_defers: bool,
 }
 
 impl Held {
@@ -62,7 +64,10 @@ impl Held {
         });
         handle.root.woken.store(true, Relaxed);
         let outer = HELD.with(|held| held.replace(Arc::as_ptr(&handle.root)));
-        Self { handle: Some(handle), outer }
+        // Unless this thread goes on to hold a scheduler's core, nobody here
+        // would wake what is put off.
+        let outer_defers = context::set_defers(false);
+        Self { handle: Some(handle), outer, outer_defers }
     }
 
     fn handle(&self) -> &RootHandle {
@@ -98,6 +103,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         HELD.with(|held| held.set(self.outer));
+        context::set_defers(self.outer_defers);
         let handle = self.handle.take();
         // A nested block_on may have left one already; then this one goes.
         let _ = SPARE.try_with(|spare| spare.set(handle));

@@ -101,6 +101,11 @@ impl Core {
         unsafe { (*self.heap.get()).allocate(class, ids) }
     }
 
+    /// Whether anything is in this worker's own queues.
+    fn has_work(&self) -> bool {
+        self.ring.len() > 0 || self.next.is_full()
+    }
+
     /// Cancels everything in this worker's queues.
     pub(crate) fn drain(&self) {
         while let Some(task) = self.next.take().or_else(|| self.ring.pop()) {
@@ -278,9 +283,6 @@ impl Worker {
                 self.run_task(core, task);
                 continue;
             }
-            if context::wake_deferred() {
-                continue;
-            }
             if !self.search(core) {
                 self.park(core, parker);
             }
@@ -304,6 +306,7 @@ impl Worker {
         let polls = activity.load(Relaxed);
         activity.store(polls.wrapping_add(1), Relaxed);
         task.run();
+        context::wake_deferred();
         // The core may have gone to another thread during the poll; then so
         // has the right to write here.
         if let Some(core) = self.core() {
@@ -416,22 +419,18 @@ impl Worker {
         let timers = &self.shared.remotes[core.index].timers;
         let clock = &config.seam.clock;
         loop {
-            // A timer registered from elsewhere meanwhile leaves a token.
-            let next = timers.next();
-            parker.park(next.map(|tick| clock.until(tick)));
-            if self.shared.estate.is_closing() {
+            // A callback of the user's may have woken tasks on this thread.
+            let due = timers.next().is_some_and(|tick| clock.until(tick).is_zero());
+            if (due || core.has_work()) && self.shared.idle.cancel_sleep(core.index) {
                 break;
             }
-            if timers.next().is_some_and(|tick| clock.until(tick).is_zero())
-                && self.shared.idle.cancel_sleep(core.index)
-            {
+            // A timer registered from elsewhere meanwhile leaves a token.
+            parker.park(timers.next().map(|tick| clock.until(tick)));
+            if self.shared.estate.is_closing() {
                 break;
             }
             if !self.shared.idle.is_asleep(core.index) {
                 core.searching.set(true);
-                break;
-            }
-            if self.is_own_work(core) && self.shared.idle.cancel_sleep(core.index) {
                 break;
             }
         }
@@ -441,11 +440,6 @@ impl Worker {
         if let Some(callback) = &config.on_thread_unpark {
             callback();
         }
-    }
-
-    /// A callback of the user's may have woken tasks on this very thread.
-    fn is_own_work(&self, core: &Core) -> bool {
-        core.ring.len() > 0 || context::has_deferred()
     }
 }
 
@@ -489,10 +483,8 @@ impl Core {
         )
     }
 
-    /// Once per `turn_interval` polls: the clock is read, deferred wakers are
-    /// woken.
+    /// Once per `turn_interval` polls: the clock is read, timers go off.
     fn turn(&self, shared: &MultiThread) {
-        context::wake_deferred();
         self.end_turn(shared);
         self.start_turn(shared);
         self.turn_timers(shared);

@@ -11,6 +11,7 @@ use crate::sys::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
@@ -32,6 +33,8 @@ struct ThreadContext {
     now_ms: Cell<u32>,
     /// A scheduler on this thread empties the list of put-off wakers.
     defers: Cell<bool>,
+    /// There are put-off wakers.
+    deferred: Cell<bool>,
     rng: Cell<Option<Rng>>,
     /// Polls on this thread so far, and above them the thread's number once
     /// [`poll_id`] was asked for.
@@ -49,6 +52,7 @@ thread_local! {
             heap: Cell::new(ptr::null()),
             now_ms: Cell::new(0),
             defers: Cell::new(false),
+            deferred: Cell::new(false),
             rng: Cell::new(None),
             polls: Cell::new(0),
         }
@@ -146,48 +150,63 @@ pub(crate) fn yield_back(waker: &Waker) {
         if !current.is_null() && waker::is_of(waker, current) {
             context.self_woken.set(true);
         } else if context.defers.get() {
-            defer(waker);
+            defer(context, waker);
         } else {
             waker.wake_by_ref();
         }
     });
 }
 
-fn defer(waker: &Waker) {
+fn defer(context: &ThreadContext, waker: &Waker) {
+    let waker = waker.clone();
     let stored = DEFERRED.try_with(|list| {
         let mut list = list.borrow_mut();
         // A future that asks twice in a row is woken once.
-        if !list.last().is_some_and(|last| last.will_wake(waker)) {
-            list.push(waker.clone());
+        let again = list.last().is_some_and(|last| last.will_wake(&waker));
+        if again {
+            return Some(waker);
         }
+        list.push(waker);
+        None
     });
-    if stored.is_err() {
-        waker.wake_by_ref();
+    // Without a list, or without need for another entry, it goes outside of
+    // the borrow.
+    match stored {
+        Ok(unneeded) => drop(unneeded),
+        Err(_) => return,
     }
+    context.deferred.set(true);
 }
 
-/// Wakes what was put off with [`yield_back`]; true if there was anything.
+/// Wakes what was put off with [`yield_back`], if anything. For schedulers,
+/// after each poll: what is put off waits for the end of the poll it is in, and
+/// then queues behind the others.
+#[inline]
 pub(crate) fn wake_deferred() -> bool {
+    let any = CONTEXT.with(|context| context.deferred.replace(false));
+    any && wake_all_deferred()
+}
+
+#[cold]
+fn wake_all_deferred() -> bool {
     DEFERRED
         .try_with(|list| {
             // Taken out before they are woken: a foreign waker may call back.
             let mut wakers = list.take();
-            let woken = !wakers.is_empty();
             for waker in wakers.drain(..) {
-                waker.wake();
+                // A foreign waker that panics harms nobody else.
+                let woken = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                if let Err(payload) = woken {
+                    std::mem::forget(payload);
+                }
             }
             let mut list = list.borrow_mut();
             if list.capacity() == 0 {
                 *list = wakers;
             }
-            woken
+            true
         })
         .unwrap_or(false)
-}
-
-/// Whether anything waits for [`wake_deferred`].
-pub(crate) fn has_deferred() -> bool {
-    DEFERRED.try_with(|list| !list.borrow().is_empty()).unwrap_or(false)
 }
 
 /// Says whether a scheduler on this thread calls [`wake_deferred`]; gives back

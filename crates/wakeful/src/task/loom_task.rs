@@ -266,6 +266,48 @@ fn a_task_that_keeps_running_hears_wakes_and_aborts() {
     });
 }
 
+/// R3 again, with two wakers: the second may come between the two steps of the
+/// start of a poll. Catches a NOTIFIED that is taken away without what came with
+/// it.
+#[test]
+fn a_task_that_keeps_running_is_woken_twice() {
+    model(4, || {
+        let task = Task::spawned(2, 2, 0);
+        assert_eq!(task.state.start_poll(), Start::Poll);
+        let wakers = [0, 1].map(|from| {
+            with(&task, move |task| {
+                task.bring_news(from);
+                task.act(task.state.wake_by_val());
+            })
+        });
+        start();
+        task.look();
+        task.run();
+        join(wakers);
+        task.drop_join();
+        task.assert_over(0);
+    });
+}
+
+/// A task that nobody wakes is aborted while it is polled. Catches an abort that
+/// goes unheard because the poll was not over, or was just over.
+#[test]
+fn an_abort_reaches_a_poll() {
+    model(6, || {
+        let task = Task::spawned(1, 1, 1);
+        let aborter = with(&task, |task| {
+            task.act(task.state.abort(0));
+            task.released(task.state.drop_handle());
+        });
+        start();
+        task.run();
+        join([aborter]);
+        task.released(task.state.drop_waker());
+        task.drop_join();
+        task.assert_over(0);
+    });
+}
+
 /// The task completes while one thread wakes it and another aborts it. Catches
 /// an entry made for a task that is done, and a last reference that nobody or
 /// everybody takes for the last.

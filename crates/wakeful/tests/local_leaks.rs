@@ -1,0 +1,158 @@
+//! `LocalSet` and `JoinSet` give back every byte: what is allocated after a round is what was before it.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::future::pending;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicIsize, Ordering::SeqCst};
+use std::task::Waker;
+use std::thread;
+
+use futures::executor;
+use wakeful::runtime::Runtime;
+use wakeful::task::{self, JoinSet, LocalSet, may_wait_forever, spawn_local, yield_now};
+
+mod support {
+    pub mod runtimes;
+    pub mod shelf;
+}
+use support::runtimes::current_thread;
+use support::shelf::Shelf;
+
+/// Counts the bytes that are allocated at the moment.
+struct Counting;
+
+static BYTES: AtomicIsize = AtomicIsize::new(0);
+
+// SAFETY: hands everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size() as isize, SeqCst);
+        // SAFETY: by contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size() as isize, SeqCst);
+        // SAFETY: by contract.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A task in every state there is, wakers and handles that outlive the set, drops that wake and spawn.
+fn set_that_goes_with_its_tasks(runtime: &Runtime) {
+    struct Opens(Rc<Shelf>);
+    impl Drop for Opens {
+        fn drop(&mut self) {
+            self.0.open();
+            drop(spawn_local(async {}));
+        }
+    }
+    let shelf = Rc::new(Shelf::default());
+    let set = LocalSet::new();
+    for _ in 0..5 {
+        let opens = Opens(shelf.clone());
+        let wait = shelf.wait();
+        set.spawn_local(async move {
+            wait.await;
+            drop(opens);
+        });
+    }
+    let other = Shelf::default();
+    let mut kept: Vec<_> = (0..5).map(|_| set.spawn_local(other.wait())).collect();
+    kept.push(set.spawn_local(async {
+        loop {
+            yield_now().await;
+        }
+    }));
+    let forever = task::Builder::new().name("a name of its own").forever();
+    kept.push(forever.spawn_local_on(pending(), &set).unwrap());
+    let large = set.spawn_local(async { [7u8; 5000] });
+    set.block_on(runtime, yield_now());
+    drop(set.spawn_local(may_wait_forever(pending::<()>())));
+    let guard = set.enter();
+    let mut wakers = other.take();
+    let woken = wakers.split_off(3);
+    thread::spawn(|| woken.into_iter().for_each(Waker::wake)).join().unwrap();
+    drop(set);
+    drop(spawn_local(async {}));
+    drop(guard);
+    thread::spawn(|| drop((kept, wakers))).join().unwrap();
+    assert_eq!(executor::block_on(large).unwrap()[4999], 7);
+}
+
+/// Members that end, panic, are aborted, detached and dropped with the set.
+fn members_that_end_in_every_way(runtime: &Runtime) {
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        for n in 0..20 {
+            set.spawn(async move {
+                if n == 7 {
+                    std::panic::resume_unwind(Box::new(n));
+                }
+                vec![n; 10]
+            });
+        }
+        yield_now().await;
+        for _ in 0..10 {
+            drop(set.join_next().await);
+        }
+        set.detach_all();
+        for _ in 0..10 {
+            set.spawn(may_wait_forever(pending())).abort();
+        }
+        set.shutdown().await;
+        for _ in 0..10 {
+            set.spawn(may_wait_forever(pending()));
+        }
+        drop(set);
+        yield_now().await;
+    });
+}
+
+/// A burst is not kept for ever by a set that lives on.
+fn burst(runtime: &Runtime) {
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        set.spawn(async { 0 });
+        set.join_next().await.unwrap().unwrap();
+        // The runtime keeps the memory of ended tasks; let it have enough first.
+        let batch: Vec<_> = (0..2000).map(|n| wakeful::spawn(async move { n })).collect();
+        for task in batch {
+            task.await.unwrap();
+        }
+        let before = BYTES.load(SeqCst);
+        for n in 0..2000 {
+            set.spawn(async move { n });
+        }
+        let during = BYTES.load(SeqCst) - before;
+        while set.join_next().await.is_some() {}
+        let after = BYTES.load(SeqCst) - before;
+        assert!(during > 2000 * 32, "the burst took {during} bytes");
+        assert!(after < during / 4, "of {during} bytes {after} are still there");
+    });
+}
+
+/// One test, since others on other threads would be counted too.
+#[test]
+fn every_byte_comes_back() {
+    let runtime = current_thread();
+    let scenarios: [(&str, fn(&Runtime)); 3] = [
+        ("a set that goes with its tasks", set_that_goes_with_its_tasks),
+        ("members that end in every way", members_that_end_in_every_way),
+        ("a burst", burst),
+    ];
+    for (name, scenario) in scenarios {
+        // The first rounds fill what is kept for later: the runtime's cells, the thread's root.
+        for _ in 0..3 {
+            scenario(&runtime);
+        }
+        let before = BYTES.load(SeqCst);
+        for _ in 0..10 {
+            scenario(&runtime);
+        }
+        assert_eq!(BYTES.load(SeqCst) - before, 0, "bytes left by ten rounds of {name}");
+    }
+}
