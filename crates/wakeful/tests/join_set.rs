@@ -89,7 +89,7 @@ fn a_task_is_counted_until_it_is_given_out() {
     let runtime = current_thread();
     runtime.block_on(async {
         let mut set = JoinSet::new();
-        assert!(set.is_empty() && set.len() == 0);
+        assert!(set.is_empty());
         assert!(set.join_next().await.is_none());
         assert!(set.try_join_next().is_none());
         for n in 1..=10 {

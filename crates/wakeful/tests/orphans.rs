@@ -11,8 +11,8 @@ use std::thread;
 
 use futures::channel::oneshot;
 use futures::executor;
-use wakeful::runtime::{Builder, OrphanPolicy};
-use wakeful::task::{may_wait_forever, yield_now};
+use wakeful::runtime::OrphanPolicy;
+use wakeful::task::{self, yield_now};
 
 mod support {
     pub mod panic_site;
@@ -67,6 +67,14 @@ fn pending_without_a_waker_is_reported_with_all_there_is_to_know() {
         task.abort();
         let error = rt.block_on(task).unwrap_err();
         assert!(error.is_cancelled() && !error.is_orphaned(), "the user ended it: {error}");
+
+        let named = task::Builder::new().name("ledger keeper");
+        let task = named.spawn_on(pending::<()>(), rt.handle()).unwrap();
+        rt.settle();
+        let orphan = rt.reports.wait_for_one();
+        assert_eq!((orphan.id(), orphan.name()), (task.id(), Some("ledger keeper")), "{}", rt.name);
+        let start = format!("task {} \"ledger keeper\" can never run again", task.id());
+        assert!(orphan.to_string().starts_with(&start), "{orphan}");
     }
 }
 
@@ -161,6 +169,33 @@ fn a_task_that_drops_its_own_waker_during_the_poll_is_an_orphan() {
         assert_eq!(orphan.last_waited_for().unwrap().0, "a task to end (JoinHandle)");
         shelf.open();
         rt.settle();
+    }
+}
+
+#[test]
+fn a_waker_kept_from_another_task_orphans_the_task_that_polls_now() {
+    for rt in serial(OrphanPolicy::Report) {
+        // Keeps the first waker it sees, although it moves to another task.
+        let mut first_waker = None::<Waker>;
+        let mut stubborn = Some(Box::pin(poll_fn(move |cx| {
+            first_waker.get_or_insert_with(|| cx.waker().clone());
+            Poll::<()>::Pending
+        })));
+        let (hand_on, taken) = oneshot::channel();
+        let shelf = Shelf::default();
+        let waits = shelf.wait();
+        let first = rt.spawn(async move {
+            let mut future = stubborn.take().unwrap();
+            let pending = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending()));
+            assert!(pending.await);
+            assert!(hand_on.send(future).is_ok());
+            waits.await;
+        });
+        let second = rt.spawn(async move { taken.await.unwrap().await });
+        rt.settle();
+        assert_eq!(rt.reports.wait_for_one().id(), second.id(), "{}", rt.name);
+        shelf.open();
+        rt.block_on(first).unwrap();
     }
 }
 
@@ -298,176 +333,4 @@ fn policy_panic_ends_every_block_on() {
 async fn a_wakeful_test_fails_instead_of_hanging() {
     wakeful::spawn(pending::<()>()).await.ok();
     pending::<()>().await;
-}
-
-#[test]
-fn may_wait_forever_exempts_while_inside() {
-    for rt in serial(OrphanPolicy::Report) {
-        let never = rt.spawn(may_wait_forever(pending::<()>()));
-        let shelf = Shelf::default();
-        let lost_later = rt.spawn(may_wait_forever(shelf.wait()));
-        rt.settle();
-        drop(shelf);
-        rt.settle();
-        assert!(rt.reports.take().is_empty(), "{}", rt.name);
-
-        let no_longer = rt.spawn(async {
-            may_wait_forever(yield_now()).await;
-            pending::<()>().await;
-        });
-        rt.settle();
-        let orphan = rt.reports.wait_for_one();
-        assert_eq!((orphan.id(), orphan.polls()), (no_longer.id(), 2), "{}", rt.name);
-
-        never.abort();
-        lost_later.abort();
-        assert!(!rt.block_on(never).unwrap_err().is_orphaned());
-        assert!(!rt.block_on(lost_later).unwrap_err().is_orphaned());
-    }
-}
-
-#[test]
-fn the_root_future_of_block_on_is_no_task() {
-    for rt in serial(OrphanPolicy::Panic) {
-        let Watched { runtime, reports, name } = rt;
-        let handle = runtime.handle().clone();
-        let (polled, was_polled) = std_mpsc::channel();
-        let root = thread::spawn(move || {
-            // Pending, and no waker is kept.
-            runtime.block_on(poll_fn(|_| {
-                polled.send(()).unwrap();
-                Poll::<()>::Pending
-            }));
-        });
-        was_polled.recv().unwrap();
-        // A task has its turn after the root: were the root counted, it would have been named by now.
-        executor::block_on(handle.spawn(async {})).unwrap();
-        assert!(reports.take().is_empty(), "{name}");
-        let task = handle.spawn(pending::<()>());
-        assert!(root.join().is_err(), "{name}");
-        assert_eq!(reports.wait_for_one().id(), task.id(), "{name}");
-    }
-}
-
-#[test]
-fn a_shutdown_reports_nobody() {
-    type Shutdown = fn(wakeful::runtime::Runtime);
-    let ways: [Shutdown; 3] = [
-        drop,
-        |runtime| runtime.shutdown_background(),
-        |runtime| runtime.shutdown_timeout(std::time::Duration::from_secs(60)),
-    ];
-    for shut_down in ways {
-        for owner_first in [false, true] {
-            for rt in serial(OrphanPolicy::Panic) {
-                let shelf = Shelf::default();
-                let waits = [shelf.wait(), shelf.wait()];
-                let mut shelf = Some(shelf);
-                let mut spawn_owner = || {
-                    let shelf = shelf.take();
-                    rt.spawn(may_wait_forever(async move {
-                        pending::<()>().await;
-                        drop(shelf);
-                    }));
-                };
-                if owner_first {
-                    spawn_owner();
-                }
-                for wait in waits {
-                    rt.spawn(wait);
-                }
-                if !owner_first {
-                    spawn_owner();
-                }
-                rt.settle();
-                let Watched { runtime, reports, name: _ } = rt;
-                // Whoever goes first may take the last waker of another along.
-                shut_down(runtime);
-                drop(reports);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_leaked_waker_is_a_waker() {
-    for rt in serial(OrphanPolicy::Report) {
-        let (shelf, drops) = (Shelf::default(), Drops::default());
-        let (waits, mark) = (shelf.wait(), drops.clone());
-        rt.spawn(async move {
-            let _mark = mark;
-            waits.await;
-        });
-        rt.settle();
-        shelf.take().into_iter().for_each(std::mem::forget);
-        rt.settle();
-        assert_eq!(drops.0.load(SeqCst), 0);
-        drop(rt);
-        assert_eq!(drops.0.load(SeqCst), 1, "the shutdown drops it all the same");
-    }
-}
-
-#[test]
-fn a_waker_kept_from_another_task_orphans_the_task_that_polls_now() {
-    for rt in serial(OrphanPolicy::Report) {
-        // Keeps the first waker it sees, although it moves to another task.
-        let mut first_waker = None::<Waker>;
-        let mut stubborn = Some(Box::pin(poll_fn(move |cx| {
-            first_waker.get_or_insert_with(|| cx.waker().clone());
-            Poll::<()>::Pending
-        })));
-        let (hand_on, taken) = oneshot::channel();
-        let shelf = Shelf::default();
-        let waits = shelf.wait();
-        let first = rt.spawn(async move {
-            let mut future = stubborn.take().unwrap();
-            let pending = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending()));
-            assert!(pending.await);
-            assert!(hand_on.send(future).is_ok());
-            waits.await;
-        });
-        let second = rt.spawn(async move { taken.await.unwrap().await });
-        rt.settle();
-        assert_eq!(rt.reports.wait_for_one().id(), second.id(), "{}", rt.name);
-        shelf.open();
-        rt.block_on(first).unwrap();
-    }
-}
-
-#[test]
-fn wakers_may_outlive_the_runtime() {
-    for rt in serial(OrphanPolicy::Report) {
-        let shelf = Shelf::default();
-        let waiting = rt.spawn(shelf.wait());
-        let done = rt.spawn(poll_fn(|cx| Poll::Ready(cx.waker().clone())));
-        rt.settle();
-        let done_waker = rt.block_on(done).unwrap();
-        let mut wakers = shelf.take();
-        wakers.push(done_waker);
-        drop(rt);
-        assert!(executor::block_on(waiting).unwrap_err().is_cancelled());
-        for waker in &wakers {
-            waker.wake_by_ref();
-            waker.clone().wake();
-        }
-        thread::spawn(move || {
-            for waker in wakers {
-                waker.wake_by_ref();
-                drop(waker.clone());
-                waker.wake();
-            }
-        })
-        .join()
-        .unwrap();
-    }
-}
-
-#[test]
-fn without_a_hook_reports_are_still_counted() {
-    let runtime = Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
-        wakeful::spawn(pending::<()>());
-        yield_now().await;
-    });
-    assert_eq!(runtime.metrics().orphaned_tasks(), 1);
 }

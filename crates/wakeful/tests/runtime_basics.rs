@@ -90,7 +90,7 @@ fn many_threads_block_on_one_runtime() {
 fn a_root_that_panics_hands_the_runtime_over_too() {
     for rt in runtimes() {
         thread::scope(|scope| {
-            let roots = (0..8).map(|n| {
+            let roots = (0..8usize).map(|n| {
                 let rt = &rt;
                 scope.spawn(move || {
                     let root = async move {

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use wakeful::inspect::Report;
 use wakeful::runtime::{Builder, OrphanPolicy, worker_index};
-use wakeful::task::{JoinHandle, may_wait_forever, spawn_blocking, yield_now};
+use wakeful::task::{self, JoinHandle, may_wait_forever, spawn_blocking, yield_now};
 
 use crate::MEMORY;
 use crate::guide::{self, Guide, Page};
@@ -83,10 +83,12 @@ fn orphans(page: &mut Page<'_>) {
         .expect("the system has threads to give");
 
     // The classical mistake: Pending without a thought for the waker.
-    let forgetful = rt.spawn(async {
+    let forgetful = async {
         yield_now().await;
         poll_fn(|_cx| Poll::<()>::Pending).await;
-    });
+    };
+    let named = task::Builder::new().name("forgetful");
+    let forgetful = named.spawn_on(forgetful, rt.handle()).expect("a name is always accepted");
     let forgetful_id = forgetful.id();
     let error = rt.block_on(forgetful).unwrap_err();
     let Ok(Report::Orphan(orphan)) = reports.recv() else { unreachable!("a report came first") };

@@ -310,7 +310,9 @@ impl Timers {
                     let entry = unsafe { cell.as_ref() };
                     // SAFETY: I1.
                     batch.push(entry.waker.with_mut(|slot| unsafe { (*slot).take() }));
-                    entry.when.store(SHUT_DOWN, Release); // I2: the last access
+                    // I2: the last access. An exchange, as I3's is one: either
+                    // that came before, or it fails.
+                    entry.when.swap(SHUT_DOWN, AcqRel);
                 }
                 self.next.store(u64::MAX, SeqCst);
             });

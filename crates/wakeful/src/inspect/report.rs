@@ -4,7 +4,7 @@ use crate::task::Id;
 use crate::task::header::WaitKind;
 use crate::task::runnable::TaskRef;
 use std::fmt;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -123,9 +123,15 @@ impl Reporter {
         match report {
             Report::Orphan(_) => self.orphans.fetch_add(1, Relaxed),
         };
-        match &self.hook {
+        // Whoever noticed may be a worker in the middle of its loop, or a user's
+        // thread in the drop of a waker: neither must die of a hook that panics
+        // (or of a stderr that is gone).
+        let told = catch_unwind(AssertUnwindSafe(|| match &self.hook {
             Some(hook) => hook(report),
             None => eprintln!("wakeful: {report}"),
+        }));
+        if let Err(payload) = told {
+            std::mem::forget(payload); // its drop might panic again
         }
     }
 

@@ -333,7 +333,7 @@ impl Builder {
     /// Receives every report, instead of stderr.
     ///
     /// The hook is called by whichever thread noticed, possibly from inside a
-    /// waker's drop: it should be quick and must not panic.
+    /// waker's drop: it should be quick. If it panics, that ends there.
     ///
     /// ```
     /// use std::sync::mpsc;

@@ -37,6 +37,7 @@ thread_local! {
 pub(crate) struct Entered<'a> {
     outer: *const Shared,
     depth: usize,
+    left: bool,
     _shared: PhantomData<(&'a Shared, *const ())>,
 }
 
@@ -48,31 +49,59 @@ pub(crate) fn enter(shared: &Arc<Shared>) -> Entered<'_> {
     enter_raw(Arc::as_ptr(shared))
 }
 
+/// As `enter`, for a guard that may be leaked.
+///
+/// # Safety
+///
+/// The caller's reference to `shared` lives as long as the guard, and is leaked
+/// if the guard is.
+pub(crate) unsafe fn enter_leakable(shared: &Arc<Shared>) -> Entered<'static> {
+    enter_raw(Arc::as_ptr(shared))
+}
+
 fn enter_raw<'a>(shared: *const Shared) -> Entered<'a> {
     CONTEXT.with(|context| {
         let depth = context.depth.get() + 1;
         context.depth.set(depth);
-        Entered { outer: context.current.replace(shared), depth, _shared: PhantomData }
+        Entered { outer: context.current.replace(shared), depth, left: false, _shared: PhantomData }
     })
+}
+
+impl Entered<'_> {
+    /// Leaves the context, if this guard is the innermost; otherwise it stays,
+    /// since an inner guard will come back to it.
+    ///
+    /// # Panics
+    ///
+    /// If it is not the innermost, unless the thread is panicking already.
+    fn leave_once(&self) -> bool {
+        CONTEXT.with(|context| {
+            if context.depth.get() == self.depth {
+                context.current.set(self.outer);
+                context.depth.set(self.depth - 1);
+                return true;
+            }
+            if !std::thread::panicking() {
+                panic!(
+                    "`EnterGuard` values dropped out of order. Guards returned by \
+                     `tokio::runtime::Handle::enter()` must be dropped in the reverse order as \
+                     they were acquired."
+                );
+            }
+            false
+        })
+    }
+
+    /// As dropping it; true if the context does not refer to the runtime now.
+    pub(crate) fn leave(&mut self) -> bool {
+        !std::mem::replace(&mut self.left, true) && self.leave_once()
+    }
 }
 
 impl Drop for Entered<'_> {
     #[inline]
     fn drop(&mut self) {
-        CONTEXT.with(|context| {
-            if context.depth.get() != self.depth {
-                if !std::thread::panicking() {
-                    panic!(
-                        "`EnterGuard` values dropped out of order. Guards returned by \
-                         `tokio::runtime::Handle::enter()` must be dropped in the reverse order as \
-                         they were acquired."
-                    );
-                }
-                return;
-            }
-            context.current.set(self.outer);
-            context.depth.set(self.depth - 1);
-        });
+        self.leave();
     }
 }
 
@@ -109,17 +138,18 @@ pub(crate) struct DrivingGuard(Driving);
 #[inline]
 #[track_caller]
 pub(crate) fn start_driving(may_block_in_place: bool) -> DrivingGuard {
-    CONTEXT.with(|context| {
-        if context.driving.get() != Driving::No {
-            panic!(
-                "Cannot start a runtime from within a runtime. This happens because a function \
-                 (like `block_on`) attempted to block the current thread while the thread is \
-                 being used to drive asynchronous tasks. Await the future instead, or wrap the \
-                 call in `task::block_in_place` or `task::spawn_blocking`."
-            );
-        }
-        DrivingGuard(context.driving.replace(Driving::Yes { may_block_in_place }))
-    })
+    let driving = CONTEXT.with(|context| context.driving.get());
+    // Not inside of the closure, which has no caller to be located at.
+    if driving != Driving::No {
+        panic!(
+            "Cannot start a runtime from within a runtime. This happens because a function (like \
+             `block_on`) attempted to block the current thread while the thread is being used to \
+             drive asynchronous tasks. Await the future instead, or wrap the call in \
+             `task::block_in_place` or `task::spawn_blocking`."
+        );
+    }
+    CONTEXT.with(|context| context.driving.set(Driving::Yes { may_block_in_place }));
+    DrivingGuard(driving)
 }
 
 impl Drop for DrivingGuard {

@@ -5,6 +5,8 @@ use super::shared::{Flavor, Shared};
 use super::{Id, RuntimeFlavor, RuntimeMetrics, blocking, spawn};
 use crate::task::JoinHandle;
 use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
@@ -22,7 +24,20 @@ pub struct Handle {
 /// [`Handle::enter`].
 #[must_use = "the runtime is left again when the guard is dropped"]
 pub struct EnterGuard<'a> {
-    _entered: Entered<'a>,
+    entered: Entered<'static>,
+    /// A guard can be leaked, or dropped out of order, and then the thread may
+    /// stay in the runtime's context for good: this reference is leaked as well.
+    keep: ManuallyDrop<Arc<Shared>>,
+    _handle: PhantomData<&'a Handle>,
+}
+
+impl Drop for EnterGuard<'_> {
+    fn drop(&mut self) {
+        if self.entered.leave() {
+            // SAFETY: dropped once, here; the context does not refer to it now.
+            unsafe { ManuallyDrop::drop(&mut self.keep) };
+        }
+    }
 }
 
 impl Handle {
@@ -60,7 +75,10 @@ impl Handle {
     ///
     /// If guards are dropped in another order than the reverse of their making.
     pub fn enter(&self) -> EnterGuard<'_> {
-        EnterGuard { _entered: context::enter(&self.shared) }
+        let keep = self.shared.clone();
+        // SAFETY: the guard gives `keep` up only when it has left the context.
+        let entered = unsafe { context::enter_leakable(&keep) };
+        EnterGuard { entered, keep: ManuallyDrop::new(keep), _handle: PhantomData }
     }
 
     /// Spawns a task on this runtime; it starts to run at once, awaited or not.

@@ -129,7 +129,8 @@ impl Runtime {
         if std::mem::replace(&mut self.down, true) {
             return;
         }
-        let deadline = limit.map(|limit| Instant::now() + limit);
+        // A limit beyond all time is none.
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let shared = self.handle.shared.clone();
         let _entered = context::enter(&shared);
         match &shared.flavor {

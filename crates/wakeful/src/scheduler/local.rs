@@ -184,6 +184,8 @@ impl Home for LocalHome {
         }
     }
 
+    // SAFETY: asks nothing of its caller; without cells that outlive `Local`,
+    // there is nothing in `keep`.
     unsafe fn last_cell_freed(&self) {
         let keep = self.keep.lock().take();
         drop(keep);
@@ -322,7 +324,7 @@ impl Local {
         }
         let frame = Frame::new(self.clone());
         let _listed = frame.list();
-        // Task's H1: the allocator is this thread's until `self` is dropped, and
+        // By task's H1: the allocator is this thread's until `self` is dropped, and
         // the frame holds it.
         let _restore = Restore(context::set_heap(&self.home.heap));
         f()

@@ -36,7 +36,10 @@ pub(crate) struct Pool {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Job>,
+    /// Threads that take closures.
     threads: usize,
+    /// Those, and the ones that are on their way out.
+    alive: usize,
     idle: usize,
     /// A thread was woken or started and has not arrived yet.
     coming: bool,
@@ -47,15 +50,22 @@ struct State {
 }
 
 /// A thread's time in the pool.
-struct Shift<'a>(&'a Arc<Pool>);
+struct Shift<'a> {
+    pool: &'a Arc<Pool>,
+    /// Not counted among those that take closures any more.
+    over: bool,
+}
 
 impl Drop for Shift<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.threads -= 1;
+        let mut state = self.pool.lock();
+        if !self.over {
+            state.threads -= 1;
+        }
+        state.alive -= 1;
         drop(state);
         // Last of all: whoever shuts down may go on after this.
-        self.0.left.notify_all();
+        self.pool.left.notify_all();
     }
 }
 
@@ -119,6 +129,7 @@ impl Pool {
             Ok(handle) => {
                 state.coming = true;
                 state.threads += 1;
+                state.alive += 1;
                 state.handles.retain(|handle| !handle.is_finished());
                 state.handles.push(handle);
             }
@@ -149,7 +160,7 @@ impl Pool {
     fn work(self: &Arc<Self>) {
         OWN_POOL.with(|pool| pool.set(Arc::as_ptr(self)));
         // Counted out however the thread ends: a user's callback may panic.
-        let _shift = Shift(self);
+        let mut shift = Shift { pool: self, over: false };
         if let Some(callback) = &self.config.on_thread_start {
             callback();
         }
@@ -162,7 +173,10 @@ impl Pool {
                 self.waiting.store(false, Release);
                 match self.wait(state, &mut spinner) {
                     Some(woken) => arrived = woken,
-                    None => break,
+                    None => {
+                        shift.over = true;
+                        break;
+                    }
                 }
                 continue;
             };
@@ -185,6 +199,7 @@ impl Pool {
     /// the next one if more closures wait; `None`: it is to end.
     fn wait(&self, mut state: MutexGuard<'_, State>, spinner: &mut Spinner) -> Option<bool> {
         if state.closed {
+            state.threads -= 1;
             return None;
         }
         if spinner.is_due() && !state.spinning {
@@ -198,11 +213,11 @@ impl Pool {
         }
         state.idle += 1;
         let slept = Instant::now();
-        let deadline = slept + self.config.thread_keep_alive;
+        // None: for ever.
+        let deadline = slept.checked_add(self.config.thread_keep_alive);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let (guard, _) = self.work.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner());
-            state = guard;
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            state = self.wait_for_work(state, left);
             if state.coming || state.closed {
                 state.idle -= 1;
                 spinner.slept(slept.elapsed());
@@ -211,9 +226,25 @@ impl Pool {
                 let sent_for = std::mem::take(&mut state.coming);
                 return Some(sent_for);
             }
-            if left.is_zero() {
+            if left.is_some_and(|left| left.is_zero()) {
+                // Under the same lock under which it found nothing: whoever
+                // comes next does not count on it.
                 state.idle -= 1;
+                state.threads -= 1;
                 return None;
+            }
+        }
+    }
+
+    fn wait_for_work<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        limit: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        match limit {
+            None => self.work.wait(state).unwrap_or_else(|e| e.into_inner()),
+            Some(limit) => {
+                self.work.wait_timeout(state, limit).unwrap_or_else(|e| e.into_inner()).0
             }
         }
     }
@@ -239,12 +270,12 @@ impl Pool {
     /// Waits until every thread has left, at most `limit`, and joins them.
     /// False: some are still there.
     pub(crate) fn join(&self, limit: Option<Duration>) -> bool {
-        let deadline = limit.map(|limit| Instant::now() + limit);
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         // A closure of this very pool that drops the runtime does not wait for
         // itself.
         let own = usize::from(OWN_POOL.with(|pool| ptr::eq(pool.get(), self)));
         let mut state = self.lock();
-        while state.threads > own {
+        while state.alive > own {
             state = match deadline {
                 None => self.left.wait(state).unwrap_or_else(|e| e.into_inner()),
                 Some(deadline) => {

@@ -139,6 +139,8 @@ impl Task {
     }
 
     fn free(&self) {
+        // SAFETY: nothing refers to the cell any more; loom checks it.
+        self.future.with_mut(|future| assert!(unsafe { !*future }, "freed with its future"));
         self.tally.freed.fetch_add(1, Relaxed);
         self.state.retire();
     }

@@ -82,11 +82,9 @@ impl Sleep {
     #[track_caller]
     fn new(deadline: Instant, site: &'static Location<'static>) -> Self {
         let handle = Handle::current();
-        assert!(
-            handle.shared.has_time(),
-            "A Tokio 1.x context was found, but timers are disabled. Call `enable_time` on the \
-             runtime builder to enable timers."
-        );
+        if !handle.shared.has_time() {
+            no_timers();
+        }
         Self { deadline, site, handle, owner: None, entry: Entry::new() }
     }
 
@@ -164,6 +162,15 @@ impl Sleep {
             Standing::ShutDown => shut_down(),
         }
     }
+}
+
+#[cold]
+#[track_caller]
+pub(super) fn no_timers() -> ! {
+    panic!(
+        "A Tokio 1.x context was found, but timers are disabled. Call `enable_time` on the \
+         runtime builder to enable timers."
+    )
 }
 
 #[cold]

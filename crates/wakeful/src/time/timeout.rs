@@ -38,6 +38,7 @@ use std::time::Duration;
 /// assert_eq!(quick.await, Ok(42));
 /// # }
 /// ```
+#[inline]
 #[track_caller]
 pub fn timeout<F>(duration: Duration, future: F) -> Timeout<F::IntoFuture>
 where
@@ -58,6 +59,7 @@ where
 /// # Panics
 ///
 /// Outside of a runtime, or on one without timers.
+#[inline]
 #[track_caller]
 pub fn timeout_at<F>(deadline: Instant, future: F) -> Timeout<F::IntoFuture>
 where
