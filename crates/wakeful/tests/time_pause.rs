@@ -99,7 +99,9 @@ fn paused_and_watched() -> (support::runtimes::Watched, mpsc::Receiver<()>) {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Panic);
     // The last park may come when the test has ended.
-    builder.on_thread_park(move || drop(parks.lock().unwrap().send(())));
+    builder.on_thread_park(move || {
+        let _ = parks.lock().unwrap().send(());
+    });
     (watch("paused", &mut builder), parked)
 }
 

@@ -25,12 +25,12 @@
 use super::wheel::{Inserted, Linked, Links, Wheel};
 use crate::sys::lock::SmallLock;
 use crate::sys::sync::UnsafeCell;
-use crate::sys::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::marker::PhantomPinned;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::task::Waker;
 
 /// The entry's time has come.
@@ -39,6 +39,12 @@ const FIRED: u64 = u64::MAX;
 const SHUT_DOWN: u64 = u64::MAX - 1;
 /// The latest tick that can be asked for.
 const LAST_TICK: u64 = u64::MAX - 2;
+/// With so many different deadlines in one round of the wheel (64 ticks, 4 ms),
+/// waking up for each costs more than the tasks behind them do.
+const CROWDED: u32 = 16;
+/// The owner of a crowded wheel gets up at multiples of this, every half
+/// millisecond.
+const CROWD_TICKS: u64 = 8;
 /// Wakers taken out under one hold of the lock.
 const BATCH: usize = 32;
 
@@ -117,12 +123,17 @@ pub(crate) struct Timers {
     /// The tick at which the wheel has something to do, MAX for never. Written
     /// under the lock, read by anybody.
     next: AtomicU64,
+    /// Many timers come up one after the other; see `wake_up_at`. Written under
+    /// the lock, once a round.
+    crowded: AtomicBool,
     /// Which worker's these are.
     pub(crate) owner: usize,
 }
 
 struct State {
     wheel: Wheel<Entry>,
+    /// The wheel's round that `crowded` was set for.
+    round: u64,
     closed: bool,
 }
 
@@ -132,8 +143,9 @@ unsafe impl Send for State {}
 impl Timers {
     pub(crate) fn new(owner: usize) -> Self {
         Self {
-            state: SmallLock::new(State { wheel: Wheel::new(0), closed: false }),
+            state: SmallLock::new(State { wheel: Wheel::new(0), round: 0, closed: false }),
             next: AtomicU64::new(u64::MAX),
+            crowded: AtomicBool::new(false),
             owner,
         }
     }
@@ -145,6 +157,15 @@ impl Timers {
             u64::MAX => None,
             tick => Some(tick),
         }
+    }
+
+    /// The tick until which an idle owner may sleep, if there is one: the next
+    /// that has something to do, or a little later where one follows the other.
+    #[inline]
+    pub(crate) fn wake_up_at(&self) -> Option<u64> {
+        let next = self.next()?;
+        let crowded = self.crowded.load(Relaxed);
+        Some(if crowded { next.next_multiple_of(CROWD_TICKS) } else { next })
     }
 
     /// The earliest deadline, exactly; for a clock that jumps there.
@@ -176,7 +197,7 @@ impl Timers {
                 }
                 Inserted::Waiting => {
                     // SAFETY: I1.
-                    entry.waker.with_mut(|slot| unsafe { mem::swap(&mut *slot, &mut waker) });
+                    entry.waker.with_mut(|slot| unsafe { ptr::swap(slot, &mut waker) });
                     self.publish_next(tick)
                 }
             }
@@ -251,7 +272,7 @@ impl Timers {
         self.state.with(|_| {
             if entry.standing() == Standing::Waiting {
                 // SAFETY: I1.
-                entry.waker.with_mut(|slot| unsafe { mem::swap(&mut *slot, &mut waker) });
+                entry.waker.with_mut(|slot| unsafe { ptr::swap(slot, &mut waker) });
             }
         });
         drop(waker);
@@ -285,6 +306,10 @@ impl Timers {
                     && let Some(waker) = state.pop_due(now)
                 {
                     batch.push(waker);
+                }
+                let (round, ticks) = state.wheel.round();
+                if mem::replace(&mut state.round, round) != round {
+                    self.crowded.store(ticks >= CROWDED, Relaxed);
                 }
                 self.next.store(state.wheel.next_event().unwrap_or(u64::MAX), SeqCst);
             });

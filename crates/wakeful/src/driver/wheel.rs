@@ -110,11 +110,6 @@ impl<E> Links<E> {
     pub(crate) fn is_linked(&self) -> bool {
         self.place.get() != Place::NOWHERE
     }
-
-    /// The deadline of the latest `insert` that answered `Waiting`.
-    pub(crate) fn deadline_tick(&self) -> u64 {
-        self.deadline_tick.get()
-    }
 }
 
 /// The links of `entry`. Not to be kept beyond the step at hand.
@@ -410,6 +405,13 @@ impl<E: Linked> Wheel<E> {
         let event = table.earliest(place, FEW).unwrap_or(start);
         debug_assert!(event >= start && start > self.elapsed, "D4");
         Some(event)
+    }
+
+    /// The round of level 0 that the wheel is in, and how many of the round's
+    /// ticks have something due.
+    pub(crate) fn round(&self) -> (u64, u32) {
+        let ticks = self.table.as_deref().map_or(0, |table| table.occupied[0].count_ones());
+        (self.elapsed >> BITS, ticks)
     }
 
     /// The earliest deadline exactly. Looks at all entries of one slot.

@@ -87,7 +87,7 @@ impl Fixture {
                     // SAFETY: linked, hence one of the fixture's entries.
                     let links = unsafe { links(entry) };
                     assert_eq!((links.prev.get(), links.place.get()), (prev, place));
-                    assert_eq!(place, Place::of(links.deadline_tick(), self.wheel.elapsed()));
+                    assert_eq!(place, Place::of(links.deadline_tick.get(), self.wheel.elapsed()));
                     (prev, next) = (next, links.next.get());
                     count += 1;
                 }

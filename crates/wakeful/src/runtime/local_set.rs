@@ -367,15 +367,9 @@ impl Host for Shared {
 
 /// Reports an orphan of a set that is polled in no runtime: to the runtime of the
 /// thread that noticed, or to stderr.
-fn report_alone(task: TaskRef) {
-    let mut task = Some(task);
-    context::with_current(|shared| {
-        if let Some(task) = task.take() {
-            shared.estate().orphaned(task);
-        }
-    });
-    if let Some(task) = task {
-        Reporter::new(None).report(&Report::orphan(&task));
+fn report_alone(task: &TaskRef) {
+    if context::with_current(|shared| shared.estate().orphaned(task)).is_none() {
+        Reporter::new(None).report(&Report::orphan(task));
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct CurrentThread {
     /// Threads in `block_on` that wait for the core.
     waiting: Mutex<VecDeque<Parked>>,
     waiting_len: AtomicUsize,
+    /// One reference per heap with cells that outlive the scheduler.
+    leftover: Mutex<Vec<Arc<Self>>>,
 }
 
 struct Core {
@@ -144,6 +146,7 @@ impl CurrentThread {
             holder: Mutex::new(None),
             waiting: Mutex::new(VecDeque::new()),
             waiting_len: AtomicUsize::new(0),
+            leftover: Mutex::new(Vec::new()),
         });
         let home: NonNull<dyn Home> = NonNull::from(&*this);
         // SAFETY: not shared yet; the heaps lie inside of their home.
@@ -303,7 +306,7 @@ impl CurrentThread {
         let (core, config) = (&self.core, &self.estate.config);
         let tick = core.tick.get().wrapping_add(1);
         core.tick.set(tick);
-        if tick % config.injector_interval == 0
+        if tick.is_multiple_of(config.injector_interval)
             && let Some(task) = self.injector.pop()
         {
             return Some(task);
@@ -339,7 +342,7 @@ impl CurrentThread {
         let nothing = self.injector.is_empty() && self.core.queue.borrow().is_empty();
         if nothing && !held.is_woken() && !self.estate.is_fatal() {
             // A paused clock makes nobody wait for a timer.
-            let limit = self.timers.next().filter(|_| !clock.is_paused());
+            let limit = self.timers.wake_up_at().filter(|_| !clock.is_paused());
             held.root().parker.park(limit.map(|tick| clock.until(tick)));
         }
         self.sleeping.store(false, SeqCst);
@@ -432,11 +435,12 @@ impl CurrentThread {
         context::wake_deferred();
         context::set_heap(guard.outer_heap);
         for allocator in self.core.allocator.take().into_iter().chain(self.estate.take_outside()) {
-            // One reference for the cells that outlive us; `last_cell_freed`
-            // gives it back, or we do if there are none.
-            let keep = self.clone();
-            if allocator.close().is_none() {
-                std::mem::forget(keep);
+            // For the cells that outlive us; `last_cell_freed` gives it back,
+            // or we do if there are none.
+            self.leftover.lock().push(self.clone());
+            if allocator.close().is_some() {
+                let keep = self.leftover.lock().pop();
+                drop(keep);
             }
         }
     }
@@ -457,7 +461,7 @@ impl Home for CurrentThread {
         self.core.queue.borrow_mut().push_back(task);
     }
 
-    fn orphaned(&self, task: TaskRef) {
+    fn orphaned(&self, task: &TaskRef) {
         self.estate.orphaned(task);
     }
 
@@ -465,8 +469,9 @@ impl Home for CurrentThread {
         self.estate.panicked(task, payload);
     }
 
-    unsafe fn last_cell_freed(&self) {
-        // SAFETY: the reference that `close` forgot.
-        unsafe { Arc::decrement_strong_count(self) };
+    // SAFETY: asks nothing of its caller; there is one reference per heap.
+    unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let keep = self.leftover.lock().pop()?;
+        Some(keep)
     }
 }

@@ -104,7 +104,7 @@ impl Estate {
     }
 
     /// Reports an orphan and does what the policy says.
-    pub(crate) fn orphaned(&self, task: TaskRef) {
+    pub(crate) fn orphaned(&self, task: &TaskRef) {
         if self.is_closing() {
             // Tasks go down in some order; the last to refer to another may
             // well leave it without a waker.
@@ -112,7 +112,7 @@ impl Estate {
         }
         // The report goes through a hook of the user's; if that panics, the
         // thread that dropped a waker or polled a task is not to blame.
-        let told = catch_unwind(AssertUnwindSafe(|| self.config.witness.orphan(&task)));
+        let told = catch_unwind(AssertUnwindSafe(|| self.config.witness.orphan(task)));
         let text = told.unwrap_or_else(|_| "the hook for reports panicked".to_owned());
         match self.config.on_orphan {
             OrphanPolicy::Report => {}
@@ -185,9 +185,10 @@ mod limbo {
         fn requeue(&self, task: Runnable) {
             task.cancel();
         }
-        fn orphaned(&self, _task: TaskRef) {}
+        fn orphaned(&self, _task: &TaskRef) {}
         fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
-        unsafe fn last_cell_freed(&self) {
+        // SAFETY: never called.
+        unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
             unreachable!("limbo is never closed")
         }
     }

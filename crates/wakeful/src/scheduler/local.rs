@@ -89,7 +89,7 @@ pub(crate) struct LocalHome {
     /// The runtime in which the set was last polled.
     host: Mutex<Option<Weak<dyn Host>>>,
     /// Reports an orphan when there is no host.
-    report: fn(TaskRef),
+    report: fn(&TaskRef),
     /// The home itself, while cells outlive [`Local`] (L3).
     keep: Mutex<Option<Arc<LocalHome>>>,
 }
@@ -161,7 +161,7 @@ impl Home for LocalHome {
         self.bound.queue.borrow_mut().push_back(task);
     }
 
-    fn orphaned(&self, task: TaskRef) {
+    fn orphaned(&self, task: &TaskRef) {
         if self.is_closing() {
             // Tasks go down in some order; the last to refer to another may
             // well leave it without a waker.
@@ -186,9 +186,9 @@ impl Home for LocalHome {
 
     // SAFETY: asks nothing of its caller; without cells that outlive `Local`,
     // there is nothing in `keep`.
-    unsafe fn last_cell_freed(&self) {
-        let keep = self.keep.lock().take();
-        drop(keep);
+    unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let keep = self.keep.lock().take()?;
+        Some(keep)
     }
 }
 
@@ -211,7 +211,7 @@ pub(crate) struct Local {
 impl Local {
     /// A set for the calling thread. `report` is told of orphans when no runtime
     /// polls the set.
-    pub(crate) fn new(report: fn(TaskRef)) -> Rc<Self> {
+    pub(crate) fn new(report: fn(&TaskRef)) -> Rc<Self> {
         let home = Arc::new_cyclic(|this| LocalHome {
             this: this.clone(),
             owner: thread_number(),

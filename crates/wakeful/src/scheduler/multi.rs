@@ -36,7 +36,7 @@ use std::io;
 use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Condvar, MutexGuard};
+use std::sync::{Arc, Condvar, MutexGuard, Weak};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Instant;
@@ -55,6 +55,9 @@ pub(crate) struct MultiThread {
     left: Condvar,
     heaps: Box<[Heap]>,
     pub(super) cores: Box<[Core]>,
+    me: Weak<Self>,
+    /// One reference per heap with cells that outlive the scheduler.
+    leftover: Mutex<Vec<Arc<Self>>>,
 }
 
 #[derive(Default)]
@@ -106,7 +109,9 @@ impl MultiThread {
                 }
             })
             .collect();
-        let this = Arc::new(Self {
+        let this = Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            leftover: Mutex::new(Vec::new()),
             estate: Estate::new(config),
             injector: Injector::new(),
             idle: Idle::new(workers),
@@ -291,12 +296,7 @@ impl MultiThread {
     }
 
     fn shared(&self) -> Arc<Self> {
-        // SAFETY: a MultiThread only exists inside of the Arc made in `start`,
-        // and `self` borrows from it.
-        unsafe {
-            Arc::increment_strong_count(self);
-            Arc::from_raw(self)
-        }
+        self.me.upgrade().expect("borrowed from a reference that counts")
     }
 
     pub(crate) fn monitor(&self) -> &Monitor {
@@ -405,11 +405,12 @@ impl MultiThread {
         }
         let own = self.cores.iter().filter_map(Core::strip);
         for allocator in own.chain(self.estate.take_outside()) {
-            // One reference for the cells that outlive us; `last_cell_freed`
-            // gives it back, or we do if there are none.
-            let keep = self.shared();
-            if allocator.close().is_none() {
-                std::mem::forget(keep);
+            // For the cells that outlive us; `last_cell_freed` gives it back,
+            // or we do if there are none.
+            self.leftover.lock().push(self.shared());
+            if allocator.close().is_some() {
+                let keep = self.leftover.lock().pop();
+                drop(keep);
             }
         }
     }
@@ -482,7 +483,7 @@ impl Home for MultiThread {
         }
     }
 
-    fn orphaned(&self, task: TaskRef) {
+    fn orphaned(&self, task: &TaskRef) {
         self.estate.orphaned(task);
     }
 
@@ -490,8 +491,9 @@ impl Home for MultiThread {
         self.estate.panicked(task, payload);
     }
 
-    unsafe fn last_cell_freed(&self) {
-        // SAFETY: the reference that `close_up` forgot.
-        unsafe { Arc::decrement_strong_count(self) };
+    // SAFETY: asks nothing of its caller; there is one reference per heap.
+    unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let keep = self.leftover.lock().pop()?;
+        Some(keep)
     }
 }

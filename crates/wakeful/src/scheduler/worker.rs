@@ -425,7 +425,7 @@ impl Worker {
                 break;
             }
             // A timer registered from elsewhere meanwhile leaves a token.
-            parker.park(timers.next().map(|tick| clock.until(tick)));
+            parker.park(timers.wake_up_at().map(|tick| clock.until(tick)));
             if self.shared.estate.is_closing() {
                 break;
             }
@@ -453,7 +453,7 @@ impl Core {
         if tick.wrapping_sub(self.turn_tick.get()) >= config.turn_interval {
             self.turn(shared);
         }
-        if tick % config.injector_interval == 0
+        if tick.is_multiple_of(config.injector_interval)
             && let Some(task) = shared.injector.pop()
         {
             return Some(task);

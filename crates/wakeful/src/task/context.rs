@@ -3,7 +3,7 @@
 
 use super::coop::Budget;
 use super::header::{Header, Wait};
-use super::heap::Heap;
+use super::heap::{Heap, Home};
 use super::waker;
 use super::{Id, coop};
 use crate::sys::rng::Rng;
@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
@@ -280,6 +280,14 @@ pub(crate) fn set_now_ms(now_ms: u32) {
 #[inline]
 pub(super) fn owns_heap(heap: *const Heap) -> bool {
     CONTEXT.with(|context| ptr::eq(context.heap.get(), heap))
+}
+
+/// Whether this thread holds an allocator of the scheduler `home`.
+#[inline]
+pub(super) fn is_at_home(home: NonNull<dyn Home>) -> bool {
+    let heap = CONTEXT.with(|context| context.heap.get());
+    // SAFETY: whoever named the heap keeps it until it names another.
+    unsafe { heap.as_ref() }.is_some_and(|heap| heap.is_of(home))
 }
 
 /// Names the heap whose allocator this thread holds from now on (H1); gives

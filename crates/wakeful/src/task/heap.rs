@@ -31,7 +31,9 @@ use super::state::Shutdown;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering::*};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::any::Any;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// The scheduler that a task belongs to, as its task sees it.
 pub(crate) trait Home: Send + Sync {
@@ -42,19 +44,21 @@ pub(crate) trait Home: Send + Sync {
     fn requeue(&self, task: Runnable);
 
     /// Nothing can ever wake this task.
-    fn orphaned(&self, task: TaskRef);
+    fn orphaned(&self, task: &TaskRef);
 
     /// The task panicked with this payload, which is on its way to the
     /// JoinHandle, if there is one.
-    fn panicked(&self, task: &Header, payload: &(dyn std::any::Any + Send));
+    fn panicked(&self, task: &Header, payload: &(dyn Any + Send));
 
     /// The last cell that was referred to from outside after the scheduler
-    /// closed its heaps is gone; the memory may go.
+    /// closed its heaps is gone. Gives back what kept the memory alive: the
+    /// caller drops it when it refers to nothing in there any more, and not
+    /// inside of a method of ours.
     ///
     /// # Safety
     ///
-    /// Called once, by the heap, after `close`.
-    unsafe fn last_cell_freed(&self);
+    /// Called once per heap, by the heap, after `close`.
+    unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 }
 
 const SMALLEST: usize = size_of::<Header>().next_multiple_of(8);
@@ -195,6 +199,13 @@ impl Heap {
         Allocator { heap: NonNull::from(self) }
     }
 
+    /// Whether this is a heap of that scheduler.
+    pub(crate) fn is_of(&self, home: NonNull<dyn Home>) -> bool {
+        // SAFETY: written once, before the heap was shared.
+        let own = self.home.with(|own| unsafe { *own });
+        own.is_some_and(|own| ptr::addr_eq(own.as_ptr(), home.as_ptr()))
+    }
+
     /// Calls `f` with every task in the heap that is alive at that moment, from
     /// any thread.
     pub(crate) fn for_each(&self, mut f: impl FnMut(TaskRef)) {
@@ -259,7 +270,9 @@ impl Heap {
             && heap.outstanding.fetch_sub(1, AcqRel) == 1
         {
             // SAFETY: closed, and the count reached zero: we are the last.
-            unsafe { chunk.home.as_ref().last_cell_freed() };
+            let keep = unsafe { chunk.home.as_ref().last_cell_freed() };
+            // `header`, `chunk` and `heap` may be gone after this.
+            drop(keep);
         }
     }
 }

@@ -102,14 +102,15 @@ impl Home for TestHome {
         self.queue.lock().push(task);
     }
 
-    fn orphaned(&self, _task: TaskRef) {
+    fn orphaned(&self, _task: &TaskRef) {
         self.orphans.fetch_add(1, Relaxed);
     }
 
     fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
 
-    unsafe fn last_cell_freed(&self) {
+    unsafe fn last_cell_freed(&self) -> Option<std::sync::Arc<dyn Any + Send + Sync>> {
         self.heap_gone.fetch_add(1, Relaxed);
+        None
     }
 }
 

@@ -213,7 +213,7 @@ impl TaskRef {
     pub(crate) fn report_orphan(self) {
         // SAFETY: the home lives while its tasks do.
         let home = unsafe { self.header().chunk.as_ref().home.as_ref() };
-        home.orphaned(self);
+        home.orphaned(&self);
     }
 }
 

@@ -46,9 +46,9 @@ impl Iterator for Chain {
 
 impl Chain {
     /// Turns the chain around: oldest first.
-    pub(crate) fn reversed(mut self) -> Chain {
+    pub(crate) fn reversed(self) -> Chain {
         let mut done = ptr::null_mut();
-        while let Some(cell) = self.next() {
+        for cell in self {
             // SAFETY: as in `next`.
             unsafe { cell.as_ref() }.next.store(done, Relaxed);
             done = cell.as_ptr();

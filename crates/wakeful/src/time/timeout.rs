@@ -1,7 +1,7 @@
 //! Letting a future run for so long and no longer.
 
 use super::error::Elapsed;
-use super::sleep::{Sleep, shut_down};
+use super::sleep::{Sleep, no_timers, shut_down};
 use super::{Instant, instant};
 use crate::driver::clock::Clock;
 use crate::runtime::{Handle, Id, Shared, context, registry};
@@ -81,10 +81,7 @@ where
 fn with_timers<R>(f: impl FnOnce(&Shared) -> R) -> R {
     match context::with_current(|shared| shared.has_time().then(|| f(shared))) {
         Some(Some(result)) => result,
-        Some(None) => panic!(
-            "A Tokio 1.x context was found, but timers are disabled. Call `enable_time` on the \
-             runtime builder to enable timers."
-        ),
+        Some(None) => no_timers(),
         None => crate::runtime::spawn::no_runtime(),
     }
 }

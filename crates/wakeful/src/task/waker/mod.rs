@@ -61,8 +61,19 @@ unsafe fn wake(data: *const ()) {
         debug_assert_eq!(release, Release::Nothing);
         return;
     }
-    // SAFETY: the state word says what we owe.
-    unsafe { act(cell, header.state.wake_by_val()) };
+    // SAFETY: this waker's count keeps the chunk.
+    if context::is_at_home(unsafe { header.chunk.as_ref() }.home) {
+        // The thread is one of the scheduler's own, and keeps it alive.
+        // SAFETY: the state word says what we owe.
+        return unsafe { act(cell, header.state.wake_by_val()) };
+    }
+    // Once the entry is in a queue, the task may end and its runtime go while we
+    // are still on our way out of `schedule`: our count keeps both until then.
+    // SAFETY: the state word says what we owe; the count is given up last.
+    unsafe {
+        act(cell, header.state.wake_by_ref());
+        drop_waker(data);
+    }
 }
 
 /// # Safety
