@@ -155,7 +155,8 @@ fn wakers_may_outlive_the_runtime() {
         assert!(executor::block_on(waiting).unwrap_err().is_cancelled());
         for waker in &wakers {
             waker.wake_by_ref();
-            waker.clone().wake();
+            let by_value = waker.clone();
+            by_value.wake();
         }
         thread::spawn(move || {
             for waker in wakers {

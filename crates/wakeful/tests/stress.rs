@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use futures::executor;
-use wakeful::runtime::{Builder, Handle, OrphanPolicy, Runtime};
-use wakeful::task::{AbortHandle, JoinHandle, yield_now};
+use wakeful::runtime::{Builder, Handle, OrphanPolicy, Runtime, RuntimeFlavor};
+use wakeful::task::{AbortHandle, JoinHandle, block_in_place, yield_now};
 
 mod support {
     pub mod dice;
@@ -21,7 +21,7 @@ mod support {
 use support::dice::{Dice, seed};
 use support::runtimes::{Watched, watch};
 
-const ROUNDS: usize = 120;
+const ROUNDS: usize = 250;
 const FOREIGN_THREADS: usize = 3;
 const ACTIONS: usize = 400;
 /// More tasks than one round ever spawns.
@@ -148,6 +148,7 @@ async fn life(board: Arc<Board>, entry: Entry, mut dice: Dice, depth: usize) {
                     _ => lock(&board.handles).push((index, child)),
                 }
             }
+            7 if dice.one_in(4) && on_many_threads() => block_in_place(thread::yield_now),
             _ => {
                 let closure = spawn_closure(&Handle::current(), &board, &mut dice);
                 if dice.one_in(2) {
@@ -162,6 +163,10 @@ async fn life(board: Arc<Board>, entry: Entry, mut dice: Dice, depth: usize) {
         std::panic::resume_unwind(Box::new("at random"));
     }
     entry.end(COMPLETED);
+}
+
+fn on_many_threads() -> bool {
+    Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
 }
 
 /// Makes the future `N` bytes larger.

@@ -319,13 +319,13 @@ fn over_aligned_futures_and_outputs_are_aligned() {
             impl Future for Aligned {
                 type Output = Aligned;
                 fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Aligned> {
-                    assert_eq!(&raw const *self as usize % $align, 0, "the future");
+                    assert!((&raw const *self).addr().is_multiple_of($align), "the future");
                     Poll::Ready(Aligned(self.0 + 1))
                 }
             }
             impl Drop for Aligned {
                 fn drop(&mut self) {
-                    assert_eq!(&raw const *self as usize % $align, 0, "at its drop");
+                    assert!((&raw const *self).addr().is_multiple_of($align), "at its drop");
                 }
             }
             let tasks: Vec<_> = (0..20).map(|n| $rt.spawn(Aligned(n))).collect();

@@ -18,6 +18,7 @@ use super::tree::Tree;
 const ARROWS: &[(&str, &[&str])] = &[
     ("sys",       &[]),
     ("task",      &["sys"]),
+    ("task/face.rs", &["runtime", "task"]),
     ("wait",      &["sys", "task"]),
     ("queue",     &["sys", "task"]),
     ("driver",    &["sys", "task", "wait", "queue"]),

@@ -108,6 +108,7 @@ impl Home for TestHome {
 
     fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
 
+    // SAFETY: asks nothing of its caller.
     unsafe fn last_cell_freed(&self) -> Option<std::sync::Arc<dyn Any + Send + Sync>> {
         self.heap_gone.fetch_add(1, Relaxed);
         None

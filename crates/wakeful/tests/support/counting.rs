@@ -29,6 +29,7 @@ impl Counting {
 
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: the caller keeps the trait's contract.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller's contract.
         let memory = unsafe { System.alloc(layout) };
@@ -39,6 +40,7 @@ unsafe impl GlobalAlloc for Counting {
         memory
     }
 
+    // SAFETY: the caller keeps the trait's contract.
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: by the caller's contract.
         unsafe { System.dealloc(memory, layout) };
@@ -46,6 +48,7 @@ unsafe impl GlobalAlloc for Counting {
         self.pieces.fetch_sub(1, SeqCst);
     }
 
+    // SAFETY: the caller keeps the trait's contract.
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: by the caller's contract.
         let moved = unsafe { System.realloc(memory, layout, new_size) };

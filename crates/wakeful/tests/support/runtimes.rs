@@ -164,6 +164,7 @@ pub fn bound_this_binary() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         thread::spawn(|| {
+            // The limit for a test that hangs; nothing waits for it to pass.
             thread::sleep(LIMIT);
             let hanging: Vec<String> = running()
                 .iter()
