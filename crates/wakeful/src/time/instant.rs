@@ -127,8 +127,9 @@ impl fmt::Debug for Instant {
 /// enough to start a time limit with, which may be late but never early.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rough {
-    /// What the coarse clock said: at or before the moment itself.
-    coarse: Duration,
+    /// What the coarse clock said, in nanoseconds: at or before the moment
+    /// itself.
+    coarse_ns: u64,
     /// The poll during which it happened.
     poll: u64,
 }
@@ -144,7 +145,8 @@ impl Rough {
         if !clock::all_real() && clock.has_moved() {
             return None;
         }
-        Some(Self { coarse: clock::coarse()?, poll: crate::task::context::poll_id() })
+        let coarse_ns = clock::coarse()?.as_nanos() as u64; // wraps after 584 years
+        Some(Self { coarse_ns, poll: crate::task::context::poll_id() })
     }
 
     /// A moment at or after the one meant: the present, if it is the same poll
@@ -155,8 +157,9 @@ impl Rough {
         }
         // The moment was at most so long after what the clock said; and the
         // present is asked for last, so that it is not before `later`.
-        let later = clock::coarse().unwrap_or(self.coarse);
-        let ago = later.saturating_sub(self.coarse + clock::coarse_step() + TRUST);
+        let then = Duration::from_nanos(self.coarse_ns);
+        let later = clock::coarse().unwrap_or(then);
+        let ago = later.saturating_sub(then + clock::coarse_step() + TRUST);
         let now = clock.now();
         Instant(now.checked_sub(ago).unwrap_or(now))
     }

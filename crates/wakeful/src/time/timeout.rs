@@ -38,20 +38,15 @@ use std::time::Duration;
 /// assert_eq!(quick.await, Ok(42));
 /// # }
 /// ```
-#[inline]
+#[inline(always)] // or it is copied to its place, which costs more than all else
 #[track_caller]
 pub fn timeout<F>(duration: Duration, future: F) -> Timeout<F::IntoFuture>
 where
     F: IntoFuture,
 {
-    let site = Location::caller();
-    with_timers(|shared| {
-        let start = match instant::Rough::now(shared.clock()) {
-            Some(made) => Start::After { duration, made },
-            None => Start::At(end_of(Instant::from_std(shared.clock().now()), duration)),
-        };
-        Timeout { value: future.into_future(), start, runtime: shared.id, site, delay: None }
-    })
+    let (runtime, start) =
+        with_timers(|shared| (shared.id, Start::after(duration, shared.clock())));
+    Timeout { value: future.into_future(), start, runtime, site: Location::caller(), delay: None }
 }
 
 /// Runs `future` until `deadline` at the latest; otherwise as [`timeout`].
@@ -59,20 +54,19 @@ where
 /// # Panics
 ///
 /// Outside of a runtime, or on one without timers.
-#[inline]
+#[inline(always)]
 #[track_caller]
 pub fn timeout_at<F>(deadline: Instant, future: F) -> Timeout<F::IntoFuture>
 where
     F: IntoFuture,
 {
-    let (site, start) = (Location::caller(), Start::At(deadline));
-    with_timers(|shared| Timeout {
+    Timeout {
         value: future.into_future(),
-        start,
-        runtime: shared.id,
-        site,
+        start: Start::At(deadline),
+        runtime: with_timers(|shared| shared.id),
+        site: Location::caller(),
         delay: None,
-    })
+    }
 }
 
 /// Calls `f` with the current runtime, which has timers.
@@ -94,6 +88,14 @@ enum Start {
 }
 
 impl Start {
+    #[inline]
+    fn after(duration: Duration, clock: &Clock) -> Self {
+        match instant::Rough::now(clock) {
+            Some(made) => Start::After { duration, made },
+            None => Start::At(end_of(Instant::from_std(clock.now()), duration)),
+        }
+    }
+
     fn deadline(self, clock: &Clock) -> Instant {
         match self {
             Start::At(deadline) => deadline,
