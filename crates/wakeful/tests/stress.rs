@@ -230,11 +230,14 @@ fn act(handle: &Handle, board: &Arc<Board>, dice: &mut Dice) {
             let Some(waker) = draw(&board.wakers, dice) else { return };
             match dice.below(4) {
                 0 => waker.wake_by_ref(),
-                1 => waker.clone().wake(),
-                2 if board.lossy => {}
-                _ => return waker.wake(),
+                1 => {
+                    let clone = waker.clone();
+                    drop(waker);
+                    clone.wake();
+                }
+                2 if board.lossy => drop(waker),
+                _ => waker.wake(),
             }
-            // Woken by reference, or to be lost: the last one may go here.
         }
         12 => {
             if let Some(abort) = draw(&board.aborts, dice) {

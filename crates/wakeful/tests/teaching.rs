@@ -259,7 +259,7 @@ fn a_race_has_one_winner_and_drops_the_other() {
 fn a_race_of_two_that_are_ready_goes_to_the_first() {
     for rt in runtimes() {
         assert_eq!(rt.block_on(race(ready(1), ready(2))), 1);
-        assert_eq!(rt.block_on(race(async { Countdown(3).await }, ready("at once"))), "at once");
+        assert_eq!(rt.block_on(race(Countdown(3), ready("at once"))), "at once");
     }
 }
 

@@ -167,8 +167,11 @@ impl Event {
 
 /// Two futures, of which the first to be ready wins; the other is dropped, and that is how it is cancelled.
 pub struct Race<A, B> {
-    racers: Option<(Pin<Box<A>>, Pin<Box<B>>)>,
+    /// None once there is a winner.
+    racers: Option<Racers<A, B>>,
 }
+
+type Racers<A, B> = (Pin<Box<A>>, Pin<Box<B>>);
 
 /// Lets two futures race.
 pub fn race<T, A, B>(a: A, b: B) -> Race<A, B>

@@ -21,6 +21,8 @@ use crate::task::runnable::Runnable;
 use crate::task::stack::Stack;
 use std::collections::VecDeque;
 
+/// Apart by two cache lines from what workers only read.
+#[repr(align(128))]
 pub(crate) struct Injector {
     arrived: Stack,
     ready: Mutex<VecDeque<Runnable>>,

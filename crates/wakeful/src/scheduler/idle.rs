@@ -50,6 +50,9 @@ const SEARCHING_MASK: u32 = SLEEPING_ONE - 1;
 /// As many workers as the counts have room for.
 pub(crate) const MAX_WORKERS: usize = SEARCHING_MASK as usize;
 
+/// Apart by two cache lines from what changes more often: workers read it with
+/// every push.
+#[repr(align(128))]
 pub(crate) struct Idle {
     counts: AtomicU32,
     /// The sleepers; the last to fall asleep is the first to be woken, its

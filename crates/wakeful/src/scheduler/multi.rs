@@ -69,7 +69,9 @@ struct Threads {
     closed: bool,
 }
 
-/// What other threads see of one worker.
+/// What other threads see of one worker. Apart from its neighbours by two cache
+/// lines, since the worker writes to it with every poll.
+#[repr(align(128))]
 pub(crate) struct Remote {
     pub(crate) ring: ring::Stealer,
     pub(crate) next: next::Thief,

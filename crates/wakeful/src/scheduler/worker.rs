@@ -38,6 +38,7 @@ pub(crate) struct Key(pub(super) usize);
 ///
 /// - W1. A core is touched only by the thread that holds its [`Key`], and by the
 ///   last thread to leave the scheduler.
+#[repr(align(128))]
 pub(crate) struct Core {
     index: usize,
     ring: ring::Owner,

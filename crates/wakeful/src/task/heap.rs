@@ -147,6 +147,8 @@ struct Local {
     ids: IdBlock,
 }
 
+/// Apart from its neighbours by two cache lines: one per worker.
+#[repr(align(128))]
 pub(crate) struct Heap {
     home: UnsafeCell<Option<NonNull<dyn Home>>>,
     local: UnsafeCell<Local>,
