@@ -2,7 +2,7 @@
 
 use super::handle::{Handle, TryCurrentError};
 use super::shared::Shared;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
@@ -21,6 +21,15 @@ struct RuntimeContext {
     current: Cell<*const Shared>,
     depth: Cell<usize>,
     driving: Cell<Driving>,
+    /// `KEEPER` holds something.
+    has_keeper: Cell<bool>,
+}
+
+/// A reference to a runtime that is shared by what one thread makes: counting
+/// here, threads do not get into each other's way as they would on the runtime
+/// itself.
+pub(crate) struct Keeper {
+    pub(crate) shared: Arc<Shared>,
 }
 
 thread_local! {
@@ -29,8 +38,11 @@ thread_local! {
             current: Cell::new(ptr::null()),
             depth: Cell::new(0),
             driving: Cell::new(Driving::No),
+            has_keeper: Cell::new(false),
         }
     };
+    /// The keeper of the current runtime, once something asked for one.
+    static KEEPER: RefCell<Option<Arc<Keeper>>> = const { RefCell::new(None) };
 }
 
 /// Makes a runtime the current one until it is dropped.
@@ -77,6 +89,10 @@ impl Entered<'_> {
     fn leave_once(&self) -> bool {
         CONTEXT.with(|context| {
             if context.depth.get() == self.depth {
+                if context.has_keeper.replace(false) {
+                    let keeper = KEEPER.try_with(RefCell::take).ok().flatten();
+                    drop(keeper);
+                }
                 context.current.set(self.outer);
                 context.depth.set(self.depth - 1);
                 return true;
@@ -125,6 +141,23 @@ pub(crate) fn try_current() -> Result<Handle, TryCurrentError> {
         Arc::from_raw(current)
     };
     Ok(Handle::from_shared(shared))
+}
+
+/// This thread's keeper of the current runtime.
+pub(crate) fn keeper() -> Result<Arc<Keeper>, TryCurrentError> {
+    let current = CONTEXT.with(|context| context.current.get());
+    let kept = KEEPER.try_with(|keeper| {
+        let keeper = keeper.borrow();
+        keeper.as_ref().filter(|kept| ptr::eq(Arc::as_ptr(&kept.shared), current)).cloned()
+    });
+    if let Ok(Some(keeper)) = kept {
+        return Ok(keeper);
+    }
+    let keeper = Arc::new(Keeper { shared: try_current()?.shared });
+    let old = KEEPER.try_with(|slot| slot.replace(Some(keeper.clone()))).ok().flatten();
+    CONTEXT.with(|context| context.has_keeper.set(true));
+    drop(old);
+    Ok(keeper)
 }
 
 /// The thread drives tasks until this is dropped.

@@ -2,12 +2,14 @@
 
 use super::Instant;
 use crate::driver::timers::{Entry, Registered, Standing};
-use crate::runtime::Handle;
+use crate::runtime::context::{self, Keeper};
+use crate::runtime::spawn::no_runtime;
 use crate::task::header::{Wait, WaitKind};
-use crate::task::{context, coop};
+use crate::task::{self, coop};
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -64,7 +66,7 @@ pin_project_lite::pin_project! {
         deadline: Instant,
         site: &'static Location<'static>,
         // Keeps the timers alive.
-        handle: Handle,
+        keeper: Arc<Keeper>,
         // Whose timers the entry is registered with, once it is.
         owner: Option<usize>,
         #[pin]
@@ -81,16 +83,23 @@ pin_project_lite::pin_project! {
 impl Sleep {
     #[track_caller]
     fn new(deadline: Instant, site: &'static Location<'static>) -> Self {
-        let handle = Handle::current();
-        if !handle.shared.has_time() {
+        let keeper = match context::keeper() {
+            Ok(keeper) => keeper,
+            Err(_) => no_runtime(),
+        };
+        if !keeper.shared.has_time() {
             no_timers();
         }
-        Self { deadline, site, handle, owner: None, entry: Entry::new() }
+        Self { deadline, site, keeper, owner: None, entry: Entry::new() }
     }
 
     /// As `new`, for a future that has checked the context already.
-    pub(super) fn on(handle: Handle, deadline: Instant, site: &'static Location<'static>) -> Self {
-        Self { deadline, site, handle, owner: None, entry: Entry::new() }
+    pub(super) fn on(
+        keeper: Arc<Keeper>,
+        deadline: Instant,
+        site: &'static Location<'static>,
+    ) -> Self {
+        Self { deadline, site, keeper, owner: None, entry: Entry::new() }
     }
 
     /// The moment this waits for.
@@ -116,7 +125,7 @@ impl Sleep {
             *this.owner = None;
             return;
         }
-        let shared = &this.handle.shared;
+        let shared = &this.keeper.shared;
         let tick = shared.clock().tick_at(deadline.into_std());
         let timers = shared.timers_of(owner);
         if timers.rearm(entry, tick) == Registered::WaitingFirst {
@@ -127,14 +136,14 @@ impl Sleep {
     fn unregister(self: Pin<&mut Self>) {
         let this = self.project();
         if let Some(owner) = this.owner.take() {
-            this.handle.shared.timers_of(owner).cancel(this.entry.into_ref());
+            this.keeper.shared.timers_of(owner).cancel(this.entry.into_ref());
         }
     }
 
     /// Registers with the timers of this thread, on the first poll.
     fn register(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        let shared = &this.handle.shared;
+        let shared = &this.keeper.shared;
         let tick = shared.clock().tick_at(this.deadline.into_std());
         let timers = shared.timers();
         *this.owner = Some(timers.owner);
@@ -154,7 +163,7 @@ impl Sleep {
         let Some(owner) = *this.owner else { return self.register(cx) };
         let entry = this.entry.into_ref();
         if entry.standing() == Standing::Waiting {
-            this.handle.shared.timers_of(owner).update_waker(entry, cx.waker());
+            this.keeper.shared.timers_of(owner).update_waker(entry, cx.waker());
         }
         match entry.standing() {
             Standing::Fired => Poll::Ready(()),
@@ -188,7 +197,12 @@ impl Future for Sleep {
             return Poll::Ready(());
         }
         let (site, resource) = (self.site, self.entry.tick());
-        context::waiting_on(|since_ms| Wait { kind: WaitKind::Sleep, resource, site, since_ms });
+        task::context::waiting_on(|since_ms| Wait {
+            kind: WaitKind::Sleep,
+            resource,
+            site,
+            since_ms,
+        });
         Poll::Pending
     }
 }

@@ -4,10 +4,12 @@ use super::error::Elapsed;
 use super::sleep::{Sleep, no_timers, shut_down};
 use super::{Instant, instant};
 use crate::driver::clock::Clock;
-use crate::runtime::{Handle, Id, Shared, context, registry};
+use crate::runtime::context::Keeper;
+use crate::runtime::{Id, Shared, context, registry};
 use crate::task::coop;
 use std::panic::Location;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -109,10 +111,13 @@ fn end_of(start: Instant, duration: Duration) -> Instant {
 }
 
 /// The runtime in whose context a timeout was made, wherever it is polled.
-fn runtime(id: Id) -> Handle {
-    match Handle::try_current() {
-        Ok(handle) if handle.id() == id => handle,
-        _ => registry::find(id).unwrap_or_else(|| shut_down()),
+fn runtime(id: Id) -> Arc<Keeper> {
+    match context::keeper() {
+        Ok(keeper) if keeper.shared.id == id => keeper,
+        _ => match registry::find(id) {
+            Some(handle) => Arc::new(Keeper { shared: handle.shared }),
+            None => shut_down(),
+        },
     }
 }
 
@@ -162,9 +167,9 @@ impl<T: Future> Future for Timeout<T> {
             return Poll::Ready(Ok(output));
         }
         if this.delay.is_none() {
-            let handle = runtime(*this.runtime);
-            let deadline = this.start.deadline(handle.shared.clock());
-            this.delay.set(Some(Sleep::on(handle, deadline, this.site)));
+            let keeper = runtime(*this.runtime);
+            let deadline = this.start.deadline(keeper.shared.clock());
+            this.delay.set(Some(Sleep::on(keeper, deadline, this.site)));
         }
         let Some(delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
         let elapsed = if had_budget && !coop::has_budget_remaining() {
