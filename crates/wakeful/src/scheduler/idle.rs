@@ -38,7 +38,9 @@
 //! never the task. That is why workers may skip it for short backlogs.
 //!
 //! A woken worker starts as a searcher, counted by the one who wakes it, so that
-//! two pushers do not wake two workers for one task.
+//! two pushers do not wake two workers for one task. Others trust that searcher
+//! at once; so a worker that has no thread and gets none passes the mark on to
+//! the next sleeper (`pass_on`), and only if there is none does it end.
 
 use crate::sys::sync::Mutex;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -152,6 +154,27 @@ impl Idle {
         sleepers.remove(at);
         self.counts.fetch_sub(SLEEPING_ONE, SeqCst);
         true
+    }
+
+    /// The worker that was to be woken cannot be: it goes to the end of the list,
+    /// and the next sleeper counts as the searcher in its place. `None`: there is
+    /// no other.
+    #[must_use]
+    pub(crate) fn pass_on(&self, worker: usize) -> Option<usize> {
+        let mut sleepers = self.sleepers.lock();
+        let other = sleepers.pop();
+        sleepers.insert(0, worker);
+        if other.is_none() {
+            self.counts.fetch_add(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
+        }
+        other
+    }
+
+    /// As `pass_on`, when no other is to be tried either.
+    pub(crate) fn give_up(&self, worker: usize) {
+        let mut sleepers = self.sleepers.lock();
+        sleepers.insert(0, worker);
+        self.counts.fetch_add(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
     }
 
     /// Whether this worker is still on the list.

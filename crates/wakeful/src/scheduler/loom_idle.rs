@@ -26,7 +26,12 @@ struct House {
 impl House {
     /// With all workers awake and without work.
     fn new(workers: usize, tasks: usize) -> Arc<House> {
-        let idle = Idle::new(workers);
+        Self::with_unborn(workers, 0, tasks)
+    }
+
+    /// As `new`, with more workers asleep that cannot be woken.
+    fn with_unborn(workers: usize, unborn: usize, tasks: usize) -> Arc<House> {
+        let idle = Idle::new(workers + unborn);
         (0..workers).for_each(|worker| assert!(idle.cancel_sleep(worker)));
         Arc::new(House {
             idle,
@@ -44,9 +49,22 @@ impl House {
     }
 
     fn notify(&self) {
-        if let Some(worker) = self.idle.worker_to_wake() {
-            self.unpark(worker);
+        let Some(chosen) = self.idle.worker_to_wake() else { return };
+        let mut worker = chosen;
+        // As `MultiThread::wake_or_pass_on`.
+        while self.is_unborn(worker) {
+            worker = match self.idle.pass_on(worker) {
+                None => return,
+                Some(other) if other == chosen => return self.idle.give_up(other),
+                Some(other) => other,
+            };
         }
+        self.unpark(worker);
+    }
+
+    /// Beyond the workers with a seat there are those that get no thread.
+    fn is_unborn(&self, worker: usize) -> bool {
+        worker >= self.seats.len()
     }
 
     fn unpark(&self, worker: usize) {
@@ -140,6 +158,25 @@ fn two_workers_miss_no_task() {
 fn two_pushers_are_both_served() {
     model(2, || {
         let house = House::new(2, 2);
+        let workers = workers(&house);
+        let pusher = thread::spawn({
+            let house = house.clone();
+            move || house.push(1)
+        });
+        start();
+        house.push(0);
+        pusher.join().unwrap();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+/// A pusher picks a worker that gets no thread, while the one that has a thread
+/// falls asleep trusting it, and while another pusher trusts it too. Catches a
+/// mark that stays with a worker that never comes.
+#[test]
+fn a_worker_without_a_thread_is_not_trusted() {
+    model(3, || {
+        let house = House::with_unborn(1, 1, 2);
         let workers = workers(&house);
         let pusher = thread::spawn({
             let house = house.clone();

@@ -199,22 +199,22 @@ impl MultiThread {
     #[inline]
     pub(crate) fn notify(&self) {
         if let Some(worker) = self.idle.worker_to_wake() {
-            // A worker that cannot be started is not lost work: the first one
-            // exists, and whoever searches next looks at everything.
-            if self.wake_worker(worker).is_err() {
-                self.put_back(worker);
-            }
+            self.wake_or_pass_on(worker);
         }
     }
 
-    fn put_back(&self, worker: usize) {
-        if self.idle.sleep(worker, true) == super::idle::BeforeParking::LookAgain {
-            // Everybody else is busy or asleep; the busy ones come round.
-            if let Some(other) = self.idle.worker_to_wake()
-                && other != worker
-            {
-                let _ = self.wake_worker(other);
-            }
+    /// Wakes a worker that was chosen; if it has no thread and gets none, the
+    /// next sleeper is woken in its place.
+    fn wake_or_pass_on(&self, chosen: usize) {
+        let mut worker = chosen;
+        while self.wake_worker(worker).is_err() {
+            worker = match self.idle.pass_on(worker) {
+                // Everybody else is awake, and looks before falling asleep.
+                None => return,
+                // Once round: nobody who sleeps has a thread.
+                Some(other) if other == chosen => return self.idle.give_up(other),
+                Some(other) => other,
+            };
         }
     }
 
@@ -233,10 +233,11 @@ impl MultiThread {
                 let Seat::Unborn(key) = std::mem::replace(&mut *seat, Seat::Starting) else {
                     unreachable!("looked a moment ago")
                 };
-                drop(seat);
                 self.cores[key.0].searching.set(true);
+                // Under the lock: whoever closes meanwhile finds a thread that
+                // will leave, or a seat to leave for.
                 self.launch(key).map_err(|(error, key)| {
-                    *self.remotes[worker].seat.lock() = Seat::Unborn(key);
+                    *seat = Seat::Unborn(key);
                     error
                 })
             }
