@@ -23,6 +23,8 @@ pub mod inspect;
 #[doc(hidden)]
 pub mod macros;
 pub mod runtime;
+#[cfg(feature = "sync")]
+pub mod sync;
 pub mod task;
 #[cfg(feature = "time")]
 pub mod time;
@@ -31,6 +33,7 @@ mod driver;
 mod queue;
 mod scheduler;
 mod sys;
+mod wait;
 
 #[cfg(feature = "rt")]
 pub use task::spawn;

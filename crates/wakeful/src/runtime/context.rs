@@ -1,4 +1,4 @@
-//! Which runtime a thread is in, and whether it may block.
+//! Which runtime a thread is in. Whether it may block is in `task::driving`.
 
 use super::handle::{Handle, TryCurrentError};
 use super::shared::Shared;
@@ -7,20 +7,9 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 
-/// Whether this thread drives tasks right now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Driving {
-    No,
-    Yes {
-        /// The scheduler can go on elsewhere while this thread blocks.
-        may_block_in_place: bool,
-    },
-}
-
 struct RuntimeContext {
     current: Cell<*const Shared>,
     depth: Cell<usize>,
-    driving: Cell<Driving>,
     /// `KEEPER` holds something.
     has_keeper: Cell<bool>,
 }
@@ -37,7 +26,6 @@ thread_local! {
         RuntimeContext {
             current: Cell::new(ptr::null()),
             depth: Cell::new(0),
-            driving: Cell::new(Driving::No),
             has_keeper: Cell::new(false),
         }
     };
@@ -158,74 +146,4 @@ pub(crate) fn keeper() -> Result<Arc<Keeper>, TryCurrentError> {
     CONTEXT.with(|context| context.has_keeper.set(true));
     drop(old);
     Ok(keeper)
-}
-
-/// The thread drives tasks until this is dropped.
-pub(crate) struct DrivingGuard(Driving);
-
-/// Marks the thread as driving tasks: `block_on` within it would block them.
-///
-/// # Panics
-///
-/// If it already does.
-#[inline]
-#[track_caller]
-pub(crate) fn start_driving(may_block_in_place: bool) -> DrivingGuard {
-    let driving = CONTEXT.with(|context| context.driving.get());
-    // Not inside of the closure, which has no caller to be located at.
-    if driving != Driving::No {
-        panic!(
-            "Cannot start a runtime from within a runtime. This happens because a function (like \
-             `block_on`) attempted to block the current thread while the thread is being used to \
-             drive asynchronous tasks. Await the future instead, or wrap the call in \
-             `task::block_in_place` or `task::spawn_blocking`."
-        );
-    }
-    CONTEXT.with(|context| context.driving.set(Driving::Yes { may_block_in_place }));
-    DrivingGuard(driving)
-}
-
-impl Drop for DrivingGuard {
-    fn drop(&mut self) {
-        CONTEXT.with(|context| context.driving.set(self.0));
-    }
-}
-
-/// Whether this thread drives tasks, so that it must not block.
-pub(crate) fn is_driving() -> bool {
-    CONTEXT.with(|context| context.driving.get() != Driving::No)
-}
-
-/// What a thread that wants to block in place is doing.
-pub(crate) enum BlockInPlace {
-    /// It drives no tasks: it may block as it likes.
-    NotDriving,
-    Allowed,
-    /// Nobody else could run its tasks meanwhile.
-    Refused,
-}
-
-pub(crate) fn block_in_place() -> BlockInPlace {
-    match CONTEXT.with(|context| context.driving.get()) {
-        Driving::No => BlockInPlace::NotDriving,
-        Driving::Yes { may_block_in_place: true } => BlockInPlace::Allowed,
-        Driving::Yes { may_block_in_place: false } => BlockInPlace::Refused,
-    }
-}
-
-/// The thread may block until this is dropped.
-pub(crate) fn stop_driving() -> DrivingGuard {
-    DrivingGuard(CONTEXT.with(|context| context.driving.replace(Driving::No)))
-}
-
-/// Forbids `block_in_place` until this is dropped: what is being polled may not
-/// leave this thread.
-pub(crate) fn forbid_block_in_place() -> DrivingGuard {
-    CONTEXT.with(|context| {
-        let before = context.driving.get();
-        if before != Driving::No {
-            context.driving.set(Driving::Yes { may_block_in_place: false });
-        }
-        DrivingGuard(before)
-    })
 }

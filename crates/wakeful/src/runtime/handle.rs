@@ -3,7 +3,7 @@
 use super::context::{self, Entered};
 use super::shared::{Flavor, Shared};
 use super::{Id, RuntimeFlavor, RuntimeMetrics, blocking, spawn};
-use crate::task::JoinHandle;
+use crate::task::{JoinHandle, driving};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -111,7 +111,7 @@ impl Handle {
     /// From within a runtime, or if the future panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        let _driving = context::start_driving(true);
+        let _driving = driving::start_driving(true);
         let _entered = context::enter(&self.shared);
         spawn::poll_on_thread(&self.shared, future)
     }

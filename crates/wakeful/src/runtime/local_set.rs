@@ -11,11 +11,11 @@ use crate::scheduler::estate::Estate;
 use crate::scheduler::inside::Entered;
 use crate::scheduler::local::{Host, Left, Local};
 use crate::scheduler::pollers::Poller;
-use crate::task::JoinHandle;
 use crate::task::cell::Birth;
 use crate::task::header::{Wait, WaitKind};
 use crate::task::id::IdSource;
 use crate::task::runnable::TaskRef;
+use crate::task::{JoinHandle, driving};
 use std::fmt;
 use std::marker::PhantomPinned;
 use std::panic::Location;
@@ -163,7 +163,7 @@ impl LocalSet {
         before: impl FnOnce(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<R> {
         // What is polled here may not leave the thread.
-        let _no_blocking = context::forbid_block_in_place();
+        let _no_blocking = driving::forbid_block_in_place();
         let order = settle_in(&self.local);
         self.local.in_poll(|| {
             let ready = before(cx);

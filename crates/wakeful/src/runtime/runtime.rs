@@ -4,7 +4,7 @@ use super::context;
 use super::handle::{EnterGuard, Handle};
 use super::shared::Flavor;
 use super::{Builder, RuntimeMetrics};
-use crate::task::JoinHandle;
+use crate::task::{JoinHandle, driving};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -92,12 +92,12 @@ impl Runtime {
         let shared = &self.handle.shared;
         match &shared.flavor {
             Flavor::Current(scheduler) => {
-                let _driving = context::start_driving(false);
+                let _driving = driving::start_driving(false);
                 let _entered = context::enter(shared);
                 scheduler.block_on(future)
             }
             Flavor::Multi(scheduler) => {
-                let _driving = context::start_driving(true);
+                let _driving = driving::start_driving(true);
                 let _entered = context::enter(shared);
                 scheduler.block_on(future)
             }
@@ -155,7 +155,7 @@ impl Drop for Runtime {
         if self.down {
             return;
         }
-        if context::is_driving() {
+        if driving::is_driving() {
             if std::thread::panicking() {
                 return self.shut_down(Some(Duration::ZERO));
             }

@@ -9,6 +9,7 @@ use crate::scheduler::config::{Config, Role, Witness};
 use crate::scheduler::current::CurrentThread;
 use crate::scheduler::multi::MultiThread;
 use crate::scheduler::pool::Pool;
+use crate::task::driving;
 use crate::task::header::Header;
 use crate::task::runnable::TaskRef;
 use std::any::Any;
@@ -127,7 +128,7 @@ impl Witness for RuntimeWitness {
     }
 
     fn in_context(&self, role: Role, life: &mut dyn FnMut()) {
-        let _driving = (role == Role::Worker).then(|| context::start_driving(true));
+        let _driving = (role == Role::Worker).then(|| driving::start_driving(true));
         // The first worker may be faster than the builder.
         let shared = loop {
             match self.shared.get() {

@@ -4,9 +4,9 @@ use super::context;
 use super::shared::{Flavor, Shared};
 use crate::scheduler::root::Held;
 use crate::scheduler::worker;
-use crate::task::JoinHandle;
 use crate::task::cell::Birth;
 use crate::task::header::Origin;
+use crate::task::{JoinHandle, driving};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
@@ -118,14 +118,14 @@ pub fn block_in_place<F, R>(f: F) -> R
 where
     F: FnOnce() -> R,
 {
-    match context::block_in_place() {
-        context::BlockInPlace::NotDriving => f(),
-        context::BlockInPlace::Refused => panic!(
+    match driving::block_in_place() {
+        driving::BlockInPlace::NotDriving => f(),
+        driving::BlockInPlace::Refused => panic!(
             "can call blocking only when running on the multi-threaded runtime; use \
              `task::spawn_blocking` here"
         ),
-        context::BlockInPlace::Allowed => {
-            let _free = context::stop_driving();
+        driving::BlockInPlace::Allowed => {
+            let _free = driving::stop_driving();
             worker::block_in_place(f)
         }
     }

@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::sys::sync::atomic::{AtomicBool, Ordering::*};
-use crate::sys::sync::{UnsafeCell, thread};
+use crate::sys::sync::{UnsafeCell, const_unless_model, thread};
 
 #[derive(Debug)]
 pub(crate) struct SmallLock<T> {
@@ -22,8 +22,10 @@ unsafe impl<T: Send> Send for SmallLock<T> {}
 unsafe impl<T: Send> Sync for SmallLock<T> {}
 
 impl<T> SmallLock<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    const_unless_model! {
+        pub(crate) fn new(value: T) -> Self {
+            Self { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        }
     }
 
     /// Runs `f` with the value, alone.

@@ -58,6 +58,13 @@ mod imp {
     }
     pub(crate) use model_local as thread_local;
 
+    /// A constructor that is `const` where the atomics' are, which a model's are
+    /// not.
+    macro_rules! const_unless_model {
+        ($(#[$attr:meta])* $vis:vis fn $($rest:tt)+) => { $(#[$attr])* $vis fn $($rest)+ };
+    }
+    pub(crate) use const_unless_model;
+
     /// loom's cell, which reports racing accesses.
     #[derive(Debug)]
     pub(crate) struct UnsafeCell<T>(loom::cell::UnsafeCell<T>);
@@ -83,6 +90,12 @@ mod imp {
     pub(crate) use std::sync::{Arc, Mutex as RawMutex, MutexGuard};
     pub(crate) use std::thread::{self, Thread};
     pub(crate) use std::thread_local;
+
+    /// A constructor that is `const` where the atomics' are.
+    macro_rules! const_unless_model {
+        ($(#[$attr:meta])* $vis:vis fn $($rest:tt)+) => { $(#[$attr])* $vis const fn $($rest)+ };
+    }
+    pub(crate) use const_unless_model;
 
     /// std's cell behind loom's interface, so that one text serves both.
     #[derive(Debug)]

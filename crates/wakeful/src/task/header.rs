@@ -189,6 +189,40 @@ pub(crate) enum WaitKind {
     Turn = 2,
     /// A moment.
     Sleep = 3,
+    /// A notification.
+    Notified = 4,
+    /// A mutex that another holds.
+    Mutex = 5,
+    /// Shared access that a writer keeps away.
+    RwLockRead = 6,
+    /// Exclusive access that others keep away.
+    RwLockWrite = 7,
+    /// Permits that others hold.
+    Semaphore = 8,
+    /// The others at a barrier.
+    Barrier = 9,
+    /// A value that another task computes.
+    OnceCell = 10,
+    /// A value that another task is to set.
+    SetOnce = 11,
+    /// The value of a oneshot channel.
+    OneshotRecv = 12,
+    /// The end of a oneshot's receiver.
+    OneshotClosed = 13,
+    /// A message from any of a channel's senders.
+    MpscRecv = 14,
+    /// Room for a message.
+    MpscSend = 15,
+    /// The end of a channel's receiver.
+    MpscClosed = 16,
+    /// A message for everybody.
+    BroadcastRecv = 17,
+    /// The end of all receivers of a broadcast.
+    BroadcastClosed = 18,
+    /// A new value of a watched one.
+    WatchChanged = 19,
+    /// The end of all who watch.
+    WatchClosed = 20,
 }
 
 impl WaitKind {
@@ -197,6 +231,23 @@ impl WaitKind {
             1 => WaitKind::Join,
             2 => WaitKind::Turn,
             3 => WaitKind::Sleep,
+            4 => WaitKind::Notified,
+            5 => WaitKind::Mutex,
+            6 => WaitKind::RwLockRead,
+            7 => WaitKind::RwLockWrite,
+            8 => WaitKind::Semaphore,
+            9 => WaitKind::Barrier,
+            10 => WaitKind::OnceCell,
+            11 => WaitKind::SetOnce,
+            12 => WaitKind::OneshotRecv,
+            13 => WaitKind::OneshotClosed,
+            14 => WaitKind::MpscRecv,
+            15 => WaitKind::MpscSend,
+            16 => WaitKind::MpscClosed,
+            17 => WaitKind::BroadcastRecv,
+            18 => WaitKind::BroadcastClosed,
+            19 => WaitKind::WatchChanged,
+            20 => WaitKind::WatchClosed,
             _ => WaitKind::Unknown,
         }
     }
@@ -208,6 +259,23 @@ impl WaitKind {
             WaitKind::Join => "a task to end (JoinHandle)",
             WaitKind::Turn => "its turn (yield_now)",
             WaitKind::Sleep => "a moment (sleep, interval or timeout)",
+            WaitKind::Notified => "a notification (Notify)",
+            WaitKind::Mutex => "a lock (Mutex::lock)",
+            WaitKind::RwLockRead => "a shared lock (RwLock::read)",
+            WaitKind::RwLockWrite => "an exclusive lock (RwLock::write)",
+            WaitKind::Semaphore => "permits (Semaphore::acquire)",
+            WaitKind::Barrier => "the others to arrive (Barrier::wait)",
+            WaitKind::OnceCell => "a value that another task computes (OnceCell)",
+            WaitKind::SetOnce => "a value to be set (SetOnce)",
+            WaitKind::OneshotRecv => "a value (oneshot::Receiver)",
+            WaitKind::OneshotClosed => "a receiver to go away (oneshot::Sender::closed)",
+            WaitKind::MpscRecv => "a message (mpsc::Receiver)",
+            WaitKind::MpscSend => "room in a channel (mpsc::Sender)",
+            WaitKind::MpscClosed => "a receiver to go away (mpsc::Sender::closed)",
+            WaitKind::BroadcastRecv => "a message (broadcast::Receiver)",
+            WaitKind::BroadcastClosed => "the receivers to go away (broadcast::Sender::closed)",
+            WaitKind::WatchChanged => "a change (watch::Receiver)",
+            WaitKind::WatchClosed => "the receivers to go away (watch::Sender::closed)",
         }
     }
 }

@@ -23,6 +23,7 @@
 pub(crate) mod cell;
 pub(crate) mod context;
 pub mod coop;
+pub(crate) mod driving;
 mod error;
 mod face;
 pub(crate) mod header;

@@ -1,0 +1,1 @@
+//! Tasks that share something, or tell each other: locks, channels and events.

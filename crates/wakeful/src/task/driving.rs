@@ -1,0 +1,101 @@
+//! Whether a thread drives tasks right now, so that it must not block.
+
+use std::cell::Cell;
+
+/// Whether this thread drives tasks right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Driving {
+    No,
+    Yes {
+        /// The scheduler can go on elsewhere while this thread blocks.
+        may_block_in_place: bool,
+    },
+}
+
+thread_local! {
+    static DRIVING: Cell<Driving> = const { Cell::new(Driving::No) };
+}
+
+/// The thread drives tasks until this is dropped.
+pub(crate) struct DrivingGuard(Driving);
+
+/// Marks the thread as driving tasks: `block_on` within it would block them.
+///
+/// # Panics
+///
+/// If it already does.
+#[inline]
+#[track_caller]
+pub(crate) fn start_driving(may_block_in_place: bool) -> DrivingGuard {
+    let driving = DRIVING.get();
+    if driving != Driving::No {
+        panic!(
+            "Cannot start a runtime from within a runtime. This happens because a function (like \
+             `block_on`) attempted to block the current thread while the thread is being used to \
+             drive asynchronous tasks. Await the future instead, or wrap the call in \
+             `task::block_in_place` or `task::spawn_blocking`."
+        );
+    }
+    DRIVING.set(Driving::Yes { may_block_in_place });
+    DrivingGuard(driving)
+}
+
+impl Drop for DrivingGuard {
+    fn drop(&mut self) {
+        DRIVING.set(self.0);
+    }
+}
+
+/// For functions that block the thread until something happens.
+///
+/// # Panics
+///
+/// If this thread drives tasks.
+#[track_caller]
+pub(crate) fn check_may_block() {
+    if is_driving() {
+        panic!(
+            "Cannot block the current thread from within a runtime. This happens because a \
+             function attempted to block the current thread while the thread is being used to \
+             drive asynchronous tasks. Use the asynchronous counterpart, or wrap the call in \
+             `task::block_in_place` or `task::spawn_blocking`."
+        );
+    }
+}
+
+/// Whether this thread drives tasks, so that it must not block.
+pub(crate) fn is_driving() -> bool {
+    DRIVING.get() != Driving::No
+}
+
+/// What a thread that wants to block in place is doing.
+pub(crate) enum BlockInPlace {
+    /// It drives no tasks: it may block as it likes.
+    NotDriving,
+    Allowed,
+    /// Nobody else could run its tasks meanwhile.
+    Refused,
+}
+
+pub(crate) fn block_in_place() -> BlockInPlace {
+    match DRIVING.get() {
+        Driving::No => BlockInPlace::NotDriving,
+        Driving::Yes { may_block_in_place: true } => BlockInPlace::Allowed,
+        Driving::Yes { may_block_in_place: false } => BlockInPlace::Refused,
+    }
+}
+
+/// The thread may block until this is dropped.
+pub(crate) fn stop_driving() -> DrivingGuard {
+    DrivingGuard(DRIVING.replace(Driving::No))
+}
+
+/// Forbids `block_in_place` until this is dropped: what is being polled may not
+/// leave this thread.
+pub(crate) fn forbid_block_in_place() -> DrivingGuard {
+    let before = DRIVING.get();
+    if before != Driving::No {
+        DRIVING.set(Driving::Yes { may_block_in_place: false });
+    }
+    DrivingGuard(before)
+}

@@ -1,0 +1,82 @@
+//! Wakers on their way out of a lock: collected under it, woken after it.
+
+use std::mem::MaybeUninit;
+use std::panic::{self, AssertUnwindSafe};
+use std::task::Waker;
+
+/// Wakers taken out under one hold of a lock.
+const ROOM: usize = 32;
+
+/// Somebody to be woken once the lock is let go. A waiter that has not been
+/// polled yet has no waker, and sees its answer when it is.
+#[must_use = "whoever it is for waits"]
+#[derive(Debug)]
+pub(crate) struct Call(pub(super) Option<Waker>);
+
+impl Call {
+    pub(crate) const NOBODY: Call = Call(None);
+
+    pub(crate) fn new(waker: Option<Waker>) -> Self {
+        Self(waker)
+    }
+
+    #[inline]
+    pub(crate) fn wake(self) {
+        if let Some(waker) = self.0 {
+            waker.wake();
+        }
+    }
+}
+
+/// Up to [`ROOM`] calls; more take another hold of the lock.
+pub(crate) struct Calls {
+    wakers: [MaybeUninit<Waker>; ROOM],
+    /// How many of `wakers` are there.
+    len: usize,
+}
+
+impl Calls {
+    pub(crate) const fn new() -> Self {
+        Self { wakers: [const { MaybeUninit::uninit() }; ROOM], len: 0 }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == ROOM
+    }
+
+    /// # Panics
+    ///
+    /// If it is full.
+    #[inline]
+    pub(crate) fn push(&mut self, call: Call) {
+        if let Some(waker) = call.0 {
+            self.wakers[self.len].write(waker);
+            self.len += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<Waker> {
+        self.len = self.len.checked_sub(1)?;
+        // SAFETY: those below the old `len` are there; this one no longer is.
+        Some(unsafe { self.wakers[self.len].assume_init_read() })
+    }
+
+    /// Wakes all, in the order they came; outside of any lock.
+    pub(crate) fn wake(&mut self) {
+        // Reversed once, so that a panic leaves `len` in step with what is there.
+        self.wakers[..self.len].reverse();
+        while let Some(waker) = self.pop() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Calls {
+    /// If there is any left, the one before panicked: the others are not to
+    /// blame.
+    fn drop(&mut self) {
+        while let Some(waker) = self.pop() {
+            let _ = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Tasks that wait for the same thing, first come, first served.
+//!
+//! Actors: a *waiter* is a future that has a place in the list, a [`Waiter`]; a
+//! *giver* is whoever has something for it: it takes the waiter off the list and
+//! leaves an [`Answer`].
+//!
+//! ```text
+//! diagram
+//!            push_back, push_front                pop_front, pop_back
+//!   IDLE ─────────────────────────► WAITING ──────────────────────► answered
+//!     ▲                                │                                │
+//!     └────────── cancel ◄─────────────┴──────────── reset ◄────────────┘
+//! ```
+//!
+//! Rules:
+//! - L1. The list, the links of its waiters, their wakers and what they ask for
+//!   are touched only under the list's lock.
+//! - L2. `standing` says without the lock where a waiter stands. Only the lock's
+//!   holder moves it away from WAITING, as its last access to the waiter: from
+//!   then on the waiter is its future's alone.
+//! - L3. A waiter in the list is pinned, and its future takes it off before it
+//!   is dropped. A waiter that is dropped while it waits ends the process, so
+//!   that a mistake here never becomes a pointer to nowhere.
+//! - L4. A waiter is in one list at a time; `home` says in which, and every
+//!   method checks it.
+//!
+//! Orderings: the Release store of an answer pairs with the Acquire load in
+//! [`Waiter::standing`]; what the giver did before is seen by the waiter. The
+//! lock orders everything else.
+
+use super::calls::Call;
+use crate::sys::lock::SmallLock;
+use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
+use crate::sys::sync::{UnsafeCell, const_unless_model};
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
+use std::task::Waker;
+
+const IDLE: u32 = 0;
+const WAITING: u32 = 1;
+
+/// What a giver leaves with a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Answer {
+    /// The one in front got what it asked for, and has to pass it on if its
+    /// future is dropped without having looked.
+    One = 2,
+    /// The same for the one at the back.
+    Last = 3,
+    /// Everybody was told; nothing to pass on.
+    All = 4,
+    /// There will be nothing more.
+    Closed = 5,
+}
+
+/// Where a waiter stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Idle,
+    Waiting,
+    Answered(Answer),
+}
+
+impl Standing {
+    fn from_u32(word: u32) -> Self {
+        match word {
+            IDLE => Standing::Idle,
+            WAITING => Standing::Waiting,
+            2 => Standing::Answered(Answer::One),
+            3 => Standing::Answered(Answer::Last),
+            4 => Standing::Answered(Answer::All),
+            5 => Standing::Answered(Answer::Closed),
+            _ => unreachable!("not a standing: {word}"),
+        }
+    }
+}
+
+/// A place in a list; part of the future that waits. `T` is what it asks for.
+pub(crate) struct Waiter<T> {
+    /// Guarded by L1.
+    entry: UnsafeCell<Entry<T>>,
+    /// See L2.
+    standing: AtomicU32,
+    /// The address of the list it is in, or was in last (L4). Written by the
+    /// waiter's future.
+    home: AtomicUsize,
+    _pinned: PhantomPinned,
+}
+
+struct Entry<T> {
+    prev: Option<NonNull<Waiter<T>>>,
+    next: Option<NonNull<Waiter<T>>>,
+    /// None before the future was polled, and once it is taken off the list.
+    waker: Option<Waker>,
+    ask: Option<T>,
+}
+
+// SAFETY: L1 and L2 say who touches what when; wakers are Send and Sync.
+unsafe impl<T: Send> Send for Waiter<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Waiter<T> {}
+
+impl<T> Waiter<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            entry: UnsafeCell::new(Entry { prev: None, next: None, waker: None, ask: None }),
+            standing: AtomicU32::new(IDLE),
+            home: AtomicUsize::new(0),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn standing(&self) -> Standing {
+        Standing::from_u32(self.standing.load(Acquire))
+    }
+
+    /// Forgets the answer, to wait once more.
+    ///
+    /// # Panics
+    ///
+    /// While it waits.
+    pub(crate) fn reset(&self) {
+        assert_ne!(self.standing(), Standing::Waiting, "L3: still in a list");
+        self.standing.store(IDLE, Relaxed);
+    }
+}
+
+impl<T> Drop for Waiter<T> {
+    fn drop(&mut self) {
+        if self.standing() == Standing::Waiting {
+            lost_waiter();
+        }
+    }
+}
+
+/// L3 was broken: other tasks hold pointers to memory that is about to go.
+#[cold]
+fn lost_waiter() -> ! {
+    eprintln!("wakeful: a waiter was dropped while it is in a list; this is a bug of wakeful");
+    std::process::abort()
+}
+
+/// A list of waiters and, behind the same lock, the state `S` of whatever they
+/// wait for.
+pub(crate) struct Waiters<S, T> {
+    queue: SmallLock<Queue<S, T>>,
+}
+
+/// What the lock guards.
+pub(crate) struct Queue<S, T> {
+    pub(crate) state: S,
+    front: Option<NonNull<Waiter<T>>>,
+    back: Option<NonNull<Waiter<T>>>,
+    len: usize,
+}
+
+// SAFETY: the waiters in it are Send and Sync, and L1 guards them.
+unsafe impl<S: Send, T: Send> Send for Queue<S, T> {}
+
+impl<S, T> Waiters<S, T> {
+    const_unless_model! {
+        pub(crate) fn new(state: S) -> Self {
+            Self { queue: SmallLock::new(Queue { state, front: None, back: None, len: 0 }) }
+        }
+    }
+
+    /// Runs `f` under the lock: a few instructions, nothing foreign; calls are
+    /// woken after it.
+    #[inline]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Locked<'_, S, T>) -> R) -> R {
+        let home = self.address();
+        self.queue.with(|queue| f(&mut Locked { queue, home }))
+    }
+
+    fn address(&self) -> usize {
+        (&raw const *self).addr()
+    }
+
+    /// Lets go of a waiter's place. Answers where it stood: a waiter that was
+    /// `Answered` may have something to pass on.
+    pub(crate) fn cancel(&self, waiter: Pin<&Waiter<T>>) -> Standing {
+        match waiter.standing() {
+            Standing::Waiting => {}
+            other => return other,
+        }
+        let (standing, unneeded) = self.with(|list| {
+            let standing = waiter.standing();
+            let unneeded =
+                if standing == Standing::Waiting { list.remove(waiter) } else { Call::NOBODY };
+            (standing, unneeded)
+        });
+        // Dropped here, after the lock, and not woken.
+        drop(unneeded);
+        standing
+    }
+
+    /// The waiter is polled again, perhaps by another task: `waker` is the one
+    /// to wake. Answers where it stands.
+    pub(crate) fn update_waker(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> Standing {
+        let (standing, same) = self.with(|list| (waiter.standing(), list.wakes(waiter, waker)));
+        if standing != Standing::Waiting || same {
+            return standing;
+        }
+        let new = waker.clone();
+        // What is left over is dropped after the lock.
+        let (standing, _unneeded) = self.with(|list| match waiter.standing() {
+            Standing::Waiting => (Standing::Waiting, list.replace_waker(waiter, new)),
+            standing => (standing, Some(new)),
+        });
+        standing
+    }
+}
+
+impl<S, T> Drop for Waiters<S, T> {
+    fn drop(&mut self) {
+        // Only futures that were leaked can be left: everybody else borrows us.
+        while let Some(call) = self.with(|list| list.pop_front(Answer::Closed)) {
+            drop(call);
+        }
+    }
+}
+
+/// A list whose lock is held.
+pub(crate) struct Locked<'a, S, T> {
+    queue: &'a mut Queue<S, T>,
+    /// The list's address (L4).
+    home: usize,
+}
+
+impl<S, T> std::ops::Deref for Locked<'_, S, T> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.queue.state
+    }
+}
+
+impl<S, T> std::ops::DerefMut for Locked<'_, S, T> {
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.queue.state
+    }
+}
+
+impl<S, T> Locked<'_, S, T> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.front.is_none()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len
+    }
+
+    /// # Safety
+    ///
+    /// L1: `waiter` is in this list, or about to enter or leave it.
+    #[inline]
+    unsafe fn entry<R>(waiter: NonNull<Waiter<T>>, f: impl FnOnce(&mut Entry<T>) -> R) -> R {
+        // SAFETY: in the list, so alive (L3); L1, by contract and as we hold
+        // the lock.
+        unsafe { waiter.as_ref() }.entry.with_mut(|entry| f(unsafe { &mut *entry }))
+    }
+
+    #[track_caller]
+    fn check_home(&self, waiter: &Waiter<T>) {
+        assert_eq!(waiter.home.load(Relaxed), self.home, "L4: the waiter is in another list");
+    }
+
+    #[track_caller]
+    fn enter(&self, waiter: Pin<&Waiter<T>>) -> NonNull<Waiter<T>> {
+        assert_eq!(waiter.standing(), Standing::Idle, "L4: a waiter waits once at a time");
+        waiter.home.store(self.home, Relaxed);
+        waiter.standing.store(WAITING, Relaxed);
+        NonNull::from(waiter.get_ref())
+    }
+
+    /// Queues up. Without a waker, the waiter is asked again when it is polled.
+    #[inline]
+    pub(crate) fn push_back(&mut self, waiter: Pin<&Waiter<T>>, ask: T, waker: Option<Waker>) {
+        let new = self.enter(waiter);
+        let prev = self.queue.back.replace(new);
+        // SAFETY: L1: about to enter the list.
+        unsafe {
+            Self::entry(new, |entry| *entry = Entry { prev, next: None, waker, ask: Some(ask) })
+        };
+        match prev {
+            // SAFETY: L1: in the list.
+            Some(prev) => unsafe { Self::entry(prev, |entry| entry.next = Some(new)) },
+            None => self.queue.front = Some(new),
+        }
+        self.queue.len += 1;
+    }
+
+    /// Takes what is asked for by the waiter in front, for a change of mind.
+    #[inline]
+    pub(crate) fn front(&mut self) -> Option<&mut T> {
+        let front = self.queue.front?;
+        // SAFETY: in the list, so alive (L3); L1. The borrow of `self` keeps the
+        // lock and everybody else away.
+        unsafe { front.as_ref().entry.with_mut(|entry| (*entry).ask.as_mut()) }
+    }
+
+    /// Answers the waiter in front, if there is one.
+    #[inline]
+    pub(crate) fn pop_front(&mut self, answer: Answer) -> Option<Call> {
+        let front = self.queue.front?;
+        Some(self.answer(front, answer))
+    }
+
+    /// Answers the waiter that came last, if there is one.
+    pub(crate) fn pop_back(&mut self, answer: Answer) -> Option<Call> {
+        let back = self.queue.back?;
+        Some(self.answer(back, answer))
+    }
+
+    fn answer(&mut self, waiter: NonNull<Waiter<T>>, answer: Answer) -> Call {
+        let call = self.unlink(waiter);
+        // L2: the last access.
+        // SAFETY: in the list until a moment ago, so alive (L3).
+        unsafe { waiter.as_ref() }.standing.store(answer as u32, Release);
+        call
+    }
+
+    /// Takes a waiter off the list; nobody answers it any more.
+    ///
+    /// # Panics
+    ///
+    /// If it is not in this list.
+    pub(crate) fn remove(&mut self, waiter: Pin<&Waiter<T>>) -> Call {
+        self.check_home(&waiter);
+        assert_eq!(waiter.standing(), Standing::Waiting, "L4: not in the list");
+        let call = self.unlink(NonNull::from(waiter.get_ref()));
+        waiter.standing.store(IDLE, Relaxed);
+        call
+    }
+
+    fn unlink(&mut self, waiter: NonNull<Waiter<T>>) -> Call {
+        // SAFETY: L1: in this list, and about to leave it.
+        let (prev, next, waker) = unsafe {
+            Self::entry(waiter, |entry| {
+                entry.ask = None;
+                (entry.prev.take(), entry.next.take(), entry.waker.take())
+            })
+        };
+        match prev {
+            // SAFETY: L1: neighbours are in the list.
+            Some(prev) => unsafe { Self::entry(prev, |entry| entry.next = next) },
+            None => self.queue.front = next,
+        }
+        match next {
+            // SAFETY: as above.
+            Some(next) => unsafe { Self::entry(next, |entry| entry.prev = prev) },
+            None => self.queue.back = prev,
+        }
+        self.queue.len -= 1;
+        Call(waker)
+    }
+
+    /// Whether a waiter in this list is to be woken by what `waker` wakes.
+    fn wakes(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> bool {
+        self.check_home(&waiter);
+        let waiter = NonNull::from(waiter.get_ref());
+        // SAFETY: L1: the home is this list, whose lock we hold.
+        unsafe {
+            Self::entry(waiter, |entry| {
+                entry.waker.as_ref().is_some_and(|own| own.will_wake(waker))
+            })
+        }
+    }
+
+    fn replace_waker(&mut self, waiter: Pin<&Waiter<T>>, waker: Waker) -> Option<Waker> {
+        // SAFETY: L1, as above.
+        unsafe { Self::entry(NonNull::from(waiter.get_ref()), |entry| entry.waker.replace(waker)) }
+    }
+}

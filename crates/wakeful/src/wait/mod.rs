@@ -1,0 +1,40 @@
+//! Station 7, the waker holders: where a task's waker lies while the task waits
+//! for another. Every primitive of `sync` is built on what is in here.
+//!
+//! - [`list`]: [`Waiters`](list::Waiters), a first-come-first-served list behind
+//!   one small lock, together with whatever else the primitive keeps there; a
+//!   [`Waiter`](list::Waiter) is one place in it, part of the future that waits.
+//! - [`single`]: [`Single`](single::Single), the same for one waiter at a time.
+//! - [`calls`]: wakers on their way out of a lock.
+//! - [`holder`]: who has what others wait for, for those who ask why.
+//! - [`block`]: waiting with a thread instead of a task.
+//!
+//! Control enters by the poll of a future that cannot go on, and leaves through
+//! a waker when somebody gives it what it waits for. Wakers are foreign code:
+//! they are cloned before a lock is taken, and woken and dropped after it.
+#![allow(unsafe_code)]
+
+pub(crate) mod block;
+pub(crate) mod calls;
+pub(crate) mod holder;
+pub(crate) mod list;
+pub(crate) mod single;
+
+use crate::task::context;
+use crate::task::header::{Wait, WaitKind};
+use std::panic::Location;
+
+/// Notes what the current task is about to wait for: call it when a leaf future
+/// returns `Pending`. `resource` is the address of the thing waited for.
+#[inline]
+pub(crate) fn waiting_on<T: ?Sized>(
+    kind: WaitKind,
+    resource: &T,
+    site: &'static Location<'static>,
+) {
+    let resource = (&raw const *resource).cast::<()>().addr() as u64;
+    context::waiting_on(|since_ms| Wait { kind, resource, site, since_ms });
+}
+
+#[cfg(all(test, loom))]
+mod loom_wait;
