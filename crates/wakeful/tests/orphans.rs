@@ -301,20 +301,102 @@ fn policy_panic_reaches_a_block_on_that_sleeps() {
     }
 }
 
+/// Which of the two ways to block on a runtime.
+#[derive(Clone, Copy, Debug)]
+enum Through {
+    Runtime,
+    /// On a current-thread runtime this drives nothing.
+    Handle,
+}
+
+impl Through {
+    #[track_caller]
+    fn block_on<F: Future>(self, rt: &Watched, future: F) -> F::Output {
+        match self {
+            Through::Runtime => rt.block_on(future),
+            Through::Handle => rt.handle().block_on(future),
+        }
+    }
+}
+
+#[test]
+fn policy_panic_fails_a_block_on_that_is_done_in_the_poll_that_lost_the_waker() {
+    for through in [Through::Runtime, Through::Handle] {
+        for rt in serial(OrphanPolicy::Panic) {
+            let shelf = Shelf::default();
+            let task = rt.spawn(shelf.wait());
+            rt.settle();
+            let last_step = async move { drop(shelf) };
+            let panic = panic_site(AssertUnwindSafe(|| through.block_on(&rt, last_step)));
+            let report = rt.reports.wait_for_one();
+            assert_eq!(report.id(), task.id(), "{} through its {through:?}", rt.name);
+            assert_eq!(panic.message, report.to_string());
+            assert_eq!(panic.file, file!());
+        }
+    }
+}
+
+#[test]
+fn policy_panic_also_fails_a_block_on_while_another_thread_runs_the_tasks() {
+    for rt in serial(OrphanPolicy::Panic) {
+        let shelf = Shelf::default();
+        let task = rt.spawn(shelf.wait());
+        rt.settle();
+        let (inside, is_inside) = std_mpsc::channel();
+        let (first, second) = thread::scope(|scope| {
+            let root = poll_fn(move |_| {
+                inside.send(()).unwrap();
+                Poll::<()>::Pending
+            });
+            let other = scope.spawn(|| panic_site(AssertUnwindSafe(|| rt.block_on(root))));
+            is_inside.recv().unwrap();
+            let last_step = async move { drop(shelf) };
+            let panic = panic_site(AssertUnwindSafe(|| rt.block_on(last_step)));
+            (panic, other.join().unwrap())
+        });
+        let report = rt.reports.wait_for_one();
+        assert_eq!(report.id(), task.id(), "{}", rt.name);
+        assert_eq!((&first.message, &second.message), (&report.to_string(), &report.to_string()));
+    }
+}
+
+#[test]
+fn policy_panic_drops_all_other_tasks_too() {
+    for rt in serial(OrphanPolicy::Panic) {
+        let (shelf, other) = (Shelf::default(), Shelf::default());
+        let lost = rt.spawn(shelf.wait());
+        let bystander = rt.spawn(other.wait());
+        rt.settle();
+        // Noticed by a thread that is no worker, while all workers sleep.
+        thread::spawn(move || drop(shelf)).join().unwrap();
+        assert_eq!(rt.reports.wait_for_one().id(), lost.id(), "{}", rt.name);
+        if rt.name == "current_thread" {
+            panic_site(AssertUnwindSafe(|| rt.block_on(pending::<()>())));
+        }
+        let error = executor::block_on(bystander).unwrap_err();
+        assert!(error.is_cancelled() && !error.is_orphaned(), "{}", rt.name);
+        assert!(executor::block_on(lost).unwrap_err().is_orphaned(), "{}", rt.name);
+        let late = rt.spawn(async {});
+        assert!(executor::block_on(late).unwrap_err().is_cancelled(), "{}", rt.name);
+    }
+}
+
 #[test]
 fn policy_panic_ends_every_block_on() {
     for rt in serial(OrphanPolicy::Panic) {
         let (inside, are_inside) = std_mpsc::channel();
         let texts: Vec<String> = thread::scope(|scope| {
-            let roots: Vec<_> = (0..4)
-                .map(|_| {
+            let roots: Vec<_> = [Through::Runtime, Through::Handle]
+                .repeat(2)
+                .into_iter()
+                .map(|through| {
                     let (rt, inside) = (&rt, inside.clone());
                     scope.spawn(move || {
                         let root = poll_fn(|_| {
                             inside.send(()).unwrap();
                             Poll::<()>::Pending
                         });
-                        catch_unwind(AssertUnwindSafe(|| rt.block_on(root))).unwrap_err()
+                        catch_unwind(AssertUnwindSafe(|| through.block_on(rt, root))).unwrap_err()
                     })
                 })
                 .collect();
@@ -325,6 +407,10 @@ fn policy_panic_ends_every_block_on() {
         });
         let report = rt.reports.wait_for_one().to_string();
         assert!(texts.iter().all(|text| *text == report), "{}: {texts:?}", rt.name);
+        for through in [Through::Runtime, Through::Handle] {
+            let late = panic_site(AssertUnwindSafe(|| through.block_on(&rt, async {})));
+            assert_eq!((late.message, &*late.file), (report.clone(), file!()), "{}", rt.name);
+        }
     }
 }
 
@@ -333,4 +419,26 @@ fn policy_panic_ends_every_block_on() {
 async fn a_wakeful_test_fails_instead_of_hanging() {
     wakeful::spawn(pending::<()>()).await.ok();
     pending::<()>().await;
+}
+
+#[wakeful::test]
+#[should_panic(expected = "can never run again")]
+async fn a_wakeful_test_fails_if_its_last_step_loses_a_waker() {
+    let shelf = Shelf::default();
+    wakeful::spawn(shelf.wait());
+    yield_now().await;
+    drop(shelf);
+}
+
+#[wakeful::test(flavor = "multi_thread", worker_threads = 1)]
+#[should_panic(expected = "can never run again")]
+async fn so_does_one_on_many_threads() {
+    let shelf = Shelf::default();
+    let task = wakeful::spawn(shelf.wait());
+    while shelf.len() == 0 {
+        yield_now().await;
+    }
+    // Behind it in the only worker's queue: its poll is over.
+    wakeful::spawn(yield_now()).await.unwrap();
+    drop((shelf, task));
 }

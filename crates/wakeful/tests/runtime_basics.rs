@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::thread;
 
 use futures::executor;
-use wakeful::runtime::{Builder, Handle, LocalOptions, Runtime, RuntimeFlavor};
+use wakeful::runtime::{Builder, Handle, LocalOptions, Runtime, RuntimeFlavor, worker_index};
 use wakeful::task::{spawn_blocking, yield_now};
 
 mod support {
@@ -340,6 +340,25 @@ fn metrics_and_names_tell_what_was_built() {
 }
 
 #[test]
+fn only_a_thread_that_runs_tasks_has_a_workers_number() {
+    for rt in runtimes() {
+        let is_current_thread = rt.handle().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let entered = rt.enter();
+        assert_eq!(worker_index(), None, "entered is not yet at work, {}", rt.name);
+        drop(entered);
+        let in_task = rt.block_on(rt.spawn(async { worker_index() })).unwrap();
+        assert!(in_task.is_some_and(|index| index < rt.metrics().num_workers()), "{}", rt.name);
+        let in_root = rt.block_on(async { worker_index() });
+        assert_eq!(in_root, is_current_thread.then_some(0), "{}", rt.name);
+        let in_closure = rt.block_on(rt.spawn_blocking(worker_index)).unwrap();
+        assert_eq!(in_closure, None, "{}", rt.name);
+        let through_handle = rt.handle().block_on(async { worker_index() });
+        assert_eq!(through_handle, None, "{}", rt.name);
+    }
+    assert_eq!(worker_index(), None, "outside of all runtimes");
+}
+
+#[test]
 fn a_new_runtime_is_multi_threaded() {
     let rt = Runtime::new().unwrap();
     assert_eq!(rt.handle().runtime_flavor(), RuntimeFlavor::MultiThread);
@@ -354,4 +373,6 @@ fn a_new_runtime_is_multi_threaded() {
     }));
     assert!(catch_unwind(AssertUnwindSafe(|| rt.block_on(async { panic!("again") }))).is_err());
     assert_eq!(polls, 3);
+    // There was no builder to give a hook to.
+    assert_eq!(rt.metrics().orphaned_tasks(), 0);
 }

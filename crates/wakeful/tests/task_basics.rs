@@ -173,10 +173,16 @@ fn unhandled_panic_can_shut_the_runtime_down() {
         assert!(panic.message.contains("a spawned task panicked"), "{panic:?}");
         assert!(panic.message.contains("shut down on unhandled panic"), "{panic:?}");
         assert_eq!(panic.file, file!(), "{name}");
-        drop(rt);
+        // All of it before the runtime is dropped.
+        assert!(executor::block_on(bystander).unwrap_err().is_cancelled(), "{name}");
         assert_eq!(drops.load(SeqCst), 1, "{name}");
-        assert!(executor::block_on(bystander).unwrap_err().is_cancelled());
         assert!(executor::block_on(culprit).map(|_: ()| ()).unwrap_err().is_panic());
+        let late = rt.spawn(async { unreachable!("nothing runs any more") });
+        assert!(executor::block_on(late).map(|_: ()| ()).unwrap_err().is_cancelled(), "{name}");
+        let again = panic_site(std::panic::AssertUnwindSafe(|| rt.block_on(async {})));
+        assert_eq!(again.message, panic.message, "{name}");
+        let again = panic_site(std::panic::AssertUnwindSafe(|| rt.handle().block_on(async {})));
+        assert_eq!(again.message, panic.message, "{name}");
     }
     let ignoring =
         watch("ignoring", Builder::new_current_thread().unhandled_panic(UnhandledPanic::Ignore));

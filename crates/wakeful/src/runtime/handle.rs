@@ -113,7 +113,7 @@ impl Handle {
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _driving = driving::start_driving(true);
         let _entered = context::enter(&self.shared);
-        spawn::poll_on_thread(&self.shared, future)
+        self.shared.estate().block_on(future)
     }
 
     /// Which kind of runtime this is.

@@ -2,7 +2,7 @@
 //! `scheduler::local`.
 
 use super::local_runtime::spawn_on_own_thread;
-use super::shared::{Flavor, Shared};
+use super::shared::Shared;
 use super::spawn::birth_here;
 use super::{Id, Runtime, UnhandledPanic, context};
 use crate::inspect::{Report, Reporter};
@@ -348,15 +348,6 @@ fn settle_in(local: &Local) -> NextTask {
         local.set_host(address, host);
     }
     order
-}
-
-impl Shared {
-    fn estate(&self) -> &Estate {
-        match &self.flavor {
-            Flavor::Current(scheduler) => &scheduler.estate,
-            Flavor::Multi(scheduler) => &scheduler.estate,
-        }
-    }
 }
 
 impl Host for Shared {

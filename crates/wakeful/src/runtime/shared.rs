@@ -7,6 +7,7 @@ use crate::driver::timers::Timers;
 use crate::inspect::{Report, ReportHook, Reporter};
 use crate::scheduler::config::{Config, Role, Witness};
 use crate::scheduler::current::CurrentThread;
+use crate::scheduler::estate::Estate;
 use crate::scheduler::multi::MultiThread;
 use crate::scheduler::pool::Pool;
 use crate::task::driving;
@@ -34,11 +35,16 @@ pub(crate) enum Flavor {
 }
 
 impl Shared {
-    fn config(&self) -> &Config {
+    /// What every scheduler has, whatever its kind.
+    pub(crate) fn estate(&self) -> &Estate {
         match &self.flavor {
-            Flavor::Current(scheduler) => &scheduler.estate.config,
-            Flavor::Multi(scheduler) => &scheduler.estate.config,
+            Flavor::Current(scheduler) => &scheduler.estate,
+            Flavor::Multi(scheduler) => &scheduler.estate,
         }
+    }
+
+    fn config(&self) -> &Config {
+        &self.estate().config
     }
 
     pub(crate) fn clock(&self) -> &Clock {

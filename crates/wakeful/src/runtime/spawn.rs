@@ -1,14 +1,11 @@
-//! Station 1: spawning, and running a future on the calling thread.
+//! Station 1: spawning, and leaving a worker to block.
 
 use super::context;
 use super::shared::{Flavor, Shared};
-use crate::scheduler::root::Held;
 use crate::scheduler::worker;
 use crate::task::cell::Birth;
 use crate::task::header::Origin;
 use crate::task::{JoinHandle, driving};
-use std::pin::pin;
-use std::task::{Context, Poll};
 
 /// A plain spawn, at the caller's place.
 #[track_caller]
@@ -70,34 +67,13 @@ where
     }
 }
 
-/// Polls a future on the calling thread until it is done, driving nothing else.
-#[track_caller]
-pub(crate) fn poll_on_thread<F: Future>(shared: &Shared, future: F) -> F::Output {
-    if let Flavor::Multi(scheduler) = &shared.flavor {
-        return scheduler.block_on(future);
-    }
-    let mut future = pin!(future);
-    let held = Held::new();
-    let mut cx = Context::from_waker(held.waker());
-    loop {
-        if held.take_woken()
-            && let Poll::Ready(output) =
-                crate::task::context::poll_root(|| future.as_mut().poll(&mut cx))
-        {
-            return output;
-        }
-        if !held.is_woken() {
-            held.root().parker.park(None);
-        }
-    }
-}
-
 /// The number of the worker that the calling code runs on, if it runs on a
-/// worker thread of the current multi-thread runtime.
+/// worker thread of the current runtime. The only worker of a current-thread
+/// runtime is the thread that runs its tasks inside `block_on`.
 pub fn worker_index() -> Option<usize> {
     context::with_current(|shared| match &shared.flavor {
         Flavor::Multi(scheduler) => worker::index(scheduler),
-        Flavor::Current(_) => Some(0),
+        Flavor::Current(scheduler) => scheduler.is_held_here().then_some(0),
     })
     .flatten()
 }

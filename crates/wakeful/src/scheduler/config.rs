@@ -25,8 +25,9 @@ pub enum OrphanPolicy {
     /// Report it and drop it: its JoinHandle resolves with an error for which
     /// [`is_orphaned`](crate::task::JoinError::is_orphaned) is true.
     Abort,
-    /// Report it, drop it, and panic with the report in whoever waits in
-    /// `block_on`. The default under `#[wakeful::test]`.
+    /// Report it and shut the runtime down: all tasks are dropped, and every
+    /// `block_on` panics with the report, also one whose future is done in the
+    /// very poll that lost the waker. The default under `#[wakeful::test]`.
     Panic,
 }
 
@@ -37,7 +38,9 @@ pub enum UnhandledPanic {
     /// The panic goes to the JoinHandle; everything else goes on.
     #[default]
     Ignore,
-    /// All tasks are dropped and `block_on` panics.
+    /// The runtime shuts down at once: all tasks are dropped, and every `block_on`
+    /// panics, now and later. (On a current-thread runtime that nobody drives,
+    /// the next `block_on` is the one that drops them.)
     ShutdownRuntime,
 }
 

@@ -157,8 +157,9 @@ impl CurrentThread {
         this
     }
 
+    /// Whether this thread runs the tasks.
     #[inline]
-    fn is_held_here(&self) -> bool {
+    pub(crate) fn is_held_here(&self) -> bool {
         CURRENT.with(|current| ptr::eq(current.get(), self))
     }
 
@@ -217,7 +218,7 @@ impl CurrentThread {
 
     /// Runs a future on the calling thread, and tasks while it waits.
     #[track_caller]
-    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+    pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         let mut future = pin!(future);
         let held = Held::new();
         let mut cx = Context::from_waker(held.waker());
@@ -229,6 +230,7 @@ impl CurrentThread {
             if held.take_woken()
                 && let Poll::Ready(output) = poll()
             {
+                self.estate.check_fatal();
                 return output;
             }
             self.wait_for_core(&held);
@@ -236,11 +238,22 @@ impl CurrentThread {
     }
 
     #[track_caller]
-    fn run<R>(&self, guard: &CoreGuard<'_>, held: &Held, mut poll: impl FnMut() -> Poll<R>) -> R {
+    fn run<R>(
+        self: &Arc<Self>,
+        guard: &CoreGuard<'_>,
+        held: &Held,
+        mut poll: impl FnMut() -> Poll<R>,
+    ) -> R {
         loop {
-            self.estate.check_fatal();
+            if self.estate.is_fatal() {
+                self.give_up(guard);
+            }
             if held.take_woken() {
                 if let Poll::Ready(output) = poll() {
+                    // It may be this last poll that has lost a waker.
+                    if self.estate.is_fatal() {
+                        self.give_up(guard);
+                    }
                     return output;
                 }
                 context::wake_deferred();
@@ -249,6 +262,18 @@ impl CurrentThread {
                 self.park(guard, held);
             }
         }
+    }
+
+    /// Something fatal has happened: drops all tasks, unless that was done, and
+    /// panics with the reason.
+    #[cold]
+    #[track_caller]
+    fn give_up(self: &Arc<Self>, guard: &CoreGuard<'_>) -> ! {
+        if self.estate.start_closing() {
+            self.drop_tasks(guard);
+        }
+        self.estate.check_fatal();
+        unreachable!("called when something fatal has happened")
     }
 
     /// Runs one turn's worth of tasks; false if there were none.
@@ -419,6 +444,12 @@ impl CurrentThread {
         let Some(guard) = CoreGuard::try_take(self) else {
             unreachable!("the runtime is dropped while it is borrowed by block_on")
         };
+        self.drop_tasks(&guard);
+    }
+
+    /// Drops every task, and closes what they lie in. By the one who closes, with
+    /// the core.
+    fn drop_tasks(self: &Arc<Self>, guard: &CoreGuard<'_>) {
         loop {
             let task = self.core.queue.borrow_mut().pop_front();
             let Some(task) = task else { break };

@@ -2,20 +2,22 @@
 //! tasks spawned from outside, and the word that ends `block_on` early.
 
 use super::config::{Config, OrphanPolicy, UnhandledPanic};
-use super::root::Parked;
+use super::root::{Held, Parked};
 use crate::sys::sync::Mutex;
-use crate::task::JoinHandle;
 use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
 use crate::task::heap::{Allocator, Heap, Home};
 use crate::task::id::IdSource;
 use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::state::ORPHANED;
+use crate::task::{JoinHandle, context};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 
 pub(crate) struct Estate {
     pub(crate) config: Arc<Config>,
@@ -24,7 +26,7 @@ pub(crate) struct Estate {
     outside: Mutex<Option<Allocator>>,
     /// No more tasks are taken.
     closing: AtomicBool,
-    /// Why `block_on` must not go on.
+    /// Why `block_on` must not go on. The scheduler closes itself once it is set.
     fatal: OnceLock<String>,
     /// Threads parked in `block_on`, to be told of `fatal`.
     parked: Mutex<Vec<Parked>>,
@@ -158,6 +160,36 @@ impl Estate {
         self.fatal.get().is_some()
     }
 
+    /// Polls a future on the calling thread until it is done, driving nothing
+    /// else.
+    ///
+    /// # Panics
+    ///
+    /// If the future does, or the runtime has given up.
+    #[track_caller]
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let held = Held::new();
+        let mut cx = Context::from_waker(held.waker());
+        let mut listed = None;
+        loop {
+            self.check_fatal();
+            if held.take_woken()
+                && let Poll::Ready(output) = context::poll_root(|| future.as_mut().poll(&mut cx))
+            {
+                // It may be this last poll that has lost a waker.
+                self.check_fatal();
+                return output;
+            }
+            // Listed first, then looked, then parked: whoever gives up sets the
+            // reason first and looks at the list then.
+            listed.get_or_insert_with(|| Listed::new(self, &held));
+            if !held.is_woken() && !self.is_fatal() {
+                held.root().parker.park(None);
+            }
+        }
+    }
+
     /// Lists a thread that is about to park in `block_on`.
     pub(crate) fn list_parked(&self, parked: Parked) {
         self.parked.lock().push(parked);
@@ -168,6 +200,25 @@ impl Estate {
         if let Some(at) = list.iter().rposition(|other| other.is(parked)) {
             list.swap_remove(at);
         }
+    }
+}
+
+/// Keeps a thread on the list of those parked in `block_on`, however it leaves.
+struct Listed<'a> {
+    estate: &'a Estate,
+    parked: Parked,
+}
+
+impl<'a> Listed<'a> {
+    fn new(estate: &'a Estate, held: &Held) -> Self {
+        estate.list_parked(held.parked());
+        Self { estate, parked: held.parked() }
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.estate.unlist_parked(&self.parked);
     }
 }
 

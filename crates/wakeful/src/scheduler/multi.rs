@@ -9,7 +9,8 @@
 //! is one that sleeps deeply. The first is started with the runtime, so that a
 //! system that cannot give us a thread says so at once.
 //!
-//! Shutdown, in this order: `closing` is set and everybody woken; each worker
+//! Shutdown, by the runtime's owner or, if the runtime has to give up, by the
+//! first worker to see that: `closing` is set and everybody woken; each worker
 //! drains its own queues and leaves; the last one closes the injector, drops
 //! every future that is left, and closes the heaps. Whoever wakes a task after
 //! that finds the injector closed and lets go.
@@ -18,7 +19,6 @@ use super::config::{Config, Role};
 use super::estate::Estate;
 use super::idle::Idle;
 use super::monitor::Monitor;
-use super::root::Held;
 use super::worker::{self, Core, Key};
 use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
@@ -26,18 +26,16 @@ use crate::queue::{next, ring};
 use crate::sys::barrier::Barriers;
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
+use crate::task::JoinHandle;
 use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
 use crate::task::heap::{Heap, Home};
 use crate::task::runnable::{Runnable, TaskRef};
-use crate::task::{JoinHandle, context};
 use std::any::Any;
 use std::io;
-use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Condvar, MutexGuard, Weak};
-use std::task::{Context, Poll};
 use std::thread;
 use std::time::Instant;
 
@@ -326,29 +324,7 @@ impl MultiThread {
     /// Runs a future on the calling thread, which is no worker.
     #[track_caller]
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
-        let mut future = pin!(future);
-        let held = Held::new();
-        let mut cx = Context::from_waker(held.waker());
-        let mut listed = None;
-        loop {
-            self.estate.check_fatal();
-            if held.take_woken()
-                && let Poll::Ready(output) = context::poll_root(|| future.as_mut().poll(&mut cx))
-            {
-                if let Some(parked) = &listed {
-                    self.estate.unlist_parked(parked);
-                }
-                return output;
-            }
-            if listed.is_none() {
-                let parked = held.parked();
-                self.estate.list_parked(held.parked());
-                listed = Some(parked);
-            }
-            if !held.is_woken() && !self.estate.is_fatal() {
-                held.root().parker.park(None);
-            }
-        }
+        self.estate.block_on(future)
     }
 
     pub(crate) fn for_each_task(&self, mut f: impl FnMut(TaskRef)) {
@@ -366,10 +342,23 @@ impl MultiThread {
         self.lock_threads().closed = true;
         self.monitor.stop();
         self.leave_unborn();
+        self.unpark_all();
+    }
+
+    /// Every worker that sleeps is to look around once.
+    fn unpark_all(&self) {
         for remote in &self.remotes {
             if let Seat::Taken(parker) = &*remote.seat.lock() {
                 parker.unpark();
             }
+        }
+    }
+
+    /// Something has happened on this thread, which may be no worker: if it was
+    /// fatal, the workers have to see it. The first to do so closes.
+    fn spread_fatal(&self) {
+        if self.estate.is_fatal() {
+            self.unpark_all();
         }
     }
 
@@ -488,10 +477,12 @@ impl Home for MultiThread {
 
     fn orphaned(&self, task: &TaskRef) {
         self.estate.orphaned(task);
+        self.spread_fatal();
     }
 
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
         self.estate.panicked(task, payload);
+        self.spread_fatal();
     }
 
     // SAFETY: asks nothing of its caller; there is one reference per heap.

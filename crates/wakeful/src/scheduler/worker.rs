@@ -278,7 +278,8 @@ impl Worker {
         }
         while let Some(core) = self.core() {
             if self.shared.estate.is_closing() || self.shared.estate.is_fatal() {
-                return self.wait_for_closing(parker);
+                // After an unhandled panic nothing runs any more.
+                return self.shared.close();
             }
             if let Some(task) = core.next_task(&self.shared) {
                 self.run_task(core, task);
@@ -287,14 +288,6 @@ impl Worker {
             if !self.search(core) {
                 self.park(core, parker);
             }
-        }
-    }
-
-    /// After an unhandled panic nothing runs any more; the runtime's owner
-    /// closes it.
-    fn wait_for_closing(&self, parker: &Parker) {
-        while !self.shared.estate.is_closing() {
-            parker.park(None);
         }
     }
 
@@ -427,7 +420,7 @@ impl Worker {
             }
             // A timer registered from elsewhere meanwhile leaves a token.
             parker.park(timers.wake_up_at().map(|tick| clock.until(tick)));
-            if self.shared.estate.is_closing() {
+            if self.shared.estate.is_closing() || self.shared.estate.is_fatal() {
                 break;
             }
             if !self.shared.idle.is_asleep(core.index) {
