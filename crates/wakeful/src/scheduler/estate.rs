@@ -9,7 +9,7 @@ use crate::task::header::Header;
 use crate::task::heap::{Allocator, Heap, Home};
 use crate::task::id::IdSource;
 use crate::task::runnable::{Runnable, TaskRef};
-use crate::task::state::ORPHANED;
+use crate::task::state::{BLOCKING, ORPHANED};
 use crate::task::{JoinHandle, context};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -128,6 +128,10 @@ impl Estate {
 
     pub(crate) fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
         self.config.witness.panicked(task, payload);
+        if task.state.load().has(BLOCKING) {
+            // A closure of the pool has its caller to tell, as ever.
+            return;
+        }
         if self.config.on_panic == UnhandledPanic::ShutdownRuntime {
             self.end_block_on(
                 "a spawned task panicked and the runtime is configured to shut down on unhandled panic"

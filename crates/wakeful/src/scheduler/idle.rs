@@ -157,24 +157,19 @@ impl Idle {
     }
 
     /// The worker that was to be woken cannot be: it goes to the end of the list,
-    /// and the next sleeper counts as the searcher in its place. `None`: there is
-    /// no other.
+    /// and the next sleeper counts as the searcher in its place. `None`: everybody
+    /// on the list was tried, beginning with `chosen`, and nobody searches; decided
+    /// under the same lock under which others fall asleep, so nobody trusts a
+    /// searcher that is none.
     #[must_use]
-    pub(crate) fn pass_on(&self, worker: usize) -> Option<usize> {
+    pub(crate) fn pass_on(&self, worker: usize, chosen: usize) -> Option<usize> {
         let mut sleepers = self.sleepers.lock();
-        let other = sleepers.pop();
         sleepers.insert(0, worker);
-        if other.is_none() {
+        if sleepers.last() == Some(&chosen) {
             self.counts.fetch_add(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
+            return None;
         }
-        other
-    }
-
-    /// As `pass_on`, when no other is to be tried either.
-    pub(crate) fn give_up(&self, worker: usize) {
-        let mut sleepers = self.sleepers.lock();
-        sleepers.insert(0, worker);
-        self.counts.fetch_add(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
+        sleepers.pop()
     }
 
     /// Whether this worker is still on the list.

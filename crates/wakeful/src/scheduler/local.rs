@@ -316,17 +316,21 @@ impl Local {
     /// Runs `f` with this set as the thread's innermost one and its heap as the
     /// thread's own.
     fn inside<R>(self: &Rc<Self>, f: impl FnOnce() -> R) -> R {
-        struct Restore(*const Heap);
+        struct Restore {
+            own: *const Heap,
+            outer: *const Heap,
+        }
         impl Drop for Restore {
             fn drop(&mut self) {
-                context::set_heap(self.0);
+                context::restore_heap(self.own, self.outer);
             }
         }
         let frame = Frame::new(self.clone());
         let _listed = frame.list();
         // By task's H1: the allocator is this thread's until `self` is dropped, and
         // the frame holds it.
-        let _restore = Restore(context::set_heap(&self.home.heap));
+        let own = &raw const self.home.heap;
+        let _restore = Restore { own, outer: context::set_heap(own) };
         f()
     }
 

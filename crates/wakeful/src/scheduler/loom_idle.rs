@@ -53,10 +53,9 @@ impl House {
         let mut worker = chosen;
         // As `MultiThread::wake_or_pass_on`.
         while self.is_unborn(worker) {
-            worker = match self.idle.pass_on(worker) {
-                None => return,
-                Some(other) if other == chosen => return self.idle.give_up(other),
+            worker = match self.idle.pass_on(worker, chosen) {
                 Some(other) => other,
+                None => return,
             };
         }
         self.unpark(worker);
@@ -174,19 +173,21 @@ fn two_pushers_are_both_served() {
 /// falls asleep trusting it, and while another pusher trusts it too. Catches a
 /// mark that stays with a worker that never comes.
 #[test]
-fn a_worker_without_a_thread_is_not_trusted() {
-    model(3, || {
-        let house = House::with_unborn(1, 1, 2);
-        let workers = workers(&house);
-        let pusher = thread::spawn({
-            let house = house.clone();
-            move || house.push(1)
+fn workers_without_a_thread_are_not_trusted() {
+    for unborn in [1, 2] {
+        model(3, move || {
+            let house = House::with_unborn(1, unborn, 2);
+            let workers = workers(&house);
+            let pusher = thread::spawn({
+                let house = house.clone();
+                move || house.push(1)
+            });
+            start();
+            house.push(0);
+            pusher.join().unwrap();
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
         });
-        start();
-        house.push(0);
-        pusher.join().unwrap();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
-    });
+    }
 }
 
 /// A worker takes itself off the list of sleepers while a pusher wakes it.

@@ -8,9 +8,14 @@
 //! Protocol of its sleep: the monitor sets `asleep`, then looks whether all
 //! workers sleep; a worker that wakes up has left the sleepers first, then looks
 //! at `asleep`. Both are SeqCst, so at least one of them sees the other.
+//!
+//! While it looks, the monitor may hold tasks that it moves, so it counts as
+//! inside of the scheduler: whoever closes up finds them in the injector.
 
+use super::config::Role;
 use super::multi::{Leaving, MultiThread};
 use crate::sys::park::Parker;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -62,7 +67,10 @@ impl Monitor {
         let builder = thread::Builder::new().name("wakeful-monitor".to_owned());
         let spawned = builder.spawn(move || {
             let leaving = Leaving(shared);
-            leaving.0.monitor().run(&leaving.0);
+            let shared = &*leaving.0;
+            // Not as a worker: it drives no tasks. But it may drop some.
+            let witness = &shared.estate.config.witness;
+            witness.in_context(Role::Blocking, &mut || shared.monitor().run(shared));
         });
         if spawned.is_err() {
             // Without a thread nobody is rescued; the next worker to wake up
@@ -86,7 +94,12 @@ impl Monitor {
         let mut quiet = 0;
         while !self.stopped.load(SeqCst) {
             parker.park(Some(TICK));
-            look(shared, &mut seen);
+            if !shared.try_enter() {
+                return;
+            }
+            // A foreign waker that panics does not end the watch.
+            let _ = catch_unwind(AssertUnwindSafe(|| look(shared, &mut seen)));
+            shared.leave();
             quiet = if shared.idle.all_asleep() { quiet + 1 } else { 0 };
             if quiet >= QUIET_TICKS {
                 self.sleep(shared, parker);
@@ -125,5 +138,10 @@ fn look(shared: &MultiThread, seen: &mut [u32]) {
             shared.injector.push_batch(moved);
             shared.notify();
         }
+    }
+    // Workers put off waking others for what they take to be short work; it may
+    // turn out to be long.
+    if shared.idle.may_wake() && shared.remotes.iter().any(|remote| !remote.ring.is_empty()) {
+        shared.notify();
     }
 }

@@ -206,12 +206,10 @@ impl MultiThread {
     fn wake_or_pass_on(&self, chosen: usize) {
         let mut worker = chosen;
         while self.wake_worker(worker).is_err() {
-            worker = match self.idle.pass_on(worker) {
-                // Everybody else is awake, and looks before falling asleep.
-                None => return,
-                // Once round: nobody who sleeps has a thread.
-                Some(other) if other == chosen => return self.idle.give_up(other),
+            worker = match self.idle.pass_on(worker, chosen) {
                 Some(other) => other,
+                // Whoever has a thread is awake, and looks before falling asleep.
+                None => return,
             };
         }
     }
@@ -258,6 +256,8 @@ impl MultiThread {
         };
         match self.estate.config.spawn_thread(Role::Worker, life) {
             Ok(handle) => {
+                // Those that have left are let go of, with their stacks.
+                threads.handles.retain(|handle| !handle.is_finished());
                 threads.handles.push(handle);
                 threads.alive += 1;
                 Ok(())
@@ -373,6 +373,12 @@ impl MultiThread {
             drop(seat);
             self.leave();
         }
+    }
+
+    /// Counts a thread in that may come to hold tasks, unless the last one has
+    /// left already.
+    pub(crate) fn try_enter(&self) -> bool {
+        self.inside.fetch_update(AcqRel, Acquire, |n| (n > 0).then_some(n + 1)).is_ok()
     }
 
     /// A thread that ran tasks here leaves for good. The last one closes up.

@@ -52,6 +52,8 @@ struct State {
 /// A thread's time in the pool.
 struct Shift<'a> {
     pool: &'a Arc<Pool>,
+    /// It got past the user's callback.
+    started: bool,
     /// Not counted among those that take closures any more.
     over: bool,
 }
@@ -63,7 +65,17 @@ impl Drop for Shift<'_> {
             state.threads -= 1;
         }
         state.alive -= 1;
+        let mut stranded = VecDeque::new();
+        if !self.started {
+            // Whoever sent for it waits for nobody now; closures that have no
+            // other thread to wait for are told.
+            state.coming = false;
+            if state.threads == 0 {
+                stranded = std::mem::take(&mut state.queue);
+            }
+        }
         drop(state);
+        self.pool.cancel(stranded);
         // Last of all: whoever shuts down may go on after this.
         self.pool.left.notify_all();
     }
@@ -160,10 +172,11 @@ impl Pool {
     fn work(self: &Arc<Self>) {
         OWN_POOL.with(|pool| pool.set(Arc::as_ptr(self)));
         // Counted out however the thread ends: a user's callback may panic.
-        let mut shift = Shift { pool: self, over: false };
+        let mut shift = Shift { pool: self, started: false, over: false };
         if let Some(callback) = &self.config.on_thread_start {
             callback();
         }
+        shift.started = true;
         self.lock().coming = false;
         let mut arrived = true;
         let mut spinner = Spinner::new();
@@ -260,8 +273,13 @@ impl Pool {
             dropped
         };
         self.work.notify_all();
-        let count = dropped.len();
-        for job in dropped {
+        self.cancel(dropped);
+    }
+
+    /// Drops closures instead of running them.
+    fn cancel(&self, jobs: VecDeque<Job>) {
+        let count = jobs.len();
+        for job in jobs {
             job.task.cancel();
         }
         self.release_clock(count);

@@ -2,7 +2,7 @@
 //! run-next slot, its ring, the injector and other rings, in this order, polls
 //! them, and parks when there are none.
 
-use super::idle::BeforeParking;
+use super::idle::{BeforeParking, Idle};
 use super::multi::MultiThread;
 use crate::driver::clock::tick_of;
 use crate::queue::{next, ring};
@@ -25,6 +25,9 @@ const SLOT_STREAK: u32 = 3;
 /// A backlog that its worker gets through in this time is not worth waking
 /// another for: the wake alone takes about as long.
 const WORTH_WAKING_NS: u64 = 20_000;
+/// A worker whose threads end in a panic of `on_thread_start` so often in a row is
+/// given up.
+const MAX_FAILED_STARTS: u32 = 8;
 /// What a poll is taken to last before any was measured.
 const UNKNOWN_POLL_NS: u64 = WORTH_WAKING_NS * 2;
 
@@ -55,6 +58,8 @@ pub(crate) struct Core {
     poll_ns: Cell<u64>,
     /// How many tasks may wait in the ring before another worker is woken.
     tolerance: Cell<u32>,
+    /// Threads of this worker that ended, one after the other, before they began.
+    failed_starts: Cell<u32>,
     turn_started: Cell<Duration>,
     turn_tick: Cell<u32>,
     spinner: Cell<Spinner>,
@@ -79,6 +84,7 @@ impl Core {
             slot_streak: Cell::new(0),
             poll_ns: Cell::new(UNKNOWN_POLL_NS),
             tolerance: Cell::new(0),
+            failed_starts: Cell::new(0),
             turn_started: Cell::new(Duration::ZERO),
             turn_tick: Cell::new(0),
             spinner: Cell::new(Spinner::new()),
@@ -147,6 +153,12 @@ impl Worker {
         context::set_heap(core.heap.get());
         self.core.set(core);
         self.key.set(Some(key));
+    }
+
+    /// Whether this thread, with its core, is inside the poll of a task.
+    fn is_in_poll(&self) -> bool {
+        let polls = |core: &Core| self.shared.remotes[core.index].activity.load(Relaxed);
+        self.core().is_some_and(|core| polls(core) % 2 == 1)
     }
 
     fn take_key(&self) -> Option<Key> {
@@ -238,6 +250,9 @@ pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
     if let Some(callback) = &config.on_thread_start {
         callback();
     }
+    if let Some(core) = worker.core() {
+        core.failed_starts.set(0);
+    }
     worker.work(&parker);
     if let Some(callback) = &config.on_thread_stop {
         callback();
@@ -261,7 +276,15 @@ impl Drop for Shift<'_> {
         context::set_defers(false);
         match worker.take_key() {
             // A callback panicked: somebody else carries on.
-            Some(key) if !worker.shared.estate.is_closing() => worker.shared.replace_thread(key),
+            Some(key) if !worker.shared.estate.is_closing() => {
+                let core = &worker.shared.cores[key.0];
+                core.failed_starts.set(core.failed_starts.get() + 1);
+                if core.failed_starts.get() < MAX_FAILED_STARTS {
+                    worker.shared.replace_thread(key);
+                } else {
+                    worker.shared.leave();
+                }
+            }
             _ => worker.shared.leave(),
         }
     }
@@ -389,11 +412,12 @@ impl Worker {
             } else {
                 core.searching.set(true);
             }
-            return core.start_turn(&self.shared);
+            core.start_turn(&self.shared);
+        } else {
+            self.sleep(core, parker);
+            core.start_turn(&self.shared);
+            core.turn_timers(&self.shared);
         }
-        self.sleep(core, parker);
-        core.start_turn(&self.shared);
-        core.turn_timers(&self.shared);
         if self.shared.monitor().is_asleep() {
             self.shared.wake_monitor();
         }
@@ -407,7 +431,9 @@ impl Worker {
     fn sleep(&self, core: &Core, parker: &Parker) {
         let config = &self.shared.estate.config;
         if let Some(callback) = &config.on_thread_park {
+            let announced = Announced { idle: &self.shared.idle, core };
             callback();
+            std::mem::forget(announced);
         }
         let fell_asleep = config.seam.clock.elapsed();
         let timers = &self.shared.remotes[core.index].timers;
@@ -433,6 +459,21 @@ impl Worker {
         core.spinner.set(spinner);
         if let Some(callback) = &config.on_thread_unpark {
             callback();
+        }
+    }
+}
+
+/// A worker on the list of sleepers. If a callback of the user's panics, the
+/// worker is not asleep, and whoever takes its place must not be taken for it.
+struct Announced<'a> {
+    idle: &'a Idle,
+    core: &'a Core,
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        if !self.idle.cancel_sleep(self.core.index) {
+            self.core.searching.set(true);
         }
     }
 }
@@ -477,11 +518,15 @@ impl Core {
         )
     }
 
-    /// Once per `turn_interval` polls: the clock is read, timers go off.
+    /// Once per `turn_interval` polls: the clock is read, timers go off, and a
+    /// backlog that turned out to be more than a moment's work is shared.
     fn turn(&self, shared: &MultiThread) {
         self.end_turn(shared);
         self.start_turn(shared);
         self.turn_timers(shared);
+        if shared.idle.may_wake() && self.ring.len() > self.tolerance.get() {
+            shared.notify();
+        }
     }
 
     /// Fires the timers that are due by the time at which the turn started.
@@ -516,13 +561,25 @@ impl Core {
 }
 
 /// Runs `f`, which may block, on this thread, while the worker's core carries on
-/// elsewhere. On a thread that is no worker with a core, just runs it.
+/// elsewhere. On a thread that is no worker with a core, just runs it; likewise
+/// outside of a poll (in a callback, or when tasks are dropped at the end), where
+/// the worker goes on to use its core.
 pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
+    /// Says again that this thread's scheduler wakes what is put off.
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            context::set_defers(self.0);
+        }
+    }
     if let Some(worker) = Worker::current()
+        && worker.is_in_poll()
         && let Some(key) = worker.take_key()
     {
         hand_over(worker, key);
     }
+    // What `f` waits for must not be put off until the poll that it is in ends.
+    let _restore = Restore(context::set_defers(false));
     context::without_budget(f)
 }
 

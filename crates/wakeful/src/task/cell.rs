@@ -213,7 +213,8 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
                 // SAFETY: R1; a future that panicked is only dropped.
                 unsafe {
                     let dropped = Self::drop_future(cell);
-                    report_second_panic(cell, dropped);
+                    end_second_panic(dropped);
+                    tell_home(cell, &payload);
                     Self::store_panic(cell, payload);
                 }
                 true
@@ -232,8 +233,8 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         unsafe {
             (*stage).output = ManuallyDrop::new(output);
             set_outcome(cell, outcome::VALUE);
-            report_second_panic(cell, dropped);
         }
+        end_second_panic(dropped);
     }
 
     /// # Safety
@@ -249,10 +250,8 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
     ///
     /// R1, and the stage is empty.
     unsafe fn store_panic(cell: NonNull<Header>, payload: Payload) {
-        // SAFETY: the header is valid; the home lives while its tasks do.
+        // SAFETY: by contract.
         unsafe {
-            let header = cell.as_ref();
-            header.chunk.as_ref().home.as_ref().panicked(header, &*payload);
             (*Self::stage(cell)).panic = ManuallyDrop::new(Box::new(payload));
             set_outcome(cell, outcome::PANIC);
         }
@@ -318,24 +317,27 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
     unsafe fn drop_output(cell: NonNull<Header>) {
         // SAFETY: by contract.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Self::take(cell) })));
-        // SAFETY: the header is valid.
-        unsafe { report_second_panic(cell, dropped) };
+        end_second_panic(dropped);
     }
 }
 
-/// A panic that has no JoinHandle to go to: it is told to the scheduler, and
-/// that is its end.
+/// Tells the scheduler that the task's future panicked in its poll.
 ///
 /// # Safety
 ///
 /// `cell` is a live cell.
-unsafe fn report_second_panic(cell: NonNull<Header>, dropped: Result<(), Payload>) {
+unsafe fn tell_home(cell: NonNull<Header>, payload: &Payload) {
+    // SAFETY: the home lives while its tasks do.
+    unsafe {
+        let header = cell.as_ref();
+        header.chunk.as_ref().home.as_ref().panicked(header, &**payload);
+    }
+}
+
+/// A panic of a destructor that has no JoinHandle to go to: it was printed when it
+/// happened, and that is its end.
+fn end_second_panic(dropped: Result<(), Payload>) {
     if let Err(payload) = dropped {
-        // SAFETY: the home lives while its tasks do.
-        unsafe {
-            let header = cell.as_ref();
-            header.chunk.as_ref().home.as_ref().panicked(header, &*payload);
-        }
         // The payload's own drop may panic once more: let it leak instead.
         std::mem::forget(payload);
     }

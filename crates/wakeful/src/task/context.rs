@@ -23,8 +23,9 @@ struct ThreadContext {
     current_id: Cell<u64>,
     /// The current task woke itself.
     self_woken: Cell<bool>,
-    /// The current task waits on purpose for what may never come.
-    exempt: Cell<bool>,
+    /// How many futures the current task waits in on purpose, for what may never
+    /// come.
+    exempt: Cell<u32>,
     pub(super) budget: Cell<Budget>,
     /// The heap whose allocator this thread holds.
     heap: Cell<*const Heap>,
@@ -47,7 +48,7 @@ thread_local! {
             current: Cell::new(ptr::null()),
             current_id: Cell::new(0),
             self_woken: Cell::new(false),
-            exempt: Cell::new(false),
+            exempt: Cell::new(0),
             budget: Cell::new(Budget::UNLIMITED),
             heap: Cell::new(ptr::null()),
             now_ms: Cell::new(0),
@@ -98,7 +99,13 @@ pub(super) struct Turn {
 #[derive(Clone, Copy)]
 pub(super) struct Marks {
     pub(super) self_woken: bool,
-    pub(super) exempt: bool,
+    exempt: u32,
+}
+
+impl Marks {
+    pub(super) fn is_exempt(&self) -> bool {
+        self.exempt > 0
+    }
 }
 
 #[inline]
@@ -108,7 +115,7 @@ pub(super) fn start_task(cell: *const Header, id: u64) -> Turn {
         outer_id: context.current_id.replace(id),
         outer_marks: Marks {
             self_woken: context.self_woken.replace(false),
-            exempt: context.exempt.replace(false),
+            exempt: context.exempt.replace(0),
         },
         outer_budget: context.budget.replace(Budget::FULL),
     })
@@ -158,6 +165,7 @@ pub(crate) fn yield_back(waker: &Waker) {
 }
 
 fn defer(context: &ThreadContext, waker: &Waker) {
+    let by_ref = waker;
     let waker = waker.clone();
     let stored = DEFERRED.try_with(|list| {
         let mut list = list.borrow_mut();
@@ -173,14 +181,14 @@ fn defer(context: &ThreadContext, waker: &Waker) {
     // the borrow.
     match stored {
         Ok(unneeded) => drop(unneeded),
-        Err(_) => return,
+        // The thread is ending: nobody will look at a list.
+        Err(_) => return by_ref.wake_by_ref(),
     }
     context.deferred.set(true);
 }
 
 /// Wakes what was put off with [`yield_back`], if anything. For schedulers,
-/// after each poll: what is put off waits for the end of the poll it is in, and
-/// then queues behind the others.
+/// after each poll: what is put off waits for the end of the poll it is in.
 #[inline]
 pub(crate) fn wake_deferred() -> bool {
     let any = CONTEXT.with(|context| context.deferred.replace(false));
@@ -264,9 +272,14 @@ pub(crate) fn waiting_on(wait: impl FnOnce(u32) -> Wait) {
     });
 }
 
-/// The current task waits on purpose: see `may_wait_forever`.
+/// The current task waits on purpose in one more future: see `may_wait_forever`.
 pub(super) fn exempt_current() {
-    CONTEXT.with(|context| context.exempt.set(true));
+    CONTEXT.with(|context| context.exempt.set(context.exempt.get() + 1));
+}
+
+/// In the same poll, that future ended or went away.
+pub(super) fn unexempt_current() {
+    CONTEXT.with(|context| context.exempt.set(context.exempt.get().saturating_sub(1)));
 }
 
 pub(crate) fn now_ms() -> u32 {
@@ -290,6 +303,16 @@ pub(super) fn is_at_home(home: NonNull<dyn Home>) -> bool {
     unsafe { heap.as_ref() }.is_some_and(|heap| heap.is_of(home))
 }
 
+/// Names `outer` again, which was named before `own`; unless `own` is no longer
+/// named, as then the right to `outer` went to another thread meanwhile.
+pub(crate) fn restore_heap(own: *const Heap, outer: *const Heap) {
+    CONTEXT.with(|context| {
+        if ptr::eq(context.heap.get(), own) {
+            context.heap.set(outer);
+        }
+    });
+}
+
 /// Names the heap whose allocator this thread holds from now on (H1); gives
 /// back the one before.
 pub(crate) fn set_heap(heap: *const Heap) -> *const Heap {
@@ -304,13 +327,14 @@ pub(super) fn with_budget<R>(f: impl FnOnce(&Cell<Budget>) -> R) -> R {
 /// Polls something that is no task (the future of `block_on`) with a full
 /// budget and no current task.
 pub(crate) fn poll_root<R>(poll: impl FnOnce() -> R) -> R {
-    struct Restore(*const Header, u64, Budget);
+    struct Restore(*const Header, u64, Budget, u32);
     impl Drop for Restore {
         fn drop(&mut self) {
             CONTEXT.with(|context| {
                 context.current.set(self.0);
                 context.current_id.set(self.1);
                 context.budget.set(self.2);
+                context.exempt.set(self.3);
             });
         }
     }
@@ -319,6 +343,7 @@ pub(crate) fn poll_root<R>(poll: impl FnOnce() -> R) -> R {
             context.next_poll().current.replace(ptr::null()),
             context.current_id.replace(0),
             context.budget.replace(Budget::FULL),
+            context.exempt.replace(0),
         )
     });
     poll()

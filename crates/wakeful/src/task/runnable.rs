@@ -109,7 +109,7 @@ unsafe fn poll(cell: NonNull<Header>) {
         // R3: still RUNNING, and the entry is ours again.
         return home().requeue(Runnable(cell));
     }
-    match header.state.end_poll(mark.exempt) {
+    match header.state.end_poll(mark.is_exempt()) {
         EndPoll::Idle => {}
         EndPoll::Requeue => home().requeue(Runnable(cell)),
         // SAFETY: R1 is still ours.

@@ -8,10 +8,29 @@ use std::task::{Context, Poll};
 pin_project_lite::pin_project! {
     /// See [`may_wait_forever`].
     #[derive(Debug)]
+    #[project = Projection]
     #[must_use = "futures do nothing unless polled"]
     pub struct MayWaitForever<F> {
         #[pin]
         inner: F,
+        // The poll in which it was last pending, 0 for none.
+        pending_in: u64,
+    }
+
+    impl<F> PinnedDrop for MayWaitForever<F> {
+        fn drop(this: Pin<&mut Self>) {
+            this.project().settle();
+        }
+    }
+}
+
+impl<F> Projection<'_, F> {
+    /// The future is not pending, or no longer: in this poll it exempts nobody.
+    fn settle(self) {
+        let pending_in = std::mem::take(self.pending_in);
+        if pending_in != 0 && pending_in == context::poll_id() {
+            context::unexempt_current();
+        }
     }
 }
 
@@ -29,15 +48,21 @@ pin_project_lite::pin_project! {
 /// # }
 /// ```
 pub fn may_wait_forever<F: Future>(future: F) -> MayWaitForever<F> {
-    MayWaitForever { inner: future }
+    MayWaitForever { inner: future, pending_in: 0 }
 }
 
 impl<F: Future> Future for MayWaitForever<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let polled = self.project().inner.poll(cx);
-        if polled.is_pending() {
+        let mut this = self.project();
+        let polled = this.inner.as_mut().poll(cx);
+        if polled.is_ready() {
+            this.settle();
+            return polled;
+        }
+        let poll_id = context::poll_id();
+        if std::mem::replace(this.pending_in, poll_id) != poll_id {
             context::exempt_current();
         }
         polled

@@ -1,0 +1,194 @@
+//! What users do in their callbacks, and what becomes of the runtime when it goes wrong there.
+
+use std::future::{pending, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use futures::executor;
+use wakeful::runtime::{Builder, OrphanPolicy, UnhandledPanic};
+use wakeful::select;
+use wakeful::task::{LocalSet, block_in_place, may_wait_forever, yield_now};
+
+mod support {
+    pub mod runtimes;
+}
+use support::runtimes::{multi_thread, serial_builders, watch};
+
+fn builder(workers: usize) -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(workers);
+    builder
+}
+
+#[test]
+fn callbacks_may_block_in_place() {
+    let rt = watch(
+        "blocking callbacks",
+        builder(2)
+            .on_thread_start(|| block_in_place(|| ()))
+            .on_thread_park(|| block_in_place(|| ()))
+            .on_thread_unpark(|| block_in_place(|| ()))
+            .on_thread_stop(|| block_in_place(|| ())),
+    );
+    for n in 0..100 {
+        assert_eq!(rt.block_on(rt.spawn(async move { n })).unwrap(), n);
+    }
+}
+
+#[test]
+fn a_callback_that_panics_once_ends_one_thread() {
+    for at_start in [true, false] {
+        let rounds = Arc::new(AtomicUsize::new(0));
+        let bomb = {
+            let rounds = rounds.clone();
+            move || assert_ne!(rounds.fetch_add(1, SeqCst), 1, "planted")
+        };
+        let mut builder = builder(1);
+        if at_start {
+            // The second thread to start is one of the pool.
+            builder.on_thread_start(bomb);
+        } else {
+            builder.on_thread_park(bomb);
+        }
+        let rt = watch("a bad moment", &mut builder);
+        for n in 0..200 {
+            assert_eq!(rt.block_on(rt.spawn(async move { n })).unwrap(), n);
+            // Until the worker has been to sleep, so that the bomb goes off.
+            while !at_start && rounds.load(SeqCst) < 4.min(n) {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[test]
+fn workers_that_never_start_cancel_what_is_spawned() {
+    let rt = watch("no start", builder(1).on_thread_start(|| panic!("planted")));
+    let error = rt.block_on(rt.spawn(async {})).unwrap_err();
+    assert!(error.is_cancelled());
+}
+
+#[test]
+fn a_pool_thread_that_does_not_start_cancels_its_closure() {
+    let bad = Arc::new(AtomicBool::new(true));
+    let mut builder = Builder::new_current_thread();
+    builder.on_thread_start({
+        let bad = bad.clone();
+        move || assert!(!bad.load(SeqCst), "planted")
+    });
+    let rt = watch("no pool", &mut builder);
+    let error = rt.block_on(rt.spawn_blocking(|| ())).unwrap_err();
+    assert!(error.is_cancelled());
+    bad.store(false, SeqCst);
+    assert_eq!(rt.block_on(rt.spawn_blocking(|| 1)).unwrap(), 1);
+}
+
+#[test]
+fn a_yield_inside_of_block_in_place_comes_back_under_any_executor() {
+    let rt = multi_thread(1);
+    let task = rt.spawn(async {
+        block_in_place(|| executor::block_on(yield_now()));
+        7
+    });
+    assert_eq!(rt.block_on(task).unwrap(), 7);
+}
+
+/// Blocks in place when it is dropped.
+struct Heavy;
+
+impl Drop for Heavy {
+    fn drop(&mut self) {
+        block_in_place(|| ());
+    }
+}
+
+#[test]
+fn destructors_may_block_in_place() {
+    for _ in 0..50 {
+        let rt = multi_thread(2);
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                rt.spawn(async {
+                    {
+                        let set = LocalSet::new();
+                        let heavy = Heavy;
+                        set.spawn_local(async move {
+                            let _heavy = heavy;
+                            pending::<()>().await
+                        });
+                    }
+                    // Cells of this worker's heap come and go after it.
+                    for _ in 0..8 {
+                        wakeful::spawn(async {}).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            rt.block_on(task).unwrap();
+        }
+        // At the end, outside of any poll.
+        drop(rt.spawn(async {
+            let _heavy = Heavy;
+            may_wait_forever(pending::<()>()).await;
+        }));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn threads_that_handed_over_are_let_go_of() {
+    let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    let rt = multi_thread(1);
+    let before = mappings();
+    rt.block_on(rt.spawn(async {
+        for _ in 0..500 {
+            block_in_place(|| ());
+            yield_now().await;
+        }
+    }))
+    .unwrap();
+    // Each thread has two at least; a few may still be about to end.
+    assert!(mappings() < before + 500, "{} mappings, {before} before", mappings());
+}
+
+#[test]
+fn a_closure_that_panics_does_not_shut_the_runtime_down() {
+    for (name, mut builder) in serial_builders() {
+        let rt = watch(name, builder.unhandled_panic(UnhandledPanic::ShutdownRuntime));
+        let error = rt.block_on(rt.spawn_blocking(|| panic!("planted"))).unwrap_err();
+        assert!(error.is_panic());
+        assert_eq!(rt.block_on(rt.spawn(async { 1 })).unwrap(), 1, "{name}");
+    }
+}
+
+#[test]
+fn an_exemption_ends_with_the_future_that_asked_for_it() {
+    for (name, mut builder) in serial_builders() {
+        let rt = watch(name, builder.on_orphan(OrphanPolicy::Report));
+        let lost = rt.spawn(async {
+            select! {
+                biased;
+                () = may_wait_forever(pending()) => {}
+                () = ready(()) => {}
+            }
+            pending::<()>().await;
+        });
+        rt.settle();
+        assert_eq!(rt.reports.wait_for_one().id(), lost.id(), "{name}");
+        // One of two is enough.
+        let exempt = rt.spawn(async {
+            let mut kept = std::pin::pin!(may_wait_forever(pending::<()>()));
+            select! {
+                biased;
+                () = &mut kept => {}
+                () = may_wait_forever(pending()) => {}
+                () = ready(()) => {}
+            }
+            kept.await;
+        });
+        rt.settle();
+        assert!(rt.reports.take().is_empty(), "{name}");
+        exempt.abort();
+    }
+}
