@@ -1,1 +1,17 @@
 //! Tasks that share something, or tell each other: locks, channels and events.
+
+mod barrier;
+mod notify;
+mod once_cell;
+mod set_once;
+mod slot;
+
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use notify::Notify;
+pub use once_cell::{OnceCell, SetError};
+pub use set_once::{SetOnce, SetOnceError};
+
+/// Futures that need a name.
+pub mod futures {
+    pub use super::notify::{Notified, OwnedNotified};
+}

@@ -1,11 +1,12 @@
 //! Wakers on their way out of a lock: collected under it, woken after it.
 
+use crate::sys::IS_MODEL;
 use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
 use std::task::Waker;
 
 /// Wakers taken out under one hold of a lock.
-const ROOM: usize = 32;
+const ROOM: usize = if IS_MODEL { 2 } else { 32 };
 
 /// Somebody to be woken once the lock is let go. A waiter that has not been
 /// polled yet has no waker, and sees its answer when it is.

@@ -28,11 +28,12 @@
 //! [`Waiter::standing`]; what the giver did before is seen by the waiter. The
 //! lock orders everything else.
 
-use super::calls::Call;
+use super::calls::{Call, Calls};
 use crate::sys::lock::SmallLock;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
 use std::marker::PhantomPinned;
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
@@ -198,9 +199,32 @@ impl<S, T> Waiters<S, T> {
         standing
     }
 
+    /// Answers and wakes the waiters in front for as long as `due` says yes to
+    /// what they ask for: a batch under one hold of the lock, then the next. A
+    /// waker that panics does so at the end, when all are answered.
+    pub(crate) fn answer_while(&self, answer: Answer, mut due: impl FnMut(&S, &T) -> bool) {
+        let mut panicked = None;
+        let mut more = true;
+        while more {
+            let mut calls = Calls::new();
+            more = self.with(|list| list.answer_batch(answer, &mut calls, &mut due));
+            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| calls.wake())) {
+                // The last one is passed on; the drop of another may panic too.
+                std::mem::forget(panicked.replace(payload));
+            }
+        }
+        if let Some(payload) = panicked {
+            panic::resume_unwind(payload);
+        }
+    }
+
     /// The waiter is polled again, perhaps by another task: `waker` is the one
     /// to wake. Answers where it stands.
     pub(crate) fn update_waker(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> Standing {
+        match waiter.standing() {
+            Standing::Waiting => {}
+            other => return other,
+        }
         let (standing, same) = self.with(|list| (waiter.standing(), list.wakes(waiter, waker)));
         if standing != Standing::Waiting || same {
             return standing;
@@ -301,6 +325,51 @@ impl<S, T> Locked<'_, S, T> {
         // SAFETY: in the list, so alive (L3); L1. The borrow of `self` keeps the
         // lock and everybody else away.
         unsafe { front.as_ref().entry.with_mut(|entry| (*entry).ask.as_mut()) }
+    }
+
+    /// What is asked for by the waiter that came last.
+    #[inline]
+    pub(crate) fn back(&self) -> Option<&T> {
+        let back = self.queue.back?;
+        // SAFETY: in the list, so alive (L3); L1. The borrow of `self` keeps the
+        // lock, and everybody who would change it away.
+        unsafe { back.as_ref().entry.with(|entry| (*entry).ask.as_ref()) }
+    }
+
+    /// Answers the waiters in front until one is not due, or `calls` is full: then
+    /// there may be more.
+    fn answer_batch(
+        &mut self,
+        answer: Answer,
+        calls: &mut Calls,
+        due: &mut impl FnMut(&S, &T) -> bool,
+    ) -> bool {
+        while let Some(front) = self.queue.front {
+            // SAFETY: L1: in this list.
+            let is_due = unsafe {
+                Self::entry(front, |entry| {
+                    entry.ask.as_ref().is_none_or(|ask| due(&self.queue.state, ask))
+                })
+            };
+            if !is_due {
+                return false;
+            }
+            if calls.is_full() {
+                return true;
+            }
+            calls.push(self.answer(front, answer));
+        }
+        false
+    }
+
+    /// What a waiter of this list asks for, if it still waits.
+    pub(crate) fn asked(&mut self, waiter: Pin<&Waiter<T>>) -> Option<&mut T> {
+        if waiter.standing() != Standing::Waiting {
+            return None;
+        }
+        self.check_home(&waiter);
+        // SAFETY: L1: in this list; the borrow of `self` is as in `front`.
+        unsafe { waiter.get_ref().entry.with_mut(|entry| (*entry).ask.as_mut()) }
     }
 
     /// Answers the waiter in front, if there is one.
