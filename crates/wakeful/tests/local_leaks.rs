@@ -11,10 +11,12 @@ use wakeful::task::{self, JoinSet, LocalSet, may_wait_forever, spawn_local, yiel
 
 mod support {
     pub mod counting;
+    pub mod panic_site;
     pub mod runtimes;
     pub mod shelf;
 }
 use support::counting::Counting;
+use support::panic_site::panic_site;
 use support::runtimes::current_thread;
 use support::shelf::Shelf;
 
@@ -115,15 +117,23 @@ fn burst(runtime: &Runtime) {
     });
 }
 
+/// Named tasks that find no place to be spawned on.
+fn refused_by_name(_runtime: &Runtime) {
+    let named = task::Builder::new().name("nobody's task");
+    let refused = panic_site(move || named.spawn_local(async {}));
+    assert!(refused.message.contains("called from outside"), "{refused:?}");
+}
+
 /// One test, since others on other threads would be counted too.
 #[test]
 fn every_byte_comes_back() {
     let runtime = current_thread();
     type Scenario = fn(&Runtime);
-    let scenarios: [(&str, Scenario); 3] = [
+    let scenarios: [(&str, Scenario); 4] = [
         ("a set that goes with its tasks", set_that_goes_with_its_tasks),
         ("members that end in every way", members_that_end_in_every_way),
         ("a burst", burst),
+        ("named tasks that are refused", refused_by_name),
     ];
     for (name, scenario) in scenarios {
         // The first rounds fill what is kept for later: the runtime's cells, the thread's root.

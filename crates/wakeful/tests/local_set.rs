@@ -10,7 +10,7 @@ use std::thread;
 use futures::channel::oneshot;
 use futures::executor;
 use futures::future::join_all;
-use wakeful::runtime::{Builder, LocalOptions, LocalRuntime, UnhandledPanic};
+use wakeful::runtime::UnhandledPanic;
 use wakeful::task::{
     self, JoinHandle, LocalSet, block_in_place, may_wait_forever, spawn_local, yield_now,
 };
@@ -21,7 +21,7 @@ mod support {
     pub mod stays;
 }
 use support::panic_site::panic_site;
-use support::runtimes::{current_thread, multi_thread, runtimes};
+use support::runtimes::{current_thread, local, multi_thread, runtimes};
 use support::stays::{DropLog, Trace};
 
 const OUTSIDE: &str =
@@ -147,7 +147,7 @@ fn spawn_local_outside_panics_at_the_caller() {
 
 #[test]
 fn a_local_runtime_is_a_place_for_local_tasks_too() {
-    let runtime = LocalRuntime::new().unwrap();
+    let runtime = local();
     let log = DropLog::new();
     runtime.block_on(async {
         let stays = log.stays();
@@ -182,12 +182,31 @@ fn a_local_runtime_is_a_place_for_local_tasks_too() {
 }
 
 #[test]
+fn of_a_set_and_a_local_runtime_the_one_entered_last_counts() {
+    let (runtime, set) = (local(), LocalSet::new());
+    let entered_set = set.enter();
+    // If this went to the set, which nobody polls, it would wait for ever.
+    assert_eq!(runtime.block_on(async { spawn_local(async { 1 }).await.unwrap() }), 1);
+    let entered_runtime = runtime.enter();
+    let on_runtime = spawn_local(async { 2 });
+    drop(entered_runtime);
+    let on_set = spawn_local(async { 3 });
+    drop(entered_set);
+    assert_eq!(runtime.block_on(on_runtime).unwrap(), 2);
+    assert!(!on_set.is_finished(), "the runtime does not run the set");
+    assert_eq!(runtime.block_on(set.run_until(on_set)).unwrap(), 3);
+
+    // A runtime without a place for local tasks changes nothing.
+    let entered_set = set.enter();
+    let other = current_thread();
+    let on_set = other.block_on(async { spawn_local(async { 4 }) });
+    drop(entered_set);
+    assert_eq!(set.block_on(&other, on_set).unwrap(), 4);
+}
+
+#[test]
 fn a_local_runtime_polls_a_set() {
-    let reports = support::runtimes::Reports::new();
-    let runtime = Builder::new_current_thread()
-        .on_report(reports.hook())
-        .build_local(LocalOptions::default())
-        .unwrap();
+    let runtime = local();
     let set = LocalSet::new();
     let (tx, rx) = oneshot::channel();
     let task = set.spawn_local(async move { rx.await.unwrap() });

@@ -117,6 +117,11 @@ pub(crate) fn with_current<R>(f: impl FnOnce(&Shared) -> R) -> Option<R> {
     unsafe { current.as_ref() }.map(f)
 }
 
+/// How many runtimes this thread has entered and not left.
+pub(crate) fn depth() -> usize {
+    CONTEXT.with(|context| context.depth.get())
+}
+
 pub(crate) fn try_current() -> Result<Handle, TryCurrentError> {
     let current = CONTEXT.with(|context| context.current.get());
     if current.is_null() {

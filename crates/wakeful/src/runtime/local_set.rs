@@ -72,7 +72,8 @@ impl LocalSet {
     /// An empty set for the calling thread.
     #[track_caller]
     pub fn new() -> LocalSet {
-        LocalSet { local: Local::new(report_alone), id: Id::next(), made_at: Location::caller() }
+        let local = Local::new(report_alone, context::depth);
+        LocalSet { local, id: Id::next(), made_at: Location::caller() }
     }
 
     /// Makes this set the one that [`spawn_local`] spawns on, without polling it:
@@ -253,8 +254,9 @@ impl<F: Future> Future for RunUntil<'_, F> {
 }
 
 /// Spawns a task that stays on this thread: on the [`LocalSet`] that the calling
-/// code runs in, the innermost if there are several, or on the
-/// [`LocalRuntime`](crate::runtime::LocalRuntime).
+/// code runs in, or on the [`LocalRuntime`](crate::runtime::LocalRuntime). If there
+/// are several, the one that was entered last counts: within a set that is polled
+/// inside a `LocalRuntime`, that is the set.
 ///
 /// # Panics
 ///
@@ -284,20 +286,27 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    spawn_local_born(future, birth_here())
+    let birth = birth_here();
+    spawn_local_born(future, || birth)
 }
 
+/// As [`spawn_local`]; the task is born only if there is a place for it.
 #[track_caller]
-pub(crate) fn spawn_local_born<F>(future: F, birth: Birth) -> JoinHandle<F::Output>
+pub(crate) fn spawn_local_born<F>(future: F, birth: impl FnOnce() -> Birth) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
-    if let Some(local) = Local::current() {
-        return spawn_in(&local, future, birth);
+    let runtime = context::with_current(|shared| shared.local_to);
+    if let Some((local, runtimes)) = Local::current() {
+        let entered_later = context::depth() > runtimes;
+        if !(entered_later && matches!(runtime, Some(Some(_)))) {
+            return spawn_in(&local, future, birth());
+        }
     }
-    match context::with_current(|shared| shared.local_to) {
+    match runtime {
         Some(Some(thread)) if thread == std::thread::current().id() => {
+            let birth = birth();
             let spawned = context::with_current(|shared| {
                 // SAFETY: a local runtime, and this is its thread.
                 unsafe { spawn_on_own_thread(shared, future, birth) }

@@ -59,8 +59,12 @@ impl<'a> Builder<'a> {
 
     #[track_caller]
     fn birth(self) -> Birth {
+        self.birth_at(Location::caller())
+    }
+
+    fn birth_at(self, site: &'static Location<'static>) -> Birth {
         let flags = if self.forever { FOREVER } else { 0 };
-        Birth { origin: Origin::at(Location::caller(), self.name), flags }
+        Birth { origin: Origin::at(site, self.name), flags }
     }
 
     /// As [`task::spawn`](crate::task::spawn).
@@ -110,7 +114,8 @@ impl<'a> Builder<'a> {
         Fut: Future + 'static,
         Fut::Output: 'static,
     {
-        Ok(spawn_local_born(future, self.birth()))
+        let site = Location::caller();
+        Ok(spawn_local_born(future, || self.birth_at(site)))
     }
 
     /// Spawns on a [`LocalSet`]. The task runs when that is polled.

@@ -17,12 +17,15 @@ thread_local! {
 /// enter guards may be dropped in any order.
 pub(super) struct Frame {
     local: Rc<Local>,
+    /// How many runtimes the thread had entered by then.
+    runtimes: usize,
     outer: Cell<*const Frame>,
 }
 
 impl Frame {
     pub(super) fn new(local: Rc<Local>) -> Self {
-        Self { local, outer: Cell::new(ptr::null()) }
+        let runtimes = local.runtimes_entered();
+        Self { local, runtimes, outer: Cell::new(ptr::null()) }
     }
 
     /// Puts the frame on the list until the guard is dropped.
@@ -74,9 +77,11 @@ impl Local {
         Entered(frame)
     }
 
-    /// The set that this thread is inside of, the innermost if there are several.
-    pub(crate) fn current() -> Option<Rc<Self>> {
+    /// The set that this thread is inside of, the innermost if there are several,
+    /// and how many runtimes the thread was in when it entered that.
+    pub(crate) fn current() -> Option<(Rc<Self>, usize)> {
         // SAFETY: frames on the list are alive.
-        unsafe { INNERMOST.get().as_ref() }.map(|frame| frame.local.clone())
+        let frame = unsafe { INNERMOST.get().as_ref() }?;
+        Some((frame.local.clone(), frame.runtimes))
     }
 }

@@ -205,13 +205,15 @@ pub(crate) enum Left {
 /// A set of local tasks, on its own thread.
 pub(crate) struct Local {
     home: Arc<LocalHome>,
+    /// How many runtimes the thread is in.
+    runtimes: fn() -> usize,
     _not_send: PhantomData<Rc<()>>,
 }
 
 impl Local {
     /// A set for the calling thread. `report` is told of orphans when no runtime
-    /// polls the set.
-    pub(crate) fn new(report: fn(&TaskRef)) -> Rc<Self> {
+    /// polls the set; `runtimes` knows how many runtimes the thread has entered.
+    pub(crate) fn new(report: fn(&TaskRef), runtimes: fn() -> usize) -> Rc<Self> {
         let home = Arc::new_cyclic(|this| LocalHome {
             this: this.clone(),
             owner: thread_number(),
@@ -237,7 +239,11 @@ impl Local {
         let as_home: &dyn Home = &*home;
         // SAFETY: not shared yet; the heap lies inside of its home.
         home.bound.allocator.set(Some(unsafe { home.heap.open(NonNull::from(as_home)) }));
-        Rc::new(Self { home, _not_send: PhantomData })
+        Rc::new(Self { home, runtimes, _not_send: PhantomData })
+    }
+
+    pub(super) fn runtimes_entered(&self) -> usize {
+        (self.runtimes)()
     }
 
     #[inline]

@@ -8,22 +8,22 @@ use std::thread;
 use std::time::Duration;
 
 use wakeful::inspect::{Orphan, Report};
-use wakeful::runtime::{Builder, OrphanPolicy, Runtime};
+use wakeful::runtime::{Builder, LocalOptions, LocalRuntime, OrphanPolicy, Runtime};
 use wakeful::task::yield_now;
 
 /// A runtime, and the reports that came from it. Take it apart to shut the runtime down by hand: `reports`, dropped
 /// last, fails the test if a report is left in it that the test did not take.
-pub struct Watched {
+pub struct Watched<R = Runtime> {
     /// The kind of runtime, for messages.
     pub name: &'static str,
-    pub runtime: Runtime,
+    pub runtime: R,
     pub reports: Reports,
 }
 
-impl Deref for Watched {
-    type Target = Runtime;
+impl<R> Deref for Watched<R> {
+    type Target = R;
 
-    fn deref(&self) -> &Runtime {
+    fn deref(&self) -> &R {
         &self.runtime
     }
 }
@@ -36,6 +36,17 @@ pub fn watch(name: &'static str, builder: &mut Builder) -> Watched {
     let runtime =
         builder.on_report(reports.hook()).build().expect("the system has threads to give");
     Watched { name, runtime, reports }
+}
+
+/// A local runtime, watched too.
+pub fn local() -> Watched<LocalRuntime> {
+    bound_this_binary();
+    let reports = Reports::new();
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().on_orphan(OrphanPolicy::Panic).on_report(reports.hook());
+    let runtime =
+        builder.build_local(LocalOptions::default()).expect("it asks the system for nothing");
+    Watched { name: "local", runtime, reports }
 }
 
 pub fn current_thread() -> Watched {
