@@ -10,7 +10,6 @@ use std::task::Poll;
 use std::thread;
 
 use futures::executor;
-use wakeful::runtime::LocalRuntime;
 use wakeful::task::{AbortHandle, JoinHandle, JoinSet, LocalSet, may_wait_forever, yield_now};
 
 mod support {
@@ -20,7 +19,7 @@ mod support {
     pub mod stays;
 }
 use support::panic_site::panic_site;
-use support::runtimes::{Watched, current_thread, multi_thread, runtimes, watch};
+use support::runtimes::{Watched, current_thread, local, multi_thread, runtimes, watch};
 use support::shelf::Shelf;
 use support::stays::DropLog;
 
@@ -130,7 +129,7 @@ fn local_tasks_are_members_too() {
 
 #[test]
 fn local_tasks_are_aborted_and_dropped_with_the_set() {
-    let runtime = LocalRuntime::new().unwrap();
+    let runtime = local();
     let log = DropLog::new();
     let mut set = JoinSet::new();
     let hold = |shelf: &Shelf| {

@@ -267,6 +267,8 @@ mod other_attributes {
         panic!("before");
     }
 
+    // Ignored so that it is seen to be: an attribute below the macro's own has to come through, and if it were lost,
+    // this would run and fail.
     #[wakeful::test]
     #[ignore = "to see that it is ignored"]
     async fn ignored() {

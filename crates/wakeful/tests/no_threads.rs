@@ -14,7 +14,7 @@ mod support {
     pub mod runtimes;
 }
 use support::panic_site::panic_site;
-use support::runtimes::watch;
+use support::runtimes::{Reports, watch};
 
 const CHILD: &str = "WAKEFUL_TEST_CHILD";
 /// One of these fits into the child's address space, two do not.
@@ -42,7 +42,8 @@ fn in_child(test: &str, scenario: fn()) {
 #[test]
 fn a_runtime_without_its_first_worker_is_not_built() {
     in_child("a_runtime_without_its_first_worker_is_not_built", || {
-        let built = Builder::new_multi_thread().thread_stack_size(2 * STACK_BYTES).build();
+        let (reports, mut builder) = (Reports::new(), Builder::new_multi_thread());
+        let built = builder.thread_stack_size(2 * STACK_BYTES).on_report(reports.hook()).build();
         assert!(built.is_err(), "two stacks in one do not fit");
     });
 }

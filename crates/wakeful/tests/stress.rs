@@ -251,8 +251,14 @@ fn act(handle: &Handle, board: &Arc<Board>, dice: &mut Dice) {
         }
         14 => drop(draw(&board.handles, dice)),
         _ => {
-            let handles = lock(&board.handles);
-            assert!(handles.iter().all(|(_, task)| !task.is_finished() || task.id() == task.id()));
+            // Whoever is finished has a fate by its own word, and was dropped.
+            for (index, task) in lock(&board.handles).iter() {
+                if task.is_finished() {
+                    let slot = &board.ledger.slots[*index];
+                    let (fate, drops) = (slot.fate.load(SeqCst), slot.drops.load(SeqCst));
+                    assert!(fate != OPEN && drops == 1, "task {index}: {fate}, {drops} drops");
+                }
+            }
         }
     }
 }

@@ -244,5 +244,56 @@ impl<T> Slots<T> {
 /// Polls a handle with the slot's waker: apart from the task that this thread is
 /// in, which neither pays for it from its budget nor waits for this one handle.
 fn poll_apart<T>(handle: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinError>> {
+    #[cfg(all(test, not(loom)))]
+    tests::LOOKS.set(tests::LOOKS.get() + 1);
     context::poll_root(|| Pin::new(handle).poll(&mut Context::from_waker(waker)))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Slots;
+    use crate::runtime::{Builder, OrphanPolicy};
+    use futures::channel::oneshot;
+    use std::cell::Cell;
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    thread_local! {
+        /// How many handles this thread has looked at.
+        pub(super) static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Fills slots and has the tasks end one by one, the last first, where a
+    /// search from the front would be at its worst. Every handle is looked at
+    /// when it comes and when its task has ended, and never in between.
+    #[test]
+    fn each_handle_is_looked_at_twice_however_many_there_are() {
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.on_orphan(OrphanPolicy::Panic).build().unwrap();
+        for tasks in [1, 10, 3_000] {
+            let mut slots = Slots::new();
+            runtime.block_on(async {
+                let before = LOOKS.get();
+                let mut senders = Vec::new();
+                for n in 0..tasks {
+                    let (tx, rx) = oneshot::channel::<()>();
+                    senders.push(tx);
+                    slots.insert(crate::spawn(async move { rx.await.map(|()| n) }));
+                }
+                assert_eq!(LOOKS.get() - before, tasks);
+                for (n, tx) in senders.into_iter().enumerate().rev() {
+                    let before = LOOKS.get();
+                    tx.send(()).unwrap();
+                    let (_, output) = poll_fn(|cx| match slots.take_ended_or_wait(cx.waker()) {
+                        Some(ended) => Poll::Ready(ended),
+                        None => Poll::Pending,
+                    })
+                    .await;
+                    assert_eq!(output.unwrap(), Ok(n));
+                    assert_eq!(LOOKS.get() - before, 1, "{n} of {tasks} are left");
+                }
+                assert_eq!(slots.len(), 0);
+            });
+        }
+    }
 }
