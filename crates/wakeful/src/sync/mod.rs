@@ -1,5 +1,6 @@
 //! Tasks that share something, or tell each other: locks, channels and events.
 
+pub mod oneshot;
 mod barrier;
 mod notify;
 mod once_cell;
