@@ -18,6 +18,7 @@
 
 use super::config::{Config, NextTask};
 use super::estate::Estate;
+use super::meter::Meter;
 use super::root::{Held, Parked};
 use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
@@ -37,12 +38,15 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 pub(crate) struct CurrentThread {
     pub(crate) estate: Estate,
     injector: Injector,
     heap: Heap,
     pub(crate) timers: Timers,
+    /// Written by the thread that holds the core.
+    pub(crate) meter: Meter,
     core: Core,
     /// Somebody holds the core.
     held: AtomicBool,
@@ -64,6 +68,10 @@ struct Core {
     /// Polls so far, wrapping.
     tick: Cell<u32>,
     turn_tick: Cell<u32>,
+    /// When the turn started, once somebody had to ask.
+    turn_started: Cell<Option<Duration>>,
+    /// A task was run in this turn.
+    has_run: Cell<bool>,
     spinner: Cell<Spinner>,
 }
 
@@ -115,6 +123,11 @@ impl Drop for CoreGuard<'_> {
         if let Some(rng) = context::set_rng(self.outer_rng) {
             self.scheduler.core.rng.set(rng);
         }
+        if self.scheduler.core.has_run.get() {
+            let now = self.scheduler.estate.config.seam.clock.elapsed();
+            self.scheduler.count_busy(now);
+        }
+        self.scheduler.core.turn_started.set(None);
         if self.named.get()
             && let Some(parked) = self.scheduler.holder.lock().take()
         {
@@ -133,12 +146,15 @@ impl CurrentThread {
             injector: Injector::new(),
             heap: Heap::new(),
             timers: Timers::new(0),
+            meter: Meter::awake(),
             core: Core {
                 queue: RefCell::new(VecDeque::new()),
                 allocator: Cell::new(None),
                 rng: Cell::new(rng),
                 tick: Cell::new(0),
                 turn_tick: Cell::new(0),
+                turn_started: Cell::new(None),
+                has_run: Cell::new(false),
                 spinner: Cell::new(Spinner::new()),
             },
             held: AtomicBool::new(false),
@@ -282,6 +298,9 @@ impl CurrentThread {
         let mut any = false;
         for _ in 0..config.turn_interval {
             let Some(task) = self.next_task() else { break };
+            if !any {
+                self.start_running();
+            }
             any = true;
             task.run();
             context::wake_deferred();
@@ -313,6 +332,7 @@ impl CurrentThread {
             return false;
         }
         if let Some(tick) = self.timers.earliest() {
+            self.count_busy(clock.elapsed());
             clock.advance_to(tick);
             self.turn_timers();
             return true;
@@ -321,8 +341,29 @@ impl CurrentThread {
     }
 
     fn start_turn(&self) {
+        let now = self.estate.config.seam.clock.elapsed();
+        self.count_busy(now);
+        self.core.turn_started.set(Some(now));
         self.core.turn_tick.set(self.core.tick.get());
-        context::set_now_ms(self.estate.config.seam.clock.now_ms());
+        context::set_now_ms(now.as_millis() as u32);
+    }
+
+    /// A turn with tasks in it. The first of a `block_on` has not asked the clock.
+    fn start_running(&self) {
+        let core = &self.core;
+        if !core.has_run.replace(true) && core.turn_started.get().is_none() {
+            core.turn_started.set(Some(self.estate.config.seam.clock.elapsed()));
+        }
+    }
+
+    /// Ends the turn, and counts it until now if tasks were run in it.
+    fn count_busy(&self, now: Duration) {
+        let started = self.core.turn_started.take();
+        if self.core.has_run.replace(false)
+            && let Some(started) = started
+        {
+            self.meter.was_busy(now.saturating_sub(started));
+        }
     }
 
     /// Station 4: the next task to poll.
@@ -363,12 +404,15 @@ impl CurrentThread {
         }
         let clock = &config.seam.clock;
         let fell_asleep = clock.elapsed();
+        self.count_busy(fell_asleep);
         self.sleeping.store(true, SeqCst);
         let nothing = self.injector.is_empty() && self.core.queue.borrow().is_empty();
         if nothing && !held.is_woken() && !self.estate.is_fatal() {
             // A paused clock makes nobody wait for a timer.
             let limit = self.timers.wake_up_at().filter(|_| !clock.is_paused());
+            self.meter.fell_asleep();
             held.root().parker.park(limit.map(|tick| clock.until(tick)));
+            self.meter.woke_up();
         }
         self.sleeping.store(false, SeqCst);
         spinner.slept(clock.elapsed().saturating_sub(fell_asleep));

@@ -18,6 +18,7 @@
 use super::config::{Config, Role};
 use super::estate::Estate;
 use super::idle::Idle;
+use super::meter::Meter;
 use super::monitor::Monitor;
 use super::worker::{self, Core, Key};
 use crate::driver::timers::Timers;
@@ -77,6 +78,7 @@ pub(crate) struct Remote {
     /// Written by the worker, read by the monitor.
     pub(crate) activity: AtomicU32,
     pub(crate) timers: Timers,
+    pub(crate) meter: Meter,
     /// The worker without a thread, or the parking spot of the thread it is on.
     seat: Mutex<Seat>,
 }
@@ -105,6 +107,8 @@ impl MultiThread {
                     next: thief,
                     activity: AtomicU32::new(0),
                     timers: Timers::new(index),
+                    // The first is started with the runtime.
+                    meter: if index == 0 { Meter::awake() } else { Meter::asleep() },
                     seat: Mutex::new(Seat::Unborn(Key(index))),
                 }
             })
@@ -371,6 +375,7 @@ impl MultiThread {
             }
             *seat = Seat::Starting;
             drop(seat);
+            remote.meter.woke_up();
             self.leave();
         }
     }
