@@ -18,7 +18,7 @@ use support::runtimes::{current_thread, multi_thread, runtimes, serial_runtimes}
 
 /// Returns when the worker sleeps.
 fn wait_until_asleep(metrics: &RuntimeMetrics, worker: usize) {
-    while metrics.worker_park_unpark_count(worker) % 2 == 0 {
+    while metrics.worker_park_unpark_count(worker).is_multiple_of(2) {
         thread::yield_now();
     }
 }
