@@ -16,3 +16,8 @@ pub use set_once::{SetOnce, SetOnceError};
 pub mod futures {
     pub use super::notify::{Notified, OwnedNotified};
 }
+
+#[cfg(all(test, loom))]
+mod loom_notify;
+#[cfg(all(test, loom))]
+mod loom_once;
