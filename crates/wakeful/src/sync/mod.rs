@@ -1,6 +1,9 @@
 //! Tasks that share something, or tell each other: locks, channels and events.
 
+pub mod broadcast;
 pub mod oneshot;
+pub mod watch;
+
 mod barrier;
 mod notify;
 mod once_cell;
