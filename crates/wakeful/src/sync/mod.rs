@@ -5,14 +5,29 @@ pub mod oneshot;
 pub mod watch;
 
 mod barrier;
+mod guards;
+mod mutex;
 mod notify;
 mod once_cell;
+mod permits;
+mod rwlock;
+mod semaphore;
 mod set_once;
 mod slot;
 
 pub use barrier::{Barrier, BarrierWaitResult};
+pub use mutex::{
+    MappedMutexGuard, Mutex, MutexGuard, OwnedMappedMutexGuard, OwnedMutexGuard, TryLockError,
+};
 pub use notify::Notify;
 pub use once_cell::{OnceCell, SetError};
+pub use rwlock::{
+    OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock,
+    RwLockMappedWriteGuard, RwLockReadGuard, RwLockWriteGuard,
+};
+pub use semaphore::{
+    AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,
+};
 pub use set_once::{SetOnce, SetOnceError};
 
 /// Futures that need a name.
@@ -20,6 +35,8 @@ pub mod futures {
     pub use super::notify::{Notified, OwnedNotified};
 }
 
+#[cfg(all(test, loom))]
+mod loom_locks;
 #[cfg(all(test, loom))]
 mod loom_notify;
 #[cfg(all(test, loom))]

@@ -68,13 +68,19 @@ mod imp {
 
     /// loom's cell, which reports racing accesses.
     #[derive(Debug)]
-    pub(crate) struct UnsafeCell<T>(loom::cell::UnsafeCell<T>);
+    pub(crate) struct UnsafeCell<T: ?Sized>(loom::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
         pub(crate) fn new(value: T) -> Self {
             Self(loom::cell::UnsafeCell::new(value))
         }
 
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+    }
+
+    impl<T: ?Sized> UnsafeCell<T> {
         pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
             self.0.with(f)
         }
@@ -101,13 +107,19 @@ mod imp {
 
     /// std's cell behind loom's interface, so that one text serves both.
     #[derive(Debug)]
-    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+    pub(crate) struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
         pub(crate) const fn new(value: T) -> Self {
             Self(std::cell::UnsafeCell::new(value))
         }
 
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+    }
+
+    impl<T: ?Sized> UnsafeCell<T> {
         #[inline(always)]
         pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
             f(self.0.get())
@@ -140,6 +152,7 @@ impl<T> Mutex<T> {
             Err(poisoned) => poisoned.into_inner(),
         }
     }
+
     /// The guard, unless somebody has it.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
