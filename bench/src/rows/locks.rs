@@ -29,7 +29,7 @@ fn mutex_rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::each(0.45, 0.50),
             counted: Some((5_000, 55_000)),
-            cells: cells!(later mutex: AsyncLock, Futures),
+            cells: cells!(mutex: AsyncLock, Futures),
         },
         Row {
             name: "mutex_contended",
@@ -38,7 +38,7 @@ fn mutex_rows() -> Vec<Row> {
             ops_per_batch: CONTENDERS,
             target: Target::each(0.50, 0.35),
             counted: Some((50, 300)),
-            cells: cells!(later mutex_contended: AsyncLock, Futures),
+            cells: cells!(mutex_contended: AsyncLock, Futures),
         },
         Row {
             name: "mutex_yield",
@@ -47,7 +47,7 @@ fn mutex_rows() -> Vec<Row> {
             ops_per_batch: CONTENDERS,
             target: Target::both(1.0),
             counted: Some((50, 300)),
-            cells: cells!(later mutex_yield: AsyncLock, Futures),
+            cells: cells!(mutex_yield: AsyncLock, Futures),
         },
     ]
 }
@@ -61,7 +61,7 @@ fn permit_rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::each(0.65, 0.75),
             counted: Some((5_000, 55_000)),
-            cells: cells!(later rwlock_read: AsyncLock),
+            cells: cells!(rwlock_read: AsyncLock),
         },
         Row {
             name: "semaphore",
@@ -70,7 +70,7 @@ fn permit_rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::each(0.60, 0.70),
             counted: Some((5_000, 55_000)),
-            cells: cells!(later semaphore: AsyncLock),
+            cells: cells!(semaphore: AsyncLock),
         },
         Row {
             name: "semaphore_contended",
@@ -79,7 +79,7 @@ fn permit_rows() -> Vec<Row> {
             ops_per_batch: CONTENDERS,
             target: Target::both(1.0),
             counted: Some((50, 300)),
-            cells: cells!(later semaphore_contended: AsyncLock),
+            cells: cells!(semaphore_contended: AsyncLock),
         },
     ]
 }
