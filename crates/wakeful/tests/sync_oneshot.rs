@@ -275,7 +275,7 @@ impl Plain {
 fn a_channel_is_as_its_model() {
     let mut dice = Dice::new(seed());
     let wakers = [CountingWaker::new(), CountingWaker::new()];
-    for step in 0..4_000 {
+    for step in 0..if cfg!(miri) { 100 } else { 4_000 } {
         let (sender, receiver) = oneshot::channel::<usize>();
         let (mut sender, mut receiver) = (Some(sender), Some(receiver));
         let mut plain = Plain::default();
@@ -352,7 +352,7 @@ fn every_value_arrives_or_comes_back() {
     let mut dice = Dice::new(seed());
     let (arrived, back) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let alive = Arc::new(());
-    const ROUNDS: usize = 20_000;
+    const ROUNDS: usize = if cfg!(miri) { 100 } else { 20_000 };
     let (senders, ends) = std::sync::mpsc::sync_channel::<Sender<Arc<()>>>(64);
     thread::scope(|scope| {
         let mut their_dice = dice.branch();

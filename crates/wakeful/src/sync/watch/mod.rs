@@ -40,9 +40,9 @@
 //!
 //! The value lies under a lock that many can read under. Which value it is says
 //! a version, which moves on under that lock, so that whoever reads the value
-//! knows its version; waiting is done on the version alone
-//! ([`Word`](crate::wait::word)), never on the lock. The number of receivers is
-//! a word of its own, on which senders wait for it to be zero.
+//! knows its version; waiting is done on the version alone, never on the lock. The
+//! number of receivers is a word of its own, on which senders wait for it to be
+//! zero.
 //!
 //! # Memory ordering
 //!
@@ -57,6 +57,7 @@ pub use sender::Sender;
 
 use crate::sys::sync::atomic::AtomicUsize;
 use crate::sys::sync::{Arc, RwLock};
+use crate::wait::holder::Holder;
 use crate::wait::word::{Other, Word, Zero};
 use std::fmt;
 
@@ -72,6 +73,9 @@ struct Shared<T> {
     /// them.
     version: Word<Other>,
     receivers: Word<Zero>,
+    /// The task that changed the value last: for those who ask who could do so
+    /// again.
+    last_sender: Holder,
     senders: AtomicUsize,
 }
 
@@ -102,6 +106,7 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
         value: RwLock::new(init),
         version: Word::new(0),
         receivers: Word::new(0),
+        last_sender: Holder::nobody(),
         senders: AtomicUsize::new(1),
     });
     let receiver = Receiver::new(shared.clone(), 0);
