@@ -10,7 +10,7 @@ use futures::executor;
 use wakeful::sync::{
     MappedMutexGuard, Mutex, MutexGuard, OwnedMappedMutexGuard, OwnedMutexGuard, TryLockError,
 };
-use wakeful::task::yield_now;
+use wakeful::task::{coop, yield_now};
 
 mod support {
     pub mod dice;
@@ -243,6 +243,36 @@ fn a_loop_over_a_free_lock_lets_others_run() {
         });
         while !*mutex.lock().await {}
         other.await.unwrap();
+    });
+}
+
+#[test]
+fn without_budget_it_keeps_its_place() {
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let mutex = Mutex::new(());
+        let guard = mutex.try_lock().unwrap();
+        while coop::has_budget_remaining() {
+            coop::consume_budget().await;
+        }
+        let mut first = Hand::pending(mutex.lock());
+        assert_eq!(first.rings(), 0, "it waits, and is not just put off");
+        let mut second = Hand::pending(coop::unconstrained(mutex.lock()));
+        drop(guard);
+        assert_eq!((first.rings(), second.rings()), (1, 0));
+        assert!(first.poll().is_pending(), "there is no budget to go on");
+        yield_now().await;
+        assert_eq!(first.rings(), 1);
+        drop(first.ready());
+        drop(second.ready());
+        while coop::has_budget_remaining() {
+            drop(mutex.lock().await);
+        }
+        let mut third = Hand::pending(mutex.lock());
+        assert!(mutex.try_lock().is_ok(), "what is not used yet is not taken");
+        yield_now().await;
+        assert_eq!(third.rings(), 1);
+        drop(third.ready());
     });
 }
 

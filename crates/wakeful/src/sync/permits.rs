@@ -36,14 +36,15 @@
 
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::const_unless_model;
-use crate::task::coop;
+use crate::task::context;
+use crate::task::coop::{self, RestoreOnPending};
 use crate::task::header::WaitKind;
 use crate::wait::calls::Calls;
 use crate::wait::list::{Answer, Locked, Standing, Waiter, Waiters};
 use crate::wait::waiting_on;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
 /// There will be no more permits.
 const CLOSED: usize = 1;
@@ -337,29 +338,57 @@ impl Acquiring {
         kind: WaitKind,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Closed>> {
-        let progress = ready!(coop::poll_proceed(cx));
-        let mut taken = Taken::Short;
-        if self.waiter.is_none() {
-            taken = permits.try_take(self.wanted);
-        }
-        if taken == Taken::Short {
-            taken = self.wait(permits, kind, cx);
-        }
-        match taken {
-            Taken::Yes => {
-                progress.made_progress();
-                Poll::Ready(Ok(()))
+        let progress = coop::try_proceed();
+        if let (Some(progress), None) = (&progress, &self.waiter) {
+            match permits.try_take(self.wanted) {
+                Taken::Yes => {
+                    progress.made_progress();
+                    return Poll::Ready(Ok(()));
+                }
+                Taken::Closed => return Poll::Ready(Err(Closed)),
+                Taken::Short => {}
             }
-            Taken::Closed => {
-                progress.made_progress();
-                Poll::Ready(Err(Closed))
-            }
-            Taken::Short => Poll::Pending,
         }
+        self.poll_slowly(permits, kind, progress, cx)
     }
 
     #[inline(never)]
-    fn wait(self: Pin<&mut Self>, permits: &Permits, kind: WaitKind, cx: &Context<'_>) -> Taken {
+    fn poll_slowly(
+        mut self: Pin<&mut Self>,
+        permits: &Permits,
+        kind: WaitKind,
+        progress: Option<RestoreOnPending>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Closed>> {
+        // Without budget it still queues up, so that it keeps its place.
+        if progress.is_none() && self.could_go_on(permits) {
+            context::yield_back(cx.waker());
+            return Poll::Pending;
+        }
+        match self.as_mut().wait(permits, cx) {
+            Taken::Yes => {
+                if let Some(progress) = progress {
+                    progress.made_progress();
+                }
+                Poll::Ready(Ok(()))
+            }
+            Taken::Closed => Poll::Ready(Err(Closed)),
+            Taken::Short => {
+                waiting_on(kind, permits, self.site);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn could_go_on(&self, permits: &Permits) -> bool {
+        let there = match &self.waiter {
+            None => permits.available() >= self.wanted,
+            Some(waiter) => waiter.standing() != Standing::Waiting,
+        };
+        there && !permits.is_closed()
+    }
+
+    fn wait(self: Pin<&mut Self>, permits: &Permits, cx: &Context<'_>) -> Taken {
         let mut this = self.project();
         if this.waiter.is_none() {
             this.waiter.set(Some(Waiter::new()));
@@ -370,7 +399,7 @@ impl Acquiring {
         if standing == Standing::Waiting {
             standing = permits.waiters.update_waker(waiter, cx.waker());
         }
-        let taken = match standing {
+        match standing {
             Standing::Idle => permits.enqueue(waiter, wanted, cx.waker().clone()),
             Standing::Waiting => Taken::Short,
             Standing::Answered(Answer::Closed) => Taken::Closed,
@@ -383,11 +412,7 @@ impl Acquiring {
                     Taken::Yes
                 }
             }
-        };
-        if taken == Taken::Short {
-            waiting_on(kind, permits, this.site);
         }
-        taken
     }
 
     /// Gives back what it got and nobody saw.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 /// The lock of a [`Mutex`]: access to its value. It keeps the mutex alive, and
 /// unlocks when it is dropped.
-#[must_use = "if unused the Mutex will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct OwnedMutexGuard<T: ?Sized> {
     hold: Hold<T>,

@@ -28,7 +28,8 @@
 
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::const_unless_model;
-use crate::task::coop;
+use crate::task::context;
+use crate::task::coop::{self, RestoreOnPending};
 use crate::task::header::WaitKind;
 use crate::wait::calls::Call;
 use crate::wait::holder::{Held, Holder};
@@ -36,7 +37,7 @@ use crate::wait::list::{Answer, Standing, Waiter, Waiters};
 use crate::wait::waiting_on;
 use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
 const UNLOCKED: u32 = 0;
 const LOCKED: u32 = 1;
@@ -178,16 +179,49 @@ impl Locking {
     /// Always with the same `raw`.
     #[inline]
     pub(super) fn poll(self: Pin<&mut Self>, raw: &RawMutex, cx: &mut Context<'_>) -> Poll<()> {
-        let progress = ready!(coop::poll_proceed(cx));
-        let free = self.waiter.is_none() && raw.try_lock(self.site) == Attempt::Locked;
-        if free || self.wait(raw, cx) == Attempt::Locked {
+        let progress = coop::try_proceed();
+        if let (Some(progress), None) = (&progress, &self.waiter)
+            && raw.try_lock(self.site) == Attempt::Locked
+        {
             progress.made_progress();
             return Poll::Ready(());
         }
-        Poll::Pending
+        self.poll_slowly(raw, progress, cx)
     }
 
     #[inline(never)]
+    fn poll_slowly(
+        mut self: Pin<&mut Self>,
+        raw: &RawMutex,
+        progress: Option<RestoreOnPending>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        // Without budget it still queues up, so that it keeps its place.
+        if progress.is_none() && !self.has_to_wait(raw) {
+            context::yield_back(cx.waker());
+            return Poll::Pending;
+        }
+        match self.as_mut().wait(raw, cx) {
+            Attempt::Locked => {
+                if let Some(progress) = progress {
+                    progress.made_progress();
+                }
+                Poll::Ready(())
+            }
+            Attempt::Busy => {
+                waiting_on(WaitKind::Mutex, raw, self.site);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn has_to_wait(&self, raw: &RawMutex) -> bool {
+        match &self.waiter {
+            None => raw.word.load(Relaxed) != UNLOCKED,
+            Some(waiter) => waiter.standing() == Standing::Waiting,
+        }
+    }
+
     fn wait(self: Pin<&mut Self>, raw: &RawMutex, cx: &Context<'_>) -> Attempt {
         let mut this = self.project();
         if this.waiter.is_none() {
@@ -198,7 +232,7 @@ impl Locking {
         if standing == Standing::Waiting {
             standing = raw.waiters.update_waker(waiter, cx.waker());
         }
-        let attempt = match standing {
+        match standing {
             Standing::Idle => raw.enqueue(waiter, Held::by_current(this.site), cx.waker().clone()),
             Standing::Waiting => Attempt::Busy,
             Standing::Answered(_) => {
@@ -207,11 +241,7 @@ impl Locking {
                 raw.holder.set(this.site);
                 Attempt::Locked
             }
-        };
-        if attempt == Attempt::Busy {
-            waiting_on(WaitKind::Mutex, raw, this.site);
         }
-        attempt
     }
 
     /// Hands over what it got and nobody saw.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 /// Exclusive access to the value of a [`RwLock`]. It keeps the lock alive, and is let go
 /// when it is dropped.
-#[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockWriteGuard<T: ?Sized> {
     data: *mut T,
@@ -25,7 +24,6 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedRwLockWriteGuard<T> {}
 /// [`OwnedRwLockWriteGuard::map`].
 ///
 /// It can't be downgraded: what is reached through a `&mut` may not be fit to be shared.
-#[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockMappedWriteGuard<T: ?Sized, U: ?Sized = T> {
     data: *mut U,

@@ -23,7 +23,6 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockReadGuard<'_, T> {}
 
 /// Shared access to the value of a [`RwLock`] or to a part of it. It keeps the lock
 /// alive, and is let go when it is dropped.
-#[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockReadGuard<T: ?Sized, U: ?Sized = T> {
     data: *const U,

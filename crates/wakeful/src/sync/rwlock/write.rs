@@ -24,7 +24,6 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockWriteGuard<'_, T> {}
 /// [`RwLockWriteGuard::map`].
 ///
 /// It can't be downgraded: what is reached through a `&mut` may not be fit to be shared.
-#[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct RwLockMappedWriteGuard<'a, T: ?Sized> {
     data: *mut T,
