@@ -1,6 +1,7 @@
 //! Tasks that share something, or tell each other: locks, channels and events.
 
 pub mod broadcast;
+pub mod mpsc;
 pub mod oneshot;
 pub mod watch;
 
