@@ -129,6 +129,29 @@ fn values_are_overwritten_as_they_are_seen() {
     }
 }
 
+/// The only receiver sees a value while the next one is put into the same slot.
+/// Catches one that is put there before the other was moved out.
+#[test]
+fn the_next_value_comes_as_the_last_is_seen() {
+    model(4, || {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let (sender, mut receiver) = channel(1);
+        sender.send(Token::new(0, &alive)).unwrap_or_else(|_| panic!("one receives"));
+        let other = thread::spawn(move || {
+            let seen = drain(&mut receiver);
+            (seen, receiver)
+        });
+        start();
+        sender.send(Token::new(1, &alive)).unwrap_or_else(|_| panic!("one receives"));
+        let ((mut seen, mut missed), mut receiver) = other.join().unwrap();
+        let (rest, more) = drain(&mut receiver);
+        seen.extend(rest);
+        missed += more;
+        assert!(matches!((&seen[..], missed), ([0, 1], 0) | ([1], 1)), "{seen:?}, {missed}");
+        assert_eq!(alive.load(SeqCst), 0);
+    });
+}
+
 /// A receiver goes, and another comes, while values are sent: whoever is the last
 /// to see a value, or to go, drops it.
 #[test]

@@ -182,6 +182,8 @@ unsafe fn free<T>(shared: NonNull<Shared<T>>) {
     let shared = unsafe { Box::from_raw(shared.as_ptr()) };
     // For a model, which checks that nobody else is at it.
     shared.value.with_mut(|_| ());
+    shared.sender.0.with_mut(|_| ());
+    shared.receiver.0.with_mut(|_| ());
 }
 
 /// The two ends of a new channel.

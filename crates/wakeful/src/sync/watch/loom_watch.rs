@@ -1,7 +1,7 @@
 //! Models of a watched value, and with it of the word that its tasks wait on.
 
 use super::{Receiver, Sender, channel};
-use crate::sys::sync::{Arc as LoomArc, thread};
+use crate::sys::sync::{Arc as LoomArc, UnsafeCell, thread};
 use crate::task::loom_home::{model, start};
 use std::pin::pin;
 use std::sync::Arc;
@@ -65,6 +65,42 @@ fn a_change_is_never_missed() {
             assert_eq!(*receiver.borrow(), usize::from(sends));
         });
     }
+}
+
+/// What a sender did before it sent is seen by whoever has seen the change, also
+/// without a look at the value. Catches an ordering that is too weak.
+#[test]
+fn a_change_tells_of_what_came_before() {
+    struct Note(UnsafeCell<usize>);
+    // SAFETY: that it is not touched by two at once is what loom checks.
+    #[allow(unsafe_code)]
+    unsafe impl Sync for Note {}
+    // SAFETY: as above.
+    #[allow(unsafe_code)]
+    unsafe impl Send for Note {}
+
+    model(4, || {
+        let note = LoomArc::new(Note(UnsafeCell::new(0)));
+        let (sender, mut receiver) = channel(0);
+        let other = thread::spawn({
+            let note = note.clone();
+            move || {
+                // SAFETY: see `Note`.
+                #[allow(unsafe_code)]
+                note.0.with_mut(|note| unsafe { *note = 1 });
+                sender.send(1).unwrap();
+                sender
+            }
+        });
+        start();
+        let mut changed = pin!(receiver.changed());
+        if changed.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            // SAFETY: see `Note`.
+            #[allow(unsafe_code)]
+            note.0.with(|note| assert_eq!(unsafe { *note }, 1));
+        }
+        drop(other.join().unwrap());
+    });
 }
 
 /// One who waited gives up, so that the word still says that somebody waits
