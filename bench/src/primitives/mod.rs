@@ -154,22 +154,14 @@ pub fn guest<P: Peer, C: Primitives>(prepare: fn() -> Work) -> Cell {
 /// flavors, and as guests tokio's primitives and the crates named.
 ///
 /// `cells!(mpsc_1: Flume)` instantiates the row's function `mpsc_1::<P, C>`
-/// for each of them; `cells!(later mpsc_1: Flume)` leaves out wakeful's own,
-/// which is still to come.
+/// for each of them.
 macro_rules! cells {
-    ($row:ident: $($guest:ident),*) => {{
-        #[cfg_attr(not(feature = "wakeful"), allow(unused_mut))]
-        let mut cells = $crate::primitives::cells!(later $row: $($guest),*);
-        #[cfg(feature = "wakeful")]
-        cells.extend([
-            $crate::primitives::cells!(@own on_wakeful Multi $row Wakeful),
-            $crate::primitives::cells!(@own on_wakeful Current $row Wakeful),
-        ]);
-        cells
-    }};
-
-    (later $row:ident: $($guest:ident),*) => {
+    ($row:ident: $($guest:ident),*) => {
         vec![
+            #[cfg(feature = "wakeful")]
+            $crate::primitives::cells!(@own on_wakeful Multi $row Wakeful),
+            #[cfg(feature = "wakeful")]
+            $crate::primitives::cells!(@own on_wakeful Current $row Wakeful),
             $crate::primitives::cells!(@own on_tokio Multi $row Tokio),
             $crate::primitives::cells!(@own on_tokio Current $row Tokio),
             #[cfg(feature = "wakeful")]

@@ -199,6 +199,5 @@ macro_rules! tokio_shaped {
 }
 
 tokio_shaped!(Tokio, tokio: mpsc, mutex, rwlock, semaphore, notify, oneshot, watch, broadcast);
-// Still to come: mpsc.
 #[cfg(feature = "wakeful")]
-tokio_shaped!(Wakeful, wakeful: mutex, rwlock, semaphore, notify, oneshot, watch, broadcast);
+tokio_shaped!(Wakeful, wakeful: mpsc, mutex, rwlock, semaphore, notify, oneshot, watch, broadcast);

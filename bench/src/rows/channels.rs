@@ -32,7 +32,7 @@ fn mpsc_rows() -> Vec<Row> {
             ops_per_batch: MESSAGES,
             target: Target::both(0.35),
             counted: Some((10, 60)),
-            cells: cells!(later mpsc_1: AsyncChannel, Flume, Kanal, Crossfire),
+            cells: cells!(mpsc_1: AsyncChannel, Flume, Kanal, Crossfire),
         },
         Row {
             name: "mpsc_4",
@@ -41,7 +41,7 @@ fn mpsc_rows() -> Vec<Row> {
             ops_per_batch: MESSAGES,
             target: Target::both(0.35),
             counted: Some((10, 60)),
-            cells: cells!(later mpsc_4: AsyncChannel, Flume, Kanal, Crossfire),
+            cells: cells!(mpsc_4: AsyncChannel, Flume, Kanal, Crossfire),
         },
         Row {
             name: "ping_pong_pair",
@@ -50,7 +50,7 @@ fn mpsc_rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::each(0.70, 0.80),
             counted: Some((2_000, 22_000)),
-            cells: cells!(later ping_pong_pair: AsyncChannel, Flume, Kanal, Crossfire),
+            cells: cells!(ping_pong_pair: AsyncChannel, Flume, Kanal, Crossfire),
         },
     ]
 }
@@ -64,7 +64,7 @@ fn unbounded_rows() -> Vec<Row> {
             ops_per_batch: MESSAGES,
             target: Target::each(0.45, 0.50),
             counted: Some((10, 60)),
-            cells: cells!(later mpsc_unbounded_1: AsyncChannel, Flume, Kanal, Crossfire),
+            cells: cells!(mpsc_unbounded_1: AsyncChannel, Flume, Kanal, Crossfire),
         },
         Row {
             name: "mpsc_unbounded_4",
@@ -73,7 +73,7 @@ fn unbounded_rows() -> Vec<Row> {
             ops_per_batch: MESSAGES,
             target: Target::each(0.30, 0.50),
             counted: Some((10, 60)),
-            cells: cells!(later mpsc_unbounded_4: AsyncChannel, Flume, Kanal, Crossfire),
+            cells: cells!(mpsc_unbounded_4: AsyncChannel, Flume, Kanal, Crossfire),
         },
     ]
 }
