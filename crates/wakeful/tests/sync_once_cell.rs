@@ -30,7 +30,7 @@ fn static_cells() {
     assert_eq!(FULL.get(), Some(&"full"));
     assert_eq!(EMPTY.get(), None);
     assert_eq!(*executor::block_on(EMPTY.get_or_init(|| ready(3))), 3);
-    assert_eq!(*executor::block_on(EMPTY.get_or_init(|| pending())), 3);
+    assert_eq!(*executor::block_on(EMPTY.get_or_init(pending)), 3);
 }
 
 #[test]

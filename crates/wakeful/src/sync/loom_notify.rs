@@ -222,3 +222,24 @@ fn the_notified_do_not_wait_for_their_batch() {
         assert_eq!(Sleeper::new(&notify).poll(), Poll::Pending, "no permit is stored");
     });
 }
+
+/// One queues up behind them and leaves again. Catches a word that says that
+/// somebody waits for those who do no longer (N1).
+#[test]
+fn one_comes_and_goes_behind_the_notified() {
+    model(4, || {
+        let notify = Arc::new(Notify::new());
+        let crowd: [Sleeper; 3] = std::array::from_fn(|_| Sleeper::queued(&notify));
+        let caller = in_thread(&notify, Notify::notify_waiters);
+        start();
+        let mut late = Sleeper::new(&notify);
+        let _ = late.poll();
+        drop(late);
+        caller.join().unwrap();
+        notify.notify_one();
+        assert_eq!(Sleeper::new(&notify).poll(), Poll::Ready(()));
+        for sleeper in crowd {
+            sleeper.assert_notified(Poll::Pending);
+        }
+    });
+}
