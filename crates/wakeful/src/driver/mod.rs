@@ -1,6 +1,7 @@
 //! Station 6, the driver: what a thread waits in when it has nothing to do.
 //!
-//! - [`clock`]: what time it is, as this runtime sees it.
+//! - [`clock`]: what time it is, as this runtime sees it; [`soon`] answers faster
+//!   and a little late.
 //! - [`timers`]: one worker's timers, behind a small lock; [`wheel`] is the data
 //!   structure inside.
 //!
@@ -10,5 +11,6 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod clock;
+mod soon;
 pub(crate) mod timers;
 pub(crate) mod wheel;

@@ -8,6 +8,7 @@ use crate::driver::clock::tick_of;
 use crate::queue::{next, ring};
 use crate::sys::park::Parker;
 use crate::sys::rng::Rng;
+use crate::sys::slack::Slack;
 use crate::sys::spin::Spinner;
 use crate::task::context;
 use crate::task::header::Header;
@@ -130,6 +131,8 @@ struct Worker {
     key: Cell<Option<Key>>,
     /// The core that the key opens, null without one.
     core: Cell<*const Core>,
+    /// Taken up for the first timer that this thread sleeps for.
+    slack: Slack,
 }
 
 thread_local! {
@@ -240,8 +243,12 @@ impl Core {
 /// The whole life of a worker thread.
 pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
     let config = &shared.estate.config;
-    let worker =
-        Worker { shared: shared.clone(), key: Cell::new(None), core: Cell::new(ptr::null()) };
+    let worker = Worker {
+        shared: shared.clone(),
+        key: Cell::new(None),
+        core: Cell::new(ptr::null()),
+        slack: Slack::new(),
+    };
     let parker = Arc::new(Parker::for_current_thread());
     shared.take_seat(&key, parker.clone());
     shared.remotes[key.0].meter.woke_up();
@@ -451,7 +458,11 @@ impl Worker {
                 break;
             }
             // A timer registered from elsewhere meanwhile leaves a token.
-            parker.park(timers.wake_up_at().map(|tick| clock.until(tick)));
+            let limit = timers.wake_up_at().map(|tick| clock.until(tick));
+            if limit.is_some() {
+                self.slack.take_up();
+            }
+            parker.park(limit);
             if self.shared.estate.is_closing() || self.shared.estate.is_fatal() {
                 break;
             }
