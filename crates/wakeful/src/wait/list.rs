@@ -362,6 +362,34 @@ impl<S, T> Locked<'_, S, T> {
         false
     }
 
+    /// Answers all waiters that are `concerned`, wherever they stand, until `calls`
+    /// is full: then there may be more.
+    pub(crate) fn answer_where(
+        &mut self,
+        answer: Answer,
+        calls: &mut Calls,
+        mut concerned: impl FnMut(&T) -> bool,
+    ) -> bool {
+        let mut next = self.queue.front;
+        while let Some(waiter) = next {
+            // SAFETY: L1: in this list.
+            let is_concerned = unsafe {
+                Self::entry(waiter, |entry| {
+                    next = entry.next;
+                    entry.ask.as_ref().is_none_or(&mut concerned)
+                })
+            };
+            if !is_concerned {
+                continue;
+            }
+            if calls.is_full() {
+                return true;
+            }
+            calls.push(self.answer(waiter, answer));
+        }
+        false
+    }
+
     /// What a waiter of this list asks for, if it still waits.
     pub(crate) fn asked(&mut self, waiter: Pin<&Waiter<T>>) -> Option<&mut T> {
         if waiter.standing() != Standing::Waiting {
