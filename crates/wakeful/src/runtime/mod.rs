@@ -13,6 +13,7 @@
 pub(crate) mod blocking;
 mod builder;
 pub(crate) mod context;
+pub(crate) mod evented;
 mod handle;
 mod id;
 pub(crate) mod join_builder;

@@ -332,6 +332,12 @@ impl WaitingOn {
         self.site.store(std::ptr::from_ref(wait.site).cast_mut(), Relaxed);
     }
 
+    /// Replaces the place only.
+    #[inline]
+    pub(crate) fn set_site(&self, site: &'static Location<'static>) {
+        self.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
+    }
+
     /// What was last recorded, if anything. The fields are read one by one: a
     /// reader who races with the task may mix two records, never tear one.
     pub(crate) fn read(&self) -> Option<Wait> {
