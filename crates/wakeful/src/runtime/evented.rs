@@ -36,8 +36,9 @@ impl<S: AsFd> Evented<S> {
 
     /// Takes it out: nobody watches it any more.
     pub(crate) fn into_inner(mut self) -> io::Result<S> {
+        let io = self.io.take().expect("taken out once");
         self.registration.deregister()?;
-        Ok(self.io.take().expect("taken out once"))
+        Ok(io)
     }
 
     #[inline]
@@ -154,3 +155,7 @@ impl<S: AsFd + fmt::Debug> fmt::Debug for Evented<S> {
         (**self).fmt(f)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "evented_tests.rs"]
+mod evented_tests;
