@@ -22,6 +22,8 @@ pub mod inspect;
 #[macro_use]
 #[doc(hidden)]
 pub mod macros;
+#[cfg(feature = "net")]
+pub mod net;
 pub mod runtime;
 #[cfg(feature = "sync")]
 pub mod sync;

@@ -18,20 +18,32 @@ pub(crate) struct Evented<S: AsFd> {
     registration: Registration,
 }
 
+pub(crate) const BOTH: mio::Interest = mio::Interest::READABLE.add(mio::Interest::WRITABLE);
+
 impl<S: AsFd> Evented<S> {
     /// # Panics
     ///
     /// Outside of a runtime, or on one without I/O.
     #[track_caller]
     pub(crate) fn new(io: S, interest: mio::Interest) -> io::Result<Self> {
-        let registration = Registration::new(io.as_fd().as_raw_fd(), interest)?;
+        Self::made_at(io, interest, Location::caller())
+    }
+
+    /// As `new`, for what comes from a call at `site`.
+    #[track_caller]
+    pub(crate) fn made_at(
+        io: S,
+        interest: mio::Interest,
+        site: &'static Location<'static>,
+    ) -> io::Result<Self> {
+        let registration = Registration::new(io.as_fd().as_raw_fd(), interest, site)?;
         Ok(Self { io: Some(io), registration })
     }
 
     /// For what is both read and written.
     #[track_caller]
     pub(crate) fn both(io: S) -> io::Result<Self> {
-        Self::new(io, mio::Interest::READABLE | mio::Interest::WRITABLE)
+        Self::made_at(io, BOTH, Location::caller())
     }
 
     /// Takes it out: nobody watches it any more.

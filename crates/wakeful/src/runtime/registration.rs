@@ -35,7 +35,11 @@ impl Registration {
     ///
     /// Outside of a runtime, or on one without I/O.
     #[track_caller]
-    pub(crate) fn new(fd: RawFd, interest: mio::Interest) -> io::Result<Self> {
+    pub(crate) fn new(
+        fd: RawFd,
+        interest: mio::Interest,
+        site: &'static Location<'static>,
+    ) -> io::Result<Self> {
         let keeper = match context::keeper() {
             Ok(keeper) => keeper,
             Err(_) => no_runtime(),
@@ -49,7 +53,7 @@ impl Registration {
         if registered.is_first {
             keeper.shared.wake_poller(owner);
         }
-        Ok(Self { registered, poller, fd, site: Location::caller(), _keeper: keeper })
+        Ok(Self { registered, poller, fd, site, _keeper: keeper })
     }
 
     pub(crate) fn deregister(&self) -> io::Result<()> {
