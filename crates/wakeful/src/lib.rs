@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 
 pub mod inspect;
+pub mod io;
 #[cfg(feature = "macros")]
 #[macro_use]
 #[doc(hidden)]
