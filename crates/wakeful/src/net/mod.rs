@@ -5,9 +5,9 @@
 #![allow(unsafe_code)]
 
 mod addr;
-pub(crate) mod transfer;
 mod halves;
 pub mod tcp;
+pub(crate) mod transfer;
 
 pub use addr::{ToSocketAddrs, lookup_host};
 pub use tcp::{TcpListener, TcpSocket, TcpStream};

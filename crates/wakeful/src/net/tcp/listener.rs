@@ -77,7 +77,7 @@ impl TcpListener {
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let accepted = self.io.poll_io(Direction::Read, cx, WaitKind::Accept, accept);
         let (stream, peer) = ready!(accepted)?;
-        Poll::Ready(Ok((TcpStream::watch(stream)?, peer)))
+        Poll::Ready(Ok((TcpStream::watch_from(stream, Location::caller())?, peer)))
     }
 
     /// Takes a listener over, which must be in non-blocking mode.

@@ -122,9 +122,10 @@ impl TcpStream {
         // SAFETY: only written to, and with initialised bytes.
         let space = unsafe { buf.unfilled_mut() };
         let peeked = self.io.poll_io(Direction::Read, cx, WaitKind::IoRead, |io| {
-            let filled =
-                uninterrupted(|| rustix::net::recv(io, &mut *space, RecvFlags::PEEK))?.0.0.len();
-            Ok(filled)
+            uninterrupted(|| {
+                let received = rustix::net::recv(io, &mut *space, RecvFlags::PEEK);
+                received.map(|((filled, _), _)| filled.len())
+            })
         });
         let count = ready!(peeked)?;
         // SAFETY: the system filled so many.
