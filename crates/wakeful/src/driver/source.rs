@@ -203,11 +203,21 @@ impl Source {
     /// An operation found that what it saw is no longer so. What came after it
     /// looked stays, and so does the end of a stream.
     pub(crate) fn clear(&self, seen: Seen) {
-        let gone = u64::from(seen.ready.0 & !Readiness::FINAL);
+        self.remove(seen.events, seen.ready.0 & !Readiness::FINAL);
+    }
+
+    /// As [`clear`](Self::clear), the end included. For datagram sockets: an error
+    /// that concerned one packet looks like the end of writing, and is not.
+    #[cfg(feature = "net")]
+    pub(crate) fn take_back(&self, seen: Seen) {
+        self.remove(seen.events, seen.ready.0);
+    }
+
+    fn remove(&self, events: u64, gone: u8) {
         // On failure the word has changed: by news, so nothing is to be cleared,
         // or by another who clears, so try again.
         let _ = self.word.fetch_update(SeqCst, SeqCst, |word| {
-            (word / EVENT == seen.events).then_some(word & !gone)
+            (word / EVENT == events).then_some(word & !u64::from(gone))
         });
     }
 
@@ -225,7 +235,8 @@ impl Source {
     }
 
     fn call(&self, ready: Readiness) {
-        if !ready.and(Readiness::READ).is_empty() {
+        // A datagram socket's error is found by those who read.
+        if !ready.and(Readiness::READ | Readiness::ERROR).is_empty() {
             self.reader.call().wake();
         }
         if !ready.and(Readiness::WRITE).is_empty() {

@@ -51,6 +51,8 @@ mod interest;
 mod read_buf;
 #[cfg(feature = "net")]
 mod ready;
+#[cfg(feature = "net")]
+pub mod unix;
 #[cfg(feature = "io-util")]
 mod util;
 

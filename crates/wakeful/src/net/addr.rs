@@ -32,6 +32,11 @@ pub(crate) fn resolve<T: ToSocketAddrs>(addrs: T) -> T::Future {
     addrs.resolve()
 }
 
+/// What there is to say if not even one address was tried.
+pub(crate) fn no_address() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any address")
+}
+
 /// Looks up a host name.
 ///
 /// The result may be empty. The iterator has the addresses in the order in which

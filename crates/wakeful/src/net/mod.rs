@@ -5,9 +5,16 @@
 #![allow(unsafe_code)]
 
 mod addr;
+pub(crate) mod async_fd;
+mod datagram;
 mod halves;
+mod streams;
 pub mod tcp;
 pub(crate) mod transfer;
+mod udp;
+pub mod unix;
 
 pub use addr::{ToSocketAddrs, lookup_host};
 pub use tcp::{TcpListener, TcpSocket, TcpStream};
+pub use udp::UdpSocket;
+pub use unix::{UnixDatagram, UnixListener, UnixSocket, UnixStream};

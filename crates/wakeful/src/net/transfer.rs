@@ -56,6 +56,15 @@ pub(crate) fn mask_of(interest: Interest) -> Readiness {
     Readiness(Ready::of_interest(interest).bits())
 }
 
+/// How the wait of somebody with this interest is called.
+pub(crate) fn kind_of(interest: Interest) -> WaitKind {
+    match (interest.is_readable(), interest.is_writable()) {
+        (true, false) => WaitKind::IoRead,
+        (false, true) => WaitKind::IoWrite,
+        _ => WaitKind::IoReady,
+    }
+}
+
 impl<S: AsFd> Evented<S> {
     /// Waits for any of `interest`; any number of tasks may.
     pub(crate) async fn ready_for(
@@ -63,12 +72,7 @@ impl<S: AsFd> Evented<S> {
         interest: Interest,
         site: &'static Location<'static>,
     ) -> io::Result<Ready> {
-        let kind = match (interest.is_readable(), interest.is_writable()) {
-            (true, false) => WaitKind::IoRead,
-            (false, true) => WaitKind::IoWrite,
-            _ => WaitKind::IoReady,
-        };
-        let seen = self.registration().ready(mask_of(interest), kind, site).await?;
+        let seen = self.registration().ready(mask_of(interest), kind_of(interest), site).await?;
         Ok(Ready::from_bits(seen.ready.0))
     }
 

@@ -78,6 +78,19 @@ impl Registration {
         self.registered.source.clear(seen);
     }
 
+    /// As [`clear`](Self::clear), the end included; for datagram sockets.
+    #[cfg(feature = "net")]
+    pub(crate) fn take_back(&self, seen: Seen) {
+        self.registered.source.take_back(seen);
+    }
+
+    /// Takes it to be ready before the system has said so, as a new socket is. If
+    /// it is not, that costs one operation that would block.
+    #[cfg(feature = "net")]
+    pub(crate) fn assume(&self, ready: Readiness) {
+        self.registered.source.add(ready);
+    }
+
     /// Waits until one direction is ready, without a budget.
     #[inline]
     fn poll_seen(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Result<Seen>> {

@@ -2,7 +2,7 @@
 
 use super::TcpStream;
 use crate::driver::source::{Direction, Readiness};
-use crate::net::addr::{self, ToSocketAddrs};
+use crate::net::addr::{self, ToSocketAddrs, no_address};
 use crate::runtime::evented::Evented;
 use crate::task::header::WaitKind;
 use rustix::net::SocketFlags;
@@ -125,10 +125,6 @@ fn bind_one(addr: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)
-}
-
-pub(super) fn no_address() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any address")
 }
 
 /// Accepts one connection, in non-blocking mode.

@@ -1,11 +1,10 @@
 //! A TCP connection.
 
 use super::halves::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
-use super::listener::no_address;
 use super::{TcpSocket, check_nonblocking};
 use crate::driver::source::{Direction, Readiness};
 use crate::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
-use crate::net::addr::{self, ToSocketAddrs};
+use crate::net::addr::{self, ToSocketAddrs, no_address};
 use crate::net::transfer::{mask_of, uninterrupted};
 use crate::runtime::evented::{BOTH, Evented};
 use crate::task::header::WaitKind;
