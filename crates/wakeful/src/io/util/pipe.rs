@@ -129,20 +129,18 @@ impl Pipe {
         cx: &mut Context<'_>,
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Poll<T> {
-        loop {
-            if let Some(answer) = attempt() {
-                return Poll::Ready(answer);
-            }
-            if place.register(cx.waker()) == Registered::Called {
-                continue;
-            }
-            if let Some(answer) = attempt() {
-                place.forget();
-                return Poll::Ready(answer);
-            }
-            wait::waiting_on(kind, self, self.site);
-            return Poll::Pending;
+        if let Some(answer) = attempt() {
+            return Poll::Ready(answer);
         }
+        if place.register(cx.waker()) == Registered::Called {
+            // There was news meanwhile: as if it had come a moment later.
+            cx.waker().wake_by_ref();
+        } else if let Some(answer) = attempt() {
+            place.forget();
+            return Poll::Ready(answer);
+        }
+        wait::waiting_on(kind, self, self.site);
+        Poll::Pending
     }
 
     /// The writer writes no more.
