@@ -305,17 +305,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         interest: Interest,
         mut f: impl FnMut(&T) -> io::Result<R>,
     ) -> impl Future<Output = io::Result<R>> {
-        let site = Location::caller();
-        async move {
-            loop {
-                let ready = self.registration.ready(mask_of(interest), kind_of(interest), site);
-                let seen = ready.await?;
-                match f(self.get_ref()) {
-                    Err(error) if would_block(&error) => self.registration.clear(seen),
-                    result => return result,
-                }
-            }
-        }
+        let (mask, kind, site) = (mask_of(interest), kind_of(interest), Location::caller());
+        self.registration.async_io(mask, kind, site, move |_| f(self.get_ref()))
     }
 
     /// As [`async_io`](Self::async_io), with exclusive access.
@@ -325,17 +316,9 @@ impl<T: AsRawFd> AsyncFd<T> {
         interest: Interest,
         mut f: impl FnMut(&mut T) -> io::Result<R>,
     ) -> impl Future<Output = io::Result<R>> {
-        let site = Location::caller();
-        async move {
-            loop {
-                let ready = self.registration.ready(mask_of(interest), kind_of(interest), site);
-                let seen = ready.await?;
-                match f(self.get_mut()) {
-                    Err(error) if would_block(&error) => self.registration.clear(seen),
-                    result => return result,
-                }
-            }
-        }
+        let (mask, kind, site) = (mask_of(interest), kind_of(interest), Location::caller());
+        let inner = self.inner.as_mut().expect("there until it is taken out");
+        self.registration.async_io(mask, kind, site, move |_| f(inner))
     }
 
     /// Tries an operation once, if it is known to be ready; if that fails with

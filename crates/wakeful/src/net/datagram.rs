@@ -152,13 +152,8 @@ impl<S: AsFd> Evented<S> {
         site: &'static Location<'static>,
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        loop {
-            let seen = self.registration().ready(mask, kind, site).await?;
-            match self.learn(seen, operation(self)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return result,
-            }
-        }
+        let learned = |seen: &Seen| self.learn(*seen, operation(self));
+        self.registration().async_io(mask, kind, site, learned).await
     }
 
     /// Tries an operation once, if the socket is known to be ready for it.

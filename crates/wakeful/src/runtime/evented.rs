@@ -122,15 +122,7 @@ impl<S: AsFd> Evented<S> {
         site: &'static Location<'static>,
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        loop {
-            let seen = self.registration.ready(mask, kind, site).await?;
-            match operation(self) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.registration.clear(seen);
-                }
-                result => return result,
-            }
-        }
+        self.registration.async_io(mask, kind, site, |_| operation(self)).await
     }
 
     /// Tries once, if it is known to be ready.

@@ -9,9 +9,10 @@ use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
 use crate::wait::list::Waiter;
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::RawFd;
-use std::panic::Location;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -27,6 +28,11 @@ pub(crate) struct Registration {
     /// Keeps the runtime's drivers alive.
     _keeper: Arc<Keeper>,
 }
+
+// What is shared with the runtime is changed by the runtime, never by the code of
+// the user that a panic cuts short.
+impl UnwindSafe for Registration {}
+impl RefUnwindSafe for Registration {}
 
 impl Registration {
     /// Registers with the poller of this thread's worker.
@@ -169,7 +175,29 @@ impl Registration {
         }
     }
 
-    /// Waits until it is ready for any of `mask`; any number of tasks may.
+    /// As [`poll_io`](Self::poll_io), for any of `mask` and any number of tasks.
+    pub(crate) async fn async_io<R>(
+        &self,
+        mask: Readiness,
+        kind: WaitKind,
+        site: &'static Location<'static>,
+        mut operation: impl FnMut(&Seen) -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            let seen = self.ready(mask, kind, site).await?;
+            let progress = poll_fn(coop::poll_proceed).await;
+            match operation(&seen) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.clear(seen),
+                result => {
+                    progress.made_progress();
+                    return result;
+                }
+            }
+        }
+    }
+
+    /// Waits until it is ready for any of `mask`; any number of tasks may. That
+    /// costs no budget: the operation that follows does.
     pub(crate) fn ready(
         &self,
         mask: Readiness,
@@ -204,12 +232,10 @@ impl Future for Ready<'_> {
     type Output = io::Result<Seen>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Seen>> {
-        let progress = ready!(coop::poll_proceed(cx));
         let this = self.project();
         let source = &this.registration.registered.source;
         match source.poll_listed(this.waiter.into_ref(), *this.mask, cx) {
             Poll::Ready(seen) => {
-                progress.made_progress();
                 Poll::Ready(if seen.is_shut_down { Err(gone()) } else { Ok(seen) })
             }
             Poll::Pending => {

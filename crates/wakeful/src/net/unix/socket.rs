@@ -90,13 +90,11 @@ impl UnixSocket {
         site: &'static Location<'static>,
     ) -> io::Result<UnixStream> {
         let addr = addr.to_raw()?;
-        let connected = uninterrupted(|| match rustix::net::connect(&self.socket, &addr) {
-            Ok(()) => Ok(true),
-            Err(Errno::INPROGRESS) => Ok(false),
-            Err(error) => Err(error),
+        uninterrupted(|| match rustix::net::connect(&self.socket, &addr) {
+            Err(Errno::INPROGRESS) => Ok(()),
+            result => result,
         })?;
-        let stream = OwnedFd::from(self.socket).into();
-        UnixStream::connecting_at(stream, connected, site).await
+        UnixStream::connecting_at(OwnedFd::from(self.socket).into(), site).await
     }
 
     /// Makes it a socket that sends and receives.

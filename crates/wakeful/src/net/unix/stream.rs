@@ -60,18 +60,14 @@ impl UnixStream {
         async move { UnixSocket::new_stream()?.connect_from(socket_addr, site).await }
     }
 
-    /// Waits until a socket is connected, unless it is already.
+    /// Waits until a socket is connected.
     pub(super) async fn connecting_at(
         stream: net::UnixStream,
-        is_connected: bool,
         site: &'static Location<'static>,
     ) -> io::Result<UnixStream> {
         let stream = Self::watch_from(stream, site)?;
-        let registration = stream.io.registration();
-        if is_connected {
-            registration.assume(Readiness::WRITABLE);
-        }
-        registration.ready(Readiness::WRITE, WaitKind::Connect, site).await?;
+        // Once it can be written to, it is connected, or has an error.
+        stream.io.registration().ready(Readiness::WRITE, WaitKind::Connect, site).await?;
         match stream.take_error()? {
             Some(error) => Err(error),
             None => Ok(stream),
