@@ -250,14 +250,14 @@ async fn each_direction_has_a_buffer_of_its_size() {
 fn a_direction_needs_a_buffer() {
     let stream = || join(empty(), Cursor::new(Vec::new()));
     let site = panic_site(|| {
-        let _ = copy_bidirectional_with_sizes(&mut stream(), &mut stream(), 0, 1);
+        drop(copy_bidirectional_with_sizes(&mut stream(), &mut stream(), 0, 1));
     });
     assert_eq!(
         (site.file.as_str(), site.message.as_str()),
         (file!(), "`a_to_b_buf_size` must be greater than 0")
     );
     let site = panic_site(|| {
-        let _ = copy_bidirectional_with_sizes(&mut stream(), &mut stream(), 1, 0);
+        drop(copy_bidirectional_with_sizes(&mut stream(), &mut stream(), 1, 0));
     });
     assert_eq!(site.message, "`b_to_a_buf_size` must be greater than 0");
 }

@@ -69,7 +69,8 @@ fn a_buffer_is_a_buf_mut() {
 
 #[test]
 fn misuse_of_a_buffer_panics_where_it_happens() {
-    let cases: [(fn(&mut ReadBuf<'_>), &str); 4] = [
+    type Misuse = fn(&mut ReadBuf<'_>);
+    let cases: [(Misuse, &str); 4] = [
         (|buf| buf.initialize_unfilled_to(3).fill(1), "n overflows remaining"),
         (|buf| buf.advance(1), "filled must not become larger than initialized"),
         (|buf| buf.set_filled(1), "filled must not become larger than initialized"),

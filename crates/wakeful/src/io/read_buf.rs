@@ -208,6 +208,7 @@ unsafe impl bytes::BufMut for ReadBuf<'_> {
         self.remaining()
     }
 
+    // SAFETY: the caller keeps the trait's contract.
     unsafe fn advance_mut(&mut self, cnt: usize) {
         // SAFETY: the caller wrote values to that many bytes of the chunk.
         unsafe { self.assume_init(cnt) };

@@ -67,3 +67,6 @@ fn retry_interrupted<T>(mut ask: impl FnMut() -> Poll<io::Result<T>>) -> Poll<io
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_pipe;

@@ -8,6 +8,7 @@ use crate::io::AsyncBufRead;
 use std::io::{self, BufRead};
 use std::mem;
 use std::pin::Pin;
+use std::ptr;
 use std::task::{Context, Poll, ready};
 
 /// Where `byte` is. std searches faster than a loop does, but does not lend the
@@ -121,7 +122,7 @@ impl<'a, R: AsyncBufRead + Unpin + ?Sized> Step for FillBuf<'a, R> {
                 // of 'a and which nobody else can reach: it was taken out of
                 // `self`, and on this path does not go back. That the other path
                 // puts it back is why the compiler does not see this.
-                Poll::Ready(Ok(unsafe { &*(&raw const *there) }))
+                Poll::Ready(Ok(unsafe { &*ptr::from_ref(there) }))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
