@@ -7,7 +7,22 @@ use std::thread;
 use serde_json::{Value, json};
 
 /// Peers as they stand in the lock file this binary was built from.
-const PACKAGES: [&str; 6] = ["wakeful", "tokio", "smol", "async-executor", "futures", "monoio"];
+const PACKAGES: [&str; 14] = [
+    "wakeful",
+    "tokio",
+    "smol",
+    "async-executor",
+    "futures",
+    "monoio",
+    "compio",
+    "glommio",
+    "async-channel",
+    "flume",
+    "kanal",
+    "crossfire",
+    "async-lock",
+    "oneshot",
+];
 
 pub fn describe() -> Value {
     json!({

@@ -8,6 +8,7 @@ mod cell;
 mod machine;
 mod options;
 mod peers;
+mod primitives;
 mod report;
 mod rows;
 mod runner;

@@ -109,7 +109,7 @@ fn table(run: &Run<'_>) -> String {
         false => ("per op", "lowest to highest", "target"),
     };
     let line = format!(
-        "{:<18} {:<14} {unit:>15}    {range:<23} {:>7}  {target}",
+        "{:<19} {:<24} {unit:>15}    {range:<23} {:>7}  {target}",
         "row", "peer", "x tokio"
     );
     let _ = writeln!(text, "{}", line.trim_end());
@@ -141,7 +141,7 @@ fn groups<'a>(run: &Run<'a>) -> Vec<(&'a str, Flavor)> {
 }
 
 fn table_line(run: &Run<'_>, outcome: &Outcome<'_>) -> String {
-    let start = format!("{:<18} {:<14}", outcome.row.name, outcome.peer);
+    let start = format!("{:<19} {:<24}", outcome.row.name, outcome.peer);
     let failure = outcome.failure.as_ref().map(|reason| format!("  FAILED: {reason}"));
     let Some(spread) = spread(&outcome.samples) else {
         return format!("{start}{}\n", failure.unwrap_or_default());

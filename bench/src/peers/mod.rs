@@ -10,15 +10,21 @@
 //! | `smol.rs` | smol-mt, smol-static, smol-local |
 //! | `futures.rs` | futures-pool, futures-local |
 //! | `monoio.rs` | monoio |
+//! | `compio.rs` | compio |
+//! | `glommio.rs` | glommio |
 //!
 //! [`cells!`] lists who takes part in a row.
 
+mod compio;
 mod futures;
+mod glommio;
 mod monoio;
 mod smol;
 mod tokio_shaped;
 
+pub use self::compio::Compio;
 pub use self::futures::{FuturesLocal, FuturesPool};
+pub use self::glommio::Glommio;
 pub use self::monoio::Monoio;
 pub use self::smol::{SmolLocal, SmolMulti, SmolStatic};
 pub use self::tokio_shaped::tokio as on_tokio;
@@ -145,6 +151,28 @@ impl Future for WakeAndYield {
         self.woken = true;
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+/// A future of a runtime of one thread, under the `Send` bound that rows ask for.
+///
+/// For peers of [`Flavor::Single`] whose `spawn` never moves a task to another
+/// thread, and for nothing else.
+pub struct OneThread<F>(F);
+
+// SAFETY: the bound is there because rows are written once for all peers. On
+// these peers the driver and every task run inside `block_on` on the thread
+// that built the runtime, and no row hands a future of a task to a thread of
+// its own. So no `OneThread` leaves the thread it was made on.
+unsafe impl<F> Send for OneThread<F> {}
+
+impl<F: Future> Future for OneThread<F> {
+    type Output = F::Output;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: the future is not moved, here or anywhere once it is pinned.
+        unsafe { self.map_unchecked_mut(|this| &mut this.0) }.poll(cx)
     }
 }
 

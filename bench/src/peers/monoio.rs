@@ -5,41 +5,23 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::time::Duration;
 
 use monoio::blocking::DefaultThreadPool;
+use monoio::task::JoinHandle;
 use monoio::time::TimeDriver;
 use monoio::{LegacyDriver, Runtime, RuntimeBuilder};
 
-use super::{Blocking, Flavor, Peer, WORKERS};
+use super::{Blocking, Flavor, OneThread, Peer, Timers, WORKERS};
 
 /// `block_on` wants `&mut`; it isn't re-entered, so the cell is free each time.
 pub struct Monoio(RefCell<Runtime<TimeDriver<LegacyDriver>>>);
-
-/// monoio's join handle, under the `Send` bound the rows ask for.
-pub struct Join<T>(monoio::task::JoinHandle<T>);
-
-// SAFETY: the bound is there because rows are written once for all peers. Here
-// the driver and every task run inside `block_on` on the thread that built the
-// runtime, monoio's `spawn` never moves a future to another thread, and no row
-// hands a join handle to a thread of its own.
-unsafe impl<T: Send> Send for Join<T> {}
-
-impl<T> Future for Join<T> {
-    type Output = T;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        Pin::new(&mut self.0).poll(cx)
-    }
-}
 
 impl Peer for Monoio {
     const NAME: &'static str = "monoio";
     const FLAVOR: Flavor = Flavor::Single;
 
-    type Join<T: Send + 'static> = Join<T>;
+    type Join<T: Send + 'static> = OneThread<JoinHandle<T>>;
 
     fn build() -> Self {
         let builder = RuntimeBuilder::<LegacyDriver>::new().enable_all();
@@ -51,12 +33,12 @@ impl Peer for Monoio {
     }
 
     #[inline]
-    fn spawn<F>(future: F) -> Join<F::Output>
+    fn spawn<F>(future: F) -> OneThread<JoinHandle<F::Output>>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Join(monoio::spawn(future))
+        OneThread(monoio::spawn(future))
     }
 }
 
@@ -74,7 +56,22 @@ impl Blocking for Monoio {
     where
         F: FnOnce() + Send + 'static,
     {
-        let outcome = Join(monoio::spawn_blocking(work));
+        let outcome = OneThread(monoio::spawn_blocking(work));
         async move { outcome.await.expect("the closure ran") }
+    }
+}
+
+impl Timers for Monoio {
+    #[inline]
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
+        OneThread(monoio::time::sleep(duration))
+    }
+
+    #[inline]
+    fn timeout<F>(duration: Duration, future: F) -> impl Future<Output = bool> + Send
+    where
+        F: Future<Output = ()> + Send,
+    {
+        OneThread(async move { monoio::time::timeout(duration, future).await.is_ok() })
     }
 }

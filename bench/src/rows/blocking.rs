@@ -15,7 +15,7 @@ pub fn rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::both(0.80),
             counted: None,
-            cells: cells!(blocking_seq: SmolStatic, SmolLocal, Monoio),
+            cells: cells!(blocking_seq: SmolStatic, SmolLocal, Monoio, Compio, Glommio),
         },
         Row {
             name: "blocking_batch",
@@ -24,7 +24,7 @@ pub fn rows() -> Vec<Row> {
             ops_per_batch: BATCH,
             target: Target::both(0.20),
             counted: None,
-            cells: cells!(blocking_batch: SmolStatic, SmolLocal, Monoio),
+            cells: cells!(blocking_batch: SmolStatic, SmolLocal, Monoio, Compio, Glommio),
         },
     ]
 }

@@ -32,7 +32,7 @@ pub fn rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::both(0.30).at_most(128.0),
             counted: None,
-            cells: cells!(mem0: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+            cells: cells!(mem0: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
         },
         Row {
             name: "mem100",
@@ -41,7 +41,7 @@ pub fn rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::both(0.52),
             counted: None,
-            cells: cells!(mem100: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+            cells: cells!(mem100: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
         },
     ]
 }

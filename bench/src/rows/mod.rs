@@ -9,12 +9,16 @@
 //! | `wakes.rs` | wakes that come from another thread |
 //! | `blocking.rs` | the pool for closures that block |
 //! | `runtime.rs` | `block_on`, starting and stopping |
+//! | `channels.rs` | channels of all kinds |
+//! | `locks.rs` | locks, permits and notifications |
 //! | `time.rs` | timeouts, and sleeping: what it costs and how late it is |
 //! | `memory.rs` | what an idle task weighs |
 //!
 //! A new family is a new file with a `rows()` and one line in [`all`].
 
 mod blocking;
+mod channels;
+mod locks;
 mod memory;
 mod runtime;
 mod tasks;
@@ -145,6 +149,8 @@ pub fn all() -> Vec<Row> {
         wakes::rows(),
         blocking::rows(),
         time::rows(),
+        channels::rows(),
+        locks::rows(),
         runtime::rows(),
         memory::rows(),
     ];

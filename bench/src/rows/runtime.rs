@@ -15,7 +15,7 @@ pub fn rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::each(0.45, 0.25),
             counted: Some((5_000, 55_000)),
-            cells: cells!(block_on: SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+            cells: cells!(block_on: SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
         },
         Row {
             name: "start_stop",
@@ -24,7 +24,7 @@ pub fn rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::both(0.85),
             counted: Some((10, 60)),
-            cells: cells!(start_stop: SmolMulti, SmolLocal, FuturesLocal, Monoio),
+            cells: cells!(start_stop: SmolMulti, SmolLocal, FuturesLocal, Monoio, Compio, Glommio),
         },
     ]
 }

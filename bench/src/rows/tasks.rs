@@ -33,7 +33,7 @@ fn spawn_rows() -> Vec<Row> {
             ops_per_batch: CROWD,
             target: Target::each(0.40, 0.45),
             counted: Some((5, 35)),
-            cells: cells!(spawn_join: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+            cells: cells!(spawn_join: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
         },
         Row {
             name: "spawn_await",
@@ -42,7 +42,7 @@ fn spawn_rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::each(0.55, 0.45),
             counted: Some((2_000, 22_000)),
-            cells: cells!(spawn_await: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+            cells: cells!(spawn_await: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
         },
         Row {
             name: "spawn_remote",
@@ -60,7 +60,7 @@ fn spawn_rows() -> Vec<Row> {
             ops_per_batch: CROWD,
             target: Target::each(0.50, 0.55),
             counted: Some((5, 35)),
-            cells: cells!(chained_spawn: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+            cells: cells!(chained_spawn: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
         },
     ]
 }
@@ -74,7 +74,7 @@ fn yield_rows() -> Vec<Row> {
             ops_per_batch: CROWD,
             target: Target::each(0.80, 0.70),
             counted: Some((20, 120)),
-            cells: cells!(yield_own: SmolMulti, SmolStatic, SmolLocal),
+            cells: cells!(yield_own: SmolMulti, SmolStatic, SmolLocal, Glommio),
         },
         Row {
             name: "yield_wake",
@@ -83,7 +83,7 @@ fn yield_rows() -> Vec<Row> {
             ops_per_batch: CROWD,
             target: Target::each(0.80, 0.70),
             counted: Some((20, 120)),
-            cells: cells!(yield_wake: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal),
+            cells: cells!(yield_wake: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Compio, Glommio),
         },
         Row {
             name: "yield_one",
@@ -92,7 +92,7 @@ fn yield_rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::both(0.25),
             counted: Some((5_000, 55_000)),
-            cells: cells!(yield_one: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+            cells: cells!(yield_one: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
         },
     ]
 }
@@ -105,7 +105,7 @@ fn talk_rows() -> Vec<Row> {
         ops_per_batch: CROWD,
         target: Target::each(0.60, 0.65),
         counted: Some((5, 25)),
-        cells: cells!(ping_pong: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+        cells: cells!(ping_pong: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
     }]
 }
 

@@ -32,7 +32,7 @@ fn timeout_rows() -> Vec<Row> {
             ops_per_batch: CROWD,
             target: Target::each(0.30, 0.60),
             counted: Some((20, 120)),
-            cells: cells!(timeout_never: SmolMulti, SmolStatic, SmolLocal),
+            cells: cells!(timeout_never: SmolMulti, SmolStatic, SmolLocal, Compio, Glommio),
         },
         Row {
             name: "timeout_ready",
@@ -41,7 +41,7 @@ fn timeout_rows() -> Vec<Row> {
             ops_per_batch: CROWD,
             target: Target::each(0.30, 0.40),
             counted: Some((20, 120)),
-            cells: cells!(timeout_ready: SmolMulti, SmolStatic, SmolLocal),
+            cells: cells!(timeout_ready: SmolMulti, SmolStatic, SmolLocal, Monoio, Compio, Glommio),
         },
     ]
 }
@@ -55,7 +55,7 @@ fn sleep_rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::each(0.60, 0.85),
             counted: None,
-            cells: cells!(sleep_fire: SmolStatic, SmolLocal),
+            cells: cells!(sleep_fire: SmolStatic, SmolLocal, Monoio, Compio, Glommio),
         },
         Row {
             name: "sleep_fire_late",
@@ -64,7 +64,7 @@ fn sleep_rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::both(0.60),
             counted: None,
-            cells: cells!(sleep_fire_late: SmolStatic, SmolLocal),
+            cells: cells!(sleep_fire_late: SmolStatic, SmolLocal, Monoio, Compio, Glommio),
         },
         Row {
             name: "sleep_fire_p99",
@@ -73,7 +73,7 @@ fn sleep_rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::both(1.0),
             counted: None,
-            cells: cells!(sleep_fire_p99: SmolStatic, SmolLocal),
+            cells: cells!(sleep_fire_p99: SmolStatic, SmolLocal, Monoio, Compio, Glommio),
         },
         Row {
             name: "sleep_precise",
@@ -82,7 +82,7 @@ fn sleep_rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::both(0.15),
             counted: None,
-            cells: cells!(sleep_precise: SmolStatic, SmolLocal),
+            cells: cells!(sleep_precise: SmolStatic, SmolLocal, Monoio, Compio, Glommio),
         },
     ]
 }

@@ -23,7 +23,7 @@ pub fn rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::both(0.75),
             counted: None,
-            cells: cells!(wake_cross_hot: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+            cells: cells!(wake_cross_hot: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
         },
         Row {
             name: "wake_cross_parked",
@@ -32,7 +32,7 @@ pub fn rows() -> Vec<Row> {
             ops_per_batch: 1,
             target: Target::both(1.0),
             counted: None,
-            cells: cells!(wake_cross_parked: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio),
+            cells: cells!(wake_cross_parked: SmolMulti, SmolStatic, SmolLocal, FuturesPool, FuturesLocal, Monoio, Compio, Glommio),
         },
     ]
 }

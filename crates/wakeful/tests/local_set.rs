@@ -199,9 +199,10 @@ fn of_a_set_and_a_local_runtime_the_one_entered_last_counts() {
     // A runtime without a place for local tasks changes nothing.
     let entered_set = set.enter();
     let other = current_thread();
-    let on_set = other.block_on(async { spawn_local(async { 4 }) });
+    let mut on_set = None;
+    other.block_on(async { on_set = Some(spawn_local(async { 4 })) });
     drop(entered_set);
-    assert_eq!(set.block_on(&other, on_set).unwrap(), 4);
+    assert_eq!(set.block_on(&other, on_set.unwrap()).unwrap(), 4);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::future::{poll_fn, ready};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc as std_mpsc};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use futures::channel::{mpsc, oneshot};
 use futures::future::{FutureExt, join_all, select_all};
@@ -17,9 +17,11 @@ use wakeful::task::{self, JoinHandle, yield_now};
 mod programs;
 mod support {
     pub mod runtimes;
+    pub mod stays;
 }
 use programs::*;
 use support::runtimes::runtimes;
+use support::stays::CountingWaker;
 
 #[test]
 fn a_state_machine_of_two_steps_is_polled_twice() {
@@ -154,6 +156,23 @@ fn a_delay_that_rings_before_it_is_polled_is_ready_at_once() {
         // Ringing comes right after; whichever poll sees it, the delay ends.
         rt.block_on(delay);
     }
+}
+
+#[test]
+fn a_bell_keeps_the_waker_of_the_last_poll_and_that_it_was_rung() {
+    let bell = Bell::default();
+    let ((first, first_waker), (second, second_waker)) =
+        (CountingWaker::new(), CountingWaker::new());
+    let poll = |waker| bell.poll_rung(&mut Context::from_waker(waker));
+    for waker in [&first_waker, &first_waker, &second_waker, &second_waker] {
+        assert!(poll(waker).is_pending());
+    }
+    assert_eq!((first.kept_elsewhere(), second.kept_elsewhere()), (0, 1));
+    bell.ring();
+    bell.ring();
+    assert_eq!((first.take(), second.take()), (0, 1));
+    assert!(poll(&first_waker).is_ready() && poll(&second_waker).is_ready(), "it stays rung");
+    assert_eq!((first.kept_elsewhere(), second.kept_elsewhere()), (0, 0));
 }
 
 #[test]

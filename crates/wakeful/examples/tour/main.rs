@@ -1,7 +1,7 @@
 //! A guided run of the runtime: `cargo run --release --example tour`.
 //!
-//! Chapters 1 to 8 are the programs by which one learns what a future, a waker and an executor are; they live in
-//! `programs.rs`. From chapter 9 on the runtime shows what it is made for. Each chapter checks what it shows, and the
+//! Chapters 1 to 10 are the programs by which one learns what a future, a waker, an executor and a timer are; they live
+//! in `programs.rs`. From chapter 11 on the runtime shows what it is made for. Each chapter checks what it shows, and the
 //! tour ends with an error if anything is not as promised.
 
 use std::process::ExitCode;

@@ -79,34 +79,62 @@ impl<F: Future> Future for PollCounter<F> {
     }
 }
 
-/// Ready when another thread says so. The future may move from task to task meanwhile: every poll leaves the waker of
-/// the task that polled last.
-pub struct Delay {
-    shared: Arc<Mutex<Alarm>>,
+/// A bell that is rung once, for one listener: a place for a waker, as `Notify` has one for each of those who wait. It
+/// is kept up to date: every poll leaves the waker of the task that polls.
+#[derive(Default)]
+pub struct Bell {
+    state: Mutex<BellState>,
 }
 
 #[derive(Default)]
-struct Alarm {
+struct BellState {
     rung: bool,
-    waker: Option<Waker>,
+    listener: Option<Waker>,
+}
+
+impl Bell {
+    /// Whoever listens is woken; whoever comes later finds that it was rung.
+    pub fn ring(&self) {
+        let listener = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.rung = true;
+            state.listener.take()
+        };
+        // Woken outside of the lock: whoever is woken may want it at once.
+        if let Some(listener) = listener {
+            listener.wake();
+        }
+    }
+
+    /// Whether it was rung; if not, the task that asks is woken when it is.
+    pub fn poll_rung(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.rung {
+            return Poll::Ready(());
+        }
+        match &mut state.listener {
+            Some(waker) => waker.clone_from(cx.waker()), // clones only if it is another task's
+            empty => *empty = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+/// Ready when another thread rings its bell. The future may move from task to task meanwhile.
+pub struct Delay {
+    bell: Arc<Bell>,
 }
 
 impl Delay {
     /// Starts a thread that calls `until`, which blocks as long as it likes, and then wakes the future.
     pub fn new(until: impl FnOnce() + Send + 'static) -> Self {
-        let shared = Arc::new(Mutex::new(Alarm::default()));
-        let clock = shared.clone();
+        let bell = Arc::new(Bell::default());
+        let theirs = bell.clone();
         thread::spawn(move || {
             until();
-            let waker = {
-                let mut alarm = clock.lock().unwrap_or_else(PoisonError::into_inner);
-                alarm.rung = true;
-                alarm.waker.take()
-            };
-            // Woken outside of the lock: whoever is woken may want it at once.
-            waker.map(Waker::wake)
+            theirs.ring();
         });
-        Self { shared }
+        Self { bell }
     }
 }
 
@@ -114,15 +142,7 @@ impl Future for Delay {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut alarm = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if alarm.rung {
-            return Poll::Ready(());
-        }
-        match &mut alarm.waker {
-            Some(waker) => waker.clone_from(cx.waker()), // clones only if it is another task's
-            empty => *empty = Some(cx.waker().clone()),
-        }
-        Poll::Pending
+        self.bell.poll_rung(cx)
     }
 }
 

@@ -1,4 +1,4 @@
-//! From chapter 9 on: what the runtime is made for.
+//! From chapter 11 on: what the runtime is made for.
 
 use std::collections::BTreeSet;
 use std::future::{pending, poll_fn};

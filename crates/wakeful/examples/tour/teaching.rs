@@ -1,9 +1,10 @@
-//! Chapters 1 to 8: futures, wakers and executors, by example.
+//! Chapters 1 to 10: futures, wakers, executors and time, by example.
 
 use std::future::poll_fn;
 use std::sync::mpsc as std_mpsc;
 use std::task::Poll;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use futures::SinkExt;
 use futures::channel::{mpsc, oneshot};
@@ -11,6 +12,7 @@ use futures::future::{join_all, select_all};
 use futures::stream::{FuturesUnordered, StreamExt};
 use wakeful::runtime::Runtime;
 use wakeful::task::{self, yield_now};
+use wakeful::time::{sleep, timeout};
 
 use crate::guide::{self, Guide, Page};
 use crate::programs::{
@@ -43,6 +45,13 @@ pub fn chapters(guide: &mut Guide) {
         |page| delay(page, rt),
     );
     guide.chapter(
+        "A delay, by hand and built in",
+        "A bell holds one waker, as Notify does: every poll leaves its own, ringing takes it. A thread that
+         sleeps and then rings makes a delay of it; but a thread for each is dear. The runtime keeps timers
+         beside its workers instead, and a thousand of its sleeps need no thread at all.",
+        |page| delays(page, rt),
+    );
+    guide.chapter(
         "An executor in thirty lines",
         "Futures come in through spawners. A task that holds a spawner may spawn more. When the last
          spawner is dropped and every task is done, the executor returns.",
@@ -58,6 +67,12 @@ pub fn chapters(guide: &mut Guide) {
         "Two futures race. The first to be ready wins; the other is dropped, and that is all it takes
          to cancel it: its guard is released there and then.",
         |page| racing(page, rt),
+    );
+    guide.chapter(
+        "timeout cancels a future",
+        "timeout is such a race, against the clock. What is done in time gives its output. What is not is
+         dropped where it stands, with all that it holds, before the error comes back.",
+        |page| time_out(page, rt),
     );
     guide.chapter(
         "Futures from elsewhere",
@@ -130,6 +145,31 @@ fn delay(page: &mut Page<'_>, rt: &Runtime) {
     page.expect(woken == expected, "the task that polled last is woken");
 }
 
+fn delays(page: &mut Page<'_>, rt: &Runtime) {
+    const DELAY: Duration = Duration::from_millis(20);
+    let started = Instant::now();
+    // The thread has nothing to do but to wait for its time.
+    let by_hand = Delay::new(|| thread::sleep(DELAY));
+    let ((), polls) = rt.block_on(rt.spawn(count_polls(by_hand))).unwrap();
+    let took = started.elapsed();
+    page.show(format_args!("by hand: the bell rang after {took:.1?}; polls: {polls}"));
+    page.expect(took >= DELAY && polls <= 2, "one poll leaves the waker, one finds it rung");
+
+    let sleeps = (0..1_000).map(|_| async {
+        let started = Instant::now();
+        sleep(DELAY).await;
+        started.elapsed()
+    });
+    let started = Instant::now();
+    let took = rt.block_on(rt.spawn(join_all(sleeps))).unwrap();
+    page.show(format_args!(
+        "built in: {} sleeps of {DELAY:?} were over after {:.1?}",
+        took.len(),
+        started.elapsed()
+    ));
+    page.expect(took.iter().all(|took| *took >= DELAY), "no timer is ever early");
+}
+
 fn mini_executor(page: &mut Page<'_>, rt: &Runtime) {
     let (executor, spawner) = new_executor_and_spawner();
     let (note, notes) = std_mpsc::channel();
@@ -167,14 +207,16 @@ fn event(page: &mut Page<'_>, rt: &Runtime) {
     page.expect(woken.iter().all(Result::is_ok), "everybody who waited went on");
 }
 
-fn racing(page: &mut Page<'_>, rt: &Runtime) {
-    /// Says when it is dropped.
-    struct Guard(std_mpsc::Sender<&'static str>);
-    impl Drop for Guard {
-        fn drop(&mut self) {
-            self.0.send("released").expect("the guide listens");
-        }
+/// Says when it is dropped.
+struct Guard(std_mpsc::Sender<&'static str>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.send("released").expect("the guide listens");
     }
+}
+
+fn racing(page: &mut Page<'_>, rt: &Runtime) {
     let (released, is_released) = std_mpsc::channel();
     let never = Event::default();
     let loser = {
@@ -197,6 +239,35 @@ fn racing(page: &mut Page<'_>, rt: &Runtime) {
     ));
     page.expect(first == "the hare", "the one that is ready first wins");
     page.expect(guard.is_ok(), "the loser was dropped with the race");
+}
+
+fn time_out(page: &mut Page<'_>, rt: &Runtime) {
+    let limit = Duration::from_millis(20);
+    let quick = async {
+        Countdown(3).await;
+        "lift-off"
+    };
+    let in_time = rt.block_on(async { timeout(limit, quick).await });
+    page.show(format_args!("three polls within {limit:?}: {in_time:?}"));
+    page.expect(in_time == Ok("lift-off"), "what is done in time gives its output");
+
+    let (released, is_released) = std_mpsc::channel();
+    let slow = async move {
+        let _guard = Guard(released);
+        sleep(Duration::from_secs(3_600)).await;
+        "an hour later"
+    };
+    let (outcome, guard) = rt.block_on(async {
+        let outcome = timeout(limit, slow).await;
+        (outcome, is_released.try_recv())
+    });
+    let came = outcome.as_ref().map_or_else(ToString::to_string, ToString::to_string);
+    page.show(format_args!(
+        "an hour within {limit:?}: {came}; its guard is {}",
+        guard.unwrap_or("still held")
+    ));
+    page.expect(outcome.is_err(), "an hour does not fit");
+    page.expect(guard.is_ok(), "the future was dropped with all that it held");
 }
 
 fn elsewhere(page: &mut Page<'_>, rt: &Runtime) {

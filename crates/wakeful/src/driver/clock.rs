@@ -116,11 +116,6 @@ impl Clock {
         self.started + self.elapsed()
     }
 
-    /// Milliseconds since the runtime started; wraps after 49 days.
-    pub(crate) fn now_ms(&self) -> u32 {
-        self.elapsed().as_millis() as u32
-    }
-
     /// The tick that is over.
     pub(crate) fn tick(&self) -> u64 {
         tick_of(self.elapsed())

@@ -71,7 +71,6 @@ impl Interest {
 
     /// What the poller is to be asked for. There is always something: it tells of
     /// errors unasked, but wants to be asked for something else then.
-    #[allow(dead_code, reason = "for sockets")]
     pub(crate) fn to_mio(self) -> mio::Interest {
         let parts = [
             (self.is_readable() || self.is_error()).then_some(mio::Interest::READABLE),

@@ -83,19 +83,16 @@ impl Ready {
     }
 
     /// From the driver's word; bits that mean nothing here are left out.
-    #[allow(dead_code, reason = "for sockets")]
     pub(crate) const fn from_bits(bits: u8) -> Ready {
         Ready(bits & Ready::ALL.0)
     }
 
     /// For the driver.
-    #[allow(dead_code, reason = "for sockets")]
     pub(crate) const fn bits(self) -> u8 {
         self.0
     }
 
     /// What ends the wait of somebody with this interest.
-    #[allow(dead_code, reason = "for sockets")]
     pub(crate) fn of_interest(interest: Interest) -> Ready {
         let mut ready = Ready::EMPTY;
         if interest.is_readable() {

@@ -244,24 +244,24 @@ impl<T> Slots<T> {
 /// Polls a handle with the slot's waker: apart from the task that this thread is
 /// in, which neither pays for it from its budget nor waits for this one handle.
 fn poll_apart<T>(handle: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinError>> {
-    #[cfg(all(test, not(loom)))]
-    tests::LOOKS.set(tests::LOOKS.get() + 1);
+    #[cfg(test)]
+    LOOKS.set(LOOKS.get() + 1);
     context::poll_root(|| Pin::new(handle).poll(&mut Context::from_waker(waker)))
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many handles this thread has looked at.
+    static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Slots;
+    use super::{LOOKS, Slots};
     use crate::runtime::{Builder, OrphanPolicy};
     use futures::channel::oneshot;
-    use std::cell::Cell;
     use std::future::poll_fn;
     use std::task::Poll;
-
-    thread_local! {
-        /// How many handles this thread has looked at.
-        pub(super) static LOOKS: Cell<usize> = const { Cell::new(0) };
-    }
 
     /// Fills slots and has the tasks end one by one, the last first, where a
     /// search from the front would be at its worst. Every handle is looked at

@@ -2,6 +2,8 @@
 
 use super::Handle;
 use super::shared::Flavor;
+use crate::scheduler::meter::Meter;
+use std::time::Duration;
 
 /// Numbers about a runtime, read at the moment of each call; from
 /// [`Handle::metrics`].
@@ -21,6 +23,51 @@ impl RuntimeMetrics {
             Flavor::Current(_) => 1,
             Flavor::Multi(scheduler) => scheduler.remotes.len(),
         }
+    }
+
+    #[track_caller]
+    fn meter(&self, worker: usize) -> &Meter {
+        let workers = self.num_workers();
+        assert!(worker < workers, "there is no worker {worker}: they are 0 to {}", workers - 1);
+        match &self.handle.shared.flavor {
+            Flavor::Current(scheduler) => &scheduler.meter,
+            Flavor::Multi(scheduler) => &scheduler.remotes[worker].meter,
+        }
+    }
+
+    /// How long this worker was at work, by the runtime's clock: the turns in
+    /// which it polled tasks, whole, with the moments in which it looked for more.
+    /// A turn is counted when it ends, after
+    /// [`event_interval`](super::Builder::event_interval) polls or when the worker
+    /// runs out of tasks.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such worker.
+    #[track_caller]
+    pub fn worker_total_busy_duration(&self, worker: usize) -> Duration {
+        self.meter(worker).busy()
+    }
+
+    /// How often this worker went to sleep for want of tasks. A worker that got no
+    /// thread yet sleeps since the start.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such worker.
+    #[track_caller]
+    pub fn worker_park_count(&self, worker: usize) -> u64 {
+        self.meter(worker).parks()
+    }
+
+    /// How often this worker went to sleep or woke up: odd means that it sleeps.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such worker.
+    #[track_caller]
+    pub fn worker_park_unpark_count(&self, worker: usize) -> u64 {
+        self.meter(worker).parks_and_unparks()
     }
 
     /// How many tasks are alive: spawned and not ended. Closures for the

@@ -40,7 +40,8 @@ pub enum UnhandledPanic {
     Ignore,
     /// The runtime shuts down at once: all tasks are dropped, and every `block_on`
     /// panics, now and later. (On a current-thread runtime that nobody drives,
-    /// the next `block_on` is the one that drops them.)
+    /// the next `block_on` is the one that drops them.) A closure of the blocking
+    /// pool that panics ends nothing but itself.
     ShutdownRuntime,
 }
 

@@ -18,6 +18,7 @@
 
 use super::config::{Config, NextTask};
 use super::estate::Estate;
+use super::meter::Meter;
 use super::root::{Held, Parked};
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
@@ -47,6 +48,8 @@ pub(crate) struct CurrentThread {
     pub(crate) timers: Timers,
     /// Made when the first descriptor is registered.
     pub(crate) poller: OnceLock<Arc<Poller>>,
+    /// Written by the thread that holds the core.
+    pub(crate) meter: Meter,
     core: Core,
     /// Somebody holds the core.
     held: AtomicBool,
@@ -68,6 +71,10 @@ struct Core {
     /// Polls so far, wrapping.
     tick: Cell<u32>,
     turn_tick: Cell<u32>,
+    /// When the turn started, once somebody had to ask.
+    turn_started: Cell<Option<Duration>>,
+    /// A task was run in this turn.
+    has_run: Cell<bool>,
     spinner: Cell<Spinner>,
 }
 
@@ -122,6 +129,11 @@ impl Drop for CoreGuard<'_> {
         if let Some(rng) = context::set_rng(self.outer_rng) {
             self.scheduler.core.rng.set(rng);
         }
+        if self.scheduler.core.has_run.get() {
+            let now = self.scheduler.estate.config.seam.clock.elapsed();
+            self.scheduler.count_busy(now);
+        }
+        self.scheduler.core.turn_started.set(None);
         if self.named.get()
             && let Some(parked) = self.scheduler.holder.lock().take()
         {
@@ -144,12 +156,15 @@ impl CurrentThread {
             heap: Heap::new(),
             poller: OnceLock::new(),
             timers: Timers::new(0),
+            meter: Meter::awake(),
             core: Core {
                 queue: RefCell::new(VecDeque::new()),
                 allocator: Cell::new(None),
                 rng: Cell::new(rng),
                 tick: Cell::new(0),
                 turn_tick: Cell::new(0),
+                turn_started: Cell::new(None),
+                has_run: Cell::new(false),
                 spinner: Cell::new(Spinner::new()),
             },
             held: AtomicBool::new(false),
@@ -293,6 +308,9 @@ impl CurrentThread {
         let mut any = false;
         for _ in 0..config.turn_interval {
             let Some(task) = self.next_task() else { break };
+            if !any {
+                self.start_running();
+            }
             any = true;
             task.run();
             context::wake_deferred();
@@ -332,6 +350,7 @@ impl CurrentThread {
             return false;
         }
         if let Some(tick) = self.timers.earliest() {
+            self.count_busy(clock.elapsed());
             clock.advance_to(tick);
             self.turn_timers();
             return true;
@@ -340,8 +359,29 @@ impl CurrentThread {
     }
 
     fn start_turn(&self) {
+        let now = self.estate.config.seam.clock.elapsed();
+        self.count_busy(now);
+        self.core.turn_started.set(Some(now));
         self.core.turn_tick.set(self.core.tick.get());
-        context::set_now_ms(self.estate.config.seam.clock.now_ms());
+        context::set_now_ms(now.as_millis() as u32);
+    }
+
+    /// A turn with tasks in it. The first of a `block_on` has not asked the clock.
+    fn start_running(&self) {
+        let core = &self.core;
+        if !core.has_run.replace(true) && core.turn_started.get().is_none() {
+            core.turn_started.set(Some(self.estate.config.seam.clock.elapsed()));
+        }
+    }
+
+    /// Ends the turn, and counts it until now if tasks were run in it.
+    fn count_busy(&self, now: Duration) {
+        let started = self.core.turn_started.take();
+        if self.core.has_run.replace(false)
+            && let Some(started) = started
+        {
+            self.meter.was_busy(now.saturating_sub(started));
+        }
     }
 
     /// Station 4: the next task to poll.
@@ -382,11 +422,13 @@ impl CurrentThread {
         }
         let clock = &config.seam.clock;
         let fell_asleep = clock.elapsed();
+        self.count_busy(fell_asleep);
         self.sleeping.store(true, SeqCst);
         let nothing = self.injector.is_empty() && self.core.queue.borrow().is_empty();
         if nothing && !held.is_woken() && !self.estate.is_fatal() {
             // A paused clock makes nobody wait for a timer.
             let limit = self.timers.wake_up_at().filter(|_| !clock.is_paused());
+            self.meter.fell_asleep();
             let limit = limit.map(|tick| clock.until(tick));
             let parker = &held.root().parker;
             match self.watching() {
@@ -400,6 +442,7 @@ impl CurrentThread {
                 }
                 None => parker.park(limit),
             }
+            self.meter.woke_up();
         }
         self.sleeping.store(false, SeqCst);
         spinner.slept(clock.elapsed().saturating_sub(fell_asleep));

@@ -3,7 +3,7 @@
 //!
 //! - [`multi`]: the work-stealing scheduler; [`worker`] is the loop of one of
 //!   its threads, [`idle`] the sleep protocol, [`monitor`] watches for workers
-//!   that are stuck in a poll.
+//!   that are stuck in a poll, [`meter`] counts sleeps and time at work.
 //! - [`current`]: everything on the thread that calls `block_on`.
 //! - [`local`]: sets of tasks that stay on one thread, whoever polls them there;
 //!   [`pollers`] says how those are woken, [`inside`] how a thread finds its set.
@@ -22,6 +22,7 @@ pub(crate) mod estate;
 pub(crate) mod idle;
 pub(crate) mod inside;
 pub(crate) mod local;
+pub(crate) mod meter;
 pub(crate) mod monitor;
 pub(crate) mod multi;
 pub(crate) mod pollers;

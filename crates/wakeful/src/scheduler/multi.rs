@@ -18,6 +18,7 @@
 use super::config::{Config, Role};
 use super::estate::Estate;
 use super::idle::Idle;
+use super::meter::Meter;
 use super::monitor::Monitor;
 use super::worker::{self, Core, Key};
 use crate::driver::poller::Poller;
@@ -80,6 +81,7 @@ pub(crate) struct Remote {
     pub(crate) timers: Timers,
     /// Made when the first descriptor is registered.
     pub(crate) poller: OnceLock<Arc<Poller>>,
+    pub(crate) meter: Meter,
     /// The worker without a thread, or the parking spot of the thread it is on.
     seat: Mutex<Seat>,
 }
@@ -109,6 +111,8 @@ impl MultiThread {
                     activity: AtomicU32::new(0),
                     timers: Timers::new(index),
                     poller: OnceLock::new(),
+                    // The first is started with the runtime.
+                    meter: if index == 0 { Meter::awake() } else { Meter::asleep() },
                     seat: Mutex::new(Seat::Unborn(Key(index))),
                 }
             })
@@ -380,6 +384,7 @@ impl MultiThread {
             }
             *seat = Seat::Starting;
             drop(seat);
+            remote.meter.woke_up();
             self.leave();
         }
     }

@@ -3,7 +3,7 @@
 //! them, and parks when there are none.
 
 use super::idle::{BeforeParking, Idle};
-use super::multi::MultiThread;
+use super::multi::{MultiThread, Remote};
 use crate::driver::clock::tick_of;
 use crate::driver::poller::Poller;
 use crate::queue::{next, ring};
@@ -63,6 +63,8 @@ pub(crate) struct Core {
     failed_starts: Cell<u32>,
     turn_started: Cell<Duration>,
     turn_tick: Cell<u32>,
+    /// `Remote::activity` when the turn started.
+    turn_activity: Cell<u32>,
     spinner: Cell<Spinner>,
 }
 
@@ -88,6 +90,7 @@ impl Core {
             failed_starts: Cell::new(0),
             turn_started: Cell::new(Duration::ZERO),
             turn_tick: Cell::new(0),
+            turn_activity: Cell::new(0),
             spinner: Cell::new(Spinner::new()),
         }
     }
@@ -242,6 +245,7 @@ pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
         Worker { shared: shared.clone(), key: Cell::new(None), core: Cell::new(ptr::null()) };
     let parker = Arc::new(Parker::for_current_thread());
     shared.take_seat(&key, parker.clone());
+    shared.remotes[key.0].meter.woke_up();
     context::set_rng(Some(config.seam.rng()));
     context::set_defers(true);
     worker.put_key(key);
@@ -302,6 +306,7 @@ impl Worker {
         }
         while let Some(core) = self.core() {
             if self.shared.estate.is_closing() || self.shared.estate.is_fatal() {
+                core.end_turn(&self.shared);
                 // After an unhandled panic nothing runs any more.
                 return self.shared.close();
             }
@@ -437,8 +442,9 @@ impl Worker {
             std::mem::forget(announced);
         }
         let fell_asleep = config.seam.clock.elapsed();
-        let timers = &self.shared.remotes[core.index].timers;
+        let Remote { timers, meter, .. } = &self.shared.remotes[core.index];
         let clock = &config.seam.clock;
+        meter.fell_asleep();
         loop {
             // A callback of the user's may have woken tasks on this thread.
             let due = timers.next().is_some_and(|tick| clock.until(tick).is_zero());
@@ -464,6 +470,7 @@ impl Worker {
                 break;
             }
         }
+        meter.woke_up();
         let mut spinner = core.spinner.get();
         spinner.slept(config.seam.clock.elapsed().saturating_sub(fell_asleep));
         core.spinner.set(spinner);
@@ -558,6 +565,7 @@ impl Core {
         context::set_now_ms(now.as_millis() as u32);
         self.turn_started.set(now);
         self.turn_tick.set(self.tick.get());
+        self.turn_activity.set(shared.remotes[self.index].activity.load(Relaxed));
     }
 
     /// Learns from the turn what a poll lasts here. A rise counts at once, a
@@ -569,12 +577,21 @@ impl Core {
             return;
         }
         let now = shared.estate.config.seam.clock.elapsed();
+        self.count_busy(shared, now);
         let spent = now.saturating_sub(self.turn_started.get()).as_nanos() as u64;
         let (old, new) = (self.poll_ns.get(), spent / polls);
         let poll_ns = if new >= old { new } else { (7 * old + new) / 8 };
         self.poll_ns.set(poll_ns);
         let backlog = WORTH_WAKING_NS / poll_ns.max(1);
         self.tolerance.set(backlog.min(u64::from(ring::CAPACITY / 2)) as u32);
+    }
+
+    /// Counts the turn until now, if a task was polled in it.
+    fn count_busy(&self, shared: &MultiThread, now: Duration) {
+        let remote = &shared.remotes[self.index];
+        if remote.activity.load(Relaxed) != self.turn_activity.get() {
+            remote.meter.was_busy(now.saturating_sub(self.turn_started.get()));
+        }
     }
 }
 
@@ -606,6 +623,8 @@ fn hand_over(worker: &Worker, key: Key) {
     // This thread is still inside a poll, and may put a task back when it
     // ends: it counts as inside until it leaves.
     worker.shared.inside.fetch_add(1, AcqRel);
+    let now = worker.shared.estate.config.seam.clock.elapsed();
+    worker.shared.cores[key.0].count_busy(&worker.shared, now);
     let inside_poll = activity.load(Relaxed);
     activity.store(inside_poll.wrapping_add(1), Relaxed);
     if let Err((_, key)) = worker.shared.launch(key) {

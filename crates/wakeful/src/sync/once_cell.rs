@@ -117,12 +117,11 @@ impl<T> OnceCell<T> {
     /// in the error.
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), SetError<T>> {
-        if !self.initialized() {
-            let taken = self.waiters.with(|list| std::mem::replace(&mut list.taken, true));
-            if !taken {
-                Turn::new(self, Location::caller()).fill(value);
-                return Ok(());
-            }
+        if !self.initialized()
+            && let Tried::Turn = self.try_claim(None)
+        {
+            Turn::new(self, Location::caller()).fill(value);
+            return Ok(());
         }
         if self.initialized() {
             Err(SetError::AlreadyInitializedError(value))
@@ -211,9 +210,8 @@ impl<T> OnceCell<T> {
         Claim { cell: self, site, waiter: Waiter::new() }
     }
 
-    fn try_claim(&self, waiter: Pin<&Waiter<()>>, waker: Waker) -> Tried {
-        // What is left of it is dropped after the lock.
-        let mut waker = Some(waker);
+    /// Takes the turn, or queues up if there is a waiter to do so for.
+    fn try_claim(&self, waiter: Option<(Pin<&Waiter<()>>, &mut Option<Waker>)>) -> Tried {
         self.waiters.with(|list| {
             if self.slot.is_full() {
                 return Tried::Full;
@@ -221,9 +219,23 @@ impl<T> OnceCell<T> {
             if !std::mem::replace(&mut list.taken, true) {
                 return Tried::Turn;
             }
-            list.push_back(waiter, (), waker.take());
+            if let Some((waiter, waker)) = waiter {
+                list.push_back(waiter, (), waker.take());
+            }
             Tried::Waits
         })
+    }
+
+    /// A task wants the value: waits in the list if another computes it.
+    fn claim_or_wait(&self, waiter: Pin<&Waiter<()>>, waker: &Waker) -> Tried {
+        match self.try_claim(None) {
+            Tried::Waits => {}
+            other => return other,
+        }
+        // Only now, for mostly there is no need. What is left of it is dropped
+        // after the lock.
+        let mut waker = Some(waker.clone());
+        self.try_claim(Some((waiter, &mut waker)))
     }
 
     /// By whoever has the turn and does not use it (O2).
@@ -246,7 +258,7 @@ enum Tried {
     Full,
     /// It is to compute the value.
     Turn,
-    /// Another does; it is in the list.
+    /// Another does: wait.
     Waits,
 }
 
@@ -312,7 +324,7 @@ impl<'a, T> Future for Claim<'a, T> {
         let this = self.project();
         let (cell, site, waiter) = (*this.cell, *this.site, this.waiter.as_ref());
         let tried = match waiter.standing() {
-            Standing::Idle => cell.try_claim(waiter, cx.waker().clone()),
+            Standing::Idle => cell.claim_or_wait(waiter, cx.waker()),
             _ => match cell.waiters.update_waker(waiter, cx.waker()) {
                 Standing::Answered(Answer::One) => Tried::Turn,
                 Standing::Answered(_) | Standing::Idle => Tried::Full,

@@ -47,6 +47,12 @@ impl<T> SmallLock<T> {
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 
+    /// The value, without locking: nobody else can be at it.
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        // SAFETY: `&mut self`.
+        self.value.with_mut(|value| unsafe { &mut *value })
+    }
+
     #[cold]
     fn wait(&self) {
         let mut tries = 0u32;

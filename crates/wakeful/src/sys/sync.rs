@@ -3,6 +3,7 @@
 #[cfg(loom)]
 mod imp {
     pub(crate) use loom::sync::{Arc, Mutex as RawMutex, MutexGuard};
+    pub(crate) use loom::sync::{RwLock as RawRwLock, RwLockReadGuard, RwLockWriteGuard};
     pub(crate) use loom::thread::{self, Thread};
 
     /// loom's atomics. It gives a SeqCst load the newest of the SeqCst stores,
@@ -67,13 +68,19 @@ mod imp {
 
     /// loom's cell, which reports racing accesses.
     #[derive(Debug)]
-    pub(crate) struct UnsafeCell<T>(loom::cell::UnsafeCell<T>);
+    pub(crate) struct UnsafeCell<T: ?Sized>(loom::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
         pub(crate) fn new(value: T) -> Self {
             Self(loom::cell::UnsafeCell::new(value))
         }
 
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+    }
+
+    impl<T: ?Sized> UnsafeCell<T> {
         pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
             self.0.with(f)
         }
@@ -88,6 +95,7 @@ mod imp {
 mod imp {
     pub(crate) use std::sync::atomic;
     pub(crate) use std::sync::{Arc, Mutex as RawMutex, MutexGuard};
+    pub(crate) use std::sync::{RwLock as RawRwLock, RwLockReadGuard, RwLockWriteGuard};
     pub(crate) use std::thread::{self, Thread};
     pub(crate) use std::thread_local;
 
@@ -99,13 +107,19 @@ mod imp {
 
     /// std's cell behind loom's interface, so that one text serves both.
     #[derive(Debug)]
-    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+    pub(crate) struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
         pub(crate) const fn new(value: T) -> Self {
             Self(std::cell::UnsafeCell::new(value))
         }
 
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+    }
+
+    impl<T: ?Sized> UnsafeCell<T> {
         #[inline(always)]
         pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
             f(self.0.get())
@@ -119,6 +133,7 @@ mod imp {
 }
 
 pub(crate) use imp::*;
+use std::sync::{PoisonError, TryLockError};
 
 /// A mutex that a panic does not poison: what it guards in this crate is
 /// always left whole before anything that can panic is called.
@@ -136,5 +151,36 @@ impl<T> Mutex<T> {
             Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),
         }
+    }
+
+    /// The guard, unless somebody has it.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// A lock that several may read under, and that a panic does not poison: whoever
+/// has it alone may leave the value in whatever state it likes.
+#[derive(Debug)]
+pub(crate) struct RwLock<T>(RawRwLock<T>);
+
+impl<T> RwLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(RawRwLock::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -72,23 +72,28 @@ impl Drop for RestoreOnPending {
 /// ready.
 #[inline]
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
-    let spent = context::with_budget(|cell| {
-        let before = cell.get();
-        let after = match before.0 {
-            None => return Some(before),
-            Some(0) => return None,
-            Some(left) => Budget(Some(left - 1)),
-        };
-        cell.set(after);
-        Some(before)
-    });
-    match spent {
-        Some(before) => Poll::Ready(RestoreOnPending(Cell::new(before))),
+    match try_proceed() {
+        Some(progress) => Poll::Ready(progress),
         None => {
             context::yield_back(cx.waker());
             Poll::Pending
         }
     }
+}
+
+/// As [`poll_proceed`], but does not schedule the task: for futures that look
+/// whether they have to wait anyway.
+#[inline]
+pub(crate) fn try_proceed() -> Option<RestoreOnPending> {
+    context::with_budget(|cell| {
+        let before = cell.get();
+        match before.0 {
+            None => {}
+            Some(0) => return None,
+            Some(left) => cell.set(Budget(Some(left - 1))),
+        }
+        Some(RestoreOnPending(Cell::new(before)))
+    })
 }
 
 /// As [`poll_proceed`], but spends nothing.

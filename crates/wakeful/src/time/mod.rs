@@ -13,6 +13,8 @@ mod control;
 pub mod error;
 mod instant;
 mod interval;
+#[cfg(feature = "sync")]
+mod send_timeout;
 mod sleep;
 mod timeout;
 

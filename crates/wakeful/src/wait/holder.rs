@@ -25,6 +25,14 @@ pub(crate) struct Held {
     pub(crate) site: &'static Location<'static>,
 }
 
+impl Held {
+    /// The current task, if it gets what it asks for.
+    #[inline]
+    pub(crate) fn by_current(site: &'static Location<'static>) -> Self {
+        Self { task: context::current_id(), site }
+    }
+}
+
 impl Holder {
     pub(crate) const fn nobody() -> Self {
         Self { task: AtomicU64::new(0), site: AtomicPtr::new(ptr::null_mut()) }
@@ -33,8 +41,14 @@ impl Holder {
     /// The current task has it from here on.
     #[inline]
     pub(crate) fn set(&self, site: &'static Location<'static>) {
-        self.task.store(context::current_id(), Relaxed);
-        self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
+        self.note(Held::by_current(site));
+    }
+
+    /// Whoever it is has it from here on.
+    #[inline]
+    pub(crate) fn note(&self, held: Held) {
+        self.task.store(held.task, Relaxed);
+        self.site.store(ptr::from_ref(held.site).cast_mut(), Relaxed);
     }
 
     #[inline]

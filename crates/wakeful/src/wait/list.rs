@@ -23,6 +23,8 @@
 //!   that a mistake here never becomes a pointer to nowhere.
 //! - L4. A waiter is in one list at a time; `home` says in which, and every
 //!   method checks it.
+//! - L5. A waiter has an entry exactly while it is in a list: written on the way
+//!   in, moved out on the way out. A waiter that never waits costs next to nothing.
 //!
 //! Orderings: the Release store of an answer pairs with the Acquire load in
 //! [`Waiter::standing`]; what the giver did before is seen by the waiter. The
@@ -33,6 +35,7 @@ use crate::sys::lock::SmallLock;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
 use std::marker::PhantomPinned;
+use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -81,8 +84,8 @@ impl Standing {
 
 /// A place in a list; part of the future that waits. `T` is what it asks for.
 pub(crate) struct Waiter<T> {
-    /// Guarded by L1.
-    entry: UnsafeCell<Entry<T>>,
+    /// Guarded by L1, and there by L5.
+    entry: UnsafeCell<MaybeUninit<Entry<T>>>,
     /// See L2.
     standing: AtomicU32,
     /// The address of the list it is in, or was in last (L4). Written by the
@@ -94,9 +97,9 @@ pub(crate) struct Waiter<T> {
 struct Entry<T> {
     prev: Option<NonNull<Waiter<T>>>,
     next: Option<NonNull<Waiter<T>>>,
-    /// None before the future was polled, and once it is taken off the list.
+    /// None before the future was polled.
     waker: Option<Waker>,
-    ask: Option<T>,
+    ask: T,
 }
 
 // SAFETY: L1 and L2 say who touches what when; wakers are Send and Sync.
@@ -107,7 +110,7 @@ unsafe impl<T: Send> Sync for Waiter<T> {}
 impl<T> Waiter<T> {
     pub(crate) fn new() -> Self {
         Self {
-            entry: UnsafeCell::new(Entry { prev: None, next: None, waker: None, ask: None }),
+            entry: UnsafeCell::new(MaybeUninit::uninit()),
             standing: AtomicU32::new(IDLE),
             home: AtomicUsize::new(0),
             _pinned: PhantomPinned,
@@ -225,7 +228,10 @@ impl<S, T> Waiters<S, T> {
             Standing::Waiting => {}
             other => return other,
         }
-        let (standing, same) = self.with(|list| (waiter.standing(), list.wakes(waiter, waker)));
+        let (standing, same) = self.with(|list| match waiter.standing() {
+            Standing::Waiting => (Standing::Waiting, list.wakes(waiter, waker)),
+            other => (other, false),
+        });
         if standing != Standing::Waiting || same {
             return standing;
         }
@@ -242,6 +248,9 @@ impl<S, T> Waiters<S, T> {
 impl<S, T> Drop for Waiters<S, T> {
     fn drop(&mut self) {
         // Only futures that were leaked can be left: everybody else borrows us.
+        if self.queue.get_mut().front.is_none() {
+            return;
+        }
         while let Some(call) = self.with(|list| list.pop_front(Answer::Closed)) {
             drop(call);
         }
@@ -280,12 +289,12 @@ impl<S, T> Locked<'_, S, T> {
 
     /// # Safety
     ///
-    /// L1: `waiter` is in this list, or about to enter or leave it.
+    /// L1: `waiter` is in this list.
     #[inline]
     unsafe fn entry<R>(waiter: NonNull<Waiter<T>>, f: impl FnOnce(&mut Entry<T>) -> R) -> R {
-        // SAFETY: in the list, so alive (L3); L1, by contract and as we hold
-        // the lock.
-        unsafe { waiter.as_ref() }.entry.with_mut(|entry| f(unsafe { &mut *entry }))
+        // SAFETY: in the list, so alive (L3) and with an entry (L5); L1, by
+        // contract and as we hold the lock.
+        unsafe { waiter.as_ref() }.entry.with_mut(|entry| f(unsafe { (*entry).assume_init_mut() }))
     }
 
     #[track_caller]
@@ -306,10 +315,10 @@ impl<S, T> Locked<'_, S, T> {
     pub(crate) fn push_back(&mut self, waiter: Pin<&Waiter<T>>, ask: T, waker: Option<Waker>) {
         let new = self.enter(waiter);
         let prev = self.queue.back.replace(new);
-        // SAFETY: L1: about to enter the list.
-        unsafe {
-            Self::entry(new, |entry| *entry = Entry { prev, next: None, waker, ask: Some(ask) })
-        };
+        waiter.entry.with_mut(|entry| {
+            // SAFETY: L1 and L5: about to enter the list, so there is none yet.
+            unsafe { (*entry).write(Entry { prev, next: None, waker, ask }) };
+        });
         match prev {
             // SAFETY: L1: in the list.
             Some(prev) => unsafe { Self::entry(prev, |entry| entry.next = Some(new)) },
@@ -322,18 +331,17 @@ impl<S, T> Locked<'_, S, T> {
     #[inline]
     pub(crate) fn front(&mut self) -> Option<&mut T> {
         let front = self.queue.front?;
-        // SAFETY: in the list, so alive (L3); L1. The borrow of `self` keeps the
-        // lock and everybody else away.
-        unsafe { front.as_ref().entry.with_mut(|entry| (*entry).ask.as_mut()) }
+        // SAFETY: in the list, so alive (L3) and with an entry (L5); L1. The
+        // borrow of `self` keeps the lock and everybody else away.
+        Some(unsafe { front.as_ref().entry.with_mut(|entry| &mut (*entry).assume_init_mut().ask) })
     }
 
     /// What is asked for by the waiter that came last.
     #[inline]
     pub(crate) fn back(&self) -> Option<&T> {
         let back = self.queue.back?;
-        // SAFETY: in the list, so alive (L3); L1. The borrow of `self` keeps the
-        // lock, and everybody who would change it away.
-        unsafe { back.as_ref().entry.with(|entry| (*entry).ask.as_ref()) }
+        // SAFETY: as in `front`.
+        Some(unsafe { back.as_ref().entry.with(|entry| &(*entry).assume_init_ref().ask) })
     }
 
     /// Answers the waiters in front until one is not due, or `calls` is full: then
@@ -346,11 +354,7 @@ impl<S, T> Locked<'_, S, T> {
     ) -> bool {
         while let Some(front) = self.queue.front {
             // SAFETY: L1: in this list.
-            let is_due = unsafe {
-                Self::entry(front, |entry| {
-                    entry.ask.as_ref().is_none_or(|ask| due(&self.queue.state, ask))
-                })
-            };
+            let is_due = unsafe { Self::entry(front, |entry| due(&self.queue.state, &entry.ask)) };
             if !is_due {
                 return false;
             }
@@ -376,7 +380,7 @@ impl<S, T> Locked<'_, S, T> {
             let is_concerned = unsafe {
                 Self::entry(waiter, |entry| {
                     next = entry.next;
-                    entry.ask.as_ref().is_none_or(&mut concerned)
+                    concerned(&entry.ask)
                 })
             };
             if !is_concerned {
@@ -396,8 +400,9 @@ impl<S, T> Locked<'_, S, T> {
             return None;
         }
         self.check_home(&waiter);
-        // SAFETY: L1: in this list; the borrow of `self` is as in `front`.
-        unsafe { waiter.get_ref().entry.with_mut(|entry| (*entry).ask.as_mut()) }
+        let waiter = waiter.get_ref();
+        // SAFETY: in this list; otherwise as in `front`.
+        Some(unsafe { waiter.entry.with_mut(|entry| &mut (*entry).assume_init_mut().ask) })
     }
 
     /// Answers the waiter in front, if there is one.
@@ -435,13 +440,9 @@ impl<S, T> Locked<'_, S, T> {
     }
 
     fn unlink(&mut self, waiter: NonNull<Waiter<T>>) -> Call {
-        // SAFETY: L1: in this list, and about to leave it.
-        let (prev, next, waker) = unsafe {
-            Self::entry(waiter, |entry| {
-                entry.ask = None;
-                (entry.prev.take(), entry.next.take(), entry.waker.take())
-            })
-        };
+        // SAFETY: L1: in this list, and about to leave it (L5).
+        let Entry { prev, next, waker, ask: _ } =
+            unsafe { waiter.as_ref().entry.with_mut(|entry| (*entry).assume_init_read()) };
         match prev {
             // SAFETY: L1: neighbours are in the list.
             Some(prev) => unsafe { Self::entry(prev, |entry| entry.next = next) },
@@ -456,11 +457,11 @@ impl<S, T> Locked<'_, S, T> {
         Call(waker)
     }
 
-    /// Whether a waiter in this list is to be woken by what `waker` wakes.
+    /// Whether a waiter that is in this list is to be woken by what `waker` wakes.
     fn wakes(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> bool {
         self.check_home(&waiter);
         let waiter = NonNull::from(waiter.get_ref());
-        // SAFETY: L1: the home is this list, whose lock we hold.
+        // SAFETY: L1: in this list, whose lock we hold.
         unsafe {
             Self::entry(waiter, |entry| {
                 entry.waker.as_ref().is_some_and(|own| own.will_wake(waker))
@@ -469,7 +470,7 @@ impl<S, T> Locked<'_, S, T> {
     }
 
     fn replace_waker(&mut self, waiter: Pin<&Waiter<T>>, waker: Waker) -> Option<Waker> {
-        // SAFETY: L1, as above.
+        // SAFETY: as above.
         unsafe { Self::entry(NonNull::from(waiter.get_ref()), |entry| entry.waker.replace(waker)) }
     }
 }

@@ -5,6 +5,8 @@
 //!   one small lock, together with whatever else the primitive keeps there; a
 //!   [`Waiter`](list::Waiter) is one place in it, part of the future that waits.
 //! - [`single`]: [`Single`](single::Single), the same for one waiter at a time.
+//! - [`word`]: [`Word`](word::Word), a number and those who wait until it is
+//!   another one.
 //! - [`calls`]: wakers on their way out of a lock.
 //! - [`holder`]: who has what others wait for, for those who ask why.
 //! - [`block`]: waiting with a thread instead of a task.
@@ -19,6 +21,7 @@ pub(crate) mod calls;
 pub(crate) mod holder;
 pub(crate) mod list;
 pub(crate) mod single;
+pub(crate) mod word;
 
 use crate::task::context;
 use crate::task::header::{Wait, WaitKind};

@@ -1,0 +1,314 @@
+//! The receiving end of both kinds of channels.
+#![allow(unsafe_code)]
+
+use super::block::Reader;
+use super::chan::{Chan, Parking, Patience, UNBOUNDED};
+use super::error::TryRecvError;
+use super::room::{ALERT, WAITING};
+use super::word::{CLOSED, GONE, PARKED, Word};
+use crate::sys::IS_MODEL;
+use crate::sys::sync::Arc;
+use crate::sys::sync::atomic::Ordering::*;
+use crate::task::header::WaitKind;
+use crate::task::{context, coop};
+use crate::wait;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::ptr;
+use std::task::{Context, Poll, RawWakerVTable, Waker, ready};
+
+/// After so many messages for which no sender had to wait, the receiver calms
+/// down.
+const CALM_AFTER: u32 = if IS_MODEL { 1 } else { 512 };
+
+pub(super) struct Rx<T> {
+    chan: Arc<Chan<T>>,
+    reader: Reader<T>,
+    /// Which waker is parked, if there is one.
+    parked: Option<Identity>,
+    /// Messages until it calms down, while it is alert.
+    calm_in: u32,
+}
+
+// SAFETY: the reader is only used with exclusive access to this, apart from
+// looking at positions and at `ready`; values go to whoever has that access.
+unsafe impl<T: Send> Send for Rx<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Rx<T> {}
+
+impl<T> UnwindSafe for Rx<T> {}
+impl<T> RefUnwindSafe for Rx<T> {}
+
+/// What makes two wakers the same. The waker itself is not ours to look at while
+/// it is parked (T4).
+#[derive(Clone, Copy)]
+struct Identity {
+    data: *const (),
+    vtable: &'static RawWakerVTable,
+}
+
+impl Identity {
+    fn of(waker: &Waker) -> Self {
+        Self { data: waker.data(), vtable: waker.vtable() }
+    }
+
+    fn is(self, waker: &Waker) -> bool {
+        ptr::eq(self.data, waker.data()) && ptr::eq(self.vtable, waker.vtable())
+    }
+}
+
+/// What the receiver finds when there is no message ready.
+enum Sight {
+    /// A message is ready after all.
+    Ready,
+    /// A sender is about to have one ready.
+    Close,
+    /// Nothing, says this word.
+    Nothing(Word),
+    /// Nothing, and nothing will come.
+    End,
+}
+
+/// What came of looking for a message to wait for.
+enum Look {
+    Ready,
+    End,
+    Wait,
+}
+
+impl<T> Rx<T> {
+    pub(super) fn new(chan: Arc<Chan<T>>, reader: Reader<T>) -> Self {
+        Self { chan, reader, parked: None, calm_in: CALM_AFTER }
+    }
+
+    pub(super) fn chan(&self) -> &Chan<T> {
+        &self.chan
+    }
+
+    /// The next message, if it is ready.
+    #[inline]
+    fn pop(&mut self) -> Option<T> {
+        let value = self.reader.pop(&self.chan.spares)?;
+        self.publish();
+        Some(value)
+    }
+
+    /// Tells senders how far the receiver is: slots were freed.
+    #[inline]
+    fn publish(&mut self) {
+        let chan = &*self.chan;
+        if chan.limit == UNBOUNDED {
+            return;
+        }
+        let position = self.reader.position();
+        if chan.attention.load(Relaxed) != 0 {
+            return self.publish_alert(position);
+        }
+        chan.head.store(position, Release);
+        // Between the store and the load: the receiver's part of the protocol of
+        // `room`, calm.
+        chan.barriers.light();
+        if chan.attention.load(Relaxed) & WAITING != 0 {
+            chan.hand_out();
+        }
+    }
+
+    /// The receiver's part of the protocol of `room`, alert.
+    #[cold]
+    fn publish_alert(&mut self, position: u64) {
+        let chan = &*self.chan;
+        chan.head.swap(position, SeqCst);
+        if chan.attention.load(SeqCst) & WAITING != 0 {
+            self.calm_in = CALM_AFTER;
+            return chan.hand_out();
+        }
+        self.calm_in -= 1;
+        if self.calm_in == 0 {
+            self.calm_in = CALM_AFTER;
+            // If it fails, then somebody waits, and is served with the next.
+            if chan.attention.compare_exchange(ALERT, 0, SeqCst, SeqCst).is_err() {
+                chan.hand_out();
+            }
+        }
+    }
+
+    fn look(&self) -> Sight {
+        let word = self.chan.word();
+        if word.len(self.reader.position()) > 0 {
+            // The word came after the look at the slot.
+            return if self.reader.is_ready() { Sight::Ready } else { Sight::Close };
+        }
+        if word.has_ended() { Sight::End } else { Sight::Nothing(word) }
+    }
+
+    #[inline]
+    pub(super) fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        site: &'static Location<'static>,
+    ) -> Poll<Option<T>> {
+        let progress = ready!(coop::poll_proceed(cx));
+        loop {
+            if let Some(value) = self.pop() {
+                progress.made_progress();
+                return Poll::Ready(Some(value));
+            }
+            match self.look_or_park(cx.waker(), site) {
+                Look::Ready => {}
+                Look::End => {
+                    progress.made_progress();
+                    return Poll::Ready(None);
+                }
+                Look::Wait => return Poll::Pending,
+            }
+        }
+    }
+
+    pub(super) fn poll_recv_many(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut Vec<T>,
+        limit: usize,
+        site: &'static Location<'static>,
+    ) -> Poll<usize> {
+        let progress = ready!(coop::poll_proceed(cx));
+        if limit == 0 {
+            progress.made_progress();
+            return Poll::Ready(0);
+        }
+        loop {
+            if self.reader.is_ready() {
+                progress.made_progress();
+                return Poll::Ready(self.pop_many(buffer, limit));
+            }
+            match self.look_or_park(cx.waker(), site) {
+                Look::Ready => {}
+                Look::End => {
+                    progress.made_progress();
+                    return Poll::Ready(0);
+                }
+                Look::Wait => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Takes up to `limit` messages that are ready.
+    fn pop_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
+        // First of all: it may panic.
+        buffer.reserve(limit.min(self.len()));
+        let mut taken = 0;
+        while taken < limit && buffer.len() < buffer.capacity() {
+            let Some(value) = self.reader.pop(&self.chan.spares) else { break };
+            buffer.push(value);
+            taken += 1;
+        }
+        self.publish();
+        taken
+    }
+
+    /// There is no message ready: finds out why, and parks if need be.
+    #[cold]
+    fn look_or_park(&mut self, waker: &Waker, site: &'static Location<'static>) -> Look {
+        let mut looks = 0;
+        loop {
+            match self.look() {
+                Sight::Ready => return Look::Ready,
+                Sight::End => {
+                    self.unpark();
+                    return Look::End;
+                }
+                Sight::Close if looks < Patience::LOOKS => {
+                    looks += 1;
+                    std::hint::spin_loop();
+                }
+                Sight::Close => {
+                    // That sender's thread has lost its core. Nobody will wake
+                    // us for this message, as we did not park.
+                    crate::sys::sync::thread::yield_now();
+                    context::yield_back(waker);
+                    break;
+                }
+                Sight::Nothing(word) if self.park(word, waker) == Parking::Parked => break,
+                Sight::Nothing(_) => {}
+            }
+        }
+        self.chan.last_receiver.set(site);
+        wait::waiting_on(WaitKind::MpscRecv, self.chan(), site);
+        Look::Wait
+    }
+
+    fn park(&mut self, word: Word, waker: &Waker) -> Parking {
+        if word.has(PARKED) {
+            if self.parked.is_some_and(|parked| parked.is(waker)) {
+                return Parking::Parked;
+            }
+            // Another task waits from here on.
+            self.unpark();
+            return Parking::Disturbed;
+        }
+        let parking = self.chan.park(word, waker.clone());
+        if parking == Parking::Parked {
+            self.parked = Some(Identity::of(waker));
+        }
+        parking
+    }
+
+    /// Does not wait any more, if it did.
+    pub(super) fn unpark(&mut self) {
+        if self.parked.take().is_some() {
+            self.chan.unpark();
+        }
+    }
+
+    pub(super) fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        let mut patience = Patience::new();
+        loop {
+            if let Some(value) = self.pop() {
+                return Ok(value);
+            }
+            match self.look() {
+                Sight::Ready => {}
+                Sight::Close => patience.pause(),
+                Sight::Nothing(_) => return Err(TryRecvError::Empty),
+                Sight::End => return Err(TryRecvError::Disconnected),
+            }
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.chan.word().has(CLOSED | GONE)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.chan.word().len(self.reader.position()) as usize
+    }
+}
+
+impl<T> Drop for Rx<T> {
+    /// Closes the channel and drops what is in it.
+    fn drop(&mut self) {
+        /// Goes on also when a value's drop panics.
+        struct Drain<'a, T>(&'a mut Rx<T>);
+        impl<T> Drain<'_, T> {
+            fn run(&mut self) {
+                let mut patience = Patience::new();
+                // Those that are claimed and not ready are about to be.
+                while self.0.len() > 0 {
+                    match self.0.reader.pop(&self.0.chan.spares) {
+                        Some(value) => drop(value),
+                        None => patience.pause(),
+                    }
+                }
+            }
+        }
+        impl<T> Drop for Drain<'_, T> {
+            fn drop(&mut self) {
+                self.run();
+                self.0.chan.leave(&self.0.reader);
+            }
+        }
+        let mut drain = Drain(self);
+        drain.0.unpark();
+        drain.0.chan.close();
+        drain.run();
+    }
+}

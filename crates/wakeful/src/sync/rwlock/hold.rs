@@ -1,0 +1,172 @@
+//! A share of a read-write lock: what a guard gives back.
+//!
+//! The lock is a number of permits, as many as there can be readers. A reader has
+//! one, a writer all. So the permits' protocol is the lock's, and its order is theirs:
+//! a writer that waits has the permits of readers that are done put aside for it, and
+//! readers that come after it wait behind it.
+
+use super::RwLock;
+use crate::sync::permits::{Acquiring, Closed, Permits, Taken};
+use crate::sys::sync::const_unless_model;
+use crate::task::header::WaitKind;
+use crate::wait::holder::{Holders, Place};
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// The lock without the value.
+pub(super) struct RawRwLock {
+    permits: Permits,
+    /// Who has a share; for those who ask why.
+    holders: Holders,
+    /// How many permits there are in all.
+    max_readers: u32,
+}
+
+/// How much of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    Read,
+    Write,
+}
+
+impl RawRwLock {
+    const_unless_model! {
+        pub(super) fn new(max_readers: u32) -> Self {
+            Self {
+                permits: Permits::new(max_readers as usize),
+                holders: Holders::nobody(),
+                max_readers,
+            }
+        }
+    }
+
+    #[inline]
+    fn permits_of(&self, share: Share) -> u32 {
+        match share {
+            Share::Read => 1,
+            Share::Write => self.max_readers,
+        }
+    }
+
+    /// What to wait with.
+    #[inline]
+    pub(super) fn acquire(&self, share: Share, site: &'static Location<'static>) -> Acquiring {
+        Acquiring::new(self.permits_of(share) as usize, site)
+    }
+
+    #[inline]
+    pub(super) fn poll_acquire(
+        &self,
+        mut acquiring: Pin<&mut Acquiring>,
+        share: Share,
+        cx: &mut Context<'_>,
+    ) -> Poll<Portion> {
+        let kind = match share {
+            Share::Read => WaitKind::RwLockRead,
+            Share::Write => WaitKind::RwLockWrite,
+        };
+        match ready!(acquiring.as_mut().poll(&self.permits, kind, cx)) {
+            Ok(()) => Poll::Ready(self.portion(share, acquiring.site())),
+            Err(Closed) => unreachable!("nobody closes the permits of a lock"),
+        }
+    }
+
+    #[inline]
+    pub(super) fn cancel(&self, acquiring: Pin<&mut Acquiring>) {
+        acquiring.cancel(&self.permits);
+    }
+
+    /// None if it is not to be had at once.
+    #[inline]
+    pub(super) fn try_acquire(
+        &self,
+        share: Share,
+        site: &'static Location<'static>,
+    ) -> Option<Portion> {
+        match self.permits.try_take(self.permits_of(share) as usize) {
+            Taken::Yes => Some(self.portion(share, site)),
+            Taken::Short | Taken::Closed => None,
+        }
+    }
+
+    #[inline]
+    fn portion(&self, share: Share, site: &'static Location<'static>) -> Portion {
+        Portion { permits: self.permits_of(share), place: self.holders.add(site) }
+    }
+
+    #[inline]
+    fn give_back(&self, portion: &Portion) {
+        self.holders.remove(portion.place);
+        self.permits.put(portion.permits as usize);
+    }
+
+    /// From a writer's portion to a reader's, without letting go in between.
+    fn downgrade(&self, portion: &mut Portion) {
+        let unneeded = portion.permits - 1;
+        portion.permits = 1;
+        if unneeded > 0 {
+            self.permits.put(unneeded as usize);
+        }
+    }
+}
+
+/// Permits of a lock, which whoever has this gives back.
+#[must_use]
+pub(super) struct Portion {
+    permits: u32,
+    place: Place,
+}
+
+/// A share of a borrowed lock, given back when dropped.
+pub(super) struct Hold<'a> {
+    raw: &'a RawRwLock,
+    portion: Portion,
+}
+
+impl<'a> Hold<'a> {
+    #[inline]
+    pub(super) fn new(raw: &'a RawRwLock, portion: Portion) -> Self {
+        Self { raw, portion }
+    }
+
+    /// From a writer's share to a reader's.
+    pub(super) fn downgrade(mut self) -> Self {
+        self.raw.downgrade(&mut self.portion);
+        self
+    }
+}
+
+impl Drop for Hold<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.raw.give_back(&self.portion);
+    }
+}
+
+/// A share of a lock, given back when dropped, together with a share in its memory.
+pub(super) struct OwnedHold<T: ?Sized> {
+    pub(super) lock: Arc<RwLock<T>>,
+    portion: Portion,
+}
+
+impl<T: ?Sized> OwnedHold<T> {
+    #[inline]
+    pub(super) fn new(lock: Arc<RwLock<T>>, portion: Portion) -> Self {
+        Self { lock, portion }
+    }
+
+    /// From a writer's share to a reader's.
+    pub(super) fn downgrade(mut self) -> Self {
+        self.lock.raw.downgrade(&mut self.portion);
+        self
+    }
+}
+
+impl<T: ?Sized> Drop for OwnedHold<T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.raw.give_back(&self.portion);
+    }
+}

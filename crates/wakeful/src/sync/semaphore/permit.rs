@@ -1,0 +1,136 @@
+//! What a semaphore gives out.
+
+use super::Semaphore;
+use crate::wait::holder::Place;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Permits of a [`Semaphore`], which go back to it when this is dropped.
+#[must_use = "the permits go back at once if this is not kept"]
+#[clippy::has_significant_drop]
+#[derive(Debug)]
+pub struct SemaphorePermit<'a> {
+    sem: &'a Semaphore,
+    permits: usize,
+    place: Place,
+}
+
+/// Permits of a [`Semaphore`], which go back to it when this is dropped. It keeps
+/// the semaphore alive.
+#[must_use = "the permits go back at once if this is not kept"]
+#[clippy::has_significant_drop]
+#[derive(Debug)]
+pub struct OwnedSemaphorePermit {
+    sem: Arc<Semaphore>,
+    permits: usize,
+    place: Place,
+}
+
+impl<'a> SemaphorePermit<'a> {
+    /// For whoever just took them.
+    #[inline]
+    pub(super) fn new(sem: &'a Semaphore, permits: usize, place: Place) -> Self {
+        Self { sem, permits, place }
+    }
+
+    /// Keeps the permits from going back, for good.
+    pub fn forget(mut self) {
+        self.permits = 0;
+    }
+
+    /// Adds the permits of another one to this.
+    ///
+    /// # Panics
+    ///
+    /// If the other is one of another semaphore.
+    #[track_caller]
+    pub fn merge(&mut self, mut other: Self) {
+        assert!(
+            std::ptr::eq(self.sem, other.sem),
+            "merging permits from different semaphore instances"
+        );
+        self.permits = merged(self.permits, other.permits);
+        other.permits = 0;
+    }
+
+    /// Takes `n` permits out of this, as one of their own; None if there are fewer.
+    #[track_caller]
+    pub fn split(&mut self, n: usize) -> Option<Self> {
+        self.permits = self.permits.checked_sub(n)?;
+        Some(self.sem.permit(n, Location::caller()))
+    }
+
+    /// The semaphore it is one of.
+    pub fn semaphore(&self) -> &Semaphore {
+        self.sem
+    }
+
+    /// How many permits it stands for.
+    pub fn num_permits(&self) -> usize {
+        self.permits
+    }
+}
+
+impl Drop for SemaphorePermit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.sem.give_back(self.permits, self.place);
+    }
+}
+
+impl OwnedSemaphorePermit {
+    /// For whoever just took them.
+    #[inline]
+    pub(super) fn new(sem: Arc<Semaphore>, permits: usize, place: Place) -> Self {
+        Self { sem, permits, place }
+    }
+
+    /// Keeps the permits from going back, for good.
+    pub fn forget(mut self) {
+        self.permits = 0;
+    }
+
+    /// Adds the permits of another one to this.
+    ///
+    /// # Panics
+    ///
+    /// If the other is one of another semaphore.
+    #[track_caller]
+    pub fn merge(&mut self, mut other: Self) {
+        assert!(
+            Arc::ptr_eq(&self.sem, &other.sem),
+            "merging permits from different semaphore instances"
+        );
+        self.permits = merged(self.permits, other.permits);
+        other.permits = 0;
+    }
+
+    /// Takes `n` permits out of this, as one of their own; None if there are fewer.
+    #[track_caller]
+    pub fn split(&mut self, n: usize) -> Option<Self> {
+        self.permits = self.permits.checked_sub(n)?;
+        Some(self.sem.clone().owned_permit(n, Location::caller()))
+    }
+
+    /// The semaphore it is one of.
+    pub fn semaphore(&self) -> &Arc<Semaphore> {
+        &self.sem
+    }
+
+    /// How many permits it stands for.
+    pub fn num_permits(&self) -> usize {
+        self.permits
+    }
+}
+
+impl Drop for OwnedSemaphorePermit {
+    #[inline]
+    fn drop(&mut self) {
+        self.sem.give_back(self.permits, self.place);
+    }
+}
+
+#[track_caller]
+fn merged(permits: usize, more: usize) -> usize {
+    permits.checked_add(more).expect("number of permits overflowed")
+}

@@ -1,0 +1,143 @@
+//! What workers say of their time: sleeps come in pairs, and whoever worked was busy, but not for longer than it was
+//! there.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::channel::oneshot;
+use wakeful::runtime::RuntimeMetrics;
+use wakeful::task::{block_in_place, yield_now};
+
+mod support {
+    pub mod panic_site;
+    pub mod runtimes;
+}
+use support::panic_site::panic_site;
+use support::runtimes::{current_thread, multi_thread, runtimes, serial_runtimes};
+
+/// Returns when the worker sleeps.
+fn wait_until_asleep(metrics: &RuntimeMetrics, worker: usize) {
+    while metrics.worker_park_unpark_count(worker).is_multiple_of(2) {
+        thread::yield_now();
+    }
+}
+
+/// Keeps its thread at work until the clock has moved so far.
+fn work(how_long: Duration) {
+    let started = Instant::now();
+    while started.elapsed() < how_long {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_sleep_has_a_beginning_and_an_end() {
+    for rt in serial_runtimes() {
+        let metrics = rt.metrics();
+        for _ in 0..10 {
+            let before = metrics.worker_park_count(0);
+            let (wake, woken) = oneshot::channel();
+            let task = rt.spawn(woken);
+            let foreign = {
+                let metrics = metrics.clone();
+                thread::spawn(move || {
+                    wait_until_asleep(&metrics, 0);
+                    let asleep = metrics.worker_park_count(0);
+                    wake.send(()).unwrap();
+                    asleep
+                })
+            };
+            rt.block_on(task).unwrap().unwrap();
+            assert!(foreign.join().unwrap() >= before, "{}", rt.name);
+        }
+        let in_task = metrics.clone();
+        let awake = rt.spawn(async move { in_task.worker_park_unpark_count(0) });
+        assert_eq!(rt.block_on(awake).unwrap() % 2, 0, "who polls is awake, {}", rt.name);
+        let name = rt.name;
+        drop(rt);
+        let (parks, both) = (metrics.worker_park_count(0), metrics.worker_park_unpark_count(0));
+        assert!(parks > 0, "{name}");
+        assert_eq!(both, 2 * parks, "whoever slept was woken in the end, {name}");
+    }
+}
+
+#[test]
+fn a_worker_that_was_never_needed_slept_all_the_time() {
+    let rt = multi_thread(3);
+    let metrics = rt.metrics();
+    wait_until_asleep(&metrics, 0);
+    for worker in 1..3 {
+        let counts = (metrics.worker_park_count(worker), metrics.worker_park_unpark_count(worker));
+        assert_eq!(counts, (1, 1));
+        assert_eq!(metrics.worker_total_busy_duration(worker), Duration::ZERO);
+    }
+    drop(rt);
+    assert!((1..3).all(|worker| metrics.worker_park_unpark_count(worker) == 2));
+}
+
+#[test]
+fn who_works_is_busy_and_who_sleeps_is_not() {
+    const WORK: Duration = Duration::from_millis(2);
+    let started = Instant::now();
+    for rt in serial_runtimes() {
+        let metrics = rt.metrics();
+        assert_eq!(metrics.worker_total_busy_duration(0), Duration::ZERO, "{}", rt.name);
+        rt.block_on(async {}); // no task
+        for round in 1..=3 {
+            let task = rt.spawn(async {
+                yield_now().await;
+                work(WORK);
+            });
+            rt.block_on(task).unwrap();
+            // On many threads the turn ends when the worker falls asleep.
+            if rt.name == "multi_thread" {
+                wait_until_asleep(&metrics, 0);
+            }
+            let busy = metrics.worker_total_busy_duration(0);
+            assert!(busy >= WORK * round && busy <= started.elapsed(), "{busy:?}, {}", rt.name);
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_blocks_in_place_is_not_busy_meanwhile() {
+    let rt = multi_thread(1);
+    let metrics = rt.metrics();
+    let (hold, held) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let in_task = metrics.clone();
+    let blocking = rt.spawn(async move {
+        work(Duration::from_millis(1));
+        block_in_place(|| {
+            tell.send(in_task.worker_total_busy_duration(0)).unwrap();
+            held.recv().unwrap();
+        });
+    });
+    assert!(told.recv().unwrap() >= Duration::from_millis(1), "counted when the worker moved on");
+    rt.block_on(rt.spawn(async {})).unwrap();
+    hold.send(()).unwrap();
+    rt.block_on(blocking).unwrap();
+}
+
+#[test]
+fn a_turn_is_counted_also_when_it_is_the_last() {
+    for rt in runtimes() {
+        let metrics = rt.metrics();
+        rt.block_on(rt.spawn(async { work(Duration::from_micros(100)) })).unwrap();
+        let (name, workers) = (rt.name, metrics.num_workers());
+        drop(rt);
+        let busy: Duration = (0..workers).map(|n| metrics.worker_total_busy_duration(n)).sum();
+        assert!(busy >= Duration::from_micros(100), "{busy:?}, {name}");
+    }
+}
+
+#[test]
+fn there_are_only_so_many_workers() {
+    let (one, two) = (current_thread().metrics(), multi_thread(2).metrics());
+    for (metrics, worker) in [(one, 1), (two, 2)] {
+        let site = panic_site(move || metrics.worker_park_count(worker));
+        assert!(site.message.starts_with(&format!("there is no worker {worker}")), "{site:?}");
+        assert_eq!(site.file, file!());
+    }
+}

@@ -1,0 +1,145 @@
+//! `Barrier`: rounds, one leader for each, and tasks that leave.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Poll, Wake};
+
+use futures::executor;
+use wakeful::sync::Barrier;
+
+mod support {
+    pub mod dice;
+    pub mod hand;
+    pub mod runtimes;
+}
+use support::dice::{Dice, seed};
+use support::hand::Hand;
+use support::runtimes::runtimes;
+
+#[test]
+fn none_and_one_let_everybody_pass() {
+    for n in [0, 1] {
+        let barrier = Barrier::new(n);
+        for _ in 0..3 {
+            assert!(executor::block_on(barrier.wait()).is_leader());
+        }
+        assert_eq!(format!("{barrier:?}"), "Barrier { n: 1, arrived: 0 }");
+    }
+}
+
+#[test]
+fn one_that_left_has_arrived() {
+    let barrier = Barrier::new(3);
+    drop(barrier.wait());
+    let leaves = Hand::pending(barrier.wait());
+    let mut stays = Hand::pending(barrier.wait());
+    let bell = leaves.bell();
+    drop(leaves);
+    assert_eq!(Arc::strong_count(&bell), 1, "its waker stays behind");
+    assert!(Hand::new(barrier.wait()).ready().is_leader());
+    assert_eq!(stays.rings(), 1);
+    assert!(!stays.ready().is_leader());
+    assert!(Hand::new(barrier.wait()).poll().is_pending(), "the next round is a new one");
+}
+
+/// Panics when it is woken.
+struct Bad;
+
+impl Wake for Bad {
+    fn wake(self: Arc<Self>) {
+        panic!("a foreign waker");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_holds_nobody_back() {
+    let barrier = Barrier::new(102);
+    let mut bad = Hand::new(barrier.wait());
+    assert!(bad.poll_with(&Arc::new(Bad).into()).is_pending());
+    let mut others: Vec<_> = (0..100).map(|_| Hand::pending(barrier.wait())).collect();
+    let mut leader = Hand::new(barrier.wait());
+    assert!(catch_unwind(AssertUnwindSafe(|| leader.poll())).is_err());
+    for wait in others.iter_mut().chain([&mut bad]) {
+        assert!(!wait.ready().is_leader());
+    }
+}
+
+/// Calls of one barrier against a count of arrivals.
+#[test]
+fn it_does_what_a_naive_one_does() {
+    let mut dice = Dice::new(seed());
+    for _ in 0..100 {
+        let n = 1 + dice.below(80);
+        let barrier = Barrier::new(n);
+        let mut arrived = 0;
+        // Those that wait, with the number of the round they arrived in.
+        let (mut waits, mut round) = (Vec::new(), 0);
+        for _ in 0..500 {
+            match dice.below(4) {
+                0 | 1 => {
+                    let mut wait = Hand::new(barrier.wait());
+                    arrived += 1;
+                    match wait.poll() {
+                        Poll::Ready(result) => {
+                            assert!(arrived == n && result.is_leader());
+                            (arrived, round) = (0, round + 1);
+                        }
+                        Poll::Pending => {
+                            assert!(arrived < n);
+                            waits.push((wait, round));
+                        }
+                    }
+                }
+                _ if waits.is_empty() => {}
+                2 => drop(waits.swap_remove(dice.below(waits.len()))),
+                _ => {
+                    let index = dice.below(waits.len());
+                    let (wait, from) = &mut waits[index];
+                    let over = *from < round;
+                    assert_eq!(wait.rings(), usize::from(over));
+                    assert_eq!(wait.wakers(), usize::from(!over));
+                    match wait.poll() {
+                        Poll::Ready(result) => {
+                            assert!(over && !result.is_leader());
+                            waits.swap_remove(index);
+                        }
+                        Poll::Pending => assert!(!over),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tasks_go_from_round_to_round_together() {
+    const TASKS: usize = 5;
+    const ROUNDS: usize = 200;
+    for runtime in runtimes() {
+        let shared = Arc::new((Barrier::new(TASKS), AtomicUsize::new(0)));
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|_| {
+                let shared = shared.clone();
+                runtime.spawn(async move {
+                    let mut led = 0;
+                    for round in 0..ROUNDS {
+                        let arrived = shared.1.fetch_add(1, SeqCst);
+                        assert!((round * TASKS..(round + 1) * TASKS).contains(&arrived));
+                        led += usize::from(shared.0.wait().await.is_leader());
+                        assert!(shared.1.load(SeqCst) >= (round + 1) * TASKS);
+                    }
+                    led
+                })
+            })
+            .collect();
+        let led: usize = runtime.block_on(async {
+            let mut led = 0;
+            for task in tasks {
+                led += task.await.unwrap();
+            }
+            led
+        });
+        assert_eq!(led, ROUNDS);
+    }
+}

@@ -1,0 +1,528 @@
+//! `sync::mpsc` against a naive model, step by step and polled by hand; and with threads, with exact accounting.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use futures::executor;
+use wakeful::sync::mpsc::error::{TryRecvError, TrySendError};
+use wakeful::sync::mpsc::{PermitIterator, Receiver, Sender, channel, unbounded_channel};
+
+mod support {
+    pub mod dice;
+    pub mod hand;
+    pub mod runtimes;
+}
+use support::dice::{Dice, seed};
+use support::hand::Hand;
+use support::runtimes::multi_thread;
+
+type Message = usize;
+
+/// What a sender waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wish {
+    Send(Message),
+    Reserve(usize),
+}
+
+impl Wish {
+    fn slots(self) -> usize {
+        match self {
+            Wish::Send(_) => 1,
+            Wish::Reserve(slots) => slots,
+        }
+    }
+}
+
+/// What became of it.
+enum Outcome<'a> {
+    Sent,
+    Reserved(PermitIterator<'a, Message>),
+    Closed,
+}
+
+type Waiting<'a> = Hand<Pin<Box<dyn Future<Output = Outcome<'a>> + 'a>>>;
+
+fn wish<'a>(tx: &'a Sender<Message>, wish: Wish) -> Waiting<'a> {
+    Hand::new(Box::pin(async move {
+        match wish {
+            Wish::Send(message) => match tx.send(message).await {
+                Ok(()) => Outcome::Sent,
+                Err(error) => {
+                    assert_eq!(error.0, message);
+                    Outcome::Closed
+                }
+            },
+            Wish::Reserve(slots) => match tx.reserve_many(slots).await {
+                Ok(permits) => Outcome::Reserved(permits),
+                Err(_) => Outcome::Closed,
+            },
+        }
+    }))
+}
+
+/// The channel as one would explain it.
+struct Naive {
+    limit: usize,
+    messages: VecDeque<Message>,
+    /// Slots promised to permits, to those who were answered and have not looked, and to the one in front.
+    promised: usize,
+    /// Who waits, in order: its number, what it wants, and what it has.
+    queue: VecDeque<(usize, Wish, usize)>,
+    closed: bool,
+    receiver_waits: bool,
+}
+
+/// Who was woken by a step.
+#[derive(Default, Debug, PartialEq)]
+struct Woken {
+    senders: Vec<usize>,
+    receiver: bool,
+}
+
+impl Naive {
+    fn free(&self) -> usize {
+        self.limit - self.messages.len() - self.promised
+    }
+
+    fn has_ended(&self) -> bool {
+        self.closed && self.promised == 0 && self.messages.is_empty()
+    }
+
+    /// After each step: gives away what is free, and tells who is to be woken.
+    fn settle(&mut self) -> Woken {
+        let mut woken = Woken::default();
+        while !self.closed && self.free() > 0 {
+            let free = self.free();
+            let Some((number, wish, has)) = self.queue.front_mut() else { break };
+            let given = free.min(wish.slots() - *has);
+            *has += given;
+            self.promised += given;
+            if *has == wish.slots() {
+                woken.senders.push(*number);
+                self.queue.pop_front();
+            }
+        }
+        if self.receiver_waits && (!self.messages.is_empty() || self.has_ended()) {
+            (self.receiver_waits, woken.receiver) = (false, true);
+        }
+        woken
+    }
+}
+
+/// A future that waits, and whether the model has answered it.
+struct Place<'a> {
+    number: usize,
+    wish: Wish,
+    future: Waiting<'a>,
+    /// What it holds, once it is answered: also what it had when the channel was closed.
+    answered: Option<usize>,
+}
+
+struct World<'a> {
+    tx: &'a Sender<Message>,
+    rx: Receiver<Message>,
+    receiver: Hand<std::future::Pending<()>>,
+    naive: Naive,
+    places: Vec<Place<'a>>,
+    permits: Vec<PermitIterator<'a, Message>>,
+    next: usize,
+}
+
+impl<'a> World<'a> {
+    fn number(&mut self) -> usize {
+        self.next += 1;
+        self.next
+    }
+
+    fn step(&mut self, dice: &mut Dice) {
+        match dice.below(12) {
+            0 => self.try_send(),
+            1 | 2 => {
+                let number = self.number();
+                let slots = dice.below(self.naive.limit + 1);
+                let wish = if dice.one_in(2) { Wish::Send(number) } else { Wish::Reserve(slots) };
+                self.start(number, wish);
+            }
+            3 | 4 if !self.places.is_empty() => {
+                let place = dice.below(self.places.len());
+                self.poll(place);
+            }
+            5 if !self.places.is_empty() => {
+                let place = dice.below(self.places.len());
+                self.cancel(place);
+            }
+            6 if !self.permits.is_empty() => {
+                let which = dice.below(self.permits.len());
+                self.use_permit(which, dice);
+            }
+            7 => self.try_recv(),
+            8 => self.recv_many(1 + dice.below(4)),
+            9 => self.poll_recv(),
+            10 => {
+                // A future that waits for a message and is dropped: nothing is lost, no waker stays.
+                let hand = &mut self.receiver;
+                let waker = Waker::from(hand.bell());
+                let mut cx = Context::from_waker(&waker);
+                let mut recv = Box::pin(self.rx.recv());
+                let polled = recv.as_mut().poll(&mut cx);
+                drop(recv);
+                self.naive.receiver_waits = false;
+                self.check_received(polled);
+            }
+            11 if dice.one_in(40) => {
+                self.rx.close();
+                self.naive.closed = true;
+                for (number, _, has) in std::mem::take(&mut self.naive.queue) {
+                    self.answer(number, has);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The model has answered a place, which holds so many slots.
+    fn answer(&mut self, number: usize, holds: usize) {
+        let place = self.places.iter_mut().find(|place| place.number == number).unwrap();
+        assert_eq!(place.future.rings(), 1, "{number} {:?} was not woken", place.wish);
+        place.answered = Some(holds);
+    }
+
+    /// After each step.
+    fn check(&mut self) {
+        let woken = self.naive.settle();
+        for &number in &woken.senders {
+            let place = self.places.iter().find(|place| place.number == number).unwrap();
+            let slots = place.wish.slots();
+            self.answer(number, slots);
+        }
+        for place in &self.places {
+            assert_eq!(place.future.rings(), 0, "{} was woken for nothing", place.number);
+        }
+        assert_eq!(self.receiver.rings(), usize::from(woken.receiver), "the receiver's bell");
+        assert_eq!(self.receiver.wakers(), usize::from(self.naive.receiver_waits));
+        assert_eq!(self.rx.len(), self.naive.messages.len());
+        assert_eq!(self.tx.capacity(), self.naive.free());
+        assert_eq!(self.tx.is_closed(), self.naive.closed);
+    }
+
+    fn try_send(&mut self) {
+        let number = self.number();
+        match self.tx.try_send(number) {
+            Ok(()) => {
+                assert!(!self.naive.closed && self.naive.free() > 0);
+                self.naive.messages.push_back(number);
+            }
+            Err(TrySendError::Full(_)) => assert!(!self.naive.closed && self.naive.free() == 0),
+            Err(TrySendError::Closed(_)) => assert!(self.naive.closed),
+        }
+    }
+
+    fn start(&mut self, number: usize, wanted: Wish) {
+        let mut future = wish(self.tx, wanted);
+        let at_once = wanted.slots() <= self.naive.free() && self.naive.queue.is_empty();
+        match future.poll() {
+            Poll::Ready(outcome) => {
+                assert!(at_once || self.naive.closed || wanted.slots() == 0);
+                if !self.naive.closed {
+                    self.naive.promised += wanted.slots();
+                }
+                self.done(wanted, outcome);
+            }
+            Poll::Pending => {
+                assert!(!at_once && !self.naive.closed);
+                self.naive.queue.push_back((number, wanted, 0));
+                self.places.push(Place { number, wish: wanted, future, answered: None });
+            }
+        }
+    }
+
+    /// A wish was granted, and its slots are counted as promised; or it was not.
+    fn done(&mut self, wanted: Wish, outcome: Outcome<'a>) {
+        match (wanted, outcome) {
+            (_, Outcome::Closed) => assert!(self.naive.closed),
+            (Wish::Send(message), Outcome::Sent) => {
+                assert!(!self.naive.closed);
+                self.naive.promised -= 1;
+                self.naive.messages.push_back(message);
+            }
+            (Wish::Reserve(slots), Outcome::Reserved(permits)) => {
+                assert!(!self.naive.closed);
+                assert_eq!(permits.len(), slots);
+                self.permits.push(permits);
+            }
+            _ => panic!("not what was wished for"),
+        }
+    }
+
+    fn poll(&mut self, place: usize) {
+        match (self.places[place].future.poll(), self.places[place].answered) {
+            (Poll::Pending, None) => {}
+            (Poll::Ready(outcome), Some(holds)) => {
+                let place = self.places.remove(place);
+                if self.naive.closed {
+                    self.naive.promised -= holds;
+                }
+                self.done(place.wish, outcome);
+            }
+            (poll, answered) => panic!("ready: {}, answered: {answered:?}", poll.is_ready()),
+        }
+    }
+
+    fn cancel(&mut self, place: usize) {
+        let place = self.places.remove(place);
+        let index = self.naive.queue.iter().position(|&(number, ..)| number == place.number);
+        let has = index.map(|index| self.naive.queue.remove(index).unwrap().2);
+        self.naive.promised -= has.or(place.answered).expect("it waits, or was answered");
+    }
+
+    fn use_permit(&mut self, which: usize, dice: &mut Dice) {
+        if dice.one_in(6) {
+            let permits = self.permits.remove(which);
+            self.naive.promised -= permits.len();
+            return;
+        }
+        let Some(permit) = self.permits[which].next() else {
+            self.permits.remove(which);
+            return;
+        };
+        self.naive.promised -= 1;
+        if dice.one_in(4) {
+            return drop(permit);
+        }
+        let message = self.number();
+        permit.send(message);
+        self.naive.messages.push_back(message);
+    }
+
+    fn try_recv(&mut self) {
+        match self.rx.try_recv() {
+            Ok(message) => assert_eq!(Some(message), self.naive.messages.pop_front()),
+            Err(TryRecvError::Empty) => {
+                assert!(self.naive.messages.is_empty() && !self.naive.has_ended());
+            }
+            Err(TryRecvError::Disconnected) => assert!(self.naive.has_ended()),
+        }
+    }
+
+    fn poll_recv(&mut self) {
+        let waker = Waker::from(self.receiver.bell());
+        let polled = self.rx.poll_recv(&mut Context::from_waker(&waker));
+        self.naive.receiver_waits = polled.is_pending();
+        self.check_received(polled);
+    }
+
+    fn check_received(&mut self, polled: Poll<Option<Message>>) {
+        match polled {
+            Poll::Ready(Some(message)) => {
+                assert_eq!(Some(message), self.naive.messages.pop_front());
+            }
+            Poll::Ready(None) => assert!(self.naive.has_ended()),
+            Poll::Pending => assert!(self.naive.messages.is_empty() && !self.naive.has_ended()),
+        }
+    }
+
+    fn recv_many(&mut self, limit: usize) {
+        let waker = Waker::from(self.receiver.bell());
+        let mut buffer = Vec::new();
+        let polled = self.rx.poll_recv_many(&mut Context::from_waker(&waker), &mut buffer, limit);
+        self.naive.receiver_waits = polled.is_pending();
+        match polled {
+            Poll::Ready(0) => assert!(self.naive.has_ended() && buffer.is_empty()),
+            Poll::Ready(count) => {
+                assert_eq!(count, limit.min(self.naive.messages.len()));
+                assert_eq!(buffer, self.naive.messages.drain(..count).collect::<Vec<_>>());
+            }
+            Poll::Pending => assert!(self.naive.messages.is_empty() && !self.naive.has_ended()),
+        }
+    }
+}
+
+#[test]
+fn it_does_what_the_model_does() {
+    let mut dice = Dice::new(seed());
+    for _ in 0..300 {
+        let limit = [1, 2, 3, 5, 40][dice.below(5)];
+        let (tx, rx) = channel(limit);
+        let mut world = World {
+            tx: &tx,
+            rx,
+            receiver: Hand::new(std::future::pending()),
+            naive: Naive {
+                limit,
+                messages: VecDeque::new(),
+                promised: 0,
+                queue: VecDeque::new(),
+                closed: false,
+                receiver_waits: false,
+            },
+            places: Vec::new(),
+            permits: Vec::new(),
+            next: 0,
+        };
+        for _ in 0..400 {
+            world.step(&mut dice);
+            world.check();
+        }
+    }
+}
+
+/// Counts those of its kind that live.
+struct Counted {
+    sender: usize,
+    number: usize,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Counted {
+    fn new(sender: usize, number: usize, alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, SeqCst);
+        Self { sender, number, alive: alive.clone() }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, SeqCst);
+    }
+}
+
+const SENDERS: usize = 4;
+const MESSAGES: usize = 3_000;
+
+/// Sends in every possible way, and gives up now and then.
+async fn send_all(tx: Sender<Counted>, sender: usize, alive: Arc<AtomicUsize>, mut dice: Dice) {
+    let mut number = 0;
+    while number < MESSAGES {
+        match dice.below(6) {
+            0 => {
+                if tx.try_send(Counted::new(sender, number, &alive)).is_err() {
+                    wakeful::task::yield_now().await;
+                    continue;
+                }
+            }
+            1 => {
+                // Polled once and dropped: it was sent if it was ready, and not if not.
+                let mut send = Box::pin(tx.send(Counted::new(sender, number, &alive)));
+                let polled = send.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                if polled.is_pending() {
+                    drop(send);
+                    wakeful::task::yield_now().await;
+                    continue;
+                }
+            }
+            2 => {
+                let permits = tx.reserve_many(3).await.unwrap();
+                for permit in permits.take(MESSAGES - number - 1) {
+                    permit.send(Counted::new(sender, number, &alive));
+                    number += 1;
+                }
+                continue_with(&tx, sender, number, &alive).await;
+            }
+            3 => {
+                let permit = tx.clone().reserve_owned().await.unwrap();
+                drop(permit.send(Counted::new(sender, number, &alive)));
+            }
+            _ => continue_with(&tx, sender, number, &alive).await,
+        }
+        number += 1;
+    }
+}
+
+async fn continue_with(
+    tx: &Sender<Counted>,
+    sender: usize,
+    number: usize,
+    alive: &Arc<AtomicUsize>,
+) {
+    let sent = tx.send(Counted::new(sender, number, alive)).await;
+    assert!(sent.is_ok(), "the receiver stays");
+}
+
+async fn receive_all(mut rx: Receiver<Counted>, mut dice: Dice) {
+    let mut expected = [0; SENDERS];
+    let mut buffer = Vec::new();
+    loop {
+        match dice.below(4) {
+            0 => drop(rx.recv_many(&mut buffer, 7).await),
+            1 => buffer.extend(rx.try_recv().ok()),
+            2 => {
+                // Polled once and dropped: what it took is what it gave.
+                let mut recv = Box::pin(rx.recv());
+                if let Poll::Ready(Some(value)) =
+                    recv.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+                {
+                    buffer.push(value);
+                }
+            }
+            _ => match rx.recv().await {
+                Some(value) => buffer.push(value),
+                None => break,
+            },
+        }
+        for value in buffer.drain(..) {
+            assert_eq!(value.number, expected[value.sender], "of sender {}", value.sender);
+            expected[value.sender] += 1;
+        }
+    }
+    assert_eq!(expected, [MESSAGES; SENDERS]);
+}
+
+#[test]
+fn nothing_is_lost_between_threads() {
+    let mut dice = Dice::new(seed());
+    for limit in [3, 64] {
+        let runtime = multi_thread(2);
+        let alive = Arc::new(AtomicUsize::new(0));
+        let (tx, rx) = channel(limit);
+        let mut threads = Vec::new();
+        let mut tasks = Vec::new();
+        for sender in 0..SENDERS {
+            let sending = send_all(tx.clone(), sender, alive.clone(), dice.branch());
+            if sender == 0 {
+                threads.push(thread::spawn(move || executor::block_on(sending)));
+            } else {
+                tasks.push(runtime.spawn(sending));
+            }
+        }
+        let weak = tx.downgrade();
+        drop(tx);
+        tasks.push(runtime.spawn(receive_all(rx, dice.branch())));
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(alive.load(SeqCst), 0, "values that are still alive");
+        assert!(weak.upgrade().is_none());
+    }
+}
+
+#[test]
+fn the_receiver_may_go_at_any_time() {
+    let mut dice = Dice::new(seed());
+    let alive = Arc::new(AtomicUsize::new(0));
+    for _ in 0..60 {
+        let (tx, mut rx) = unbounded_channel();
+        let senders: Vec<_> = (0..2)
+            .map(|sender| {
+                let (tx, alive) = (tx.clone(), alive.clone());
+                thread::spawn(move || {
+                    let send =
+                        |number: &usize| tx.send(Counted::new(sender, *number, &alive)).is_ok();
+                    (0..2_000).take_while(send).count()
+                })
+            })
+            .collect();
+        let some = dice.below(200);
+        let received = (0..some).filter_map(|_| rx.blocking_recv()).count();
+        drop(rx);
+        drop(tx);
+        let sent: usize = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
+        assert!(sent >= received);
+        assert_eq!(alive.load(SeqCst), 0, "values that are still alive");
+    }
+}

@@ -1,0 +1,355 @@
+//! `Semaphore`: permits are counted exactly, go to whoever waits first, and come back from futures that were dropped.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+use std::thread;
+
+use futures::executor;
+use wakeful::sync::{Semaphore, SemaphorePermit, TryAcquireError};
+use wakeful::task::yield_now;
+
+mod support {
+    pub mod dice;
+    pub mod hand;
+    pub mod in_line;
+    pub mod panic_site;
+    pub mod runtimes;
+}
+use support::dice::{Dice, seed};
+use support::hand::Hand;
+use support::in_line::Walk;
+use support::panic_site::panic_site;
+use support::runtimes::{current_thread, runtimes};
+
+static STATIC: Semaphore = Semaphore::const_new(2);
+
+#[test]
+fn a_static_one_works_without_a_runtime() {
+    let inside = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let _permit = executor::block_on(STATIC.acquire()).unwrap();
+                    assert!(inside.fetch_add(1, SeqCst) < 2);
+                    inside.fetch_sub(1, SeqCst);
+                }
+                assert_eq!(STATIC.blocking_acquire_many(2).unwrap().num_permits(), 2);
+            });
+        }
+    });
+    assert_eq!(STATIC.available_permits(), 2);
+}
+
+#[test]
+fn whoever_asks_for_many_is_not_passed() {
+    let semaphore = Semaphore::new(2);
+    let mut many = Hand::pending(semaphore.acquire_many(4));
+    assert_eq!(semaphore.available_permits(), 0, "put aside for the one in front");
+    let mut few = Hand::pending(semaphore.acquire());
+    assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
+    semaphore.add_permits(1);
+    assert!(many.poll().is_pending() && few.poll().is_pending());
+    semaphore.add_permits(2);
+    assert_eq!((many.rings(), few.rings()), (1, 1));
+    assert_eq!(few.ready().unwrap().num_permits(), 1);
+    assert_eq!(many.ready().unwrap().num_permits(), 4);
+    assert_eq!(semaphore.available_permits(), 5);
+}
+
+#[test]
+fn whoever_gives_up_passes_on_what_it_has() {
+    let semaphore = Semaphore::new(3);
+    let many = Hand::pending(semaphore.acquire_many(5));
+    let mut behind: Vec<_> = (1..=2).map(|n| Hand::pending(semaphore.acquire_many(n))).collect();
+    let last = Hand::pending(semaphore.acquire());
+    let bell = many.bell();
+    drop(many);
+    assert_eq!(Arc::strong_count(&bell), 1, "no waker is left behind");
+    assert_eq!((last.rings(), semaphore.available_permits()), (0, 0));
+    // Given and not taken: goes to the next, and in the end back.
+    drop(behind.remove(0));
+    assert_eq!(last.rings(), 1);
+    drop((behind, last));
+    assert_eq!(semaphore.available_permits(), 3);
+}
+
+#[test]
+fn none_at_all_are_always_there() {
+    let semaphore = Semaphore::new(0);
+    let _waits = Hand::pending(semaphore.acquire());
+    assert_eq!(Hand::new(semaphore.acquire_many(0)).ready().unwrap().num_permits(), 0);
+    drop(semaphore.try_acquire_many(0).unwrap());
+    semaphore.add_permits(0);
+    semaphore.close();
+    assert_eq!(semaphore.try_acquire_many(0).unwrap_err(), TryAcquireError::Closed);
+}
+
+#[test]
+fn closing_tells_all_who_wait() {
+    let semaphore = Semaphore::new(2);
+    let permit = semaphore.try_acquire().unwrap();
+    let mut waits: Vec<_> = (0..100).map(|_| Hand::pending(semaphore.acquire_many(2))).collect();
+    // Given, and not seen before it is closed: nothing for it either.
+    let mut given = waits.remove(0);
+    semaphore.add_permits(1);
+    assert_eq!(given.rings(), 1);
+    assert!(!semaphore.is_closed());
+    semaphore.close();
+    semaphore.close();
+    assert!(semaphore.is_closed());
+    assert!(given.ready().is_err());
+    for wait in &mut waits {
+        assert_eq!((wait.rings(), wait.wakers()), (1, 0));
+        assert_eq!(wait.ready().unwrap_err().to_string(), "semaphore closed");
+    }
+    assert!(Hand::new(semaphore.acquire()).ready().is_err());
+    assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
+    assert!(semaphore.blocking_acquire().is_err());
+    drop(permit);
+    assert_eq!(semaphore.available_permits(), 3, "what is held still comes back");
+}
+
+#[test]
+fn more_than_a_batch_is_woken_in_order() {
+    struct Note(usize, Arc<Mutex<Vec<usize>>>);
+    impl Wake for Note {
+        fn wake(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0);
+        }
+    }
+    let (semaphore, order) = (Semaphore::new(0), Arc::default());
+    let mut waits: Vec<_> = (0..100).map(|_| Hand::new(semaphore.acquire())).collect();
+    for (number, wait) in waits.iter_mut().enumerate() {
+        let waker = Waker::from(Arc::new(Note(number, Arc::clone(&order))));
+        assert!(wait.poll_with(&waker).is_pending());
+    }
+    semaphore.add_permits(101);
+    assert!(order.lock().unwrap().iter().copied().eq(0..100));
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
+#[test]
+fn wakers_may_call_back() {
+    struct Adds(Arc<Semaphore>);
+    impl Wake for Adds {
+        fn wake(self: Arc<Self>) {
+            self.0.add_permits(1);
+        }
+    }
+    impl Drop for Adds {
+        fn drop(&mut self) {
+            self.0.add_permits(1);
+        }
+    }
+    let semaphore = Arc::new(Semaphore::new(0));
+    let adds = || Waker::from(Arc::new(Adds(semaphore.clone())));
+    let mut wait = Hand::new(semaphore.acquire());
+    assert!(wait.poll_with(&adds()).is_pending());
+    assert!(wait.poll().is_pending());
+    assert_eq!(wait.rings(), 1, "the waker that was replaced gave it a permit");
+    drop(wait);
+    let before = semaphore.available_permits();
+    let mut wait = Hand::new(semaphore.acquire_many(before as u32 + 1));
+    assert!(wait.poll_with(&adds()).is_pending());
+    drop(wait);
+    assert_eq!(semaphore.available_permits(), before + 1, "dropped with its future");
+    let mut wait = Hand::new(semaphore.acquire_many(before as u32 + 2));
+    assert!(wait.poll_with(&adds()).is_pending());
+    semaphore.close();
+    assert_eq!(semaphore.available_permits(), before + 3, "woken and dropped");
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody_else() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+    let semaphore = Semaphore::new(0);
+    let mut bad = Hand::new(semaphore.acquire());
+    assert!(bad.poll_with(&Waker::from(Arc::new(Panics))).is_pending());
+    let mut waits: Vec<_> = (0..50).map(|_| Hand::pending(semaphore.acquire())).collect();
+    let site = panic_site(AssertUnwindSafe(|| semaphore.add_permits(52)));
+    assert_eq!(site.message, "on purpose");
+    assert!(waits.iter_mut().all(|wait| wait.rings() == 1 && wait.ready().is_ok()));
+    drop(bad);
+    assert_eq!(semaphore.available_permits(), 52);
+}
+
+#[test]
+fn permits_are_merged_split_and_forgotten() {
+    let semaphore = Arc::new(Semaphore::new(10));
+    let mut permit = semaphore.try_acquire_many(3).unwrap();
+    permit.merge(semaphore.try_acquire_many(4).unwrap());
+    assert_eq!((permit.num_permits(), semaphore.available_permits()), (7, 3));
+    assert!(std::ptr::eq(permit.semaphore(), &*semaphore));
+    let part = permit.split(2).unwrap();
+    assert!(permit.split(6).is_none());
+    assert_eq!((permit.num_permits(), part.num_permits()), (5, 2));
+    drop(permit);
+    part.forget();
+    assert_eq!(semaphore.available_permits(), 8);
+
+    let mut owned = semaphore.clone().try_acquire_many_owned(3).unwrap();
+    owned.merge(executor::block_on(semaphore.clone().acquire_owned()).unwrap());
+    owned.merge(semaphore.clone().blocking_acquire_many_owned(2).unwrap());
+    let part = owned.split(1).unwrap();
+    assert!(Arc::ptr_eq(owned.semaphore(), &semaphore));
+    assert_eq!((owned.num_permits(), part.num_permits()), (5, 1));
+    assert_eq!(owned.split(6).map(|part| part.num_permits()), None);
+    owned.forget();
+    drop(part);
+    assert_eq!(semaphore.available_permits(), 3);
+    assert_eq!((semaphore.forget_permits(2), semaphore.forget_permits(5)), (2, 1));
+    assert_eq!(semaphore.try_acquire_owned().unwrap_err(), TryAcquireError::NoPermits);
+}
+
+#[test]
+fn misuse_panics_at_the_caller() {
+    let first = line!();
+    let max = Semaphore::MAX_PERMITS;
+    let (one, other) = (Arc::new(Semaphore::new(max)), Arc::new(Semaphore::new(1)));
+    let site = |action: &dyn Fn()| panic_site(AssertUnwindSafe(action));
+    let sites = [
+        (
+            "a semaphore may not have more than MAX_PERMITS permits (2305843009213693951)",
+            site(&|| {
+                drop(Semaphore::new(max + 1));
+            }),
+        ),
+        (
+            "a semaphore may not have more than MAX_PERMITS permits",
+            site(&|| {
+                drop(Semaphore::const_new(max + 1));
+            }),
+        ),
+        (
+            "number of added permits (1) would overflow MAX_PERMITS (2305843009213693951)",
+            site(&|| {
+                one.add_permits(1);
+            }),
+        ),
+        (
+            "merging permits from different semaphore instances",
+            site(&|| {
+                one.try_acquire().unwrap().merge(other.try_acquire().unwrap());
+            }),
+        ),
+        (
+            "merging permits from different semaphore instances",
+            site(&|| {
+                let permit = other.clone().try_acquire_owned().unwrap();
+                one.clone().try_acquire_owned().unwrap().merge(permit);
+            }),
+        ),
+        (
+            "Cannot block the current thread from within a runtime.",
+            site(&|| {
+                current_thread().block_on(async { drop(other.blocking_acquire()) });
+            }),
+        ),
+        (
+            "Cannot block the current thread from within a runtime.",
+            site(&|| {
+                current_thread().block_on(async { drop(other.clone().blocking_acquire_owned()) });
+            }),
+        ),
+    ];
+    for (message, site) in sites {
+        assert!(site.message.starts_with(message), "{}", site.message);
+        assert!(site.file == file!() && site.line > first, "{site:?}");
+    }
+    assert_eq!((one.available_permits(), other.available_permits()), (max, 1), "as before");
+    let waits = Hand::pending(other.acquire_many(2));
+    assert!(site(&|| other.add_permits(max + 1)).message.contains("would overflow"));
+    drop(waits);
+    assert_eq!(other.available_permits(), 1);
+}
+
+#[test]
+fn what_it_says() {
+    let semaphore = Semaphore::new(3);
+    assert_eq!(format!("{semaphore:?}"), "Semaphore { permits: 3, closed: false }");
+    assert_eq!(TryAcquireError::NoPermits.to_string(), "no permits available");
+    assert_eq!(TryAcquireError::Closed.to_string(), "semaphore closed");
+}
+
+fn step<'a>(walk: &mut Walk<'a, SemaphorePermit<'a>>, dice: &mut Dice, semaphore: &'a Semaphore) {
+    match dice.below(40) {
+        0 => {
+            let more = dice.below(5);
+            semaphore.add_permits(more);
+            walk.model.give(more);
+        }
+        1 => {
+            let fewer = dice.below(3);
+            let forgotten = fewer.min(walk.model.available);
+            walk.model.available -= forgotten;
+            assert_eq!(semaphore.forget_permits(fewer), forgotten);
+        }
+        2 if dice.one_in(5) => {
+            semaphore.close();
+            walk.model.close();
+        }
+        _ => walk.step(
+            dice,
+            &[0, 1, 1, 1, 2, 3, 5],
+            |n| Box::pin(async move { semaphore.acquire_many(n as u32).await.ok() }),
+            |n| semaphore.try_acquire_many(n as u32).ok(),
+        ),
+    }
+    walk.check();
+    assert_eq!(semaphore.available_permits(), walk.model.available);
+    assert_eq!(semaphore.is_closed(), walk.model.closed);
+}
+
+#[test]
+fn it_does_what_a_naive_one_does() {
+    let mut dice = Dice::new(seed());
+    for _ in 0..50 {
+        let permits = dice.below(6);
+        let semaphore = Semaphore::new(permits);
+        let mut walk = Walk::new(permits);
+        for _ in 0..200 {
+            step(&mut walk, &mut dice, &semaphore);
+        }
+        walk.end(&mut dice);
+    }
+}
+
+#[test]
+fn nothing_is_lost_between_threads() {
+    const PERMITS: usize = 5;
+    let mut dice = Dice::new(seed());
+    for runtime in runtimes() {
+        let shared = Arc::new((Semaphore::new(PERMITS), AtomicUsize::new(0)));
+        let tasks: Vec<_> = (0..16)
+            .map(|_| {
+                let (shared, mut dice) = (shared.clone(), dice.branch());
+                runtime.spawn(async move {
+                    let (semaphore, inside) = &*shared;
+                    for _ in 0..400 {
+                        let wanted = 1 + dice.below(PERMITS);
+                        let _permit = wakeful::select! {
+                            biased;
+                            permit = semaphore.acquire_many(wanted as u32) => permit.unwrap(),
+                            () = yield_now(), if dice.one_in(3) => continue,
+                        };
+                        assert!(inside.fetch_add(wanted, SeqCst) + wanted <= PERMITS);
+                        if dice.one_in(4) {
+                            yield_now().await;
+                        }
+                        inside.fetch_sub(wanted, SeqCst);
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| runtime.block_on(task).expect("no panic"));
+        assert_eq!(shared.0.available_permits(), PERMITS);
+    }
+}
