@@ -524,7 +524,7 @@ fn ten_thousand_connections_are_open_at_once() {
 #[test]
 fn waiting_for_the_network_is_no_orphan() {
     for rt in runtimes() {
-        let task = rt.block_on(async {
+        rt.block_on(async {
             let (listener, _) = listen().await;
             let task = wakeful::spawn(async move {
                 let _ = listener.accept().await;
@@ -533,9 +533,8 @@ fn waiting_for_the_network_is_no_orphan() {
             for _ in 0..100 {
                 yield_now().await;
             }
-            task
+            task.abort();
+            assert!(task.await.unwrap_err().is_cancelled());
         });
-        task.abort();
-        assert!(rt.block_on(task).unwrap_err().is_cancelled());
     }
 }

@@ -6,13 +6,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc as std_mpsc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use futures::channel::oneshot;
 use futures::executor;
-use wakeful::runtime::OrphanPolicy;
+use wakeful::runtime::{Builder, OrphanPolicy};
 use wakeful::task::{self, yield_now};
+use wakeful::time::{Duration, advance, sleep};
 
 mod support {
     pub mod panic_site;
@@ -108,6 +109,32 @@ fn the_report_says_what_the_task_last_waited_for() {
         assert_eq!((site.file(), site.line()), (file!(), lines.recv().unwrap()));
         assert!(orphan.to_string().contains(&format!("(JoinHandle), made at {site}")), "{orphan}");
     }
+}
+
+#[test]
+fn the_report_says_which_moment_the_task_last_waited_for() {
+    let mut builder = Builder::new_current_thread();
+    let rt =
+        watch("paused", builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Report));
+    let line = line!() + 3;
+    rt.block_on(async {
+        advance(Duration::from_secs(1)).await;
+        let mut sleep = Box::pin(sleep(Duration::from_millis(250)));
+        let asleep = poll_fn(move |_| sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+        wakeful::spawn(asleep);
+        yield_now().await;
+    });
+    let orphan = rt.reports.wait_for_one();
+    let (what, site) = orphan.last_waited_for().unwrap();
+    assert_eq!(what, "a moment (sleep, interval or timeout)");
+    assert_eq!((site.file(), site.line()), (file!(), line));
+    assert_eq!(orphan.last_waited_until(), Some(Duration::from_millis(1_250)));
+    let text = format!("waiting for {what}, 1.25s after the runtime started, made at {site}");
+    assert!(orphan.to_string().contains(&text), "{orphan}");
+
+    rt.spawn(pending::<()>());
+    rt.block_on(yield_now());
+    assert_eq!(rt.reports.wait_for_one().last_waited_until(), None);
 }
 
 #[test]

@@ -21,7 +21,7 @@ mod support {
 }
 use support::dice::{Dice, seed};
 use support::hand::Hand;
-use support::in_line::Walk;
+use support::in_line::{WALKS, Walk};
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, multi_thread, runtimes};
 
@@ -284,7 +284,7 @@ fn step<'a>(walk: &mut Walk<'a, MutexGuard<'a, u32>>, dice: &mut Dice, mutex: &'
 #[test]
 fn it_does_what_a_naive_one_does() {
     let mut dice = Dice::new(seed());
-    for _ in 0..50 {
+    for _ in 0..WALKS {
         let mutex = Mutex::new(0);
         let mut walk = Walk::new(1);
         for _ in 0..200 {

@@ -21,7 +21,7 @@ mod support {
 }
 use support::dice::{Dice, seed};
 use support::hand::Hand;
-use support::in_line::Walk;
+use support::in_line::{WALKS, Walk};
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, runtimes};
 
@@ -291,7 +291,7 @@ fn step<'a>(walk: &mut Walk<'a, Guard<'a>>, dice: &mut Dice, lock: &'a RwLock<us
 #[test]
 fn it_does_what_a_naive_one_does() {
     let mut dice = Dice::new(seed());
-    for _ in 0..50 {
+    for _ in 0..WALKS {
         let lock = RwLock::with_max_readers(0, READERS as u32);
         let mut walk = Walk::new(READERS);
         for _ in 0..200 {

@@ -19,7 +19,7 @@ mod support {
 }
 use support::dice::{Dice, seed};
 use support::hand::Hand;
-use support::in_line::Walk;
+use support::in_line::{WALKS, Walk};
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, runtimes};
 
@@ -311,7 +311,7 @@ fn step<'a>(walk: &mut Walk<'a, SemaphorePermit<'a>>, dice: &mut Dice, semaphore
 #[test]
 fn it_does_what_a_naive_one_does() {
     let mut dice = Dice::new(seed());
-    for _ in 0..50 {
+    for _ in 0..WALKS {
         let permits = dice.below(6);
         let semaphore = Semaphore::new(permits);
         let mut walk = Walk::new(permits);

@@ -1,10 +1,12 @@
 //! The clock in one's own hands: standing, moved, moving by itself when nothing else can happen.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
+use std::task::Context;
 use std::thread;
 
-use wakeful::runtime::{Builder, OrphanPolicy, Runtime};
+use wakeful::runtime::{Builder, Handle, OrphanPolicy, Runtime};
 use wakeful::task::{spawn_blocking, yield_now};
 use wakeful::time::{Duration, Instant, advance, pause, resume, sleep, sleep_until, timeout};
 
@@ -13,7 +15,9 @@ mod support {
     pub mod panic_site;
     pub mod runtimes;
 }
-use support::clocks::{Log, ms, paused, real_current_thread, real_multi_thread, secs, us};
+use support::clocks::{
+    Log, ms, paused, poll_once, real_current_thread, real_multi_thread, secs, us,
+};
 use support::panic_site::panic_site;
 use support::runtimes::watch;
 
@@ -144,6 +148,95 @@ fn time_goes_on_when_the_last_closure_ends() {
     });
 }
 
+/// A paused runtime, and what happens on its thread when that is about to park for the first time: it has found that
+/// time cannot pass, and nobody can tell it otherwise yet.
+fn paused_and_about_to_park(
+    builder: &mut Builder,
+    meanwhile: impl FnOnce() + Send + 'static,
+) -> support::runtimes::Watched {
+    let meanwhile = Mutex::new(Some(meanwhile));
+    builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Panic);
+    builder.on_thread_park(move || {
+        if let Some(meanwhile) = meanwhile.lock().unwrap().take() {
+            meanwhile();
+        }
+    });
+    watch("paused", builder)
+}
+
+#[test]
+fn time_goes_on_if_the_last_closure_ends_before_the_thread_parks() {
+    let (release, released) = mpsc::channel::<()>();
+    let (ends, ended) = mpsc::channel::<()>();
+    let ends = Mutex::new(ends);
+    let mut builder = Builder::new_current_thread();
+    // The closure's thread ends after it has let go of the clock.
+    builder.thread_keep_alive(Duration::ZERO).on_thread_stop(move || {
+        let _ = ends.lock().unwrap().send(());
+    });
+    let rt = paused_and_about_to_park(&mut builder, move || {
+        release.send(()).unwrap();
+        ended.recv().unwrap();
+    });
+    rt.block_on(async {
+        let start = Instant::now();
+        drop(spawn_blocking(move || released.recv()));
+        sleep(secs(1)).await;
+        assert_eq!(start.elapsed(), secs(1));
+    });
+}
+
+#[test]
+fn time_goes_on_if_a_timer_is_set_elsewhere_before_the_thread_parks() {
+    let (handles, handle) = mpsc::channel::<Handle>();
+    let (kept, sleeps) = mpsc::channel();
+    let (fired, done) = futures::channel::oneshot::channel();
+    let rt = paused_and_about_to_park(&mut Builder::new_current_thread(), move || {
+        let handle = handle.recv().unwrap();
+        let elsewhere = thread::spawn(move || {
+            let _entered = handle.enter();
+            let mut sleep = Box::pin(sleep(secs(5)));
+            let waker = futures::task::waker(Arc::new(Tell(Mutex::new(Some(fired)))));
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            kept.send(sleep).unwrap();
+        });
+        elsewhere.join().unwrap();
+    });
+    handles.send(rt.handle().clone()).unwrap();
+    rt.block_on(async {
+        let start = Instant::now();
+        done.await.unwrap();
+        assert_eq!(start.elapsed(), secs(5));
+    });
+    drop(sleeps);
+}
+
+/// A waker that says so, once.
+struct Tell(Mutex<Option<futures::channel::oneshot::Sender<()>>>);
+
+impl futures::task::ArcWake for Tell {
+    fn wake_by_ref(tell: &Arc<Self>) {
+        if let Some(fired) = tell.0.lock().unwrap().take() {
+            fired.send(()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_clock_started_by_a_closure_serves_the_timers_that_wait() {
+    let (rt, parked) = paused_and_watched();
+    rt.block_on(async {
+        let (let_go, held) = mpsc::channel::<()>();
+        drop(spawn_blocking(move || {
+            parked.recv().unwrap(); // for as long as it takes: this closure runs
+            resume();
+            let _ = held.recv(); // and goes on running
+        }));
+        sleep(ms(2)).await;
+        drop(let_go);
+    });
+}
+
 #[test]
 fn a_clock_can_be_stopped_and_started() {
     let rt = real_current_thread();
@@ -193,6 +286,40 @@ fn a_limit_set_on_a_running_clock_ends_on_a_stopped_one() {
         assert!(limit.await.is_err());
         assert!(before.elapsed() >= secs(60));
     });
+}
+
+#[test]
+fn a_limit_set_on_a_running_clock_counts_from_there_when_it_is_stopped_and_moved() {
+    for polled_before in [true, false] {
+        let rt = real_current_thread();
+        rt.block_on(async {
+            let before = Instant::now();
+            let mut limit = Box::pin(timeout(secs(60), std::future::pending::<()>()));
+            let after = Instant::now();
+            pause();
+            advance(secs(59)).await;
+            if polled_before {
+                let ended = poll_once(limit.as_mut()).await.is_ready();
+                assert!(!ended || before.elapsed() >= secs(60), "early");
+            }
+            advance(secs(1) + ms(1)).await;
+            assert!(after.elapsed() > secs(60));
+            let now = Instant::now();
+            assert!(limit.await.is_err());
+            assert_eq!(now.elapsed(), Duration::ZERO, "late, polled before: {polled_before}");
+        });
+    }
+}
+
+#[test]
+fn a_runtime_of_many_threads_cannot_start_with_its_clock_stopped() {
+    let mut builder = Builder::new_multi_thread();
+    builder.enable_all().start_paused(true);
+    let site = panic_site(AssertUnwindSafe(|| drop(builder.build())));
+    assert_eq!((site.file.as_str(), site.line), (file!(), line!() - 1));
+    let text = "`time::pause()` requires the `current_thread` Tokio runtime";
+    assert!(site.message.starts_with(text), "{}", site.message);
+    drop(Builder::new_multi_thread().start_paused(false).build().unwrap());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::thread;
 
 use futures::executor;
@@ -231,7 +231,7 @@ fn sleeps_set_on_one_worker_are_dropped_and_moved_on_others() {
             let handle = rt.handle().clone();
             move || {
                 let _entered = handle.enter();
-                let (mut dropped, mut awaited) = (0, 0);
+                let mut taken = [0; 3];
                 for (number, mut sleep) in take {
                     let _: &std::pin::Pin<Box<wakeful::time::Sleep>> = &sleep;
                     match number % 3 {
@@ -242,29 +242,35 @@ fn sleeps_set_on_one_worker_are_dropped_and_moved_on_others() {
                             executor::block_on(sleep);
                         }
                     }
-                    if number % 3 == 0 { dropped += 1 } else { awaited += 1 }
+                    taken[number % 3] += 1;
                 }
-                (dropped, awaited)
+                taken
             }
         });
-        let tasks: Vec<_> = (0..3_000)
+        let tasks: Vec<_> = (0..3_000usize)
             .map(|number| {
                 let give = give.clone();
                 wakeful::spawn(async move {
-                    let mut sleep = Box::pin(sleep(us(number * 7 % 2_000)));
-                    let polled = support::clocks::poll_once(sleep.as_mut()).await;
-                    if polled == Poll::Pending {
+                    // Most of them come up while they change hands.
+                    let far = number % 10 == 0;
+                    let length = if far { secs(60) } else { us(number as u64 * 7 % 2_000) };
+                    let mut sleep = Box::pin(sleep(length));
+                    let waits = support::clocks::poll_once(sleep.as_mut()).await.is_pending();
+                    assert!(waits || !far, "{length:?} are over at once");
+                    if waits {
                         give.send((number, sleep)).unwrap();
                     }
+                    waits
                 })
             })
             .collect();
         drop(give);
-        for task in tasks {
-            task.await.unwrap();
+        let mut given = [0; 3];
+        for (number, task) in tasks.into_iter().enumerate() {
+            given[number % 3] += usize::from(task.await.unwrap());
         }
-        let (dropped, awaited) = taker.join().unwrap();
-        assert!(dropped + awaited > 0, "{dropped} dropped, {awaited} moved");
+        assert_eq!(taker.join().unwrap(), given, "dropped, moved later, moved and awaited");
+        assert!(given.iter().all(|&count| count >= 100), "{given:?}");
     });
     assert_eq!(rt.metrics().num_timers(), 0);
 }

@@ -12,7 +12,7 @@ use futures::executor;
 use wakeful::runtime::{Builder, Handle};
 use wakeful::task::{consume_budget, yield_now};
 use wakeful::time::error::Elapsed;
-use wakeful::time::{Duration, Instant, advance, sleep, timeout, timeout_at};
+use wakeful::time::{Duration, Instant, advance, sleep, sleep_until, timeout, timeout_at};
 
 mod support {
     pub mod clocks;
@@ -20,7 +20,7 @@ mod support {
     pub mod runtimes;
     pub mod stays;
 }
-use support::clocks::{ms, paused, poll_once, real_current_thread, real_multi_thread, secs};
+use support::clocks::{ms, paused, poll_once, real_current_thread, real_multi_thread, secs, us};
 use support::panic_site::panic_site;
 use support::runtimes::watch;
 use support::stays::CountingWaker;
@@ -127,25 +127,74 @@ async fn the_time_counts_from_its_making() {
     assert_eq!(before.elapsed(), ms(60));
 }
 
+/// A limit of 4 ms that was made just before `made`, and is first polled, or first pending, when those have passed: it
+/// ends before a timer that is set for 2 ms later. Counted from the first poll it would end after that.
+async fn ends_in_time(limit: impl Future<Output = Result<(), Elapsed>>, made: Instant) {
+    let (mut limit, mut later) = (pin!(limit), pin!(sleep_until(made + ms(6))));
+    poll_fn(|cx| {
+        let mut ended = limit.as_mut().poll(cx);
+        if ended.is_pending() && later.as_mut().poll(cx).is_ready() {
+            ended = limit.as_mut().poll(cx);
+            assert!(ended.is_ready(), "the limit was not counted from its making");
+        }
+        ended
+    })
+    .await
+    .unwrap_err();
+}
+
+/// Blocks the thread for 4 ms.
+fn block() {
+    let start = Instant::now();
+    while start.elapsed() < ms(4) {
+        thread::yield_now();
+    }
+}
+
 #[test]
-fn on_a_real_clock_too_and_never_early() {
-    for rt in [real_current_thread(), real_multi_thread(2)] {
-        // Made by a thread that never polled, first polled by a worker.
-        let before = std::time::Instant::now();
-        let limit = {
-            let _entered = rt.enter();
-            timeout(ms(60), pending::<()>())
-        };
-        let elapsed = rt.block_on(async {
-            sleep(ms(50)).await;
-            let first_poll = std::time::Instant::now();
-            rt.spawn(limit).await.unwrap().unwrap_err();
-            first_poll.elapsed()
+fn a_real_clock_counts_from_its_making_too() {
+    for rt in [real_current_thread(), real_multi_thread(1), real_multi_thread(2)] {
+        let task = rt.spawn(async {
+            // First polled in a later poll than it was made in.
+            let (limit, made) = (timeout(ms(4), pending()), Instant::now());
+            block();
+            yield_now().await;
+            ends_in_time(limit, made).await;
+            // Made and polled in the same poll, after a while.
+            let (limit, made) = (timeout(ms(4), pending()), Instant::now());
+            block();
+            ends_in_time(limit, made).await;
+            // Polled at once, but its future takes its time before it is pending.
+            let slow = async {
+                block();
+                pending().await
+            };
+            let (limit, made) = (timeout(ms(4), slow), Instant::now());
+            ends_in_time(limit, made).await;
         });
-        assert!(before.elapsed() >= ms(60), "{} was early", rt.name);
-        // Counted from the first poll it would take 60; a machine that is held up for
-        // longer than that says nothing.
-        assert!(elapsed < ms(60) || before.elapsed() > ms(130), "{}: {elapsed:?}", rt.name);
+        rt.block_on(task).unwrap();
+        // Made by a thread that never polled anything.
+        let (limit, made) = {
+            let _entered = rt.enter();
+            (timeout(ms(4), pending()), Instant::now())
+        };
+        block();
+        let task = rt.spawn(ends_in_time(limit, made));
+        rt.block_on(task).unwrap();
+    }
+}
+
+#[test]
+fn on_a_real_clock_too_no_limit_is_early() {
+    for rt in [real_current_thread(), real_multi_thread(2)] {
+        for length in (0..40).map(|step| us(step * 50)) {
+            let early = async move {
+                let before = std::time::Instant::now();
+                timeout(length, pending::<()>()).await.unwrap_err();
+                length.checked_sub(before.elapsed()).filter(|early| !early.is_zero())
+            };
+            assert_eq!(rt.block_on(rt.spawn(early)).unwrap(), None, "{}", rt.name);
+        }
     }
 }
 

@@ -1,7 +1,9 @@
-//! The runtime's clock: the one place that asks the operating system what time
-//! it is. Part of the seam for simulation: a paused clock stands still until it
-//! is moved.
+//! The runtime's clock: whatever the runtime promises about time, it reads here.
+//! Part of the seam for simulation: a paused clock stands still until it is
+//! moved. Only what waits for real threads (shutdown, the blocking pool's idle
+//! threads) or measures the machine (spinning) asks the system itself.
 
+use super::soon;
 use crate::sys::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
@@ -41,31 +43,10 @@ pub(crate) fn all_real() -> bool {
     !ANY_MOVED.load(Relaxed)
 }
 
-/// The operating system's coarse clock: cheap, and behind by up to
-/// [`coarse_step`], or more while the system's own clock tick is late. `None`
-/// where there is none.
-#[cfg(target_os = "linux")]
+/// Now, in real time: where there is no runtime to ask.
 #[inline]
-pub(crate) fn coarse() -> Option<Duration> {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
-    Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn coarse() -> Option<Duration> {
-    None
-}
-
-/// How far the coarse clock is behind at most, if all goes well.
-#[cfg(target_os = "linux")]
-pub(crate) fn coarse_step() -> Duration {
-    let step = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
-    Duration::new(step.tv_sec as u64, step.tv_nsec as u32)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn coarse_step() -> Duration {
-    Duration::ZERO
+pub(crate) fn real_now() -> Instant {
+    Instant::now()
 }
 
 /// What is wrong with pausing or resuming.
@@ -114,6 +95,16 @@ impl Clock {
             return Instant::now();
         }
         self.started + self.elapsed()
+    }
+
+    /// A moment at or shortly after the present, for less: what a time limit is
+    /// counted from.
+    #[inline]
+    pub(crate) fn soon(&self) -> Instant {
+        if !self.has_moved() {
+            return soon::soon();
+        }
+        self.now()
     }
 
     /// The tick that is over.
@@ -208,7 +199,8 @@ fn ticks(time: Duration, rest: u32) -> u64 {
     time.as_secs().saturating_mul(TICKS_PER_S).saturating_add(u64::from(rest))
 }
 
-fn time_of(tick: u64) -> Duration {
+/// When `tick` is over, after the runtime started.
+pub(crate) fn time_of(tick: u64) -> Duration {
     Duration::new(tick / TICKS_PER_S, (tick % TICKS_PER_S) as u32 * TICK_NS)
 }
 

@@ -1,6 +1,7 @@
 //! Station 6, the driver: what a thread waits in when it has nothing to do.
 //!
-//! - [`clock`]: what time it is, as this runtime sees it.
+//! - [`clock`]: what time it is, as this runtime sees it; [`soon`] answers faster
+//!   and a little late.
 //! - [`poller`]: one worker's I/O; a [`source`] is one descriptor in it.
 //! - [`timers`]: one worker's timers, behind a small lock; [`wheel`] is the data
 //!   structure inside.
@@ -13,6 +14,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod poller;
+mod soon;
 pub(crate) mod source;
 pub(crate) mod timers;
 pub(crate) mod wheel;

@@ -78,11 +78,6 @@ impl Poller {
         self.count.load(SeqCst) > 0
     }
 
-    /// Descriptors registered here.
-    pub(crate) fn len(&self) -> usize {
-        self.count.load(Relaxed)
-    }
-
     /// Watches a descriptor. Its owner deregisters it before it closes it.
     pub(crate) fn register(&self, fd: RawFd, interest: Interest) -> io::Result<Registered> {
         let source = Arc::new(Source::new());

@@ -165,7 +165,8 @@ impl Timers {
     pub(crate) fn wake_up_at(&self) -> Option<u64> {
         let next = self.next()?;
         let crowded = self.crowded.load(Relaxed);
-        Some(if crowded { next.next_multiple_of(CROWD_TICKS) } else { next })
+        let later = if crowded { next.checked_next_multiple_of(CROWD_TICKS) } else { None };
+        Some(later.unwrap_or(next))
     }
 
     /// The earliest deadline, exactly; for a clock that jumps there.

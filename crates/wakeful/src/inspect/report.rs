@@ -1,12 +1,14 @@
 //! Reports: what the runtime noticed and the user should know.
 
+use crate::driver::clock::time_of;
 use crate::task::Id;
-use crate::task::header::WaitKind;
+use crate::task::header::{Wait, WaitKind};
 use crate::task::runnable::TaskRef;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Something that went wrong in the program, noticed by the runtime. Its
 /// `Display` is a paragraph for a person.
@@ -25,7 +27,7 @@ pub struct Orphan {
     name: Option<String>,
     spawned_at: &'static Location<'static>,
     polls: u32,
-    last_wait: Option<(WaitKind, &'static Location<'static>)>,
+    last_wait: Option<Wait>,
 }
 
 impl Report {
@@ -37,7 +39,7 @@ impl Report {
             name: origin.name().map(str::to_owned),
             spawned_at: origin.spawned_at(),
             polls: header.polls.load(Relaxed),
-            last_wait: header.waiting.read().map(|wait| (wait.kind, wait.site)),
+            last_wait: header.waiting.read(),
         })
     }
 }
@@ -66,7 +68,14 @@ impl Orphan {
     /// The last future of wakeful's own that it waited in, in words, and where
     /// that future was made; `None` if it never waited in one.
     pub fn last_waited_for(&self) -> Option<(&'static str, &'static Location<'static>)> {
-        self.last_wait.map(|(kind, site)| (kind.phrase(), site))
+        self.last_wait.map(|wait| (wait.kind.phrase(), wait.site))
+    }
+
+    /// If that future waited for a moment (`sleep`, `interval`, `timeout`): how
+    /// long after the start of the runtime this was to come, on its clock.
+    pub fn last_waited_until(&self) -> Option<Duration> {
+        let wait = self.last_wait.filter(|wait| wait.kind == WaitKind::Sleep)?;
+        Some(time_of(wait.resource))
     }
 }
 
@@ -93,7 +102,13 @@ impl fmt::Display for Orphan {
             if self.polls == 1 { "" } else { "s" }
         )?;
         match self.last_waited_for() {
-            Some((what, site)) => write!(f, "last seen waiting for {what}, made at {site}")?,
+            Some((what, site)) => {
+                write!(f, "last seen waiting for {what}")?;
+                if let Some(until) = self.last_waited_until() {
+                    write!(f, ", {until:?} after the runtime started")?;
+                }
+                write!(f, ", made at {site}")?;
+            }
             None => f.write_str("it has not waited in any future of wakeful's own")?,
         }
         f.write_str(

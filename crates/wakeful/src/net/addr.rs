@@ -87,7 +87,8 @@ impl Resolve for &[SocketAddr] {
     type Future = Ready<io::Result<Self::Iter>>;
 
     fn resolve(&self) -> Self::Future {
-        ready(Ok(self.to_vec().into_iter()))
+        let addrs: Vec<SocketAddr> = self.to_vec();
+        ready(Ok(addrs.into_iter()))
     }
 }
 

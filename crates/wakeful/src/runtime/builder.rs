@@ -274,7 +274,8 @@ impl Builder {
         self
     }
 
-    /// Starts with the clock paused. For tests, on a current-thread runtime.
+    /// Starts with the clock paused. For tests, on a current-thread runtime:
+    /// [`build`](Self::build) panics if the runtime is to have many threads.
     pub fn start_paused(&mut self, start_paused: bool) -> &mut Self {
         self.start_paused = start_paused;
         self
@@ -369,7 +370,18 @@ impl Builder {
     /// # Errors
     ///
     /// If the operating system refuses a thread.
+    ///
+    /// # Panics
+    ///
+    /// If a multi-thread runtime is to [start paused](Self::start_paused).
+    #[track_caller]
     pub fn build(&mut self) -> io::Result<Runtime> {
+        assert!(
+            self.kind == Kind::CurrentThread || !self.start_paused,
+            "`time::pause()` requires the `current_thread` Tokio runtime, and so does \
+             `start_paused(true)`: the clock of many threads cannot stand still. Use \
+             Builder::new_current_thread, or leave out start_paused."
+        );
         Ok(Runtime::from_handle(Handle::from_shared(self.build_shared(false)?)))
     }
 

@@ -13,6 +13,9 @@
 //!   one sees the other.
 //! - Hand-over: a thread that wants the core lists itself, then looks at `held`.
 //!   The holder clears `held`, then looks at the list.
+//! - Timers from outside: whoever sets one, or lets a standing clock go, looks
+//!   for the named holder after that. The holder names itself, then looks at
+//!   timers and clock, then parks. Named already, it finds a token instead.
 //!
 //! - W2. The core is touched only by the thread that set `held`.
 
@@ -24,6 +27,7 @@ use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
 use crate::sys::rng::Rng;
+use crate::sys::slack::Slack;
 use crate::sys::spin::Spinner;
 use crate::sys::sync::Mutex;
 use crate::task::cell::{self, Birth, Fit};
@@ -100,6 +104,8 @@ struct CoreGuard<'a> {
     named: Cell<bool>,
     /// Its parking spot knows of the poller.
     kicks: Cell<bool>,
+    /// Taken up for the first timer that this thread sleeps for.
+    slack: Slack,
 }
 
 impl<'a> CoreGuard<'a> {
@@ -115,6 +121,7 @@ impl<'a> CoreGuard<'a> {
             outer_defers: context::set_defers(true),
             named: Cell::new(false),
             kicks: Cell::new(false),
+            slack: Slack::new(),
         })
     }
 }
@@ -124,7 +131,7 @@ impl Drop for CoreGuard<'_> {
         // What was put off during the last poll must not be left behind.
         context::wake_deferred();
         CURRENT.with(|current| current.set(self.outer));
-        context::set_heap(self.outer_heap);
+        context::restore_heap(&self.scheduler.heap, self.outer_heap);
         context::set_defers(self.outer_defers);
         if let Some(rng) = context::set_rng(self.outer_rng) {
             self.scheduler.core.rng.set(rng);
@@ -342,20 +349,25 @@ impl CurrentThread {
     /// Whether a timer is due, or a paused clock could be moved to where one is:
     /// everything waits, so time may as well pass.
     fn pass_time(&self) -> bool {
-        let clock = &self.estate.config.seam.clock;
         if self.turn_timers() {
             return true;
         }
+        let Some(tick) = self.may_jump_to() else { return false };
+        let clock = &self.estate.config.seam.clock;
+        self.count_busy(clock.elapsed());
+        clock.advance_to(tick);
+        self.turn_timers();
+        true
+    }
+
+    /// The next timer, if the clock is paused and nothing keeps it from being
+    /// moved there.
+    fn may_jump_to(&self) -> Option<u64> {
+        let clock = &self.estate.config.seam.clock;
         if !clock.is_paused() || clock.is_held() {
-            return false;
+            return None;
         }
-        if let Some(tick) = self.timers.earliest() {
-            self.count_busy(clock.elapsed());
-            clock.advance_to(tick);
-            self.turn_timers();
-            return true;
-        }
-        false
+        self.timers.earliest()
     }
 
     fn start_turn(&self) {
@@ -413,21 +425,27 @@ impl CurrentThread {
             return self.core.spinner.set(spinner);
         }
         let config = &self.estate.config;
+        if let Some(callback) = &config.on_thread_park {
+            callback();
+        }
         if !guard.named.replace(true) {
             *self.holder.lock() = Some(held.parked());
             self.estate.list_parked(held.parked());
-        }
-        if let Some(callback) = &config.on_thread_park {
-            callback();
         }
         let clock = &config.seam.clock;
         let fell_asleep = clock.elapsed();
         self.count_busy(fell_asleep);
         self.sleeping.store(true, SeqCst);
         let nothing = self.injector.is_empty() && self.core.queue.borrow().is_empty();
-        if nothing && !held.is_woken() && !self.estate.is_fatal() {
+        // Time passed until here: a clock that was held, or had nowhere to jump
+        // to, may have been let go while there was no holder to tell.
+        let stands = self.may_jump_to().is_none();
+        if nothing && stands && !held.is_woken() && !self.estate.is_fatal() {
             // A paused clock makes nobody wait for a timer.
             let limit = self.timers.wake_up_at().filter(|_| !clock.is_paused());
+            if limit.is_some() {
+                guard.slack.take_up();
+            }
             self.meter.fell_asleep();
             let limit = limit.map(|tick| clock.until(tick));
             let parker = &held.root().parker;
@@ -462,8 +480,7 @@ impl CurrentThread {
             waiting.push_back(held.parked());
             self.waiting_len.store(waiting.len(), SeqCst);
         }
-        self.estate.check_fatal();
-        if self.held.load(SeqCst) && !held.is_woken() {
+        if self.held.load(SeqCst) && !held.is_woken() && !self.estate.is_fatal() {
             held.root().parker.park(None);
         }
         let mut waiting = self.waiting.lock();
@@ -541,7 +558,7 @@ impl CurrentThread {
             poller.shut_down();
         }
         context::wake_deferred();
-        context::set_heap(guard.outer_heap);
+        context::restore_heap(&self.heap, guard.outer_heap);
         for allocator in self.core.allocator.take().into_iter().chain(self.estate.take_outside()) {
             // For the cells that outlive us; `last_cell_freed` gives it back,
             // or we do if there are none.

@@ -9,6 +9,7 @@ use crate::driver::poller::Poller;
 use crate::queue::{next, ring};
 use crate::sys::park::Parker;
 use crate::sys::rng::Rng;
+use crate::sys::slack::Slack;
 use crate::sys::spin::Spinner;
 use crate::task::context;
 use crate::task::header::Header;
@@ -131,6 +132,8 @@ struct Worker {
     key: Cell<Option<Key>>,
     /// The core that the key opens, null without one.
     core: Cell<*const Core>,
+    /// Taken up for the first timer that this thread sleeps for.
+    slack: Slack,
 }
 
 thread_local! {
@@ -241,8 +244,12 @@ impl Core {
 /// The whole life of a worker thread.
 pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
     let config = &shared.estate.config;
-    let worker =
-        Worker { shared: shared.clone(), key: Cell::new(None), core: Cell::new(ptr::null()) };
+    let worker = Worker {
+        shared: shared.clone(),
+        key: Cell::new(None),
+        core: Cell::new(ptr::null()),
+        slack: Slack::new(),
+    };
     let parker = Arc::new(Parker::for_current_thread());
     shared.take_seat(&key, parker.clone());
     shared.remotes[key.0].meter.woke_up();
@@ -453,6 +460,9 @@ impl Worker {
             }
             // What is registered from elsewhere meanwhile leaves a token.
             let limit = timers.wake_up_at().map(|tick| clock.until(tick));
+            if limit.is_some() {
+                self.slack.take_up();
+            }
             match core.poller(&self.shared) {
                 Some(poller) => {
                     parker.set_kick(Some(poller.clone()));

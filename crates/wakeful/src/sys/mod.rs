@@ -1,5 +1,6 @@
 //! What the other rooms stand on: the std/loom switch, memory barriers, a
-//! parking spot for a thread, when to spin before parking, small random numbers.
+//! parking spot for a thread, when to spin before parking and how late to wake up
+//! after it, small random numbers.
 //!
 //! This is the only room that reads `cfg(loom)`. Everything else takes its
 //! atomics, cells and locks from [`sync`], so the code that ships is the code
@@ -9,6 +10,7 @@ pub(crate) mod barrier;
 pub(crate) mod lock;
 pub(crate) mod park;
 pub(crate) mod rng;
+pub(crate) mod slack;
 pub(crate) mod spin;
 pub(crate) mod sync;
 

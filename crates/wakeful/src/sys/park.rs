@@ -50,8 +50,9 @@ impl Parker {
         Self { state, thread, kick: Mutex::new(None) }
     }
 
-    /// Waits for a token, at most `limit` if there is one. May return without
-    /// a token only when the time is up.
+    /// Waits for a token, at most `limit` if there is one. With a limit it may
+    /// also return early without a token (std's `park_timeout` may): whoever
+    /// waits for a moment looks at the clock.
     pub(crate) fn park(&self, limit: Option<Duration>) {
         if self.state.compare_exchange(EMPTY, PARKED, SeqCst, SeqCst).is_err() {
             self.state.swap(EMPTY, SeqCst);

@@ -56,7 +56,13 @@ fn with_clock(
     f: impl FnOnce(&Shared) -> Result<(), PauseError>,
 ) -> Result<(), PauseError> {
     let result = context::with_current(|shared| match &shared.flavor {
-        Flavor::Current(_) => Some(f(shared)),
+        Flavor::Current(scheduler) => {
+            let result = f(shared);
+            // From another thread (a closure's, or one under a guard) it changes
+            // how long the runtime's own may sleep.
+            scheduler.wake_holder();
+            Some(result)
+        }
         Flavor::Multi(_) => None,
     });
     match result {

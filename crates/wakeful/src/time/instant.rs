@@ -1,6 +1,6 @@
 //! A moment, on the clock of the current runtime.
 
-use crate::driver::clock::{self, Clock};
+use crate::driver::clock;
 use crate::runtime::context;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -16,10 +16,10 @@ impl Instant {
     #[inline]
     pub fn now() -> Instant {
         if clock::all_real() {
-            return Instant(std::time::Instant::now());
+            return Instant(clock::real_now());
         }
         let own = context::with_current(|shared| shared.clock().now());
-        Instant(own.unwrap_or_else(std::time::Instant::now))
+        Instant(own.unwrap_or_else(clock::real_now))
     }
 
     /// The same moment, from std's type.
@@ -120,47 +120,5 @@ impl SubAssign<Duration> for Instant {
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// Roughly when something happened, for the price of a coarse clock: exact
-/// enough to start a time limit with, which may be late but never early.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rough {
-    /// What the coarse clock said, in nanoseconds: at or before the moment
-    /// itself.
-    coarse_ns: u64,
-    /// The poll during which it happened.
-    poll: u64,
-}
-
-/// The coarse clock is behind by more than its step when the processor that
-/// moves it was held up, be it by a hypervisor; it is trusted to within this.
-const TRUST: Duration = Duration::from_millis(20);
-
-impl Rough {
-    /// The present moment; `None` if this clock can only be asked exactly.
-    #[inline]
-    pub(super) fn now(clock: &Clock) -> Option<Self> {
-        if !clock::all_real() && clock.has_moved() {
-            return None;
-        }
-        let coarse_ns = clock::coarse()?.as_nanos() as u64; // wraps after 584 years
-        Some(Self { coarse_ns, poll: crate::task::context::poll_id() })
-    }
-
-    /// A moment at or after the one meant: the present, if it is the same poll
-    /// still, or what the coarse clock's resolution allows for.
-    pub(super) fn instant(self, clock: &Clock) -> Instant {
-        if self.poll == crate::task::context::poll_id() || clock.has_moved() {
-            return Instant(clock.now());
-        }
-        // The moment was at most so long after what the clock said; and the
-        // present is asked for last, so that it is not before `later`.
-        let then = Duration::from_nanos(self.coarse_ns);
-        let later = clock::coarse().unwrap_or(then);
-        let ago = later.saturating_sub(then + clock::coarse_step() + TRUST);
-        let now = clock.now();
-        Instant(now.checked_sub(ago).unwrap_or(now))
     }
 }

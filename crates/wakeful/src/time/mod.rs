@@ -7,7 +7,8 @@
 //!   runtime into your own hands: tests about time then take no time.
 //!
 //! Timers are kept by the worker that first polls them, are rounded up to a
-//! sixteenth of a millisecond, and never fire early.
+//! sixteenth of a millisecond, and never fire early. A [`timeout`] counts from
+//! when it was made, which is known to within another sixteenth.
 
 mod control;
 pub mod error;

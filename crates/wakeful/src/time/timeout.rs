@@ -1,9 +1,8 @@
 //! Letting a future run for so long and no longer.
 
+use super::Instant;
 use super::error::Elapsed;
 use super::sleep::{Sleep, no_timers, shut_down};
-use super::{Instant, instant};
-use crate::driver::clock::Clock;
 use crate::runtime::context::Keeper;
 use crate::runtime::{Id, Shared, context, registry};
 use crate::task::coop;
@@ -46,9 +45,15 @@ pub fn timeout<F>(duration: Duration, future: F) -> Timeout<F::IntoFuture>
 where
     F: IntoFuture,
 {
-    let (runtime, start) =
-        with_timers(|shared| (shared.id, Start::after(duration, shared.clock())));
-    Timeout { value: future.into_future(), start, runtime, site: Location::caller(), delay: None }
+    let (runtime, soon) = with_timers(|shared| (shared.id, shared.clock().soon()));
+    let deadline = Instant::from_std(soon).checked_add(duration);
+    Timeout {
+        value: future.into_future(),
+        deadline: deadline.unwrap_or_else(Instant::far_future),
+        runtime,
+        site: Location::caller(),
+        delay: None,
+    }
 }
 
 /// Runs `future` until `deadline` at the latest; otherwise as [`timeout`].
@@ -64,7 +69,7 @@ where
 {
     Timeout {
         value: future.into_future(),
-        start: Start::At(deadline),
+        deadline,
         runtime: with_timers(|shared| shared.id),
         site: Location::caller(),
         delay: None,
@@ -80,34 +85,6 @@ fn with_timers<R>(f: impl FnOnce(&Shared) -> R) -> R {
         Some(None) => no_timers(),
         None => crate::runtime::spawn::no_runtime(),
     }
-}
-
-/// What the deadline will be, before there is a timer for it.
-#[derive(Clone, Copy, Debug)]
-enum Start {
-    At(Instant),
-    After { duration: Duration, made: instant::Rough },
-}
-
-impl Start {
-    #[inline]
-    fn after(duration: Duration, clock: &Clock) -> Self {
-        match instant::Rough::now(clock) {
-            Some(made) => Start::After { duration, made },
-            None => Start::At(end_of(Instant::from_std(clock.now()), duration)),
-        }
-    }
-
-    fn deadline(self, clock: &Clock) -> Instant {
-        match self {
-            Start::At(deadline) => deadline,
-            Start::After { duration, made } => end_of(made.instant(clock), duration),
-        }
-    }
-}
-
-fn end_of(start: Instant, duration: Duration) -> Instant {
-    start.checked_add(duration).unwrap_or_else(Instant::far_future)
 }
 
 /// The runtime in whose context a timeout was made, wherever it is polled.
@@ -128,7 +105,7 @@ pin_project_lite::pin_project! {
     pub struct Timeout<T> {
         #[pin]
         value: T,
-        start: Start,
+        deadline: Instant,
         // Whose timers it uses. A handle would cost twice what all the rest
         // does, and most futures are done before it is needed.
         runtime: Id,
@@ -168,8 +145,7 @@ impl<T: Future> Future for Timeout<T> {
         }
         if this.delay.is_none() {
             let keeper = runtime(*this.runtime);
-            let deadline = this.start.deadline(keeper.shared.clock());
-            this.delay.set(Some(Sleep::on(keeper, deadline, this.site)));
+            this.delay.set(Some(Sleep::on(keeper, *this.deadline, this.site)));
         }
         let Some(delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
         let elapsed = if had_budget && !coop::has_budget_remaining() {

@@ -56,6 +56,7 @@ impl Holder {
         self.site.store(ptr::null_mut(), Relaxed);
     }
 
+    #[allow(dead_code, reason = "read by the detectors, which come with `inspect`")]
     pub(crate) fn get(&self) -> Option<Held> {
         // SAFETY: only `set` stores here, and only `&'static`s.
         let site = unsafe { self.site.load(Relaxed).as_ref()? };
@@ -106,6 +107,7 @@ impl Holders {
         }
     }
 
+    #[allow(dead_code, reason = "read by the detectors, which come with `inspect`")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = Held> {
         self.0.iter().filter_map(Holder::get)
     }

@@ -11,6 +11,9 @@ use super::hand::Hand;
 /// A future that waits for a guard; None if there never will be one.
 pub type Wait<'a, G> = Pin<Box<dyn Future<Output = Option<G>> + 'a>>;
 
+/// How many walks make a test; Miri is slow.
+pub const WALKS: usize = if cfg!(miri) { 1 } else { 50 };
+
 /// What a poll finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {

@@ -209,26 +209,24 @@ impl TcpSocket {
     }
 
     /// As `connect`, for a call at `site`.
-    pub(super) fn connect_from(
+    pub(super) async fn connect_from(
         self,
         addr: SocketAddr,
         site: &'static Location<'static>,
-    ) -> impl Future<Output = io::Result<TcpStream>> {
-        async move {
-            if let Err(error) = self.socket.connect(&addr.into())
-                && error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error())
-                && error.kind() != io::ErrorKind::Interrupted
-            {
-                return Err(error);
-            }
-            let io = Evented::made_at(net::TcpStream::from(self.socket), BOTH, site)?;
-            // Once it can be written to, it is connected, or has an error.
-            let registration = io.registration();
-            registration.ready(Readiness::WRITE, WaitKind::Connect, site).await?;
-            match io.take_error()? {
-                Some(error) => Err(error),
-                None => Ok(TcpStream::from_evented(io)),
-            }
+    ) -> io::Result<TcpStream> {
+        if let Err(error) = self.socket.connect(&addr.into())
+            && error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error())
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            return Err(error);
+        }
+        let io = Evented::made_at(net::TcpStream::from(self.socket), BOTH, site)?;
+        // Once it can be written to, it is connected, or has an error.
+        let registration = io.registration();
+        registration.ready(Readiness::WRITE, WaitKind::Connect, site).await?;
+        match io.take_error()? {
+            Some(error) => Err(error),
+            None => Ok(TcpStream::from_evented(io)),
         }
     }
 

@@ -56,17 +56,28 @@ impl SocketAddr {
     /// As it comes from the system's calls, which say nothing of a socket without
     /// an address.
     pub(super) fn of_raw(raw: Option<SocketAddrAny>) -> io::Result<Self> {
-        let unix = match raw {
-            Some(raw) => Some(SocketAddrUnix::try_from(raw)?),
-            None => None,
-        };
+        let bytes = raw.as_ref().map_or(&[][..], name_of);
         #[cfg(target_os = "linux")]
-        if let Some(name) = unix.as_ref().and_then(SocketAddrUnix::abstract_name) {
+        if let Some(name) = bytes.strip_prefix(b"\0") {
             return net::SocketAddr::from_abstract_name(name).map(Self);
         }
-        let path = unix.as_ref().and_then(SocketAddrUnix::path_bytes).unwrap_or_default();
-        net::SocketAddr::from_pathname(OsStr::from_bytes(path)).map(Self)
+        let path = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        // Linux lets a path be so long that no zero byte fits behind it. std cannot
+        // say it, and whoever has such a path shall not keep others from accepting.
+        let addr = net::SocketAddr::from_pathname(OsStr::from_bytes(path))
+            .or_else(|_| net::SocketAddr::from_pathname(""));
+        addr.map(Self)
     }
+}
+
+/// What follows the family in an address. `rustix` decodes addresses as well, but
+/// takes the longest paths, and having none, for others than they are.
+fn name_of(raw: &SocketAddrAny) -> &[u8] {
+    let offset = std::mem::offset_of!(libc::sockaddr_un, sun_path);
+    let len = raw.addr_len() as usize;
+    // SAFETY: so many bytes of it are initialised, and it is borrowed.
+    let bytes = unsafe { std::slice::from_raw_parts(raw.as_ptr().cast::<u8>(), len) };
+    bytes.get(offset..).unwrap_or_default()
 }
 
 impl fmt::Debug for SocketAddr {
@@ -104,6 +115,8 @@ mod tests {
         let longest = format!("/{}", "x".repeat(106));
         assert_eq!(there_and_back(&longest).as_pathname(), Some(Path::new(&longest)));
         assert!(there_and_back("").is_unnamed());
+        let too_long = SocketAddrUnix::new(format!("/{}", "x".repeat(107))).unwrap();
+        assert!(SocketAddr::of_raw(Some(too_long.into())).unwrap().is_unnamed());
         assert!(SocketAddr::of_raw(None).unwrap().is_unnamed());
     }
 

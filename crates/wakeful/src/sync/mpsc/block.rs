@@ -33,20 +33,17 @@ pub(super) fn offset(position: u64) -> usize {
     (position % SLOTS) as usize
 }
 
-/// The slots come first, so that none of them lies across two cache lines if its
-/// size is a power of two.
+/// Flags and values apart from each other: together, most messages would take
+/// twice the memory. The values come first, so that none of them lies across two
+/// cache lines if its size is a power of two.
 #[repr(C)]
 pub(super) struct Block<T> {
-    slots: [Slot<T>; SLOTS as usize],
+    /// See B1.
+    values: [UnsafeCell<MaybeUninit<T>>; SLOTS as usize],
+    /// See B2. Reset by the receiver, once the block is its alone (B3).
+    ready: [AtomicBool; SLOTS as usize],
     /// Null until the last slot is claimed (B4).
     next: AtomicPtr<Block<T>>,
-}
-
-struct Slot<T> {
-    /// See B2. Reset by the receiver, once the block is its alone (B3).
-    ready: AtomicBool,
-    /// See B1.
-    value: UnsafeCell<MaybeUninit<T>>,
 }
 
 impl<T> Block<T> {
@@ -60,10 +57,11 @@ impl<T> Block<T> {
         unsafe {
             (&raw mut (*block.as_ptr()).next).write(AtomicPtr::new(ptr::null_mut()));
             for offset in 0..SLOTS as usize {
-                let slot = &raw mut (*block.as_ptr()).slots[offset];
-                (&raw mut (*slot).ready).write(AtomicBool::new(false));
+                let block = block.as_ptr();
+                (&raw mut (*block).ready[offset]).write(AtomicBool::new(false));
                 if IS_MODEL {
-                    (&raw mut (*slot).value).write(UnsafeCell::new(MaybeUninit::uninit()));
+                    let value = UnsafeCell::new(MaybeUninit::uninit());
+                    (&raw mut (*block).values[offset]).write(value);
                 }
             }
         }
@@ -81,14 +79,24 @@ impl<T> Block<T> {
 
     /// # Safety
     ///
+    /// `offset` is below SLOTS.
+    #[inline]
+    unsafe fn slot(&self, offset: usize) -> (&UnsafeCell<MaybeUninit<T>>, &AtomicBool) {
+        // SAFETY: by contract.
+        unsafe { (self.values.get_unchecked(offset), self.ready.get_unchecked(offset)) }
+    }
+
+    /// # Safety
+    ///
     /// B1: the caller claimed this slot, and fills it once.
     #[inline]
     pub(super) unsafe fn fill(block: NonNull<Self>, offset: usize, value: T) {
-        // SAFETY: B3: alive, as the slot is not yet ready.
-        let slot = unsafe { block.as_ref().slots.get_unchecked(offset) };
+        // SAFETY: B3: alive, as the slot is not yet ready; the offset is below
+        // SLOTS.
+        let (place, ready) = unsafe { block.as_ref().slot(offset) };
         // SAFETY: B1.
-        slot.value.with_mut(|place| unsafe { (*place).write(value) });
-        slot.ready.store(true, Release);
+        place.with_mut(|place| unsafe { (*place).write(value) });
+        ready.store(true, Release);
     }
 
     /// # Safety
@@ -127,27 +135,27 @@ impl<T> Reader<T> {
     }
 
     #[inline]
-    fn slot(&self) -> &Slot<T> {
+    fn slot(&self) -> (&UnsafeCell<MaybeUninit<T>>, &AtomicBool) {
         // SAFETY: B3: the reader's block has a slot that was not read yet, so it
-        // is in use; the offset is below SLOTS.
-        unsafe { self.block.as_ref().slots.get_unchecked(offset(self.position)) }
+        // is in use; `offset` is below SLOTS.
+        unsafe { self.block.as_ref().slot(offset(self.position)) }
     }
 
     /// Whether a message is there.
     #[inline]
     pub(super) fn is_ready(&self) -> bool {
-        self.slot().ready.load(Acquire)
+        self.slot().1.load(Acquire)
     }
 
     /// The next message, if it is there.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop(&mut self, spares: &Spares<T>) -> Option<T> {
-        let slot = self.slot();
-        if !slot.ready.load(Acquire) {
+        let (place, ready) = self.slot();
+        if !ready.load(Acquire) {
             return None;
         }
         // SAFETY: B1, B2: filled, and read once, as the position moves on.
-        let value = slot.value.with(|place| unsafe { (*place).assume_init_read() });
+        let value = place.with(|place| unsafe { (*place).assume_init_read() });
         self.position = (self.position + 1) % super::word::POSITIONS;
         if offset(self.position) == 0 {
             self.leave_block(spares);
@@ -155,6 +163,7 @@ impl<T> Reader<T> {
         Some(value)
     }
 
+    #[inline(never)]
     fn leave_block(&mut self, spares: &Spares<T>) {
         let done = self.block;
         // SAFETY: B3: ours alone now.
@@ -162,9 +171,7 @@ impl<T> Reader<T> {
         let next = block.next.load(Relaxed);
         self.block = NonNull::new(next).expect("B4: the next block was linked");
         block.next.store(ptr::null_mut(), Relaxed);
-        for slot in &block.slots {
-            slot.ready.store(false, Relaxed);
-        }
+        block.ready.iter().for_each(|ready| ready.store(false, Relaxed));
         // SAFETY: B3, and all slots were read.
         unsafe { spares.put(done) };
     }

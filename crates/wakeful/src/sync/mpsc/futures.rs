@@ -2,7 +2,7 @@
 
 use super::bounded::Sender;
 use super::chan::Chan;
-use super::error::{SendError, TrySendError};
+use super::error::SendError;
 use super::permit::{OwnedPermit, Permit, PermitIterator};
 use super::room::{Ask, Asked, Refusal};
 use super::rx::Rx;
@@ -38,6 +38,7 @@ impl Request {
     }
 
     /// Ready when the slots are promised. Once it is ready it has forgotten them.
+    #[cold]
     fn poll<T>(
         self: Pin<&mut Self>,
         chan: &Chan<T>,
@@ -115,36 +116,25 @@ impl<T> Future for Sending<'_, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let progress = ready!(coop::poll_proceed(cx));
-        let mut value = this.value.take().expect("polled after it was ready");
-        if this.request.waiter.standing() == Standing::Idle {
-            value = match this.chan.try_send(value, this.site) {
-                Ok(()) => {
-                    progress.made_progress();
-                    return Poll::Ready(Ok(()));
-                }
-                Err(TrySendError::Closed(value)) => {
-                    progress.made_progress();
-                    return Poll::Ready(Err(SendError(value)));
-                }
-                Err(TrySendError::Full(value)) => value,
-            };
+        assert!(this.value.is_some(), "polled after it was ready");
+        if this.request.waiter.standing() == Standing::Idle
+            && let Ok(claim) = this.chan.claim()
+        {
+            let Some(value) = this.value.take() else { unreachable!("it was there above") };
+            this.chan.fill(claim, value, this.site);
+            progress.made_progress();
+            return Poll::Ready(Ok(()));
         }
-        match this.request.poll(this.chan, cx, this.site) {
-            Poll::Pending => {
-                *this.value = Some(value);
-                Poll::Pending
+        let room = ready!(this.request.poll(this.chan, cx, this.site));
+        progress.made_progress();
+        let Some(value) = this.value.take() else { unreachable!("it was there above") };
+        Poll::Ready(match room {
+            Ok(()) => {
+                this.chan.send_promised(value, this.site);
+                Ok(())
             }
-            Poll::Ready(room) => {
-                progress.made_progress();
-                Poll::Ready(match room {
-                    Ok(()) => {
-                        this.chan.send_promised(value, this.site);
-                        Ok(())
-                    }
-                    Err(Closed) => Err(SendError(value)),
-                })
-            }
-        }
+            Err(Closed) => Err(SendError(value)),
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use super::error::TryRecvError;
 use super::room::{ALERT, WAITING};
 use super::word::{CLOSED, GONE, PARKED, Word};
 use crate::sys::IS_MODEL;
+use crate::sys::barrier::Barriers;
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::*;
 use crate::task::header::WaitKind;
@@ -27,6 +28,9 @@ pub(super) struct Rx<T> {
     parked: Option<Identity>,
     /// Messages until it calms down, while it is alert.
     calm_in: u32,
+    /// Copies: the channel's own lie where senders write.
+    is_bounded: bool,
+    barriers: Barriers,
 }
 
 // SAFETY: the reader is only used with exclusive access to this, apart from
@@ -77,7 +81,8 @@ enum Look {
 
 impl<T> Rx<T> {
     pub(super) fn new(chan: Arc<Chan<T>>, reader: Reader<T>) -> Self {
-        Self { chan, reader, parked: None, calm_in: CALM_AFTER }
+        let (is_bounded, barriers) = (chan.limit != UNBOUNDED, chan.barriers);
+        Self { chan, reader, parked: None, calm_in: CALM_AFTER, is_bounded, barriers }
     }
 
     pub(super) fn chan(&self) -> &Chan<T> {
@@ -95,20 +100,16 @@ impl<T> Rx<T> {
     /// Tells senders how far the receiver is: slots were freed.
     #[inline]
     fn publish(&mut self) {
-        let chan = &*self.chan;
-        if chan.limit == UNBOUNDED {
+        if !self.is_bounded {
             return;
         }
         let position = self.reader.position();
-        if chan.attention.load(Relaxed) != 0 {
-            return self.publish_alert(position);
-        }
-        chan.head.store(position, Release);
+        self.chan.head.store(position, Release);
         // Between the store and the load: the receiver's part of the protocol of
         // `room`, calm.
-        chan.barriers.light();
-        if chan.attention.load(Relaxed) & WAITING != 0 {
-            chan.hand_out();
+        self.barriers.light();
+        if self.chan.attention.load(Relaxed) != 0 {
+            self.publish_alert(position);
         }
     }
 
@@ -116,6 +117,7 @@ impl<T> Rx<T> {
     #[cold]
     fn publish_alert(&mut self, position: u64) {
         let chan = &*self.chan;
+        // Once more, for the full barrier.
         chan.head.swap(position, SeqCst);
         if chan.attention.load(SeqCst) & WAITING != 0 {
             self.calm_in = CALM_AFTER;

@@ -114,7 +114,7 @@ impl<T> Chan<T> {
     /// Claims a slot if there is room and nobody waits for it. Otherwise the word
     /// tells why not: CLOSED, QUEUED, or else full.
     #[inline]
-    fn claim(&self) -> Result<Claim<T>, Word> {
+    pub(super) fn claim(&self) -> Result<Claim<T>, Word> {
         let mut word = self.word();
         loop {
             if word.has(CLOSED | QUEUED) {

@@ -1,0 +1,194 @@
+//! The present moment at half the price: what a time limit is counted from.
+//!
+//! Most of what a `timeout` costs whose future is ready at once is asking what
+//! time it is. The system's coarse clock is cheap, but says only what is in the
+//! past already, and how far is anybody's guess: a limit counted from there may
+//! end early. So here the time is bounded from above. Each thread keeps an
+//! *anchor*, an exact time with the processor's own count of cycles at it, and
+//! the cycles since then are converted at a rate that is too high for sure. What
+//! comes out is never before the present, and late by a few microseconds.
+//!
+//! This holds where the kernel itself tells the time by that counter, so that
+//! the two cannot disagree: by default Linux on x86-64, outside of most virtual
+//! machines. Everywhere else the exact clock is asked.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// An anchor serves for so many cycles, a tenth of a millisecond or two: too
+/// short for the conversion to be late by more than one tick.
+const WINDOW: u64 = 1 << 18;
+/// How far ahead of the instructions before it a processor may read its counter,
+/// amply.
+const SLACK_NS: u64 = 1_000;
+/// The kernel makes its clock run faster or slower than the counter by 11 % at
+/// most. This is between the slowest, when it was measured, and the fastest.
+const fn too_high(rate: u128) -> u128 {
+    rate + rate / 4
+}
+/// Bits after the point of a rate.
+const POINT: u32 = 32;
+/// How long the counter is watched to learn its rate.
+const WATCH: Duration = Duration::from_millis(10);
+
+/// Nanoseconds per cycle, too high for sure; 0 while it is not known.
+static RATE: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Clone, Copy)]
+struct Anchor {
+    /// Read before `at`.
+    cycles: u64,
+    at: Option<Instant>,
+}
+
+thread_local! {
+    static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor { cycles: 0, at: None }) };
+}
+
+/// A moment at or shortly after the present, in real time.
+#[inline]
+pub(super) fn soon() -> Instant {
+    let rate = RATE.load(Relaxed);
+    if rate == 0 {
+        return learn();
+    }
+    ANCHOR.with(|slot| {
+        let cycles = cycles();
+        let anchor = slot.get();
+        // A counter that was set back gives a large number here.
+        let passed = cycles.wrapping_sub(anchor.cycles);
+        match anchor.at {
+            Some(at) if passed < WINDOW => at + to_time(passed, rate),
+            _ => {
+                let at = Instant::now();
+                slot.set(Anchor { cycles, at: Some(at) });
+                at
+            }
+        }
+    })
+}
+
+/// How long `cycles`, which are at most a window, can have taken.
+#[inline]
+fn to_time(cycles: u64, rate: u64) -> Duration {
+    Duration::from_nanos(((cycles * rate) >> POINT) + SLACK_NS)
+}
+
+/// The exact time; and the rate, once the counter was watched for long enough.
+#[cold]
+fn learn() -> Instant {
+    static FIRST: OnceLock<Option<Sighting>> = OnceLock::new();
+    let Some(first) = FIRST.get_or_init(|| kernel_counts_cycles().then(Sighting::now)) else {
+        return Instant::now();
+    };
+    let second = Sighting::now();
+    if let Some(rate) = rate_between(first, &second) {
+        RATE.store(rate, Relaxed);
+    }
+    second.at
+}
+
+/// The exact time, and the counter on both sides of it.
+struct Sighting {
+    before: u64,
+    at: Instant,
+    after: u64,
+}
+
+impl Sighting {
+    fn now() -> Self {
+        Self { before: cycles(), at: Instant::now(), after: cycles() }
+    }
+
+    fn width(&self) -> u64 {
+        self.after.saturating_sub(self.before)
+    }
+}
+
+/// A rate that is too high for sure, and hardly more than it has to be.
+fn rate_between(first: &Sighting, second: &Sighting) -> Option<u64> {
+    let time = second.at.checked_duration_since(first.at).filter(|time| *time >= WATCH)?;
+    // The shortest it can have been; a thread that was held up between two looks
+    // tries again.
+    let cycles = second.before.checked_sub(first.after)?;
+    if first.width().max(second.width()) > cycles / 64 {
+        return None;
+    }
+    let rate = (time.as_nanos() << POINT).checked_div(u128::from(cycles))?;
+    // At a cycle a nanosecond or faster, nothing here overflows; slower ones are
+    // not worth it.
+    u64::try_from(too_high(rate)).ok().filter(|rate| *rate < 2 << POINT)
+}
+
+/// Whether the kernel computes its clock from what `cycles` reads. It has then
+/// found the counters of all cores to agree.
+fn kernel_counts_cycles() -> bool {
+    const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    cfg!(all(target_arch = "x86_64", target_os = "linux"))
+        && std::fs::read_to_string(SOURCE).is_ok_and(|source| source.trim() == "tsc")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn cycles() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and the kernel lets
+    // programs use it.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn cycles() -> u64 {
+    0 // not asked for: see `kernel_counts_cycles`
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn sighting(start: Instant, ns: u64, before: u64, after: u64) -> Sighting {
+        Sighting { before, at: start + Duration::from_nanos(ns), after }
+    }
+
+    #[test]
+    fn is_never_before_the_present_and_hardly_after_it() {
+        let mut latest = Duration::ZERO;
+        for _ in 0..200_000 {
+            let before = Instant::now();
+            let soon = soon();
+            let after = Instant::now();
+            assert!(soon >= before, "{:?} too early", before - soon);
+            latest = latest.max(soon.saturating_duration_since(after));
+        }
+        assert!(latest < Duration::from_millis(1), "{latest:?} in the future");
+    }
+
+    #[test]
+    fn the_rate_is_too_high_even_if_a_look_was_slow() {
+        let start = Instant::now();
+        let first = sighting(start, 0, 1_000, 1_100);
+        // 2.5 cycles a nanosecond.
+        let rate = |ns, before, after| rate_between(&first, &sighting(start, ns, before, after));
+        let exact = (1u64 << POINT) * 2 / 5;
+        let found = rate(20_000_000, 50_001_000, 50_001_100).unwrap();
+        assert!((exact * 5 / 4..exact * 13 / 10).contains(&found), "{found}");
+        // Seen late: more time than the cycles account for.
+        assert!(rate(20_100_000, 50_001_000, 50_251_000).unwrap() > found);
+        assert_eq!(rate(30_000_000, 50_001_000, 75_001_000), None, "held up for too long");
+        assert_eq!(rate(9_999_999, 25_001_000, 25_001_100), None, "watched too shortly");
+        assert_eq!(rate(20_000_000, 900, 950), None, "set back");
+        assert_eq!(rate(20_000_000, 12_000_000, 12_000_100), None, "too slow a counter");
+    }
+
+    #[test]
+    fn an_anchor_is_late_by_a_tick_at_most() {
+        let slowest = (2 << POINT) - 1;
+        assert!(to_time(WINDOW, slowest) < Duration::from_millis(1), "nothing overflows");
+        // At 2 GHz: by a quarter of the window.
+        let rate = too_high((1u128 << POINT) / 2) as u64;
+        let late = to_time(WINDOW, rate) - Duration::from_nanos(WINDOW / 2);
+        assert!(late < Duration::from_nanos(62_500), "{late:?}");
+    }
+}
