@@ -1,12 +1,13 @@
 //! `Barrier`: rounds, one leader for each, and tasks that leave.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake};
 
 use futures::executor;
-use wakeful::sync::Barrier;
+use wakeful::sync::{Barrier, BarrierWaitResult};
 
 mod support {
     pub mod dice;
@@ -41,6 +42,37 @@ fn one_that_left_has_arrived() {
     assert_eq!(stays.rings(), 1);
     assert!(!stays.ready().is_leader());
     assert!(Hand::new(barrier.wait()).poll().is_pending(), "the next round is a new one");
+}
+
+/// Arrives for the next round when it is woken.
+struct Again(Arc<Barrier>, Mutex<Option<Next>>);
+
+type Next = Hand<Pin<Box<dyn Future<Output = BarrierWaitResult> + Send>>>;
+
+impl Wake for Again {
+    fn wake(self: Arc<Self>) {
+        let barrier = self.0.clone();
+        let next: Next = Hand::pending(Box::pin(async move { barrier.wait().await }));
+        *self.1.lock().unwrap() = Some(next);
+    }
+}
+
+/// One who is let go in the first batch is back before the last: it waits for the next round.
+#[test]
+fn who_comes_back_early_waits_for_the_next_round() {
+    let barrier = Arc::new(Barrier::new(102));
+    let again = Arc::new(Again(barrier.clone(), Mutex::new(None)));
+    let mut first = Hand::new(barrier.wait());
+    assert!(first.poll_with(&again.clone().into()).is_pending());
+    let mut others: Vec<_> = (0..100).map(|_| Hand::pending(barrier.wait())).collect();
+    assert!(Hand::new(barrier.wait()).ready().is_leader());
+    for wait in others.iter_mut().chain([&mut first]) {
+        assert!(!wait.ready().is_leader());
+    }
+    let mut next = again.1.lock().unwrap().take().expect("the first one was woken");
+    assert_eq!(next.rings(), 0);
+    assert!(next.poll().is_pending());
+    assert_eq!(format!("{barrier:?}"), "Barrier { n: 102, arrived: 1 }");
 }
 
 /// Panics when it is woken.

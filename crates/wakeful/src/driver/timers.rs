@@ -424,3 +424,22 @@ impl State {
 #[cfg(all(test, loom))]
 #[path = "loom_timers.rs"]
 mod loom_timers;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_of_a_crowd_sleeps_a_little_longer_but_not_beyond_the_end_of_time() {
+        let timers = Timers::new(0);
+        let wake_up_at = |crowded, tick| {
+            timers.crowded.store(crowded, Relaxed);
+            timers.next.store(tick, SeqCst);
+            timers.wake_up_at()
+        };
+        assert_eq!(wake_up_at(false, 17), Some(17));
+        assert_eq!((wake_up_at(true, 16), wake_up_at(true, 17)), (Some(16), Some(24)));
+        assert_eq!(wake_up_at(true, LAST_TICK), Some(LAST_TICK));
+        assert_eq!(wake_up_at(true, u64::MAX), None, "nothing waits");
+    }
+}
