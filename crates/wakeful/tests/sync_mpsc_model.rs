@@ -345,7 +345,7 @@ impl<'a> World<'a> {
 #[test]
 fn it_does_what_the_model_does() {
     let mut dice = Dice::new(seed());
-    for _ in 0..300 {
+    for _ in 0..if cfg!(miri) { 4 } else { 300 } {
         let limit = [1, 2, 3, 5, 40][dice.below(5)];
         let (tx, rx) = channel(limit);
         let mut world = World {
@@ -392,7 +392,7 @@ impl Drop for Counted {
 }
 
 const SENDERS: usize = 4;
-const MESSAGES: usize = 3_000;
+const MESSAGES: usize = if cfg!(miri) { 40 } else { 3_000 };
 
 /// Sends in every possible way, and gives up now and then.
 async fn send_all(tx: Sender<Counted>, sender: usize, alive: Arc<AtomicUsize>, mut dice: Dice) {
@@ -505,7 +505,7 @@ fn nothing_is_lost_between_threads() {
 fn the_receiver_may_go_at_any_time() {
     let mut dice = Dice::new(seed());
     let alive = Arc::new(AtomicUsize::new(0));
-    for _ in 0..60 {
+    for _ in 0..if cfg!(miri) { 4 } else { 60 } {
         let (tx, mut rx) = unbounded_channel();
         let senders: Vec<_> = (0..2)
             .map(|sender| {
@@ -513,14 +513,14 @@ fn the_receiver_may_go_at_any_time() {
                 thread::spawn(move || {
                     let send =
                         |number: &usize| tx.send(Counted::new(sender, *number, &alive)).is_ok();
-                    (0..2_000).take_while(send).count()
+                    (0..if cfg!(miri) { 60 } else { 2_000 }).take_while(send).count()
                 })
             })
             .collect();
+        drop(tx);
         let some = dice.below(200);
         let received = (0..some).filter_map(|_| rx.blocking_recv()).count();
         drop(rx);
-        drop(tx);
         let sent: usize = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
         assert!(sent >= received);
         assert_eq!(alive.load(SeqCst), 0, "values that are still alive");

@@ -134,7 +134,10 @@ fn a_mutex_has_one_holder() {
         start();
         let locked = try_twice(&mutex) + other.join().unwrap();
         assert!(locked > 0);
-        assert_eq!(*mutex.try_lock().expect("nobody has it any more"), locked);
+        let guard = mutex.try_lock().expect("nobody has it any more");
+        assert_eq!(*guard, locked);
+        // The word says so as well: whoever queues up checks it.
+        drop(Waits::queued(lock(&mutex)));
     });
 }
 
@@ -196,6 +199,8 @@ fn permits_for_many() {
         assert_eq!(semaphore.available_permits(), 0);
         drop(got);
         assert_eq!(semaphore.available_permits(), 4);
+        // The word says so as well: whoever queues up checks it.
+        drop(Waits::queued(acquire(semaphore.clone(), 5)));
     });
 }
 

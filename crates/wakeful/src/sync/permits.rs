@@ -249,6 +249,7 @@ impl Permits {
         let mut unneeded = Some(waker);
         self.waiters.with(|list| {
             let mut word = self.word.load(Relaxed);
+            debug_assert_eq!(word & WAITERS != 0, !list.is_empty(), "P3");
             let there = loop {
                 let there = word >> SHIFT;
                 let new = match () {

@@ -117,6 +117,7 @@ impl RawMutex {
         let mut unneeded = Some(waker);
         self.waiters.with(|list| {
             let mut word = self.word.load(Relaxed);
+            debug_assert_eq!(word == CONTENDED, !list.is_empty(), "X3");
             while word != CONTENDED {
                 let new = if word == UNLOCKED { LOCKED } else { CONTENDED };
                 // Acquire for the lock; what CONTENDED says is ordered by the list's.
