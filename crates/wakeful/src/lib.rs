@@ -18,10 +18,13 @@
 #![deny(unsafe_code)]
 
 pub mod inspect;
+pub mod io;
 #[cfg(feature = "macros")]
 #[macro_use]
 #[doc(hidden)]
 pub mod macros;
+#[cfg(feature = "net")]
+pub mod net;
 pub mod runtime;
 #[cfg(feature = "sync")]
 pub mod sync;

@@ -329,11 +329,14 @@ fn blocking_recv_waits_with_the_thread() {
     assert_eq!(other.join().unwrap(), Ok(7));
 }
 
+/// A receive that was polled and is pending.
+type Waiting = Pin<Box<dyn Future<Output = Result<usize, RecvError>>>>;
+
 /// What one receiver should see: a queue of its own, and how many fell out of it.
 struct Listener {
     receiver: Rc<RefCell<Receiver<usize>>>,
     /// Borrows the receiver.
-    waits: Option<Pin<Box<dyn Future<Output = Result<usize, RecvError>>>>>,
+    waits: Option<Waiting>,
     queue: VecDeque<usize>,
     missed: u64,
     /// The waker that is registered.

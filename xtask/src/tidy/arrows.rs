@@ -27,6 +27,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime",   &["sys", "task", "wait", "queue", "driver", "scheduler", "inspect"]),
     ("sync",      &["sys", "task", "wait"]),
     ("io",        &["sys", "task", "wait"]),
+    ("net",       &["sys", "task", "wait", "driver", "scheduler", "runtime", "io"]),
+    // `io::unix::AsyncFd` is a thing of sockets, with a name in `io`.
+    ("io/unix.rs", &["net"]),
     ("macros",    &["task"]),
 ];
 

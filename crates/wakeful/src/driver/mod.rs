@@ -2,15 +2,19 @@
 //!
 //! - [`clock`]: what time it is, as this runtime sees it; [`soon`] answers faster
 //!   and a little late.
+//! - [`poller`]: one worker's I/O; a [`source`] is one descriptor in it.
 //! - [`timers`]: one worker's timers, behind a small lock; [`wheel`] is the data
 //!   structure inside.
 //!
-//! A worker parks (in `sys::park`) until its next timer. Control enters by the
-//! poll of a `Sleep`, which registers, and by `Timers::turn`, which a worker
-//! calls once per turn of its loop; it leaves through the wakers.
+//! A worker parks until its next timer: in its poller while that has something
+//! to watch, in `sys::park` otherwise. Control enters by the poll of a future that
+//! registers, and by `Timers::turn` and `Poller::turn`, which a worker calls once
+//! per turn of its loop; it leaves through the wakers.
 #![allow(unsafe_code)]
 
 pub(crate) mod clock;
+pub(crate) mod poller;
 mod soon;
+pub(crate) mod source;
 pub(crate) mod timers;
 pub(crate) mod wheel;

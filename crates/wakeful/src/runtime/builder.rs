@@ -48,6 +48,7 @@ pub struct Builder {
     run_next_slot: bool,
     start_paused: bool,
     has_time: bool,
+    has_io: bool,
     on_orphan: OrphanPolicy,
     on_panic: UnhandledPanic,
     on_report: Option<ReportHook>,
@@ -93,6 +94,7 @@ impl Builder {
             run_next_slot: true,
             start_paused: false,
             has_time: false,
+            has_io: false,
             on_orphan: OrphanPolicy::Report,
             on_panic: UnhandledPanic::Ignore,
             on_report: None,
@@ -116,6 +118,7 @@ impl Builder {
     /// Enables everything that can be enabled.
     pub fn enable_all(&mut self) -> &mut Self {
         self.has_time = true;
+        self.has_io = true;
         self
     }
 
@@ -128,6 +131,7 @@ impl Builder {
 
     /// Enables sockets and the like.
     pub fn enable_io(&mut self) -> &mut Self {
+        self.has_io = true;
         self
     }
 
@@ -437,6 +441,7 @@ impl Builder {
             turn_interval: self.event_interval,
             run_next_slot: self.run_next_slot,
             has_time: self.has_time,
+            has_io: self.has_io,
             on_orphan: self.on_orphan,
             on_panic: self.on_panic,
             witness,

@@ -13,6 +13,7 @@
 pub(crate) mod blocking;
 mod builder;
 pub(crate) mod context;
+pub(crate) mod evented;
 mod handle;
 mod id;
 pub(crate) mod join_builder;
@@ -21,6 +22,7 @@ mod join_slots;
 mod local_runtime;
 pub(crate) mod local_set;
 mod metrics;
+pub(crate) mod registration;
 pub(crate) mod registry;
 #[expect(clippy::module_inception, reason = "the room's main noun has the room's name")]
 mod runtime;

@@ -3,6 +3,7 @@
 use super::Id;
 use super::{context, registry};
 use crate::driver::clock::Clock;
+use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::inspect::{Report, ReportHook, Reporter};
 use crate::scheduler::config::{Config, Role, Witness};
@@ -14,6 +15,7 @@ use crate::task::driving;
 use crate::task::header::Header;
 use crate::task::runnable::TaskRef;
 use std::any::Any;
+use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::ThreadId;
 
@@ -54,6 +56,37 @@ impl Shared {
     /// Whether the builder enabled timers.
     pub(crate) fn has_time(&self) -> bool {
         self.config().has_time
+    }
+
+    /// Whether the builder enabled I/O.
+    pub(crate) fn has_io(&self) -> bool {
+        self.config().has_io
+    }
+
+    /// The poller that watches what is made on this thread, and whose it is.
+    pub(crate) fn poller(&self) -> io::Result<(&Arc<Poller>, usize)> {
+        let (slot, owner) = match &self.flavor {
+            Flavor::Current(scheduler) => (&scheduler.poller, 0),
+            Flavor::Multi(scheduler) => {
+                let owner = scheduler.poller_owner();
+                (&scheduler.remotes[owner].poller, owner)
+            }
+        };
+        if let Some(poller) = slot.get() {
+            return Ok((poller, owner));
+        }
+        // If two make one at the same time, the first stays.
+        let made = Arc::new(Poller::new()?);
+        Ok((slot.get_or_init(|| made), owner))
+    }
+
+    /// Something was registered with the poller of worker number `owner`, which
+    /// may be parked elsewhere.
+    pub(crate) fn wake_poller(&self, owner: usize) {
+        match &self.flavor {
+            Flavor::Current(scheduler) => scheduler.wake_holder(),
+            Flavor::Multi(scheduler) => scheduler.wake_for_timers(owner),
+        }
     }
 
     /// The timers for a future that is polled on this thread.

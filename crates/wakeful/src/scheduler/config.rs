@@ -83,6 +83,7 @@ pub(crate) struct Config {
     pub(crate) turn_interval: u32,
     pub(crate) run_next_slot: bool,
     pub(crate) has_time: bool,
+    pub(crate) has_io: bool,
     pub(crate) on_orphan: OrphanPolicy,
     pub(crate) on_panic: UnhandledPanic,
     pub(crate) witness: Arc<dyn Witness>,

@@ -23,6 +23,7 @@ use super::config::{Config, NextTask};
 use super::estate::Estate;
 use super::meter::Meter;
 use super::root::{Held, Parked};
+use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
 use crate::sys::rng::Rng;
@@ -39,8 +40,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ pub(crate) struct CurrentThread {
     injector: Injector,
     heap: Heap,
     pub(crate) timers: Timers,
+    /// Made when the first descriptor is registered.
+    pub(crate) poller: OnceLock<Arc<Poller>>,
     /// Written by the thread that holds the core.
     pub(crate) meter: Meter,
     core: Core,
@@ -99,6 +102,8 @@ struct CoreGuard<'a> {
     outer_defers: bool,
     /// This thread is named as the holder.
     named: Cell<bool>,
+    /// Its parking spot knows of the poller.
+    kicks: Cell<bool>,
     /// Taken up for the first timer that this thread sleeps for.
     slack: Slack,
 }
@@ -115,6 +120,7 @@ impl<'a> CoreGuard<'a> {
             outer_rng: context::set_rng(Some(scheduler.core.rng.get())),
             outer_defers: context::set_defers(true),
             named: Cell::new(false),
+            kicks: Cell::new(false),
             slack: Slack::new(),
         })
     }
@@ -138,6 +144,9 @@ impl Drop for CoreGuard<'_> {
         if self.named.get()
             && let Some(parked) = self.scheduler.holder.lock().take()
         {
+            if self.kicks.get() {
+                parked.unset_kick();
+            }
             self.scheduler.estate.unlist_parked(&parked);
         }
         self.scheduler.held.store(false, SeqCst);
@@ -152,6 +161,7 @@ impl CurrentThread {
             estate: Estate::new(config),
             injector: Injector::new(),
             heap: Heap::new(),
+            poller: OnceLock::new(),
             timers: Timers::new(0),
             meter: Meter::awake(),
             core: Core {
@@ -319,8 +329,16 @@ impl CurrentThread {
         if core.tick.get().wrapping_sub(core.turn_tick.get()) >= config.turn_interval {
             self.start_turn();
             self.turn_timers();
+            if let Some(poller) = self.watching() {
+                poller.turn(Some(Duration::ZERO));
+            }
         }
         any
+    }
+
+    /// The poller, if there is something to watch.
+    fn watching(&self) -> Option<&Arc<Poller>> {
+        self.poller.get().filter(|poller| poller.has_sources())
     }
 
     /// Fires the timers that are due.
@@ -429,7 +447,19 @@ impl CurrentThread {
                 guard.slack.take_up();
             }
             self.meter.fell_asleep();
-            held.root().parker.park(limit.map(|tick| clock.until(tick)));
+            let limit = limit.map(|tick| clock.until(tick));
+            let parker = &held.root().parker;
+            match self.watching() {
+                Some(poller) => {
+                    if !guard.kicks.replace(true) {
+                        parker.set_kick(Some(poller.clone()));
+                    }
+                    parker.park_inside(|| {
+                        poller.turn(limit);
+                    });
+                }
+                None => parker.park(limit),
+            }
             self.meter.woke_up();
         }
         self.sleeping.store(false, SeqCst);
@@ -524,6 +554,9 @@ impl CurrentThread {
         self.heap.cancel_all();
         self.estate.cancel_outside();
         self.timers.close();
+        if let Some(poller) = self.poller.get() {
+            poller.shut_down();
+        }
         context::wake_deferred();
         context::restore_heap(&self.heap, guard.outer_heap);
         for allocator in self.core.allocator.take().into_iter().chain(self.estate.take_outside()) {

@@ -129,8 +129,11 @@ fn look(shared: &MultiThread, seen: &mut [u32]) {
         if !stuck {
             continue;
         }
-        // Its timers go off for it, on this thread.
+        // Its timers go off for it, and its descriptors, on this thread.
         remote.timers.turn(shared.estate.config.seam.clock.tick());
+        if let Some(poller) = remote.poller.get() {
+            poller.turn(Some(Duration::ZERO));
+        }
         let mut moved = Vec::new();
         moved.extend(remote.next.take());
         remote.ring.drain(|task| moved.push(task));

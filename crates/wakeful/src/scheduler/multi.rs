@@ -21,6 +21,7 @@ use super::idle::Idle;
 use super::meter::Meter;
 use super::monitor::Monitor;
 use super::worker::{self, Core, Key};
+use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
 use crate::queue::{next, ring};
@@ -36,7 +37,7 @@ use std::any::Any;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Condvar, MutexGuard, Weak};
+use std::sync::{Arc, Condvar, MutexGuard, OnceLock, Weak};
 use std::thread;
 use std::time::Instant;
 
@@ -78,6 +79,8 @@ pub(crate) struct Remote {
     /// Written by the worker, read by the monitor.
     pub(crate) activity: AtomicU32,
     pub(crate) timers: Timers,
+    /// Made when the first descriptor is registered.
+    pub(crate) poller: OnceLock<Arc<Poller>>,
     pub(crate) meter: Meter,
     /// The worker without a thread, or the parking spot of the thread it is on.
     seat: Mutex<Seat>,
@@ -107,6 +110,7 @@ impl MultiThread {
                     next: thief,
                     activity: AtomicU32::new(0),
                     timers: Timers::new(index),
+                    poller: OnceLock::new(),
                     // The first is started with the runtime.
                     meter: if index == 0 { Meter::awake() } else { Meter::asleep() },
                     seat: Mutex::new(Seat::Unborn(Key(index))),
@@ -271,7 +275,7 @@ impl MultiThread {
         }
     }
 
-    /// The worker, if it sleeps, has to look at its timers again.
+    /// The worker, if it sleeps, has to look at its timers and its poller again.
     pub(crate) fn wake_for_timers(&self, worker: usize) {
         if worker::index(self) != Some(worker)
             && let Seat::Taken(parker) = &*self.remotes[worker].seat.lock()
@@ -284,6 +288,11 @@ impl MultiThread {
     /// or those of the first worker, which always has a thread.
     pub(crate) fn timers(&self) -> &Timers {
         &self.remotes[worker::index(self).unwrap_or(0)].timers
+    }
+
+    /// The worker whose poller watches what is made on this thread.
+    pub(crate) fn poller_owner(&self) -> usize {
+        worker::index(self).unwrap_or(0)
     }
 
     /// A worker's thread ends before its time: another one takes its place.
@@ -405,6 +414,9 @@ impl MultiThread {
         self.estate.cancel_outside();
         for remote in &self.remotes {
             remote.timers.close();
+            if let Some(poller) = remote.poller.get() {
+                poller.shut_down();
+            }
         }
         let own = self.cores.iter().filter_map(Core::strip);
         for allocator in own.chain(self.estate.take_outside()) {

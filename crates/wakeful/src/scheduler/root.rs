@@ -118,6 +118,11 @@ impl Parked {
         self.0.parker.unpark();
     }
 
+    /// It no longer waits in a poller.
+    pub(crate) fn unset_kick(&self) {
+        drop(self.0.parker.set_kick(None));
+    }
+
     pub(crate) fn is(&self, other: &Parked) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -5,6 +5,7 @@
 use super::idle::{BeforeParking, Idle};
 use super::multi::{MultiThread, Remote};
 use crate::driver::clock::tick_of;
+use crate::driver::poller::Poller;
 use crate::queue::{next, ring};
 use crate::sys::park::Parker;
 use crate::sys::rng::Rng;
@@ -457,12 +458,20 @@ impl Worker {
             if (due || core.has_work()) && self.shared.idle.cancel_sleep(core.index) {
                 break;
             }
-            // A timer registered from elsewhere meanwhile leaves a token.
+            // What is registered from elsewhere meanwhile leaves a token.
             let limit = timers.wake_up_at().map(|tick| clock.until(tick));
             if limit.is_some() {
                 self.slack.take_up();
             }
-            parker.park(limit);
+            match core.poller(&self.shared) {
+                Some(poller) => {
+                    parker.set_kick(Some(poller.clone()));
+                    parker.park_inside(|| {
+                        poller.turn(limit);
+                    });
+                }
+                None => parker.park(limit),
+            }
             if self.shared.estate.is_closing() || self.shared.estate.is_fatal() {
                 break;
             }
@@ -536,15 +545,23 @@ impl Core {
         )
     }
 
-    /// Once per `turn_interval` polls: the clock is read, timers go off, and a
-    /// backlog that turned out to be more than a moment's work is shared.
+    /// Once per `turn_interval` polls: the clock is read, timers and descriptors
+    /// are looked at, and a backlog that turned out to be more than a moment's work is shared.
     fn turn(&self, shared: &MultiThread) {
         self.end_turn(shared);
         self.start_turn(shared);
         self.turn_timers(shared);
+        if let Some(poller) = self.poller(shared) {
+            poller.turn(Some(Duration::ZERO));
+        }
         if shared.idle.may_wake() && self.ring.len() > self.tolerance.get() {
             shared.notify();
         }
+    }
+
+    /// This worker's poller, if there is something to watch.
+    fn poller<'a>(&self, shared: &'a MultiThread) -> Option<&'a Arc<Poller>> {
+        shared.remotes[self.index].poller.get().filter(|poller| poller.has_sources())
     }
 
     /// Fires the timers that are due by the time at which the turn started.

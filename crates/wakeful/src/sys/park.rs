@@ -11,30 +11,43 @@
 //!     └───────────────────┴──────── park() ◄───────┘
 //! ```
 //!
+//! INSIDE is a second PARKED, for a thread that waits in a poller.
+//!
 //! A token left by [`Parker::unpark`] makes the next [`Parker::park`] return at
 //! once, so "set a flag, then unpark" never loses the flag. The swap in
 //! `unpark` releases and the swap in `park` acquires: what was written before
 //! the former is seen after the latter.
 
 use crate::sys::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use crate::sys::sync::{Thread, thread};
+use crate::sys::sync::{Mutex, Thread, thread};
+use std::sync::Arc;
 use std::time::Duration;
 
 const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
+/// As PARKED, but the thread waits inside something that is to be kicked.
+const INSIDE: u32 = 3;
+
+/// What a thread can wait inside of, instead of a plain park.
+pub(crate) trait Kick: Send + Sync {
+    /// Ends the wait that is going on, or the next one.
+    fn kick(&self);
+}
 
 /// Parks the thread that made it; any thread unparks it.
-#[derive(Debug)]
 pub(crate) struct Parker {
     state: AtomicU32,
     thread: Thread,
+    /// What the thread waits inside of, while it is INSIDE.
+    kick: Mutex<Option<Arc<dyn Kick>>>,
 }
 
 impl Parker {
     /// A spot for the calling thread.
     pub(crate) fn for_current_thread() -> Self {
-        Self { state: AtomicU32::new(EMPTY), thread: thread::current() }
+        let (state, thread) = (AtomicU32::new(EMPTY), thread::current());
+        Self { state, thread, kick: Mutex::new(None) }
     }
 
     /// Waits for a token, at most `limit` if there is one. With a limit it may
@@ -56,14 +69,35 @@ impl Parker {
         self.state.swap(EMPTY, SeqCst);
     }
 
+    /// Says what `park_inside` waits inside of from now on; gives back what it
+    /// was before.
+    pub(crate) fn set_kick(&self, kick: Option<Arc<dyn Kick>>) -> Option<Arc<dyn Kick>> {
+        std::mem::replace(&mut *self.kick.lock(), kick)
+    }
+
+    /// As `park`, but by calling `wait`, which a kick ends. Not called if there
+    /// is a token already.
+    pub(crate) fn park_inside(&self, wait: impl FnOnce()) {
+        if self.state.compare_exchange(EMPTY, INSIDE, SeqCst, SeqCst).is_ok() {
+            wait();
+        }
+        self.state.swap(EMPTY, SeqCst);
+    }
+
     /// Leaves a token and wakes the thread if it is parked. Answers whether a
     /// system call was made.
     pub(crate) fn unpark(&self) -> bool {
-        if self.state.swap(NOTIFIED, SeqCst) == PARKED {
-            self.thread.unpark();
-            return true;
+        match self.state.swap(NOTIFIED, SeqCst) {
+            PARKED => self.thread.unpark(),
+            INSIDE => {
+                let kick = self.kick.lock().clone();
+                if let Some(kick) = kick {
+                    kick.kick();
+                }
+            }
+            _ => return false,
         }
-        false
+        true
     }
 }
 

@@ -272,6 +272,19 @@ pub(crate) fn waiting_on(wait: impl FnOnce(u32) -> Wait) {
     });
 }
 
+/// Notes a better place for what the current task is about to wait for: that of
+/// the call, where the leaf knows only where its resource was made.
+#[inline]
+pub(crate) fn waiting_site(site: &'static std::panic::Location<'static>) {
+    CONTEXT.with(|context| {
+        let current = context.current.get();
+        if !current.is_null() {
+            // SAFETY: the task being polled on this thread is alive.
+            unsafe { &*current }.waiting.set_site(site);
+        }
+    });
+}
+
 /// The current task waits on purpose in one more future: see `may_wait_forever`.
 pub(super) fn exempt_current() {
     CONTEXT.with(|context| context.exempt.set(context.exempt.get() + 1));

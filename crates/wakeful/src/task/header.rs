@@ -223,6 +223,16 @@ pub(crate) enum WaitKind {
     WatchChanged = 19,
     /// The end of all who watch.
     WatchClosed = 20,
+    /// Data from a descriptor.
+    IoRead = 21,
+    /// Room in a descriptor's buffer.
+    IoWrite = 22,
+    /// Whatever a descriptor is to become ready for.
+    IoReady = 23,
+    /// Somebody to connect.
+    Accept = 24,
+    /// The other side of a connection.
+    Connect = 25,
 }
 
 impl WaitKind {
@@ -248,6 +258,11 @@ impl WaitKind {
             18 => WaitKind::BroadcastClosed,
             19 => WaitKind::WatchChanged,
             20 => WaitKind::WatchClosed,
+            21 => WaitKind::IoRead,
+            22 => WaitKind::IoWrite,
+            23 => WaitKind::IoReady,
+            24 => WaitKind::Accept,
+            25 => WaitKind::Connect,
             _ => WaitKind::Unknown,
         }
     }
@@ -276,6 +291,11 @@ impl WaitKind {
             WaitKind::BroadcastClosed => "the receivers to go away (broadcast::Sender::closed)",
             WaitKind::WatchChanged => "a change (watch::Receiver)",
             WaitKind::WatchClosed => "the receivers to go away (watch::Sender::closed)",
+            WaitKind::IoRead => "data to read",
+            WaitKind::IoWrite => "room to write",
+            WaitKind::IoReady => "a descriptor to become ready",
+            WaitKind::Accept => "a connection (accept)",
+            WaitKind::Connect => "a connection to be made (connect)",
         }
     }
 }
@@ -310,6 +330,12 @@ impl WaitingOn {
         self.since_ms.store(wait.since_ms, Relaxed);
         self.kind.store(wait.kind as u8, Relaxed);
         self.site.store(std::ptr::from_ref(wait.site).cast_mut(), Relaxed);
+    }
+
+    /// Replaces the place only.
+    #[inline]
+    pub(crate) fn set_site(&self, site: &'static Location<'static>) {
+        self.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
     }
 
     /// What was last recorded, if anything. The fields are read one by one: a

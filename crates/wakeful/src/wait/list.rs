@@ -159,7 +159,6 @@ pub(crate) struct Queue<S, T> {
     pub(crate) state: S,
     front: Option<NonNull<Waiter<T>>>,
     back: Option<NonNull<Waiter<T>>>,
-    len: usize,
 }
 
 // SAFETY: the waiters in it are Send and Sync, and L1 guards them.
@@ -168,7 +167,7 @@ unsafe impl<S: Send, T: Send> Send for Queue<S, T> {}
 impl<S, T> Waiters<S, T> {
     const_unless_model! {
         pub(crate) fn new(state: S) -> Self {
-            Self { queue: SmallLock::new(Queue { state, front: None, back: None, len: 0 }) }
+            Self { queue: SmallLock::new(Queue { state, front: None, back: None }) }
         }
     }
 
@@ -283,10 +282,6 @@ impl<S, T> Locked<'_, S, T> {
         self.queue.front.is_none()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.queue.len
-    }
-
     /// # Safety
     ///
     /// L1: `waiter` is in this list.
@@ -324,7 +319,6 @@ impl<S, T> Locked<'_, S, T> {
             Some(prev) => unsafe { Self::entry(prev, |entry| entry.next = Some(new)) },
             None => self.queue.front = Some(new),
         }
-        self.queue.len += 1;
     }
 
     /// Takes what is asked for by the waiter in front, for a change of mind.
@@ -362,6 +356,34 @@ impl<S, T> Locked<'_, S, T> {
                 return true;
             }
             calls.push(self.answer(front, answer));
+        }
+        false
+    }
+
+    /// Answers all waiters that are `concerned`, wherever they stand, until `calls`
+    /// is full: then there may be more.
+    pub(crate) fn answer_where(
+        &mut self,
+        answer: Answer,
+        calls: &mut Calls,
+        mut concerned: impl FnMut(&T) -> bool,
+    ) -> bool {
+        let mut next = self.queue.front;
+        while let Some(waiter) = next {
+            // SAFETY: L1: in this list.
+            let is_concerned = unsafe {
+                Self::entry(waiter, |entry| {
+                    next = entry.next;
+                    concerned(&entry.ask)
+                })
+            };
+            if !is_concerned {
+                continue;
+            }
+            if calls.is_full() {
+                return true;
+            }
+            calls.push(self.answer(waiter, answer));
         }
         false
     }
@@ -425,7 +447,6 @@ impl<S, T> Locked<'_, S, T> {
             Some(next) => unsafe { Self::entry(next, |entry| entry.prev = prev) },
             None => self.queue.back = prev,
         }
-        self.queue.len -= 1;
         Call(waker)
     }
 

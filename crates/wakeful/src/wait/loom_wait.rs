@@ -111,7 +111,7 @@ fn the_list_stays_whole() {
         start();
         let (mine, others) = (waits(&list), other.join().unwrap());
         assert!(!(mine && others), "there was one to give");
-        assert_eq!(list.with(|list| (list.len(), **list)), (0, 0));
+        assert_eq!(list.with(|list| (list.is_empty(), **list)), (true, 0));
     });
 }
 

@@ -35,7 +35,12 @@ pub(crate) fn waiting_on<T: ?Sized>(
     resource: &T,
     site: &'static Location<'static>,
 ) {
-    let resource = (&raw const *resource).cast::<()>().addr() as u64;
+    waiting_on_number(kind, (&raw const *resource).cast::<()>().addr() as u64, site);
+}
+
+/// The same for a thing that has a number: a descriptor, say.
+#[inline]
+pub(crate) fn waiting_on_number(kind: WaitKind, resource: u64, site: &'static Location<'static>) {
     context::waiting_on(|since_ms| Wait { kind, resource, site, since_ms });
 }
 

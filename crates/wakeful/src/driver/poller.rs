@@ -1,0 +1,302 @@
+//! Station 6 for I/O: one worker's poller. The worker parks in it while there is
+//! something to watch; descriptors are registered here by whoever makes them.
+//!
+//! Rules:
+//! - P1. One thread at a time waits for events and passes them on: the holder of
+//!   the lock of `turn`.
+//! - P2. The number that the system keeps with a descriptor is the address of its
+//!   [`Source`]. An event may be on its way while the descriptor is deregistered,
+//!   so the source goes to `retired` after that, and is let go of at the start of
+//!   the next turn: events that were fetched before have been passed on by then
+//!   (P1), and none is fetched after.
+//!
+//! Registration and waiting are `mio`'s, except that on Linux the wait itself is
+//! `epoll_pwait2` where the kernel has it: its time-out counts nanoseconds, and
+//! that of `epoll_wait` milliseconds.
+
+use super::source::{Readiness, Source};
+use crate::sys::park::Kick;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use slab::Slab;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+/// The number of the descriptor that ends a wait.
+const KICK: Token = Token(0);
+/// Events fetched at once.
+const CAPACITY: usize = 256;
+
+pub(crate) struct Poller {
+    registry: Registry,
+    waker: Waker,
+    turn: Mutex<Turn>,
+    /// What is registered here (P2).
+    sources: Mutex<Slab<Arc<Source>>>,
+    /// How many those are.
+    count: AtomicUsize,
+    retired: Mutex<Vec<Arc<Source>>>,
+}
+
+/// A place in a poller's list.
+pub(crate) struct Registered {
+    pub(crate) source: Arc<Source>,
+    place: usize,
+    /// There was nothing else: the poller's owner may be parked outside of it,
+    /// and has to be told.
+    pub(crate) is_first: bool,
+}
+
+/// What the one who turns the poller needs.
+struct Turn {
+    poll: Poll,
+    events: wait::Buffer,
+}
+
+impl Poller {
+    pub(crate) fn new() -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let registry = poll.registry().try_clone()?;
+        let waker = Waker::new(&registry, KICK)?;
+        let events = wait::Buffer::new(&poll)?;
+        Ok(Self {
+            registry,
+            waker,
+            turn: Mutex::new(Turn { poll, events }),
+            sources: Mutex::new(Slab::new()),
+            count: AtomicUsize::new(0),
+            retired: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Whether there is anything to wait for in here.
+    #[inline]
+    pub(crate) fn has_sources(&self) -> bool {
+        self.count.load(SeqCst) > 0
+    }
+
+    /// Watches a descriptor. Its owner deregisters it before it closes it.
+    pub(crate) fn register(&self, fd: RawFd, interest: Interest) -> io::Result<Registered> {
+        let source = Arc::new(Source::new());
+        let token = Token(Arc::as_ptr(&source).expose_provenance());
+        let registered = {
+            let mut sources = lock(&self.sources);
+            let place = sources.insert(source.clone());
+            self.count.store(sources.len(), SeqCst);
+            Registered { source, place, is_first: sources.len() == 1 }
+        };
+        match self.registry.register(&mut SourceFd(&fd), token, interest) {
+            Ok(()) => Ok(registered),
+            Err(error) => {
+                self.forget(&registered);
+                Err(error)
+            }
+        }
+    }
+
+    /// Watches it no longer.
+    pub(crate) fn deregister(&self, fd: RawFd, registered: &Registered) -> io::Result<()> {
+        let deregistered = self.registry.deregister(&mut SourceFd(&fd));
+        self.forget(registered);
+        deregistered
+    }
+
+    /// P2: the system does not know it any more.
+    fn forget(&self, registered: &Registered) {
+        let kept = {
+            let mut sources = lock(&self.sources);
+            let kept = sources.remove(registered.place);
+            self.count.store(sources.len(), SeqCst);
+            kept
+        };
+        lock(&self.retired).push(kept);
+    }
+
+    /// Waits for events, at most `limit`, and passes them on; at once, if
+    /// another thread is at it. Answers how many there were.
+    pub(crate) fn turn(&self, limit: Option<Duration>) -> usize {
+        let mut turn = match self.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return 0,
+        };
+        // P2.
+        let retired = std::mem::take(&mut *lock(&self.retired));
+        drop(retired);
+        let Turn { poll, events } = &mut *turn;
+        let mut count = 0;
+        events.wait(poll, limit, |token, ready| {
+            if token == KICK.0 {
+                return;
+            }
+            count += 1;
+            let source = std::ptr::with_exposed_provenance::<Source>(token);
+            // SAFETY: P2: registered, or retired since the turn began.
+            unsafe { &*source }.add(ready);
+        });
+        count
+    }
+
+    /// Everybody who waits for something here is told that it will not come.
+    pub(crate) fn shut_down(&self) {
+        let all: Vec<Arc<Source>> =
+            lock(&self.sources).iter().map(|(_, source)| source.clone()).collect();
+        all.iter().for_each(|source| source.shut_down());
+    }
+}
+
+impl Kick for Poller {
+    fn kick(&self) {
+        // It fails only for want of memory in the kernel; then whoever waits has
+        // its time-out, and the monitor turns what is left unturned.
+        let _ = self.waker.wake();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The wait itself: with nanoseconds, where the system has them.
+#[cfg(target_os = "linux")]
+mod wait {
+    use super::*;
+    use rustix::event::epoll::{self, EventFlags};
+    use rustix::event::{Timespec, epoll::Event};
+    use rustix::io::Errno;
+    use std::os::fd::{AsRawFd, BorrowedFd};
+
+    pub(super) struct Buffer {
+        events: Vec<Event>,
+        /// For kernels without `epoll_pwait2`.
+        coarse: Option<Events>,
+    }
+
+    // SAFETY: an event's number may be a pointer for others; ours are numbers, and
+    // the buffer is empty between turns.
+    unsafe impl Send for Buffer {}
+
+    impl Buffer {
+        pub(super) fn new(poll: &Poll) -> io::Result<Self> {
+            let mut buffer = Self { events: Vec::with_capacity(CAPACITY), coarse: None };
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            match buffer.fetch(poll, Some(&now)) {
+                Ok(()) => {}
+                Err(Errno::NOSYS | Errno::PERM) => {
+                    buffer.coarse = Some(Events::with_capacity(CAPACITY));
+                }
+                Err(error) => return Err(error.into()),
+            }
+            Ok(buffer)
+        }
+
+        fn fetch(&mut self, poll: &Poll, limit: Option<&Timespec>) -> Result<(), Errno> {
+            self.events.clear();
+            // SAFETY: the poll is borrowed, so its descriptor is open.
+            let epoll = unsafe { BorrowedFd::borrow_raw(poll.as_raw_fd()) };
+            epoll::wait(epoll, rustix::buffer::spare_capacity(&mut self.events), limit)?;
+            Ok(())
+        }
+
+        /// A wait that is interrupted has no events.
+        pub(super) fn wait(
+            &mut self,
+            poll: &mut Poll,
+            limit: Option<Duration>,
+            mut each: impl FnMut(usize, Readiness),
+        ) {
+            if let Some(events) = &mut self.coarse {
+                return wait_coarse(poll, events, limit, each);
+            }
+            let limit = limit.map(|limit| Timespec {
+                tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: limit.subsec_nanos().into(),
+            });
+            match self.fetch(poll, limit.as_ref()) {
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(error) => panic!("waiting for I/O failed: {error}"),
+            }
+            for event in self.events.drain(..) {
+                let (data, flags) = (event.data, event.flags);
+                each(data.u64() as usize, readiness(flags));
+            }
+        }
+    }
+
+    fn readiness(flags: EventFlags) -> Readiness {
+        let has = |flag| flags.contains(flag);
+        let hung_up = has(EventFlags::HUP);
+        let mut ready = Readiness::NONE;
+        if has(EventFlags::IN) || has(EventFlags::PRI) {
+            ready = ready | Readiness::READABLE;
+        }
+        if has(EventFlags::OUT) {
+            ready = ready | Readiness::WRITABLE;
+        }
+        if hung_up || (has(EventFlags::IN) && has(EventFlags::RDHUP)) {
+            ready = ready | Readiness::READ_CLOSED;
+        }
+        if hung_up || (has(EventFlags::OUT) && has(EventFlags::ERR)) || flags == EventFlags::ERR {
+            ready = ready | Readiness::WRITE_CLOSED;
+        }
+        if has(EventFlags::PRI) {
+            ready = ready | Readiness::PRIORITY;
+        }
+        if has(EventFlags::ERR) {
+            ready = ready | Readiness::ERROR;
+        }
+        ready
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod wait {
+    use super::*;
+
+    pub(super) struct Buffer(Events);
+
+    impl Buffer {
+        pub(super) fn new(_poll: &Poll) -> io::Result<Self> {
+            Ok(Self(Events::with_capacity(CAPACITY)))
+        }
+
+        pub(super) fn wait(
+            &mut self,
+            poll: &mut Poll,
+            limit: Option<Duration>,
+            each: impl FnMut(usize, Readiness),
+        ) {
+            wait_coarse(poll, &mut self.0, limit, each);
+        }
+    }
+}
+
+/// With the time-out that `mio` has.
+fn wait_coarse(
+    poll: &mut Poll,
+    events: &mut Events,
+    limit: Option<Duration>,
+    mut each: impl FnMut(usize, Readiness),
+) {
+    match poll.poll(events, limit) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Err(error) => panic!("waiting for I/O failed: {error}"),
+    }
+    for event in &*events {
+        let kinds = [
+            (event.is_readable(), Readiness::READABLE),
+            (event.is_writable(), Readiness::WRITABLE),
+            (event.is_read_closed(), Readiness::READ_CLOSED),
+            (event.is_write_closed(), Readiness::WRITE_CLOSED),
+            (event.is_priority(), Readiness::PRIORITY),
+            (event.is_error(), Readiness::ERROR),
+        ];
+        let present = kinds.iter().filter(|(present, _)| *present);
+        let ready = present.fold(Readiness::NONE, |all, (_, kind)| all | *kind);
+        each(event.token().0, ready);
+    }
+}

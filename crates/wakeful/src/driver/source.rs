@@ -1,0 +1,266 @@
+//! Station 7 for I/O: one socket, pipe or other descriptor that the poller
+//! watches, and the wakers of those who wait for it. A task comes here from a
+//! read or write that would block; when the system says that it no longer would,
+//! the waker leads on to station 8.
+//!
+//! Readiness is kept in one word: what the descriptor is ready for, as far as we
+//! know, and a count of the events that said so. The system tells of changes only
+//! (edge-triggered), so what is ready stays ready until an operation finds out
+//! that it is not ([`Source::clear`]); the count keeps that operation from
+//! clearing news that came after it looked.
+//!
+//! Actors: the *poller* adds readiness and then calls; a *user* looks, leaves its
+//! waker, and looks again. All steps on the word and on the places for wakers are
+//! SeqCst, so at least one of them sees the other.
+//!
+//! Who waits where: polls that read wait in `reader`, polls that write in
+//! `writer`, one task each, without a lock; futures that name an interest wait in
+//! the list, which the poller looks at only while `listed` says so.
+
+use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use crate::wait::calls::Calls;
+use crate::wait::list::{Answer, Standing, Waiter, Waiters};
+use crate::wait::single::{Registered, Single};
+use std::ops::BitOr;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// What a descriptor is ready for, or somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Readiness(pub(crate) u8);
+
+impl Readiness {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const READABLE: Self = Self(1);
+    pub(crate) const WRITABLE: Self = Self(1 << 1);
+    pub(crate) const READ_CLOSED: Self = Self(1 << 2);
+    pub(crate) const WRITE_CLOSED: Self = Self(1 << 3);
+    pub(crate) const PRIORITY: Self = Self(1 << 4);
+    pub(crate) const ERROR: Self = Self(1 << 5);
+    /// What ends the wait of a read.
+    pub(crate) const READ: Self = Self(Self::READABLE.0 | Self::READ_CLOSED.0);
+    /// What ends the wait of a write.
+    pub(crate) const WRITE: Self = Self(Self::WRITABLE.0 | Self::WRITE_CLOSED.0);
+    const ALL: u64 = (1 << 6) - 1;
+    /// What stays for good once it is there.
+    const FINAL: u8 = Self::READ_CLOSED.0 | Self::WRITE_CLOSED.0;
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn and(self, mask: Self) -> Self {
+        Self(self.0 & mask.0)
+    }
+}
+
+impl BitOr for Readiness {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The runtime is gone: nothing happens any more.
+const SHUT_DOWN: u64 = 1 << 8;
+/// One event.
+const EVENT: u64 = 1 << 16;
+
+/// What was seen when somebody looked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) ready: Readiness,
+    /// The count of events.
+    events: u64,
+    pub(crate) is_shut_down: bool,
+}
+
+impl Seen {
+    fn of(word: u64, mask: Readiness) -> Self {
+        Self {
+            ready: Readiness((word & Readiness::ALL) as u8).and(mask),
+            events: word / EVENT,
+            is_shut_down: word & SHUT_DOWN != 0,
+        }
+    }
+
+    fn is_news(&self) -> bool {
+        !self.ready.is_empty() || self.is_shut_down
+    }
+}
+
+/// Which of the two places for a single waker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    pub(crate) fn mask(self) -> Readiness {
+        match self {
+            Direction::Read => Readiness::READ,
+            Direction::Write => Readiness::WRITE,
+        }
+    }
+}
+
+/// Apart from its neighbours by two cache lines: pollers of several workers
+/// write to theirs all the time.
+#[repr(align(128))]
+pub(crate) struct Source {
+    word: AtomicU64,
+    reader: Single,
+    writer: Single,
+    /// Somebody may be in the list. Written under its lock.
+    listed: AtomicBool,
+    waiters: Waiters<(), Readiness>,
+}
+
+impl Source {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: AtomicU64::new(0),
+            reader: Single::new(),
+            writer: Single::new(),
+            listed: AtomicBool::new(false),
+            waiters: Waiters::new(()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn look(&self, mask: Readiness) -> Seen {
+        Seen::of(self.word.load(SeqCst), mask)
+    }
+
+    fn place(&self, direction: Direction) -> &Single {
+        match direction {
+            Direction::Read => &self.reader,
+            Direction::Write => &self.writer,
+        }
+    }
+
+    /// Waits for one direction, for the task that asks last.
+    #[inline]
+    pub(crate) fn poll_ready(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<Seen> {
+        let seen = self.look(direction.mask());
+        if seen.is_news() { Poll::Ready(seen) } else { self.poll_news(direction, cx.waker()) }
+    }
+
+    fn poll_news(&self, direction: Direction, waker: &Waker) -> Poll<Seen> {
+        loop {
+            let registered = self.place(direction).register(waker);
+            let seen = self.look(direction.mask());
+            match registered {
+                _ if seen.is_news() => {
+                    self.place(direction).forget();
+                    return Poll::Ready(seen);
+                }
+                Registered::Waiting => return Poll::Pending,
+                // Called, but somebody else has cleared it already.
+                Registered::Called => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// Waits for any of `mask` in the list. The future that holds `waiter` calls
+    /// [`leave`](Self::leave) before it goes.
+    pub(crate) fn poll_listed(
+        &self,
+        waiter: Pin<&Waiter<Readiness>>,
+        mask: Readiness,
+        cx: &mut Context<'_>,
+    ) -> Poll<Seen> {
+        let seen = self.look(mask);
+        if seen.is_news() {
+            self.leave(waiter);
+            return Poll::Ready(seen);
+        }
+        if waiter.standing() == Standing::Waiting {
+            self.waiters.update_waker(waiter, cx.waker());
+        } else {
+            waiter.reset();
+            let waker = cx.waker().clone();
+            self.waiters.with(|list| {
+                list.push_back(waiter, mask, Some(waker));
+                self.listed.store(true, SeqCst);
+            });
+        }
+        let seen = self.look(mask);
+        if seen.is_news() {
+            self.leave(waiter);
+            return Poll::Ready(seen);
+        }
+        Poll::Pending
+    }
+
+    pub(crate) fn leave(&self, waiter: Pin<&Waiter<Readiness>>) {
+        // News is for everybody: nothing to pass on.
+        let _ = self.waiters.cancel(waiter);
+    }
+
+    /// An operation found that what it saw is no longer so. What came after it
+    /// looked stays, and so does the end of a stream.
+    pub(crate) fn clear(&self, seen: Seen) {
+        self.remove(seen.events, seen.ready.0 & !Readiness::FINAL);
+    }
+
+    /// As [`clear`](Self::clear), the end included. For datagram sockets: an error
+    /// that concerned one packet looks like the end of writing, and is not.
+    #[cfg(feature = "net")]
+    pub(crate) fn take_back(&self, seen: Seen) {
+        self.remove(seen.events, seen.ready.0);
+    }
+
+    fn remove(&self, events: u64, gone: u8) {
+        // On failure the word has changed: by news, so nothing is to be cleared,
+        // or by another who clears, so try again.
+        let _ = self.word.fetch_update(SeqCst, SeqCst, |word| {
+            (word / EVENT == events).then_some(word & !u64::from(gone))
+        });
+    }
+
+    /// The poller says what happened; wakes whoever waits for it.
+    pub(crate) fn add(&self, ready: Readiness) {
+        let added = |word: u64| (word | u64::from(ready.0)).wrapping_add(EVENT);
+        let _ = self.word.fetch_update(SeqCst, SeqCst, |word| Some(added(word)));
+        self.call(ready);
+    }
+
+    /// Nothing happens any more; everybody is told.
+    pub(crate) fn shut_down(&self) {
+        self.word.fetch_or(SHUT_DOWN, SeqCst);
+        self.call(Readiness(u8::MAX));
+    }
+
+    fn call(&self, ready: Readiness) {
+        // A datagram socket's error is found by those who read.
+        if !ready.and(Readiness::READ | Readiness::ERROR).is_empty() {
+            self.reader.call().wake();
+        }
+        if !ready.and(Readiness::WRITE).is_empty() {
+            self.writer.call().wake();
+        }
+        if self.listed.load(SeqCst) {
+            self.call_listed(ready);
+        }
+    }
+
+    #[cold]
+    fn call_listed(&self, ready: Readiness) {
+        let mut calls = Calls::new();
+        loop {
+            let more = self.waiters.with(|list| {
+                let concerned = |ask: &Readiness| !ask.and(ready).is_empty();
+                let more = list.answer_where(Answer::All, &mut calls, concerned);
+                self.listed.store(!list.is_empty(), SeqCst);
+                more
+            });
+            calls.wake();
+            if !more {
+                return;
+            }
+        }
+    }
+}

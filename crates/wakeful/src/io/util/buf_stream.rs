@@ -1,0 +1,141 @@
+//! A stream with a buffer for each direction.
+
+use super::{BUFFER_SIZE, buf_reader, buf_writer};
+use super::{BufReader, BufWriter};
+use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, SeekFrom};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+pin_project_lite::pin_project! {
+    /// A [`BufReader`] and a [`BufWriter`] around the same stream. What stands
+    /// there about what is lost, and about flushing, holds here as well.
+    #[derive(Debug)]
+    pub struct BufStream<RW> {
+        #[pin]
+        inner: BufReader<BufWriter<RW>>,
+    }
+}
+
+impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
+    /// With buffers of 8 KiB.
+    pub fn new(stream: RW) -> BufStream<RW> {
+        Self::with_capacity(BUFFER_SIZE, BUFFER_SIZE, stream)
+    }
+
+    /// With buffers of these sizes.
+    ///
+    /// # Panics
+    ///
+    /// If the one for reading is 0: nothing could ever be read.
+    #[track_caller]
+    pub fn with_capacity(
+        reader_capacity: usize,
+        writer_capacity: usize,
+        stream: RW,
+    ) -> BufStream<RW> {
+        let writer = BufWriter::with_capacity(writer_capacity, stream);
+        BufStream { inner: BufReader::with_capacity(reader_capacity, writer) }
+    }
+
+    /// The stream.
+    pub fn get_ref(&self) -> &RW {
+        self.inner.get_ref().get_ref()
+    }
+
+    /// The stream. What one does with it directly passes the buffers by.
+    pub fn get_mut(&mut self) -> &mut RW {
+        self.inner.get_mut().get_mut()
+    }
+
+    /// The stream, pinned. What one does with it directly passes the buffers by.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut RW> {
+        self.project().inner.get_pin_mut().get_pin_mut()
+    }
+
+    /// The stream back. What is in the buffers is lost.
+    pub fn into_inner(self) -> RW {
+        self.inner.into_inner().into_inner()
+    }
+}
+
+impl<RW> From<BufReader<BufWriter<RW>>> for BufStream<RW> {
+    fn from(inner: BufReader<BufWriter<RW>>) -> Self {
+        BufStream { inner }
+    }
+}
+
+/// Nothing in the buffers is lost; a seek that was started is.
+impl<RW> From<BufWriter<BufReader<RW>>> for BufStream<RW> {
+    fn from(outside_in: BufWriter<BufReader<RW>>) -> Self {
+        let BufWriter { inner: reader, buf: to_write, written, seek: _ } = outside_in;
+        let BufReader { inner: stream, buf, start, end, seek: _ } = reader;
+        let writer =
+            BufWriter { inner: stream, buf: to_write, written, seek: buf_writer::Seek::None };
+        let seek = buf_reader::Seek::None;
+        BufStream { inner: BufReader { inner: writer, buf, start, end, seek } }
+    }
+}
+
+impl<RW: AsyncRead + AsyncWrite> AsyncWrite for BufStream<RW> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.project().inner.poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().inner.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().inner.poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.project().inner.poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+}
+
+impl<RW: AsyncRead + AsyncWrite> AsyncRead for BufStream<RW> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.project().inner.poll_read(cx, buf)
+    }
+}
+
+/// Every seek writes out the one buffer and empties the other, also if it goes to
+/// a place within it. `SeekFrom::Current` counts from the next byte that would be
+/// read from this, not from the stream.
+impl<RW: AsyncRead + AsyncWrite + AsyncSeek> AsyncSeek for BufStream<RW> {
+    fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        self.project().inner.start_seek(position)
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        self.project().inner.poll_complete(cx)
+    }
+}
+
+impl<RW: AsyncRead + AsyncWrite> AsyncBufRead for BufStream<RW> {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        self.project().inner.poll_fill_buf(cx)
+    }
+
+    fn consume(self: Pin<&mut Self>, amt: usize) {
+        self.project().inner.consume(amt);
+    }
+}

@@ -1,0 +1,195 @@
+//! From a reader to a writer: [`copy`], and the transfer that
+//! `copy_bidirectional` makes two of.
+
+use super::operation::{Operation, Step};
+use super::{BUFFER_SIZE, retry_interrupted};
+use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
+use crate::task::coop;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// Copies everything that comes from the reader to the writer, flushes the writer
+/// at the end, and gives the number of bytes.
+///
+/// It has a buffer of 8 KiB. If the reader has one of its own, [`copy_buf`] needs
+/// none. While nothing comes, what the writer keeps is flushed, so that two that
+/// wait for each other's answers do not wait for ever.
+///
+/// ```
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut reader: &[u8] = b"hello";
+/// let mut writer = Vec::new();
+/// assert_eq!(wakeful::io::copy(&mut reader, &mut writer).await?, 5);
+/// assert_eq!(writer, b"hello");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// Those of the reader and the writer, except `Interrupted`; of kind `WriteZero`
+/// if the writer takes no more. What was read and not yet written is lost then.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: what was read and not yet written is lost.
+///
+/// [`copy_buf`]: crate::io::copy_buf
+#[track_caller]
+pub fn copy<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> Operation<Copy<'a, R, W>>
+where
+    R: AsyncRead + Unpin + ?Sized,
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    Operation::new(Copy { reader, writer, transfer: Transfer::new(BUFFER_SIZE) })
+}
+
+/// See [`copy`].
+#[derive(Debug)]
+pub struct Copy<'a, R: ?Sized, W: ?Sized> {
+    reader: &'a mut R,
+    writer: &'a mut W,
+    transfer: Transfer,
+}
+
+impl<R, W> Step for Copy<'_, R, W>
+where
+    R: AsyncRead + Unpin + ?Sized,
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    type Output = io::Result<u64>;
+
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        self.transfer.poll(cx, Pin::new(&mut *self.reader), Pin::new(&mut *self.writer))
+    }
+}
+
+/// One direction, from the first byte to the last.
+pub(super) struct Transfer {
+    buf: Box<[u8]>,
+    /// What is in `buf` and not yet written.
+    waiting: Range<usize>,
+    /// Written so far.
+    total: u64,
+    /// The reader has come to its end.
+    is_read: bool,
+    /// The writer may keep something back.
+    is_unflushed: bool,
+}
+
+impl Transfer {
+    pub(super) fn new(buffer_size: usize) -> Self {
+        Self {
+            buf: vec![0; buffer_size].into_boxed_slice(),
+            waiting: 0..0,
+            total: 0,
+            is_read: false,
+            is_unflushed: false,
+        }
+    }
+
+    /// Goes on until all is copied and flushed, or neither side can. Each round
+    /// spends budget, for neither side may do so.
+    pub(super) fn poll<R, W>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut reader: Pin<&mut R>,
+        mut writer: Pin<&mut W>,
+    ) -> Poll<io::Result<u64>>
+    where
+        R: AsyncRead + ?Sized,
+        W: AsyncWrite + ?Sized,
+    {
+        loop {
+            let progress = ready!(coop::poll_proceed(cx));
+            if self.can_fill() {
+                match self.poll_fill(cx, reader.as_mut()) {
+                    Poll::Ready(filled) => {
+                        progress.made_progress();
+                        filled?;
+                    }
+                    Poll::Pending if !self.waiting.is_empty() => {}
+                    Poll::Pending => {
+                        if self.is_unflushed {
+                            ready!(writer.poll_flush(cx))?;
+                            progress.made_progress();
+                            self.is_unflushed = false;
+                        }
+                        return Poll::Pending;
+                    }
+                }
+            }
+            while !self.waiting.is_empty() {
+                let Poll::Ready(written) = self.poll_drain(cx, writer.as_mut()) else {
+                    // Meanwhile there may be more for the next write.
+                    if self.can_fill() {
+                        ready!(self.poll_fill(cx, reader))?;
+                    }
+                    return Poll::Pending;
+                };
+                progress.made_progress();
+                written?;
+            }
+            self.waiting = 0..0;
+            if self.is_read {
+                ready!(writer.poll_flush(cx))?;
+                progress.made_progress();
+                return Poll::Ready(Ok(self.total));
+            }
+        }
+    }
+
+    /// Whether there is room, and something may come.
+    fn can_fill(&self) -> bool {
+        !self.is_read && self.waiting.end < self.buf.len()
+    }
+
+    /// Reads once.
+    fn poll_fill<R: AsyncRead + ?Sized>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut reader: Pin<&mut R>,
+    ) -> Poll<io::Result<()>> {
+        let mut buf = ReadBuf::new(&mut self.buf);
+        buf.set_filled(self.waiting.end);
+        ready!(retry_interrupted(|| reader.as_mut().poll_read(cx, &mut buf)))?;
+        let end = buf.filled().len();
+        self.is_read = end == self.waiting.end;
+        self.waiting.end = end;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes once.
+    fn poll_drain<W: AsyncWrite + ?Sized>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut writer: Pin<&mut W>,
+    ) -> Poll<io::Result<()>> {
+        let waiting = &self.buf[self.waiting.clone()];
+        let written = ready!(retry_interrupted(|| writer.as_mut().poll_write(cx, waiting)))?;
+        if written == 0 {
+            let what = "write zero byte into writer";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::WriteZero, what)));
+        }
+        assert!(written <= waiting.len(), "the writer took more than it was given");
+        self.waiting.start += written;
+        self.total += written as u64;
+        self.is_unflushed = true;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transfer")
+            .field("buffer", &format_args!("{}/{}", self.waiting.len(), self.buf.len()))
+            .field("total", &self.total)
+            .field("is_read", &self.is_read)
+            .field("is_unflushed", &self.is_unflushed)
+            .finish()
+    }
+}

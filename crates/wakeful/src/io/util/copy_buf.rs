@@ -1,0 +1,85 @@
+//! From a reader that has a buffer to a writer, without another buffer.
+
+use super::operation::{Operation, Step};
+use crate::io::{AsyncBufRead, AsyncWrite};
+use crate::task::coop;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// As [`copy`](super::copy()), but straight out of the reader's buffer. What the
+/// writer did not take stays in there.
+///
+/// # Errors
+///
+/// Those of the reader and the writer, except `Interrupted`; of kind `WriteZero`
+/// if the writer takes no more.
+///
+/// # Cancel safety
+///
+/// Cancel safe, except that the number of bytes is lost: what was not written is
+/// still in the reader.
+#[track_caller]
+pub fn copy_buf<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> Operation<CopyBuf<'a, R, W>>
+where
+    R: AsyncBufRead + Unpin + ?Sized,
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    Operation::new(CopyBuf { reader, writer, total: 0, is_unflushed: false })
+}
+
+/// See [`copy_buf`].
+#[derive(Debug)]
+pub struct CopyBuf<'a, R: ?Sized, W: ?Sized> {
+    reader: &'a mut R,
+    writer: &'a mut W,
+    /// Written so far.
+    total: u64,
+    /// The writer may keep something back.
+    is_unflushed: bool,
+}
+
+impl<R, W> Step for CopyBuf<'_, R, W>
+where
+    R: AsyncBufRead + Unpin + ?Sized,
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    type Output = io::Result<u64>;
+
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        let mut reader = Pin::new(&mut *self.reader);
+        let mut writer = Pin::new(&mut *self.writer);
+        loop {
+            let progress = ready!(coop::poll_proceed(cx));
+            let there = match reader.as_mut().poll_fill_buf(cx) {
+                Poll::Ready(Ok(there)) => there,
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    // Others may wait for it, and we for them.
+                    if self.is_unflushed {
+                        ready!(writer.as_mut().poll_flush(cx))?;
+                        progress.made_progress();
+                        self.is_unflushed = false;
+                    }
+                    return Poll::Pending;
+                }
+            };
+            if there.is_empty() {
+                ready!(writer.poll_flush(cx))?;
+                progress.made_progress();
+                return Poll::Ready(Ok(self.total));
+            }
+            let written = match ready!(writer.as_mut().poll_write(cx, there)) {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Ok(written) => written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            progress.made_progress();
+            self.total += written as u64;
+            self.is_unflushed = true;
+            reader.as_mut().consume(written);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Things in memory that are always ready and never full: [`empty`], [`repeat`]
+//! and [`sink`]. So that a loop over them starves nobody, each call spends budget.
+
+use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, SeekFrom};
+use crate::task::coop;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// One unit of budget, for an answer that is always there.
+fn spend(cx: &mut Context<'_>) -> Poll<()> {
+    coop::poll_proceed(cx).map(|progress| progress.made_progress())
+}
+
+/// The bytes in all of the slices.
+fn total(bufs: &[IoSlice<'_>]) -> usize {
+    bufs.iter().map(|buf| buf.len()).sum()
+}
+
+/// A writer that takes everything and keeps nothing.
+macro_rules! takes_everything {
+    ($writer:ty) => {
+        impl AsyncWrite for $writer {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                spend(cx).map(|()| Ok(buf.len()))
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                spend(cx).map(Ok)
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                spend(cx).map(Ok)
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                spend(cx).map(|()| Ok(total(bufs)))
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+        }
+    };
+}
+
+/// A reader that is at its end, and a writer that takes everything; see
+/// [`empty`].
+#[non_exhaustive]
+pub struct Empty;
+
+/// A reader that is at its end from the start. What is written to it is dropped.
+///
+/// ```
+/// use wakeful::io::AsyncReadExt;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut text = String::new();
+/// assert_eq!(wakeful::io::empty().read_to_string(&mut text).await?, 0);
+/// # Ok(())
+/// # }
+/// ```
+pub fn empty() -> Empty {
+    Empty
+}
+
+impl AsyncRead for Empty {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        _buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        spend(cx).map(Ok)
+    }
+}
+
+impl AsyncBufRead for Empty {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        spend(cx).map(|()| Ok(&[][..]))
+    }
+
+    fn consume(self: Pin<&mut Self>, _amt: usize) {}
+}
+
+takes_everything!(Empty);
+
+impl AsyncSeek for Empty {
+    fn start_seek(self: Pin<&mut Self>, _position: SeekFrom) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        spend(cx).map(|()| Ok(0))
+    }
+}
+
+impl fmt::Debug for Empty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("Empty { .. }")
+    }
+}
+
+/// A reader of one byte, for ever; see [`repeat`].
+#[derive(Debug)]
+pub struct Repeat {
+    byte: u8,
+}
+
+/// A reader that gives the same byte for ever.
+///
+/// ```
+/// use wakeful::io::AsyncReadExt;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut buffer = [0; 3];
+/// wakeful::io::repeat(7).read_exact(&mut buffer).await?;
+/// assert_eq!(buffer, [7, 7, 7]);
+/// # Ok(())
+/// # }
+/// ```
+pub fn repeat(byte: u8) -> Repeat {
+    Repeat { byte }
+}
+
+impl AsyncRead for Repeat {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(spend(cx));
+        bytes::BufMut::put_bytes(buf, self.byte, buf.remaining());
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A writer that takes everything and keeps nothing; see [`sink`].
+#[non_exhaustive]
+pub struct Sink;
+
+/// A writer that takes everything and keeps nothing.
+///
+/// ```
+/// use wakeful::io::AsyncWriteExt;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// assert_eq!(wakeful::io::sink().write(b"forgotten").await?, 9);
+/// # Ok(())
+/// # }
+/// ```
+pub fn sink() -> Sink {
+    Sink
+}
+
+takes_everything!(Sink);
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("Sink { .. }")
+    }
+}

@@ -1,0 +1,122 @@
+//! Reading and writing numbers, in either order of their bytes.
+
+use super::operation::Step;
+use super::{read, write};
+use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::fmt::Debug;
+use std::io;
+use std::marker::PhantomData;
+use std::task::{Context, Poll, ready};
+
+/// How a number stands in a row of bytes.
+pub trait Encoding {
+    type Number;
+    type Bytes: Debug + Default + AsRef<[u8]> + AsMut<[u8]>;
+
+    fn encode(number: Self::Number) -> Self::Bytes;
+
+    fn decode(bytes: &Self::Bytes) -> Self::Number;
+}
+
+/// The byte that counts most comes first.
+#[derive(Debug)]
+pub struct BigEndian<T>(PhantomData<T>);
+
+/// The byte that counts least comes first.
+#[derive(Debug)]
+pub struct LittleEndian<T>(PhantomData<T>);
+
+macro_rules! encodings {
+    ($($number:ty),+) => {$(
+        impl Encoding for BigEndian<$number> {
+            type Number = $number;
+            type Bytes = [u8; size_of::<$number>()];
+
+            #[inline]
+            fn encode(number: $number) -> Self::Bytes {
+                number.to_be_bytes()
+            }
+
+            #[inline]
+            fn decode(bytes: &Self::Bytes) -> $number {
+                <$number>::from_be_bytes(*bytes)
+            }
+        }
+
+        impl Encoding for LittleEndian<$number> {
+            type Number = $number;
+            type Bytes = [u8; size_of::<$number>()];
+
+            #[inline]
+            fn encode(number: $number) -> Self::Bytes {
+                number.to_le_bytes()
+            }
+
+            #[inline]
+            fn decode(bytes: &Self::Bytes) -> $number {
+                <$number>::from_le_bytes(*bytes)
+            }
+        }
+    )+};
+}
+
+encodings!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
+
+/// Reads one number.
+#[derive(Debug)]
+pub struct ReadNumber<'a, R: ?Sized, E: Encoding> {
+    reader: &'a mut R,
+    bytes: E::Bytes,
+    /// How many of `bytes` are there.
+    read: u8,
+}
+
+impl<'a, R: ?Sized, E: Encoding> ReadNumber<'a, R, E> {
+    #[inline]
+    pub(super) fn new(reader: &'a mut R) -> Self {
+        Self { reader, bytes: E::Bytes::default(), read: 0 }
+    }
+}
+
+impl<R: AsyncRead + Unpin + ?Sized, E: Encoding> Step for ReadNumber<'_, R, E> {
+    type Output = io::Result<E::Number>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<E::Number>> {
+        let mut buf = ReadBuf::new(self.bytes.as_mut());
+        buf.set_filled(usize::from(self.read));
+        let filled = read::fill(self.reader, cx, &mut buf, || io::ErrorKind::UnexpectedEof.into());
+        self.read = buf.filled().len() as u8;
+        ready!(filled)?;
+        Poll::Ready(Ok(E::decode(&self.bytes)))
+    }
+}
+
+/// Writes one number.
+#[derive(Debug)]
+pub struct WriteNumber<'a, W: ?Sized, E: Encoding> {
+    writer: &'a mut W,
+    bytes: E::Bytes,
+    /// How many of `bytes` are written.
+    written: u8,
+}
+
+impl<'a, W: ?Sized, E: Encoding> WriteNumber<'a, W, E> {
+    #[inline]
+    pub(super) fn new(writer: &'a mut W, number: E::Number) -> Self {
+        Self { writer, bytes: E::encode(number), written: 0 }
+    }
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized, E: Encoding> Step for WriteNumber<'_, W, E> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let bytes = self.bytes.as_ref();
+        let mut rest = &bytes[usize::from(self.written)..];
+        let drained = write::drain(self.writer, cx, &mut rest);
+        self.written = (bytes.len() - rest.len()) as u8;
+        drained
+    }
+}

@@ -1,0 +1,178 @@
+//! Station 7 for bytes in memory: one direction between two tasks, with a limit on
+//! what lies in it. A task comes here from a read that finds nothing or a write
+//! that finds no room; the other end's next call leads it on to station 8.
+//!
+//! Actors: the *reader* and the *writer*, one each at a time, and whoever closes.
+//! Each does its work on the contents under the lock, lets go of it, and then
+//! calls the other end. Wakers never meet the lock.
+//!
+//! The race one fears: the reader finds nothing and leaves its waker, while the
+//! writer puts something there and finds no waker. The reader looks again after
+//! it left its waker. If that look comes before the writer's put, in the order of
+//! the lock, then the waker was there before the writer calls, and is found;
+//! otherwise the look finds what was put. The same with the roles exchanged.
+
+use crate::io::ReadBuf;
+use crate::sys::sync::Mutex;
+use crate::task::coop;
+use crate::task::header::WaitKind;
+use crate::wait;
+use crate::wait::single::{Registered, Single};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::panic::Location;
+use std::task::{Context, Poll, ready};
+
+pub(super) struct Pipe {
+    contents: Mutex<Contents>,
+    /// Waits for something to read, or the end.
+    reader: Single,
+    /// Waits for room, or the end.
+    writer: Single,
+    /// How many bytes may lie in it.
+    limit: usize,
+    /// Where it was made, for those who ask what a task waits for.
+    site: &'static Location<'static>,
+}
+
+struct Contents {
+    bytes: VecDeque<u8>,
+    /// Nothing more comes in. What is there can still be read.
+    is_closed: bool,
+}
+
+impl Pipe {
+    /// # Panics
+    ///
+    /// If nothing may lie in it.
+    #[track_caller]
+    pub(super) fn new(limit: usize) -> Self {
+        assert!(limit > 0, "`max_buf_size` must be greater than 0");
+        Self {
+            contents: Mutex::new(Contents { bytes: VecDeque::new(), is_closed: false }),
+            reader: Single::new(),
+            writer: Single::new(),
+            limit,
+            site: Location::caller(),
+        }
+    }
+
+    /// By the reader.
+    pub(super) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let progress = ready!(coop::poll_proceed(cx));
+        let moved = ready!(self.poll(&self.reader, WaitKind::IoRead, cx, || self.try_read(buf)));
+        progress.made_progress();
+        if moved > 0 {
+            self.writer.call().wake();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// How many bytes were moved to `buf`; `None` if they are still to come.
+    fn try_read(&self, buf: &mut ReadBuf<'_>) -> Option<usize> {
+        if buf.remaining() == 0 {
+            return Some(0);
+        }
+        let mut contents = self.contents.lock();
+        let (front, back) = contents.bytes.as_slices();
+        let from_front = front.len().min(buf.remaining());
+        buf.put_slice(&front[..from_front]);
+        let from_back = back.len().min(buf.remaining());
+        buf.put_slice(&back[..from_back]);
+        let moved = from_front + from_back;
+        contents.bytes.drain(..moved);
+        (moved > 0 || contents.is_closed).then_some(moved)
+    }
+
+    /// By the writer.
+    pub(super) fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let progress = ready!(coop::poll_proceed(cx));
+        let moved = ready!(self.poll(&self.writer, WaitKind::IoWrite, cx, || self.try_write(bufs)));
+        progress.made_progress();
+        if let Ok(1..) = moved {
+            self.reader.call().wake();
+        }
+        Poll::Ready(moved)
+    }
+
+    /// How many bytes were moved from `bufs`; `None` if there is no room yet.
+    fn try_write(&self, bufs: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
+        let mut contents = self.contents.lock();
+        if contents.is_closed {
+            return Some(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let mut moved = 0;
+        for buf in bufs {
+            let room = self.limit - contents.bytes.len();
+            let part = &buf[..buf.len().min(room)];
+            contents.bytes.extend(part);
+            moved += part.len();
+        }
+        let wants_nothing = bufs.iter().all(|buf| buf.is_empty());
+        (moved > 0 || wants_nothing).then_some(Ok(moved))
+    }
+
+    /// Tries, and if there is no answer leaves the waker in `place`.
+    fn poll<T>(
+        &self,
+        place: &Single,
+        kind: WaitKind,
+        cx: &mut Context<'_>,
+        mut attempt: impl FnMut() -> Option<T>,
+    ) -> Poll<T> {
+        if let Some(answer) = attempt() {
+            return Poll::Ready(answer);
+        }
+        if place.register(cx.waker()) == Registered::Called {
+            // There was news meanwhile: as if it had come a moment later.
+            cx.waker().wake_by_ref();
+        } else if let Some(answer) = attempt() {
+            place.forget();
+            return Poll::Ready(answer);
+        }
+        wait::waiting_on(kind, self, self.site);
+        Poll::Pending
+    }
+
+    /// The writer writes no more.
+    pub(super) fn close_writer(&self) {
+        self.contents.lock().is_closed = true;
+        self.writer.forget();
+        self.reader.call().wake();
+    }
+
+    /// The reader reads no more: what is there is dropped.
+    pub(super) fn close_reader(&self) {
+        let unread = {
+            let mut contents = self.contents.lock();
+            contents.is_closed = true;
+            std::mem::take(&mut contents.bytes)
+        };
+        drop(unread);
+        self.reader.forget();
+        self.writer.call().wake();
+    }
+}
+
+impl fmt::Debug for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (len, is_closed) = {
+            let contents = self.contents.lock();
+            (contents.bytes.len(), contents.is_closed)
+        };
+        f.debug_struct("Pipe")
+            .field("len", &len)
+            .field("max_buf_size", &self.limit)
+            .field("is_closed", &is_closed)
+            .finish()
+    }
+}

@@ -1,0 +1,99 @@
+//! Reading into memory that the caller has: `read`, `read_buf`, `read_exact`.
+#![allow(unsafe_code)]
+
+use super::operation::Step;
+use super::retry_interrupted;
+use crate::io::{AsyncRead, ReadBuf};
+use bytes::BufMut;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// Whatever is there, once.
+#[derive(Debug)]
+pub struct Read<'a, R: ?Sized> {
+    pub(super) reader: &'a mut R,
+    pub(super) buf: &'a mut [u8],
+}
+
+impl<R: AsyncRead + Unpin + ?Sized> Step for Read<'_, R> {
+    type Output = io::Result<usize>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut buf = ReadBuf::new(self.buf);
+        ready!(Pin::new(&mut *self.reader).poll_read(cx, &mut buf))?;
+        Poll::Ready(Ok(buf.filled().len()))
+    }
+}
+
+/// Whatever is there, once, into the room of a `BufMut`.
+#[derive(Debug)]
+pub struct ReadToBuf<'a, R: ?Sized, B: ?Sized> {
+    pub(super) reader: &'a mut R,
+    pub(super) buf: &'a mut B,
+}
+
+impl<R, B> Step for ReadToBuf<'_, R, B>
+where
+    R: AsyncRead + Unpin + ?Sized,
+    B: BufMut + ?Sized,
+{
+    type Output = io::Result<usize>;
+
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if !self.buf.has_remaining_mut() {
+            return Poll::Ready(Ok(0));
+        }
+        let read = {
+            // SAFETY: a `ReadBuf` takes nothing but values from its memory.
+            let room = unsafe { self.buf.chunk_mut().as_uninit_slice_mut() };
+            let mut buf = ReadBuf::uninit(room);
+            let start = buf.filled().as_ptr();
+            ready!(Pin::new(&mut *self.reader).poll_read(cx, &mut buf))?;
+            assert_eq!(start, buf.filled().as_ptr(), "the reader put another buffer in its place");
+            buf.filled().len()
+        };
+        // SAFETY: so many bytes of the chunk are filled, by the assert above.
+        unsafe { self.buf.advance_mut(read) };
+        Poll::Ready(Ok(read))
+    }
+}
+
+/// As much as there is room for, and not less.
+#[derive(Debug)]
+pub struct ReadExact<'a, R: ?Sized> {
+    pub(super) reader: &'a mut R,
+    pub(super) buf: ReadBuf<'a>,
+}
+
+impl<R: AsyncRead + Unpin + ?Sized> Step for ReadExact<'_, R> {
+    type Output = io::Result<usize>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        ready!(fill(self.reader, cx, &mut self.buf, || io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "early eof"
+        )))?;
+        Poll::Ready(Ok(self.buf.capacity()))
+    }
+}
+
+/// Reads until `buf` is full; if the data ends before, that is an error.
+#[inline]
+pub(super) fn fill<R: AsyncRead + Unpin + ?Sized>(
+    reader: &mut R,
+    cx: &mut Context<'_>,
+    buf: &mut ReadBuf<'_>,
+    early_end: impl FnOnce() -> io::Error,
+) -> Poll<io::Result<()>> {
+    while buf.remaining() > 0 {
+        let before = buf.remaining();
+        ready!(retry_interrupted(|| Pin::new(&mut *reader).poll_read(cx, buf)))?;
+        if buf.remaining() == before {
+            return Poll::Ready(Err(early_end()));
+        }
+    }
+    Poll::Ready(Ok(()))
+}

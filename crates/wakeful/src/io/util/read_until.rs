@@ -1,0 +1,148 @@
+//! Reading up to a byte: `read_until`, `read_line`; and looking into the buffer,
+//! `fill_buf`.
+#![allow(unsafe_code)]
+
+use super::operation::Step;
+use super::read_to_end::{OnError, finish_text};
+use crate::io::AsyncBufRead;
+use std::io::{self, BufRead};
+use std::mem;
+use std::pin::Pin;
+use std::ptr;
+use std::task::{Context, Poll, ready};
+
+/// Where `byte` is. std searches faster than a loop does, but does not lend the
+/// function.
+fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
+    let mut rest = bytes;
+    let passed = rest.skip_until(byte).expect("a slice has no errors");
+    let last = passed.checked_sub(1)?;
+    (bytes[last] == byte).then_some(last)
+}
+
+/// Moves bytes to the end of `vec`, up to and with the next `byte`, or all if it
+/// does not come. What was moved stays there also if this is not ready.
+pub(super) fn poll_until<R: AsyncBufRead + ?Sized>(
+    mut reader: Pin<&mut R>,
+    cx: &mut Context<'_>,
+    byte: u8,
+    vec: &mut Vec<u8>,
+) -> Poll<io::Result<()>> {
+    loop {
+        let there = match ready!(reader.as_mut().poll_fill_buf(cx)) {
+            Ok(there) => there,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        let found = find(byte, there);
+        let is_done = found.is_some() || there.is_empty();
+        let used = found.map_or(there.len(), |at| at + 1);
+        vec.extend_from_slice(&there[..used]);
+        reader.as_mut().consume(used);
+        if is_done {
+            return Poll::Ready(Ok(()));
+        }
+    }
+}
+
+/// Up to a byte.
+#[derive(Debug)]
+pub struct ReadUntil<'a, R: ?Sized> {
+    reader: &'a mut R,
+    byte: u8,
+    vec: &'a mut Vec<u8>,
+    /// The length of `vec` before.
+    old_len: usize,
+}
+
+impl<'a, R: ?Sized> ReadUntil<'a, R> {
+    pub(super) fn new(reader: &'a mut R, byte: u8, vec: &'a mut Vec<u8>) -> Self {
+        Self { reader, byte, old_len: vec.len(), vec }
+    }
+}
+
+impl<R: AsyncBufRead + Unpin + ?Sized> Step for ReadUntil<'_, R> {
+    type Output = io::Result<usize>;
+
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        ready!(poll_until(Pin::new(&mut *self.reader), cx, self.byte, self.vec))?;
+        Poll::Ready(Ok(self.vec.len() - self.old_len))
+    }
+}
+
+/// A line of text.
+#[derive(Debug)]
+pub struct ReadLine<'a, R: ?Sized> {
+    reader: &'a mut R,
+    text: &'a mut String,
+    /// What was in `text`, and what is new.
+    bytes: Vec<u8>,
+    /// The length of `text` before.
+    old_len: usize,
+}
+
+impl<'a, R: ?Sized> ReadLine<'a, R> {
+    pub(super) fn new(reader: &'a mut R, text: &'a mut String) -> Self {
+        let bytes = mem::take(text).into_bytes();
+        Self { reader, text, old_len: bytes.len(), bytes }
+    }
+}
+
+impl<R: AsyncBufRead + Unpin + ?Sized> Step for ReadLine<'_, R> {
+    type Output = io::Result<usize>;
+
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let end = ready!(poll_until(Pin::new(&mut *self.reader), cx, b'\n', &mut self.bytes));
+        let bytes = mem::take(&mut self.bytes);
+        Poll::Ready(finish_text(self.text, bytes, self.old_len, end, OnError::Keep))
+    }
+}
+
+/// What is in the reader's buffer, once something is.
+#[derive(Debug)]
+pub struct FillBuf<'a, R: ?Sized> {
+    /// None once it was ready.
+    reader: Option<&'a mut R>,
+}
+
+impl<'a, R: ?Sized> FillBuf<'a, R> {
+    pub(super) fn new(reader: &'a mut R) -> Self {
+        Self { reader: Some(reader) }
+    }
+}
+
+impl<'a, R: AsyncBufRead + Unpin + ?Sized> Step for FillBuf<'a, R> {
+    type Output = io::Result<&'a [u8]>;
+
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&'a [u8]>> {
+        let reader = self.reader.take().expect("Polled after completion.");
+        match Pin::new(&mut *reader).poll_fill_buf(cx) {
+            Poll::Ready(Ok(there)) => {
+                // SAFETY: `there` is on loan from `*reader`, which is ours for all
+                // of 'a and which nobody else can reach: it was taken out of
+                // `self`, and on this path does not go back. That the other path
+                // puts it back is why the compiler does not see this.
+                Poll::Ready(Ok(unsafe { &*ptr::from_ref(there) }))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                self.reader = Some(reader);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::find;
+
+    #[test]
+    fn the_first_of_several_is_found() {
+        assert_eq!(find(b'x', b""), None);
+        assert_eq!(find(b'x', b"abc"), None);
+        assert_eq!(find(b'a', b"abc"), Some(0));
+        assert_eq!(find(b'c', b"abcc"), Some(2));
+        assert_eq!(find(0, &[1; 1000]), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! A reader that ends after so many bytes.
+#![allow(unsafe_code)]
+
+use crate::io::{AsyncBufRead, AsyncRead, ReadBuf};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+pin_project_lite::pin_project! {
+    /// The first bytes of a reader; see [`take`](crate::io::AsyncReadExt::take).
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless you `.await` or poll them"]
+    pub struct Take<R> {
+        #[pin]
+        inner: R,
+        limit: u64,
+    }
+}
+
+impl<R: AsyncRead> Take<R> {
+    pub(super) fn new(inner: R, limit: u64) -> Self {
+        Self { inner, limit }
+    }
+
+    /// How many more bytes can be read. The reader may have fewer.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// From here on, so many bytes can be read, whatever was read before.
+    pub fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+
+    /// The reader.
+    pub fn get_ref(&self) -> &R {
+        &self.inner
+    }
+
+    /// The reader. What is read from it directly does not count.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.inner
+    }
+
+    /// The reader, pinned. What is read from it directly does not count.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
+        self.project().inner
+    }
+
+    /// The reader back.
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+}
+
+/// The smaller of the two.
+fn at_most(len: usize, limit: u64) -> usize {
+    usize::try_from(limit).map_or(len, |limit| len.min(limit))
+}
+
+impl<R: AsyncRead> AsyncRead for Take<R> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let me = self.project();
+        // At the end the reader is not asked: it might wait for more.
+        if *me.limit == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let read = {
+            let mut part = buf.take(at_most(usize::MAX, *me.limit));
+            let start = part.filled().as_ptr();
+            ready!(me.inner.poll_read(cx, &mut part))?;
+            assert_eq!(start, part.filled().as_ptr(), "the reader put another buffer in its place");
+            part.filled().len()
+        };
+        // SAFETY: so many bytes of the part, which begins where `buf` is filled up
+        // to, are filled, by the assert above.
+        unsafe { buf.assume_init(read) };
+        buf.advance(read);
+        *me.limit -= read as u64;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<R: AsyncBufRead> AsyncBufRead for Take<R> {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let me = self.project();
+        if *me.limit == 0 {
+            return Poll::Ready(Ok(&[]));
+        }
+        let there = ready!(me.inner.poll_fill_buf(cx))?;
+        Poll::Ready(Ok(&there[..at_most(there.len(), *me.limit)]))
+    }
+
+    fn consume(self: Pin<&mut Self>, amt: usize) {
+        let me = self.project();
+        let amt = at_most(amt, *me.limit);
+        *me.limit -= amt as u64;
+        me.inner.consume(amt);
+    }
+}

@@ -1,0 +1,169 @@
+//! Writing: `write`, `write_vectored`, `write_buf`, `write_all`, `write_all_buf`,
+//! `flush` and `shutdown`.
+
+use super::operation::Step;
+use super::retry_interrupted;
+use crate::io::AsyncWrite;
+use bytes::Buf;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// As much as the writer takes, once.
+#[derive(Debug)]
+pub struct Write<'a, W: ?Sized> {
+    pub(super) writer: &'a mut W,
+    pub(super) buf: &'a [u8],
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Step for Write<'_, W> {
+    type Output = io::Result<usize>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.writer).poll_write(cx, self.buf)
+    }
+}
+
+/// As much as the writer takes, once, from several slices.
+#[derive(Debug)]
+pub struct WriteVectored<'a, 'b, W: ?Sized> {
+    pub(super) writer: &'a mut W,
+    pub(super) bufs: &'a [IoSlice<'b>],
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Step for WriteVectored<'_, '_, W> {
+    type Output = io::Result<usize>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.writer).poll_write_vectored(cx, self.bufs)
+    }
+}
+
+/// As much as the writer takes, once, off the front of a `Buf`.
+#[derive(Debug)]
+pub struct WriteBuf<'a, W, B> {
+    pub(super) writer: &'a mut W,
+    pub(super) buf: &'a mut B,
+}
+
+impl<W: AsyncWrite + Unpin, B: Buf> Step for WriteBuf<'_, W, B> {
+    type Output = io::Result<usize>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if !self.buf.has_remaining() {
+            return Poll::Ready(Ok(0));
+        }
+        write_front(self.writer, cx, self.buf)
+    }
+}
+
+/// All of a `Buf`.
+#[derive(Debug)]
+pub struct WriteAllBuf<'a, W, B> {
+    pub(super) writer: &'a mut W,
+    pub(super) buf: &'a mut B,
+}
+
+impl<W: AsyncWrite + Unpin, B: Buf> Step for WriteAllBuf<'_, W, B> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.buf.has_remaining() {
+            let written = ready!(retry_interrupted(|| write_front(self.writer, cx, self.buf)))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// How many parts of a `Buf` go into one write.
+const MOST_SLICES: usize = 64;
+
+/// One write from the front of `buf`; what was taken is off it afterwards.
+#[inline]
+fn write_front<W: AsyncWrite + Unpin, B: Buf>(
+    writer: &mut W,
+    cx: &mut Context<'_>,
+    buf: &mut B,
+) -> Poll<io::Result<usize>> {
+    let writer = Pin::new(writer);
+    let written = if writer.is_write_vectored() {
+        let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+        let parts = buf.chunks_vectored(&mut slices);
+        ready!(writer.poll_write_vectored(cx, &slices[..parts]))?
+    } else {
+        ready!(writer.poll_write(cx, buf.chunk()))?
+    };
+    buf.advance(written);
+    Poll::Ready(Ok(written))
+}
+
+/// All of a slice.
+#[derive(Debug)]
+pub struct WriteAll<'a, W: ?Sized> {
+    pub(super) writer: &'a mut W,
+    /// What is not written yet.
+    pub(super) buf: &'a [u8],
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Step for WriteAll<'_, W> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        drain(self.writer, cx, &mut self.buf)
+    }
+}
+
+/// Writes until `rest` is empty; what was taken is off its front in any case.
+#[inline]
+pub(super) fn drain<W: AsyncWrite + Unpin + ?Sized>(
+    writer: &mut W,
+    cx: &mut Context<'_>,
+    rest: &mut &[u8],
+) -> Poll<io::Result<()>> {
+    while !rest.is_empty() {
+        let written = ready!(retry_interrupted(|| Pin::new(&mut *writer).poll_write(cx, rest)))?;
+        *rest = &rest[written..];
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+    }
+    Poll::Ready(Ok(()))
+}
+
+/// Until the writer has passed everything on.
+#[derive(Debug)]
+pub struct Flush<'a, W: ?Sized> {
+    pub(super) writer: &'a mut W,
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Step for Flush<'_, W> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.writer).poll_flush(cx)
+    }
+}
+
+/// Until the writer has said goodbye.
+#[derive(Debug)]
+pub struct Shutdown<'a, W: ?Sized> {
+    pub(super) writer: &'a mut W,
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Step for Shutdown<'_, W> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.writer).poll_shutdown(cx)
+    }
+}

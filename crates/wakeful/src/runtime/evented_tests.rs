@@ -1,0 +1,107 @@
+//! Descriptors on both kinds of runtime, without the types of `net` on top.
+
+use super::*;
+use crate::runtime::{Builder, Runtime};
+use std::future::poll_fn;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+fn runtimes() -> [Runtime; 3] {
+    let multi = |workers| Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let current = Builder::new_current_thread().enable_all().build();
+    [current.unwrap(), multi(1).unwrap(), multi(2).unwrap()]
+}
+
+fn pair() -> (UnixStream, UnixStream) {
+    let (a, b) = UnixStream::pair().unwrap();
+    a.set_nonblocking(true).unwrap();
+    b.set_nonblocking(true).unwrap();
+    (a, b)
+}
+
+async fn read(io: &Evented<UnixStream>) -> u8 {
+    let mut byte = [0];
+    let count = poll_fn(|cx| io.poll_read(cx, 1, |mut io| io.read(&mut byte))).await.unwrap();
+    assert_eq!(count, 1);
+    byte[0]
+}
+
+async fn write(io: &Evented<UnixStream>, byte: u8) {
+    let count = poll_fn(|cx| io.poll_write(cx, 1, |mut io| io.write(&[byte]))).await.unwrap();
+    assert_eq!(count, 1);
+}
+
+#[test]
+fn bytes_go_back_and_forth() {
+    for runtime in runtimes() {
+        let ping = async {
+            let (a, b) = pair();
+            let (a, b) = (Evented::both(a).unwrap(), Evented::both(b).unwrap());
+            let echo = crate::spawn(async move {
+                for _ in 0..1_000 {
+                    let byte = read(&b).await;
+                    write(&b, byte.wrapping_add(1)).await;
+                }
+            });
+            for n in 0..1_000u32 {
+                write(&a, n as u8).await;
+                assert_eq!(read(&a).await, (n as u8).wrapping_add(1));
+            }
+            echo.await.unwrap();
+        };
+        // Once from the root, once from a task.
+        runtime.block_on(async {
+            ping.await;
+        });
+        runtime.block_on(async {
+            let (a, b) = pair();
+            let a = Evented::both(a).unwrap();
+            let foreign = std::thread::spawn(move || (&b).write_all(&[7]).map(|()| b));
+            assert_eq!(read(&a).await, 7);
+            let b = foreign.join().unwrap().unwrap();
+            let task = crate::spawn(async move { read(&a).await });
+            (&b).write_all(&[8]).unwrap();
+            assert_eq!(task.await.unwrap(), 8);
+        });
+    }
+}
+
+#[test]
+fn many_wait_for_the_same() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let (a, b) = pair();
+            let a = Arc::new(Evented::both(a).unwrap());
+            let waiting: Vec<_> = (0..100)
+                .map(|_| {
+                    let a = a.clone();
+                    crate::spawn(async move {
+                        let here = Location::caller();
+                        let ready = a.registration.ready(Readiness::READ, WaitKind::IoReady, here);
+                        assert!(!ready.await.unwrap().ready.is_empty());
+                    })
+                })
+                .collect();
+            (&b).write_all(&[1]).unwrap();
+            for task in waiting {
+                task.await.unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_runtime_that_goes_tells_those_who_wait() {
+    for runtime in runtimes() {
+        let (a, _b) = pair();
+        let a = runtime.block_on(async { Evented::both(a).unwrap() });
+        drop(runtime);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut byte = [0];
+        let gone = a.poll_read(&mut cx, 1, |mut io| io.read(&mut byte));
+        assert!(matches!(gone, Poll::Ready(Err(_))));
+        drop(a);
+    }
+}
+
+use std::sync::Arc;

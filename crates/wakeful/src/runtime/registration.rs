@@ -1,0 +1,260 @@
+//! A descriptor that a runtime watches: what sockets, pipes and `AsyncFd` wait
+//! with.
+
+use super::context::{self, Keeper};
+use super::spawn::no_runtime;
+use crate::driver::poller::{Poller, Registered};
+use crate::driver::source::{Direction, Readiness, Seen};
+use crate::task::coop;
+use crate::task::header::WaitKind;
+use crate::wait;
+use crate::wait::list::Waiter;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::RawFd;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// The registration of one descriptor. Whoever owns the descriptor calls
+/// [`deregister`](Self::deregister) before it closes or gives it away.
+pub(crate) struct Registration {
+    registered: Registered,
+    poller: Arc<Poller>,
+    fd: RawFd,
+    /// Where the descriptor came to the runtime.
+    site: &'static Location<'static>,
+    /// Keeps the runtime's drivers alive.
+    _keeper: Arc<Keeper>,
+}
+
+// What is shared with the runtime is changed by the runtime, never by the code of
+// the user that a panic cuts short.
+impl UnwindSafe for Registration {}
+impl RefUnwindSafe for Registration {}
+
+impl Registration {
+    /// Registers with the poller of this thread's worker.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, or on one without I/O.
+    #[track_caller]
+    pub(crate) fn new(
+        fd: RawFd,
+        interest: mio::Interest,
+        site: &'static Location<'static>,
+    ) -> io::Result<Self> {
+        let keeper = match context::keeper() {
+            Ok(keeper) => keeper,
+            Err(_) => no_runtime(),
+        };
+        if !keeper.shared.has_io() {
+            no_io();
+        }
+        let (poller, owner) = keeper.shared.poller()?;
+        let poller = poller.clone();
+        let registered = poller.register(fd, interest)?;
+        if registered.is_first {
+            keeper.shared.wake_poller(owner);
+        }
+        Ok(Self { registered, poller, fd, site, _keeper: keeper })
+    }
+
+    pub(crate) fn deregister(&self) -> io::Result<()> {
+        self.poller.deregister(self.fd, &self.registered)
+    }
+
+    /// Notes that the current task waits for this descriptor.
+    #[inline]
+    fn note(&self, kind: WaitKind, site: &'static Location<'static>) {
+        wait::waiting_on_number(kind, self.fd as u64, site);
+    }
+
+    /// What it is ready for, as far as is known.
+    #[inline]
+    pub(crate) fn look(&self, mask: Readiness) -> Seen {
+        self.registered.source.look(mask)
+    }
+
+    /// An operation would have blocked: what was seen is no longer so.
+    #[inline]
+    pub(crate) fn clear(&self, seen: Seen) {
+        self.registered.source.clear(seen);
+    }
+
+    /// As [`clear`](Self::clear), the end included; for datagram sockets.
+    #[cfg(feature = "net")]
+    pub(crate) fn take_back(&self, seen: Seen) {
+        self.registered.source.take_back(seen);
+    }
+
+    /// Takes it to be ready before the system has said so, as a new socket is. If
+    /// it is not, that costs one operation that would block.
+    #[cfg(feature = "net")]
+    pub(crate) fn assume(&self, ready: Readiness) {
+        self.registered.source.add(ready);
+    }
+
+    /// Waits until one direction is ready, without a budget.
+    #[inline]
+    fn poll_seen(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Result<Seen>> {
+        let seen = ready!(self.registered.source.poll_ready(direction, cx));
+        Poll::Ready(if seen.is_shut_down { Err(gone()) } else { Ok(seen) })
+    }
+
+    /// Waits until one direction is ready; `kind` says what for.
+    #[inline]
+    pub(crate) fn poll_ready(
+        &self,
+        direction: Direction,
+        cx: &mut Context<'_>,
+        kind: WaitKind,
+    ) -> Poll<io::Result<Seen>> {
+        let progress = ready!(coop::poll_proceed(cx));
+        match self.poll_seen(direction, cx) {
+            Poll::Ready(seen) => {
+                progress.made_progress();
+                Poll::Ready(seen)
+            }
+            Poll::Pending => {
+                self.note(kind, self.site);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Repeats `operation` until it would not block, waiting in between.
+    #[inline]
+    pub(crate) fn poll_io<R>(
+        &self,
+        direction: Direction,
+        cx: &mut Context<'_>,
+        kind: WaitKind,
+        mut operation: impl FnMut(&Seen) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        let progress = ready!(coop::poll_proceed(cx));
+        loop {
+            let seen = match self.poll_seen(direction, cx) {
+                Poll::Ready(seen) => seen?,
+                Poll::Pending => {
+                    self.note(kind, self.site);
+                    return Poll::Pending;
+                }
+            };
+            match operation(&seen) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.clear(seen),
+                result => {
+                    progress.made_progress();
+                    return Poll::Ready(result);
+                }
+            }
+        }
+    }
+
+    /// Tries `operation` once, if the descriptor is known to be ready for it.
+    pub(crate) fn try_io<R>(
+        &self,
+        mask: Readiness,
+        operation: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        let seen = self.look(mask);
+        if seen.is_shut_down {
+            return Err(gone());
+        }
+        if seen.ready.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        match operation() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.clear(seen);
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            result => result,
+        }
+    }
+
+    /// As [`poll_io`](Self::poll_io), for any of `mask` and any number of tasks.
+    pub(crate) async fn async_io<R>(
+        &self,
+        mask: Readiness,
+        kind: WaitKind,
+        site: &'static Location<'static>,
+        mut operation: impl FnMut(&Seen) -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            let seen = self.ready(mask, kind, site).await?;
+            let progress = poll_fn(coop::poll_proceed).await;
+            match operation(&seen) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.clear(seen),
+                result => {
+                    progress.made_progress();
+                    return result;
+                }
+            }
+        }
+    }
+
+    /// Waits until it is ready for any of `mask`; any number of tasks may. That
+    /// costs no budget: the operation that follows does.
+    pub(crate) fn ready(
+        &self,
+        mask: Readiness,
+        kind: WaitKind,
+        site: &'static Location<'static>,
+    ) -> Ready<'_> {
+        Ready { registration: self, waiter: Waiter::new(), mask, kind, site }
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// See [`Registration::ready`].
+    #[must_use = "futures do nothing unless polled"]
+    pub(crate) struct Ready<'a> {
+        registration: &'a Registration,
+        #[pin]
+        waiter: Waiter<Readiness>,
+        mask: Readiness,
+        kind: WaitKind,
+        site: &'static Location<'static>,
+    }
+
+    impl PinnedDrop for Ready<'_> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            this.registration.registered.source.leave(this.waiter.into_ref());
+        }
+    }
+}
+
+impl Future for Ready<'_> {
+    type Output = io::Result<Seen>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Seen>> {
+        let this = self.project();
+        let source = &this.registration.registered.source;
+        match source.poll_listed(this.waiter.into_ref(), *this.mask, cx) {
+            Poll::Ready(seen) => {
+                Poll::Ready(if seen.is_shut_down { Err(gone()) } else { Ok(seen) })
+            }
+            Poll::Pending => {
+                this.registration.note(*this.kind, this.site);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+#[cold]
+#[track_caller]
+fn no_io() -> ! {
+    panic!(
+        "A Tokio 1.x context was found, but IO is disabled. Call `enable_io` on the runtime \
+         builder to enable IO."
+    )
+}
+
+fn gone() -> io::Error {
+    io::Error::other("A Tokio 1.x context was found, but it is being shutdown.")
+}

@@ -1,0 +1,302 @@
+//! Random pieces, waits and interruptions, against what `std::io` does with the same data.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, Cursor, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use wakeful::io::{
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWrite, AsyncWriteExt,
+    BufReader, BufWriter, ReadBuf, copy, copy_bidirectional_with_sizes, copy_buf,
+};
+
+mod support {
+    pub mod dice;
+    pub mod script;
+}
+use support::dice::{Dice, seed};
+use support::script::{Act, Script};
+
+const ROUNDS: usize = 300;
+
+/// Runs `round` with dice of its own, many times.
+fn rounds(round: impl AsyncFn(&mut Dice)) {
+    let mut dice = Dice::new(seed());
+    for _ in 0..ROUNDS {
+        futures::executor::block_on(round(&mut dice.branch()));
+    }
+}
+
+/// Text with line breaks of both kinds, letters of several bytes, and seldom something that is no text.
+fn random_text(dice: &mut Dice) -> Vec<u8> {
+    let pieces: [&[u8]; 8] = [b"a", b"bc", b"\n", b"\r\n", b"\r", "€".as_bytes(), b" ", b"\xff"];
+    let mut text = Vec::new();
+    for _ in 0..dice.below(200) {
+        let choice = if dice.one_in(30) { 7 } else { dice.below(7) };
+        text.extend_from_slice(pieces[choice]);
+    }
+    text
+}
+
+fn random_bytes(most: usize, dice: &mut Dice) -> Vec<u8> {
+    (0..dice.below(most)).map(|_| dice.below(256) as u8).collect()
+}
+
+fn script(data: &[u8], dice: &mut Dice) -> Script {
+    let largest = 1 + dice.below(50);
+    Script::reads(Script::in_pieces(data, largest, dice))
+}
+
+#[test]
+fn lines_are_those_of_std() {
+    rounds(async |dice| {
+        let text = random_text(dice);
+        let expected: Vec<_> =
+            BufRead::lines(Cursor::new(&text)).map(|line| line.map_err(|e| e.kind())).collect();
+        let mut lines = BufReader::with_capacity(1 + dice.below(20), script(&text, dice)).lines();
+        let mut actual = Vec::new();
+        while let Some(line) = lines.next_line().await.map_err(|e| e.kind()).transpose() {
+            actual.push(line);
+        }
+        assert_eq!(actual, expected);
+    });
+}
+
+#[test]
+fn segments_are_those_of_std() {
+    rounds(async |dice| {
+        let text = random_text(dice);
+        let expected: Vec<_> =
+            BufRead::split(Cursor::new(&text), b'b').map(Result::unwrap).collect();
+        let mut split =
+            BufReader::with_capacity(1 + dice.below(20), script(&text, dice)).split(b'b');
+        let mut actual = Vec::new();
+        while let Some(segment) = split.next_segment().await.unwrap() {
+            actual.push(segment);
+        }
+        assert_eq!(actual, expected);
+    });
+}
+
+/// A cursor that gives and takes in random pieces, with waits.
+struct Slow {
+    cursor: Cursor<Vec<u8>>,
+    dice: Dice,
+}
+
+impl Slow {
+    fn new(data: Vec<u8>, dice: &mut Dice) -> Self {
+        Self { cursor: Cursor::new(data), dice: dice.branch() }
+    }
+
+    /// How many bytes this time; `Pending` now and then.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        if self.dice.one_in(4) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(1 + self.dice.below(9))
+    }
+}
+
+impl AsyncRead for Slow {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let Poll::Ready(most) = self.poll_piece(cx) else { return Poll::Pending };
+        let room = buf.remaining().min(most);
+        let len = Read::read(&mut self.cursor, buf.initialize_unfilled_to(room))?;
+        buf.advance(len);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Slow {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        let Poll::Ready(most) = self.poll_piece(cx) else { return Poll::Pending };
+        Poll::Ready(Write::write(&mut self.cursor, &buf[..buf.len().min(most)]))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.poll_piece(cx).map(|_| Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.poll_flush(cx)
+    }
+}
+
+impl AsyncSeek for Slow {
+    fn start_seek(mut self: Pin<&mut Self>, position: SeekFrom) -> std::io::Result<()> {
+        Seek::seek(&mut self.cursor, position).map(drop)
+    }
+
+    fn poll_complete(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<u64>> {
+        let Poll::Ready(_) = self.poll_piece(cx) else { return Poll::Pending };
+        Poll::Ready(Ok(self.cursor.position()))
+    }
+}
+
+fn random_seek(len: usize, dice: &mut Dice) -> SeekFrom {
+    let near = dice.below(20) as i64 - 10;
+    match dice.below(3) {
+        0 => SeekFrom::Start(dice.below(len + 5) as u64),
+        1 => SeekFrom::End(near),
+        _ => SeekFrom::Current(near),
+    }
+}
+
+#[test]
+fn a_buffered_reader_reads_what_a_cursor_does() {
+    rounds(async |dice| {
+        let data = random_bytes(300, dice);
+        let mut oracle = Cursor::new(data.clone());
+        let mut reader =
+            BufReader::with_capacity(1 + dice.below(20), Slow::new(data.clone(), dice));
+        for _ in 0..30 {
+            match dice.below(5) {
+                0 => {
+                    let mut actual = vec![0; dice.below(40)];
+                    let len = reader.read(&mut actual).await.unwrap();
+                    let mut expected = vec![0; len];
+                    Read::read_exact(&mut oracle, &mut expected).unwrap();
+                    assert_eq!(actual[..len], expected);
+                    let is_end = oracle.position() >= data.len() as u64;
+                    assert!(len > 0 || actual.is_empty() || is_end, "0 only at the end");
+                }
+                1 => {
+                    let (mut actual, mut expected) = (vec![0; dice.below(30)], Vec::new());
+                    expected.resize(actual.len(), 0);
+                    match reader.read_exact(&mut actual).await {
+                        Ok(_) => {
+                            Read::read_exact(&mut oracle, &mut expected).unwrap();
+                            assert_eq!(actual, expected);
+                        }
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+                            assert!(Read::read_exact(&mut oracle, &mut expected).is_err());
+                            return;
+                        }
+                    }
+                }
+                2 => {
+                    let byte = dice.below(256) as u8;
+                    let (mut actual, mut expected) = (Vec::new(), Vec::new());
+                    reader.read_until(byte, &mut actual).await.unwrap();
+                    BufRead::read_until(&mut oracle, byte, &mut expected).unwrap();
+                    assert_eq!(actual, expected);
+                }
+                3 => {
+                    let there = reader.fill_buf().await.unwrap();
+                    let used = dice.below(there.len() + 1);
+                    let mut expected = vec![0; used];
+                    Read::read_exact(&mut oracle, &mut expected).unwrap();
+                    assert_eq!(there[..used], expected);
+                    reader.consume(used);
+                }
+                _ => {
+                    let target = random_seek(data.len(), dice);
+                    let (actual, expected) =
+                        (reader.seek(target).await, Seek::seek(&mut oracle, target));
+                    assert_eq!(actual.ok(), expected.ok());
+                }
+            }
+        }
+        let (mut actual, mut expected) = (Vec::new(), Vec::new());
+        reader.read_to_end(&mut actual).await.unwrap();
+        Read::read_to_end(&mut oracle, &mut expected).unwrap();
+        assert_eq!(actual, expected);
+    });
+}
+
+#[test]
+fn a_buffered_writer_writes_what_stds_does() {
+    rounds(async |dice| {
+        let capacity = dice.below(20);
+        let data = random_bytes(50, dice);
+        let mut oracle = std::io::BufWriter::with_capacity(capacity, Cursor::new(data.clone()));
+        let mut writer = BufWriter::with_capacity(capacity, Slow::new(data, dice));
+        for _ in 0..30 {
+            // At least one: behind the end, a cursor of std makes a difference between no write and an empty one.
+            let bytes = [random_bytes(30, dice), vec![7]].concat();
+            match dice.below(5) {
+                0 => {
+                    writer.flush().await.unwrap();
+                    oracle.flush().unwrap();
+                    assert_eq!(writer.get_ref().cursor, *oracle.get_ref());
+                }
+                1 => {
+                    let target = random_seek(100, dice);
+                    let (actual, expected) =
+                        (writer.seek(target).await, Seek::seek(&mut oracle, target));
+                    assert_eq!(actual.ok(), expected.ok());
+                }
+                2 => {
+                    let len = bytes.len() / 2;
+                    let slices = [&bytes[..len], &bytes[len..]].map(std::io::IoSlice::new);
+                    let taken = writer.write_vectored(&slices).await.unwrap();
+                    assert!(taken > 0);
+                    oracle.write_all(&bytes[..taken]).unwrap();
+                }
+                _ => {
+                    writer.write_all(&bytes).await.unwrap();
+                    oracle.write_all(&bytes).unwrap();
+                }
+            }
+        }
+        writer.shutdown().await.unwrap();
+        oracle.flush().unwrap();
+        assert_eq!(writer.get_ref().cursor, *oracle.get_ref());
+    });
+}
+
+#[test]
+fn copies_arrive_whole() {
+    rounds(async |dice| {
+        let data = random_bytes(if dice.one_in(5) { 30_000 } else { 500 }, dice);
+        let takes = |dice: &mut Dice| -> VecDeque<Act> {
+            let (count, largest) = (dice.below(40), 1 + dice.below(50));
+            Script::takes(count, largest, dice)
+        };
+        let mut writer = Script::writes(takes(dice));
+        let copied = copy(&mut script(&data, dice), &mut writer).await.unwrap();
+        assert_eq!((copied, &writer.written), (data.len() as u64, &data));
+
+        let mut writer = Script::writes(takes(dice));
+        let mut reader = BufReader::with_capacity(1 + dice.below(100), script(&data, dice));
+        let copied = copy_buf(&mut reader, &mut writer).await.unwrap();
+        assert_eq!((copied, &writer.written), (data.len() as u64, &data));
+
+        let back = random_bytes(500, dice);
+        let (mut a, mut b) = (script(&data, dice), script(&back, dice));
+        (a.writes, b.writes) = (takes(dice), takes(dice));
+        let (there_size, back_size) = (1 + dice.below(100), 1 + dice.below(100));
+        let copied = copy_bidirectional_with_sizes(&mut a, &mut b, there_size, back_size);
+        assert_eq!(copied.await.unwrap(), (data.len() as u64, back.len() as u64));
+        assert_eq!((&a.written, &b.written), (&back, &data));
+    });
+}
+
+#[test]
+fn what_is_read_to_the_end_is_all() {
+    rounds(async |dice| {
+        let data = random_bytes(if dice.one_in(5) { 20_000 } else { 300 }, dice);
+        let mut before = random_bytes(50, dice);
+        before.reserve(dice.below(400));
+        let mut vec = before.clone();
+        vec.reserve_exact(dice.below(2 * data.len() + 1));
+        assert_eq!(script(&data, dice).read_to_end(&mut vec).await.unwrap(), data.len());
+        assert_eq!(vec, [before.clone(), data.clone()].concat());
+
+        // A reader that clears its memory first.
+        let mut vec = before.clone();
+        assert_eq!(Slow::new(data.clone(), dice).read_to_end(&mut vec).await.unwrap(), data.len());
+        assert_eq!(vec, [before, data].concat());
+    });
+}

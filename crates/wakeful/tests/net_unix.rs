@@ -1,0 +1,473 @@
+//! Unix sockets against the system itself, on both kinds of runtime.
+
+use std::future::poll_fn;
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net;
+use std::path::Path;
+use std::pin::pin;
+
+use wakeful::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use wakeful::net::unix::SocketAddr;
+use wakeful::net::{UnixDatagram, UnixListener, UnixSocket, UnixStream};
+use wakeful::task::yield_now;
+
+mod support {
+    pub mod panic_site;
+    pub mod runtimes;
+    pub mod sockets;
+}
+use support::panic_site::panic_site;
+use support::sockets::{Folder, current_thread, poll_once, runtimes};
+
+/// An abstract address that nobody else has.
+fn abstract_name(test: &str) -> String {
+    format!("\0wakeful-{test}-{}", std::process::id())
+}
+
+async fn connect(listener: &UnixListener, path: impl AsRef<Path>) -> (UnixStream, UnixStream) {
+    let (near, far) = wakeful::join!(UnixStream::connect(path), listener.accept());
+    (near.unwrap(), far.unwrap().0)
+}
+
+#[test]
+fn what_is_sent_comes_back_through_a_path_and_an_abstract_name() {
+    for rt in runtimes() {
+        let folder = Folder::new();
+        for path in [folder.join("echo"), abstract_name("echo").into()] {
+            rt.block_on(async {
+                let listener = UnixListener::bind(&path).unwrap();
+                let echo = wakeful::spawn(async move {
+                    for _ in 0..4 {
+                        let (mut stream, peer) = listener.accept().await.unwrap();
+                        assert!(peer.is_unnamed());
+                        let (mut read, mut write) = stream.split();
+                        wakeful::io::copy(&mut read, &mut write).await.unwrap();
+                    }
+                });
+                for size in [0, 1, 4_096, 1_000_000] {
+                    let stream = UnixStream::connect(&path).await.unwrap();
+                    let (mut read, mut write) = stream.into_split();
+                    let sent: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+                    let expected = sent.clone();
+                    let writer = wakeful::spawn(async move {
+                        write.write_all(&sent).await.unwrap();
+                        write.shutdown().await.unwrap();
+                    });
+                    let mut back = Vec::new();
+                    read.read_to_end(&mut back).await.unwrap();
+                    assert!(back == expected, "{size} bytes came back changed");
+                    writer.await.unwrap();
+                }
+                echo.await.unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn both_sides_know_the_addresses() {
+    for rt in runtimes() {
+        let folder = Folder::new();
+        rt.block_on(async {
+            let (server, client) = (folder.join("server"), folder.join("client"));
+            let listener = UnixSocket::new_stream().unwrap();
+            listener.bind(&server).unwrap();
+            let listener = listener.listen(16).unwrap();
+            assert_eq!(listener.local_addr().unwrap().as_pathname(), Some(&*server));
+            assert!(listener.take_error().unwrap().is_none());
+
+            let socket = UnixSocket::new_stream().unwrap();
+            socket.bind(&client).unwrap();
+            let (near, far) = wakeful::join!(socket.connect(&server), listener.accept());
+            let (near, (far, peer)) = (near.unwrap(), far.unwrap());
+            assert_eq!(peer.as_pathname(), Some(&*client));
+            assert_eq!(far.peer_addr().unwrap().as_pathname(), Some(&*client));
+            assert_eq!(near.local_addr().unwrap().as_pathname(), Some(&*client));
+            assert_eq!(near.peer_addr().unwrap().as_pathname(), Some(&*server));
+
+            let name = abstract_name("addresses");
+            let listener = UnixListener::bind(&name).unwrap();
+            let addr = listener.local_addr().unwrap();
+            assert_eq!(addr.as_abstract_name(), Some(&name.as_bytes()[1..]));
+            assert!(addr.as_pathname().is_none() && !addr.is_unnamed());
+            // There and back as std has it, and by address instead of path.
+            let addr = SocketAddr::from(net::SocketAddr::from(addr));
+            let (near, far) = wakeful::join!(UnixStream::connect_addr(&addr), listener.accept());
+            let peer = near.unwrap().peer_addr().unwrap();
+            assert_eq!(peer.as_abstract_name(), addr.as_abstract_name());
+            assert!(far.unwrap().1.is_unnamed());
+            drop(listener);
+            let gone = UnixStream::connect_addr(&addr).await.unwrap_err();
+            assert_eq!(gone.kind(), ErrorKind::ConnectionRefused);
+            UnixListener::bind_addr(&addr).expect("an abstract name goes with its socket");
+        });
+    }
+}
+
+#[test]
+fn a_path_without_an_end_does_not_keep_others_from_accepting() {
+    let rt = current_thread();
+    let folder = Folder::new();
+    rt.block_on(async {
+        let mut longest = folder.join("x").into_os_string();
+        longest.push("x".repeat(108 - longest.len()));
+        let addr = rustix::net::SocketAddrUnix::new(&*longest).unwrap();
+        let name = abstract_name("longest");
+        let listener = UnixListener::bind(&name).unwrap();
+        let client = UnixSocket::new_stream().unwrap();
+        rustix::net::bind(&client, &addr).unwrap();
+        let (near, far) = wakeful::join!(client.connect(&name), listener.accept());
+        let (near, (far, _)) = (near.unwrap(), far.unwrap());
+        assert_eq!(far.peer_addr().unwrap().as_pathname(), Some(Path::new(&longest)));
+        drop(near);
+    });
+}
+
+#[test]
+fn each_side_knows_who_the_other_is() {
+    for rt in runtimes() {
+        let name = abstract_name("credentials");
+        rt.block_on(async {
+            let me = std::fs::metadata("/proc/self").unwrap();
+            let listener = UnixListener::bind(&name).unwrap();
+            let (a, b) = connect(&listener, &name).await;
+            let (c, d) = UnixStream::pair().unwrap();
+            for stream in [a, b, c, d] {
+                let other = stream.peer_cred().unwrap();
+                assert_eq!((other.uid(), other.gid()), (me.uid(), me.gid()));
+                assert_eq!(other.pid(), Some(std::process::id() as i32));
+                assert_eq!(other, stream.peer_cred().unwrap());
+            }
+        });
+    }
+}
+
+#[test]
+fn a_pair_can_be_written_at_once() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (a, b) = UnixStream::pair().unwrap();
+            assert_eq!(a.try_write(b"ab").unwrap(), 2);
+            assert_eq!(
+                a.try_write_vectored(&[IoSlice::new(b"c"), IoSlice::new(b"de")]).unwrap(),
+                3
+            );
+            b.readable().await.unwrap();
+            let (mut first, mut second) = ([0; 1], [0; 1]);
+            let mut bufs = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+            assert_eq!(b.try_read_vectored(&mut bufs).unwrap(), 2);
+            let mut rest = Vec::with_capacity(8);
+            assert_eq!(b.try_read_buf(&mut rest).unwrap(), 3);
+            assert_eq!((&first, &second, &*rest), (b"a", b"b", &b"cde"[..]));
+            assert_eq!(b.try_read(&mut first).unwrap_err().kind(), ErrorKind::WouldBlock);
+
+            let (a, b) = UnixDatagram::pair().unwrap();
+            assert_eq!(a.try_send(b"packet").unwrap(), 6);
+            b.readable().await.unwrap();
+            assert_eq!(b.try_recv(&mut [0; 8]).unwrap(), 6);
+        });
+    }
+}
+
+#[test]
+fn halves_close_and_come_together_again() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (a, mut b) = UnixStream::pair().unwrap();
+            let (other, _other_end) = UnixStream::pair().unwrap();
+            let (read, write) = a.into_split();
+            let (other_read, other_write) = other.into_split();
+
+            let wrong = read.reunite(other_write).unwrap_err();
+            assert_eq!(
+                wrong.to_string(),
+                "tried to reunite halves that are not from the same socket"
+            );
+            let read = wrong.0;
+            drop((other_read, wrong.1));
+            let mut a = read.reunite(write).unwrap();
+            a.write_all(b"one").await.unwrap();
+
+            // Forgotten: the writing side stays open until the other half goes.
+            let (read, write) = a.into_split();
+            write.forget();
+            let mut buf = [0; 8];
+            assert_eq!(b.read(&mut buf).await.unwrap(), 3);
+            {
+                let mut end = pin!(b.read(&mut buf));
+                assert!(poll_once(end.as_mut()).await.is_pending());
+            }
+            drop(read);
+            assert_eq!(b.read(&mut buf).await.unwrap(), 0);
+
+            // Dropped: it is the end of writing, but not of reading.
+            let (a, mut b) = UnixStream::pair().unwrap();
+            let (mut read, write) = a.into_split();
+            assert!(read.ready(Interest::WRITABLE).await.unwrap().is_writable());
+            drop(write);
+            assert_eq!(b.read(&mut buf).await.unwrap(), 0);
+            b.write_all(b"still").await.unwrap();
+            assert_eq!(read.read(&mut buf).await.unwrap(), 5);
+
+            // Borrowed, both at once.
+            let (mut a, mut b) = UnixStream::pair().unwrap();
+            let ((mut a_read, mut a_write), (mut b_read, mut b_write)) = (a.split(), b.split());
+            let (mut here, mut there) = ([0; 4], [0; 4]);
+            wakeful::try_join!(
+                a_write.write_all(b"ping"),
+                b_write.write_all(b"pong"),
+                async { a_read.read_exact(&mut here).await.map(drop) },
+                async { b_read.read_exact(&mut there).await.map(drop) },
+            )
+            .unwrap();
+            assert_eq!((&here, &there), (b"pong", b"ping"));
+        });
+    }
+}
+
+#[test]
+fn a_full_stream_pushes_back_until_it_is_read() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (a, mut b) = UnixStream::pair().unwrap();
+            let mut sent = 0;
+            loop {
+                a.writable().await.unwrap();
+                match a.try_write(&[7; 10_000]) {
+                    Ok(count) => sent += count,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                        break;
+                    }
+                }
+            }
+            let writer = wakeful::spawn(async move {
+                let mut a = a;
+                a.write_all(&[7; 1_000_000]).await.unwrap();
+            });
+            let mut all = Vec::new();
+            b.read_to_end(&mut all).await.unwrap();
+            assert_eq!(all.len(), sent + 1_000_000);
+            writer.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_stream_whose_other_side_is_gone_says_so() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (mut a, b) = UnixStream::pair().unwrap();
+            {
+                let mut ready = pin!(a.ready(Interest::READABLE));
+                assert!(poll_once(ready.as_mut()).await.is_pending());
+                drop(b);
+                assert!(ready.await.unwrap().is_read_closed());
+            }
+            assert_eq!(a.read(&mut [0]).await.unwrap(), 0);
+            let broken = a.write_all(b"x").await.unwrap_err();
+            assert_eq!(broken.kind(), ErrorKind::BrokenPipe, "{}", rt.name);
+
+            // What was not read is the other side's loss.
+            let (mut a, mut b) = UnixStream::pair().unwrap();
+            b.write_all(b"unread").await.unwrap();
+            a.write_all(b"unread").await.unwrap();
+            drop(b);
+            let mut all = Vec::new();
+            let reset = a.read_to_end(&mut all).await.unwrap_err();
+            assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
+        });
+    }
+}
+
+#[test]
+fn a_listener_that_is_full_or_gone_refuses() {
+    for rt in runtimes() {
+        let folder = Folder::new();
+        rt.block_on(async {
+            let path = folder.join("full");
+            assert_eq!(UnixStream::connect(&path).await.unwrap_err().kind(), ErrorKind::NotFound);
+            let socket = UnixSocket::new_stream().unwrap();
+            socket.bind(&path).unwrap();
+            let listener = socket.listen(0).unwrap();
+            let first = UnixStream::connect(&path).await.unwrap();
+            let full = UnixStream::connect(&path).await.unwrap_err();
+            assert_eq!(full.kind(), ErrorKind::WouldBlock);
+            listener.accept().await.unwrap();
+            let second = UnixStream::connect(&path).await.unwrap();
+
+            // Those who wait to be accepted are told when nobody will.
+            drop(listener);
+            assert_eq!(second.try_read(&mut [0]).map_err(|e| e.kind()).ok(), None);
+            assert_eq!(first.peer_addr().unwrap().as_pathname(), Some(&*path));
+            let gone = UnixStream::connect(&path).await.unwrap_err();
+            assert_eq!(gone.kind(), ErrorKind::ConnectionRefused);
+            let taken = UnixListener::bind(&path).unwrap_err();
+            assert_eq!(taken.kind(), ErrorKind::AddrInUse, "its path stays");
+        });
+    }
+}
+
+#[test]
+fn a_socket_is_for_one_thing() {
+    let rt = current_thread();
+    rt.block_on(async {
+        let datagram = || UnixSocket::new_datagram().unwrap();
+        let text = datagram().listen(1).unwrap_err().to_string();
+        assert_eq!(text, "listen cannot be called on a datagram socket");
+        let text = datagram().connect("nowhere").await.unwrap_err().to_string();
+        assert_eq!(text, "connect cannot be called on a datagram socket");
+        let stream = UnixSocket::new_stream().unwrap();
+        let text = stream.datagram().unwrap_err().to_string();
+        assert_eq!(text, "datagram cannot be called on a stream socket");
+
+        let socket = datagram();
+        let fd = socket.as_raw_fd();
+        assert_eq!(socket.as_fd().as_raw_fd(), fd);
+        // SAFETY: it was given away in the same moment.
+        let socket = unsafe { UnixSocket::from_raw_fd(socket.into_raw_fd()) };
+        assert_eq!(socket.datagram().unwrap().as_raw_fd(), fd);
+    });
+}
+
+#[test]
+fn datagrams_have_a_sender_and_a_size() {
+    for rt in runtimes() {
+        let folder = Folder::new();
+        rt.block_on(async {
+            let (server, client) = (folder.join("server"), abstract_name("client"));
+            let far = UnixDatagram::bind(&server).unwrap();
+            let near = UnixDatagram::bind(&client).unwrap();
+            assert_eq!(near.send_to(b"long", &server).await.unwrap(), 4);
+            assert_eq!(near.try_send_to(b"", &server).unwrap(), 0);
+            let polled = poll_fn(|cx| near.poll_send_to(cx, b"short", &server));
+            assert_eq!(polled.await.unwrap(), 5);
+
+            let name = Some(&client.as_bytes()[1..]);
+            let mut buf = [0; 2];
+            let (count, sender) = far.recv_from(&mut buf).await.unwrap();
+            assert_eq!((count, &buf, sender.as_abstract_name()), (2, b"lo", name));
+            let (count, sender) = far.try_recv_from(&mut buf).unwrap();
+            assert_eq!((count, sender.as_abstract_name()), (0, name));
+            let mut all = Vec::with_capacity(16);
+            let (count, sender) = far.recv_buf_from(&mut all).await.unwrap();
+            assert_eq!((count, &*all, sender.as_abstract_name()), (5, &b"short"[..], name));
+
+            // Connected, and from one without an address.
+            let nobody = UnixDatagram::unbound().unwrap();
+            nobody.connect(&server).unwrap();
+            assert_eq!(nobody.peer_addr().unwrap().as_pathname(), Some(&*server));
+            assert!(nobody.local_addr().unwrap().is_unnamed());
+            assert_eq!(nobody.send(b"who").await.unwrap(), 3);
+            assert!(far.recv_from(&mut buf).await.unwrap().1.is_unnamed());
+
+            let missing = near.send_to(b"x", folder.join("missing")).await.unwrap_err();
+            assert_eq!(missing.kind(), ErrorKind::NotFound);
+            drop(far);
+            let refused = nobody.send(b"x").await.unwrap_err();
+            assert!(
+                [ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset]
+                    .contains(&refused.kind())
+            );
+        });
+    }
+}
+
+#[test]
+fn no_datagram_is_lost_however_slow_the_receiver() {
+    const PACKETS: u32 = 3_000;
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (a, b) = UnixDatagram::pair().unwrap();
+            let sender = wakeful::spawn(async move {
+                for number in 0..PACKETS {
+                    a.send(&number.to_le_bytes()).await.unwrap();
+                }
+                a
+            });
+            let mut buf = [0; 4];
+            for number in 0..PACKETS {
+                if number % 50 == 0 {
+                    yield_now().await;
+                }
+                assert_eq!(b.recv(&mut buf).await.unwrap(), 4);
+                assert_eq!(u32::from_le_bytes(buf), number);
+            }
+            let a = sender.await.unwrap();
+            a.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(a.send(b"x").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        });
+    }
+}
+
+#[test]
+fn sockets_move_from_one_runtime_to_another() {
+    let [first, second, _third] = runtimes();
+    let folder = Folder::new();
+    let path = folder.join("moved");
+    let (listener, stream, datagram, left) = first.block_on(async {
+        let listener = UnixListener::bind(&path).unwrap();
+        let (near, far) = UnixStream::pair().unwrap();
+        let (datagram, _) = UnixDatagram::pair().unwrap();
+        (listener.into_std().unwrap(), near.into_std().unwrap(), datagram.into_std().unwrap(), far)
+    });
+    drop(first.runtime);
+    drop(first.reports);
+    second.block_on(async {
+        // The one that stayed behind is told, and does not hang.
+        let mut left = left;
+        assert!(left.read(&mut [0]).await.is_err());
+        assert!(left.write(b"x").await.is_err());
+        let mut left = UnixStream::from_std(left.into_std().unwrap()).unwrap();
+
+        let listener = UnixListener::try_from(listener).unwrap();
+        let mut stream = UnixStream::try_from(stream).unwrap();
+        UnixDatagram::try_from(datagram).unwrap();
+        connect(&listener, &path).await;
+        stream.write_all(b"moved").await.unwrap();
+        assert_eq!(left.read(&mut [0; 8]).await.unwrap(), 5);
+    });
+}
+
+#[test]
+fn a_runtime_that_goes_ends_a_wait_for_connections() {
+    let rt = current_thread();
+    let listener = rt.block_on(async { UnixListener::bind(abstract_name("ends")).unwrap() });
+    let waiting = std::thread::scope(|scope| {
+        let (told, tell) = std::sync::mpsc::channel();
+        let waiting = scope.spawn(move || {
+            let mut accept = pin!(listener.accept());
+            futures::executor::block_on(poll_fn(|cx| {
+                let polled = accept.as_mut().poll(cx);
+                let _ = told.send(polled.is_pending());
+                polled
+            }))
+            .map(drop)
+        });
+        assert!(tell.recv().unwrap(), "nobody connects");
+        drop(rt.runtime);
+        waiting.join().unwrap()
+    });
+    assert!(waiting.is_err());
+}
+
+#[test]
+fn panics_point_at_the_call() {
+    let name = abstract_name("outside");
+    let outside = panic_site(move || UnixListener::bind(name));
+    assert!(outside.message.starts_with("there is no reactor running"), "{}", outside.message);
+    assert_eq!(outside.file, file!());
+    #[allow(clippy::redundant_closure, reason = "the call is to be in this file")]
+    for site in [panic_site(|| UnixStream::pair()), panic_site(|| UnixDatagram::pair())] {
+        assert_eq!(site.file, outside.file);
+    }
+    let rt = current_thread();
+    let _inside = rt.enter();
+    let (blocking, _) = net::UnixStream::pair().unwrap();
+    let site = panic_site(move || UnixStream::from_std(blocking));
+    assert!(site.message.starts_with("Registering a blocking socket with the tokio runtime"));
+    assert_eq!(site.file, file!());
+}

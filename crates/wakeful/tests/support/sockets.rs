@@ -1,0 +1,60 @@
+//! For tests of sockets: runtimes with I/O, and a folder for their paths.
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+use std::future::poll_fn;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::Poll;
+
+use wakeful::runtime::{Builder, OrphanPolicy};
+
+use super::runtimes::{Watched, watch};
+
+/// One of every kind, with I/O.
+pub fn runtimes() -> [Watched; 3] {
+    let multi = |workers| {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(workers).enable_all().on_orphan(OrphanPolicy::Panic);
+        watch("multi_thread", &mut builder)
+    };
+    [current_thread(), multi(1), multi(2)]
+}
+
+pub fn current_thread() -> Watched {
+    let mut current = Builder::new_current_thread();
+    watch("current_thread", current.enable_all().on_orphan(OrphanPolicy::Panic))
+}
+
+/// A new folder that goes with all that is in it.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("wakeful-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).expect("the folder for temporary files can be written");
+        Self(folder)
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left behind harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Polls once, with the waker of the current task.
+pub async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
+}
