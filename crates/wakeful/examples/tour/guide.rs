@@ -96,7 +96,7 @@ impl Page<'_> {
 pub fn runtime(workers: usize) -> Runtime {
     Builder::new_multi_thread()
         .worker_threads(workers)
-        .enable_time()
+        .enable_all()
         .on_report(|report| {
             UNEXPECTED_REPORTS.fetch_add(1, Relaxed);
             eprintln!("{report}");

@@ -1,14 +1,16 @@
 //! A guided run of the runtime: `cargo run --release --example tour`.
 //!
 //! Chapters 1 to 10 are the programs by which one learns what a future, a waker, an executor and a timer are; they live
-//! in `programs.rs`. In chapters 11 to 13 tasks wait for each other. From chapter 14 on the runtime shows what it is made for. Each chapter checks what it shows, and the
-//! tour ends with an error if anything is not as promised.
+//! in `programs.rs`. In chapters 11 to 13 tasks wait for each other, in 14 and 15 for the network. From chapter 16 on the
+//! runtime shows what it is made for. Each chapter checks what it shows, and the tour ends with an error if anything is
+//! not as promised.
 
 use std::process::ExitCode;
 
 #[path = "../../tests/support/counting.rs"]
 mod counting;
 mod guide;
+mod network;
 mod programs;
 mod strengths;
 mod teaching;
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
     let mut guide = guide::Guide::new();
     teaching::chapters(&mut guide);
     together::chapters(&mut guide);
+    network::chapters(&mut guide);
     strengths::chapters(&mut guide);
     guide.farewell()
 }
