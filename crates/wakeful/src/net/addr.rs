@@ -49,7 +49,11 @@ pub fn lookup_host<T>(host: T) -> impl Future<Output = io::Result<impl Iterator<
 where
     T: ToSocketAddrs,
 {
-    resolve(host)
+    let resolved = resolve(host);
+    #[expect(clippy::redundant_async_block, reason = "it is not to be `Unpin`, whatever it holds")]
+    async move {
+        resolved.await
+    }
 }
 
 impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {}
