@@ -1,6 +1,6 @@
 //! Models of the channels: every message arrives once, nobody sleeps while there
 //! is something for it, and no slot is lost. Blocks have two slots here, the word
-//! counts one permit, and an alert receiver calms down after one message.
+//! counts one permit, and an alert receiver calms down after two messages.
 
 use super::{Receiver, Sender, UnboundedReceiver, channel, unbounded_channel};
 use crate::sys::sync::thread;
@@ -156,6 +156,25 @@ fn two_senders_at_the_end_of_a_block() {
     });
 }
 
+/// A sender sees a position far ahead of what it last saw of the blocks. Catches
+/// an old pointer of the right parity.
+#[test]
+fn a_sender_that_was_away_for_two_blocks() {
+    model(3, || {
+        let (tx, mut rx) = unbounded_channel();
+        let other = thread::spawn({
+            let tx = tx.clone();
+            move || (0..4).for_each(|number| tx.send(number).unwrap())
+        });
+        start();
+        tx.send(10).unwrap();
+        other.join().unwrap();
+        let mut got = drain(&mut rx);
+        got.retain(|&number| number < 10);
+        assert_eq!(got, [0, 1, 2, 3]);
+    });
+}
+
 /// The last sender goes away as the receiver parks, after a last message.
 #[test]
 fn the_last_sender_goes_as_the_receiver_parks() {
@@ -283,6 +302,29 @@ fn a_slot_is_freed_as_a_sender_queues() {
             assert_eq!(tx.capacity(), 1);
         });
     }
+}
+
+/// The same for all slots of a channel: the receiver empties it, and calms down in
+/// between. Catches a receiver that forgets who waits.
+#[test]
+fn slots_are_freed_one_by_one_as_a_sender_queues_for_all() {
+    model(3, || {
+        let (tx, mut rx) = channel(3);
+        (0..3).for_each(|number| tx.try_send(number).unwrap());
+        let mut gives_up = Box::pin(tx.reserve());
+        assert!(poll(gives_up.as_mut()).0.is_pending());
+        drop(gives_up);
+        let receiver = thread::spawn(move || {
+            (0..3).for_each(|number| assert_eq!(rx.try_recv(), Ok(number)));
+            rx
+        });
+        start();
+        let mut reserve = Box::pin(tx.reserve_many(3));
+        let (first, count) = poll(reserve.as_mut());
+        let _rx = receiver.join().unwrap();
+        let permits = Polled { first, count }.finish(|cx| reserve.as_mut().poll(cx)).unwrap();
+        assert_eq!(permits.len(), 3);
+    });
 }
 
 /// The same with two senders that queue at the same time; the receiver takes two.
