@@ -56,6 +56,9 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
+/// The longest pause of a sender that was in another's way: a microsecond or less.
+const MAX_PAUSES: u32 = 24;
+
 /// No limit.
 pub(super) const UNBOUNDED: u64 = u64::MAX;
 
@@ -79,6 +82,9 @@ pub(super) struct Chan<T> {
     tail_block: AtomicPtr<Block<T>>,
     /// A position that the receiver is known to have reached; it may be further.
     pub(super) seen_head: AtomicU64,
+    /// How often senders were in each other's way lately; see `step_aside`. Not
+    /// part of any protocol, so std's also in models.
+    losses: std::sync::atomic::AtomicU32,
     /// As many slots can be taken or promised. Never written.
     pub(super) limit: u64,
     /// Who sent last: noted when it woke the receiver, and once per block.
@@ -152,6 +158,7 @@ impl<T> Chan<T> {
             tail: AtomicU64::new(0),
             tail_block: AtomicPtr::new(block.as_ptr()),
             seen_head: AtomicU64::new(0),
+            losses: std::sync::atomic::AtomicU32::new(0),
             limit,
             last_sender: Holder::nobody(),
             _gap_before_receiver: Gap::new(),
@@ -216,8 +223,8 @@ impl<T> Chan<T> {
         if tagged.addr() & 1 != parity(position) {
             return Attempt::Lost(self.wait_for_block(position));
         }
-        if let Err(now) = self.exchange(word, next) {
-            return Attempt::Lost(now);
+        if self.exchange(word, next).is_err() {
+            return Attempt::Lost(self.step_aside());
         }
         let block = tagged.map_addr(|addr| addr & !1);
         // SAFETY: T3: a block that `make` made.
@@ -227,6 +234,21 @@ impl<T> Chan<T> {
         }
         let receiver = if word.has(PARKED) { self.take_waker() } else { None };
         Attempt::Claimed(Claim { block, position, receiver })
+    }
+
+    /// Another sender was faster. Where that happens often, two cores take the
+    /// same cache lines from each other with every message; whoever stays away
+    /// for a while lets the other one send many at the price of one. So the pause
+    /// grows with each loss, and shrinks with each block that is filled.
+    /// Gives back the word after it.
+    #[cold]
+    fn step_aside(&self) -> Word {
+        let pauses = self.losses.load(Relaxed);
+        self.losses.store((pauses + 1).min(MAX_PAUSES), Relaxed);
+        for _ in 0..pauses {
+            std::hint::spin_loop();
+        }
+        self.word()
     }
 
     /// The waker of a receiver that is parked no more.
@@ -240,6 +262,10 @@ impl<T> Chan<T> {
     /// The last slot of `block` is claimed: appends another.
     #[cold]
     fn open_block(&self, block: NonNull<Block<T>>, position: u64) {
+        let losses = self.losses.load(Relaxed);
+        if losses > 0 {
+            self.losses.store(losses - 1, Relaxed);
+        }
         // SAFETY: B5, T1: we claimed the last slot.
         let next = unsafe { self.spares.take() };
         // SAFETY: B4.
