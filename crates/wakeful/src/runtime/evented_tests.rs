@@ -1,15 +1,19 @@
 //! Descriptors on both kinds of runtime, without the types of `net` on top.
 
 use super::*;
-use crate::runtime::{Builder, Runtime};
+use crate::runtime::{Builder, OrphanPolicy, Runtime};
 use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 fn runtimes() -> [Runtime; 3] {
-    let multi = |workers| Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let current = Builder::new_current_thread().enable_all().build();
-    [current.unwrap(), multi(1).unwrap(), multi(2).unwrap()]
+    // A report that nobody expects ends the test.
+    let build = |builder: &mut Builder| {
+        builder.enable_all().on_orphan(OrphanPolicy::Panic).build().unwrap()
+    };
+    let multi = |workers| build(Builder::new_multi_thread().worker_threads(workers));
+    [build(&mut Builder::new_current_thread()), multi(1), multi(2)]
 }
 
 fn pair() -> (UnixStream, UnixStream) {
@@ -103,5 +107,3 @@ fn a_runtime_that_goes_tells_those_who_wait() {
         drop(a);
     }
 }
-
-use std::sync::Arc;
