@@ -1,0 +1,51 @@
+//! hyper on wakeful: what [`hyper::rt`] asks of a runtime.
+//!
+//! | hyper asks for | here |
+//! | --- | --- |
+//! | [`hyper::rt::Executor`] | [`Executor`] spawns tasks |
+//! | [`hyper::rt::Timer`] | [`Timer`] sleeps by the runtime's clock, paused or not |
+//! | [`hyper::rt::Read`] and [`hyper::rt::Write`] | [`Io`] around a stream of wakeful's, and the reverse |
+//!
+//! A server that answers one connection after the other:
+//!
+//! ```no_run
+//! use http_body_util::Full;
+//! use hyper::body::{Bytes, Incoming};
+//! use hyper::server::conn::http1;
+//! use hyper::service::service_fn;
+//! use hyper::{Request, Response};
+//! use std::convert::Infallible;
+//! use wakeful::net::TcpListener;
+//! use wakeful_hyper::{Io, Timer};
+//!
+//! async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+//!     Ok(Response::new(Full::new(Bytes::from("hello"))))
+//! }
+//!
+//! #[wakeful::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let listener = TcpListener::bind("127.0.0.1:8080").await?;
+//!     loop {
+//!         let (stream, _peer) = listener.accept().await?;
+//!         wakeful::spawn(async move {
+//!             let mut server = http1::Builder::new();
+//!             let served = server.timer(Timer::new()).serve_connection(Io::new(stream), service_fn(hello));
+//!             if let Err(error) = served.await {
+//!                 eprintln!("a connection failed: {error}");
+//!             }
+//!         });
+//!     }
+//! }
+//! ```
+//!
+//! It is a crate of its own because hyper depends on tokio (for channels; no
+//! runtime of tokio's is started), and wakeful does not.
+#![deny(unsafe_code)]
+
+mod executor;
+mod io;
+mod timer;
+
+pub use executor::Executor;
+pub use io::Io;
+pub use timer::Timer;
