@@ -16,10 +16,11 @@
 //! The walk of a task through the code is drawn in ARCHITECTURE.md; every file
 //! opens with the station that it serves.
 #![deny(unsafe_code)]
+// With fewer features, what they would use is left unused.
+#![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports))]
 
 pub mod inspect;
 pub mod io;
-#[cfg(feature = "macros")]
 #[macro_use]
 #[doc(hidden)]
 pub mod macros;

@@ -17,10 +17,17 @@
 //!
 //! Everything public here is public only because expansions must reach it: `#[doc(hidden)]`, no promise of stability.
 
-mod branches;
-mod join;
-mod list;
 mod pin;
+
+#[cfg(feature = "macros")]
+mod branches;
+#[cfg(feature = "macros")]
+mod join;
+#[cfg(feature = "macros")]
+mod list;
+#[cfg(feature = "macros")]
 mod select;
+#[cfg(feature = "macros")]
 pub mod support;
+#[cfg(feature = "macros")]
 mod try_join;

@@ -27,6 +27,7 @@ pub(crate) mod registry;
 #[expect(clippy::module_inception, reason = "the room's main noun has the room's name")]
 mod runtime;
 mod shared;
+mod shutting_down;
 pub(crate) mod spawn;
 pub(crate) mod task_builder;
 
@@ -38,5 +39,6 @@ pub use local_runtime::{LocalOptions, LocalRuntime};
 pub use metrics::RuntimeMetrics;
 pub use runtime::{Runtime, RuntimeFlavor};
 pub(crate) use shared::{Flavor, Shared};
+pub use shutting_down::is_rt_shutdown_err;
 
 pub use spawn::worker_index;

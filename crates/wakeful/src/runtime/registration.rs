@@ -2,6 +2,7 @@
 //! with.
 
 use super::context::{self, Keeper};
+use super::shutting_down::shutting_down;
 use super::spawn::no_runtime;
 use crate::driver::poller::{Poller, Registered};
 use crate::driver::source::{Direction, Readiness, Seen};
@@ -101,7 +102,7 @@ impl Registration {
     #[inline]
     fn poll_seen(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Result<Seen>> {
         let seen = ready!(self.registered.source.poll_ready(direction, cx));
-        Poll::Ready(if seen.is_shut_down { Err(gone()) } else { Ok(seen) })
+        Poll::Ready(if seen.is_shut_down { Err(shutting_down()) } else { Ok(seen) })
     }
 
     /// Waits until one direction is ready; `kind` says what for.
@@ -161,7 +162,7 @@ impl Registration {
     ) -> io::Result<R> {
         let seen = self.look(mask);
         if seen.is_shut_down {
-            return Err(gone());
+            return Err(shutting_down());
         }
         if seen.ready.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -236,7 +237,7 @@ impl Future for Ready<'_> {
         let source = &this.registration.registered.source;
         match source.poll_listed(this.waiter.into_ref(), *this.mask, cx) {
             Poll::Ready(seen) => {
-                Poll::Ready(if seen.is_shut_down { Err(gone()) } else { Ok(seen) })
+                Poll::Ready(if seen.is_shut_down { Err(shutting_down()) } else { Ok(seen) })
             }
             Poll::Pending => {
                 this.registration.note(*this.kind, this.site);
@@ -253,8 +254,4 @@ fn no_io() -> ! {
         "A Tokio 1.x context was found, but IO is disabled. Call `enable_io` on the runtime \
          builder to enable IO."
     )
-}
-
-fn gone() -> io::Error {
-    io::Error::other("A Tokio 1.x context was found, but it is being shutdown.")
 }

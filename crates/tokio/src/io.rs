@@ -1,0 +1,24 @@
+//! Reading and writing.
+
+pub use wakeful::io::{
+    AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, Error, ErrorKind, ReadBuf, Result, SeekFrom,
+};
+
+#[cfg(feature = "net")]
+pub use wakeful::io::{Interest, Ready};
+
+#[cfg(feature = "io-util")]
+pub use wakeful::io::{
+    AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, AsyncWriteExt, BufReader, BufStream, BufWriter,
+    Chain, DuplexStream, Empty, Join, Lines, ReadHalf, Repeat, SimplexStream, Sink, Split, Take,
+    WriteHalf, copy, copy_bidirectional, copy_bidirectional_with_sizes, copy_buf, duplex, empty,
+    join, repeat, simplex, sink, split,
+};
+
+/// Readiness of any descriptor.
+#[cfg(feature = "net")]
+pub mod unix {
+    pub use wakeful::io::unix::{
+        AsyncFd, AsyncFdReadyGuard, AsyncFdReadyMutGuard, AsyncFdRegisterError, TryIoError,
+    };
+}

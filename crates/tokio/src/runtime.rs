@@ -1,0 +1,6 @@
+//! Building a runtime and holding on to it.
+
+pub use wakeful::runtime::{
+    Builder, EnterGuard, Handle, Id, LocalOptions, LocalRuntime, RngSeed, Runtime, RuntimeFlavor,
+    RuntimeMetrics, TryCurrentError, UnhandledPanic, is_rt_shutdown_err, worker_index,
+};

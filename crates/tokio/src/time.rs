@@ -1,0 +1,9 @@
+//! Sleeping, ticking, giving up after a while.
+
+pub use wakeful::time::{
+    Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, error, interval, interval_at,
+    sleep, sleep_until, timeout, timeout_at,
+};
+
+#[cfg(feature = "test-util")]
+pub use wakeful::time::{advance, pause, resume};
