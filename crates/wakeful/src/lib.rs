@@ -26,7 +26,11 @@ pub mod io;
 pub mod macros;
 #[cfg(feature = "net")]
 pub mod net;
+#[cfg(feature = "process")]
+pub mod process;
 pub mod runtime;
+#[cfg(feature = "signal")]
+pub mod signal;
 #[cfg(feature = "sync")]
 pub mod sync;
 pub mod task;
@@ -36,6 +40,8 @@ pub mod time;
 mod driver;
 mod queue;
 mod scheduler;
+#[cfg(feature = "io-std")]
+mod stdio;
 mod sys;
 mod wait;
 

@@ -30,6 +30,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("net",       &["sys", "task", "wait", "driver", "scheduler", "runtime", "io"]),
     // `io::unix::AsyncFd` is a thing of sockets, with a name in `io`.
     ("io/unix.rs", &["net"]),
+    ("signal",    &["sys", "task", "wait", "driver", "runtime"]),
+    ("process",   &["sys", "task", "wait", "driver", "runtime", "io", "net", "signal"]),
+    ("stdio",     &["sys", "task", "wait", "runtime", "io"]),
+    // The streams of the process need a runtime, and have their names in `io`.
+    ("io/std_streams.rs", &["stdio"]),
     ("macros",    &["task"]),
 ];
 

@@ -30,8 +30,9 @@
 //! - [`duplex`] and [`simplex`] are pipes in memory, for tests and between tasks;
 //!   [`empty`], [`repeat`] and [`sink`] are there to be passed where something is
 //!   asked for.
+//! - [`stdin`], [`stdout`] and [`stderr`] are the process's own.
 //!
-//! Everything in here works on any executor. A task that waits in one of the
+//! Everything in here but those three works on any executor. A task that waits in one of the
 //! methods above is listed with the place where that method was called.
 //!
 //! `Error`, `ErrorKind`, `Result` and `SeekFrom` are those of [`std::io`].
@@ -51,6 +52,8 @@ mod interest;
 mod read_buf;
 #[cfg(feature = "net")]
 mod ready;
+#[cfg(feature = "io-std")]
+mod std_streams;
 #[cfg(feature = "net")]
 pub mod unix;
 #[cfg(feature = "io-util")]
@@ -65,6 +68,8 @@ pub use interest::Interest;
 pub use read_buf::ReadBuf;
 #[cfg(feature = "net")]
 pub use ready::Ready;
+#[cfg(feature = "io-std")]
+pub use std_streams::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
 #[cfg(feature = "io-util")]
 pub use util::{
     AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, AsyncWriteExt, BufReader, BufStream, BufWriter,

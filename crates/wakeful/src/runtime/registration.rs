@@ -47,13 +47,7 @@ impl Registration {
         interest: mio::Interest,
         site: &'static Location<'static>,
     ) -> io::Result<Self> {
-        let keeper = match context::keeper() {
-            Ok(keeper) => keeper,
-            Err(_) => no_runtime(),
-        };
-        if !keeper.shared.has_io() {
-            no_io();
-        }
+        let keeper = keeper_with_io();
         let (poller, owner) = keeper.shared.poller()?;
         let poller = poller.clone();
         let registered = poller.register(fd, interest)?;
@@ -98,9 +92,14 @@ impl Registration {
         self.registered.source.add(ready);
     }
 
-    /// Waits until one direction is ready, without a budget.
+    /// Waits until one direction is ready, without a budget, and notes nothing: for
+    /// those who are no task. The only error is that the runtime is gone.
     #[inline]
-    fn poll_seen(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Result<Seen>> {
+    pub(crate) fn poll_seen(
+        &self,
+        direction: Direction,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Seen>> {
         let seen = ready!(self.registered.source.poll_ready(direction, cx));
         Poll::Ready(if seen.is_shut_down { Err(shutting_down()) } else { Ok(seen) })
     }
@@ -245,6 +244,23 @@ impl Future for Ready<'_> {
             }
         }
     }
+}
+
+/// The current runtime, which has I/O.
+///
+/// # Panics
+///
+/// Outside of a runtime, or on one without I/O.
+#[track_caller]
+pub(crate) fn keeper_with_io() -> Arc<Keeper> {
+    let keeper = match context::keeper() {
+        Ok(keeper) => keeper,
+        Err(_) => no_runtime(),
+    };
+    if !keeper.shared.has_io() {
+        no_io();
+    }
+    keeper
 }
 
 #[cold]

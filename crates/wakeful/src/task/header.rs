@@ -233,6 +233,14 @@ pub(crate) enum WaitKind {
     Accept = 24,
     /// The other side of a connection.
     Connect = 25,
+    /// A child process's end.
+    ChildExit = 40,
+    /// A signal from the system.
+    Signal = 41,
+    /// Standard input.
+    Stdin = 42,
+    /// Standard output or error, to take what was written.
+    Stdout = 43,
 }
 
 impl WaitKind {
@@ -263,6 +271,10 @@ impl WaitKind {
             23 => WaitKind::IoReady,
             24 => WaitKind::Accept,
             25 => WaitKind::Connect,
+            40 => WaitKind::ChildExit,
+            41 => WaitKind::Signal,
+            42 => WaitKind::Stdin,
+            43 => WaitKind::Stdout,
             _ => WaitKind::Unknown,
         }
     }
@@ -296,6 +308,10 @@ impl WaitKind {
             WaitKind::IoReady => "a descriptor to become ready",
             WaitKind::Accept => "a connection (accept)",
             WaitKind::Connect => "a connection to be made (connect)",
+            WaitKind::ChildExit => "a child process to end (Child::wait)",
+            WaitKind::Signal => "a signal",
+            WaitKind::Stdin => "standard input",
+            WaitKind::Stdout => "standard output or error to take what was written",
         }
     }
 }

@@ -1,0 +1,174 @@
+//! Station 7 for signals: those of one runtime, and the tasks that wait for them.
+//!
+//! Actors: a *handler* runs wherever the system interrupts a thread, and may do next
+//! to nothing there; the *hub* is woken by the runtime's poller, as a task would be;
+//! *listeners* wait for a kind.
+//!
+//! ```text
+//! diagram
+//!   handler: set PENDING, then ring ──► poller ──► wake: deliver ──► listeners
+//! ```
+//!
+//! Rules:
+//! - G1. A handler sets `pending` before it rings, and the hub reads the bell empty
+//!   before it looks at `pending`. So whatever the hub does not find rings once more.
+//! - G2. A handler touches only its [`Slot`] and the bell, which live as long as it is
+//!   enlisted, by atomic steps and one `write`: all that a handler may do.
+//!
+//! A listener remembers how many deliveries there had been when it was made. A signal
+//! that came before, but after the poller was last asked, is still delivered to it: who
+//! listens again and again, by `ctrl_c` in a loop, misses nothing while it is busy on
+//! a current-thread runtime.
+
+use crate::driver::source::Direction;
+use crate::runtime::Id;
+use crate::runtime::evented::Evented;
+use crate::runtime::registration::keeper_with_io;
+use crate::sys::sync::Mutex;
+use crate::wait::word::{Other, Word};
+use rustix::event::{EventfdFlags, eventfd};
+use signal_hook_registry::SigId;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// In a slot's number: nothing is delivered any more.
+pub(super) const CLOSED: u64 = 1 << 62;
+
+/// One kind of signal on one runtime.
+pub(super) struct Slot {
+    /// A signal came that was not delivered yet (G1).
+    pending: AtomicBool,
+    /// How many were delivered, and [`CLOSED`].
+    pub(super) deliveries: Word<Other>,
+}
+
+/// The signals of one runtime.
+pub(super) struct Hub {
+    runtime: Id,
+    /// The handlers ring it; the runtime's poller watches it.
+    bell: Arc<OwnedFd>,
+    watched: Mutex<Option<Evented<Arc<OwnedFd>>>>,
+    /// By the number of the signal, with the handler that was enlisted for it.
+    slots: Mutex<BTreeMap<c_int, (Arc<Slot>, SigId)>>,
+}
+
+/// The hubs of this process: signals are the whole process's.
+static HUBS: std::sync::Mutex<Vec<Arc<Hub>>> = std::sync::Mutex::new(Vec::new());
+
+fn hubs() -> MutexGuard<'static, Vec<Arc<Hub>>> {
+    HUBS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    /// That of the current runtime.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, or on one without I/O.
+    #[track_caller]
+    pub(super) fn current() -> io::Result<Arc<Hub>> {
+        let runtime = keeper_with_io().shared.id;
+        let mut hubs = hubs();
+        if let Some(hub) = hubs.iter().find(|hub| hub.runtime == runtime) {
+            return Ok(hub.clone());
+        }
+        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let watched = Evented::new(bell.clone(), mio::Interest::READABLE)?;
+        let hub = Arc::new(Hub {
+            runtime,
+            bell,
+            watched: Mutex::new(Some(watched)),
+            slots: Mutex::new(BTreeMap::new()),
+        });
+        hubs.push(hub.clone());
+        drop(hubs);
+        hub.deliver();
+        Ok(hub)
+    }
+
+    /// Listens for signals of that number, from now on.
+    pub(super) fn slot(&self, number: c_int) -> io::Result<Arc<Slot>> {
+        let mut slots = self.slots.lock();
+        if let Some((slot, _)) = slots.get(&number) {
+            return Ok(slot.clone());
+        }
+        let slot = Arc::new(Slot { pending: AtomicBool::new(false), deliveries: Word::new(0) });
+        let (handed, bell) = (slot.clone(), self.bell.clone());
+        let handler = move || {
+            handed.pending.store(true, SeqCst);
+            // It fails only when the bell has rung 2^64 - 2 times already.
+            let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
+        };
+        // SAFETY: G2; the registry keeps `errno` as it was.
+        let id = unsafe { signal_hook_registry::register(number, handler) }?;
+        slots.insert(number, (slot.clone(), id));
+        Ok(slot)
+    }
+
+    /// Passes on what has come, and waits for more, with the poller.
+    fn deliver(self: &Arc<Self>) {
+        let waker = Waker::from(self.clone());
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            match self.poll_bell(&mut cx) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(())) => self.pass_on(),
+                // The runtime is gone.
+                Poll::Ready(Err(_)) => return self.close(),
+            }
+        }
+    }
+
+    /// Waits until it rings, and silences it.
+    fn poll_bell(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let watched = self.watched.lock();
+        let Some(bell) = &*watched else { return Poll::Pending };
+        let registration = bell.registration();
+        registration.poll_seen(Direction::Read, cx).map(|seen| {
+            registration.clear(seen?);
+            // G1. It would block if it was silenced already.
+            let _ = rustix::io::read(&**bell, &mut [0; 8]);
+            Ok(())
+        })
+    }
+
+    fn pass_on(&self) {
+        let all: Vec<Arc<Slot>> =
+            self.slots.lock().values().map(|(slot, _)| slot.clone()).collect();
+        for slot in all {
+            if slot.pending.swap(false, SeqCst) {
+                let moved = slot.deliveries.add(1);
+                slot.deliveries.call(moved);
+            }
+        }
+    }
+
+    /// There will be no more signals here.
+    fn close(&self) {
+        hubs().retain(|hub| hub.runtime != self.runtime);
+        let watched = self.watched.lock().take();
+        let slots = std::mem::take(&mut *self.slots.lock());
+        for (slot, handler) in slots.into_values() {
+            signal_hook_registry::unregister(handler);
+            let moved = slot.deliveries.set(CLOSED);
+            slot.deliveries.call(moved);
+        }
+        // Holds the runtime, and is perhaps the last to do so.
+        drop(watched);
+    }
+}
+
+impl Wake for Hub {
+    fn wake(self: Arc<Self>) {
+        self.deliver();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.deliver();
+    }
+}
