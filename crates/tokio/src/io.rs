@@ -15,6 +15,9 @@ pub use wakeful::io::{
     join, repeat, simplex, sink, split,
 };
 
+#[cfg(feature = "io-std")]
+pub use wakeful::io::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
+
 /// Readiness of any descriptor.
 #[cfg(feature = "net")]
 pub mod unix {

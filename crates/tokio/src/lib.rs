@@ -31,8 +31,12 @@
 pub mod io;
 #[cfg(feature = "net")]
 pub mod net;
+#[cfg(feature = "process")]
+pub mod process;
 #[cfg(feature = "rt")]
 pub mod runtime;
+#[cfg(feature = "signal")]
+pub mod signal;
 #[cfg(feature = "sync")]
 pub mod sync;
 #[cfg(feature = "rt")]

@@ -1,0 +1,3 @@
+//! Child processes.
+
+pub use wakeful::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};

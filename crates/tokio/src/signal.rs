@@ -1,0 +1,3 @@
+//! Signals.
+
+pub use wakeful::signal::{ctrl_c, unix};
