@@ -29,6 +29,8 @@
 //! on unix, and where `aio` is a matter of readiness only FreeBSD has it.
 
 pub mod io;
+#[doc(hidden)]
+pub mod macros;
 #[cfg(feature = "net")]
 pub mod net;
 #[cfg(feature = "process")]

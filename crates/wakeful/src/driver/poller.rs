@@ -27,8 +27,23 @@ use std::time::Duration;
 
 /// The number of the descriptor that ends a wait.
 const KICK: Token = Token(0);
-/// Events fetched at once.
-const CAPACITY: usize = 256;
+
+/// How many events are fetched at once. The others stay with the system until the
+/// next turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    /// By a thread that waits for them.
+    pub(crate) waiting: usize,
+    /// By a thread that looks in between, with tasks left to run; as many, if
+    /// nothing is said.
+    pub(crate) busy: Option<usize>,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self { waiting: 256, busy: None }
+    }
+}
 
 pub(crate) struct Poller {
     registry: Registry,
@@ -57,11 +72,11 @@ struct Turn {
 }
 
 impl Poller {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(batch: Batch) -> io::Result<Self> {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, KICK)?;
-        let events = wait::Buffer::new(&poll)?;
+        let events = wait::Buffer::new(&poll, batch)?;
         Ok(Self {
             registry,
             waker,
@@ -171,8 +186,11 @@ mod wait {
 
     pub(super) struct Buffer {
         events: Vec<Event>,
+        /// How many a turn fetches that waits, and one that does not.
+        waiting: usize,
+        busy: usize,
         /// For kernels without `epoll_pwait2`.
-        coarse: Option<Events>,
+        coarse: Option<Coarse>,
     }
 
     // SAFETY: an event's number may be a pointer for others; ours are numbers, and
@@ -180,24 +198,35 @@ mod wait {
     unsafe impl Send for Buffer {}
 
     impl Buffer {
-        pub(super) fn new(poll: &Poll) -> io::Result<Self> {
-            let mut buffer = Self { events: Vec::with_capacity(CAPACITY), coarse: None };
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            match buffer.fetch(poll, Some(&now)) {
+        pub(super) fn new(poll: &Poll, batch: Batch) -> io::Result<Self> {
+            let busy = batch.busy.unwrap_or(batch.waiting);
+            let events = Vec::with_capacity(batch.waiting.max(busy));
+            let mut buffer = Self { events, waiting: batch.waiting, busy, coarse: None };
+            match buffer.fetch(poll, batch.waiting, Some(Duration::ZERO)) {
                 Ok(()) => {}
-                Err(Errno::NOSYS | Errno::PERM) => {
-                    buffer.coarse = Some(Events::with_capacity(CAPACITY));
-                }
+                Err(Errno::NOSYS | Errno::PERM) => buffer.coarse = Some(Coarse::new(batch)),
                 Err(error) => return Err(error.into()),
             }
             Ok(buffer)
         }
 
-        fn fetch(&mut self, poll: &Poll, limit: Option<&Timespec>) -> Result<(), Errno> {
+        fn fetch(
+            &mut self,
+            poll: &Poll,
+            most: usize,
+            limit: Option<Duration>,
+        ) -> Result<(), Errno> {
+            let limit = limit.map(|limit| Timespec {
+                tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: limit.subsec_nanos().into(),
+            });
             self.events.clear();
             // SAFETY: the poll is borrowed, so its descriptor is open.
             let epoll = unsafe { BorrowedFd::borrow_raw(poll.as_raw_fd()) };
-            epoll::wait(epoll, rustix::buffer::spare_capacity(&mut self.events), limit)?;
+            let room = &mut self.events.spare_capacity_mut()[..most];
+            let count = epoll::wait(epoll, room, limit.as_ref())?.0.len();
+            // SAFETY: so many were written, to the beginning of the spare capacity.
+            unsafe { self.events.set_len(count) };
             Ok(())
         }
 
@@ -208,14 +237,12 @@ mod wait {
             limit: Option<Duration>,
             mut each: impl FnMut(usize, Readiness),
         ) {
-            if let Some(events) = &mut self.coarse {
-                return wait_coarse(poll, events, limit, each);
+            if let Some(coarse) = &mut self.coarse {
+                return coarse.wait(poll, limit, each);
             }
-            let limit = limit.map(|limit| Timespec {
-                tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: limit.subsec_nanos().into(),
-            });
-            match self.fetch(poll, limit.as_ref()) {
+            let is_busy = limit == Some(Duration::ZERO);
+            let most = if is_busy { self.busy } else { self.waiting };
+            match self.fetch(poll, most, limit) {
                 Ok(()) | Err(Errno::INTR) => {}
                 Err(error) => panic!("waiting for I/O failed: {error}"),
             }
@@ -256,11 +283,11 @@ mod wait {
 mod wait {
     use super::*;
 
-    pub(super) struct Buffer(Events);
+    pub(super) struct Buffer(Coarse);
 
     impl Buffer {
-        pub(super) fn new(_poll: &Poll) -> io::Result<Self> {
-            Ok(Self(Events::with_capacity(CAPACITY)))
+        pub(super) fn new(_poll: &Poll, batch: Batch) -> io::Result<Self> {
+            Ok(Self(Coarse::new(batch)))
         }
 
         pub(super) fn wait(
@@ -269,34 +296,51 @@ mod wait {
             limit: Option<Duration>,
             each: impl FnMut(usize, Readiness),
         ) {
-            wait_coarse(poll, &mut self.0, limit, each);
+            self.0.wait(poll, limit, each);
         }
     }
 }
 
-/// With the time-out that `mio` has.
-fn wait_coarse(
-    poll: &mut Poll,
-    events: &mut Events,
-    limit: Option<Duration>,
-    mut each: impl FnMut(usize, Readiness),
-) {
-    match poll.poll(events, limit) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-        Err(error) => panic!("waiting for I/O failed: {error}"),
+/// The wait with the time-out that `mio` has.
+struct Coarse {
+    waiting: Events,
+    busy: Option<Events>,
+}
+
+impl Coarse {
+    fn new(batch: Batch) -> Self {
+        let waiting = Events::with_capacity(batch.waiting);
+        Self { waiting, busy: batch.busy.map(Events::with_capacity) }
     }
-    for event in &*events {
-        let kinds = [
-            (event.is_readable(), Readiness::READABLE),
-            (event.is_writable(), Readiness::WRITABLE),
-            (event.is_read_closed(), Readiness::READ_CLOSED),
-            (event.is_write_closed(), Readiness::WRITE_CLOSED),
-            (event.is_priority(), Readiness::PRIORITY),
-            (event.is_error(), Readiness::ERROR),
-        ];
-        let present = kinds.iter().filter(|(present, _)| *present);
-        let ready = present.fold(Readiness::NONE, |all, (_, kind)| all | *kind);
-        each(event.token().0, ready);
+
+    fn wait(
+        &mut self,
+        poll: &mut Poll,
+        limit: Option<Duration>,
+        mut each: impl FnMut(usize, Readiness),
+    ) {
+        let events = match &mut self.busy {
+            Some(busy) if limit == Some(Duration::ZERO) => busy,
+            _ => &mut self.waiting,
+        };
+        match poll.poll(events, limit) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => panic!("waiting for I/O failed: {error}"),
+        }
+        events.iter().for_each(|event| each(event.token().0, readiness(event)));
     }
+}
+
+fn readiness(event: &mio::event::Event) -> Readiness {
+    let kinds = [
+        (event.is_readable(), Readiness::READABLE),
+        (event.is_writable(), Readiness::WRITABLE),
+        (event.is_read_closed(), Readiness::READ_CLOSED),
+        (event.is_write_closed(), Readiness::WRITE_CLOSED),
+        (event.is_priority(), Readiness::PRIORITY),
+        (event.is_error(), Readiness::ERROR),
+    ];
+    let present = kinds.iter().filter(|(present, _)| *present);
+    present.fold(Readiness::NONE, |all, (_, kind)| all | *kind)
 }

@@ -299,6 +299,12 @@ impl Timers {
         if now < self.next.load(SeqCst) {
             return 0;
         }
+        self.turn_to(now)
+    }
+
+    /// As `turn`, and what is registered from here on knows that it is `now`,
+    /// whether anything was due or not: for a clock that was moved by hand.
+    pub(crate) fn turn_to(&self, now: u64) -> usize {
         let mut fired = 0;
         let mut batch = Batch::new();
         loop {

@@ -5,6 +5,7 @@ use super::{
     Handle, Id, LocalOptions, LocalRuntime, OrphanPolicy, Runtime, UnhandledPanic, registry,
 };
 use crate::driver::clock::Clock;
+use crate::driver::poller::Batch;
 use crate::inspect::{Report, ReportHook};
 use crate::scheduler::config::{Callback, Config, NextTask, Seam};
 use crate::scheduler::current::CurrentThread;
@@ -49,6 +50,7 @@ pub struct Builder {
     start_paused: bool,
     has_time: bool,
     has_io: bool,
+    io_batch: Batch,
     on_orphan: OrphanPolicy,
     on_panic: UnhandledPanic,
     on_report: Option<ReportHook>,
@@ -95,6 +97,7 @@ impl Builder {
             start_paused: false,
             has_time: false,
             has_io: false,
+            io_batch: Batch::default(),
             on_orphan: OrphanPolicy::Report,
             on_panic: UnhandledPanic::Ignore,
             on_report: None,
@@ -132,6 +135,35 @@ impl Builder {
     /// Enables sockets and the like.
     pub fn enable_io(&mut self) -> &mut Self {
         self.has_io = true;
+        self
+    }
+
+    /// How many I/O events a thread that waits for them fetches at once; 256 by
+    /// default.
+    ///
+    /// # Panics
+    ///
+    /// If `capacity` is 0.
+    #[track_caller]
+    pub fn max_io_events_per_tick(&mut self, capacity: usize) -> &mut Self {
+        assert!(capacity > 0, "max_io_events_per_tick must be non-zero");
+        self.io_batch.waiting = capacity;
+        self
+    }
+
+    /// How many I/O events a thread fetches at once that has tasks left to run;
+    /// as many as one that waits, by default.
+    ///
+    /// Fewer leave the rest with the system while the thread has more than enough
+    /// to do.
+    ///
+    /// # Panics
+    ///
+    /// If `capacity` is 0.
+    #[track_caller]
+    pub fn max_io_events_per_busy_tick(&mut self, capacity: usize) -> &mut Self {
+        assert!(capacity > 0, "max_io_events_per_busy_tick must be non-zero");
+        self.io_batch.busy = Some(capacity);
         self
     }
 
@@ -183,11 +215,11 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// If the name is empty.
+    /// If the name is empty or blank.
     #[track_caller]
     pub fn name(&mut self, val: impl Into<String>) -> &mut Self {
         let name = val.into();
-        assert!(!name.is_empty(), "runtime name shouldn't be empty");
+        assert!(!name.trim().is_empty(), "runtime name shouldn't be empty");
         self.name = Some(name);
         self
     }
@@ -442,6 +474,7 @@ impl Builder {
             run_next_slot: self.run_next_slot,
             has_time: self.has_time,
             has_io: self.has_io,
+            io_batch: self.io_batch,
             on_orphan: self.on_orphan,
             on_panic: self.on_panic,
             witness,

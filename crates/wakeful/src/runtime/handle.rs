@@ -31,6 +31,10 @@ pub struct EnterGuard<'a> {
     _handle: PhantomData<&'a Handle>,
 }
 
+// SAFETY: through a shared reference a guard can be asked nothing. It has to be
+// dropped on the thread that has entered, and is: it is not `Send`.
+unsafe impl Sync for EnterGuard<'_> {}
+
 impl Drop for EnterGuard<'_> {
     fn drop(&mut self) {
         if self.entered.leave() {

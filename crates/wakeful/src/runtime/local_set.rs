@@ -189,6 +189,7 @@ impl Default for LocalSet {
 
 impl Drop for LocalSet {
     fn drop(&mut self) {
+        let _no_blocking = driving::forbid_block_in_place();
         self.local.close();
     }
 }

@@ -160,11 +160,9 @@ impl Registration {
         operation: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
         let seen = self.look(mask);
-        if seen.is_shut_down {
-            return Err(shutting_down());
-        }
         if seen.ready.is_empty() {
-            return Err(io::ErrorKind::WouldBlock.into());
+            let gone = seen.is_shut_down.then(shutting_down);
+            return Err(gone.unwrap_or_else(|| io::ErrorKind::WouldBlock.into()));
         }
         match operation() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

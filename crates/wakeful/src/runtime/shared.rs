@@ -76,7 +76,7 @@ impl Shared {
             return Ok((poller, owner));
         }
         // If two make one at the same time, the first stays.
-        let made = Arc::new(Poller::new()?);
+        let made = Arc::new(Poller::new(self.config().io_batch)?);
         Ok((slot.get_or_init(|| made), owner))
     }
 
@@ -116,7 +116,7 @@ impl Shared {
     /// Fires what is due, on a current-thread runtime whose clock was moved.
     pub(crate) fn turn_timers(&self) {
         if let Flavor::Current(scheduler) = &self.flavor {
-            scheduler.turn_timers();
+            scheduler.timers.turn_to(self.clock().tick());
         }
     }
 

@@ -4,6 +4,7 @@ use super::context;
 use super::shared::{Flavor, Shared};
 use crate::scheduler::worker;
 use crate::task::cell::Birth;
+use crate::task::context::wake_deferred;
 use crate::task::header::Origin;
 use crate::task::{JoinHandle, driving};
 
@@ -101,6 +102,8 @@ where
              `task::spawn_blocking` here"
         ),
         driving::BlockInPlace::Allowed => {
+            // The others that this task put off must not wait for it.
+            wake_deferred();
             let _free = driving::stop_driving();
             worker::block_in_place(f)
         }

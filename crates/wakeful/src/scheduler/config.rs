@@ -2,6 +2,7 @@
 //! rooms above hear of what happens here.
 
 use crate::driver::clock::Clock;
+use crate::driver::poller::Batch;
 use crate::sys::rng::Rng;
 use crate::task::header::Header;
 use crate::task::id::IdSource;
@@ -84,6 +85,7 @@ pub(crate) struct Config {
     pub(crate) run_next_slot: bool,
     pub(crate) has_time: bool,
     pub(crate) has_io: bool,
+    pub(crate) io_batch: Batch,
     pub(crate) on_orphan: OrphanPolicy,
     pub(crate) on_panic: UnhandledPanic,
     pub(crate) witness: Arc<dyn Witness>,

@@ -353,6 +353,11 @@ impl CurrentThread {
             return true;
         }
         let Some(tick) = self.may_jump_to() else { return false };
+        if let Some(poller) = self.watching()
+            && poller.turn(Some(Duration::ZERO)) > 0
+        {
+            return true; // that comes first: it took no time
+        }
         let clock = &self.estate.config.seam.clock;
         self.count_busy(clock.elapsed());
         clock.advance_to(tick);
@@ -427,6 +432,7 @@ impl CurrentThread {
         let config = &self.estate.config;
         if let Some(callback) = &config.on_thread_park {
             callback();
+            context::wake_deferred();
         }
         if !guard.named.replace(true) {
             *self.holder.lock() = Some(held.parked());

@@ -446,6 +446,7 @@ impl Worker {
         if let Some(callback) = &config.on_thread_park {
             let announced = Announced { idle: &self.shared.idle, core };
             callback();
+            context::wake_deferred();
             std::mem::forget(announced);
         }
         let fell_asleep = config.seam.clock.elapsed();

@@ -197,10 +197,13 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
     unsafe fn poll(cell: NonNull<Header>) -> bool {
         let stage = Self::stage(cell);
         let result = catch_unwind(AssertUnwindSafe(|| {
+            let unwinding = DropFuture::<F, S>(cell, PhantomData);
             let waker = waker::borrowed(cell);
             let mut cx = Context::from_waker(&waker);
             // SAFETY: R1; the cell does not move until the future is dropped.
-            unsafe { Pin::new_unchecked(&mut *(*stage).future) }.poll(&mut cx)
+            let poll = unsafe { Pin::new_unchecked(&mut *(*stage).future) }.poll(&mut cx);
+            std::mem::forget(unwinding);
+            poll
         }));
         match result {
             Ok(Poll::Pending) => false,
@@ -210,10 +213,8 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
                 true
             }
             Err(payload) => {
-                // SAFETY: R1; a future that panicked is only dropped.
+                // SAFETY: R1; the future is gone, see `DropFuture`.
                 unsafe {
-                    let dropped = Self::drop_future(cell);
-                    end_second_panic(dropped);
                     tell_home(cell, &payload);
                     Self::store_panic(cell, payload);
                 }
@@ -317,6 +318,18 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
     unsafe fn drop_output(cell: NonNull<Header>) {
         // SAFETY: by contract.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Self::take(cell) })));
+        end_second_panic(dropped);
+    }
+}
+
+/// Drops a future whose poll panics while the thread still is panicking, as what
+/// the future had on its stack is: both may want to know (`thread::panicking`).
+struct DropFuture<F: Future, S: Store<F>>(NonNull<Header>, PhantomData<(F, S)>);
+
+impl<F: Future, S: Store<F>> Drop for DropFuture<F, S> {
+    fn drop(&mut self) {
+        // SAFETY: made under R1; the poll has not come back, so the future is there.
+        let dropped = unsafe { Cell::<F, S>::drop_future(self.0) };
         end_second_panic(dropped);
     }
 }

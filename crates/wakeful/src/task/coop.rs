@@ -4,6 +4,7 @@
 
 use super::context;
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -41,10 +42,10 @@ pub fn has_budget_remaining() -> bool {
 
 /// Gives the spent unit back when dropped, unless
 /// [`made_progress`](Self::made_progress) was called: an operation that turned
-/// out to be pending costs nothing.
+/// out to be pending costs nothing. The budget is the thread's, so this stays on it.
 #[derive(Debug)]
 #[must_use = "dropping it at once gives the unit of budget back"]
-pub struct RestoreOnPending(Cell<Budget>);
+pub struct RestoreOnPending(Cell<Budget>, PhantomData<*mut ()>);
 
 impl RestoreOnPending {
     /// The operation got somewhere: the unit stays spent.
@@ -92,7 +93,7 @@ pub(crate) fn try_proceed() -> Option<RestoreOnPending> {
             Some(0) => return None,
             Some(left) => cell.set(Budget(Some(left - 1))),
         }
-        Some(RestoreOnPending(Cell::new(before)))
+        Some(RestoreOnPending(Cell::new(before), PhantomData))
     })
 }
 

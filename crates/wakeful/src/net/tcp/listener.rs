@@ -68,7 +68,7 @@ impl TcpListener {
         async move {
             let accepted = self.io.async_io(Readiness::READ, WaitKind::Accept, site, accept);
             let (stream, peer) = accepted.await?;
-            Ok((TcpStream::watch_from(stream, site)?, peer))
+            Ok((TcpStream::accepted_at(stream, site)?, peer))
         }
     }
 
@@ -77,7 +77,7 @@ impl TcpListener {
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let accepted = self.io.poll_io(Direction::Read, cx, WaitKind::Accept, accept);
         let (stream, peer) = ready!(accepted)?;
-        Poll::Ready(Ok((TcpStream::watch_from(stream, Location::caller())?, peer)))
+        Poll::Ready(Ok((TcpStream::accepted_at(stream, Location::caller())?, peer)))
     }
 
     /// Takes a listener over, which must be in non-blocking mode.

@@ -88,6 +88,18 @@ impl TcpStream {
         Ok(Self { io: Evented::made_at(stream, BOTH, site)? })
     }
 
+    /// One that a listener accepted: there is room to write, and most likely
+    /// something to read.
+    #[track_caller]
+    pub(super) fn accepted_at(
+        stream: net::TcpStream,
+        site: &'static Location<'static>,
+    ) -> io::Result<TcpStream> {
+        let stream = Self::watch_from(stream, site)?;
+        stream.io.registration().assume(Readiness::READABLE | Readiness::WRITABLE);
+        Ok(stream)
+    }
+
     pub(super) fn from_evented(io: Evented<net::TcpStream>) -> TcpStream {
         Self { io }
     }
