@@ -1,8 +1,9 @@
 //! What users do in their callbacks, and what becomes of the runtime when it goes wrong there.
 
 use std::future::{pending, ready};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::Context;
 
 use futures::executor;
 use wakeful::runtime::{Builder, OrphanPolicy, UnhandledPanic};
@@ -190,5 +191,37 @@ fn an_exemption_ends_with_the_future_that_asked_for_it() {
         rt.settle();
         assert!(rt.reports.take().is_empty(), "{name}");
         exempt.abort();
+    }
+}
+
+#[test]
+fn what_a_callback_puts_off_is_woken_before_the_thread_sleeps() {
+    for (name, mut builder) in serial_builders() {
+        let (woken, wakes) = std::sync::mpsc::channel();
+        let waker = futures::task::waker(Arc::new(Tells(Mutex::new(woken))));
+        let is_first = AtomicBool::new(true);
+        builder.on_thread_park(move || {
+            if is_first.swap(false, SeqCst) {
+                let mut cx = Context::from_waker(&waker);
+                assert!(std::pin::pin!(yield_now()).poll(&mut cx).is_pending());
+            }
+        });
+        let rt = watch(name, &mut builder);
+        let (parked, is_parked) = futures::channel::oneshot::channel();
+        let foreign = std::thread::spawn(move || {
+            wakes.recv().unwrap();
+            parked.send(()).unwrap();
+        });
+        rt.block_on(is_parked).unwrap();
+        foreign.join().unwrap();
+    }
+}
+
+/// A waker that tells somebody.
+struct Tells(Mutex<std::sync::mpsc::Sender<()>>);
+
+impl futures::task::ArcWake for Tells {
+    fn wake_by_ref(this: &Arc<Self>) {
+        let _ = this.0.lock().unwrap().send(());
     }
 }

@@ -141,3 +141,21 @@ fn there_are_only_so_many_workers() {
         assert_eq!(site.file, file!());
     }
 }
+
+#[test]
+fn tasks_in_the_shared_queue_are_counted_one_by_one() {
+    let rt = current_thread();
+    let tasks: Vec<_> = (0..5)
+        .map(|spawned| {
+            assert_eq!(rt.metrics().global_queue_depth(), spawned);
+            rt.spawn(async {})
+        })
+        .collect();
+    assert_eq!(rt.metrics().global_queue_depth(), 5);
+    rt.block_on(async {
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(rt.metrics().global_queue_depth(), 0);
+}

@@ -538,3 +538,26 @@ fn waiting_for_the_network_is_no_orphan() {
         });
     }
 }
+
+#[test]
+fn the_first_read_of_an_accepted_stream_finds_what_was_sent_before() {
+    for rt in runtimes() {
+        let (accepted, _client) = rt.block_on(async {
+            let (listener, addr) = listen().await;
+            let mut client = net::TcpStream::connect(addr).unwrap();
+            std::io::Write::write_all(&mut client, b"hello").unwrap();
+            let (accepted, _) = listener.accept().await.unwrap();
+            (accepted, client)
+        });
+        // Without the poller, which has not been asked since.
+        let mut buf = [0; 5];
+        assert_eq!(accepted.try_read(&mut buf[..3]).unwrap(), 3, "{}", rt.name);
+        assert_eq!(accepted.try_write(b"you too").unwrap(), 7, "{}", rt.name);
+        let Watched { runtime, reports, name } = rt;
+        drop(runtime);
+        // What is known to be there can be had after the runtime is gone.
+        assert_eq!(accepted.try_read(&mut buf[3..]).unwrap(), 2, "{name}");
+        assert_eq!(&buf, b"hello", "{name}");
+        drop((accepted, reports));
+    }
+}

@@ -320,3 +320,39 @@ fn park_and_unpark_come_in_pairs_around_a_sleep() {
         }
     }
 }
+
+#[test]
+fn a_thread_that_blocks_in_place_may_wait_for_the_end_of_the_others() {
+    for workers in [1, 2] {
+        let rt = multi_thread(workers);
+        let (kept, gone) = mpsc::channel::<()>();
+        let (blocks, is_blocking) = mpsc::channel();
+        rt.spawn(may_wait_forever(async move {
+            let _kept = kept;
+            pending::<()>().await;
+        }));
+        let blocked = rt.spawn(async move {
+            block_in_place(|| {
+                blocks.send(()).unwrap();
+                gone.recv()
+            })
+        });
+        is_blocking.recv().unwrap();
+        drop(rt);
+        let outcome = executor::block_on(blocked).unwrap();
+        assert!(outcome.is_err(), "the other task was dropped, and nothing was sent");
+    }
+}
+
+#[test]
+fn who_wants_to_hear_of_threads_hears_of_all_workers_at_once() {
+    let (started, starts) = mpsc::channel();
+    let started = Mutex::new(started);
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(4).on_thread_start(move || started.lock().unwrap().send(()).unwrap());
+    let rt = watch("four workers", &mut builder);
+    for _ in 0..4 {
+        starts.recv().unwrap();
+    }
+    assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
+}

@@ -4,7 +4,7 @@ use std::future::{pending, poll_fn, ready};
 use std::panic::panic_any;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::task::{Context, Poll};
 
 use futures::executor;
@@ -393,4 +393,27 @@ fn ids_are_known_in_poll_and_drop_and_are_unique() {
     let outside = panic_site(|| task::id());
     assert_eq!(outside.message, "Can't get a task id when not inside a task");
     assert_eq!(outside.file, file!());
+}
+
+#[test]
+fn a_future_that_panics_is_dropped_while_the_thread_is_panicking() {
+    struct Boom(Option<mpsc::Sender<bool>>);
+    impl Future for Boom {
+        type Output = ();
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            panic!("planted")
+        }
+    }
+    impl Drop for Boom {
+        fn drop(&mut self) {
+            self.0.take().unwrap().send(std::thread::panicking()).unwrap();
+            panic!("and once more")
+        }
+    }
+    for rt in runtimes() {
+        let (dropped, drops) = mpsc::channel();
+        let error = rt.block_on(rt.spawn(Boom(Some(dropped)))).unwrap_err();
+        assert!(error.to_string().contains("planted"), "the first panic counts: {error}");
+        assert_eq!(drops.iter().collect::<Vec<_>>(), [true], "{}", rt.name);
+    }
 }

@@ -395,3 +395,32 @@ fn a_timer_from_another_thread_wakes_a_standing_clock() {
     foreign.join().unwrap();
     assert_eq!(elapsed, secs(5));
 }
+
+#[wakeful::test(start_paused = true)]
+async fn a_moment_that_has_passed_is_noticed_at_the_first_poll() {
+    let start = Instant::now();
+    advance(ms(1)).await;
+    let mut late = std::pin::pin!(sleep_until(start));
+    assert!(poll_once(late.as_mut()).await.is_ready(), "nothing else was waiting");
+    let mut moved = std::pin::pin!(sleep(ms(50)));
+    assert!(poll_once(moved.as_mut()).await.is_pending());
+    advance(ms(10)).await;
+    moved.as_mut().reset(Instant::now());
+    assert!(poll_once(moved.as_mut()).await.is_ready());
+}
+
+#[test]
+fn what_has_come_in_goes_before_the_next_timer() {
+    let rt = paused();
+    rt.block_on(async {
+        let start = Instant::now();
+        let (near, far) = wakeful::net::UnixDatagram::pair().unwrap();
+        near.send(b"x").await.unwrap();
+        let receiver = wakeful::spawn(async move {
+            far.recv(&mut [0]).await.unwrap();
+            start.elapsed()
+        });
+        sleep(ms(100)).await;
+        assert_eq!(receiver.await.unwrap(), Duration::ZERO);
+    });
+}

@@ -70,9 +70,12 @@ impl Injector {
         self.arrived.is_empty() && self.ready_len.load(SeqCst) == 0
     }
 
-    /// Tasks known to be ready; those still on the stack are not counted.
-    pub(crate) fn len_hint(&self) -> usize {
-        self.ready_len.load(Relaxed) + usize::from(!self.arrived.is_empty())
+    /// How many tasks there are. For metrics: it takes the lock to count them.
+    pub(crate) fn len(&self) -> usize {
+        let mut ready = self.ready.lock();
+        self.refill(&mut ready);
+        self.ready_len.store(ready.len(), SeqCst);
+        ready.len()
     }
 
     pub(crate) fn pop(&self) -> Option<Runnable> {

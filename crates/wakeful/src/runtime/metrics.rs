@@ -85,7 +85,7 @@ impl RuntimeMetrics {
     pub fn global_queue_depth(&self) -> usize {
         match &self.handle.shared.flavor {
             Flavor::Current(scheduler) => scheduler.injected(),
-            Flavor::Multi(scheduler) => scheduler.injector.len_hint(),
+            Flavor::Multi(scheduler) => scheduler.injector.len(),
         }
     }
 

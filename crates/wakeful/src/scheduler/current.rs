@@ -530,7 +530,7 @@ impl CurrentThread {
 
     /// Tasks that wait in the injector.
     pub(crate) fn injected(&self) -> usize {
-        self.injector.len_hint()
+        self.injector.len()
     }
 
     /// Drops every task. Nobody is in `block_on` any more: the runtime is gone.

@@ -7,17 +7,20 @@
 //!
 //! Threads are started when there is work for them: a worker without a thread
 //! is one that sleeps deeply. The first is started with the runtime, so that a
-//! system that cannot give us a thread says so at once.
+//! system that cannot give us a thread says so at once; all are, if the user has a
+//! callback for it.
 //!
 //! Shutdown, by the runtime's owner or, if the runtime has to give up, by the
 //! first worker to see that: `closing` is set and everybody woken; each worker
-//! drains its own queues and leaves; the last one closes the injector, drops
-//! every future that is left, and closes the heaps. Whoever wakes a task after
-//! that finds the injector closed and lets go.
+//! drains its own queues and leaves; the last one closes the injector and drops
+//! every future that waits. Threads that block in place are not waited for until
+//! then, since they may wait for just that; the last thread of all drops what
+//! those have left and closes the heaps. Whoever wakes a task meanwhile finds the
+//! injector closed and lets go.
 
 use super::config::{Config, Role};
 use super::estate::Estate;
-use super::idle::Idle;
+use super::idle::{BeforeParking, Idle};
 use super::meter::Meter;
 use super::monitor::Monitor;
 use super::worker::{self, Core, Key};
@@ -47,9 +50,12 @@ pub(crate) struct MultiThread {
     pub(crate) idle: Idle,
     pub(crate) remotes: Box<[Remote]>,
     monitor: Monitor,
-    /// Threads that hold a core or may still hold a task: the last one out
-    /// closes up.
-    pub(crate) inside: AtomicUsize,
+    /// Threads that hold a core, or tasks on their way to a queue: the last one
+    /// out drops the tasks.
+    seated: AtomicUsize,
+    /// Those, and threads that block in place, in a poll: the last one out closes
+    /// up.
+    inside: AtomicUsize,
     threads: std::sync::Mutex<Threads>,
     /// Signals that a thread has left.
     left: Condvar,
@@ -125,6 +131,7 @@ impl MultiThread {
             idle: Idle::new(workers),
             remotes,
             monitor: Monitor::new(),
+            seated: AtomicUsize::new(workers),
             inside: AtomicUsize::new(workers),
             threads: std::sync::Mutex::new(Threads::default()),
             left: Condvar::new(),
@@ -144,7 +151,24 @@ impl MultiThread {
             this.leave_unborn();
             return Err(error);
         }
+        if this.estate.config.on_thread_start.is_some() {
+            this.start_all();
+        }
         Ok(this)
+    }
+
+    /// Starts every worker's thread: somebody wants to hear of them.
+    fn start_all(&self) {
+        for worker in 1..self.remotes.len() {
+            // Off the list, it is awake, and will find out that there is nothing.
+            if self.idle.cancel_sleep(worker) && self.start_thread(worker, false).is_err() {
+                // It stays without one until there is work.
+                if self.idle.sleep(worker, false) == BeforeParking::LookAgain {
+                    self.notify();
+                }
+                return;
+            }
+        }
     }
 
     /// Spawns a task from any thread.
@@ -224,7 +248,7 @@ impl MultiThread {
 
     /// Unparks a worker, or starts its thread.
     pub(crate) fn wake_worker(&self, worker: usize) -> io::Result<()> {
-        let mut seat = self.remotes[worker].seat.lock();
+        let seat = self.remotes[worker].seat.lock();
         match &*seat {
             Seat::Taken(parker) => {
                 let parker = parker.clone();
@@ -234,18 +258,30 @@ impl MultiThread {
             }
             Seat::Starting => Ok(()),
             Seat::Unborn(_) => {
-                let Seat::Unborn(key) = std::mem::replace(&mut *seat, Seat::Starting) else {
-                    unreachable!("looked a moment ago")
-                };
-                self.cores[key.0].searching.set(true);
-                // Under the lock: whoever closes meanwhile finds a thread that
-                // will leave, or a seat to leave for.
-                self.launch(key).map_err(|(error, key)| {
-                    *seat = Seat::Unborn(key);
-                    error
-                })
+                drop(seat);
+                self.start_thread(worker, true)
             }
         }
+    }
+
+    /// Starts the thread of a worker that is not on the list of sleepers, if
+    /// nobody has.
+    fn start_thread(&self, worker: usize, searching: bool) -> io::Result<()> {
+        let mut seat = self.remotes[worker].seat.lock();
+        let key = match std::mem::replace(&mut *seat, Seat::Starting) {
+            Seat::Unborn(key) => key,
+            other => {
+                *seat = other;
+                return Ok(());
+            }
+        };
+        self.cores[key.0].searching.set(searching);
+        // Under the lock: whoever closes meanwhile finds a thread that will leave,
+        // or a seat to leave for.
+        self.launch(key).map_err(|(error, key)| {
+            *seat = Seat::Unborn(key);
+            error
+        })
     }
 
     /// Starts a thread that carries on as this worker.
@@ -392,17 +428,41 @@ impl MultiThread {
     /// Counts a thread in that may come to hold tasks, unless the last one has
     /// left already.
     pub(crate) fn try_enter(&self) -> bool {
-        self.inside.fetch_update(AcqRel, Acquire, |n| (n > 0).then_some(n + 1)).is_ok()
+        let one_more = |count: usize| (count > 0).then_some(count + 1);
+        if self.inside.fetch_update(AcqRel, Acquire, one_more).is_err() {
+            return false;
+        }
+        let is_open = self.seated.fetch_update(AcqRel, Acquire, one_more).is_ok();
+        if !is_open {
+            self.leave_poll();
+        }
+        is_open
     }
 
-    /// A thread that ran tasks here leaves for good. The last one closes up.
+    /// A thread that ran tasks here leaves for good, or stops to hold any.
     pub(crate) fn leave(&self) {
+        if self.seated.fetch_sub(1, AcqRel) == 1 {
+            self.drop_tasks();
+        }
+        self.leave_poll();
+    }
+
+    /// A thread is about to block in place, and another one takes its seat.
+    pub(crate) fn stay_in_poll(&self) {
+        self.inside.fetch_add(1, AcqRel);
+    }
+
+    /// That thread leaves for good: it may have put a task back when its poll
+    /// ended. The last one closes up.
+    pub(crate) fn leave_poll(&self) {
         if self.inside.fetch_sub(1, AcqRel) == 1 {
             self.close_up();
         }
     }
 
-    fn close_up(&self) {
+    /// By the last thread that has a seat, and once more by the last of all: no
+    /// task can run any more, so every future that is left is dropped.
+    fn drop_tasks(&self) {
         // Usually empty already; not if a worker was lost to a panic.
         self.cores.iter().for_each(Core::drain);
         for task in self.injector.close() {
@@ -418,6 +478,10 @@ impl MultiThread {
                 poller.shut_down();
             }
         }
+    }
+
+    fn close_up(&self) {
+        self.drop_tasks();
         let own = self.cores.iter().filter_map(Core::strip);
         for allocator in own.chain(self.estate.take_outside()) {
             // For the cells that outlive us; `last_cell_freed` gives it back,

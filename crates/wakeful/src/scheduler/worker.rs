@@ -297,7 +297,8 @@ impl Drop for Shift<'_> {
                     worker.shared.leave();
                 }
             }
-            _ => worker.shared.leave(),
+            Some(_) => worker.shared.leave(),
+            None => worker.shared.leave_poll(),
         }
     }
 }
@@ -631,16 +632,14 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
 
 fn hand_over(worker: &Worker, key: Key) {
     let activity = &worker.shared.remotes[key.0].activity;
-    // This thread is still inside a poll, and may put a task back when it
-    // ends: it counts as inside until it leaves.
-    worker.shared.inside.fetch_add(1, AcqRel);
+    worker.shared.stay_in_poll();
     let now = worker.shared.estate.config.seam.clock.elapsed();
     worker.shared.cores[key.0].count_busy(&worker.shared, now);
     let inside_poll = activity.load(Relaxed);
     activity.store(inside_poll.wrapping_add(1), Relaxed);
     if let Err((_, key)) = worker.shared.launch(key) {
         // No thread to be had: then the others wait, as they would have.
-        worker.shared.inside.fetch_sub(1, AcqRel);
+        worker.shared.leave_poll();
         activity.store(inside_poll, Relaxed);
         worker.put_key(key);
     }
