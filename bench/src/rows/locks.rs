@@ -33,7 +33,7 @@ fn mutex_rows() -> Vec<Row> {
         },
         Row {
             name: "mutex_contended",
-            what: "100 tasks lock and unlock the same mutex, all having had to wait at first; per lock",
+            what: "100 tasks lock and unlock the same mutex; per lock",
             unit: Unit::Nanoseconds,
             ops_per_batch: CONTENDERS,
             target: Target::each(0.50, 0.35),
@@ -41,8 +41,17 @@ fn mutex_rows() -> Vec<Row> {
             cells: cells!(mutex_contended: AsyncLock, Futures),
         },
         Row {
+            name: "mutex_queued",
+            what: "the same, all having had to wait at first, so that each unlock of a fair mutex wakes the next",
+            unit: Unit::Nanoseconds,
+            ops_per_batch: CONTENDERS,
+            target: Target::both(1.0),
+            counted: Some((50, 300)),
+            cells: cells!(mutex_queued: AsyncLock, Futures),
+        },
+        Row {
             name: "mutex_yield",
-            what: "the same, each holding the lock while it wakes itself and yields once",
+            what: "as mutex_queued, each holding the lock while it wakes itself and yields once",
             unit: Unit::Nanoseconds,
             ops_per_batch: CONTENDERS,
             target: Target::both(1.0),
@@ -118,13 +127,27 @@ fn mutex<P: Peer, C: Mutex>() -> Work {
 }
 
 fn mutex_contended<P: Peer, C: Mutex>() -> Work {
-    on_worker(P::build(), |batches| {
-        crowd_at_mutex::<P, C, _>(batches, move |mutex| async move {
-            for _ in 0..batches {
-                *C::lock(&mutex).await += 1;
-            }
-        })
+    on_worker(P::build(), |batches| async move {
+        let mutex = Arc::new(C::mutex());
+        let joins: Vec<_> =
+            (0..CONTENDERS).map(|_| P::spawn(lock_often::<C>(mutex.clone(), batches))).collect();
+        for join in joins {
+            join.await;
+        }
+        assert_eq!(*C::lock(&mutex).await, batches * CONTENDERS, "one at a time");
     })
+}
+
+fn mutex_queued<P: Peer, C: Mutex>() -> Work {
+    on_worker(P::build(), |batches| {
+        crowd_at_mutex::<P, C, _>(batches, move |mutex| lock_often::<C>(mutex, batches))
+    })
+}
+
+async fn lock_often<C: Mutex>(mutex: Arc<C::Mutex>, times: u64) {
+    for _ in 0..times {
+        *C::lock(&mutex).await += 1;
+    }
 }
 
 fn mutex_yield<P: Peer, C: Mutex>() -> Work {

@@ -3,7 +3,7 @@
 //! moved. Only what waits for real threads (shutdown, the blocking pool's idle
 //! threads) or measures the machine (spinning) asks the system itself.
 
-use super::soon;
+use super::soon::{self, Moment};
 use crate::sys::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
@@ -58,6 +58,7 @@ pub(crate) enum PauseError {
 
 impl Clock {
     pub(crate) fn new(start_paused: bool) -> Self {
+        let _before_all_clocks = soon::epoch();
         let started = Instant::now();
         let hand = if start_paused {
             ANY_MOVED.store(true, Release);
@@ -100,11 +101,11 @@ impl Clock {
     /// A moment at or shortly after the present, for less: what a time limit is
     /// counted from.
     #[inline]
-    pub(crate) fn soon(&self) -> Instant {
+    pub(crate) fn soon(&self) -> Moment {
         if !self.has_moved() {
             return soon::soon();
         }
-        self.now()
+        Moment::at(self.now())
     }
 
     /// The tick that is over.

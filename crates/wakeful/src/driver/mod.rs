@@ -14,7 +14,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod poller;
-mod soon;
+pub(crate) mod soon;
 pub(crate) mod source;
 pub(crate) mod timers;
 pub(crate) mod wheel;

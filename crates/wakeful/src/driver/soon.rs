@@ -37,48 +37,94 @@ const WATCH: Duration = Duration::from_millis(10);
 /// Nanoseconds per cycle, too high for sure; 0 while it is not known.
 static RATE: AtomicU64 = AtomicU64::new(0);
 
+/// A moment in one word, so that adding to it takes two instructions: the
+/// nanoseconds since the first clock was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    /// Stands for all moments that are too far away for a word, which holds 584
+    /// years.
+    const FAR: Moment = Moment(u64::MAX);
+
+    /// What was before the first clock, and so before every present, counts as
+    /// just then.
+    pub(crate) fn at(instant: Instant) -> Moment {
+        Moment(in_ns(instant.saturating_duration_since(epoch())))
+    }
+
+    /// `duration` later.
+    #[inline]
+    pub(crate) fn after(self, duration: Duration) -> Moment {
+        Moment(self.0.saturating_add(in_ns(duration)))
+    }
+
+    /// `None` if it is too far away to be told.
+    pub(crate) fn instant(self) -> Option<Instant> {
+        let told = self != Moment::FAR;
+        told.then(|| epoch().checked_add(Duration::from_nanos(self.0))).flatten()
+    }
+}
+
+/// Where moments are counted from. Every clock asks for it before it starts, so
+/// none shows an earlier time, even if it is paused.
+pub(super) fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+#[inline]
+fn in_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[derive(Clone, Copy)]
 struct Anchor {
     /// Read before `at`.
     cycles: u64,
-    at: Option<Instant>,
+    at: Moment,
+    /// For how many cycles it serves: none, while there is no rate.
+    window: u64,
+    rate: u64,
 }
 
 thread_local! {
-    static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor { cycles: 0, at: None }) };
+    static ANCHOR: Cell<Anchor> =
+        const { Cell::new(Anchor { cycles: 0, at: Moment::FAR, window: 0, rate: 0 }) };
 }
 
 /// A moment at or shortly after the present, in real time.
 #[inline]
-pub(super) fn soon() -> Instant {
-    let rate = RATE.load(Relaxed);
-    if rate == 0 {
-        return learn();
-    }
+pub(super) fn soon() -> Moment {
+    let cycles = cycles();
     ANCHOR.with(|slot| {
-        let cycles = cycles();
         let anchor = slot.get();
         // A counter that was set back gives a large number here.
         let passed = cycles.wrapping_sub(anchor.cycles);
-        match anchor.at {
-            Some(at) if passed < WINDOW => at + to_time(passed, rate),
-            _ => {
-                let at = Instant::now();
-                slot.set(Anchor { cycles, at: Some(at) });
-                at
-            }
+        if passed < anchor.window {
+            return Moment(anchor.at.0.wrapping_add(to_ns(passed, anchor.rate)));
         }
+        let anchor = anew(cycles);
+        slot.set(anchor);
+        anchor.at
     })
 }
 
 /// How long `cycles`, which are at most a window, can have taken.
 #[inline]
-fn to_time(cycles: u64, rate: u64) -> Duration {
-    Duration::from_nanos(((cycles * rate) >> POINT) + SLACK_NS)
+fn to_ns(cycles: u64, rate: u64) -> u64 {
+    ((cycles * rate) >> POINT) + SLACK_NS
+}
+
+/// The anchor of a thread whose counter was read a moment ago.
+#[cold]
+fn anew(cycles: u64) -> Anchor {
+    let known = RATE.load(Relaxed);
+    let at = if known == 0 { learn() } else { Instant::now() };
+    Anchor { cycles, at: Moment::at(at), window: if known == 0 { 0 } else { WINDOW }, rate: known }
 }
 
 /// The exact time; and the rate, once the counter was watched for long enough.
-#[cold]
 fn learn() -> Instant {
     static FIRST: OnceLock<Option<Sighting>> = OnceLock::new();
     let Some(first) = FIRST.get_or_init(|| kernel_counts_cycles().then(Sighting::now)) else {
@@ -157,7 +203,7 @@ mod tests {
         let mut latest = Duration::ZERO;
         for _ in 0..200_000 {
             let before = Instant::now();
-            let soon = soon();
+            let soon = soon().instant().unwrap();
             let after = Instant::now();
             assert!(soon >= before, "{:?} too early", before - soon);
             latest = latest.max(soon.saturating_duration_since(after));
@@ -185,10 +231,26 @@ mod tests {
     #[test]
     fn an_anchor_is_late_by_a_tick_at_most() {
         let slowest = (2 << POINT) - 1;
-        assert!(to_time(WINDOW, slowest) < Duration::from_millis(1), "nothing overflows");
+        assert!(to_ns(WINDOW, slowest) < 1_000_000, "nothing overflows");
         // At 2 GHz: by a quarter of the window.
         let rate = too_high((1u128 << POINT) / 2) as u64;
-        let late = to_time(WINDOW, rate) - Duration::from_nanos(WINDOW / 2);
-        assert!(late < Duration::from_nanos(62_500), "{late:?}");
+        let late = to_ns(WINDOW, rate) - WINDOW / 2;
+        assert!(late < 62_500, "{late} ns");
+    }
+
+    #[test]
+    fn moments_and_instants_agree_up_to_centuries() {
+        let start = Instant::now();
+        let moment = Moment::at(start);
+        let an_hour = Duration::from_secs(3_600);
+        assert_eq!(moment.after(an_hour).instant(), Some(start + an_hour));
+        let centuries = Duration::from_secs(86_400 * 365 * 500);
+        assert_eq!(moment.after(centuries), Moment::at(start + centuries));
+        assert_eq!(moment.after(Duration::from_secs(u64::MAX / 2)).instant(), None);
+        assert_eq!(moment.after(Duration::MAX), Moment::at(start + 2 * centuries));
+        assert_eq!(moment.after(Duration::MAX).after(an_hour), Moment::FAR, "no way back");
+        if let Some(before) = start.checked_sub(Duration::from_secs(1)) {
+            assert!(Moment::at(before) <= moment);
+        }
     }
 }

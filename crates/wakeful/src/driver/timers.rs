@@ -39,9 +39,9 @@ const FIRED: u64 = u64::MAX;
 const SHUT_DOWN: u64 = u64::MAX - 1;
 /// The latest tick that can be asked for.
 const LAST_TICK: u64 = u64::MAX - 2;
-/// With so many different deadlines in one round of the wheel (64 ticks, 4 ms),
+/// With so many different deadlines in one round of the wheel (256 ticks, 16 ms),
 /// waking up for each costs more than the tasks behind them do.
-const CROWDED: u32 = 16;
+const CROWDED: u32 = 64;
 /// The owner of a crowded wheel gets up at multiples of this, every half
 /// millisecond.
 const CROWD_TICKS: u64 = 8;

@@ -5,16 +5,16 @@
 //! The wheel is a data structure and nothing else: no clock, no lock, no waker.
 //! Time is a count of ticks that the caller hands in.
 //!
-//! Think of a tick as a number written in digits of six bits. Level `n` has one
+//! Think of a tick as a number written in digits of eight bits. Level `n` has one
 //! slot, a list of entries, for each value of digit `n`:
 //!
 //! ```text
 //! diagram
-//!   level      10      …      2            1          0
-//!   digit   ┌──────┬─────┬──────────┬──────────┬──────────┐
-//!           │ 0-15 │  …  │   0-63   │   0-63   │   0-63   │
-//!           └──────┴─────┴──────────┴──────────┴──────────┘
-//!   a slot    2^60          4096         64          1      ticks wide
+//!   level      7       …      2            1          0
+//!   digit   ┌───────┬─────┬──────────┬──────────┬─────────┐
+//!           │ 0-255 │  …  │  0-255   │  0-255   │  0-255  │
+//!           └───────┴─────┴──────────┴──────────┴─────────┘
+//!   a slot     2^56          65536       256         1      ticks wide
 //!
 //!   insert() ──► slot ──┬── pop_due(): level 0 ────────────► the caller
 //!                 ▲     ├── pop_due(): else, cascade() ──┐
@@ -22,8 +22,11 @@
 //!                 └──────── levels further down ◄────────┘
 //! ```
 //!
-//! Eleven levels hold any `u64`, so no deadline is too far to have a place of
-//! its own; the upper ones cost nothing but their part of the table.
+//! Eight levels hold any `u64`, so no deadline is too far to have a place of its
+//! own; the upper ones cost nothing but their part of the table. Digits of eight
+//! bits and not of six, although one word would hold their bits: what a timer
+//! costs is fetching its entry from memory, once per cascade, and most sleeps of
+//! up to four seconds cascade once.
 //!
 //! Rules:
 //!
@@ -56,15 +59,15 @@ use std::marker::PhantomPinned;
 use std::ptr::NonNull;
 
 /// Bits per digit.
-const BITS: u32 = 6;
-/// Slots per level; one `u64` says which are in use.
+const BITS: u32 = 8;
+/// Slots per level.
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
 /// With so few entries in the next slot it pays to look at each of them: a
 /// thread that sleeps until the slot begins wakes up for nothing.
 const FEW: usize = 4;
 
-const _: () = assert!(SLOTS == u64::BITS as usize, "one bit per slot");
+const _: () = assert!(SLOTS == 1 << u8::BITS, "a slot is a byte");
 const _: () = assert!(LEVELS <= u16::BITS as usize, "one bit per level");
 const _: () = assert!(LEVELS * SLOTS < Place::NOWHERE.0 as usize, "a place for nowhere");
 const _: () = assert!(size_of::<Links<()>>() <= 32, "half a cache line per timer");
@@ -137,14 +140,13 @@ impl Place {
         debug_assert!(deadline_tick >= elapsed);
         let differing = deadline_tick ^ elapsed;
         let level = (differing | 1).ilog2() / BITS;
-        let slot = (deadline_tick >> (level * BITS)) as usize % SLOTS;
-        Place::new(level as usize, slot)
+        Place::new(level as usize, (deadline_tick >> (level * BITS)) as u8)
     }
 
     #[inline]
-    fn new(level: usize, slot: usize) -> Place {
-        debug_assert!(level < LEVELS && slot < SLOTS);
-        Place((level * SLOTS + slot) as u16)
+    fn new(level: usize, slot: u8) -> Place {
+        debug_assert!(level < LEVELS);
+        Place((level * SLOTS) as u16 + u16::from(slot))
     }
 
     #[inline]
@@ -153,8 +155,8 @@ impl Place {
     }
 
     #[inline]
-    fn slot(self) -> usize {
-        self.index() % SLOTS
+    fn slot(self) -> u8 {
+        self.index() as u8
     }
 
     #[inline]
@@ -169,7 +171,7 @@ impl Place {
     fn start(self, elapsed: u64) -> u64 {
         let low_bits = self.level() as u32 * BITS;
         let above = (elapsed >> low_bits) & !(SLOTS as u64 - 1);
-        (above | self.slot() as u64) << low_bits
+        (above | u64::from(self.slot())) << low_bits
     }
 }
 
@@ -177,10 +179,46 @@ impl Place {
 struct Table<E> {
     /// Bit `n`: level `n` has a slot in use.
     levels: u16,
-    /// Bit `m` of word `n`: slot `m` of level `n` has an entry.
-    occupied: [u64; LEVELS],
+    /// By level: which slots have an entry.
+    occupied: [Slots; LEVELS],
     /// By `Place::index`.
     lists: [List<E>; LEVELS * SLOTS],
+}
+
+/// A set of slots.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slots([u64; SLOTS / 64]);
+
+impl Slots {
+    #[inline]
+    fn insert(&mut self, slot: u8) {
+        self.0[usize::from(slot) / 64] |= 1 << (slot % 64);
+    }
+
+    #[inline]
+    fn remove(&mut self, slot: u8) {
+        self.0[usize::from(slot) / 64] &= !(1 << (slot % 64));
+    }
+
+    #[inline]
+    fn contains(&self, slot: u8) -> bool {
+        self.0[usize::from(slot) / 64] & (1 << (slot % 64)) != 0
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    fn len(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    #[inline]
+    fn first(&self) -> Option<u8> {
+        let word = self.0.iter().position(|word| *word != 0)?;
+        Some((word * 64) as u8 + self.0[word].trailing_zeros() as u8)
+    }
 }
 
 struct List<E> {
@@ -192,7 +230,7 @@ impl<E: Linked> Table<E> {
     fn new() -> Box<Self> {
         Box::new(Self {
             levels: 0,
-            occupied: [0; LEVELS],
+            occupied: [Slots::default(); LEVELS],
             lists: [const { List { first: None, last: None } }; LEVELS * SLOTS],
         })
     }
@@ -204,8 +242,9 @@ impl<E: Linked> Table<E> {
             return None;
         }
         let level = self.levels.trailing_zeros() as usize;
-        debug_assert!(self.occupied[level] != 0, "D3");
-        Some(Place::new(level, self.occupied[level].trailing_zeros() as usize))
+        let slot = self.occupied[level].first();
+        debug_assert!(slot.is_some(), "D3");
+        slot.map(|slot| Place::new(level, slot))
     }
 
     /// Makes `entry` the last of a list.
@@ -224,7 +263,7 @@ impl<E: Linked> Table<E> {
             None => {
                 debug_assert!(list.first.is_none(), "D3");
                 list.first = Some(entry);
-                self.occupied[place.level()] |= 1 << place.slot();
+                self.occupied[place.level()].insert(place.slot());
                 self.levels |= 1 << place.level();
             }
         }
@@ -277,9 +316,9 @@ impl<E: Linked> Table<E> {
 
     fn mark_empty(&mut self, place: Place) {
         let occupied = &mut self.occupied[place.level()];
-        debug_assert!(*occupied & (1 << place.slot()) != 0, "D3: emptied twice");
-        *occupied &= !(1 << place.slot());
-        if *occupied == 0 {
+        debug_assert!(occupied.contains(place.slot()), "D3: emptied twice");
+        occupied.remove(place.slot());
+        if occupied.is_empty() {
             self.levels &= !(1 << place.level());
         }
     }
@@ -410,7 +449,7 @@ impl<E: Linked> Wheel<E> {
     /// The round of level 0 that the wheel is in, and how many of the round's
     /// ticks have something due.
     pub(crate) fn round(&self) -> (u64, u32) {
-        let ticks = self.table.as_deref().map_or(0, |table| table.occupied[0].count_ones());
+        let ticks = self.table.as_deref().map_or(0, |table| table.occupied[0].len());
         (self.elapsed >> BITS, ticks)
     }
 

@@ -3,6 +3,7 @@
 use super::Instant;
 use super::error::Elapsed;
 use super::sleep::{Sleep, no_timers, shut_down};
+use crate::driver::soon::Moment;
 use crate::runtime::context::Keeper;
 use crate::runtime::{Id, Shared, context, registry};
 use crate::task::coop;
@@ -46,10 +47,9 @@ where
     F: IntoFuture,
 {
     let (runtime, soon) = with_timers(|shared| (shared.id, shared.clock().soon()));
-    let deadline = Instant::from_std(soon).checked_add(duration);
     Timeout {
         value: future.into_future(),
-        deadline: deadline.unwrap_or_else(Instant::far_future),
+        deadline: soon.after(duration),
         runtime,
         site: Location::caller(),
         delay: None,
@@ -69,7 +69,7 @@ where
 {
     Timeout {
         value: future.into_future(),
-        deadline,
+        deadline: Moment::at(deadline.into_std()),
         runtime: with_timers(|shared| shared.id),
         site: Location::caller(),
         delay: None,
@@ -105,7 +105,7 @@ pin_project_lite::pin_project! {
     pub struct Timeout<T> {
         #[pin]
         value: T,
-        deadline: Instant,
+        deadline: Moment,
         // Whose timers it uses. A handle would cost twice what all the rest
         // does, and most futures are done before it is needed.
         runtime: Id,
@@ -145,7 +145,9 @@ impl<T: Future> Future for Timeout<T> {
         }
         if this.delay.is_none() {
             let keeper = runtime(*this.runtime);
-            this.delay.set(Some(Sleep::on(keeper, *this.deadline, this.site)));
+            let deadline =
+                this.deadline.instant().map_or_else(Instant::far_future, Instant::from_std);
+            this.delay.set(Some(Sleep::on(keeper, deadline, this.site)));
         }
         let Some(delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
         let elapsed = if had_budget && !coop::has_budget_remaining() {

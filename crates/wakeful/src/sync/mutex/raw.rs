@@ -74,7 +74,10 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn try_lock(&self, site: &'static Location<'static>) -> Attempt {
-        if self.word.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_err() {
+        // Looked at first: a swap that fails costs as much as one that succeeds.
+        if self.word.load(Relaxed) != UNLOCKED
+            || self.word.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_err()
+        {
             return Attempt::Busy;
         }
         self.holder.set(site);
@@ -85,7 +88,9 @@ impl RawMutex {
     #[inline]
     pub(super) fn unlock(&self) {
         self.holder.clear();
-        if self.word.compare_exchange(LOCKED, UNLOCKED, Release, Relaxed).is_err() {
+        if self.word.load(Relaxed) != LOCKED
+            || self.word.compare_exchange(LOCKED, UNLOCKED, Release, Relaxed).is_err()
+        {
             self.hand_over();
         }
     }
