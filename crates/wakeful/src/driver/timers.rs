@@ -42,9 +42,9 @@ const LAST_TICK: u64 = u64::MAX - 2;
 /// With so many different deadlines in one round of the wheel (256 ticks, 16 ms),
 /// waking up for each costs more than the tasks behind them do.
 const CROWDED: u32 = 64;
-/// The owner of a crowded wheel gets up at multiples of this, every half
-/// millisecond.
-const CROWD_TICKS: u64 = 8;
+/// The owner of a crowded wheel gets up at multiples of this, every three
+/// quarters of a millisecond.
+const CROWD_TICKS: u64 = 12;
 /// Wakers taken out under one hold of the lock.
 const BATCH: usize = 32;
 
@@ -444,7 +444,7 @@ mod tests {
             timers.wake_up_at()
         };
         assert_eq!(wake_up_at(false, 17), Some(17));
-        assert_eq!((wake_up_at(true, 16), wake_up_at(true, 17)), (Some(16), Some(24)));
+        assert_eq!((wake_up_at(true, 24), wake_up_at(true, 25)), (Some(24), Some(36)));
         assert_eq!(wake_up_at(true, LAST_TICK), Some(LAST_TICK));
         assert_eq!(wake_up_at(true, u64::MAX), None, "nothing waits");
     }
