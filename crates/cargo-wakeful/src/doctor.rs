@@ -1,0 +1,68 @@
+//! Whether a project can run on wakeful, and what would be missing, in prose.
+
+use crate::project::{Project, rustc};
+use crate::verdict::Verdict;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Prints what there is to say. Success: it can run.
+pub fn report(project: &Project, verdict: &Verdict) -> ExitCode {
+    println!("project: {}", project.root.display());
+    println!(
+        "face:    {} (stands in for tokio {})",
+        project.face.folder.display(),
+        project.face.version
+    );
+    let mut can_run = true;
+    match verdict {
+        Verdict::Taken(taken) => {
+            println!("yes:     {taken}");
+            for (name, why, by) in &taken.without_meaning {
+                println!(
+                    "note:    the feature `{name}` does nothing here ({why}); asked for by {}",
+                    by.join(", ")
+                );
+            }
+        }
+        Verdict::NotTaken(not_taken) => {
+            can_run = false;
+            println!("no:      {not_taken}");
+        }
+    }
+    if let (Some(needed), Some(present)) = (&project.face.rust_version, rustc()) {
+        let is_enough = present >= *needed || present.cmp_precedence(needed).is_ge();
+        if !is_enough {
+            can_run = false;
+            println!(
+                "no:      wakeful needs Rust {needed}, and this project is built with {present}"
+            );
+        }
+    }
+    if let Some(place) = asks_for_unstable(&project.root) {
+        println!(
+            "missing: {place} sets `tokio_unstable`; of tokio's unstable API wakeful has `task::Builder`, \
+             `UnhandledPanic` and `RngSeed` only"
+        );
+    }
+    if cfg!(not(unix)) {
+        can_run = false;
+        println!("no:      wakeful runs on unix");
+    }
+    if can_run {
+        println!("try:     cargo wakeful test");
+    }
+    if can_run { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Where `--cfg tokio_unstable` is set, if it is.
+fn asks_for_unstable(root: &Path) -> Option<String> {
+    let has = |text: &str| text.contains("tokio_unstable");
+    if std::env::var("RUSTFLAGS").is_ok_and(|flags| has(&flags)) {
+        return Some("RUSTFLAGS".into());
+    }
+    let files = [".cargo/config.toml", ".cargo/config"];
+    let found = files
+        .iter()
+        .find(|name| std::fs::read_to_string(root.join(name)).is_ok_and(|text| has(&text)))?;
+    Some((*found).into())
+}

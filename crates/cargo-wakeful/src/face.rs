@@ -1,0 +1,88 @@
+//! Where wakeful's face is: the package named `tokio` that goes in tokio's place.
+
+use crate::Failure;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Says where the face is, if it is not where this program was installed from.
+const VARIABLE: &str = "WAKEFUL_FACE";
+
+/// The package that goes in tokio's place.
+pub struct Face {
+    pub folder: PathBuf,
+    pub version: semver::Version,
+    pub features: BTreeSet<String>,
+    /// The oldest compiler that it can be built with.
+    pub rust_version: Option<semver::Version>,
+}
+
+/// Features that tokio has and that mean nothing to wakeful.
+pub const WITHOUT_MEANING: &[(&str, &str)] = &[
+    ("io-uring", "wakeful uses io_uring for files by itself, where the kernel has it"),
+    ("schedule-latency", "an unstable metric of tokio's"),
+    ("taskdump", "wakeful can list its tasks without it: `wakeful::inspect`"),
+    ("tracing", "wakeful has no events for `tracing`"),
+];
+
+impl Face {
+    /// From the environment, or beside the folder that this program was built in.
+    pub fn find() -> Result<Self, Failure> {
+        let folder = match std::env::var_os(VARIABLE) {
+            Some(folder) => PathBuf::from(folder),
+            None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../tokio"),
+        };
+        let folder = folder.canonicalize().map_err(|error| {
+            format!(
+                "wakeful's face, the package named `tokio`, is not at {}: {error}\n  set {VARIABLE} to the folder \
+                 crates/tokio of a checkout of wakeful, or install this program from one again:\n  cargo install \
+                 --path …/wakeful/crates/cargo-wakeful",
+                folder.display()
+            )
+        })?;
+        Self::at(folder)
+    }
+
+    fn at(folder: PathBuf) -> Result<Self, Failure> {
+        let mut command = Command::new(cargo());
+        command.args(["metadata", "--format-version", "1", "--no-deps", "--manifest-path"]);
+        command.arg(folder.join("Cargo.toml")).current_dir(&folder);
+        let metadata = crate::project::json(command)?;
+        let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let package = packages.iter().find(|package| package["name"] == "tokio");
+        let package = package.ok_or_else(|| {
+            format!(
+                "{} has no package named `tokio`: is it crates/tokio of a checkout of wakeful?",
+                folder.display()
+            )
+        })?;
+        let version = package["version"].as_str().and_then(|text| text.parse().ok());
+        let features = package["features"].as_object();
+        let rust_version = package["rust_version"].as_str().and_then(full_version);
+        Ok(Self {
+            version: version.ok_or("the face has no version that can be read")?,
+            features: features.into_iter().flatten().map(|(name, _)| name.clone()).collect(),
+            rust_version,
+            folder,
+        })
+    }
+
+    /// What tells cargo to take it.
+    pub fn patch(&self) -> String {
+        // A TOML string, as JSON writes them.
+        let path = serde_json::Value::from(self.folder.to_string_lossy().as_ref());
+        format!("patch.crates-io.tokio.path={path}")
+    }
+}
+
+/// The cargo that called this program, or the one in `PATH`.
+pub fn cargo() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// `1.95` is `1.95.0`.
+pub fn full_version(text: &str) -> Option<semver::Version> {
+    let dots = text.matches('.').count();
+    let missing = 2usize.checked_sub(dots)?;
+    format!("{text}{}", ".0".repeat(missing)).parse().ok()
+}

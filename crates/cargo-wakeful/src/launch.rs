@@ -1,0 +1,88 @@
+//! `run`: the program is built while the lock file is swapped, and started when it is back, for it may run for long.
+
+use crate::Failure;
+use crate::options::Options;
+use crate::project::Project;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A program that was built.
+pub struct Program {
+    path: PathBuf,
+    manifest: PathBuf,
+    name: String,
+}
+
+/// Builds what `cargo run` would run.
+pub fn build(project: &Project, options: &Options) -> Result<Program, Failure> {
+    let mut cargo = project
+        .build_for_run(options)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cargo cannot be started: {error}"))?;
+    let messages = BufReader::new(cargo.stdout.take().expect("piped above"));
+    let mut programs = Vec::new();
+    for line in messages.lines() {
+        let line = line.map_err(|error| format!("cargo's messages cannot be read: {error}"))?;
+        programs.extend(serde_json::from_str(&line).ok().as_ref().and_then(program));
+    }
+    let status = cargo.wait().map_err(|error| format!("cargo is gone: {error}"))?;
+    if !status.success() {
+        return Err("not built".into());
+    }
+    choose(programs, default_run(project))
+}
+
+fn program(message: &Value) -> Option<Program> {
+    let kinds = message["target"]["kind"].as_array()?;
+    // Not the build scripts.
+    if !kinds.iter().any(|kind| kind == "bin" || kind == "example") {
+        return None;
+    }
+    Some(Program {
+        path: message["executable"].as_str()?.into(),
+        manifest: message["manifest_path"].as_str()?.into(),
+        name: message["target"]["name"].as_str()?.into(),
+    })
+}
+
+/// The program that the manifest names as the one to run.
+fn default_run(project: &Project) -> Option<String> {
+    let metadata = project.metadata().ok()?;
+    let packages = metadata["packages"].as_array()?;
+    let mut named = packages.iter().filter_map(|package| package["default_run"].as_str());
+    named.next().map(str::to_owned)
+}
+
+fn choose(mut programs: Vec<Program>, default: Option<String>) -> Result<Program, Failure> {
+    if programs.len() > 1
+        && let Some(default) = default
+    {
+        programs.retain(|program| program.name == default);
+    }
+    match programs.len() {
+        1 => Ok(programs.remove(0)),
+        0 => Err("there is no program to run here: name one with --bin or --example".into()),
+        _ => {
+            let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
+            Err(format!("which one? name it with --bin: {}", names.join(", ")))
+        }
+    }
+}
+
+impl Program {
+    /// This process becomes the program, as with `cargo run`. It comes back only if that fails.
+    pub fn launch(self, options: &Options) -> Failure {
+        let mut command = Command::new(&self.path);
+        command.args(&options.rest);
+        if let Some(folder) = self.manifest.parent() {
+            command.env("CARGO_MANIFEST_DIR", folder);
+        }
+        eprintln!("cargo wakeful: running {}", self.path.display());
+        let error = command.exec();
+        format!("{} cannot be started: {error}", self.path.display())
+    }
+}

@@ -1,0 +1,247 @@
+//! The project's lock file: swapped for one that names the face while cargo runs, and put back byte for byte.
+//!
+//! What the file was is kept in a copy until it is back. If this program is killed in between, the next call finds the
+//! copy and puts it back. Ctrl-C reaches cargo and this program alike; this one waits for cargo, puts the file back and
+//! ends then. The lock file with the face is kept in the target folder for the next call, with the one it was made
+//! from: as long as that stays the same, nothing has to be chosen again.
+
+use crate::Failure;
+use crate::project::{Project, tokios};
+use crate::verdict::Verdict;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The lock file is swapped; ends when it is dropped, at the latest.
+pub struct Swap {
+    lock: PathBuf,
+    /// What the lock file was, until it is back; empty for "not there".
+    copy: PathBuf,
+    /// The lock file with the face, for the next call.
+    swapped: PathBuf,
+    /// What `swapped` was made from.
+    made_from: PathBuf,
+    original: Option<Vec<u8>>,
+    is_over: bool,
+    /// One call at a time per target folder.
+    _turn: File,
+}
+
+impl Swap {
+    pub fn begin(project: &Project) -> Result<Self, Failure> {
+        let lock = project.root.join("Cargo.lock");
+        // Several projects may share a target folder.
+        let mut hasher = DefaultHasher::new();
+        project.root.hash(&mut hasher);
+        let folder = project.target.join(format!("lock-{:016x}", hasher.finish()));
+        let swap =
+            Self::at(lock, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        outlive_ctrl_c()?;
+        Ok(swap)
+    }
+
+    fn at(lock: PathBuf, folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let turn = File::create(folder.join("turn"))?;
+        turn.lock()?;
+        let [copy, swapped, made_from] =
+            ["Cargo.lock.copy", "Cargo.lock", "Cargo.lock.made-from"].map(|name| folder.join(name));
+        if let Some(left_behind) = read(&copy)? {
+            // Unless somebody else has put the file in order since.
+            if read(&lock)?.is_some_and(|bytes| names_wakeful(&bytes)) {
+                put(&lock, as_file(&left_behind))?;
+            }
+            fs::remove_file(&copy)?;
+        }
+        let original = read(&lock)?;
+        put(&copy, Some(original.as_deref().unwrap_or_default()))?;
+        if let Some(made) = read(&swapped)?
+            && read(&made_from)?.as_deref() == Some(original.as_deref().unwrap_or_default())
+        {
+            put(&lock, Some(&made))?;
+        }
+        Ok(Self { lock, copy, swapped, made_from, original, is_over: false, _turn: turn })
+    }
+
+    /// Has cargo choose the dependencies with the face, and looks whether it did take it.
+    pub fn resolve(&mut self, project: &Project) -> Result<Verdict, Failure> {
+        let mut metadata = project.metadata()?;
+        let mut refusal = None;
+        for tokio in tokios(&metadata) {
+            // Of the same major version, so that it may stand in for it, from the same place.
+            let is_older =
+                tokio.source.is_some() && tokio.version.major == project.face.version.major;
+            if is_older && tokio.version != project.face.version {
+                refusal = project.update(&tokio.version).err();
+                metadata = project.metadata()?;
+            }
+        }
+        let verdict = Verdict::of(project, &metadata, refusal);
+        if let Verdict::Taken(_) = verdict {
+            self.keep().map_err(|error| format!("{}: {error}", self.swapped.display()))?;
+        }
+        Ok(verdict)
+    }
+
+    /// Keeps the lock file with the face for the next call.
+    fn keep(&self) -> io::Result<()> {
+        put(&self.made_from, Some(self.original.as_deref().unwrap_or_default()))?;
+        put(&self.swapped, read(&self.lock)?.as_deref())
+    }
+
+    /// Puts the lock file back.
+    pub fn end(mut self) -> Result<(), Failure> {
+        self.put_back().map_err(|error| {
+            let (lock, copy) = (self.lock.display(), self.copy.display());
+            format!("{lock} cannot be put back: {error}\n  what it was is in {copy}")
+        })
+    }
+
+    fn put_back(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_over, true) {
+            put(&self.lock, self.original.as_deref())?;
+            fs::remove_file(&self.copy)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Swap {
+    fn drop(&mut self) {
+        if let Err(error) = self.put_back() {
+            let (lock, copy) = (self.lock.display(), self.copy.display());
+            eprintln!(
+                "cargo wakeful: {lock} cannot be put back: {error}\n  what it was is in {copy}"
+            );
+        }
+    }
+}
+
+/// The copy of a lock file that was not there is empty.
+fn as_file(copy: &[u8]) -> Option<&[u8]> {
+    (!copy.is_empty()).then_some(copy)
+}
+
+fn names_wakeful(lock: &[u8]) -> bool {
+    let name = b"name = \"wakeful\"";
+    lock.windows(name.len()).any(|part| part == name)
+}
+
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the file be this, or not be there; untouched if it is so already.
+fn put(path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
+    match (read(path)?.as_deref(), bytes) {
+        (is, shall) if is == shall => Ok(()),
+        (_, Some(bytes)) => fs::write(path, bytes),
+        (_, None) => fs::remove_file(path),
+    }
+}
+
+/// Ctrl-C and a polite request to end are for cargo; this program ends after it.
+fn outlive_ctrl_c() -> Result<(), Failure> {
+    for signal in [2, 15] {
+        // SAFETY: it does nothing at all.
+        unsafe { signal_hook_registry::register(signal, || {}) }
+            .map_err(|error| format!("cannot listen for signal {signal}: {error}"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder =
+                std::env::temp_dir().join(format!("cargo-wakeful-{}-{name}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+
+        fn swap(&self) -> Swap {
+            Swap::at(self.0.join("Cargo.lock"), &self.0.join("notes")).unwrap()
+        }
+
+        fn lock(&self) -> Option<Vec<u8>> {
+            read(&self.0.join("Cargo.lock")).unwrap()
+        }
+
+        fn set_lock(&self, bytes: Option<&[u8]>) {
+            put(&self.0.join("Cargo.lock"), bytes).unwrap();
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_was_there_comes_back() {
+        let folder = Folder::new("back");
+        for was in [None, Some(&b"the project's"[..])] {
+            folder.set_lock(was);
+            let swap = folder.swap();
+            folder.set_lock(Some(b"cargo's"));
+            swap.end().unwrap();
+            assert_eq!(folder.lock().as_deref(), was);
+            let swap = folder.swap();
+            folder.set_lock(Some(b"cargo's"));
+            drop(swap);
+            assert_eq!(folder.lock().as_deref(), was);
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_killed_is_made_up_for() {
+        let folder = Folder::new("killed");
+        for was in [None, Some(&b"the project's"[..])] {
+            folder.set_lock(was);
+            let mut swap = folder.swap();
+            folder.set_lock(Some(b"name = \"wakeful\""));
+            // As if it had not come to an end.
+            swap.is_over = true;
+            drop(swap);
+            let swap = folder.swap();
+            assert_eq!(swap.original.as_deref(), was);
+            swap.end().unwrap();
+            assert_eq!(folder.lock().as_deref(), was);
+
+            let mut swap = folder.swap();
+            swap.is_over = true;
+            drop(swap);
+            folder.set_lock(Some(b"put in order since"));
+            folder.swap().end().unwrap();
+            assert_eq!(folder.lock().unwrap(), b"put in order since");
+        }
+    }
+
+    #[test]
+    fn what_was_chosen_is_kept_for_the_same_project() {
+        let folder = Folder::new("kept");
+        folder.set_lock(Some(b"one"));
+        let swap = folder.swap();
+        folder.set_lock(Some(b"one, swapped"));
+        swap.keep().unwrap();
+        swap.end().unwrap();
+        let swap = folder.swap();
+        assert_eq!(folder.lock().unwrap(), b"one, swapped");
+        swap.end().unwrap();
+        folder.set_lock(Some(b"two"));
+        let swap = folder.swap();
+        assert_eq!(folder.lock().unwrap(), b"two", "another project's");
+        swap.end().unwrap();
+    }
+}
