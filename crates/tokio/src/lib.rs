@@ -28,6 +28,8 @@
 //! `wakeful::inspect`, without a flag. `net::windows` and `signal::windows` are not here, nor is `io::bsd`: wakeful runs
 //! on unix, and where `aio` is a matter of readiness only FreeBSD has it.
 
+#[cfg(feature = "fs")]
+pub mod fs;
 pub mod io;
 #[doc(hidden)]
 pub mod macros;

@@ -19,6 +19,8 @@
 // With fewer features, what they would use is left unused.
 #![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports))]
 
+#[cfg(feature = "fs")]
+pub mod fs;
 pub mod inspect;
 pub mod io;
 #[macro_use]

@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sync",      &["sys", "task", "wait"]),
     ("io",        &["sys", "task", "wait"]),
     ("net",       &["sys", "task", "wait", "driver", "scheduler", "runtime", "io"]),
+    ("fs",        &["sys", "task", "wait", "driver", "scheduler", "runtime", "io"]),
     // `io::unix::AsyncFd` is a thing of sockets, with a name in `io`.
     ("io/unix.rs", &["net"]),
     ("signal",    &["sys", "task", "wait", "driver", "runtime"]),

@@ -3,6 +3,8 @@
 //! - [`clock`]: what time it is, as this runtime sees it; [`soon`] answers faster
 //!   and a little late.
 //! - [`poller`]: one worker's I/O; a [`source`] is one descriptor in it.
+//! - [`uring`]: one worker's ring for files, inside its poller; [`in_flight`] has
+//!   the operations that the kernel works on.
 //! - [`timers`]: one worker's timers, behind a small lock; [`wheel`] is the data
 //!   structure inside.
 //!
@@ -13,8 +15,12 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod clock;
+#[cfg(target_os = "linux")]
+pub(crate) mod in_flight;
 pub(crate) mod poller;
 pub(crate) mod soon;
 pub(crate) mod source;
 pub(crate) mod timers;
+#[cfg(target_os = "linux")]
+pub(crate) mod uring;
 pub(crate) mod wheel;

@@ -10,23 +10,35 @@
 //!   the next turn: events that were fetched before have been passed on by then
 //!   (P1), and none is fetched after.
 //!
+//! A poller may have a ring for files (`uring`): its descriptor is watched like any
+//! other, and every turn passes on what the ring has completed.
+//!
 //! Registration and waiting are `mio`'s, except that on Linux the wait itself is
 //! `epoll_pwait2` where the kernel has it: its time-out counts nanoseconds, and
 //! that of `epoll_wait` milliseconds.
 
 use super::source::{Readiness, Source};
+#[cfg(target_os = "linux")]
+use super::uring::Ring;
 use crate::sys::park::Kick;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
 use std::io;
 use std::os::fd::RawFd;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// The number of the descriptor that ends a wait.
 const KICK: Token = Token(0);
+/// The number of the ring's descriptor; no source has it for an address.
+#[cfg(target_os = "linux")]
+const RING: Token = Token(1);
+/// Numbers up to this one are the poller's own.
+const LAST_OWN: usize = 1;
 
 /// How many events are fetched at once. The others stay with the system until the
 /// next turn.
@@ -54,6 +66,9 @@ pub(crate) struct Poller {
     /// How many those are.
     count: AtomicUsize,
     retired: Mutex<Vec<Arc<Source>>>,
+    /// Made for the first operation on a file; none, if there cannot be one.
+    #[cfg(target_os = "linux")]
+    ring: OnceLock<Option<Arc<Ring>>>,
 }
 
 /// A place in a poller's list.
@@ -84,13 +99,57 @@ impl Poller {
             sources: Mutex::new(Slab::new()),
             count: AtomicUsize::new(0),
             retired: Mutex::new(Vec::new()),
+            #[cfg(target_os = "linux")]
+            ring: OnceLock::new(),
         })
     }
 
     /// Whether there is anything to wait for in here.
     #[inline]
     pub(crate) fn has_sources(&self) -> bool {
-        self.count.load(SeqCst) > 0
+        self.count.load(SeqCst) > 0 || self.is_ring_busy()
+    }
+
+    /// The ring for files of this poller's owner, which makes it if there is none
+    /// yet and there can be one.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn ring(&self, make: impl FnOnce() -> io::Result<Ring>) -> Option<&Arc<Ring>> {
+        let watched = |ring: Ring| {
+            let fd = ring.fd();
+            self.registry.register(&mut SourceFd(&fd), RING, Interest::READABLE)?;
+            Ok(Arc::new(ring))
+        };
+        self.ring.get_or_init(|| make().and_then(watched).ok()).as_ref()
+    }
+
+    /// Whether the ring was made, or found out to be impossible.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_ring_made(&self) -> bool {
+        self.ring.get().is_some()
+    }
+
+    /// The ring, if it was made.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn made_ring(&self) -> Option<&Arc<Ring>> {
+        self.ring.get().and_then(Option::as_ref)
+    }
+
+    #[inline]
+    fn is_ring_busy(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Some(ring) = self.made_ring() {
+            return ring.is_busy();
+        }
+        false
+    }
+
+    /// Passes on what the ring has completed; answers how much that was.
+    fn turn_ring(&self) -> usize {
+        #[cfg(target_os = "linux")]
+        if let Some(ring) = self.made_ring() {
+            return ring.turn();
+        }
+        0
     }
 
     /// Watches a descriptor. Its owner deregisters it before it closes it.
@@ -142,9 +201,10 @@ impl Poller {
         let retired = std::mem::take(&mut *lock(&self.retired));
         drop(retired);
         let Turn { poll, events } = &mut *turn;
-        let mut count = 0;
+        let mut count = self.turn_ring();
+        let limit = if count > 0 { Some(Duration::ZERO) } else { limit };
         events.wait(poll, limit, |token, ready| {
-            if token == KICK.0 {
+            if token <= LAST_OWN {
                 return;
             }
             count += 1;
@@ -152,7 +212,8 @@ impl Poller {
             // SAFETY: P2: registered, or retired since the turn began.
             unsafe { &*source }.add(ready);
         });
-        count
+        // The system told of completions, or there are some that it will tell of.
+        count + self.turn_ring()
     }
 
     /// Everybody who waits for something here is told that it will not come.

@@ -1,8 +1,10 @@
 //! Building runtimes.
 
+use super::files::Files;
 use super::shared::{Flavor, RuntimeWitness, Shared};
 use super::{
-    Handle, Id, LocalOptions, LocalRuntime, OrphanPolicy, Runtime, UnhandledPanic, registry,
+    FileBackend, Handle, Id, LocalOptions, LocalRuntime, OrphanPolicy, Runtime, UnhandledPanic,
+    registry,
 };
 use crate::driver::clock::Clock;
 use crate::driver::poller::Batch;
@@ -57,6 +59,7 @@ pub struct Builder {
     name: Option<String>,
     seed: Option<u64>,
     shuffle: bool,
+    file_backend: Option<FileBackend>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +107,7 @@ impl Builder {
             name: None,
             seed: None,
             shuffle: false,
+            file_backend: None,
         }
     }
 
@@ -313,6 +317,20 @@ impl Builder {
         self
     }
 
+    /// Who carries out operations on files. Without it, the environment variable
+    /// `WAKEFUL_FILE_BACKEND` (`auto`, `uring` or `pool`) decides, and without
+    /// either [`FileBackend::Auto`].
+    ///
+    /// What was chosen is a wish: where io_uring is missing or forbidden, or does
+    /// not know an operation, the blocking pool takes over. The same goes for
+    /// runtimes without [`enable_io`](Self::enable_io), and for futures that are
+    /// polled on a thread that drives no tasks. What is used is in
+    /// [`RuntimeMetrics::file_backend`](super::RuntimeMetrics::file_backend).
+    pub fn file_backend(&mut self, val: FileBackend) -> &mut Self {
+        self.file_backend = Some(val);
+        self
+    }
+
     /// Seeds everything that the runtime draws at random: the first branch of
     /// `select!`, the order of stealing.
     pub fn rng_seed(&mut self, seed: RngSeed) -> &mut Self {
@@ -447,7 +465,9 @@ impl Builder {
         };
         let name = self.name.clone();
         let local_to = local.then(|| std::thread::current().id());
-        let shared = Arc::new(Shared { id: Id::next(), name, flavor, pool, local_to, reporter });
+        let files = Files::new(self.file_backend.unwrap_or_else(FileBackend::from_env));
+        let id = Id::next();
+        let shared = Arc::new(Shared { id, name, flavor, pool, local_to, reporter, files });
         // Set once: this builder made the witness a moment ago.
         let _ = witness.shared.set(Arc::downgrade(&shared));
         registry::add(&shared);

@@ -1,8 +1,9 @@
 //! Numbers about a runtime.
 
-use super::Handle;
 use super::shared::Flavor;
+use super::{FileBackend, Handle};
 use crate::scheduler::meter::Meter;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Numbers about a runtime, read at the moment of each call; from
@@ -102,6 +103,23 @@ impl RuntimeMetrics {
                 scheduler.remotes.iter().map(|remote| remote.timers.len()).sum()
             }
         }
+    }
+
+    /// Who carries out operations on files that cannot be done at once:
+    /// [`FileBackend::Uring`] or [`FileBackend::Pool`].
+    pub fn file_backend(&self) -> FileBackend {
+        self.handle.shared.file_backend()
+    }
+
+    /// How many operations on files went through io_uring so far.
+    pub fn file_operations_in_uring(&self) -> u64 {
+        self.handle.shared.files.in_rings.load(Relaxed)
+    }
+
+    /// How many operations on files went to the blocking pool so far. What was
+    /// done at once, from what the system has in memory, is counted nowhere.
+    pub fn file_operations_in_pool(&self) -> u64 {
+        self.handle.shared.files.in_pool.load(Relaxed)
     }
 
     /// How many tasks were reported as orphans so far.

@@ -14,6 +14,7 @@ pub(crate) mod blocking;
 mod builder;
 pub(crate) mod context;
 pub(crate) mod evented;
+pub(crate) mod files;
 mod handle;
 mod id;
 pub(crate) mod join_builder;
@@ -33,6 +34,7 @@ pub(crate) mod task_builder;
 
 pub use crate::scheduler::config::{OrphanPolicy, UnhandledPanic};
 pub use builder::{Builder, RngSeed};
+pub use files::FileBackend;
 pub use handle::{EnterGuard, Handle, TryCurrentError};
 pub use id::Id;
 pub use local_runtime::{LocalOptions, LocalRuntime};

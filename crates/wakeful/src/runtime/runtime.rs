@@ -143,6 +143,7 @@ impl Runtime {
                 }
             }
         }
+        shared.land_files(deadline.is_some());
         shared.pool.close();
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         shared.pool.join(left);

@@ -1,6 +1,7 @@
 //! What a runtime and its handles share.
 
 use super::Id;
+use super::files::Files;
 use super::{context, registry};
 use crate::driver::clock::Clock;
 use crate::driver::poller::Poller;
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     /// The thread of a `LocalRuntime`, where tasks need not be `Send`.
     pub(crate) local_to: Option<ThreadId>,
     pub(crate) reporter: Arc<Reporter>,
+    pub(crate) files: Files,
 }
 
 /// The scheduler, by its kind.
@@ -45,7 +47,7 @@ impl Shared {
         }
     }
 
-    fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         &self.estate().config
     }
 
@@ -78,6 +80,16 @@ impl Shared {
         // If two make one at the same time, the first stays.
         let made = Arc::new(Poller::new(self.config().io_batch)?);
         Ok((slot.get_or_init(|| made), owner))
+    }
+
+    /// All pollers that were made.
+    pub(super) fn pollers(&self) -> Vec<&Arc<Poller>> {
+        match &self.flavor {
+            Flavor::Current(scheduler) => scheduler.poller.get().into_iter().collect(),
+            Flavor::Multi(scheduler) => {
+                scheduler.remotes.iter().filter_map(|remote| remote.poller.get()).collect()
+            }
+        }
     }
 
     /// Something was registered with the poller of worker number `owner`, which

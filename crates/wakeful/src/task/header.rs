@@ -233,6 +233,12 @@ pub(crate) enum WaitKind {
     Accept = 24,
     /// The other side of a connection.
     Connect = 25,
+    /// Data from a file.
+    FileRead = 30,
+    /// Data on its way to a file.
+    FileWrite = 31,
+    /// Anything else that is done with files.
+    FileOp = 32,
     /// A child process's end.
     ChildExit = 40,
     /// A signal from the system.
@@ -271,6 +277,9 @@ impl WaitKind {
             23 => WaitKind::IoReady,
             24 => WaitKind::Accept,
             25 => WaitKind::Connect,
+            30 => WaitKind::FileRead,
+            31 => WaitKind::FileWrite,
+            32 => WaitKind::FileOp,
             40 => WaitKind::ChildExit,
             41 => WaitKind::Signal,
             42 => WaitKind::Stdin,
@@ -308,6 +317,9 @@ impl WaitKind {
             WaitKind::IoReady => "a descriptor to become ready",
             WaitKind::Accept => "a connection (accept)",
             WaitKind::Connect => "a connection to be made (connect)",
+            WaitKind::FileRead => "data from a file",
+            WaitKind::FileWrite => "data to be written to a file",
+            WaitKind::FileOp => "an operation on a file or folder",
             WaitKind::ChildExit => "a child process to end (Child::wait)",
             WaitKind::Signal => "a signal",
             WaitKind::Stdin => "standard input",

@@ -1,0 +1,461 @@
+//! An open file.
+
+mod positional;
+mod stream;
+
+use super::by_file::{Allocate, Read, SetLen, SyncAll, SyncData};
+use super::descriptor::{Descriptor, Opened};
+use super::operation::{Flight, Perform, call};
+use super::writer::Writer;
+use super::{FileTimes, OpenOptions, inline};
+use std::fmt;
+use std::fs::{File as StdFile, Metadata, Permissions};
+use std::future::poll_fn;
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::panic::Location;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+pub use positional::{ReadAt, ReadExactAt, WriteAllAt, WriteAt};
+
+/// How much one read or write moves at most, unless told otherwise.
+const DEFAULT_MAX_BUF_SIZE: usize = 2 * 1024 * 1024;
+
+/// An open file.
+///
+/// Reads and writes go from the file's cursor on, through
+/// [`AsyncRead`](crate::io::AsyncRead), [`AsyncWrite`](crate::io::AsyncWrite) and
+/// [`AsyncSeek`](crate::io::AsyncSeek), or with an offset of their own and without
+/// a cursor: [`read_at`](Self::read_at), [`write_at`](Self::write_at).
+///
+/// Writes are deferred: they return when the data was accepted, which is then on
+/// its way to the file whatever happens, even if the `File` or the runtime is
+/// dropped. [`flush`](crate::io::AsyncWriteExt::flush) waits until it is there;
+/// that is also where, or at the next write, one learns that it could not be
+/// written.
+///
+/// A read that finds its data in the system's memory takes it from there at once,
+/// without another thread.
+///
+/// ```
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::fs::File;
+/// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// # let folder = std::env::temp_dir().join(format!("wakeful-doc-file-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("greeting");
+/// let mut file = File::create(&path).await?;
+/// file.write_all(b"hello, world").await?;
+/// file.flush().await?;
+///
+/// let file = File::open(&path).await?;
+/// let mut name = [0; 5];
+/// file.read_exact_at(&mut name, 7).await?;
+/// assert_eq!(&name, b"world");
+/// # std::fs::remove_dir_all(&folder)
+/// # }
+/// ```
+pub struct File {
+    descriptor: Arc<Descriptor>,
+    writer: Arc<Writer>,
+    inner: Mutex<Inner>,
+    max_buf_size: usize,
+    /// Where it came to be, for those who ask what a task waits for.
+    site: &'static Location<'static>,
+}
+
+/// What reads and seeks leave behind.
+#[derive(Default)]
+struct Inner {
+    /// Read, and not yet asked for, from `start` on. Usually empty: only a read
+    /// that had to wait leaves something here.
+    buf: Vec<u8>,
+    start: usize,
+    reading: Option<Arc<Flight<Read>>>,
+    /// Where the last seek led.
+    position: u64,
+    sought: Option<io::Result<u64>>,
+}
+
+impl Inner {
+    fn unread(&self) -> usize {
+        self.buf.len() - self.start
+    }
+
+    /// Forgets what was read ahead; answers how far the cursor is ahead for it.
+    fn discard(&mut self) -> i64 {
+        let ahead = self.unread() as i64;
+        self.buf.clear();
+        self.start = 0;
+        ahead
+    }
+
+    /// Waits for a read that is under way; what it brings is kept.
+    fn poll_read_over(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let Some(reading) = &self.reading else { return Poll::Ready(Ok(self.unread())) };
+        let outcome = ready!(reading.poll(cx));
+        self.reading = None;
+        self.start = 0;
+        Poll::Ready(outcome.map(|(count, buf)| {
+            self.buf = buf;
+            self.buf.truncate(count);
+            count
+        }))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(reading) = &self.reading {
+            reading.abandon();
+        }
+    }
+}
+
+/// Takes over a descriptor that the kernel has just opened for us.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub(super) fn from_kernel(fd: u32) -> StdFile {
+    // SAFETY: fresh from the kernel, and nobody else's.
+    unsafe { StdFile::from_raw_fd(fd as RawFd) }
+}
+
+impl File {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::fs::File::open`].
+    #[track_caller]
+    pub fn open(path: impl AsRef<Path>) -> impl Future<Output = io::Result<File>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        let site = Location::caller();
+        async move {
+            let path = path;
+            options.open_file(path.as_ref().into(), site).await
+        }
+    }
+
+    /// Opens a file for writing, and makes it or empties it before.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::fs::File::create`].
+    #[track_caller]
+    pub fn create(path: impl AsRef<Path>) -> impl Future<Output = io::Result<File>> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let site = Location::caller();
+        async move {
+            let path = path;
+            options.open_file(path.as_ref().into(), site).await
+        }
+    }
+
+    /// Makes a new file, for reading and writing.
+    ///
+    /// # Errors
+    ///
+    /// If there is one already, and as [`std::fs::File::create_new`].
+    #[track_caller]
+    pub fn create_new<P: AsRef<Path>>(path: P) -> impl Future<Output = io::Result<File>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        let site = Location::caller();
+        async move {
+            let path = path;
+            options.open_file(path.as_ref().into(), site).await
+        }
+    }
+
+    /// Options for opening a file in another way.
+    #[must_use]
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
+
+    /// Takes over an open file.
+    #[track_caller]
+    pub fn from_std(std: StdFile) -> File {
+        Self::from_descriptor(Descriptor::new(std, None, Opened::Waiting), Location::caller())
+    }
+
+    pub(super) fn from_descriptor(
+        descriptor: Descriptor,
+        site: &'static Location<'static>,
+    ) -> File {
+        Self {
+            descriptor: Arc::new(descriptor),
+            writer: Writer::new(),
+            inner: Mutex::default(),
+            max_buf_size: DEFAULT_MAX_BUF_SIZE,
+            site,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nothing is under way. An error of a read is that read's own
+    /// affair; an error of a write is kept for whoever asks.
+    async fn settle(&self, site: &'static Location<'static>) {
+        poll_fn(|cx| {
+            ready!(self.writer.poll_idle(cx, site));
+            self.lock().poll_read_over(cx).map(drop)
+        })
+        .await;
+    }
+
+    /// The same, and an error of an earlier write comes out.
+    async fn settle_writes(&self, site: &'static Location<'static>) -> io::Result<()> {
+        self.settle(site).await;
+        self.writer.take_error().map_or(Ok(()), Err)
+    }
+
+    /// Waits until everything that was written is on the disk, together with what
+    /// is known of the file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be brought there, or an earlier write has failed that nobody
+    /// was told of.
+    #[track_caller]
+    pub fn sync_all(&self) -> impl Future<Output = io::Result<()>> {
+        let site = Location::caller();
+        async move {
+            self.settle_writes(site).await?;
+            let file = self.descriptor.clone();
+            let synced = Perform::new(SyncAll { file }, site).await;
+            synced.map_err(|error| self.descriptor.explain("sync", error))
+        }
+    }
+
+    /// As [`sync_all`](Self::sync_all), but of what is known of the file only what
+    /// is needed to read it.
+    ///
+    /// # Errors
+    ///
+    /// As [`sync_all`](Self::sync_all).
+    #[track_caller]
+    pub fn sync_data(&self) -> impl Future<Output = io::Result<()>> {
+        let site = Location::caller();
+        async move {
+            self.settle_writes(site).await?;
+            let file = self.descriptor.clone();
+            let synced = Perform::new(SyncData { file }, site).await;
+            synced.map_err(|error| self.descriptor.explain("sync", error))
+        }
+    }
+
+    /// Cuts the file to `size` bytes, or fills it up with zeros.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::fs::File::set_len`].
+    #[track_caller]
+    pub fn set_len(&self, size: u64) -> impl Future<Output = io::Result<()>> {
+        let site = Location::caller();
+        async move {
+            self.settle(site).await;
+            let ahead = self.lock().discard();
+            if ahead != 0 {
+                self.descriptor.std().seek(SeekFrom::Current(-ahead))?;
+            }
+            let file = self.descriptor.clone();
+            let set = Perform::new(SetLen { file, len: size }, site).await;
+            set.map_err(|error| self.descriptor.explain("set the length of", error))
+        }
+    }
+
+    /// Reserves room on the disk for `len` bytes from `offset` on, so that writing
+    /// there cannot fail for want of it. A file that is shorter becomes longer.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room, or the file system cannot do that.
+    #[track_caller]
+    pub fn allocate(&self, offset: u64, len: u64) -> impl Future<Output = io::Result<()>> {
+        let site = Location::caller();
+        async move {
+            self.settle(site).await;
+            let file = self.descriptor.clone();
+            let done = Perform::new(Allocate { file, offset, len }, site).await;
+            done.map_err(|error| self.descriptor.explain("allocate room for", error))
+        }
+    }
+
+    /// What is known of the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::fs::File::metadata`].
+    #[track_caller]
+    pub fn metadata(&self) -> impl Future<Output = io::Result<Metadata>> {
+        let site = Location::caller();
+        async move {
+            if inline::is_allowed()? && self.descriptor.answers_at_once() {
+                inline::spend().await;
+                let metadata = self.descriptor.std().metadata();
+                return metadata.map_err(|error| self.descriptor.explain("stat", error));
+            }
+            let file = self.descriptor.clone();
+            let metadata = call(site, move || file.std().metadata()).await;
+            metadata.map_err(|error| self.descriptor.explain("stat", error))
+        }
+    }
+
+    /// Another `File` for the same file, with the same cursor.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::fs::File::try_clone`].
+    #[track_caller]
+    pub fn try_clone(&self) -> impl Future<Output = io::Result<File>> {
+        let site = Location::caller();
+        async move {
+            inline::is_allowed()?;
+            self.settle(site).await;
+            inline::spend().await;
+            let clone = Descriptor::try_clone(&self.descriptor)?;
+            let mut file = File::from_descriptor(clone, site);
+            file.set_max_buf_size(self.max_buf_size);
+            Ok(file)
+        }
+    }
+
+    /// Waits until nothing is under way, and gives the file back.
+    #[track_caller]
+    pub fn into_std(self) -> impl Future<Output = StdFile> {
+        let site = Location::caller();
+        async move {
+            self.settle(site).await;
+            match self.try_into_std() {
+                Ok(std) => std,
+                Err(_) => unreachable!("nothing is under way, so nobody else has the file"),
+            }
+        }
+    }
+
+    /// Gives the file back, if nothing is under way.
+    ///
+    /// # Errors
+    ///
+    /// Gives the `File` back if something is.
+    #[allow(clippy::result_large_err, reason = "the caller has one already")]
+    pub fn try_into_std(self) -> Result<StdFile, Self> {
+        let Self { descriptor, writer, inner, max_buf_size, site } = self;
+        match Arc::try_unwrap(descriptor) {
+            Ok(descriptor) => Ok(descriptor.into_std()),
+            Err(descriptor) => Err(Self { descriptor, writer, inner, max_buf_size, site }),
+        }
+    }
+
+    /// Changes who may do what with the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::fs::File::set_permissions`].
+    #[track_caller]
+    pub fn set_permissions(&self, perm: Permissions) -> impl Future<Output = io::Result<()>> {
+        let site = Location::caller();
+        async move {
+            let file = self.descriptor.clone();
+            let set = call(site, move || file.std().set_permissions(perm)).await;
+            set.map_err(|error| self.descriptor.explain("set the permissions of", error))
+        }
+    }
+
+    /// Changes when the file was last read and written, after what is under way.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::fs::File::set_times`].
+    #[track_caller]
+    pub fn set_times(&self, times: FileTimes) -> impl Future<Output = io::Result<()>> {
+        let site = Location::caller();
+        async move {
+            self.settle(site).await;
+            let (file, times) = (self.descriptor.clone(), times.into_std());
+            let set = call(site, move || file.std().set_times(times)).await;
+            set.map_err(|error| self.descriptor.explain("set the times of", error))
+        }
+    }
+
+    /// Changes when the file was last written.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::fs::File::set_modified`].
+    #[track_caller]
+    pub fn set_modified(
+        &self,
+        time: std::time::SystemTime,
+    ) -> impl Future<Output = io::Result<()>> {
+        self.set_times(FileTimes::new().set_modified(time))
+    }
+
+    /// How much one read or write may move at most; 2 MiB by default. It bounds
+    /// what waits in memory to be written.
+    ///
+    /// # Panics
+    ///
+    /// If it is 0.
+    #[track_caller]
+    pub fn set_max_buf_size(&mut self, max_buf_size: usize) {
+        assert!(max_buf_size > 0, "`max_buf_size` must be greater than 0");
+        self.max_buf_size = max_buf_size;
+    }
+
+    /// How much one read or write may move at most.
+    pub fn max_buf_size(&self) -> usize {
+        self.max_buf_size
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The name is asserted by tests of those who use the tokio face.
+        f.debug_struct("tokio::fs::File").field("std", self.descriptor.std()).finish()
+    }
+}
+
+impl From<StdFile> for File {
+    #[track_caller]
+    fn from(std: StdFile) -> Self {
+        Self::from_std(std)
+    }
+}
+
+impl From<OwnedFd> for File {
+    #[track_caller]
+    fn from(fd: OwnedFd) -> Self {
+        Self::from_std(StdFile::from(fd))
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> RawFd {
+        self.descriptor.std().as_raw_fd()
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+#[allow(unsafe_code)]
+impl FromRawFd for File {
+    // SAFETY: as the trait says.
+    unsafe fn from_raw_fd(fd: RawFd) -> Self {
+        // SAFETY: by contract.
+        Self::from_std(unsafe { StdFile::from_raw_fd(fd) })
+    }
+}

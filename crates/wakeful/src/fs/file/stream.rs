@@ -1,0 +1,234 @@
+//! Reading and writing from the cursor on, and moving it.
+
+use super::super::by_file::{At, Read};
+use super::super::{inline, operation};
+use super::File;
+use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
+use crate::task::coop;
+use crate::task::header::WaitKind;
+use crate::wait;
+use std::io::{self, IoSlice, Seek, SeekFrom};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+impl File {
+    /// Waits for a read that is under way, and says so.
+    fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let inner = self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let polled = inner.poll_read_over(cx);
+        if polled.is_pending() {
+            wait::waiting_on(WaitKind::FileRead, &*self.descriptor, self.site);
+        }
+        polled.map_err(|error| self.descriptor.explain("read", error))
+    }
+
+    fn inner(&mut self) -> &mut super::Inner {
+        self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes what is in memory, as much as the budget allows. Gives back whether
+    /// that is the answer.
+    #[cfg(target_os = "linux")]
+    fn read_inline(&mut self, dst: &mut ReadBuf<'_>) -> io::Result<bool> {
+        use inline::Attempt;
+        if !self.descriptor.may_read_inline() {
+            return Ok(false);
+        }
+        let want = dst.remaining().min(self.max_buf_size);
+        let mut got = 0;
+        while got < want {
+            // The first chunk is paid for.
+            let progress = if got == 0 { None } else { coop::try_proceed() };
+            if got > 0 && progress.is_none() {
+                break;
+            }
+            let len = (want - got).min(inline::CHUNK);
+            let room = dst.initialize_unfilled_to(len);
+            match inline::read(&*self.descriptor, room, inline::CURSOR) {
+                Attempt::Done(Ok(count)) => {
+                    dst.advance(count);
+                    got += count;
+                    progress.inspect(|progress| progress.made_progress());
+                    if count < len {
+                        return Ok(true);
+                    }
+                }
+                Attempt::Done(Err(error)) if got == 0 => {
+                    return Err(self.descriptor.explain("read", error));
+                }
+                Attempt::Never if got == 0 => {
+                    self.descriptor.never_read_inline();
+                    return Ok(false);
+                }
+                Attempt::Done(Err(_)) | Attempt::MustWait | Attempt::Never => break,
+            }
+        }
+        Ok(got > 0)
+    }
+
+    /// Before a write or a seek: nothing may be read ahead.
+    fn poll_ready_to_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // What came of a read that nobody waits for does not matter now.
+        let _ = ready!(self.poll_reading(cx));
+        let ahead = self.inner().discard();
+        if ahead != 0 {
+            self.descriptor.std().seek(SeekFrom::Current(-ahead))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write_parts(
+        &mut self,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let progress = ready!(coop::poll_proceed(cx));
+        let may_inline = inline::is_allowed()?;
+        ready!(self.poll_ready_to_write(cx))?;
+        #[cfg(target_os = "linux")]
+        if may_inline && let Some(written) = self.write_inline(parts) {
+            progress.made_progress();
+            return Poll::Ready(written);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = may_inline;
+        let accepted = ready!(self.writer.poll_accept(
+            &self.descriptor,
+            parts,
+            self.max_buf_size,
+            cx,
+            self.site
+        ));
+        progress.made_progress();
+        Poll::Ready(accepted)
+    }
+
+    /// Writes at once where the file system can do that.
+    #[cfg(target_os = "linux")]
+    fn write_inline(&mut self, parts: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
+        use inline::Attempt;
+        if !self.descriptor.may_write_inline() || self.writer.is_busy() {
+            return None;
+        }
+        if let Some(error) = self.writer.take_error() {
+            return Some(Err(error));
+        }
+        let first = parts.iter().find(|part| !part.is_empty())?;
+        let data = &first[..first.len().min(self.max_buf_size)];
+        match inline::write(&*self.descriptor, data, inline::CURSOR) {
+            Attempt::Done(Ok(0)) => None,
+            Attempt::Done(Ok(count)) => Some(Ok(count)),
+            Attempt::Done(Err(error)) => Some(Err(self.descriptor.explain("write", error))),
+            Attempt::MustWait => None,
+            Attempt::Never => {
+                self.descriptor.never_write_inline();
+                None
+            }
+        }
+    }
+}
+
+impl AsyncRead for File {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        dst: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let progress = ready!(coop::poll_proceed(cx));
+        let this = self.get_mut();
+        // What was written before is there before it is read.
+        ready!(this.writer.poll_idle(cx, this.site));
+        if dst.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let may_inline = inline::is_allowed()?;
+        if this.inner().reading.is_none() && this.inner().unread() == 0 {
+            #[cfg(target_os = "linux")]
+            if may_inline && this.read_inline(dst)? {
+                progress.made_progress();
+                return Poll::Ready(Ok(()));
+            }
+            #[cfg(not(target_os = "linux"))]
+            let _ = may_inline;
+            let len = dst.remaining().min(this.max_buf_size);
+            let mut buf = std::mem::take(&mut this.inner().buf);
+            buf.resize(len, 0);
+            let file = this.descriptor.clone();
+            let read = Read { file, buf, part: 0..len, at: At::Cursor };
+            this.inner().reading = Some(operation::start(read));
+        }
+        ready!(this.poll_reading(cx))?;
+        let inner = this.inner();
+        let count = inner.unread().min(dst.remaining());
+        dst.put_slice(&inner.buf[inner.start..inner.start + count]);
+        inner.start += count;
+        progress.made_progress();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for File {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        src: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_write_parts(cx, &[IoSlice::new(src)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_write_parts(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let progress = ready!(coop::poll_proceed(cx));
+        ready!(self.writer.poll_idle(cx, self.site));
+        progress.made_progress();
+        Poll::Ready(self.writer.take_error().map_or(Ok(()), Err))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
+    }
+}
+
+impl AsyncSeek for File {
+    fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        let this = self.get_mut();
+        if this.inner().reading.is_some() || this.writer.is_busy() {
+            return Err(io::Error::other(
+                "other file operation is pending, call poll_complete before start_seek",
+            ));
+        }
+        let ahead = this.inner().discard();
+        let position = match position {
+            SeekFrom::Current(by) => SeekFrom::Current(by - ahead),
+            other => other,
+        };
+        // Moves a number: nobody waits.
+        let sought = this.descriptor.std().seek(position);
+        this.inner().sought = Some(sought);
+        Ok(())
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        let this = self.get_mut();
+        ready!(this.writer.poll_idle(cx, this.site));
+        let _ = ready!(this.poll_reading(cx));
+        let inner = this.inner();
+        match inner.sought.take() {
+            Some(Ok(position)) => inner.position = position,
+            Some(Err(error)) => return Poll::Ready(Err(this.descriptor.explain("seek in", error))),
+            None => {}
+        }
+        Poll::Ready(Ok(inner.position))
+    }
+}

@@ -1,0 +1,74 @@
+//! Files and folders.
+//!
+//! The functions are those of [`std::fs`]; [`File`] is read and written through
+//! the traits of [`io`](crate::io), or at offsets.
+//!
+//! ```
+//! use wakeful::fs::{self, File};
+//! use wakeful::io::AsyncWriteExt;
+//!
+//! # #[wakeful::main]
+//! # async fn main() -> std::io::Result<()> {
+//! # let folder = std::env::temp_dir().join(format!("wakeful-doc-fs-{}", std::process::id()));
+//! fs::create_dir(&folder).await?;
+//! let mut file = File::create(folder.join("a")).await?;
+//! file.write_all(b"some bytes").await?;
+//! file.flush().await?; // writes are deferred
+//! assert_eq!(fs::read(folder.join("a")).await?, b"some bytes");
+//! fs::remove_dir_all(&folder).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Who does the work
+//!
+//! What the system has in memory, names as well as data, is taken from there at
+//! once, on the thread that asks. Everything else goes to io_uring where that is
+//! there and permitted, and to the blocking pool otherwise. See
+//! [`Builder::file_backend`](crate::runtime::Builder::file_backend) for other
+//! choices, and [`RuntimeMetrics::file_backend`](crate::runtime::RuntimeMetrics::file_backend)
+//! for what is used.
+//!
+//! Whoever does it owns the data meanwhile: a future may be dropped at any moment,
+//! and so may the runtime. What changes something is brought to its end all the
+//! same; a write that was accepted is never lost by us.
+//!
+//! # Errors
+//!
+//! Errors say what was done and with which path. Their
+//! [`kind`](std::io::Error::kind) is that of the system's error, which is their
+//! [`source`](std::error::Error::source); for its number, ask the source. An error
+//! that only its number tells apart, such as "too many open files", comes as the
+//! system's own.
+
+// Inside: a function or a method of `File` makes an `operation::Operation`
+// (`by_name`, `by_file`, `open_options`, `writer`), after it was tried `inline`;
+// `operation::Perform` waits for it. A `descriptor::Descriptor` is an open file, as
+// operations share it. Control leaves into the room `driver` (the ring) or the
+// blocking pool, and comes back by `operation::Flight`.
+
+mod by_file;
+mod by_name;
+mod descriptor;
+mod dir_builder;
+mod error;
+mod file;
+mod file_times;
+mod inline;
+mod open_options;
+mod operation;
+mod paths;
+mod read_dir;
+mod whole;
+mod writer;
+
+pub use dir_builder::DirBuilder;
+pub use file::{File, ReadAt, ReadExactAt, WriteAllAt, WriteAt};
+pub use file_times::FileTimes;
+pub use open_options::OpenOptions;
+pub use paths::{
+    canonicalize, create_dir, create_dir_all, hard_link, metadata, read_link, remove_dir,
+    remove_dir_all, remove_file, rename, set_permissions, symlink, symlink_metadata, try_exists,
+};
+pub use read_dir::{DirEntry, ReadDir, read_dir};
+pub use whole::{copy, read, read_to_string, write};

@@ -1,0 +1,419 @@
+//! An operation on files, from its start to its outcome, whoever carries it out.
+//!
+//! An [`Operation`] owns everything it needs: buffers, names, the file. Started,
+//! it becomes a [`Flight`], which the kernel or a thread of the pool holds until it
+//! is done; [`Perform`] is the future that waits for it.
+//!
+//! ```text
+//! diagram
+//!              to_ring()                 land()
+//!   begin() ──────────────────► kernel ────────► finish() ──► poll()
+//!      │  not for the ring,        │ unsupported, interrupted,
+//!      ▼  or not taken             ▼ or the thread that submitted is gone
+//!   to_pool() ◄────────────────────┘            run() ──► finish()
+//! ```
+//!
+//! - O1. What the entry of an operation points to lies on the heap and is owned by
+//!   the operation: it stays where it is when the operation is moved.
+//! - O2. While the kernel has an operation, it lies in its flight untouched.
+#![allow(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+use crate::driver::in_flight::{Landing, Place, Slot};
+#[cfg(target_os = "linux")]
+use crate::driver::uring::Ring;
+use crate::runtime::blocking::spawn_blocking_on;
+use crate::runtime::context::{self, Keeper};
+use crate::runtime::spawn::no_runtime;
+use crate::task::coop;
+use crate::task::header::WaitKind;
+use crate::wait;
+#[cfg(target_os = "linux")]
+use rustix::io::Errno;
+use std::io;
+use std::panic::Location;
+#[cfg(target_os = "linux")]
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+/// Something that is to be done with files.
+pub(super) trait Operation: Sized + Send + 'static {
+    type Output: Send + 'static;
+
+    /// What a task waits for meanwhile.
+    const KIND: WaitKind;
+    /// Whether it comes to its end although nobody waits for it any more.
+    const MUST_FINISH: bool;
+
+    /// For the ring, if this is for a ring: its kind and what to do (O1).
+    #[cfg(target_os = "linux")]
+    fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
+        None
+    }
+
+    /// The kind of operation that the ring must know.
+    #[cfg(target_os = "linux")]
+    const CODE: u8 = 0;
+
+    /// The ring is done with what the entry said: what came of it.
+    #[cfg(target_os = "linux")]
+    fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
+        let _ = result;
+        Step::Elsewhere(self)
+    }
+
+    /// Does all of it on the calling thread, which may block.
+    fn run(self) -> io::Result<Self::Output>;
+}
+
+/// What follows when the ring is done with an entry.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub(super) enum Step<T: Operation> {
+    Done(io::Result<T::Output>),
+    /// There is more to do, in the ring if possible.
+    Again(T),
+    /// What is left is for a thread that may block.
+    Elsewhere(T),
+}
+
+/// An operation under way.
+pub(super) struct Flight<T: Operation> {
+    state: Mutex<State<T>>,
+    /// Keeps the runtime, and with it the ring, until the operation has landed.
+    keeper: Arc<Keeper>,
+}
+
+struct State<T: Operation> {
+    /// The operation, while the kernel has it (O2).
+    #[cfg(target_os = "linux")]
+    operation: Option<T>,
+    #[cfg(target_os = "linux")]
+    slot: Option<(Arc<Ring>, Slot)>,
+    outcome: Outcome<T::Output>,
+    waker: Option<Waker>,
+    /// Nobody waits any more, and nobody will.
+    abandoned: bool,
+}
+
+enum Outcome<R> {
+    Awaited,
+    Here(io::Result<R>),
+    Taken,
+}
+
+/// What tokio says when the pool that should have done it is gone.
+pub(super) fn gone() -> io::Error {
+    io::Error::other("background task failed")
+}
+
+/// Starts an operation on the current runtime; if that has shut down, it is done
+/// here and now if it must be done at all.
+///
+/// # Panics
+///
+/// Outside of a runtime.
+#[track_caller]
+pub(super) fn start<T: Operation>(operation: T) -> Arc<Flight<T>> {
+    let keeper = match context::keeper() {
+        Ok(keeper) => keeper,
+        Err(_) => no_runtime(),
+    };
+    let closing = keeper.shared.estate().is_closing();
+    let state = State {
+        #[cfg(target_os = "linux")]
+        operation: None,
+        #[cfg(target_os = "linux")]
+        slot: None,
+        outcome: Outcome::Awaited,
+        waker: None,
+        abandoned: false,
+    };
+    let flight = Arc::new(Flight { state: Mutex::new(state), keeper });
+    match closing {
+        false => flight.begin(operation),
+        true => drop(Job { operation: Some(operation), flight: flight.clone() }),
+    }
+    flight
+}
+
+impl<T: Operation> Flight<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To the ring if that is possible, otherwise to the pool.
+    #[track_caller]
+    fn begin(self: &Arc<Self>, operation: T) {
+        #[cfg(target_os = "linux")]
+        let operation = match self.to_ring(operation) {
+            None => return,
+            Some(operation) => operation,
+        };
+        self.to_pool(operation);
+    }
+
+    /// Gives the operation back if it is not for the ring.
+    #[cfg(target_os = "linux")]
+    fn to_ring(self: &Arc<Self>, mut operation: T) -> Option<T> {
+        let shared = &self.keeper.shared;
+        let Some(ring) = shared.ring().filter(|ring| ring.supports(T::CODE)) else {
+            return Some(operation);
+        };
+        let Some(entry) = operation.entry() else { return Some(operation) };
+        self.lock().operation = Some(operation);
+        shared.files.count_ring();
+        shared.clock().hold();
+        // SAFETY: O1 and O2; the slot keeps this flight, which keeps the operation.
+        match unsafe { ring.submit(entry, self.clone()) } {
+            Ok(slot) => {
+                let mut state = self.lock();
+                if state.operation.is_some() {
+                    state.slot = Some((ring.clone(), slot));
+                }
+                None
+            }
+            Err(_not_taken) => {
+                self.release_clock();
+                self.lock().operation.take()
+            }
+        }
+    }
+
+    #[track_caller]
+    fn to_pool(self: &Arc<Self>, operation: T) {
+        let shared = &self.keeper.shared;
+        shared.files.count_pool();
+        let job = Job { operation: Some(operation), flight: self.clone() };
+        // The outcome comes by the flight.
+        drop(spawn_blocking_on(shared, move || job.run(), None, T::MUST_FINISH));
+    }
+
+    #[cfg(target_os = "linux")]
+    fn release_clock(&self) {
+        if self.keeper.shared.clock().release() {
+            self.keeper.shared.config().witness.time_may_pass();
+        }
+    }
+
+    fn finish(&self, outcome: io::Result<T::Output>) {
+        let waker = {
+            let mut state = self.lock();
+            state.outcome = Outcome::Here(outcome);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// The outcome, once.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<T::Output>> {
+        // Foreign code, so not under the lock.
+        let mine = cx.waker().clone();
+        let replaced = {
+            let mut state = self.lock();
+            match std::mem::replace(&mut state.outcome, Outcome::Taken) {
+                Outcome::Here(outcome) => return Poll::Ready(outcome),
+                Outcome::Taken => panic!("polled after its outcome was taken"),
+                Outcome::Awaited => {}
+            }
+            state.outcome = Outcome::Awaited;
+            state.waker.replace(mine)
+        };
+        drop(replaced);
+        self.attend();
+        Poll::Pending
+    }
+
+    /// Where nobody may be driving the runtime that has the ring, a thread of the
+    /// pool looks after it.
+    pub(super) fn attend(&self) {
+        #[cfg(target_os = "linux")]
+        self.keeper.shared.attend_ring();
+    }
+
+    /// Nobody waits any more. If it need not come to its end, it may as well not.
+    pub(super) fn abandon(&self) {
+        let waker = {
+            let mut state = self.lock();
+            state.abandoned = true;
+            state.waker.take()
+        };
+        drop(waker);
+        #[cfg(target_os = "linux")]
+        if !T::MUST_FINISH {
+            let slot = self.lock().slot.take();
+            if let Some((ring, slot)) = slot {
+                ring.cancel(slot, std::ptr::from_ref(self).cast());
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl<T: Operation> Flight<T> {
+    fn go_on(self: &Arc<Self>, step: Step<T>, place: Place) {
+        match (step, place) {
+            (Step::Done(outcome), _) => self.finish(outcome),
+            (Step::Again(operation), Place::Driving) => self.begin(operation),
+            (Step::Elsewhere(operation), Place::Driving) => self.to_pool(operation),
+            (Step::Again(operation) | Step::Elsewhere(operation), Place::Blocking) => {
+                self.finish(operation.run());
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl<T: Operation> Landing for Flight<T> {
+    fn land(self: Arc<Self>, result: i32, place: Place) {
+        self.release_clock();
+        let operation = {
+            let mut state = self.lock();
+            state.slot = None;
+            state.operation.take().expect("an operation lies in its flight until it lands")
+        };
+        let result =
+            u32::try_from(result).map_err(|_| Errno::from_raw_os_error(result.wrapping_neg()));
+        let step = match result {
+            // Not done, for reasons of the ring's: cancelled because nobody waits, or
+            // because the thread that submitted it is gone; unknown to this kernel;
+            // refused for something that a system call may be asked.
+            Err(
+                Errno::CANCELED
+                | Errno::INTR
+                | Errno::AGAIN
+                | Errno::INVAL
+                | Errno::NOSYS
+                | Errno::OPNOTSUPP,
+            ) => {
+                if !T::MUST_FINISH && self.lock().abandoned {
+                    Step::Done(Err(gone()))
+                } else {
+                    Step::Elsewhere(operation)
+                }
+            }
+            result => operation.landed(result),
+        };
+        // A pool without a thread panics, after the job has been seen to: that is no
+        // reason to end the thread that looks after the ring.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.go_on(step, place)));
+    }
+
+    fn must_finish(&self) -> bool {
+        T::MUST_FINISH
+    }
+}
+
+/// An operation on its way to a thread of the pool.
+struct Job<T: Operation> {
+    operation: Option<T>,
+    flight: Arc<Flight<T>>,
+}
+
+impl<T: Operation> Job<T> {
+    fn run(mut self) {
+        if let Some(operation) = self.operation.take() {
+            self.flight.finish(operation.run());
+        }
+    }
+}
+
+impl<T: Operation> Drop for Job<T> {
+    fn drop(&mut self) {
+        // Dropped instead of run: the pool is closed, or has no threads. What must
+        // come to its end does so here.
+        match self.operation.take() {
+            Some(operation) if T::MUST_FINISH => self.flight.finish(operation.run()),
+            Some(_) => self.flight.finish(Err(gone())),
+            None if std::thread::panicking() => self.flight.finish(Err(gone())),
+            None => {}
+        }
+    }
+}
+
+/// Does an operation and waits for its outcome.
+#[must_use = "futures do nothing unless polled"]
+pub(super) struct Perform<T: Operation> {
+    stage: Stage<T>,
+    site: &'static Location<'static>,
+}
+
+enum Stage<T: Operation> {
+    New(T),
+    Flying(Arc<Flight<T>>),
+    Over,
+}
+
+impl<T: Operation> Perform<T> {
+    /// `site` is where the user called.
+    pub(super) fn new(operation: T, site: &'static Location<'static>) -> Self {
+        Self { stage: Stage::New(operation), site }
+    }
+}
+
+impl<T: Operation> Unpin for Perform<T> {}
+
+impl<T: Operation> Future for Perform<T> {
+    type Output = io::Result<T::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let progress = ready!(coop::poll_proceed(cx));
+        if let Stage::New(_) = self.stage {
+            super::inline::is_allowed()?;
+            let Stage::New(operation) = std::mem::replace(&mut self.stage, Stage::Over) else {
+                unreachable!("looked a moment ago")
+            };
+            self.stage = Stage::Flying(start(operation));
+        }
+        let Stage::Flying(flight) = &self.stage else { panic!("polled after completion") };
+        match flight.poll(cx) {
+            Poll::Ready(outcome) => {
+                progress.made_progress();
+                self.stage = Stage::Over;
+                Poll::Ready(outcome)
+            }
+            Poll::Pending => {
+                wait::waiting_on(T::KIND, &**flight, self.site);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T: Operation> Drop for Perform<T> {
+    fn drop(&mut self) {
+        if let Stage::Flying(flight) = &self.stage {
+            flight.abandon();
+        }
+    }
+}
+
+/// An operation that no ring knows: a closure for the pool.
+pub(super) struct Call<F>(F);
+
+impl<F, R> Operation for Call<F>
+where
+    F: FnOnce() -> io::Result<R> + Send + 'static,
+    R: Send + 'static,
+{
+    type Output = R;
+    const KIND: WaitKind = WaitKind::FileOp;
+    const MUST_FINISH: bool = false;
+
+    fn run(self) -> io::Result<R> {
+        (self.0)()
+    }
+}
+
+/// Runs a closure in the pool.
+pub(super) fn call<F, R>(site: &'static Location<'static>, f: F) -> Perform<Call<F>>
+where
+    F: FnOnce() -> io::Result<R> + Send + 'static,
+    R: Send + 'static,
+{
+    Perform::new(Call(f), site)
+}

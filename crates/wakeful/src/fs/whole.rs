@@ -1,0 +1,201 @@
+//! Whole files: reading, writing and copying them.
+
+use super::by_file::{At, Read};
+use super::descriptor::Descriptor;
+use super::operation::{Operation, Perform, call};
+use super::{OpenOptions, error, inline};
+use crate::task::header::WaitKind;
+use std::io::{self, Read as _};
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is read at once when nobody knows how much there is.
+const UNKNOWN: usize = 32 * 1024;
+/// What is read at once at most.
+const AT_ONCE: usize = 2 * 1024 * 1024;
+
+/// Reads a whole file.
+///
+/// # Errors
+///
+/// As [`std::fs::read`]; the error says which path it was.
+///
+/// # Panics
+///
+/// When it is polled outside of a runtime.
+///
+/// ```
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let folder = std::env::temp_dir().join(format!("wakeful-doc-read-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// wakeful::fs::write(folder.join("note"), "remember").await?;
+/// assert_eq!(wakeful::fs::read(folder.join("note")).await?, b"remember");
+///
+/// let error = wakeful::fs::read(folder.join("nowhere")).await.unwrap_err();
+/// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+/// assert!(error.to_string().contains("nowhere"));
+/// # std::fs::remove_dir_all(&folder)
+/// # }
+/// ```
+#[track_caller]
+pub fn read(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Vec<u8>>> {
+    let site = Location::caller();
+    async move {
+        let path = path;
+        read_whole(path.as_ref(), site).await
+    }
+}
+
+/// Reads a whole file as text.
+///
+/// # Errors
+///
+/// As [`read`], and with [`InvalidData`](io::ErrorKind::InvalidData) if it is not
+/// UTF-8.
+#[track_caller]
+pub fn read_to_string(path: impl AsRef<Path>) -> impl Future<Output = io::Result<String>> {
+    let site = Location::caller();
+    async move {
+        let path = path;
+        let bytes = read_whole(path.as_ref(), site).await?;
+        String::from_utf8(bytes).map_err(|_| {
+            let text = format!("{} is not valid UTF-8", path.as_ref().display());
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })
+    }
+}
+
+async fn read_whole(path: &Path, site: &'static Location<'static>) -> io::Result<Vec<u8>> {
+    let is_inline = inline::is_allowed()?;
+    #[cfg(target_os = "linux")]
+    let has_ring = crate::runtime::context::with_current(|shared| shared.ring().is_some());
+    #[cfg(not(target_os = "linux"))]
+    let has_ring = Some(false);
+    if !is_inline && has_ring != Some(true) {
+        // In one go.
+        let named = path.to_owned();
+        let read = call(site, move || std::fs::read(named)).await;
+        return read.map_err(|error| error::at("read", path, error));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    let file = options.open_descriptor(path.into(), site).await?;
+    // For a file that was just opened, this is in memory.
+    let len = file.std().metadata().map_or(0, |metadata| metadata.len());
+    let read = read_to_end(Arc::new(file), len, is_inline, has_ring == Some(true), site).await;
+    read.map_err(|error| error::at("read", path, error))
+}
+
+/// Reads from the cursor to the end.
+async fn read_to_end(
+    file: Arc<Descriptor>,
+    len: u64,
+    is_inline: bool,
+    has_ring: bool,
+    site: &'static Location<'static>,
+) -> io::Result<Vec<u8>> {
+    // One more than there should be: then the end shows at once.
+    let mut buf = vec![0; usize::try_from(len).map_or(UNKNOWN, |len| len.saturating_add(1))];
+    let mut filled = 0;
+    loop {
+        if filled == buf.len() {
+            buf.resize(filled.saturating_mul(2).max(UNKNOWN), 0);
+        }
+        let part = filled..buf.len().min(filled + AT_ONCE);
+        #[cfg(target_os = "linux")]
+        if is_inline && file.may_read_inline() {
+            inline::spend().await;
+            match inline::read(&*file, &mut buf[part.clone()], inline::CURSOR) {
+                inline::Attempt::Done(Ok(0)) => break,
+                inline::Attempt::Done(Ok(count)) => {
+                    filled += count;
+                    continue;
+                }
+                inline::Attempt::Done(Err(error)) => return Err(error),
+                inline::Attempt::MustWait => {}
+                inline::Attempt::Never => file.never_read_inline(),
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = is_inline;
+        if !has_ring {
+            // In one go, by a thread that may wait.
+            let file = file.clone();
+            buf.truncate(filled);
+            let rest = call(site, move || {
+                file.std().read_to_end(&mut buf)?;
+                Ok(buf)
+            });
+            return rest.await;
+        }
+        let read = Read { file: file.clone(), buf, part, at: At::Cursor };
+        let (count, back) = Perform::new(read, site).await?;
+        buf = back;
+        if count == 0 {
+            break;
+        }
+        filled += count;
+    }
+    buf.truncate(filled);
+    Ok(buf)
+}
+
+/// Writes a whole file; what was in it before is gone.
+///
+/// Once it was polled it comes to its end, also if the future is dropped.
+///
+/// # Errors
+///
+/// As [`std::fs::write`]; the error says which path it was.
+#[track_caller]
+pub fn write(
+    path: impl AsRef<Path>,
+    contents: impl AsRef<[u8]>,
+) -> impl Future<Output = io::Result<()>> {
+    let site = Location::caller();
+    async move {
+        let (path, contents) = (path, contents);
+        let (name, data) = (path.as_ref().to_owned(), contents.as_ref().to_owned());
+        let written = Perform::new(WriteWhole { path: name, contents: data }, site).await;
+        written.map_err(|error| error::at("write", path.as_ref(), error))
+    }
+}
+
+/// Opening, writing and closing, in one go: a file that is not written to its end
+/// is worth nothing.
+struct WriteWhole {
+    path: PathBuf,
+    contents: Vec<u8>,
+}
+
+impl Operation for WriteWhole {
+    type Output = ();
+    const KIND: WaitKind = WaitKind::FileWrite;
+    const MUST_FINISH: bool = true;
+
+    fn run(self) -> io::Result<()> {
+        std::fs::write(self.path, self.contents)
+    }
+}
+
+/// Copies a file with its permissions; gives how many bytes it has. Where the file
+/// system can, the copy shares the original's room on the disk.
+///
+/// # Errors
+///
+/// As [`std::fs::copy`]; the error says which paths these were.
+#[track_caller]
+pub fn copy(
+    from: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+) -> impl Future<Output = Result<u64, io::Error>> {
+    let site = Location::caller();
+    async move {
+        let (from, to) = (from, to);
+        let names = (from.as_ref().to_owned(), to.as_ref().to_owned());
+        let copied = call(site, move || std::fs::copy(names.0, names.1)).await;
+        copied.map_err(|error| error::between("copy", from.as_ref(), to.as_ref(), error))
+    }
+}

@@ -1,0 +1,207 @@
+//! How a runtime's operations on files are carried out.
+
+use super::shared::{Flavor, Shared};
+#[cfg(target_os = "linux")]
+use crate::driver::uring::Ring;
+#[cfg(target_os = "linux")]
+use crate::scheduler::worker;
+use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+#[cfg(target_os = "linux")]
+use std::sync::{PoisonError, RwLock};
+
+/// Who carries out operations on files; see
+/// [`Builder::file_backend`](super::Builder::file_backend).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum FileBackend {
+    /// What the system has in memory is taken from there at once, on the thread
+    /// that asks; everything else goes to io_uring where it is there and
+    /// permitted, and to the blocking pool where it is not.
+    #[default]
+    Auto,
+    /// Everything that io_uring can do goes through it, even what could be had at
+    /// once; the rest goes to the blocking pool, and so does everything where
+    /// io_uring is missing or forbidden.
+    Uring,
+    /// Everything goes to the blocking pool.
+    Pool,
+}
+
+impl FileBackend {
+    /// The name of the variable of the environment that chooses.
+    const VARIABLE: &'static str = "WAKEFUL_FILE_BACKEND";
+
+    /// What the environment says, if the builder says nothing.
+    ///
+    /// # Panics
+    ///
+    /// If the environment names something else.
+    #[track_caller]
+    pub(super) fn from_env() -> Self {
+        let Ok(value) = std::env::var(Self::VARIABLE) else { return Self::Auto };
+        match &*value.to_ascii_lowercase() {
+            "auto" | "" => Self::Auto,
+            "uring" => Self::Uring,
+            "pool" => Self::Pool,
+            _ => panic!("\"{}\" must be auto, uring or pool, but it is {value:?}", Self::VARIABLE),
+        }
+    }
+}
+
+/// What a runtime knows about its operations on files.
+pub(crate) struct Files {
+    pub(crate) backend: FileBackend,
+    /// Operations that went through rings.
+    pub(crate) in_rings: AtomicU64,
+    /// Operations that went to the pool.
+    pub(crate) in_pool: AtomicU64,
+    /// A thread of the pool looks after the ring of a runtime that nobody drives.
+    #[cfg(target_os = "linux")]
+    attended: AtomicBool,
+    /// Devices, and whether what is in memory of them can be had without waiting.
+    #[cfg(target_os = "linux")]
+    pub(crate) devices: Devices,
+}
+
+impl Files {
+    pub(super) fn new(backend: FileBackend) -> Self {
+        Self {
+            backend,
+            in_rings: AtomicU64::new(0),
+            in_pool: AtomicU64::new(0),
+            #[cfg(target_os = "linux")]
+            attended: AtomicBool::new(false),
+            #[cfg(target_os = "linux")]
+            devices: Devices::default(),
+        }
+    }
+
+    pub(crate) fn count_ring(&self) {
+        self.in_rings.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn count_pool(&self) {
+        self.in_pool.fetch_add(1, Relaxed);
+    }
+}
+
+/// Which devices are local disks or memory: asking the others, in a network say,
+/// may take its time even for what was asked before.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+pub(crate) struct Devices(RwLock<Vec<(u64, bool)>>);
+
+#[cfg(target_os = "linux")]
+impl Devices {
+    /// None: nobody asked yet.
+    pub(crate) fn is_local(&self, device: u64) -> Option<bool> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|(known, _)| *known == device).map(|(_, is_local)| *is_local)
+    }
+
+    pub(crate) fn learn(&self, device: u64, is_local: bool) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(known, _)| *known != device);
+        known.push((device, is_local));
+    }
+}
+
+impl Shared {
+    /// Whether this thread drives tasks here, and so finds what a ring completes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_driven_here(&self) -> bool {
+        match &self.flavor {
+            Flavor::Current(scheduler) => scheduler.is_held_here(),
+            Flavor::Multi(scheduler) => worker::index(scheduler).is_some(),
+        }
+    }
+
+    /// The ring of this thread's worker. None: the pool does it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
+        if self.files.backend == FileBackend::Pool || !self.has_io() || !self.is_driven_here() {
+            return None;
+        }
+        let (poller, _) = self.poller().ok()?;
+        poller.ring(|| Ring::new(self.config().max_blocking_threads))
+    }
+
+    /// If this is a current-thread runtime that this thread does not drive, it may
+    /// be that nobody does: then a thread of the pool looks after its ring until
+    /// that has nothing to do.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn attend_ring(self: &Arc<Self>) {
+        let Flavor::Current(scheduler) = &self.flavor else { return };
+        let Some(ring) = scheduler.poller.get().and_then(|poller| poller.made_ring()) else {
+            return;
+        };
+        if scheduler.is_held_here() || !ring.is_busy() || self.files.attended.swap(true, SeqCst) {
+            return;
+        }
+        let (this, ring) = (self.clone(), ring.clone());
+        let look_after = move || {
+            loop {
+                while ring.is_busy() {
+                    if ring.turn() == 0 {
+                        ring.wait();
+                    }
+                }
+                this.files.attended.store(false, SeqCst);
+                // Whoever came in between relied on this thread.
+                if !ring.is_busy() || this.files.attended.swap(true, SeqCst) {
+                    return;
+                }
+            }
+        };
+        drop(super::blocking::spawn_blocking_on(self, look_after, Some("files"), true));
+    }
+
+    /// Who carries out operations that cannot be done at once: `Uring` or `Pool`.
+    pub(super) fn file_backend(&self) -> FileBackend {
+        #[cfg(target_os = "linux")]
+        if self.files.backend != FileBackend::Pool && self.has_io() {
+            let pollers = self.pollers();
+            let made = pollers.iter().find(|poller| poller.is_ring_made());
+            let there = match made {
+                Some(poller) => poller.made_ring().is_some(),
+                // Nobody needed one yet: try.
+                None => Ring::new(1).is_ok(),
+            };
+            if there {
+                return FileBackend::Uring;
+            }
+        }
+        FileBackend::Pool
+    }
+
+    /// The rings that have operations.
+    #[cfg(target_os = "linux")]
+    fn busy_rings(&self) -> Vec<Arc<Ring>> {
+        let rings = self.pollers().into_iter().filter_map(|poller| poller.made_ring());
+        rings.filter(|ring| ring.is_busy()).cloned().collect()
+    }
+
+    /// The tasks are gone, and nobody looks at the rings any more: brings what is
+    /// under way to its end. With a limit, on a thread of the pool, which carries
+    /// on when the limit has passed.
+    pub(super) fn land_files(self: &Arc<Self>, has_limit: bool) {
+        #[cfg(target_os = "linux")]
+        {
+            let rings = self.busy_rings();
+            if rings.is_empty() {
+                return;
+            }
+            let drain = move || rings.iter().for_each(|ring| ring.drain());
+            if has_limit {
+                super::blocking::spawn_blocking_on(self, drain, Some("files"), true);
+            } else {
+                drain();
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = has_limit;
+    }
+}

@@ -1,0 +1,68 @@
+//! For tests of files: every kind of runtime with every way to carry out what is asked of it, and a folder.
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+use std::path::PathBuf;
+
+use wakeful::runtime::{Builder, FileBackend, OrphanPolicy};
+
+use super::runtimes::{Watched, watch};
+pub use super::sockets::Folder;
+
+pub const BACKENDS: [FileBackend; 3] = [FileBackend::Auto, FileBackend::Uring, FileBackend::Pool];
+
+/// A runtime of one kind with one way to carry out operations.
+pub fn with(backend: FileBackend, builder: &mut Builder) -> Watched {
+    builder.enable_all().file_backend(backend).on_orphan(OrphanPolicy::Panic);
+    watch("files", builder)
+}
+
+pub fn current_thread(backend: FileBackend) -> Watched {
+    with(backend, &mut Builder::new_current_thread())
+}
+
+pub fn multi_thread(backend: FileBackend, workers: usize) -> Watched {
+    with(backend, Builder::new_multi_thread().worker_threads(workers))
+}
+
+/// Runs a test as a task, which is where rings are used, on every kind of runtime with every backend.
+pub fn everywhere<F>(test: impl Fn(Folder) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    for backend in BACKENDS {
+        for runtime in [current_thread(backend), multi_thread(backend, 1), multi_thread(backend, 2)]
+        {
+            let task = runtime.spawn(test(Folder::new()));
+            runtime.block_on(task).unwrap_or_else(|error| panic!("with {backend:?}: {error}"));
+        }
+    }
+}
+
+/// The same without runtimes: also on the thread of `block_on`, which is no worker of a multi-thread runtime.
+pub fn everywhere_outside<F: Future<Output = ()>>(test: impl Fn(Folder) -> F) {
+    for backend in BACKENDS {
+        for runtime in [current_thread(backend), multi_thread(backend, 2)] {
+            runtime.block_on(test(Folder::new()));
+        }
+    }
+}
+
+/// A file with `len` bytes that differ from each other, and what they are.
+pub fn filled(folder: &Folder, name: &str, len: usize) -> (PathBuf, Vec<u8>) {
+    let path = folder.join(name);
+    let data: Vec<u8> = (0..len).map(|at| (at / 251 + at % 251) as u8).collect();
+    std::fs::write(&path, &data).unwrap();
+    (path, data)
+}
+
+/// Makes the system forget what it has in memory of a file.
+pub fn evict(path: &std::path::Path) {
+    let file = std::fs::File::open(path).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+}
+
+/// Whether this machine has io_uring for us.
+pub fn has_uring() -> bool {
+    current_thread(FileBackend::Uring).metrics().file_backend() == FileBackend::Uring
+}
