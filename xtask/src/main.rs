@@ -1,8 +1,9 @@
-//! The repository's own commands: `cargo xtask tidy` and `cargo xtask loom`.
+//! The repository's own commands: `cargo xtask tidy`, `cargo xtask loom` and `cargo xtask conformance`.
 //!
-//! Both find the workspace through `CARGO_MANIFEST_DIR`, which cargo sets when
+//! They find the workspace through `CARGO_MANIFEST_DIR`, which cargo sets when
 //! it runs them, so they work from any folder of any checkout.
 
+mod conformance;
 mod loom;
 mod tidy;
 
@@ -31,8 +32,9 @@ fn main() -> ExitCode {
     match command.as_str() {
         "tidy" if rest.is_empty() => tidy::run(&root),
         "loom" => loom::run(&root, &rest),
+        "conformance" => conformance::run(&root, &rest),
         _ => {
-            eprint!("{USAGE}");
+            eprint!("{USAGE}{}", conformance::USAGE);
             ExitCode::from(2)
         }
     }

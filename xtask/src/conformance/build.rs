@@ -1,0 +1,109 @@
+//! Every test file compiled by itself, so that one which does not compile costs no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use super::options::Options;
+use super::package::Package;
+use super::suite::Kind;
+
+/// What came of a test file.
+pub enum Built {
+    Executable(PathBuf),
+    /// It does not compile; what the compiler said first.
+    Refused(String),
+}
+
+/// The name that the library's own unit tests have here.
+const UNIT_TESTS: &str = "lib";
+
+/// Builds `targets`, and with `unit_tests` those of the library too.
+pub fn build(
+    package: &Package,
+    targets: &[String],
+    unit_tests: bool,
+    options: &Options,
+) -> Result<BTreeMap<String, Built>, String> {
+    let mut cargo = package.cargo("build");
+    cargo.args(["--keep-going", "--message-format", "json", "--target-dir"]);
+    cargo.arg(package.scratch.join("target"));
+    if let Some(jobs) = options.jobs {
+        cargo.args(["--jobs", &jobs.to_string()]);
+    }
+    let mut wanted: BTreeSet<&str> = targets.iter().map(String::as_str).collect();
+    match package.suite.kind {
+        Kind::Dependent { features } if unit_tests => {
+            wanted.insert(UNIT_TESTS);
+            cargo.args(["--tests", "--features", features]);
+        }
+        _ => {
+            if let Kind::Dependent { features } = package.suite.kind {
+                cargo.args(["--features", features]);
+            }
+            cargo.args(targets.iter().flat_map(|target| ["--test", target]));
+        }
+    }
+    let output = cargo
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cargo did not start: {error}"))?;
+
+    let messages: Vec<Value> = output
+        .stdout
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect();
+    if let Some(error) = first_error(&messages, |target| !is_wanted(&wanted, target, package)) {
+        // A dependency takes every file with it, so this is what has to be seen.
+        eprintln!("{error}");
+    }
+    let found = wanted.iter().map(|&name| {
+        let is_it = |target: &Value| target_name(target, package) == Some(name);
+        let built = match executable(&messages, is_it) {
+            Some(path) => Built::Executable(path),
+            None => {
+                let error = first_error(&messages, is_it);
+                Built::Refused(
+                    error.unwrap_or_else(|| "something that it depends on does not compile".into()),
+                )
+            }
+        };
+        (name.to_owned(), built)
+    });
+    Ok(found.collect())
+}
+
+/// What a target of this package is called here.
+fn target_name<'m>(message: &'m Value, package: &Package) -> Option<&'m str> {
+    let manifest = message["manifest_path"].as_str()?;
+    if std::path::Path::new(manifest).parent() != Some(&package.folder) {
+        return None;
+    }
+    match message["target"]["kind"][0].as_str()? {
+        "test" => message["target"]["name"].as_str(),
+        _ => Some(UNIT_TESTS),
+    }
+}
+
+fn is_wanted(wanted: &BTreeSet<&str>, message: &Value, package: &Package) -> bool {
+    target_name(message, package).is_some_and(|name| wanted.contains(name))
+}
+
+fn executable(messages: &[Value], is_it: impl Fn(&Value) -> bool) -> Option<PathBuf> {
+    messages
+        .iter()
+        .filter(|message| message["reason"] == "compiler-artifact" && is_it(message))
+        .filter(|message| message["profile"]["test"] == true)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+fn first_error(messages: &[Value], is_it: impl Fn(&Value) -> bool) -> Option<String> {
+    messages
+        .iter()
+        .filter(|message| message["reason"] == "compiler-message" && is_it(message))
+        .filter(|message| message["message"]["level"] == "error")
+        .find_map(|message| message["message"]["message"].as_str().map(str::to_owned))
+}

@@ -1,0 +1,273 @@
+//! A scratch package with a suite's tests.
+//!
+//! cargo falls back to the tokio of the registry with no more than a warning if a patch does not fit. So the package's
+//! dependencies are asked for before anything is built: there must be one tokio among them, and it must be the face.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::suite::{Kind, Suite};
+
+/// Which tokio the tests are run with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Face,
+    /// The one from the registry, to compare with.
+    Real,
+}
+
+impl Subject {
+    pub fn describe(self) -> &'static str {
+        match self {
+            Subject::Face => "on wakeful",
+            Subject::Real => "with the real tokio",
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Subject::Face => "face",
+            Subject::Real => "real",
+        }
+    }
+}
+
+pub struct Package {
+    pub suite: &'static Suite,
+    pub subject: Subject,
+    /// The package itself.
+    pub folder: PathBuf,
+    /// Where its builds and logs go.
+    pub scratch: PathBuf,
+    face: PathBuf,
+}
+
+/// Stands in for tokio's own package: the tests ask for the features of the package that they are in, so the names
+/// have to be there.
+const MANIFEST: &str = r#"[package]
+name = "tokio-suite"
+version = "0.0.0"
+edition = "2021"
+publish = false
+
+[features]
+default = ["full", "test-util"]
+full = ["fs", "io-util", "io-std", "macros", "net", "parking_lot", "process", "rt", "rt-multi-thread", "signal", "sync", "time"]
+fs = []
+io-util = []
+io-std = []
+io-uring = []
+macros = []
+net = []
+parking_lot = []
+process = []
+rt = []
+rt-multi-thread = []
+schedule-latency = []
+signal = []
+sync = []
+taskdump = []
+test-util = []
+time = []
+tracing = []
+
+[dependencies]
+tokio = { version = "=VERSION", features = ["full", "test-util"] }
+
+[dev-dependencies]
+bytes = "1.2.1"
+futures = { version = "0.3", features = ["async-await"] }
+futures-test = "0.3.31"
+libc = "0.2.168"
+nix = { version = "0.31", default-features = false, features = ["aio", "fs", "socket"] }
+pin-project-lite = "0.2.11"
+rand = "0.9"
+socket2 = "0.6"
+tempfile = "3.1"
+tokio-stream = "0.1"
+tokio-test = "0.4"
+
+[lints.rust]
+unexpected_cfgs = "allow"
+"#;
+
+impl Package {
+    pub fn prepare(root: &Path, suite: &'static Suite, subject: Subject) -> Result<Self, String> {
+        let target =
+            env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let scratch = target.join("conformance").join(subject.folder());
+        let folder = scratch.join(suite.name);
+        let face = root.join("crates").join("tokio");
+        let package = Self { suite, subject, folder, scratch, face };
+        let source = package.fetch()?;
+        package.fill(&source).map_err(|error| format!("{}: {error}", package.title()))?;
+        package.check()?;
+        Ok(package)
+    }
+
+    /// The suite, with its version.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.suite.name, self.suite.version)
+    }
+
+    /// cargo, in this package, with this subject.
+    pub fn cargo(&self, command: &str) -> Command {
+        let mut cargo = self.plain_cargo(command);
+        cargo.current_dir(&self.folder);
+        if self.subject == Subject::Face {
+            let patch = format!("patch.crates-io.tokio.path={:?}", self.face.display().to_string());
+            cargo.args(["--config", &patch]);
+        }
+        cargo
+    }
+
+    fn plain_cargo(&self, command: &str) -> Command {
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        // Not those of the xtask that runs now.
+        cargo.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_MANIFEST_DIR");
+        cargo.arg(command);
+        cargo
+    }
+
+    /// The published source: cargo downloads it as a dependency of an empty package, and tells where it is.
+    fn fetch(&self) -> Result<PathBuf, String> {
+        let Suite { name, version, .. } = self.suite;
+        let folder = self.scratch.join(format!("fetch-{name}"));
+        let manifest = format!(
+            "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n\
+             [dependencies]\n{name} = \"={version}\"\n\n[workspace]\n"
+        );
+        let write = || {
+            fs::create_dir_all(folder.join("src"))?;
+            fs::write(folder.join("src/lib.rs"), "")?;
+            fs::write(folder.join("Cargo.toml"), manifest)
+        };
+        write().map_err(|error| format!("{}: {error}", folder.display()))?;
+        let mut cargo = self.plain_cargo("metadata");
+        let metadata = metadata(cargo.current_dir(&folder))?;
+        let package = packages(&metadata)
+            .find(|package| package["name"] == *name && package["version"] == *version)
+            .ok_or_else(|| format!("cargo does not find {name} {version}"))?;
+        let manifest = package["manifest_path"].as_str().map(Path::new).and_then(Path::parent);
+        manifest.map(PathBuf::from).ok_or_else(|| "cargo tells no path".to_owned())
+    }
+
+    /// Puts the tests into the package's folder.
+    fn fill(&self, source: &Path) -> std::io::Result<()> {
+        if self.folder.exists() {
+            fs::remove_dir_all(&self.folder)?;
+        }
+        fs::create_dir_all(&self.folder)?;
+        let manifest = match self.suite.kind {
+            Kind::OfTokio => {
+                copy_folder(&source.join("tests"), &self.folder.join("tests"))?;
+                fs::create_dir(self.folder.join("src"))?;
+                fs::write(self.folder.join("src/lib.rs"), "")?;
+                MANIFEST.replace("VERSION", self.suite.version)
+            }
+            Kind::Dependent { .. } => {
+                copy_folder(source, &self.folder)?;
+                fs::read_to_string(source.join("Cargo.toml"))?
+            }
+        };
+        let profile = "[profile.dev]\ndebug = \"line-tables-only\"\nincremental = false\n";
+        fs::write(self.folder.join("Cargo.toml"), format!("{manifest}\n{profile}\n[workspace]\n"))
+    }
+
+    /// The proof that the patch took.
+    fn check(&self) -> Result<(), String> {
+        let metadata = metadata(&mut self.cargo("metadata"))?;
+        let tokios = || packages(&metadata).filter(|package| package["name"] == "tokio");
+        let is_face = |package: &Value| {
+            let manifest = package["manifest_path"].as_str().map(Path::new);
+            manifest.and_then(Path::parent) == Some(&self.face)
+        };
+        let fits = match self.subject {
+            Subject::Face => tokios().count() > 0 && tokios().all(is_face),
+            Subject::Real => !tokios().any(is_face),
+        };
+        if fits {
+            return Ok(());
+        }
+        let found: Vec<String> = tokios()
+            .map(|package| format!("{} from {}", package["version"], package["id"]))
+            .collect();
+        Err(format!(
+            "the patch was not used: the tests of {} would run with tokio {}. The version of the \
+             face is too low, or it lacks the name of a feature.",
+            self.title(),
+            found.join(" and "),
+        ))
+    }
+
+    /// The test files that `patterns` name, or all.
+    pub fn targets(&self, patterns: &[String]) -> Result<Vec<String>, String> {
+        let tests = self.folder.join("tests");
+        let entries =
+            fs::read_dir(&tests).map_err(|error| format!("{}: {error}", tests.display()))?;
+        let mut names: Vec<String> = entries
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+            .filter(|name| patterns.is_empty() || patterns.iter().any(|p| matches(p, name)))
+            .collect();
+        names.sort();
+        if names.is_empty() && !patterns.iter().any(|pattern| pattern == "lib") {
+            return Err(format!("no test file of {} matches {patterns:?}", self.title()));
+        }
+        Ok(names)
+    }
+}
+
+/// Whether `name` is what `pattern` says, which may end in a star.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    }
+}
+
+fn metadata(cargo: &mut Command) -> Result<Value, String> {
+    let output = cargo
+        .args(["--format-version", "1"])
+        .output()
+        .map_err(|error| format!("cargo did not start: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
+    metadata["packages"].as_array().into_iter().flatten()
+}
+
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else if entry.file_name() != "Cargo.lock" {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_stands_at_the_end() {
+        assert!(matches("sync_*", "sync_mpsc") && matches("udp", "udp"));
+        assert!(!matches("sync", "sync_mpsc") && !matches("rt_*", "sync_rt_"));
+    }
+}

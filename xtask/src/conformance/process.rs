@@ -1,0 +1,79 @@
+//! A test process with a time limit.
+
+use std::fs::File;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::package::Package;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself, with this code.
+    Code(i32),
+    /// By a signal that it did not get from here.
+    Died(i32),
+    /// Its time was over.
+    Hung,
+}
+
+/// Runs `executable` with `args`; what it prints goes to `log`.
+pub fn run(
+    package: &Package,
+    executable: &Path,
+    args: &[&str],
+    log: &Path,
+    limit: Duration,
+) -> Result<End, String> {
+    let start = || {
+        let output = File::create(log)?;
+        let errors = output.try_clone()?;
+        // Tests that abort are to leave no memory image behind.
+        Command::new("sh")
+            .args(["-c", "ulimit -c 0; exec \"$0\" \"$@\""])
+            .arg(executable)
+            .args(args)
+            .current_dir(&package.folder)
+            .env("CARGO_MANIFEST_DIR", &package.folder)
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            // A group of its own, so that its children go with it.
+            .process_group(0)
+            .spawn()
+    };
+    let mut child = start().map_err(|error| format!("{}: {error}", executable.display()))?;
+    let ended = wait(&mut child, limit).map_err(|error| format!("waiting for a test: {error}"))?;
+    // What it left running holds ports and processors.
+    let _ = Command::new("kill")
+        .args(["-9", "--", &format!("-{}", child.id())])
+        .stderr(Stdio::null())
+        .status();
+    let _ = child.wait();
+    Ok(match ended {
+        None => End::Hung,
+        Some(status) => match status.code() {
+            Some(code) => End::Code(code),
+            None => End::Died(status.signal().unwrap_or(0)),
+        },
+    })
+}
+
+fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        thread::sleep(pause); // std has no wait with a time limit
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,201 @@
+//! The numbers.
+
+use std::ops::AddAssign;
+
+use super::reasons;
+use super::suite::{Kind, Suite, area_of, areas};
+
+/// What became of one test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Passed,
+    Failed,
+    Hung,
+    /// By the suite itself.
+    Ignored,
+    /// It does not pass with the real tokio on this machine either, so it does not count.
+    FailsWithTokioToo,
+}
+
+/// What became of one test file.
+pub struct FileResult {
+    pub name: String,
+    pub tests: Vec<(String, Outcome)>,
+    /// Why it does not compile, if it does not.
+    pub refused: Option<String>,
+    /// How many tests are lost by that, as far as is known.
+    pub lost: usize,
+    pub note: Option<String>,
+}
+
+impl FileResult {
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), tests: Vec::new(), refused: None, lost: 0, note: None }
+    }
+
+    pub fn not_compiling(name: &str, why: String) -> Self {
+        Self { refused: Some(why), ..Self::new(name) }
+    }
+
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts {
+            files: usize::from(self.refused.is_some() || !self.tests.is_empty()),
+            not_compiling: self.lost,
+            files_not_compiling: usize::from(self.refused.is_some()),
+            ..Counts::default()
+        };
+        for (_, outcome) in &self.tests {
+            let place = match outcome {
+                Outcome::Passed => &mut counts.passed,
+                Outcome::Failed => &mut counts.failed,
+                Outcome::Hung => &mut counts.hung,
+                Outcome::Ignored => continue,
+                Outcome::FailsWithTokioToo => &mut counts.fails_with_tokio_too,
+            };
+            *place += 1;
+        }
+        counts
+    }
+
+    /// Nothing in it fails, hangs or does not compile.
+    pub fn is_clean(&self) -> bool {
+        let Counts { failed, hung, files_not_compiling, .. } = self.counts();
+        failed + hung + files_not_compiling == 0
+    }
+
+    /// The tests that count and do not pass.
+    pub fn not_passing(&self) -> impl Iterator<Item = (&str, Outcome)> {
+        let tests = self.tests.iter().map(|(test, outcome)| (test.as_str(), *outcome));
+        tests.filter(|(_, outcome)| matches!(outcome, Outcome::Failed | Outcome::Hung))
+    }
+
+    pub fn line(&self) -> String {
+        let name = &self.name;
+        if let Some(why) = &self.refused {
+            return format!("  {name:36} does not compile: {why}");
+        }
+        let Counts { passed, failed, hung, .. } = self.counts();
+        let note = self.note.as_deref().unwrap_or_default();
+        format!("  {name:36} {passed:4} passed {failed:3} failed {hung:3} hung  {note}")
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Files with tests for this platform.
+    pub files: usize,
+    pub passed: usize,
+    pub failed: usize,
+    pub hung: usize,
+    /// Tests in files that do not compile, and those files.
+    pub not_compiling: usize,
+    pub files_not_compiling: usize,
+    pub fails_with_tokio_too: usize,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.files += other.files;
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.hung += other.hung;
+        self.not_compiling += other.not_compiling;
+        self.files_not_compiling += other.files_not_compiling;
+        self.fails_with_tokio_too += other.fails_with_tokio_too;
+    }
+}
+
+impl Counts {
+    /// The tests that count.
+    pub fn total(&self) -> usize {
+        self.passed + self.failed + self.hung + self.not_compiling
+    }
+
+    pub fn percent(&self) -> f64 {
+        100.0 * self.passed as f64 / self.total().max(1) as f64
+    }
+}
+
+/// What became of one suite.
+pub struct SuiteResult {
+    pub suite: &'static Suite,
+    pub title: String,
+    pub files: Vec<FileResult>,
+}
+
+impl SuiteResult {
+    pub fn new(suite: &'static Suite, title: String) -> Self {
+        Self { suite, title, files: Vec::new() }
+    }
+
+    pub fn counts(&self) -> Counts {
+        sum(self.files.iter())
+    }
+
+    /// The numbers of each area that has any.
+    pub fn by_area(&self) -> Vec<(&'static str, Counts)> {
+        if self.suite.kind != Kind::OfTokio {
+            return vec![(self.suite.name, self.counts())];
+        }
+        areas()
+            .map(|area| (area, sum(self.files.iter().filter(|file| area_of(&file.name) == area))))
+            .filter(|(_, counts)| counts.files > 0)
+            .collect()
+    }
+
+    /// Nothing hangs, everything compiles, and whatever fails has its reason.
+    pub fn is_as_expected(&self) -> bool {
+        let Counts { hung, files_not_compiling, .. } = self.counts();
+        let explained = |file: &FileResult| {
+            file.not_passing().all(|(test, _)| reasons::reason(&file.name, test).is_some())
+        };
+        hung + files_not_compiling == 0 && self.files.iter().all(explained)
+    }
+
+    pub fn print(&self) {
+        println!("{}", self.title);
+        for (area, counts) in self.by_area() {
+            println!("  {area:14} {}", line(&counts));
+        }
+        println!("  {:14} {}, {:.2} %", "all", line(&self.counts()), self.counts().percent());
+        for file in &self.files {
+            for (test, outcome) in file.not_passing() {
+                let why = reasons::reason(&file.name, test).unwrap_or("NO REASON IS KNOWN");
+                println!("  {}::{test}: {outcome:?}: {why}", file.name);
+            }
+        }
+    }
+}
+
+fn sum<'f>(files: impl Iterator<Item = &'f FileResult>) -> Counts {
+    files.fold(Counts::default(), |mut sum, file| {
+        sum += file.counts();
+        sum
+    })
+}
+
+fn line(counts: &Counts) -> String {
+    let Counts { passed, failed, hung, files_not_compiling, fails_with_tokio_too, .. } = counts;
+    format!(
+        "{passed:5} passed {failed:3} failed {hung:3} hung {files_not_compiling:3} files not compiling \
+         {fails_with_tokio_too:3} failing with tokio too"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_with_tokio_too_does_not_count() {
+        let mut file = FileResult::new("fs_file");
+        file.tests = [Outcome::Passed, Outcome::FailsWithTokioToo, Outcome::Ignored, Outcome::Hung]
+            .map(|outcome| (format!("{outcome:?}"), outcome))
+            .into();
+        let counts = file.counts();
+        assert_eq!((counts.total(), counts.passed, counts.hung), (2, 1, 1));
+        assert_eq!(file.not_passing().collect::<Vec<_>>(), [("Hung", Outcome::Hung)]);
+        assert!(!file.is_clean());
+        assert!(!FileResult::not_compiling("x", "no such module".into()).is_clean());
+    }
+}
