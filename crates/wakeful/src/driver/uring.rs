@@ -15,7 +15,7 @@
 use super::in_flight::{InFlight, Landing, Place, Slot};
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, Probe, opcode};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -193,12 +193,14 @@ impl Ring {
         }
     }
 
-    /// Waits until there is a completion. Spurious returns do no harm.
+    /// Waits until there is a completion, for a moment: another thread may find it
+    /// first, and then there may be none any more.
     pub(crate) fn wait(&self) {
         // SAFETY: the ring is borrowed, so its descriptor is open.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
         let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-        match rustix::event::poll(&mut fds, None) {
+        let moment = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+        match rustix::event::poll(&mut fds, Some(&moment)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => panic!("waiting for file operations failed: {error}"),
         }

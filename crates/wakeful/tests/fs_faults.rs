@@ -1,0 +1,671 @@
+//! Files when something goes wrong: operations that nobody waits for, runtimes that go down, disks that are full,
+//! descriptors that run out, rings that are forbidden.
+
+use std::future::poll_fn;
+use std::io::{ErrorKind, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::pin::{Pin, pin};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use wakeful::fs::{self, File, OpenOptions};
+use wakeful::io::{AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt};
+use wakeful::runtime::{Builder, FileBackend};
+
+mod support {
+    pub mod files;
+    pub mod runtimes;
+    pub mod sockets;
+}
+use support::files::{
+    BACKENDS, Folder, current_thread, everywhere, evict, filled, has_uring, multi_thread,
+};
+use support::runtimes::Watched;
+
+/// One runtime of each kind.
+fn both(backend: FileBackend) -> [Watched; 2] {
+    [current_thread(backend), multi_thread(backend, 2)]
+}
+
+/// Has a file accept data, without waiting for anything.
+fn accept(file: &mut File, data: &[u8]) {
+    let mut cx = Context::from_waker(Waker::noop());
+    match Pin::new(file).poll_write(&mut cx, data) {
+        Poll::Ready(Ok(count)) => assert_eq!(count, data.len()),
+        other => panic!("a file that nobody writes to accepts: {other:?}"),
+    }
+}
+
+/// Does not end, on purpose.
+async fn never() {
+    wakeful::task::may_wait_forever(std::future::pending()).await
+}
+
+/// Waits for what nobody will tell of. The limit of the test binary ends it.
+async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        wakeful::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_write_that_is_dropped_halfway_arrives_whole() {
+    everywhere(|folder| async move {
+        let path = folder.join("a");
+        let file = Arc::new(File::create(&path).await.unwrap());
+        let data = vec![5; 1 << 20];
+        {
+            let mut writing = pin!(file.write_all_at(&data, 0));
+            let _ = poll_fn(|cx| Poll::Ready(writing.as_mut().poll(cx))).await;
+        }
+        until(|| std::fs::read(&path).unwrap() == data).await;
+        let task = wakeful::spawn({
+            let file = file.clone();
+            async move { file.write_all_at(&vec![6; 1 << 20], 1 << 20).await.unwrap() }
+        });
+        wakeful::task::yield_now().await;
+        task.abort();
+        let written = task.await.is_ok() || std::fs::metadata(&path).unwrap().len() > 1 << 20;
+        if written {
+            until(|| std::fs::metadata(&path).unwrap().len() == 2 << 20).await;
+        }
+    });
+}
+
+#[test]
+fn a_file_that_is_dropped_with_a_write_under_way_gets_it() {
+    everywhere(|folder| async move {
+        let path = folder.join("a");
+        let mut file = File::create(&path).await.unwrap();
+        let mut expected = Vec::new();
+        for number in 0..50u8 {
+            let piece = vec![number; 10_000];
+            accept(&mut file, &piece);
+            expected.extend_from_slice(&piece);
+        }
+        drop(file);
+        until(|| std::fs::read(&path).unwrap() == expected).await;
+    });
+}
+
+/// The runtime's drop waits for what was accepted.
+#[test]
+fn a_runtime_that_is_dropped_brings_accepted_writes_to_the_file() {
+    for backend in BACKENDS {
+        for runtime in both(backend) {
+            let folder = Folder::new();
+            let paths: Vec<PathBuf> = (0..20).map(|n| folder.join(&n.to_string())).collect();
+            let names = paths.clone();
+            let task = runtime.spawn(async move {
+                for (number, name) in names.iter().enumerate() {
+                    let mut file = File::create(name).await.unwrap();
+                    accept(&mut file, &vec![number as u8; 100_000]);
+                    accept(&mut file, &[255; 10]);
+                }
+            });
+            runtime.block_on(task).unwrap();
+            drop(runtime);
+            for (number, path) in paths.iter().enumerate() {
+                let mut expected = vec![number as u8; 100_000];
+                expected.extend([255; 10]);
+                assert!(std::fs::read(path).unwrap() == expected, "{number} with {backend:?}");
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Drop,
+    Timeout,
+    Background,
+}
+
+/// Of every kind some, a thousand in all; the runtime goes down in the middle of them. Whatever was accepted arrives,
+/// and nobody touches memory that is gone: the buffers of the reads are checked by what lies beside them.
+#[test]
+fn a_runtime_goes_down_with_a_thousand_operations_under_way() {
+    for backend in BACKENDS {
+        for end in [End::Drop, End::Timeout, End::Background] {
+            for runtime in both(backend) {
+                go_down(runtime, end);
+            }
+        }
+    }
+}
+
+fn go_down(Watched { runtime, reports, .. }: Watched, end: End) {
+    let folder = Folder::new();
+    let (source, data) = filled(&folder, "source", 250 * 4096);
+    evict(&source);
+    let log = folder.join("log");
+    let (root, log_name) = (folder.path().to_owned(), log.clone());
+    let under_way = runtime.spawn(async move {
+        let reader = Arc::new(File::open(&source).await.unwrap());
+        let mut log = OpenOptions::new().append(true).create(true).open(log_name).await.unwrap();
+        for number in 0..250usize {
+            let (reader, root) = (reader.clone(), root.clone());
+            let expected = data[number * 4096..][..4096].to_vec();
+            wakeful::spawn(async move {
+                let mut page = vec![0; 4096];
+                reader.read_exact_at(&mut page, number as u64 * 4096).await.unwrap();
+                assert!(page == expected);
+                never().await;
+            });
+            let name = root.join(format!("new-{number}"));
+            wakeful::spawn(async move {
+                let mut file = File::create(&name).await.unwrap();
+                file.write_all(&[1; 1000]).await.unwrap();
+                file.sync_all().await.unwrap();
+                never().await;
+            });
+            let name = root.join(format!("folder-{number}"));
+            wakeful::spawn(async move {
+                fs::create_dir(&name).await.unwrap();
+                fs::metadata(&name).await.unwrap();
+                fs::remove_dir(&name).await.unwrap();
+                never().await;
+            });
+            accept(&mut log, &(number as u32).to_le_bytes());
+            if number % 100 == 99 {
+                wakeful::task::yield_now().await; // for the budget
+            }
+        }
+        wakeful::task::yield_now().await;
+    });
+    runtime.block_on(under_way).unwrap();
+    match end {
+        End::Drop => drop(runtime),
+        End::Timeout => runtime.shutdown_timeout(Duration::from_secs(100)),
+        End::Background => runtime.shutdown_background(),
+    }
+    let expected: Vec<u8> = (0..250u32).flat_map(u32::to_le_bytes).collect();
+    while std::fs::read(&log).unwrap() != expected {
+        assert!(end == End::Background, "accepted, and not there after {end:?}");
+        std::thread::yield_now();
+    }
+    drop(reports);
+}
+
+/// Reads that are given up at any moment, with other reads into the same memory right after.
+#[test]
+fn reads_are_given_up_at_random() {
+    everywhere(|folder| async move {
+        let (path, data) = filled(&folder, "a", 200 * 4096);
+        let file = File::open(&path).await.unwrap();
+        for round in 0..20usize {
+            evict(&path);
+            for at in 0..200usize {
+                let block = (at * 37 + round) % 200;
+                let mut page = [0xaa; 4096];
+                {
+                    let mut reading = pin!(file.read_at(&mut page, block as u64 * 4096));
+                    let polled = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
+                    if at % 3 == 0 && polled.is_pending() {
+                        assert_eq!(reading.await.unwrap(), 4096);
+                    } else if polled.is_pending() {
+                        continue;
+                    }
+                }
+                assert!(page == data[block * 4096..][..4096]);
+            }
+        }
+    });
+}
+
+/// What was begun in `block_on` of a current-thread runtime is waited for while nobody drives it.
+#[test]
+fn a_ring_that_nobody_drives_is_looked_after() {
+    for backend in BACKENDS {
+        let (runtime, folder) = (current_thread(backend), Folder::new());
+        let path = folder.join("a");
+        let mut file = runtime.block_on(async {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path)
+                .await
+                .unwrap();
+            accept(&mut file, &[1; 100_000]);
+            file
+        });
+        runtime.handle().block_on(async {
+            file.flush().await.unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), [1; 100_000]);
+            assert_eq!(file.seek(SeekFrom::Start(99_999)).await.unwrap(), 99_999);
+            assert_eq!(file.read(&mut [0; 10]).await.unwrap(), 1);
+        });
+        evict(&path);
+        let mut buf = [0; 50_000];
+        let mut reading = Box::pin(file.read_at(&mut buf, 0));
+        runtime.block_on(async {
+            let _ = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_ready())).await;
+        });
+        drop(reading);
+        assert_eq!(runtime.handle().block_on(file.read_at(&mut buf, 0)).unwrap(), 50_000);
+    }
+}
+
+/// The kernel gives up what a thread has submitted when the thread ends: then somebody else does it.
+#[test]
+fn the_thread_that_submitted_is_gone() {
+    for backend in BACKENDS {
+        for _ in 0..20 {
+            let (runtime, folder) = (current_thread(backend), Folder::new());
+            let paths: Vec<PathBuf> = (0..20).map(|n| folder.join(&n.to_string())).collect();
+            let names = paths.clone();
+            let files: Vec<File> = std::thread::scope(|scope| {
+                let begin = async {
+                    let mut files = Vec::new();
+                    for name in names {
+                        let mut file = File::create(&name).await.unwrap();
+                        accept(&mut file, &[3; 50_000]);
+                        files.push(file);
+                    }
+                    files
+                };
+                scope.spawn(|| runtime.block_on(begin)).join().unwrap()
+            });
+            runtime.block_on(async {
+                for mut file in files {
+                    file.flush().await.unwrap();
+                }
+            });
+            for path in paths {
+                assert!(std::fs::read(path).unwrap() == [3; 50_000]);
+            }
+        }
+    }
+}
+
+/// A runtime without `enable_io` has no poller to find completions with.
+#[test]
+fn without_io_the_pool_does_it() {
+    for backend in BACKENDS {
+        let mut builder = Builder::new_current_thread();
+        let runtime = support::runtimes::watch("no io", builder.file_backend(backend));
+        let folder = Folder::new();
+        let path = folder.join("a");
+        runtime
+            .block_on(runtime.spawn(async move {
+                fs::write(&path, "text").await.unwrap();
+                let mut file = OpenOptions::new().append(true).open(&path).await.unwrap();
+                file.write_all(b" more").await.unwrap();
+                file.flush().await.unwrap();
+                assert_eq!(fs::read_to_string(&path).await.unwrap(), "text more");
+            }))
+            .unwrap();
+        assert_eq!(runtime.metrics().file_backend(), FileBackend::Pool);
+        assert_eq!(runtime.metrics().file_operations_in_uring(), 0);
+        assert!(runtime.metrics().file_operations_in_pool() > 0);
+    }
+}
+
+/// A paused clock does not jump while a file is being read.
+#[test]
+fn time_does_not_pass_meanwhile() {
+    for backend in BACKENDS {
+        let mut builder = Builder::new_current_thread();
+        let runtime = support::files::with(backend, builder.start_paused(true));
+        let folder = Folder::new();
+        let (path, data) = filled(&folder, "a", 1 << 20);
+        let task = runtime.spawn(async move {
+            for _ in 0..20 {
+                evict(&path);
+                let reading = fs::read(&path);
+                let read = wakeful::time::timeout(Duration::from_millis(1), reading).await;
+                assert!(read.expect("no time passed").unwrap() == data);
+                let mut file = OpenOptions::new().append(true).open(&path).await.unwrap();
+                let sync = async {
+                    file.write_all(b"").await.unwrap();
+                    file.sync_all().await.unwrap();
+                };
+                let synced = wakeful::time::timeout(Duration::from_millis(1), sync).await;
+                synced.expect("no time passed");
+            }
+        });
+        runtime.block_on(task).unwrap();
+    }
+}
+
+/// A task that waits for a file says so, and where.
+#[test]
+fn the_report_says_what_was_waited_for() {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().file_backend(FileBackend::Pool);
+    let runtime = support::runtimes::watch("files", &mut builder);
+    let line = line!() + 3;
+    runtime.spawn(async {
+        let file = File::from_std(std::fs::File::open("/dev/null").unwrap());
+        let mut sync = pin!(file.sync_all());
+        // With a waker that leads nowhere.
+        let mut polled = false;
+        poll_fn(|_| {
+            if !polled {
+                polled = true;
+                let _ = sync.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            }
+            Poll::<()>::Pending
+        })
+        .await;
+    });
+    runtime.settle_once();
+    let report = runtime.reports.wait_for_one().to_string();
+    assert!(report.contains("an operation on a file or folder"), "{report}");
+    assert!(report.contains(&format!("fs_faults.rs:{line}")), "{report}");
+}
+
+trait SettleOnce {
+    fn settle_once(&self);
+}
+
+impl SettleOnce for Watched {
+    fn settle_once(&self) {
+        self.block_on(wakeful::task::yield_now());
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_with_the_next_flush() {
+    everywhere(|_folder| async move {
+        let mut file = OpenOptions::new().write(true).open("/dev/full").await.unwrap();
+        let told = match file.write_all(&[1; 1000]).await {
+            Ok(()) => file.flush().await.unwrap_err(),
+            Err(error) => error,
+        };
+        assert_eq!(told.kind(), ErrorKind::StorageFull);
+        assert!(told.to_string().starts_with("write /dev/full: "), "{told}");
+        file.flush().await.expect("told once");
+        let told = file.write_at(&[1; 10], 0).await.unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::StorageFull);
+    });
+}
+
+// What changes the whole process happens in a process of its own.
+
+const CHILD: &str = "WAKEFUL_TEST_FOLDER";
+
+/// Runs one test of this binary in another process, after a few commands of the shell. The folder is there for both.
+fn in_child(test: &str, before: &str, folder: &Path) -> Output {
+    let program = std::env::current_exe().unwrap();
+    let script = format!("{before}\nexec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).arg(program).args(["--exact", test, "--nocapture"]);
+    command.env(CHILD, folder).output().expect("there is a shell")
+}
+
+/// The folder, in the child; none in the test proper.
+fn child_folder() -> Option<PathBuf> {
+    std::env::var_os(CHILD).map(PathBuf::from)
+}
+
+#[track_caller]
+fn assert_passed(output: &Output) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    assert!(text(&output.stdout).contains("1 passed"), "{}", text(&output.stdout));
+}
+
+/// Fills a folder that has little room, until it is told; what was told to be there is.
+fn fill_up(folder: &Path, kind: ErrorKind) {
+    for backend in BACKENDS {
+        for runtime in both(backend) {
+            let path = folder.join("big");
+            let task = runtime.spawn(async move {
+                let mut file = File::create(&path).await.unwrap();
+                let mut flushed = 0;
+                let error = loop {
+                    if let Err(error) = file.write_all(&[7; 4096]).await {
+                        break error;
+                    }
+                    if let Err(error) = file.flush().await {
+                        break error;
+                    }
+                    flushed += 4096;
+                    assert!(flushed < 100 << 20, "this was to have little room");
+                };
+                assert_eq!(error.kind(), kind, "{error}");
+                assert!(error.to_string().contains("big"), "{error}");
+                let len = file.metadata().await.unwrap().len();
+                assert!(len >= flushed && flushed > 0, "{flushed} of {len}");
+                let told = file.write_all_at(&[8; 1 << 20], 0).await.unwrap_err();
+                assert_eq!(told.kind(), kind);
+                drop(file);
+                fs::remove_file(&path).await.unwrap();
+                fs::write(&path, "room again").await.unwrap();
+                fs::remove_file(&path).await.unwrap();
+            });
+            runtime.block_on(task).unwrap();
+        }
+    }
+}
+
+/// On a file system of 64 KiB where one can be mounted; with a limit for the length of files in any case.
+#[test]
+fn a_disk_that_runs_full() {
+    let mounted = |folder: &Path| folder.join("mounted").exists();
+    if let Some(folder) = child_folder() {
+        let kind = if mounted(&folder) { ErrorKind::StorageFull } else { ErrorKind::FileTooLarge };
+        return fill_up(&folder, kind);
+    }
+    let folder = Folder::new();
+    let limit = "trap '' XFSZ; ulimit -f 128 || exit 1";
+    assert_passed(&in_child("a_disk_that_runs_full", limit, folder.path()));
+
+    let disk = folder.join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mount = "mount -t tmpfs -o size=64k none \"$WAKEFUL_TEST_FOLDER\" || exit 77
+        : > \"$WAKEFUL_TEST_FOLDER/mounted\"";
+    let script = format!("exec unshare -m sh -c '{mount}\nexec \"$0\" \"$@\"' \"$0\" \"$@\"");
+    let output = in_child("a_disk_that_runs_full", &script, &disk);
+    let cannot_mount = matches!(output.status.code(), Some(1 | 77 | 126 | 127));
+    if !cannot_mount || String::from_utf8_lossy(&output.stdout).contains("running 1 test") {
+        assert_passed(&output);
+    }
+}
+
+#[test]
+fn descriptors_run_out() {
+    let Some(folder) = child_folder() else {
+        let folder = Folder::new();
+        std::fs::write(folder.join("a"), "text").unwrap();
+        return assert_passed(&in_child("descriptors_run_out", "ulimit -n 40", folder.path()));
+    };
+    for backend in BACKENDS {
+        for runtime in both(backend) {
+            let path = folder.join("a");
+            let task = runtime.spawn(async move {
+                let mut open = Vec::new();
+                let error = loop {
+                    match File::open(&path).await {
+                        Ok(file) => open.push(file),
+                        Err(error) => break error,
+                    }
+                    assert!(open.len() < 100, "this was to have few descriptors");
+                };
+                assert_eq!(error.raw_os_error(), Some(24), "{error}");
+                let told = fs::read(&path).await.unwrap_err();
+                assert_eq!(told.raw_os_error(), Some(24), "{told}");
+                // What needs none goes on.
+                assert_eq!(fs::metadata(&path).await.unwrap().len(), 4);
+                assert_eq!(open[0].read_at(&mut [0; 10], 0).await.unwrap(), 4);
+                open.truncate(1);
+                until(|| std::fs::File::open(&path).is_ok()).await;
+                assert_eq!(fs::read(&path).await.unwrap(), b"text");
+            });
+            runtime.block_on(task).unwrap();
+        }
+    }
+}
+
+/// Nothing is left for a ring, or for a poller to watch it.
+#[test]
+fn no_descriptor_for_a_ring() {
+    let Some(folder) = child_folder() else {
+        let folder = Folder::new();
+        std::fs::write(folder.join("a"), "text").unwrap();
+        return assert_passed(&in_child("no_descriptor_for_a_ring", "ulimit -n 40", folder.path()));
+    };
+    for runtime in both(FileBackend::Uring) {
+        let mut held = Vec::new();
+        while let Ok(file) = std::fs::File::open("/dev/null") {
+            held.push(file);
+        }
+        held.pop();
+        let path = folder.join("a");
+        let task = runtime.spawn(async move { fs::read(&path).await.unwrap() });
+        assert_eq!(runtime.block_on(task).unwrap(), b"text");
+        assert_eq!(runtime.metrics().file_operations_in_uring(), 0);
+    }
+}
+
+/// Everything that is done with files, once.
+async fn some_of_everything(folder: PathBuf) {
+    let (a, b) = (folder.join("a"), folder.join("b"));
+    fs::write(&a, "some text").await.unwrap();
+    let mut file = OpenOptions::new().read(true).write(true).open(&a).await.unwrap();
+    file.seek(SeekFrom::End(0)).await.unwrap();
+    file.write_all(b" and more").await.unwrap();
+    file.sync_all().await.unwrap();
+    file.set_len(13).await.unwrap();
+    let mut text = [0; 13];
+    file.read_exact_at(&mut text, 0).await.unwrap();
+    assert_eq!(&text, b"some text and");
+    drop(file);
+    fs::rename(&a, &b).await.unwrap();
+    assert!(!fs::try_exists(&a).await.unwrap());
+    fs::create_dir(&a).await.unwrap();
+    fs::hard_link(&b, a.join("c")).await.unwrap();
+    fs::symlink(&b, a.join("d")).await.unwrap();
+    evict(&b);
+    assert_eq!(fs::read(a.join("d")).await.unwrap(), b"some text and");
+    fs::remove_file(a.join("c")).await.unwrap();
+    fs::remove_file(a.join("d")).await.unwrap();
+    fs::remove_dir(&a).await.unwrap();
+    fs::remove_file(&b).await.unwrap();
+}
+
+#[test]
+fn the_backend_is_chosen_and_told() {
+    let there = if has_uring() { FileBackend::Uring } else { FileBackend::Pool };
+    for (backend, used) in [
+        (FileBackend::Auto, there),
+        (FileBackend::Uring, there),
+        (FileBackend::Pool, FileBackend::Pool),
+    ] {
+        for runtime in both(backend) {
+            assert_eq!(runtime.metrics().file_backend(), used, "before the first operation");
+            let folder = Folder::new();
+            let task = runtime.spawn(some_of_everything(folder.path().to_owned()));
+            runtime.block_on(task).unwrap();
+            let metrics = runtime.handle().metrics();
+            assert_eq!(metrics.file_backend(), used);
+            assert_eq!(metrics.file_operations_in_uring() > 0, used == FileBackend::Uring);
+            assert!(metrics.file_operations_in_pool() > 0, "no ring writes a whole file at once");
+        }
+    }
+}
+
+#[test]
+fn the_environment_chooses_if_the_builder_does_not() {
+    if child_folder().is_some() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        assert_eq!(runtime.metrics().file_backend(), FileBackend::Pool);
+        let mut builder = Builder::new_current_thread();
+        let asked = builder.enable_all().file_backend(FileBackend::Uring).build().unwrap();
+        let there = if has_uring() { FileBackend::Uring } else { FileBackend::Pool };
+        return assert_eq!(asked.metrics().file_backend(), there);
+    }
+    let test = "the_environment_chooses_if_the_builder_does_not";
+    let folder = Folder::new();
+    assert_passed(&in_child(test, "export WAKEFUL_FILE_BACKEND=pool", folder.path()));
+    let wrong = in_child(test, "export WAKEFUL_FILE_BACKEND=fast", folder.path());
+    let text = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(text.contains("must be auto, uring or pool, but it is \"fast\""), "{text}");
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod forbidden {
+    use super::*;
+
+    /// Makes a system call fail on this thread and those that it starts.
+    fn forbid(call: libc::c_long, error: i32) {
+        use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
+        let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+        let mut filter = [
+            step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0), // the number of the call
+            step(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, call as u32),
+            step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
+            step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: the program is a valid one and lives until the calls return.
+        let done = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+                + libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program)
+        };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    }
+
+    fn works_without_ring(test: &str, call: libc::c_long, error: i32) {
+        let Some(folder) = child_folder() else {
+            let folder = Folder::new();
+            return assert_passed(&in_child(test, ":", folder.path()));
+        };
+        forbid(call, error);
+        for backend in [FileBackend::Auto, FileBackend::Uring] {
+            for runtime in both(backend) {
+                for _ in 0..3 {
+                    let task = runtime.spawn(some_of_everything(folder.clone()));
+                    runtime.block_on(task).unwrap();
+                }
+                if call == libc::SYS_io_uring_setup {
+                    assert_eq!(runtime.metrics().file_backend(), FileBackend::Pool);
+                    assert_eq!(runtime.metrics().file_operations_in_uring(), 0);
+                }
+                assert!(runtime.metrics().file_operations_in_pool() > 0);
+            }
+        }
+    }
+
+    #[test]
+    fn setting_up_a_ring() {
+        let call = libc::SYS_io_uring_setup;
+        works_without_ring("forbidden::setting_up_a_ring", call, libc::EPERM);
+    }
+
+    #[test]
+    fn setting_up_a_ring_as_on_an_old_kernel() {
+        let (call, test) =
+            (libc::SYS_io_uring_setup, "forbidden::setting_up_a_ring_as_on_an_old_kernel");
+        works_without_ring(test, call, libc::ENOSYS);
+    }
+
+    /// The ring is there, and takes nothing.
+    #[test]
+    fn submitting_to_a_ring() {
+        let call = libc::SYS_io_uring_enter;
+        works_without_ring("forbidden::submitting_to_a_ring", call, libc::EPERM);
+    }
+
+    #[test]
+    fn asking_a_ring_what_it_can_do() {
+        let call = libc::SYS_io_uring_register;
+        works_without_ring("forbidden::asking_a_ring_what_it_can_do", call, libc::EPERM);
+    }
+
+    /// Names are looked up by other means, and reads are tried by other means.
+    #[test]
+    fn opening_from_memory() {
+        works_without_ring("forbidden::opening_from_memory", libc::SYS_openat2, libc::ENOSYS);
+    }
+
+    #[test]
+    fn reading_from_memory() {
+        works_without_ring("forbidden::reading_from_memory", libc::SYS_preadv2, libc::ENOSYS);
+    }
+}
