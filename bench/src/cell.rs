@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::process;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Map, Value};
 
-use crate::rows::{Row, Work};
+use crate::rows::{Kind, Row, Work};
+use crate::sockets::measure::figures;
 
 /// A warm-up ends with the first run at least this long.
 const WARM: Duration = Duration::from_millis(40);
@@ -25,12 +26,21 @@ pub fn run(rows: &[Row], row: &str, peer: &str, batches: Option<u64>) -> Result<
         .iter()
         .find(|known| known.peer == peer)
         .ok_or_else(|| format!("{peer} takes no part in {}; see --list", row.name))?;
-    let figure = match ((cell.prepare)(), batches) {
-        (Work::Timed(mut work), Some(batches)) => per_op(row, batches, work(batches)),
-        (Work::Timed(mut work), None) => measure(row, &mut work),
-        (Work::Once(work), _) => work(),
-    };
-    println!("{}", json!({ "row": row.name, "peer": cell.peer, row.unit.key(): figure }));
+    let mut said = Map::new();
+    said.insert("row".into(), row.name.into());
+    said.insert("peer".into(), cell.peer.into());
+    match cell.kind {
+        Kind::Here(prepare) => {
+            let figure = match (prepare(), batches) {
+                (Work::Timed(mut work), Some(batches)) => per_op(row, batches, work(batches)),
+                (Work::Timed(mut work), None) => measure(row, &mut work),
+                (Work::Once(work), _) => work(),
+            };
+            said.insert(row.unit.key().into(), figure.into());
+        }
+        Kind::Served(setting) => said.extend(figures(setting, cell.peer)?),
+    }
+    println!("{}", Value::Object(said));
     io::stdout().flush().map_err(|error| format!("standard output: {error}"))?;
     process::exit(0)
 }

@@ -12,6 +12,7 @@ mod primitives;
 mod report;
 mod rows;
 mod runner;
+mod sockets;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Cell { row, peer, batches } => cell::run(&rows, &row, &peer, batches),
+        Command::Serve { service, peer } => sockets::server::run(&service, &peer),
+        Command::Load { addr, connections } => sockets::load::run(addr, connections),
         Command::Compare(options) => {
             runner::compare(&rows, &options).and_then(|run| report::publish(&run, &options))
         }

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
@@ -18,6 +19,12 @@ One cell alone, for perf or callgrind:
 
   --cell ROW PEER [--batches N]
                    run it in this process; without N it finds its own length
+
+A server of a row about sockets, and what drives it, for perf or strace:
+
+  --serve SERVICE PEER
+                   print a port and serve there: echo, busy-echo or http
+  --load ADDR N    drive an echo server over N connections
 ";
 
 /// What was asked for.
@@ -31,6 +38,16 @@ pub enum Command {
         peer: String,
         /// Exactly that many, untimed; `None`: as many as a steady figure takes.
         batches: Option<u64>,
+    },
+    /// The server of a row about sockets.
+    Serve {
+        service: String,
+        peer: String,
+    },
+    /// The load generator of a row about sockets.
+    Load {
+        addr: SocketAddr,
+        connections: usize,
     },
     Compare(Options),
 }
@@ -75,6 +92,13 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             "--json" => options.json = true,
             "--record" => options.record = Some(value()?.into()),
             "--cell" => cell = Some((value()?, value()?)),
+            "--serve" => return Ok(Command::Serve { service: value()?, peer: value()? }),
+            "--load" => {
+                let addr = value()?;
+                let addr = addr.parse().map_err(|_| format!("{addr} is no address with a port"))?;
+                let connections = number(&word, &value()?)? as usize;
+                return Ok(Command::Load { addr, connections });
+            }
             "--batches" => batches = Some(number(&word, &value()?)?),
             _ => return Err(format!("{word} is no option of this program; see --help")),
         }

@@ -9,7 +9,9 @@ use crate::machine;
 use crate::options::Options;
 use crate::peers::Flavor;
 use crate::rows::Row;
+use crate::rows::sockets::FIGURES;
 use crate::runner::{Outcome, Run};
+use crate::sockets::server::RAW;
 
 /// Prints the run, writes the record if one was asked for, and fails if a
 /// cell failed.
@@ -17,7 +19,7 @@ pub fn publish(run: &Run<'_>, options: &Options) -> Result<(), String> {
     if options.json {
         print!("{}", to_json(run));
     } else {
-        print!("{}{}", table(run), summary(run));
+        print!("{}{}{}", table(run), sockets_table(run), summary(run));
     }
     if let Some(file) = &options.record {
         fs::write(file, to_json(run))
@@ -63,15 +65,34 @@ fn spread(samples: &[f64]) -> Option<Spread> {
 
 /// The outcome's median as a multiple of tokio's in the same row and flavor.
 fn ratio(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<f64> {
-    let yardstick = match outcome.flavor {
+    ratio_to(run, outcome, tokio_like(outcome), |outcome| Some(&outcome.samples))
+}
+
+/// tokio in the flavor of `outcome`.
+fn tokio_like(outcome: &Outcome<'_>) -> &'static str {
+    match outcome.flavor {
         Flavor::Multi => "tokio-mt",
         Flavor::Single => "tokio-ct",
-    };
-    let tokio = run
+    }
+}
+
+/// The median of some samples as a multiple of another peer's in the same row.
+fn ratio_to<'r>(
+    run: &'r Run<'_>,
+    outcome: &'r Outcome<'r>,
+    peer: &str,
+    samples: impl for<'o> Fn(&'o Outcome<'o>) -> Option<&'o Vec<f64>>,
+) -> Option<f64> {
+    let other = run
         .results
         .iter()
-        .find(|other| other.row.name == outcome.row.name && other.peer == yardstick)?;
-    Some(spread(&outcome.samples)?.median / spread(&tokio.samples)?.median)
+        .find(|other| other.row.name == outcome.row.name && other.peer == peer)?;
+    Some(spread(samples(outcome)?)?.median / spread(samples(other)?)?.median)
+}
+
+/// As a multiple of the server without a runtime.
+fn ratio_to_raw(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<f64> {
+    ratio_to(run, outcome, RAW, |outcome| Some(&outcome.samples))
 }
 
 /// How wakeful did against its target.
@@ -92,14 +113,22 @@ fn verdict(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<Verdict> {
     let ratio = (ratio(run, outcome)? * 100.0).round() / 100.0;
     let median = spread(&outcome.samples)?.median;
     let target = outcome.row.target;
-    let too_much = target.at_most.is_some_and(|limit| median > limit);
+    let of_raw = target.of_raw.filter(|_| outcome.flavor == Flavor::Single);
+    let beyond_raw = || ratio_to_raw(run, outcome).map(|ratio| (ratio * 100.0).round() / 100.0);
+    let too_much = target.at_most.is_some_and(|limit| median > limit)
+        || of_raw.is_some_and(|limit| beyond_raw().is_some_and(|ratio| ratio > rounded_up(limit)));
     Some(if ratio > 1.0 {
         Verdict::Behind
-    } else if too_much || ratio > target.of(outcome.flavor) {
+    } else if too_much || ratio > rounded_up(target.of(outcome.flavor)) {
         Verdict::Missed
     } else {
         Verdict::Met
     })
+}
+
+/// A target as it is shown.
+fn rounded_up(target: f64) -> f64 {
+    (target * 100.0).round() / 100.0
 }
 
 fn table(run: &Run<'_>) -> String {
@@ -163,7 +192,12 @@ fn table_line(run: &Run<'_>, outcome: &Outcome<'_>) -> String {
 fn target_words(run: &Run<'_>, outcome: &Outcome<'_>) -> String {
     let Some(verdict) = verdict(run, outcome) else { return String::new() };
     let target = outcome.row.target;
-    let limit = target.at_most.map_or(String::new(), |limit| format!(", at most {limit}"));
+    let mut limit = target.at_most.map_or(String::new(), |limit| format!(", at most {limit}"));
+    if outcome.flavor == Flavor::Single
+        && let (Some(most), Some(ratio)) = (target.of_raw, ratio_to_raw(run, outcome))
+    {
+        let _ = write!(limit, ", {ratio:.2} x {RAW} of {most:.2}");
+    }
     let word = match verdict {
         Verdict::Met => "met",
         Verdict::Missed => "missed",
@@ -175,6 +209,47 @@ fn target_words(run: &Run<'_>, outcome: &Outcome<'_>) -> String {
 /// Three or four digits that say something.
 fn figure(value: f64) -> String {
     if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+/// The other figures of rows about sockets, each with its multiple of tokio's.
+fn sockets_table(run: &Run<'_>) -> String {
+    let mut text = String::new();
+    let mut last_row = None;
+    for (row, flavor) in groups(run) {
+        let of_group = |outcome: &&Outcome<'_>| outcome.row.name == row && outcome.flavor == flavor;
+        for outcome in
+            run.results.iter().filter(of_group).filter(|outcome| !outcome.more.is_empty())
+        {
+            if last_row.is_none() {
+                let names = FIGURES.map(|(_, name, _)| format!("{name:>16}        "));
+                let _ =
+                    writeln!(text, "\n{:<19} {:<14}{}", "row", "peer", names.concat().trim_end());
+            } else if last_row != Some(row) {
+                text.push('\n');
+            }
+            last_row = Some(row);
+            let cells =
+                FIGURES.map(|(key, _, is_judged)| socket_cell(run, outcome, key, is_judged));
+            let line = format!("{row:<19} {:<14}{}", outcome.peer, cells.concat());
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+    }
+    text
+}
+
+/// One figure, its multiple of tokio's, and a mark if it must not be above it and is.
+fn socket_cell(run: &Run<'_>, outcome: &Outcome<'_>, key: &str, is_judged: bool) -> String {
+    let Some(spread) = outcome.more.get(key).and_then(|samples| spread(samples)) else {
+        return format!("{:>24}", "-");
+    };
+    let ratio = ratio_to(run, outcome, tokio_like(outcome), |outcome| outcome.more.get(key));
+    let is_above = is_judged && outcome.peer.starts_with("wakeful");
+    let mark = match ratio {
+        Some(ratio) if is_above && rounded_up(ratio) > 1.0 => '!',
+        _ => ' ',
+    };
+    let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
+    format!("{:>16} {ratio:>6}{mark}", figure(spread.median))
 }
 
 /// How many targets are met, and which are not.
@@ -224,11 +299,19 @@ fn cell_json(run: &Run<'_>, outcome: &Outcome<'_>) -> Value {
     }
     let samples = outcome.samples.iter().copied().map(rounded).collect::<Vec<_>>();
     cell.insert("samples".into(), samples.into());
+    for (key, samples) in &outcome.more {
+        if let Some(spread) = spread(samples) {
+            cell.insert((*key).into(), rounded(spread.median));
+        }
+    }
+    if let Some(ratio) = ratio_to_raw(run, outcome) {
+        cell.insert("ratio_to_epoll".into(), rounded(ratio));
+    }
     if let Some(ratio) = ratio(run, outcome) {
         cell.insert("ratio_to_tokio".into(), rounded(ratio));
     }
     if verdict(run, outcome).is_some() {
-        cell.insert("target".into(), outcome.row.target.of(outcome.flavor).into());
+        cell.insert("target".into(), rounded(outcome.row.target.of(outcome.flavor)));
     }
     if let Some(reason) = &outcome.failure {
         cell.insert("failure".into(), reason.as_str().into());

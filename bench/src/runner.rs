@@ -4,6 +4,7 @@
 //! once, and who goes first moves on by one each round. So a slow minute of the
 //! machine falls on all peers of a row, and none always runs after the same one.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::Read;
@@ -16,7 +17,10 @@ use serde_json::Value;
 
 use crate::options::{Options, choose};
 use crate::peers::Flavor;
-use crate::rows::{Cell, Row, Unit};
+use crate::rows::sockets::FIGURES;
+use crate::rows::{Cell, Kind, Row, Unit};
+use crate::sockets::Service;
+use crate::sockets::measure::has_wrk;
 
 /// A cell that takes longer is ended and said to have failed.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -37,6 +41,8 @@ pub struct Outcome<'a> {
     pub flavor: Flavor,
     /// Per operation, in order of the rounds.
     pub samples: Vec<f64>,
+    /// The other figures of a row about sockets, likewise.
+    pub more: BTreeMap<&'static str, Vec<f64>>,
     /// Why it failed; it was left out of later rounds then.
     pub failure: Option<String>,
     /// Where this peer stands in its row's order.
@@ -71,6 +77,10 @@ fn plan<'a>(rows: &'a [Row], options: &Options) -> Result<Vec<Outcome<'a>>, Stri
             eprintln!("{} is left out: its instructions say nothing", row.name);
             continue;
         }
+        if needs_wrk(row) && !has_wrk() {
+            eprintln!("{} is left out: there is no wrk here (apt-get install wrk)", row.name);
+            continue;
+        }
         let cells = row.cells.iter().filter(|cell| peer_names.contains(&cell.peer));
         outcomes.extend(cells.enumerate().map(|(place, cell)| untried(row, cell, place)));
     }
@@ -80,8 +90,24 @@ fn plan<'a>(rows: &'a [Row], options: &Options) -> Result<Vec<Outcome<'a>>, Stri
     Ok(outcomes)
 }
 
+fn needs_wrk(row: &Row) -> bool {
+    let served = |cell: &Cell| match cell.kind {
+        Kind::Served(setting) => setting.service == Service::Http,
+        Kind::Here(_) => false,
+    };
+    row.cells.iter().any(served)
+}
+
 fn untried<'a>(row: &'a Row, cell: &Cell, place: usize) -> Outcome<'a> {
-    Outcome { row, peer: cell.peer, flavor: cell.flavor, samples: Vec::new(), failure: None, place }
+    Outcome {
+        row,
+        peer: cell.peer,
+        flavor: cell.flavor,
+        samples: Vec::new(),
+        more: BTreeMap::new(),
+        failure: None,
+        place,
+    }
 }
 
 fn peer_names(rows: &[Row]) -> Vec<&'static str> {
@@ -121,15 +147,19 @@ fn step(outcome: &mut Outcome<'_>, instructions: bool) {
     }
 }
 
-fn time(outcome: &Outcome<'_>) -> Result<f64, String> {
+fn time(outcome: &mut Outcome<'_>) -> Result<f64, String> {
     let mut command = Command::new(this_binary()?);
     command.args(["--cell", outcome.row.name, outcome.peer]);
     let said = finish(command, TIME_LIMIT)?;
+    let line = serde_json::from_str::<Value>(&said.stdout).unwrap_or_default();
+    let number = |key: &str| line.get(key).and_then(Value::as_f64);
+    for (key, ..) in FIGURES {
+        if let Some(figure) = number(key) {
+            outcome.more.entry(key).or_default().push(figure);
+        }
+    }
     let key = outcome.row.unit.key();
-    serde_json::from_str::<Value>(&said.stdout)
-        .ok()
-        .and_then(|line| line.get(key)?.as_f64())
-        .ok_or_else(|| format!("no {key} in what it printed: {:?}", said.stdout))
+    number(key).ok_or_else(|| format!("no {key} in what it printed: {:?}", said.stdout))
 }
 
 /// Counts twice and takes the difference, in which starting up cancels out.

@@ -9,7 +9,7 @@
 //! | `tokio_shaped.rs` | wakeful-mt, wakeful-ct, tokio-mt, tokio-ct: one macro for both crates |
 //! | `smol.rs` | smol-mt, smol-static, smol-local |
 //! | `futures.rs` | futures-pool, futures-local |
-//! | `monoio.rs` | monoio |
+//! | `monoio.rs` | monoio, monoio-uring |
 //! | `compio.rs` | compio |
 //! | `glommio.rs` | glommio |
 //!
@@ -25,7 +25,7 @@ mod tokio_shaped;
 pub use self::compio::Compio;
 pub use self::futures::{FuturesLocal, FuturesPool};
 pub use self::glommio::Glommio;
-pub use self::monoio::Monoio;
+pub use self::monoio::{Monoio, MonoioUring};
 pub use self::smol::{SmolLocal, SmolMulti, SmolStatic};
 pub use self::tokio_shaped::tokio as on_tokio;
 #[cfg(feature = "wakeful")]
@@ -158,7 +158,7 @@ impl Future for WakeAndYield {
 ///
 /// For peers of [`Flavor::Single`] whose `spawn` never moves a task to another
 /// thread, and for nothing else.
-pub struct OneThread<F>(F);
+pub struct OneThread<F>(pub F);
 
 // SAFETY: the bound is there because rows are written once for all peers. On
 // these peers the driver and every task run inside `block_on` on the thread

@@ -1,4 +1,5 @@
-//! monoio on its epoll driver: one thread, with timers on.
+//! monoio on its epoll driver, for sockets on its io_uring driver too: one thread,
+//! with timers on.
 //!
 //! It has no `yield_now`, and runs a task that has woken itself again before
 //! any other. So it stays out of the rows in which a crowd yields.
@@ -10,37 +11,51 @@ use std::time::Duration;
 use monoio::blocking::DefaultThreadPool;
 use monoio::task::JoinHandle;
 use monoio::time::TimeDriver;
-use monoio::{LegacyDriver, Runtime, RuntimeBuilder};
+use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
 
 use super::{Blocking, Flavor, OneThread, Peer, Timers, WORKERS};
 
-/// `block_on` wants `&mut`; it isn't re-entered, so the cell is free each time.
-pub struct Monoio(RefCell<Runtime<TimeDriver<LegacyDriver>>>);
+macro_rules! on_driver {
+    ($(#[$doc:meta])* $peer:ident, $name:literal, $driver:ty) => {
+        $(#[$doc])*
+        ///
+        /// `block_on` wants `&mut`; it isn't re-entered, so the cell is free each time.
+        pub struct $peer(RefCell<Runtime<TimeDriver<$driver>>>);
 
-impl Peer for Monoio {
-    const NAME: &'static str = "monoio";
-    const FLAVOR: Flavor = Flavor::Single;
+        impl Peer for $peer {
+            const NAME: &'static str = $name;
+            const FLAVOR: Flavor = Flavor::Single;
 
-    type Join<T: Send + 'static> = OneThread<JoinHandle<T>>;
+            type Join<T: Send + 'static> = OneThread<JoinHandle<T>>;
 
-    fn build() -> Self {
-        let builder = RuntimeBuilder::<LegacyDriver>::new().enable_all();
-        Self(RefCell::new(builder.build().expect("the runtime starts")))
-    }
+            fn build() -> Self {
+                let builder = RuntimeBuilder::<$driver>::new().enable_all();
+                Self(RefCell::new(builder.build().expect("the runtime starts")))
+            }
 
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.0.borrow_mut().block_on(future)
-    }
+            fn block_on<F: Future>(&self, future: F) -> F::Output {
+                self.0.borrow_mut().block_on(future)
+            }
 
-    #[inline]
-    fn spawn<F>(future: F) -> OneThread<JoinHandle<F::Output>>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        OneThread(monoio::spawn(future))
-    }
+            #[inline]
+            fn spawn<F>(future: F) -> OneThread<JoinHandle<F::Output>>
+            where
+                F: Future + Send + 'static,
+                F::Output: Send + 'static,
+            {
+                OneThread(monoio::spawn(future))
+            }
+        }
+    };
 }
+on_driver!(
+    /// On epoll.
+    Monoio, "monoio", LegacyDriver
+);
+on_driver!(
+    /// On io_uring, for the rows about sockets.
+    MonoioUring, "monoio-uring", IoUringDriver
+);
 
 impl Blocking for Monoio {
     /// monoio has no pool unless one is attached.

@@ -35,7 +35,7 @@ use std::future::Future;
 use std::ops::{Deref, DerefMut};
 
 use crate::peers::Peer;
-use crate::rows::{Cell, Work};
+use crate::rows::{Cell, Kind, Work};
 
 /// A crate with primitives.
 pub trait Primitives: 'static {
@@ -147,7 +147,7 @@ pub trait Broadcast: Primitives {
 pub fn guest<P: Peer, C: Primitives>(prepare: fn() -> Work) -> Cell {
     // Leaked: a cell's name lives as long as the process, and there are few.
     let peer = format!("{}@{}", C::NAME, P::NAME).leak();
-    Cell { peer, flavor: P::FLAVOR, prepare }
+    Cell { peer, flavor: P::FLAVOR, kind: Kind::Here(prepare) }
 }
 
 /// The cells of a sync row: wakeful and tokio, each on its own runtime in both

@@ -12,6 +12,7 @@
 //! | `channels.rs` | channels of all kinds |
 //! | `locks.rs` | locks, permits and notifications |
 //! | `time.rs` | timeouts, and sleeping: what it costs and how late it is |
+//! | `sockets.rs` | echo and HTTP servers under load |
 //! | `memory.rs` | what an idle task weighs |
 //!
 //! A new family is a new file with a `rows()` and one line in [`all`].
@@ -21,6 +22,7 @@ mod channels;
 mod locks;
 mod memory;
 mod runtime;
+pub mod sockets;
 mod tasks;
 mod time;
 mod wakes;
@@ -28,6 +30,7 @@ mod wakes;
 use std::time::{Duration, Instant};
 
 use crate::peers::{Flavor, Peer};
+use crate::sockets::measure::Setting;
 
 /// One line of the benchmark.
 pub struct Row {
@@ -53,6 +56,10 @@ pub enum Unit {
     CpuMilliseconds,
     /// After the time that was asked for.
     MicrosecondsLate,
+    /// Processor time of a server, per request.
+    CpuNanoseconds,
+    /// From a request to its answer, 99 of 100.
+    MicrosecondsP99,
 }
 
 impl Unit {
@@ -63,16 +70,18 @@ impl Unit {
             Unit::Bytes => "bytes_per_op",
             Unit::CpuMilliseconds => "cpu_ms",
             Unit::MicrosecondsLate => "late_us",
+            Unit::CpuNanoseconds => "cpu_ns_per_op",
+            Unit::MicrosecondsP99 => "p99_us",
         }
     }
 
     /// In the table.
     pub fn symbol(self) -> &'static str {
         match self {
-            Unit::Nanoseconds => "ns",
+            Unit::Nanoseconds | Unit::CpuNanoseconds => "ns",
             Unit::Bytes => "B",
             Unit::CpuMilliseconds => "ms",
-            Unit::MicrosecondsLate => "us",
+            Unit::MicrosecondsLate | Unit::MicrosecondsP99 => "us",
         }
     }
 }
@@ -84,12 +93,14 @@ pub struct Target {
     pub single: f64,
     /// The most it may come to in the row's own unit, whatever tokio does.
     pub at_most: Option<f64>,
+    /// On one thread, the most as a multiple of the server without a runtime.
+    pub of_raw: Option<f64>,
 }
 
 impl Target {
     /// Apart for the multi-thread and the single-thread flavor.
     const fn each(multi: f64, single: f64) -> Self {
-        Self { multi, single, at_most: None }
+        Self { multi, single, at_most: None, of_raw: None }
     }
 
     /// The same for both flavors.
@@ -99,6 +110,10 @@ impl Target {
 
     const fn at_most(self, limit: f64) -> Self {
         Self { at_most: Some(limit), ..self }
+    }
+
+    const fn of_raw(self, ratio: f64) -> Self {
+        Self { of_raw: Some(ratio), ..self }
     }
 
     pub fn of(&self, flavor: Flavor) -> f64 {
@@ -114,13 +129,21 @@ impl Target {
 pub struct Cell {
     pub peer: &'static str,
     pub flavor: Flavor,
+    pub kind: Kind,
+}
+
+/// What a cell does.
+#[derive(Clone, Copy)]
+pub enum Kind {
     /// Builds the peer and whatever the row needs before the clock runs.
-    pub prepare: fn() -> Work,
+    Here(fn() -> Work),
+    /// The peer serves in another process.
+    Served(Setting),
 }
 
 impl Cell {
     pub fn of<P: Peer>(prepare: fn() -> Work) -> Self {
-        Self { peer: P::NAME, flavor: P::FLAVOR, prepare }
+        Self { peer: P::NAME, flavor: P::FLAVOR, kind: Kind::Here(prepare) }
     }
 }
 
@@ -153,6 +176,7 @@ pub fn all() -> Vec<Row> {
         locks::rows(),
         runtime::rows(),
         memory::rows(),
+        sockets::rows(),
     ];
     families.into_iter().flatten().collect()
 }

@@ -1,0 +1,89 @@
+//! Rows about sockets: servers under load, in processes of their own.
+//!
+//! The figure of a row is the server's processor time per request; the rest, by
+//! [`FIGURES`], is in the second table and in the record.
+
+use super::{Cell, Kind, Row, Target, Unit};
+use crate::sockets::Service;
+use crate::sockets::measure::{Placement, Setting};
+use crate::sockets::server::Server;
+
+/// What else is kept of such a row: the key, how the table calls it, and whether
+/// wakeful is not to be above tokio in it.
+pub const FIGURES: [(&str, &str, bool); 5] = [
+    ("per_s", "requests/s", false),
+    ("per_cpu_s", "per server CPU s", false),
+    ("p50_us", "p50 us", false),
+    ("p99_us", "p99 us", true),
+    ("p999_us", "p99.9 us", true),
+];
+
+/// Of a server on one thread against the loop without a runtime, and of several
+/// against tokio: in requests per second of processor time, so in time per request
+/// the inverse.
+const OF_RAW: f64 = 1.0 / 0.97;
+const OF_TOKIO: f64 = 1.0 / 1.05;
+
+pub fn rows() -> Vec<Row> {
+    use Placement::{Apart, Free, Together};
+    let echo = |name, what, connections, placement| {
+        let setting = Setting { service: Service::Echo, connections, placement };
+        row(name, what, setting)
+    };
+    let http = |name, what, placement| {
+        let setting = Setting { service: Service::Http, connections: 64, placement };
+        row(name, what, setting)
+    };
+    vec![
+        echo("echo_c1", "64 bytes and their echo over 1 connection, all on one core", 1, Together),
+        echo("echo_c1_apart", "the same, server and load each on its own core", 1, Apart),
+        echo("echo_c1_free", "the same, unpinned", 1, Free),
+        echo("echo_c64", "64 bytes and their echo, 64 connections, all on one core", 64, Together),
+        echo("echo_c64_apart", "the same, server and load each on its own core", 64, Apart),
+        echo("echo_c64_free", "the same, unpinned", 64, Free),
+        echo("echo_c512", "64 bytes and their echo, 512 connections, on one core", 512, Together),
+        echo("echo_c512_apart", "the same, server and load each on its own core", 512, Apart),
+        echo("echo_c512_free", "the same, unpinned", 512, Free),
+        http("http_c64", "hyper says hello to wrk over 64 connections, all on one core", Together),
+        http("http_c64_apart", "the same, server and wrk each on its own core", Apart),
+        http("http_c64_free", "the same, unpinned", Free),
+        busy(),
+    ]
+}
+
+fn row(name: &'static str, what: &'static str, setting: Setting) -> Row {
+    Row {
+        name,
+        what,
+        unit: Unit::CpuNanoseconds,
+        ops_per_batch: 1,
+        target: Target::each(OF_TOKIO, 1.0).of_raw(OF_RAW),
+        counted: None,
+        cells: cells(setting),
+    }
+}
+
+/// How long sockets wait while tasks are busy.
+fn busy() -> Row {
+    let setting =
+        Setting { service: Service::BusyEcho, connections: 16, placement: Placement::Free };
+    Row {
+        name: "echo_busy",
+        what: "echo over 16 connections while 8 tasks burn 200 us between yields; latency",
+        unit: Unit::MicrosecondsP99,
+        ops_per_batch: 1,
+        target: Target::both(1.0),
+        counted: None,
+        cells: cells(setting),
+    }
+}
+
+fn cells(setting: Setting) -> Vec<Cell> {
+    let servers = Server::all(setting.service).into_iter();
+    let cell = |server: Server| Cell {
+        peer: server.peer,
+        flavor: server.flavor,
+        kind: Kind::Served(setting),
+    };
+    servers.map(cell).collect()
+}

@@ -1,0 +1,67 @@
+//! Servers, and what they are measured with.
+//!
+//! A cell of a row about sockets is three processes: the one that [`measure`]s, a
+//! server of one peer, and a load generator that is the same for all ([`load`] for
+//! echo, the program `wrk` for HTTP). The server is this binary with `--serve
+//! SERVICE PEER`, the generator this binary with `--load`; both are pinned to cores
+//! as the row says.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `server.rs` | the server's process, and the table of who can be one |
+//! | `load.rs` | the load generator |
+//! | `measure.rs` | starts both, and takes the figures |
+//! | `peers.rs` | how each peer accepts, reads and writes |
+//! | `raw.rs` | a server without a runtime: the limit |
+//! | `hello.rs` | what the HTTP servers answer |
+
+pub mod hello;
+pub mod load;
+pub mod measure;
+mod peers;
+mod raw;
+pub mod server;
+
+use std::net::TcpListener;
+
+use crate::peers::Peer;
+
+/// What a server does with its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Sends back what comes.
+    Echo,
+    /// The same, while other tasks burn processor time between yields.
+    BusyEcho,
+    /// hyper's HTTP/1 with a short answer.
+    Http,
+}
+
+impl Service {
+    const ALL: [Service; 3] = [Service::Echo, Service::BusyEcho, Service::Http];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Echo => "echo",
+            Service::BusyEcho => "busy-echo",
+            Service::Http => "http",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|service| service.name() == name)
+    }
+}
+
+/// A peer with sockets.
+pub trait Sockets: Peer {
+    /// Accepts connections and spawns a task for each, for ever. `listener` is
+    /// non-blocking; [`Service::BusyEcho`] is [`Service::Echo`] here.
+    fn accept_loop(
+        listener: TcpListener,
+        service: Service,
+    ) -> impl Future<Output = ()> + Send + 'static;
+}
+
+/// Reads and echoes at most so much at a time.
+pub const BUFFER: usize = 1024;
