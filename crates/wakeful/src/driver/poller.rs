@@ -28,7 +28,7 @@ use std::io;
 use std::os::fd::RawFd;
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub(crate) struct Poller {
     /// How many those are.
     count: AtomicUsize,
     retired: Mutex<Vec<Arc<Source>>>,
+    /// Whether there are any. Set under the lock, after the source went in.
+    has_retired: AtomicBool,
     /// Made for the first operation on a file; none, if there cannot be one.
     #[cfg(target_os = "linux")]
     ring: OnceLock<Option<Arc<Ring>>>,
@@ -101,6 +103,7 @@ impl Poller {
             retired: Mutex::new(Vec::new()),
             #[cfg(target_os = "linux")]
             ring: OnceLock::new(),
+            has_retired: AtomicBool::new(false),
         })
     }
 
@@ -186,7 +189,9 @@ impl Poller {
             self.count.store(sources.len(), SeqCst);
             kept
         };
-        lock(&self.retired).push(kept);
+        let mut retired = lock(&self.retired);
+        retired.push(kept);
+        self.has_retired.store(true, Relaxed);
     }
 
     /// Waits for events, at most `limit`, and passes them on; at once, if
@@ -197,9 +202,10 @@ impl Poller {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return 0,
         };
-        // P2.
-        let retired = std::mem::take(&mut *lock(&self.retired));
-        drop(retired);
+        // P2. What is not seen yet is let go of by a later turn.
+        if self.has_retired.load(Relaxed) {
+            self.let_retired_go();
+        }
         let Turn { poll, events } = &mut *turn;
         let mut count = self.turn_ring();
         let limit = if count > 0 { Some(Duration::ZERO) } else { limit };
@@ -214,6 +220,15 @@ impl Poller {
         });
         // The system told of completions, or there are some that it will tell of.
         count + self.turn_ring()
+    }
+
+    #[cold]
+    fn let_retired_go(&self) {
+        let mut retired = lock(&self.retired);
+        self.has_retired.store(false, Relaxed);
+        let gone = std::mem::take(&mut *retired);
+        drop(retired);
+        drop(gone);
     }
 
     /// Everybody who waits for something here is told that it will not come.

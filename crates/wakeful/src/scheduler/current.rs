@@ -376,7 +376,10 @@ impl CurrentThread {
     }
 
     fn start_turn(&self) {
-        let now = self.estate.config.seam.clock.elapsed();
+        self.start_turn_at(self.estate.config.seam.clock.elapsed());
+    }
+
+    fn start_turn_at(&self, now: Duration) {
         self.count_busy(now);
         self.core.turn_started.set(Some(now));
         self.core.turn_tick.set(self.core.tick.get());
@@ -442,6 +445,7 @@ impl CurrentThread {
         let fell_asleep = clock.elapsed();
         self.count_busy(fell_asleep);
         self.sleeping.store(true, SeqCst);
+        let mut events = 0;
         let nothing = self.injector.is_empty() && self.core.queue.borrow().is_empty();
         // Time passed until here: a clock that was held, or had nowhere to jump
         // to, may have been let go while there was no holder to tell.
@@ -460,21 +464,23 @@ impl CurrentThread {
                     if !guard.kicks.replace(true) {
                         parker.set_kick(Some(poller.clone()));
                     }
-                    parker.park_inside(|| {
-                        poller.turn(limit);
-                    });
+                    parker.park_inside(|| events = poller.turn(limit));
                 }
                 None => parker.park(limit),
             }
             self.meter.woke_up();
         }
         self.sleeping.store(false, SeqCst);
-        spinner.slept(clock.elapsed().saturating_sub(fell_asleep));
+        let woke_up = clock.elapsed();
+        // Looking around does not show what the poller knows.
+        if events == 0 {
+            spinner.slept(woke_up.saturating_sub(fell_asleep));
+        }
         self.core.spinner.set(spinner);
         if let Some(callback) = &config.on_thread_unpark {
             callback();
         }
-        self.start_turn();
+        self.start_turn_at(woke_up);
     }
 
     /// Another thread has the core: waits for it, or for the future's waker.

@@ -30,6 +30,7 @@ use crate::queue::injector::Injector;
 use crate::queue::{next, ring};
 use crate::sys::barrier::Barriers;
 use crate::sys::park::Parker;
+use crate::sys::spin;
 use crate::sys::sync::Mutex;
 use crate::task::JoinHandle;
 use crate::task::cell::{self, Birth, Fit};
@@ -56,6 +57,8 @@ pub(crate) struct MultiThread {
     /// Those, and threads that block in place, in a poll: the last one out closes
     /// up.
     inside: AtomicUsize,
+    /// There is more than one core to run on.
+    pub(super) has_cores: bool,
     threads: std::sync::Mutex<Threads>,
     /// Signals that a thread has left.
     left: Condvar,
@@ -132,6 +135,7 @@ impl MultiThread {
             remotes,
             monitor: Monitor::new(),
             seated: AtomicUsize::new(workers),
+            has_cores: spin::several_cores(),
             inside: AtomicUsize::new(workers),
             threads: std::sync::Mutex::new(Threads::default()),
             left: Condvar::new(),

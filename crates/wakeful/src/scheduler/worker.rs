@@ -134,6 +134,8 @@ struct Worker {
     core: Cell<*const Core>,
     /// Taken up for the first timer that this thread sleeps for.
     slack: Slack,
+    /// The thread's parking spot knows of its worker's poller.
+    kicks: Cell<bool>,
 }
 
 thread_local! {
@@ -249,6 +251,7 @@ pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
         key: Cell::new(None),
         core: Cell::new(ptr::null()),
         slack: Slack::new(),
+        kicks: Cell::new(false),
     };
     let parker = Arc::new(Parker::for_current_thread());
     shared.take_seat(&key, parker.clone());
@@ -314,7 +317,7 @@ impl Worker {
         }
         while let Some(core) = self.core() {
             if self.shared.estate.is_closing() || self.shared.estate.is_fatal() {
-                core.end_turn(&self.shared);
+                core.change_turn(&self.shared);
                 // After an unhandled panic nothing runs any more.
                 return self.shared.close();
             }
@@ -412,8 +415,7 @@ impl Worker {
     }
 
     fn park(&self, core: &Core, parker: &Parker) {
-        core.end_turn(&self.shared);
-        core.start_turn(&self.shared);
+        core.change_turn(&self.shared);
         if core.turn_timers(&self.shared) {
             return;
         }
@@ -426,10 +428,8 @@ impl Worker {
             } else {
                 core.searching.set(true);
             }
-            core.start_turn(&self.shared);
         } else {
             self.sleep(core, parker);
-            core.start_turn(&self.shared);
             core.turn_timers(&self.shared);
         }
         if self.shared.monitor().is_asleep() {
@@ -450,14 +450,16 @@ impl Worker {
             context::wake_deferred();
             std::mem::forget(announced);
         }
-        let fell_asleep = config.seam.clock.elapsed();
         let Remote { timers, meter, .. } = &self.shared.remotes[core.index];
         let clock = &config.seam.clock;
+        let mut woken_by = WokenBy::Others;
         meter.fell_asleep();
         loop {
-            // A callback of the user's may have woken tasks on this thread.
+            // A callback of the user's may have woken tasks on this thread, and so
+            // may what the poller passed on.
             let due = timers.next().is_some_and(|tick| clock.until(tick).is_zero());
-            if (due || core.has_work()) && self.shared.idle.cancel_sleep(core.index) {
+            if due || core.has_work() {
+                core.searching.set(!self.shared.idle.cancel_sleep(core.index));
                 break;
             }
             // What is registered from elsewhere meanwhile leaves a token.
@@ -465,31 +467,52 @@ impl Worker {
             if limit.is_some() {
                 self.slack.take_up();
             }
-            match core.poller(&self.shared) {
-                Some(poller) => {
-                    parker.set_kick(Some(poller.clone()));
-                    parker.park_inside(|| {
-                        poller.turn(limit);
-                    });
+            woken_by = match core.poller(&self.shared) {
+                Some(poller) => self.park_in(poller, parker, limit),
+                None => {
+                    parker.park(limit);
+                    WokenBy::Others
                 }
-                None => parker.park(limit),
-            }
+            };
             if self.shared.estate.is_closing() || self.shared.estate.is_fatal() {
                 break;
             }
-            if !self.shared.idle.is_asleep(core.index) {
+            if !core.has_work() && !self.shared.idle.is_asleep(core.index) {
                 core.searching.set(true);
                 break;
             }
         }
         meter.woke_up();
-        let mut spinner = core.spinner.get();
-        spinner.slept(config.seam.clock.elapsed().saturating_sub(fell_asleep));
-        core.spinner.set(spinner);
+        let fell_asleep = core.turn_started.get();
+        core.start_turn(&self.shared);
+        // Looking around does not show what the poller knows.
+        if woken_by == WokenBy::Others {
+            let mut spinner = core.spinner.get();
+            spinner.slept(core.turn_started.get().saturating_sub(fell_asleep));
+            core.spinner.set(spinner);
+        }
         if let Some(callback) = &config.on_thread_unpark {
             callback();
         }
     }
+
+    fn park_in(&self, poller: &Arc<Poller>, parker: &Parker, limit: Option<Duration>) -> WokenBy {
+        if !self.kicks.replace(true) {
+            parker.set_kick(Some(poller.clone()));
+        }
+        let mut events = 0;
+        parker.park_inside(|| events = poller.turn(limit));
+        if events > 0 { WokenBy::Poller } else { WokenBy::Others }
+    }
+}
+
+/// What ended a sleep.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WokenBy {
+    /// A descriptor became ready.
+    Poller,
+    /// Another thread, a timer, or nothing.
+    Others,
 }
 
 /// A worker on the list of sleepers. If a callback of the user's panics, the
@@ -550,8 +573,7 @@ impl Core {
     /// Once per `turn_interval` polls: the clock is read, timers and descriptors
     /// are looked at, and a backlog that turned out to be more than a moment's work is shared.
     fn turn(&self, shared: &MultiThread) {
-        self.end_turn(shared);
-        self.start_turn(shared);
+        self.change_turn(shared);
         self.turn_timers(shared);
         if let Some(poller) = self.poller(shared) {
             poller.turn(Some(Duration::ZERO));
@@ -573,29 +595,41 @@ impl Core {
     }
 
     fn start_turn(&self, shared: &MultiThread) {
-        let now = shared.estate.config.seam.clock.elapsed();
+        self.start_turn_at(shared, shared.estate.config.seam.clock.elapsed());
+    }
+
+    fn start_turn_at(&self, shared: &MultiThread, now: Duration) {
         context::set_now_ms(now.as_millis() as u32);
         self.turn_started.set(now);
         self.turn_tick.set(self.tick.get());
         self.turn_activity.set(shared.remotes[self.index].activity.load(Relaxed));
     }
 
+    /// One turn ends and the next begins.
+    fn change_turn(&self, shared: &MultiThread) {
+        let now = shared.estate.config.seam.clock.elapsed();
+        self.end_turn(shared, now);
+        self.start_turn_at(shared, now);
+    }
+
     /// Learns from the turn what a poll lasts here. A rise counts at once, a
     /// fall slowly: taking long polls for short ones keeps tasks waiting, the
     /// reverse only wakes a worker too many.
-    fn end_turn(&self, shared: &MultiThread) {
+    fn end_turn(&self, shared: &MultiThread, now: Duration) {
         let polls = u64::from(self.tick.get().wrapping_sub(self.turn_tick.get()));
         if polls == 0 {
             return;
         }
-        let now = shared.estate.config.seam.clock.elapsed();
         self.count_busy(shared, now);
         let spent = now.saturating_sub(self.turn_started.get()).as_nanos() as u64;
         let (old, new) = (self.poll_ns.get(), spent / polls);
         let poll_ns = if new >= old { new } else { (7 * old + new) / 8 };
         self.poll_ns.set(poll_ns);
-        let backlog = WORTH_WAKING_NS / poll_ns.max(1);
-        self.tolerance.set(backlog.min(u64::from(ring::CAPACITY / 2)) as u32);
+        self.tolerance.set(match shared.has_cores {
+            true => (WORTH_WAKING_NS / poll_ns.max(1)).min(u64::from(ring::CAPACITY / 2)) as u32,
+            // Another worker would only take this one's place on the core.
+            false => u32::MAX,
+        });
     }
 
     /// Counts the turn until now, if a task was polled in it.

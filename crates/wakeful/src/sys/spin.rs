@@ -79,8 +79,9 @@ fn pauses() -> u32 {
     })
 }
 
-/// On a single core whoever is to bring the work cannot do so while we spin.
-fn several_cores() -> bool {
+/// Whether this process has more than one core to run on. On a single one, whoever
+/// is to bring work cannot do so while we spin.
+pub(crate) fn several_cores() -> bool {
     static SEVERAL: OnceLock<bool> = OnceLock::new();
     *SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1))
 }
