@@ -1,5 +1,6 @@
 //! What failed, and with which file: the system's errors do not say.
 
+use crate::sys::os_error;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -53,19 +54,11 @@ fn wrap(
     target: Option<&Path>,
     error: io::Error,
 ) -> io::Error {
-    if !is_told_by_kind(&error) {
+    if !os_error::is_told_by_kind(&error) {
         return error;
     }
     let (path, target) = (path.to_owned(), target.map(Path::to_owned));
     io::Error::new(error.kind(), FileError { operation, path, target, source: error })
-}
-
-/// Whether an error of the system's has a kind that tells it apart. An error that
-/// carries more than a number has no number to ask for; where the number is all
-/// there is (too many open files, say), it stays.
-fn is_told_by_kind(error: &io::Error) -> bool {
-    let nameless = io::Error::from_raw_os_error(i32::MAX).kind();
-    error.raw_os_error().is_some() && error.kind() != nameless
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::Child;
 use super::reaper::sweep;
 use crate::runtime::registration::keeper_with_io;
+use crate::sys::os_error;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -218,7 +219,8 @@ impl Command {
     /// # Errors
     ///
     /// Those of the system. The text says which program it is about, the kind is the
-    /// system's, and the system's error is the [`source`](Error::source).
+    /// system's, and the system's error is the [`source`](Error::source). An error
+    /// without a kind (too many open files, say) stays as it is, with its number.
     ///
     /// # Panics
     ///
@@ -243,6 +245,9 @@ impl Command {
     }
 
     fn not_started(&self, cause: io::Error) -> io::Error {
+        if !os_error::is_told_by_kind(&cause) {
+            return cause;
+        }
         let program = self.std.get_program().to_owned();
         let folder = self.std.get_current_dir().map(Path::to_owned);
         io::Error::new(cause.kind(), NotStarted { program, folder, cause })

@@ -1,0 +1,11 @@
+//! The system's errors: which of them may be told with more words.
+
+use std::io;
+
+/// Whether an error of the system's has a kind that tells it apart. An error that
+/// carries more than a number has no number to ask for; where the number is all
+/// there is (too many open files, say), it stays.
+pub(crate) fn is_told_by_kind(error: &io::Error) -> bool {
+    let nameless = io::Error::from_raw_os_error(i32::MAX).kind();
+    error.raw_os_error().is_some() && error.kind() != nameless
+}

@@ -1,0 +1,68 @@
+//! What the programs of this folder have in common: runtimes to run on, and a limit to their time.
+//!
+//! The programs are in `tests`. Each uses a published crate as it is, and `tokio` as that crate does; the patch in
+//! `Cargo.toml` puts wakeful in its place.
+
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+/// How long one program may take on one runtime. Only a hang comes near it.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs a program on each kind of runtime, to its end.
+pub fn on_every_runtime<F: Future<Output = ()>>(program: impl Fn() -> F) {
+    bound_this_binary();
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            timeout(LIMIT, program()).await.expect("it is done long before the limit");
+        });
+    }
+}
+
+fn runtimes() -> [Runtime; 2] {
+    let current = Builder::new_current_thread().enable_all().build();
+    let multi = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    [current.expect("it asks for nothing"), multi.expect("there are threads to be had")]
+}
+
+/// Ends a process whose threads hang, so that no timer of theirs could.
+fn bound_this_binary() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        std::thread::spawn(|| {
+            // The limit for a test that hangs; nothing waits for it to pass.
+            std::thread::sleep(4 * LIMIT);
+            eprintln!("still not done after {:?}", 4 * LIMIT);
+            std::process::abort();
+        });
+    });
+}
+
+/// A new folder that goes with all that is in it.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    #[expect(clippy::new_without_default, reason = "a folder is made, not filled in")]
+    pub fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("wakeful-interop-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).expect("the folder for temporary files can be written");
+        Self(folder)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left behind harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
