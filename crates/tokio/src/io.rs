@@ -21,6 +21,9 @@ pub use wakeful::io::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
 /// Readiness of any descriptor.
 #[cfg(feature = "net")]
 pub mod unix {
+    #[allow(deprecated, reason = "the old name of an error")]
+    #[doc(hidden)]
+    pub use wakeful::io::unix::AsyncFdTryNewError;
     pub use wakeful::io::unix::{
         AsyncFd, AsyncFdReadyGuard, AsyncFdReadyMutGuard, AsyncFdRegisterError, TryIoError,
     };

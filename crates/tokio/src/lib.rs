@@ -20,6 +20,16 @@
 //! # fn main() {}
 //! ```
 //!
+//! What only wakeful has is not here:
+//!
+//! ```compile_fail
+//! use tokio::inspect;
+//! ```
+//!
+//! ```compile_fail
+//! use tokio::task::may_wait_forever;
+//! ```
+//!
 //! # What is left out
 //!
 //! tokio's unstable API (`--cfg tokio_unstable`) is here only where wakeful has the same thing: [`task::Builder`],

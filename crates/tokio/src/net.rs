@@ -5,4 +5,15 @@ pub use wakeful::net::{
     UnixSocket, UnixStream, lookup_host,
 };
 
-pub use wakeful::net::{tcp, unix};
+/// Parts of a TCP connection.
+pub mod tcp {
+    pub use wakeful::net::tcp::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
+}
+
+/// Parts of a unix connection, and pipes.
+pub mod unix {
+    pub use wakeful::net::unix::{
+        OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, SocketAddr, UCred, WriteHalf, gid_t,
+        pid_t, pipe, uid_t,
+    };
+}

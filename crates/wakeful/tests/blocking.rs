@@ -297,3 +297,14 @@ fn threads_may_be_kept_for_ever() {
         }
     }
 }
+
+#[test]
+fn a_closure_with_a_thread_on_its_way_runs_although_the_runtime_ends() {
+    for rt in with_pool_of(4) {
+        let Watched { runtime, reports, name } = rt;
+        let closure = runtime.spawn_blocking(|| 42);
+        drop(runtime);
+        assert_eq!(executor::block_on(closure).unwrap(), 42, "{name}");
+        drop(reports);
+    }
+}

@@ -561,3 +561,17 @@ fn the_first_read_of_an_accepted_stream_finds_what_was_sent_before() {
         drop((accepted, reports));
     }
 }
+
+#[test]
+fn nothing_is_opened_on_a_runtime_that_is_gone() {
+    for Watched { runtime, reports, name } in runtimes() {
+        let _entered = runtime.enter();
+        let early = TcpListener::bind("127.0.0.1:0");
+        runtime.shutdown_background();
+        for bind in [early, TcpListener::bind("127.0.0.1:0")] {
+            let error = futures::executor::block_on(bind).unwrap_err();
+            assert!(wakeful::runtime::is_rt_shutdown_err(&error), "{name}: {error}");
+        }
+        drop(reports);
+    }
+}

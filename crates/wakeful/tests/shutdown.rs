@@ -356,3 +356,14 @@ fn who_wants_to_hear_of_threads_hears_of_all_workers_at_once() {
     }
     assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
 }
+
+#[test]
+fn a_runtime_may_be_shut_down_while_its_context_is_entered() {
+    for Watched { runtime, reports, name } in runtimes() {
+        let _entered = runtime.enter();
+        runtime.shutdown_timeout(LONG);
+        let task = wakeful::spawn(async { unreachable!("the runtime is gone") });
+        assert!(executor::block_on(task).unwrap_err().is_cancelled(), "{name}");
+        drop(reports);
+    }
+}

@@ -254,3 +254,12 @@ fn they_have_the_numbers_that_they_always_had() {
     assert_eq!(io::stdout().as_raw_fd(), 1);
     assert_eq!(io::stderr().as_raw_fd(), 2);
 }
+
+#[test]
+fn nothing_is_accepted_on_a_runtime_that_is_gone() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let _entered = runtime.enter();
+    runtime.shutdown_background();
+    let error = futures::executor::block_on(io::stderr().write_all(b"lost")).unwrap_err();
+    assert!(wakeful::runtime::is_rt_shutdown_err(&error), "{error}");
+}

@@ -22,20 +22,28 @@ pub struct Handle {
 
 /// Makes a runtime the thread's current one until it is dropped; from
 /// [`Handle::enter`].
+///
+/// The runtime itself may be shut down before that: the guard keeps what it needs.
 #[must_use = "the runtime is left again when the guard is dropped"]
 pub struct EnterGuard<'a> {
+    _inside: Inside,
+    _handle: PhantomData<&'a Handle>,
+}
+
+/// What the guard holds. It borrows nothing, and has the destructor, so that the
+/// compiler knows that the guard's does not need what it borrows.
+struct Inside {
     entered: Entered<'static>,
     /// A guard can be leaked, or dropped out of order, and then the thread may
     /// stay in the runtime's context for good: this reference is leaked as well.
     keep: ManuallyDrop<Arc<Shared>>,
-    _handle: PhantomData<&'a Handle>,
 }
 
 // SAFETY: through a shared reference a guard can be asked nothing. It has to be
 // dropped on the thread that has entered, and is: it is not `Send`.
-unsafe impl Sync for EnterGuard<'_> {}
+unsafe impl Sync for Inside {}
 
-impl Drop for EnterGuard<'_> {
+impl Drop for Inside {
     fn drop(&mut self) {
         if self.entered.leave() {
             // SAFETY: dropped once, here; the context does not refer to it now.
@@ -82,7 +90,8 @@ impl Handle {
         let keep = self.shared.clone();
         // SAFETY: the guard gives `keep` up only when it has left the context.
         let entered = unsafe { context::enter_leakable(&keep) };
-        EnterGuard { entered, keep: ManuallyDrop::new(keep), _handle: PhantomData }
+        let inside = Inside { entered, keep: ManuallyDrop::new(keep) };
+        EnterGuard { _inside: inside, _handle: PhantomData }
     }
 
     /// Spawns a task on this runtime; it starts to run at once, awaited or not.

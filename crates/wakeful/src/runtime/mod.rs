@@ -28,7 +28,7 @@ pub(crate) mod registry;
 #[expect(clippy::module_inception, reason = "the room's main noun has the room's name")]
 mod runtime;
 mod shared;
-mod shutting_down;
+pub(crate) mod shutting_down;
 pub(crate) mod spawn;
 pub(crate) mod task_builder;
 

@@ -51,6 +51,12 @@ impl Registration {
         let (poller, owner) = keeper.shared.poller()?;
         let poller = poller.clone();
         let registered = poller.register(fd, interest)?;
+        // Registered first, then looked; whoever closes sets the sign first, and then
+        // tells those who are registered.
+        if keeper.shared.is_closing() {
+            let _ = poller.deregister(fd, &registered);
+            return Err(shutting_down());
+        }
         if registered.is_first {
             keeper.shared.wake_poller(owner);
         }

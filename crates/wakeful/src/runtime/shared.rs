@@ -65,6 +65,14 @@ impl Shared {
         self.config().has_io
     }
 
+    /// Whether the scheduler is shutting down, or has.
+    pub(crate) fn is_closing(&self) -> bool {
+        match &self.flavor {
+            Flavor::Current(scheduler) => scheduler.estate.is_closing(),
+            Flavor::Multi(scheduler) => scheduler.estate.is_closing(),
+        }
+    }
+
     /// The poller that watches what is made on this thread, and whose it is.
     pub(crate) fn poller(&self) -> io::Result<(&Arc<Poller>, usize)> {
         let (slot, owner) = match &self.flavor {

@@ -263,13 +263,15 @@ impl Pool {
     }
 
     /// Lets nothing in any more; closures that wait are dropped, except the
-    /// mandatory ones, which still run.
+    /// mandatory ones, which still run, and the first, if there is a thread for it.
     pub(crate) fn close(&self) {
         let dropped: VecDeque<Job> = {
             let mut state = self.lock();
             state.closed = true;
-            let (keep, dropped) = state.queue.drain(..).partition(|job| job.mandatory);
-            state.queue = keep;
+            let starting = usize::from(state.coming || state.spinning).min(state.queue.len());
+            let (keep, dropped) = state.queue.drain(starting..).partition(|job| job.mandatory);
+            let keep: VecDeque<Job> = keep;
+            state.queue.extend(keep);
             dropped
         };
         self.work.notify_all();
@@ -313,6 +315,11 @@ impl Pool {
             }
         }
         true
+    }
+
+    /// Whether nothing is let in any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
     }
 
     pub(crate) fn threads(&self) -> usize {

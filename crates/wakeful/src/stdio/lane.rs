@@ -5,6 +5,7 @@
 //! is told to whoever writes or flushes next.
 
 use crate::io::ReadBuf;
+use crate::runtime::shutting_down::shutting_down;
 use crate::runtime::{blocking, context};
 use crate::task::header::WaitKind;
 use crate::task::{JoinHandle, coop};
@@ -90,10 +91,8 @@ impl Lane {
                 self.taken = 0;
                 done.result
             }
-            Err(error) => Err(io::Error::other(format!(
-                "{}: the runtime was shut down before its turn came: {error}",
-                self.name
-            ))),
+            Err(error) if error.is_cancelled() => Err(shutting_down()),
+            Err(error) => Err(io::Error::other(format!("{}: {error}", self.name))),
         })
     }
 
@@ -136,6 +135,10 @@ impl Lane {
             return Poll::Ready(Ok(0));
         }
         ready!(self.poll_back(cx))?;
+        // Otherwise it would be accepted, and nobody told.
+        if context::with_current(|shared| shared.pool.is_closed()) == Some(true) {
+            return Poll::Ready(Err(shutting_down()));
+        }
         let bytes = &bytes[..bytes.len().min(MOST)];
         self.buf.clear();
         self.buf.extend_from_slice(bytes);

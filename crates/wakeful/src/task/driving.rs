@@ -32,8 +32,9 @@ pub(crate) fn start_driving(may_block_in_place: bool) -> DrivingGuard {
         panic!(
             "Cannot start a runtime from within a runtime. This happens because a function (like \
              `block_on`) attempted to block the current thread while the thread is being used to \
-             drive asynchronous tasks. Await the future instead, or wrap the call in \
-             `task::block_in_place` or `task::spawn_blocking`."
+             drive asynchronous tasks. If you are in an async function, use `.await` on the future \
+             instead of blocking on it. Otherwise wrap the call in `task::block_in_place` or \
+             `task::spawn_blocking`."
         );
     }
     DRIVING.set(Driving::Yes { may_block_in_place });
