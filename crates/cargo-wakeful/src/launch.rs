@@ -1,6 +1,7 @@
 //! `run`: the program is built while the lock file is swapped, and started when it is back, for it may run for long.
 
 use crate::Failure;
+use crate::interrupt::wait_for;
 use crate::options::Options;
 use crate::project::Project;
 use serde_json::Value;
@@ -29,7 +30,7 @@ pub fn build(project: &Project, options: &Options) -> Result<Program, Failure> {
         let line = line.map_err(|error| format!("cargo's messages cannot be read: {error}"))?;
         programs.extend(serde_json::from_str(&line).ok().as_ref().and_then(program));
     }
-    let status = cargo.wait().map_err(|error| format!("cargo is gone: {error}"))?;
+    let status = wait_for(&mut cargo).map_err(|error| format!("cargo is gone: {error}"))?;
     if !status.success() {
         return Err("not built".into());
     }

@@ -6,6 +6,7 @@
 //! from: as long as that stays the same, nothing has to be chosen again.
 
 use crate::Failure;
+use crate::interrupt::outlive_cargo;
 use crate::project::{Project, tokios};
 use crate::verdict::Verdict;
 use std::fs::{self, File};
@@ -37,7 +38,7 @@ impl Swap {
         let folder = project.target.join(format!("lock-{:016x}", hasher.finish()));
         let swap =
             Self::at(lock, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        outlive_ctrl_c()?;
+        outlive_cargo()?;
         Ok(swap)
     }
 
@@ -143,16 +144,6 @@ fn put(path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
         (_, Some(bytes)) => fs::write(path, bytes),
         (_, None) => fs::remove_file(path),
     }
-}
-
-/// Ctrl-C and a polite request to end are for cargo; this program ends after it.
-fn outlive_ctrl_c() -> Result<(), Failure> {
-    for signal in [2, 15] {
-        // SAFETY: it does nothing at all.
-        unsafe { signal_hook_registry::register(signal, || {}) }
-            .map_err(|error| format!("cannot listen for signal {signal}: {error}"))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

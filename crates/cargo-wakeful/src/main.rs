@@ -11,9 +11,11 @@
 //! - `verdict`: whether the face is in tokio's place, and if not, who is in the way.
 //! - `doctor`: the same in prose, before one starts.
 //! - `launch`: running a program that was built.
+//! - `interrupt`: being told to end.
 
 mod doctor;
 mod face;
+mod interrupt;
 mod launch;
 mod lock;
 mod options;
@@ -75,7 +77,8 @@ fn build(options: &Options, project: &Project) -> Result<ExitCode, Failure> {
         swap.end()?;
         return Err(program?.launch(options));
     }
-    let status = project.command(options).status();
+    let cargo = project.command(options).spawn();
+    let status = cargo.and_then(|mut cargo| interrupt::wait_for(&mut cargo));
     swap.end()?;
     let status = status.map_err(|error| format!("cargo cannot be started: {error}"))?;
     // A cargo that a signal ended has no code.

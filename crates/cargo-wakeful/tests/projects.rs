@@ -1,6 +1,7 @@
 //! `cargo wakeful` in small projects, made for the purpose. Most of them are built against a face that does nothing but
 //! say who it is; the last one is built against wakeful.
 
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -180,17 +181,8 @@ fn the_doctor_says_what_would_be_missing() {
     assert!(text(&output.stderr).contains("set WAKEFUL_FACE"), "{}", text(&output.stderr));
 }
 
-fn interrupt(child: &Child) {
-    let group = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
-    rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
-}
-
-#[test]
-fn ctrl_c_puts_the_lock_file_back() {
-    let place = Place::with("tokio = \"1\"");
-    place.cargo(&["generate-lockfile"]);
-    let lock = place.lock().unwrap();
-    // The build waits here until it is interrupted.
+/// A project whose build waits for ever, and cargo wakeful that builds it.
+fn stuck(place: &Place) -> Child {
     for name in ["begun", "never"] {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         let kind = rustix::fs::FileType::Fifo;
@@ -199,22 +191,38 @@ fn ctrl_c_puts_the_lock_file_back() {
     let script = "fn main() {\n    std::fs::write(\"../begun\", \"x\").unwrap();\n    \
                   std::fs::read(\"../never\").unwrap();\n}\n";
     place.write("project/build.rs", script);
-    let mut child = place
+    let child = place
         .command(env!("CARGO_BIN_EXE_cargo-wakeful"))
         .args(["wakeful", "build"])
         .process_group(0)
-        .stderr(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     // This waits until the build script has opened the other end.
     let mut begun = fs::File::open(place.path("begun")).unwrap();
     begun.read_exact(&mut [0]).unwrap();
-    assert_ne!(place.lock().unwrap(), lock, "swapped while cargo runs");
-    interrupt(&child);
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(!child.wait().unwrap().success(), "{said}");
-    assert_eq!(place.lock().unwrap(), lock);
+    child
+}
+
+#[test]
+fn whoever_ends_it_finds_the_lock_file_back() {
+    type End = fn(Pid) -> rustix::io::Result<()>;
+    // Ctrl-C is for all programs of the terminal; a request to end, for one.
+    let ends: [End; 2] =
+        [|id| kill_process_group(id, Signal::INT), |id| kill_process(id, Signal::TERM)];
+    for end in ends {
+        let place = Place::with("tokio = \"1\"");
+        place.cargo(&["generate-lockfile"]);
+        let lock = place.lock().unwrap();
+        let mut child = stuck(&place);
+        assert_ne!(place.lock().unwrap(), lock, "swapped while cargo runs");
+        let id = Pid::from_child(&child);
+        end(id).unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(place.lock().unwrap(), lock);
+        // What cargo left behind.
+        let _ = kill_process_group(id, Signal::KILL);
+    }
 }
 
 #[test]
