@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: the tests of tokio, tokio-stream and tokio-test, run on the face.
+//! `cargo xtask conformance`: the tests of tokio, tokio-stream, tokio-test and tokio-util, run on the face.
 //!
 //! The tests are fetched by cargo when they are needed and kept under the target folder; nothing of them is part of
 //! this repository.

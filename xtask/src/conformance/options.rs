@@ -6,8 +6,8 @@ use super::suite::{SUITES, Suite};
 
 pub const USAGE: &str = "\
   conformance [option…] [file…]
-                   run the tests of tokio, tokio-stream and tokio-test on the face; a file is the name of a test
-                   file and may end in *. Without files, docs/CONFORMANCE.md is written.
+                   run the tests of tokio, tokio-stream, tokio-test and tokio-util on the face; a file is the
+                   name of a test file and may end in *. Without files, docs/CONFORMANCE.md is written.
                    --suite NAME       one suite only
                    --baseline         run what does not pass with the real tokio too
                    --jobs N           of cargo (all processors)      --threads N        of a test process (2)

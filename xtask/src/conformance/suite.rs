@@ -20,6 +20,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "tokio", version: "1.54.1", kind: Kind::OfTokio },
     Suite { name: "tokio-stream", version: "0.1.19", kind: Kind::Dependent { features: "full" } },
     Suite { name: "tokio-test", version: "0.4.6", kind: Kind::Dependent { features: "" } },
+    Suite { name: "tokio-util", version: "0.7.20", kind: Kind::Dependent { features: "full" } },
 ];
 
 /// Areas of tokio, in the order of the report, each with what the names of its files begin with.
