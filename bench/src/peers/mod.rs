@@ -13,9 +13,12 @@
 //! | `compio.rs` | compio |
 //! | `glommio.rs` | glommio |
 //!
+//! What rows about files ask, and who answers, is in `files.rs`.
+//!
 //! [`cells!`] lists who takes part in a row.
 
 mod compio;
+pub mod files;
 mod futures;
 mod glommio;
 mod monoio;
@@ -23,6 +26,7 @@ mod smol;
 mod tokio_shaped;
 
 pub use self::compio::Compio;
+pub use self::files::MonoioUring;
 pub use self::futures::{FuturesLocal, FuturesPool};
 pub use self::glommio::Glommio;
 pub use self::monoio::{Monoio, MonoioUring};

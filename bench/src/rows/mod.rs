@@ -8,6 +8,7 @@
 //! | `tasks.rs` | spawning, joining, yielding, tasks that talk to each other |
 //! | `wakes.rs` | wakes that come from another thread |
 //! | `blocking.rs` | the pool for closures that block |
+//! | `files.rs` | reading, appending, opening and copying files |
 //! | `runtime.rs` | `block_on`, starting and stopping |
 //! | `channels.rs` | channels of all kinds |
 //! | `locks.rs` | locks, permits and notifications |
@@ -19,6 +20,7 @@
 
 mod blocking;
 mod channels;
+mod files;
 mod locks;
 mod memory;
 mod runtime;
@@ -174,6 +176,7 @@ pub fn all() -> Vec<Row> {
         time::rows(),
         channels::rows(),
         locks::rows(),
+        files::rows(),
         runtime::rows(),
         memory::rows(),
         sockets::rows(),

@@ -1,14 +1,15 @@
 //! A guided run of the runtime: `cargo run --release --example tour`.
 //!
 //! Chapters 1 to 10 are the programs by which one learns what a future, a waker, an executor and a timer are; they live
-//! in `programs.rs`. In chapters 11 to 13 tasks wait for each other, in 14 and 15 for the network. From chapter 16 on the
-//! runtime shows what it is made for. Each chapter checks what it shows, and the tour ends with an error if anything is
-//! not as promised.
+//! in `programs.rs`. In chapters 11 to 13 tasks wait for each other, in 14 and 15 for the network, in 16 for files. From
+//! chapter 17 on the runtime shows what it is made for. Each chapter checks what it shows, and the tour ends with an
+//! error if anything is not as promised.
 
 use std::process::ExitCode;
 
 #[path = "../../tests/support/counting.rs"]
 mod counting;
+mod files;
 mod guide;
 mod network;
 mod programs;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     teaching::chapters(&mut guide);
     together::chapters(&mut guide);
     network::chapters(&mut guide);
+    files::chapters(&mut guide);
     strengths::chapters(&mut guide);
     guide.farewell()
 }
