@@ -2,17 +2,14 @@
 //! each may do it in its own manner.
 //!
 //! wakeful reads at offsets; tokio, which has no such thing, seeks and reads. The
-//! others hand their buffers over and get them back. monoio has files only on
-//! io_uring, so it is there with that driver ([`MonoioUring`]).
+//! others hand their buffers over and get them back. monoio has files on io_uring
+//! only.
 
-use std::cell::RefCell;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use monoio::{IoUringDriver, Runtime, RuntimeBuilder};
-
-use super::{Compio, Flavor, Glommio, OneThread, Peer};
+use super::{Compio, Glommio, MonoioUring, OneThread, Peer};
 
 /// What is read and written at once.
 pub const PAGE: usize = 4096;
@@ -137,33 +134,6 @@ mod on_tokio {
         file.seek(SeekFrom::Start(offset)).await.expect("it is that long");
         file.read(page).await.expect("it can be read")
     });
-}
-
-/// monoio on io_uring, which is where it has files.
-pub struct MonoioUring(RefCell<Runtime<IoUringDriver>>);
-
-impl Peer for MonoioUring {
-    const NAME: &'static str = "monoio-uring";
-    const FLAVOR: Flavor = Flavor::Single;
-
-    type Join<T: Send + 'static> = OneThread<monoio::task::JoinHandle<T>>;
-
-    fn build() -> Self {
-        let builder = RuntimeBuilder::<IoUringDriver>::new();
-        Self(RefCell::new(builder.build().expect("the runtime starts; it needs io_uring")))
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.0.borrow_mut().block_on(future)
-    }
-
-    fn spawn<F>(future: F) -> OneThread<monoio::task::JoinHandle<F::Output>>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        OneThread(monoio::spawn(future))
-    }
 }
 
 impl Files for MonoioUring {
@@ -364,7 +334,7 @@ impl Files for Glommio {
             let mut at = 0;
             loop {
                 let chunk = from.read_at(at, CHUNK).await.expect("it can be read");
-                if chunk.len() == 0 {
+                if chunk.is_empty() {
                     break;
                 }
                 let count = chunk.len() as u64;

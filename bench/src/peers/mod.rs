@@ -26,7 +26,6 @@ mod smol;
 mod tokio_shaped;
 
 pub use self::compio::Compio;
-pub use self::files::MonoioUring;
 pub use self::futures::{FuturesLocal, FuturesPool};
 pub use self::glommio::Glommio;
 pub use self::monoio::{Monoio, MonoioUring};

@@ -53,7 +53,7 @@ on_driver!(
     Monoio, "monoio", LegacyDriver
 );
 on_driver!(
-    /// On io_uring, for the rows about sockets.
+    /// On io_uring, for the rows about sockets and files.
     MonoioUring, "monoio-uring", IoUringDriver
 );
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, opcode, types};
 
-use super::{Cell, Row, Target, Unit, Work};
+use super::{Cell, Kind, Row, Target, Unit, Work};
 use crate::peers::files::{Files, Offsets, PAGE};
 use crate::peers::{Flavor, cells};
 
@@ -39,7 +39,7 @@ pub fn rows() -> Vec<Row> {
         let (unit, counted) = (Unit::Nanoseconds, None);
         Row { name, what, unit, ops_per_batch, target, counted, cells }
     };
-    let raw = |peer, prepare| Cell { peer, flavor: Flavor::Single, prepare };
+    let raw = |peer, prepare| Cell { peer, flavor: Flavor::Single, kind: Kind::Here(prepare) };
     let with_raw = |mut cells: Vec<Cell>, raw: &[Cell]| {
         cells.extend_from_slice(raw);
         cells
