@@ -16,6 +16,8 @@
 //! The walk of a task through the code is drawn in ARCHITECTURE.md; every file
 //! opens with the station that it serves.
 #![deny(unsafe_code)]
+// Without some of the features, some of what the others share has no use.
+#![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports))]
 // With fewer features, what they would use is left unused.
 #![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports))]
 
