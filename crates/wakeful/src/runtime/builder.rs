@@ -290,8 +290,8 @@ impl Builder {
         self
     }
 
-    /// After how many polls a thread looks at its clock and its driver although
-    /// there is work; 61 by default.
+    /// After how many polls, at the most, a thread looks at its clock and its driver
+    /// although there is work; 61 by default. Where polls are long it looks sooner.
     ///
     /// # Panics
     ///

@@ -22,6 +22,7 @@
 use super::config::{Config, NextTask};
 use super::estate::Estate;
 use super::meter::Meter;
+use super::pace::Pace;
 use super::root::{Held, Parked};
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
@@ -75,6 +76,11 @@ struct Core {
     /// Polls so far, wrapping.
     tick: Cell<u32>,
     turn_tick: Cell<u32>,
+    pace: Cell<Pace>,
+    /// Polls in a turn.
+    turn_polls: Cell<u32>,
+    /// Tasks that gave way since the poller was last looked at for them.
+    gave_way: Cell<usize>,
     /// When the turn started, once somebody had to ask.
     turn_started: Cell<Option<Duration>>,
     /// A task was run in this turn.
@@ -170,6 +176,9 @@ impl CurrentThread {
                 rng: Cell::new(rng),
                 tick: Cell::new(0),
                 turn_tick: Cell::new(0),
+                pace: Cell::new(Pace::new()),
+                turn_polls: Cell::new(1),
+                gave_way: Cell::new(0),
                 turn_started: Cell::new(None),
                 has_run: Cell::new(false),
                 spinner: Cell::new(Spinner::new()),
@@ -291,7 +300,13 @@ impl CurrentThread {
                 }
                 context::wake_deferred();
             }
-            if !self.run_tasks() && !held.is_woken() && !self.pass_time() {
+            if self.run_tasks() {
+                continue;
+            }
+            if held.is_woken() {
+                // It gave way to others, so to those of whom only the poller knows.
+                self.look_at_poller();
+            } else if !self.pass_time() {
                 self.park(guard, held);
             }
         }
@@ -311,9 +326,8 @@ impl CurrentThread {
 
     /// Runs one turn's worth of tasks; false if there were none.
     fn run_tasks(&self) -> bool {
-        let config = &self.estate.config;
         let mut any = false;
-        for _ in 0..config.turn_interval {
+        for _ in 0..self.core.turn_polls.get() {
             let Some(task) = self.next_task() else { break };
             if !any {
                 self.start_running();
@@ -326,14 +340,31 @@ impl CurrentThread {
             }
         }
         let core = &self.core;
-        if core.tick.get().wrapping_sub(core.turn_tick.get()) >= config.turn_interval {
+        if core.tick.get().wrapping_sub(core.turn_tick.get()) >= core.turn_polls.get() {
             self.start_turn();
             self.turn_timers();
-            if let Some(poller) = self.watching() {
-                poller.turn(Some(Duration::ZERO));
-            }
+            self.look_at_poller();
         }
         any
+    }
+
+    /// Passes on what became ready; whether anything did.
+    fn look_at_poller(&self) -> bool {
+        self.watching().is_some_and(|poller| poller.turn(Some(Duration::ZERO)) > 0)
+    }
+
+    /// Every task in the queue has given way to others: to those, too, who are in the
+    /// injector, and of whom only the poller knows. They go first.
+    fn let_others_first(&self) {
+        self.core.gave_way.set(0);
+        let gave_way = self.core.queue.borrow().len();
+        let first =
+            self.injector.take(|ready| ready, |task| self.core.queue.borrow_mut().push_back(task));
+        if let Some(first) = first {
+            self.core.queue.borrow_mut().insert(gave_way, first);
+        }
+        self.look_at_poller();
+        self.core.queue.borrow_mut().rotate_left(gave_way);
     }
 
     /// The poller, if there is something to watch.
@@ -400,7 +431,13 @@ impl CurrentThread {
         if self.core.has_run.replace(false)
             && let Some(started) = started
         {
-            self.meter.was_busy(now.saturating_sub(started));
+            let core = &self.core;
+            let spent = now.saturating_sub(started);
+            self.meter.was_busy(spent);
+            let mut pace = core.pace.get();
+            pace.learn(core.tick.get().wrapping_sub(core.turn_tick.get()), spent);
+            core.pace.set(pace);
+            core.turn_polls.set(pace.turn(self.estate.config.turn_interval));
         }
     }
 
@@ -414,6 +451,10 @@ impl CurrentThread {
             && let Some(task) = self.injector.pop()
         {
             return Some(task);
+        }
+        let gave_way = core.gave_way.get();
+        if gave_way > 0 && gave_way >= core.queue.borrow().len() {
+            self.let_others_first();
         }
         let mut queue = core.queue.borrow_mut();
         if queue.is_empty() {
@@ -596,6 +637,7 @@ impl Home for CurrentThread {
         // The poll that just ended was in the core holder's loop.
         debug_assert!(self.is_held_here());
         self.core.queue.borrow_mut().push_back(task);
+        self.core.gave_way.set(self.core.gave_way.get() + 1);
     }
 
     fn orphaned(&self, task: &TaskRef) {

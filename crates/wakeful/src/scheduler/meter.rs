@@ -25,7 +25,7 @@ impl Meter {
         Self { sleeps: AtomicU64::new(1), busy_ns: AtomicU64::new(0) }
     }
 
-    fn is_asleep(&self) -> bool {
+    pub(super) fn is_asleep(&self) -> bool {
         self.sleeps.load(Relaxed) % 2 == 1
     }
 

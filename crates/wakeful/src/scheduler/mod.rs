@@ -2,8 +2,9 @@
 //! and what a thread does that finds none.
 //!
 //! - [`multi`]: the work-stealing scheduler; [`worker`] is the loop of one of
-//!   its threads, [`idle`] the sleep protocol, [`monitor`] watches for workers
-//!   that are stuck in a poll, [`meter`] counts sleeps and time at work.
+//!   its threads, [`core`] what such a thread works with, [`idle`] the sleep protocol, [`monitor`] watches for workers
+//!   that are stuck in a poll, [`meter`] counts sleeps and time at work,
+//!   [`pace`] knows how long polls last.
 //! - [`current`]: everything on the thread that calls `block_on`.
 //! - [`local`]: sets of tasks that stay on one thread, whoever polls them there;
 //!   [`pollers`] says how those are woken, [`inside`] how a thread finds its set.
@@ -17,6 +18,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod config;
+mod core;
 pub(crate) mod current;
 pub(crate) mod estate;
 pub(crate) mod idle;
@@ -25,6 +27,7 @@ pub(crate) mod local;
 pub(crate) mod meter;
 pub(crate) mod monitor;
 pub(crate) mod multi;
+mod pace;
 pub(crate) mod pollers;
 pub(crate) mod pool;
 pub(crate) mod root;

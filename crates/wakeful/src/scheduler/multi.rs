@@ -19,11 +19,12 @@
 //! injector closed and lets go.
 
 use super::config::{Config, Role};
+use super::core::{Core, Key};
 use super::estate::Estate;
 use super::idle::{BeforeParking, Idle};
 use super::meter::Meter;
 use super::monitor::Monitor;
-use super::worker::{self, Core, Key};
+use super::worker;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
@@ -91,6 +92,8 @@ pub(crate) struct Remote {
     /// Made when the first descriptor is registered.
     pub(crate) poller: OnceLock<Arc<Poller>>,
     pub(crate) meter: Meter,
+    /// When the worker last looked at clock and driver. Written by the worker.
+    pub(super) turned_ms: AtomicU32,
     /// The worker without a thread, or the parking spot of the thread it is on.
     seat: Mutex<Seat>,
 }
@@ -119,6 +122,7 @@ impl MultiThread {
                     next: thief,
                     activity: AtomicU32::new(0),
                     timers: Timers::new(index),
+                    turned_ms: AtomicU32::new(0),
                     poller: OnceLock::new(),
                     // The first is started with the runtime.
                     meter: if index == 0 { Meter::awake() } else { Meter::asleep() },

@@ -2,130 +2,23 @@
 //! run-next slot, its ring, the injector and other rings, in this order, polls
 //! them, and parks when there are none.
 
+use super::core::{Core, Key};
 use super::idle::{BeforeParking, Idle};
 use super::multi::{MultiThread, Remote};
-use crate::driver::clock::tick_of;
 use crate::driver::poller::Poller;
-use crate::queue::{next, ring};
 use crate::sys::park::Parker;
-use crate::sys::rng::Rng;
 use crate::sys::slack::Slack;
-use crate::sys::spin::Spinner;
 use crate::task::context;
-use crate::task::header::Header;
-use crate::task::heap::{Allocator, Heap};
-use crate::task::id::IdSource;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
-/// How often in a row the run-next slot may go before the ring.
-const SLOT_STREAK: u32 = 3;
-/// A backlog that its worker gets through in this time is not worth waking
-/// another for: the wake alone takes about as long.
-const WORTH_WAKING_NS: u64 = 20_000;
 /// A worker whose threads end in a panic of `on_thread_start` so often in a row is
 /// given up.
 const MAX_FAILED_STARTS: u32 = 8;
-/// What a poll is taken to last before any was measured.
-const UNKNOWN_POLL_NS: u64 = WORTH_WAKING_NS * 2;
-
-/// The right to be worker number so-and-so. There is one per worker; it moves to
-/// another thread when the worker's own blocks in place.
-#[derive(Debug)]
-pub(crate) struct Key(pub(super) usize);
-
-/// What makes a thread a worker: the owner's ends of its queues and what it has
-/// learnt.
-///
-/// - W1. A core is touched only by the thread that holds its [`Key`], and by the
-///   last thread to leave the scheduler.
-#[repr(align(128))]
-pub(crate) struct Core {
-    index: usize,
-    ring: ring::Owner,
-    next: next::Owner,
-    /// Taken out only when the scheduler closes.
-    allocator: Cell<Option<Allocator>>,
-    heap: Cell<*const Heap>,
-    rng: Cell<Rng>,
-    pub(crate) searching: Cell<bool>,
-    /// Polls of this worker, wrapping.
-    tick: Cell<u32>,
-    slot_streak: Cell<u32>,
-    /// What a poll here lasts, by recent measure.
-    poll_ns: Cell<u64>,
-    /// How many tasks may wait in the ring before another worker is woken.
-    tolerance: Cell<u32>,
-    /// Threads of this worker that ended, one after the other, before they began.
-    failed_starts: Cell<u32>,
-    turn_started: Cell<Duration>,
-    turn_tick: Cell<u32>,
-    /// `Remote::activity` when the turn started.
-    turn_activity: Cell<u32>,
-    spinner: Cell<Spinner>,
-}
-
-// SAFETY: W1.
-unsafe impl Send for Core {}
-// SAFETY: W1.
-unsafe impl Sync for Core {}
-
-impl Core {
-    pub(crate) fn new(index: usize, ring: ring::Owner, next: next::Owner, rng: Rng) -> Self {
-        Self {
-            index,
-            ring,
-            next,
-            allocator: Cell::new(None),
-            heap: Cell::new(ptr::null()),
-            rng: Cell::new(rng),
-            searching: Cell::new(false),
-            tick: Cell::new(0),
-            slot_streak: Cell::new(0),
-            poll_ns: Cell::new(UNKNOWN_POLL_NS),
-            tolerance: Cell::new(0),
-            failed_starts: Cell::new(0),
-            turn_started: Cell::new(Duration::ZERO),
-            turn_tick: Cell::new(0),
-            turn_activity: Cell::new(0),
-            spinner: Cell::new(Spinner::new()),
-        }
-    }
-
-    /// Gives the core its memory, before the scheduler starts.
-    pub(super) fn equip(&self, allocator: Allocator) {
-        self.heap.set(allocator.heap());
-        self.allocator.set(Some(allocator));
-    }
-
-    /// Takes the memory back, when the last thread has left (W1).
-    pub(super) fn strip(&self) -> Option<Allocator> {
-        self.allocator.take()
-    }
-
-    #[inline]
-    pub(crate) fn allocate(&self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
-        // SAFETY: task's H1: the thread that holds the key has the allocator.
-        unsafe { (*self.heap.get()).allocate(class, ids) }
-    }
-
-    /// Whether anything is in this worker's own queues.
-    fn has_work(&self) -> bool {
-        self.ring.len() > 0 || self.next.is_full()
-    }
-
-    /// Cancels everything in this worker's queues.
-    pub(crate) fn drain(&self) {
-        while let Some(task) = self.next.take().or_else(|| self.ring.pop()) {
-            task.cancel();
-        }
-    }
-}
-
 /// A thread that is a worker, as long as it has a key.
 struct Worker {
     shared: Arc<MultiThread>,
@@ -216,31 +109,10 @@ pub(crate) fn push_back(shared: &MultiThread, task: Runnable) -> Result<(), Runn
     let mut task = Some(task);
     with_core(shared, |core| {
         let task = task.take().expect("called once");
+        core.gave_way.set(core.gave_way.get().saturating_add(1));
         core.push(shared, task);
     });
     task.map_or(Ok(()), Err)
-}
-
-impl Core {
-    /// Pushes to the ring and wakes another worker if there is more waiting
-    /// than this one gets through in a moment.
-    #[inline]
-    fn push(&self, shared: &MultiThread, task: Runnable) {
-        if let Err(overflow) = self.ring.push(task) {
-            let newest = std::iter::once(overflow.newest);
-            shared.injector.push_batch(overflow.oldest_half.into_iter().chain(newest));
-        }
-        if shared.idle.may_wake() && self.ring.len() > self.tolerance.get() {
-            shared.notify();
-        }
-    }
-
-    fn random_below(&self, n: u32) -> u32 {
-        let mut rng = self.rng.get();
-        let number = rng.below(n);
-        self.rng.set(rng);
-        number
-    }
 }
 
 /// The whole life of a worker thread.
@@ -526,117 +398,6 @@ impl Drop for Announced<'_> {
     fn drop(&mut self) {
         if !self.idle.cancel_sleep(self.core.index) {
             self.core.searching.set(true);
-        }
-    }
-}
-
-impl Core {
-    /// Station 4: the next task to poll.
-    #[inline]
-    fn next_task(&self, shared: &MultiThread) -> Option<Runnable> {
-        let config = &shared.estate.config;
-        let tick = self.tick.get().wrapping_add(1);
-        self.tick.set(tick);
-        if tick.wrapping_sub(self.turn_tick.get()) >= config.turn_interval {
-            self.turn(shared);
-        }
-        if tick.is_multiple_of(config.injector_interval)
-            && let Some(task) = shared.injector.pop()
-        {
-            return Some(task);
-        }
-        let streak = self.slot_streak.get();
-        if streak < SLOT_STREAK
-            && let Some(task) = self.next.take()
-        {
-            self.slot_streak.set(streak + 1);
-            return Some(task);
-        }
-        self.slot_streak.set(0);
-        self.ring.pop().or_else(|| self.next.take()).or_else(|| self.take_injected(shared))
-    }
-
-    /// A fair share of what is in the injector; all but the first go to the
-    /// ring.
-    fn take_injected(&self, shared: &MultiThread) -> Option<Runnable> {
-        let room = self.ring.room() as usize;
-        let workers = shared.remotes.len();
-        shared.injector.take(
-            |ready| (ready / workers + 1).min(room / 2 + 1),
-            |task| {
-                let pushed = self.ring.push(task);
-                debug_assert!(pushed.is_ok(), "room was asked for");
-            },
-        )
-    }
-
-    /// Once per `turn_interval` polls: the clock is read, timers and descriptors
-    /// are looked at, and a backlog that turned out to be more than a moment's work is shared.
-    fn turn(&self, shared: &MultiThread) {
-        self.change_turn(shared);
-        self.turn_timers(shared);
-        if let Some(poller) = self.poller(shared) {
-            poller.turn(Some(Duration::ZERO));
-        }
-        if shared.idle.may_wake() && self.ring.len() > self.tolerance.get() {
-            shared.notify();
-        }
-    }
-
-    /// This worker's poller, if there is something to watch.
-    fn poller<'a>(&self, shared: &'a MultiThread) -> Option<&'a Arc<Poller>> {
-        shared.remotes[self.index].poller.get().filter(|poller| poller.has_sources())
-    }
-
-    /// Fires the timers that are due by the time at which the turn started.
-    fn turn_timers(&self, shared: &MultiThread) -> bool {
-        let timers = &shared.remotes[self.index].timers;
-        timers.next().is_some() && timers.turn(tick_of(self.turn_started.get())) > 0
-    }
-
-    fn start_turn(&self, shared: &MultiThread) {
-        self.start_turn_at(shared, shared.estate.config.seam.clock.elapsed());
-    }
-
-    fn start_turn_at(&self, shared: &MultiThread, now: Duration) {
-        context::set_now_ms(now.as_millis() as u32);
-        self.turn_started.set(now);
-        self.turn_tick.set(self.tick.get());
-        self.turn_activity.set(shared.remotes[self.index].activity.load(Relaxed));
-    }
-
-    /// One turn ends and the next begins.
-    fn change_turn(&self, shared: &MultiThread) {
-        let now = shared.estate.config.seam.clock.elapsed();
-        self.end_turn(shared, now);
-        self.start_turn_at(shared, now);
-    }
-
-    /// Learns from the turn what a poll lasts here. A rise counts at once, a
-    /// fall slowly: taking long polls for short ones keeps tasks waiting, the
-    /// reverse only wakes a worker too many.
-    fn end_turn(&self, shared: &MultiThread, now: Duration) {
-        let polls = u64::from(self.tick.get().wrapping_sub(self.turn_tick.get()));
-        if polls == 0 {
-            return;
-        }
-        self.count_busy(shared, now);
-        let spent = now.saturating_sub(self.turn_started.get()).as_nanos() as u64;
-        let (old, new) = (self.poll_ns.get(), spent / polls);
-        let poll_ns = if new >= old { new } else { (7 * old + new) / 8 };
-        self.poll_ns.set(poll_ns);
-        self.tolerance.set(match shared.has_cores {
-            true => (WORTH_WAKING_NS / poll_ns.max(1)).min(u64::from(ring::CAPACITY / 2)) as u32,
-            // Another worker would only take this one's place on the core.
-            false => u32::MAX,
-        });
-    }
-
-    /// Counts the turn until now, if a task was polled in it.
-    fn count_busy(&self, shared: &MultiThread, now: Duration) {
-        let remote = &shared.remotes[self.index];
-        if remote.activity.load(Relaxed) != self.turn_activity.get() {
-            remote.meter.was_busy(now.saturating_sub(self.turn_started.get()));
         }
     }
 }

@@ -1,0 +1,319 @@
+//! Stations 3 and 4: what makes a thread a worker. Tasks come in from `worker` and from
+//! its polls, and leave as [`Core::next_task`].
+
+use super::multi::{MultiThread, Remote};
+use super::pace::Pace;
+use crate::driver::clock::tick_of;
+use crate::driver::poller::Poller;
+use crate::queue::{next, ring};
+use crate::sys::rng::Rng;
+use crate::sys::spin::Spinner;
+use crate::task::context;
+use crate::task::header::Header;
+use crate::task::heap::{Allocator, Heap};
+use crate::task::id::IdSource;
+use crate::task::runnable::Runnable;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+use std::time::Duration;
+
+/// How often in a row the run-next slot may go before the ring.
+const SLOT_STREAK: u32 = 3;
+/// So many tasks that gave way are put behind those whose descriptors became ready;
+/// more are too dear to move.
+const FEW: u32 = 64;
+
+/// A worker at work that has not looked at its driver for so long may be stuck or was
+/// put aside by the system: another looks for it.
+const UNTURNED_MS: u32 = 2;
+
+/// The right to be worker number so-and-so. There is one per worker; it moves to
+/// another thread when the worker's own blocks in place.
+#[derive(Debug)]
+pub(crate) struct Key(pub(super) usize);
+
+/// What makes a thread a worker: the owner's ends of its queues and what it has
+/// learnt.
+///
+/// - W1. A core is touched only by the thread that holds its [`Key`], and by the
+///   last thread to leave the scheduler.
+#[repr(align(128))]
+pub(crate) struct Core {
+    pub(super) index: usize,
+    pub(super) ring: ring::Owner,
+    pub(super) next: next::Owner,
+    /// Taken out only when the scheduler closes.
+    allocator: Cell<Option<Allocator>>,
+    pub(super) heap: Cell<*const Heap>,
+    rng: Cell<Rng>,
+    pub(crate) searching: Cell<bool>,
+    /// Polls of this worker, wrapping.
+    tick: Cell<u32>,
+    slot_streak: Cell<u32>,
+    pace: Cell<Pace>,
+    /// Polls in a turn.
+    turn_polls: Cell<u32>,
+    /// How many tasks may wait in the ring before another worker is woken.
+    pub(super) tolerance: Cell<u32>,
+    /// Tasks that gave way since the poller was last looked at for them.
+    pub(super) gave_way: Cell<u32>,
+    /// Threads of this worker that ended, one after the other, before they began.
+    pub(super) failed_starts: Cell<u32>,
+    pub(super) turn_started: Cell<Duration>,
+    turn_tick: Cell<u32>,
+    /// `Remote::activity` when the turn started.
+    turn_activity: Cell<u32>,
+    pub(super) spinner: Cell<Spinner>,
+}
+
+// SAFETY: W1.
+unsafe impl Send for Core {}
+// SAFETY: W1.
+unsafe impl Sync for Core {}
+
+impl Core {
+    pub(crate) fn new(index: usize, ring: ring::Owner, next: next::Owner, rng: Rng) -> Self {
+        Self {
+            index,
+            ring,
+            next,
+            allocator: Cell::new(None),
+            heap: Cell::new(ptr::null()),
+            rng: Cell::new(rng),
+            searching: Cell::new(false),
+            tick: Cell::new(0),
+            slot_streak: Cell::new(0),
+            pace: Cell::new(Pace::new()),
+            turn_polls: Cell::new(1),
+            tolerance: Cell::new(0),
+            gave_way: Cell::new(0),
+            failed_starts: Cell::new(0),
+            turn_started: Cell::new(Duration::ZERO),
+            turn_tick: Cell::new(0),
+            turn_activity: Cell::new(0),
+            spinner: Cell::new(Spinner::new()),
+        }
+    }
+
+    /// Gives the core its memory, before the scheduler starts.
+    pub(super) fn equip(&self, allocator: Allocator) {
+        self.heap.set(allocator.heap());
+        self.allocator.set(Some(allocator));
+    }
+
+    /// Takes the memory back, when the last thread has left (W1).
+    pub(super) fn strip(&self) -> Option<Allocator> {
+        self.allocator.take()
+    }
+
+    #[inline]
+    pub(crate) fn allocate(&self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
+        // SAFETY: task's H1: the thread that holds the key has the allocator.
+        unsafe { (*self.heap.get()).allocate(class, ids) }
+    }
+
+    /// Whether anything is in this worker's own queues.
+    pub(super) fn has_work(&self) -> bool {
+        self.ring.len() > 0 || self.next.is_full()
+    }
+
+    /// Cancels everything in this worker's queues.
+    pub(crate) fn drain(&self) {
+        while let Some(task) = self.next.take().or_else(|| self.ring.pop()) {
+            task.cancel();
+        }
+    }
+}
+
+impl Core {
+    /// Pushes to the ring and wakes another worker if there is more waiting
+    /// than this one gets through in a moment.
+    #[inline]
+    pub(super) fn push(&self, shared: &MultiThread, task: Runnable) {
+        if let Err(overflow) = self.ring.push(task) {
+            let newest = std::iter::once(overflow.newest);
+            shared.injector.push_batch(overflow.oldest_half.into_iter().chain(newest));
+        }
+        if shared.idle.may_wake() && self.ring.len() > self.tolerance.get() {
+            shared.notify();
+        }
+    }
+
+    pub(super) fn random_below(&self, n: u32) -> u32 {
+        let mut rng = self.rng.get();
+        let number = rng.below(n);
+        self.rng.set(rng);
+        number
+    }
+}
+
+impl Core {
+    /// Station 4: the next task to poll.
+    #[inline]
+    pub(super) fn next_task(&self, shared: &MultiThread) -> Option<Runnable> {
+        let config = &shared.estate.config;
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
+        let is_turn_over = tick.wrapping_sub(self.turn_tick.get()) >= self.turn_polls.get();
+        if is_turn_over {
+            self.turn(shared);
+        }
+        let gave_way = self.gave_way.get();
+        if gave_way > 0
+            && gave_way >= self.ring.len()
+            && let Some(task) = self.let_others_first(shared)
+        {
+            return Some(task);
+        }
+        if (is_turn_over || tick.is_multiple_of(config.injector_interval))
+            && let Some(task) = shared.injector.pop()
+        {
+            return Some(task);
+        }
+        let streak = self.slot_streak.get();
+        if streak < SLOT_STREAK
+            && let Some(task) = self.next.take()
+        {
+            self.slot_streak.set(streak + 1);
+            return Some(task);
+        }
+        self.slot_streak.set(0);
+        self.ring.pop().or_else(|| self.next.take()).or_else(|| self.take_injected(shared))
+    }
+
+    /// A fair share of what is in the injector; all but the first go to the
+    /// ring.
+    pub(super) fn take_injected(&self, shared: &MultiThread) -> Option<Runnable> {
+        let room = self.ring.room() as usize;
+        let workers = shared.remotes.len();
+        shared.injector.take(
+            |ready| (ready / workers + 1).min(room / 2 + 1),
+            |task| {
+                let pushed = self.ring.push(task);
+                debug_assert!(pushed.is_ok(), "room was asked for");
+            },
+        )
+    }
+
+    /// Every task in the ring has given way to others: to those, too, who are in the
+    /// injector, and of whom only a poller knows, this worker's or another's.
+    fn let_others_first(&self, shared: &MultiThread) -> Option<Runnable> {
+        self.gave_way.set(0);
+        let gave_way = self.ring.len();
+        let injected = self.take_injected(shared);
+        let own = self.poller(shared).map_or(0, |poller| poller.turn(Some(Duration::ZERO)));
+        if injected.is_none() && own == 0 {
+            // Nor is there anything better to do than what waits elsewhere.
+            let other = &shared.remotes[self.random_below(shared.remotes.len() as u32) as usize];
+            if let Some(poller) = other.poller.get()
+                && !other.meter.is_asleep()
+            {
+                poller.turn(Some(Duration::ZERO));
+            }
+        }
+        let are_others_behind = self.ring.len() > gave_way;
+        if are_others_behind && gave_way <= FEW {
+            for _ in 0..gave_way {
+                // Thieves may have been faster.
+                let Some(task) = self.ring.pop() else { break };
+                self.push(shared, task);
+            }
+        }
+        injected
+    }
+
+    /// Once per turn: the clock is read, timers and descriptors are looked at, and a
+    /// backlog that turned out to be more than a moment's work is shared.
+    fn turn(&self, shared: &MultiThread) {
+        self.change_turn(shared);
+        self.turn_timers(shared);
+        if let Some(poller) = self.poller(shared) {
+            poller.turn(Some(Duration::ZERO));
+        }
+        self.look_after_another(shared);
+        if shared.idle.may_wake() && self.ring.len() > self.tolerance.get() {
+            shared.notify();
+        }
+    }
+
+    /// Turns the driver of one other worker, if that is awake and has not done so for
+    /// long. What it wakes runs here.
+    fn look_after_another(&self, shared: &MultiThread) {
+        let other = self.random_below(shared.remotes.len() as u32) as usize;
+        let Remote { meter, turned_ms, timers, poller, .. } = &shared.remotes[other];
+        let now = self.turn_started.get();
+        let unturned_ms = (now.as_millis() as u32).wrapping_sub(turned_ms.load(Relaxed));
+        // An own one was turned just now; a stamp from the future is a race.
+        if other == self.index
+            || !(UNTURNED_MS..u32::MAX / 2).contains(&unturned_ms)
+            || meter.is_asleep()
+        {
+            return;
+        }
+        if timers.next().is_some() {
+            timers.turn(tick_of(now));
+        }
+        if let Some(poller) = poller.get() {
+            poller.turn(Some(Duration::ZERO));
+        }
+    }
+
+    /// This worker's poller, if there is something to watch.
+    pub(super) fn poller<'a>(&self, shared: &'a MultiThread) -> Option<&'a Arc<Poller>> {
+        shared.remotes[self.index].poller.get().filter(|poller| poller.has_sources())
+    }
+
+    /// Fires the timers that are due by the time at which the turn started.
+    pub(super) fn turn_timers(&self, shared: &MultiThread) -> bool {
+        let timers = &shared.remotes[self.index].timers;
+        timers.next().is_some() && timers.turn(tick_of(self.turn_started.get())) > 0
+    }
+
+    pub(super) fn start_turn(&self, shared: &MultiThread) {
+        self.start_turn_at(shared, shared.estate.config.seam.clock.elapsed());
+    }
+
+    fn start_turn_at(&self, shared: &MultiThread, now: Duration) {
+        let now_ms = now.as_millis() as u32;
+        context::set_now_ms(now_ms);
+        shared.remotes[self.index].turned_ms.store(now_ms, Relaxed);
+        self.turn_started.set(now);
+        self.turn_tick.set(self.tick.get());
+        self.turn_activity.set(shared.remotes[self.index].activity.load(Relaxed));
+    }
+
+    /// One turn ends and the next begins.
+    pub(super) fn change_turn(&self, shared: &MultiThread) {
+        let now = shared.estate.config.seam.clock.elapsed();
+        self.end_turn(shared, now);
+        self.start_turn_at(shared, now);
+    }
+
+    /// Learns from the turn what a poll lasts here.
+    fn end_turn(&self, shared: &MultiThread, now: Duration) {
+        let polls = self.tick.get().wrapping_sub(self.turn_tick.get());
+        if polls == 0 {
+            return;
+        }
+        self.count_busy(shared, now);
+        let mut pace = self.pace.get();
+        pace.learn(polls, now.saturating_sub(self.turn_started.get()));
+        self.pace.set(pace);
+        self.turn_polls.set(pace.turn(shared.estate.config.turn_interval));
+        self.tolerance.set(match shared.has_cores {
+            true => pace.tolerance(ring::CAPACITY / 2),
+            // Another worker would only take this one's place on the core.
+            false => u32::MAX,
+        });
+    }
+
+    /// Counts the turn until now, if a task was polled in it.
+    pub(super) fn count_busy(&self, shared: &MultiThread, now: Duration) {
+        let remote = &shared.remotes[self.index];
+        if remote.activity.load(Relaxed) != self.turn_activity.get() {
+            remote.meter.was_busy(now.saturating_sub(self.turn_started.get()));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Station 4, measured: how long polls last on one thread, and what follows from it.
+//!
+//! A thread at work looks at its clock and its driver once per *turn*, some polls
+//! long. Short polls make many; where polls are long, a turn is fewer of them, down to
+//! one, so that sockets and timers wait for a poll, not for sixty. In the same way a
+//! backlog is as long as its polls are.
+
+use std::time::Duration;
+
+/// What a poll is taken to last before any was measured.
+const UNKNOWN_POLL_NS: u64 = 40_000;
+/// A turn should not last longer. That is several times what the look at clock and
+/// driver costs when sixty short polls are in it, and nothing one would wait for.
+const TURN_NS: u64 = 500_000;
+/// A backlog that its worker gets through in this time is not worth waking another
+/// for: the wake alone takes about as long.
+const WORTH_WAKING_NS: u64 = 20_000;
+/// Longer turns are all the same: a clock that was moved by hand may say anything.
+const ENOUGH: Duration = Duration::from_secs(1);
+
+/// What one thread has learnt of its polls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    poll_ns: u64,
+}
+
+impl Pace {
+    pub(super) const fn new() -> Self {
+        Self { poll_ns: UNKNOWN_POLL_NS }
+    }
+
+    /// A turn of so many polls took so long. A rise counts at once, a fall slowly:
+    /// taking long polls for short ones keeps tasks waiting, the reverse only looks
+    /// and wakes too often.
+    pub(super) fn learn(&mut self, polls: u32, spent: Duration) {
+        let spent_ns = spent.min(ENOUGH).as_nanos() as u64;
+        let Some(new) = spent_ns.checked_div(polls.into()) else { return };
+        self.poll_ns = if new >= self.poll_ns { new } else { (7 * self.poll_ns + new) / 8 };
+    }
+
+    fn polls_in(self, span_ns: u64, at_most: u32) -> u32 {
+        (span_ns / self.poll_ns.max(1)).min(at_most.into()) as u32
+    }
+
+    /// How many polls the next turn has, by the runtime's configuration `at_most`.
+    pub(super) fn turn(self, at_most: u32) -> u32 {
+        self.polls_in(TURN_NS, at_most).max(1)
+    }
+
+    /// How many tasks may wait before another worker is woken.
+    pub(super) fn tolerance(self, at_most: u32) -> u32 {
+        self.polls_in(WORTH_WAKING_NS, at_most)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Pace;
+    use std::time::Duration;
+
+    #[test]
+    fn long_polls_make_short_turns_at_once_and_long_ones_by_and_by() {
+        let mut pace = Pace::new();
+        for _ in 0..100 {
+            pace.learn(61, Duration::from_micros(61));
+        }
+        assert_eq!((pace.turn(61), pace.turn(7), pace.tolerance(128)), (61, 7, 20));
+        pace.learn(2, Duration::from_millis(2));
+        assert_eq!((pace.turn(61), pace.tolerance(128)), (1, 0), "one slow turn is enough");
+        let turns = (0..100).map(|_| {
+            pace.learn(1, Duration::from_micros(1));
+            pace.turn(61)
+        });
+        let turns: Vec<u32> = turns.collect();
+        assert!(turns.is_sorted() && turns[3] < 3 && turns[99] == 61, "{turns:?}");
+    }
+
+    #[test]
+    fn a_turn_without_polls_teaches_nothing() {
+        let mut pace = Pace::new();
+        let before = pace.turn(61);
+        pace.learn(0, Duration::from_secs(1));
+        assert_eq!(pace.turn(61), before);
+    }
+}
