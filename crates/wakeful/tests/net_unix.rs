@@ -1,18 +1,22 @@
 //! Unix sockets against the system itself, on both kinds of runtime.
 
 use std::future::poll_fn;
-use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Write};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net;
 use std::path::Path;
 use std::pin::pin;
+use std::time::Duration;
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use wakeful::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use wakeful::net::unix::SocketAddr;
 use wakeful::net::{UnixDatagram, UnixListener, UnixSocket, UnixStream};
 use wakeful::task::yield_now;
+use wakeful::time::timeout;
 
 mod support {
     pub mod panic_site;
@@ -470,4 +474,32 @@ fn panics_point_at_the_call() {
     let site = panic_site(move || UnixStream::from_std(blocking));
     assert!(site.message.starts_with("Registering a blocking socket with the tokio runtime"));
     assert_eq!(site.file, file!());
+}
+
+/// The system ends a read where descriptors were sent along, although more is there,
+/// and says nothing of that more again.
+#[test]
+fn a_read_that_ends_at_descriptors_is_not_taken_for_the_last() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (near, far) = net::UnixStream::pair().unwrap();
+            far.set_nonblocking(true).unwrap();
+            let mut far = UnixStream::from_std(far).unwrap();
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            for _ in 0..100 {
+                let mut control = SendAncillaryBuffer::new(&mut space);
+                let passed = [near.as_fd()];
+                assert!(control.push(SendAncillaryMessage::ScmRights(&passed)));
+                let one = [IoSlice::new(b"one")];
+                rustix::net::sendmsg(&near, &one, &mut control, SendFlags::empty()).unwrap();
+                (&near).write_all(b"two").unwrap();
+                let mut buf = [0; 64];
+                for expected in [b"one", b"two"] {
+                    let read = timeout(Duration::from_secs(60), far.read(&mut buf)).await;
+                    let count = read.expect("it is there").unwrap();
+                    assert_eq!(&buf[..count], expected, "{}", rt.name);
+                }
+            }
+        });
+    }
 }

@@ -1,10 +1,12 @@
 //! Reports: what the runtime noticed and the user should know.
 
 use crate::driver::clock::time_of;
+use crate::sys::descriptor;
 use crate::task::Id;
 use crate::task::header::{Wait, WaitKind};
 use crate::task::runnable::TaskRef;
 use std::fmt;
+use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -28,18 +30,23 @@ pub struct Orphan {
     spawned_at: &'static Location<'static>,
     polls: u32,
     last_wait: Option<Wait>,
+    /// What that was for, if for a socket or the like.
+    descriptor: Option<String>,
 }
 
 impl Report {
     pub(crate) fn orphan(task: &TaskRef) -> Self {
         let header = task.header();
         let origin = header.origin.get();
+        let last_wait = header.waiting.read();
+        let socket = last_wait.filter(|wait| wait.kind.is_for_descriptor());
         Report::Orphan(Orphan {
             id: header.id(),
             name: origin.name().map(str::to_owned),
             spawned_at: origin.spawned_at(),
             polls: header.polls.load(Relaxed),
-            last_wait: header.waiting.read(),
+            last_wait,
+            descriptor: socket.map(|wait| descriptor::in_words(wait.resource as RawFd)),
         })
     }
 }
@@ -69,6 +76,12 @@ impl Orphan {
     /// that future was made; `None` if it never waited in one.
     pub fn last_waited_for(&self) -> Option<(&'static str, &'static Location<'static>)> {
         self.last_wait.map(|wait| (wait.kind.phrase(), wait.site))
+    }
+
+    /// If that future waited for a socket or the like: its descriptor and, for a
+    /// socket, the addresses of this side and the other.
+    pub fn last_waited_on(&self) -> Option<&str> {
+        self.descriptor.as_deref()
     }
 
     /// If that future waited for a moment (`sleep`, `interval`, `timeout`): how
@@ -104,6 +117,9 @@ impl fmt::Display for Orphan {
         match self.last_waited_for() {
             Some((what, site)) => {
                 write!(f, "last seen waiting for {what}")?;
+                if let Some(descriptor) = self.last_waited_on() {
+                    write!(f, " on {descriptor}")?;
+                }
                 if let Some(until) = self.last_waited_until() {
                     write!(f, ", {until:?} after the runtime started")?;
                 }

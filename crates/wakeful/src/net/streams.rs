@@ -40,6 +40,18 @@ macro_rules! streams {
                 Ok(Self { io: Evented::made_at(stream, BOTH, site)? })
             }
 
+            /// One that a listener accepted: there is room to write, and most likely
+            /// something to read.
+            #[track_caller]
+            pub(super) fn accepted_at(
+                stream: $std,
+                site: &'static Location<'static>,
+            ) -> io::Result<$stream> {
+                let stream = Self::watch_from(stream, site)?;
+                stream.io.registration().assume(Readiness::READABLE | Readiness::WRITABLE);
+                Ok(stream)
+            }
+
             /// Gives the connection back, in non-blocking mode.
             pub fn into_std(self) -> io::Result<$std> {
                 self.io.into_inner()

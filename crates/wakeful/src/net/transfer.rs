@@ -16,14 +16,19 @@ use std::task::{Context, Poll, ready};
 
 /// How bytes get in and out.
 pub(crate) trait Transfer: AsFd {
+    /// Whether a read that gets less than there is room for has got all there is.
+    const GIVES_ALL: bool;
+
     fn recv(&self, buf: &mut [MaybeUninit<u8>]) -> rustix::io::Result<usize>;
     fn send(&self, buf: &[u8]) -> rustix::io::Result<usize>;
 }
 
 /// By `recv` and `send`, which raises no signal when the other side is gone.
 macro_rules! transfer_of_sockets {
-    ($($socket:ty),+) => {$(
+    ($($socket:ty: $gives_all:literal),+) => {$(
         impl Transfer for $socket {
+            const GIVES_ALL: bool = $gives_all;
+
             #[inline]
             fn recv(&self, buf: &mut [MaybeUninit<u8>]) -> rustix::io::Result<usize> {
                 rustix::net::recv(self, buf, RecvFlags::empty()).map(|((filled, _), _)| filled.len())
@@ -36,7 +41,8 @@ macro_rules! transfer_of_sockets {
         }
     )+};
 }
-transfer_of_sockets!(std::net::TcpStream, std::os::unix::net::UnixStream);
+// A read from a unix stream ends where descriptors were sent along.
+transfer_of_sockets!(std::net::TcpStream: true, std::os::unix::net::UnixStream: false);
 
 /// Repeats what a signal interrupted.
 #[inline]
@@ -94,7 +100,7 @@ impl<S: Transfer> Evented<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let room = buf.remaining();
+        let room = if S::GIVES_ALL { buf.remaining() } else { 0 };
         // SAFETY: only written to, and with initialised bytes.
         let space = unsafe { buf.unfilled_mut() };
         let count = ready!(self.poll_read(cx, room, |io| uninterrupted(|| io.recv(space))))?;

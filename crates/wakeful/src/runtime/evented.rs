@@ -61,7 +61,8 @@ impl<S: AsFd> Evented<S> {
     /// Reads once it can be done without blocking.
     ///
     /// `operation` gets the thing and answers how many bytes came out of the
-    /// `room` there was: less means that there are no more now.
+    /// `room` there was: less means that there are no more now. Say 0 where that
+    /// cannot be known.
     #[inline]
     pub(crate) fn poll_read(
         &self,

@@ -1,12 +1,13 @@
 //! What the other rooms stand on: the std/loom switch, memory barriers, a
 //! parking spot for a thread, when to spin before parking and how late to wake up
-//! after it, small random numbers, and the system's errors.
+//! after it, small random numbers, a descriptor in words, and the system's errors.
 //!
 //! This is the only room that reads `cfg(loom)`. Everything else takes its
 //! atomics, cells and locks from [`sync`], so the code that ships is the code
 //! that is model-checked.
 
 pub(crate) mod barrier;
+pub(crate) mod descriptor;
 pub(crate) mod lock;
 #[cfg(any(feature = "fs", feature = "process"))]
 pub(crate) mod os_error;

@@ -233,6 +233,10 @@ pub(crate) enum WaitKind {
     Accept = 24,
     /// The other side of a connection.
     Connect = 25,
+    /// Data in a pipe in memory.
+    MemoryRead = 26,
+    /// Room in a pipe in memory.
+    MemoryWrite = 27,
     /// Data from a file.
     FileRead = 30,
     /// Data on its way to a file.
@@ -250,6 +254,11 @@ pub(crate) enum WaitKind {
 }
 
 impl WaitKind {
+    /// Whether the resource is the number of a descriptor.
+    pub(crate) fn is_for_descriptor(self) -> bool {
+        (WaitKind::IoRead as u8..=WaitKind::Connect as u8).contains(&(self as u8))
+    }
+
     fn from_u8(kind: u8) -> Self {
         match kind {
             1 => WaitKind::Join,
@@ -277,6 +286,8 @@ impl WaitKind {
             23 => WaitKind::IoReady,
             24 => WaitKind::Accept,
             25 => WaitKind::Connect,
+            26 => WaitKind::MemoryRead,
+            27 => WaitKind::MemoryWrite,
             30 => WaitKind::FileRead,
             31 => WaitKind::FileWrite,
             32 => WaitKind::FileOp,
@@ -312,8 +323,8 @@ impl WaitKind {
             WaitKind::BroadcastClosed => "the receivers to go away (broadcast::Sender::closed)",
             WaitKind::WatchChanged => "a change (watch::Receiver)",
             WaitKind::WatchClosed => "the receivers to go away (watch::Sender::closed)",
-            WaitKind::IoRead => "data to read",
-            WaitKind::IoWrite => "room to write",
+            WaitKind::IoRead | WaitKind::MemoryRead => "data to read",
+            WaitKind::IoWrite | WaitKind::MemoryWrite => "room to write",
             WaitKind::IoReady => "a descriptor to become ready",
             WaitKind::Accept => "a connection (accept)",
             WaitKind::Connect => "a connection to be made (connect)",

@@ -65,7 +65,8 @@ impl Pipe {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let progress = ready!(coop::poll_proceed(cx));
-        let moved = ready!(self.poll(&self.reader, WaitKind::IoRead, cx, || self.try_read(buf)));
+        let moved =
+            ready!(self.poll(&self.reader, WaitKind::MemoryRead, cx, || self.try_read(buf)));
         progress.made_progress();
         if moved > 0 {
             self.writer.call().wake();
@@ -96,7 +97,8 @@ impl Pipe {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let progress = ready!(coop::poll_proceed(cx));
-        let moved = ready!(self.poll(&self.writer, WaitKind::IoWrite, cx, || self.try_write(bufs)));
+        let moved =
+            ready!(self.poll(&self.writer, WaitKind::MemoryWrite, cx, || self.try_write(bufs)));
         progress.made_progress();
         if let Ok(1..) = moved {
             self.reader.call().wake();

@@ -49,6 +49,9 @@ pub fn pipe() -> io::Result<(Sender, Receiver)> {
 
 /// By `read` and `write`.
 impl Transfer for OwnedFd {
+    /// One in packet mode gives a packet at a time.
+    const GIVES_ALL: bool = false;
+
     #[inline]
     fn recv(&self, buf: &mut [MaybeUninit<u8>]) -> rustix::io::Result<usize> {
         rustix::io::read(self, buf).map(|(filled, _)| filled.len())

@@ -74,18 +74,6 @@ impl UnixStream {
         }
     }
 
-    /// One that a listener accepted: there is room to write, and most likely
-    /// something to read.
-    #[track_caller]
-    pub(super) fn accepted_at(
-        stream: net::UnixStream,
-        site: &'static Location<'static>,
-    ) -> io::Result<UnixStream> {
-        let stream = Self::watch_from(stream, site)?;
-        stream.io.registration().assume(Readiness::READABLE | Readiness::WRITABLE);
-        Ok(stream)
-    }
-
     /// Two streams without an address that are connected to each other.
     ///
     /// # Panics

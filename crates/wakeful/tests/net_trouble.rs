@@ -1,0 +1,312 @@
+//! TCP where the system refuses, interrupts or is in a hurry.
+
+use std::env;
+use std::fs::File;
+use std::future::{pending, poll_fn};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{self, SocketAddr};
+use std::pin::{Pin, pin};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+use wakeful::net::{TcpListener, TcpSocket, TcpStream};
+use wakeful::runtime::{Builder, OrphanPolicy};
+use wakeful::task::{JoinSet, yield_now};
+use wakeful::time::timeout;
+
+mod support {
+    pub mod runtimes;
+    pub mod sockets;
+}
+use support::runtimes::watch;
+use support::sockets::{current_thread, poll_once, runtimes};
+
+/// What is done so often in vain will not be done.
+const ATTEMPTS: usize = 256;
+
+async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    (listener, addr)
+}
+
+/// How often a future is polled until it is done.
+async fn polls<F: Future>(mut future: Pin<&mut F>) -> (usize, F::Output) {
+    let mut polls = 0;
+    let output = poll_fn(|cx| {
+        polls += 1;
+        future.as_mut().poll(cx)
+    });
+    let output = output.await;
+    (polls, output)
+}
+
+/// In a process of its own, since the limit is the whole process's.
+#[test]
+fn without_descriptors_accepting_says_so_and_loses_no_connection() {
+    const CHILD: &str = "WAKEFUL_TEST_WITHOUT_DESCRIPTORS";
+    if env::var_os(CHILD).is_none() {
+        let name = "without_descriptors_accepting_says_so_and_loses_no_connection";
+        let mut child = Command::new(env::current_exe().unwrap());
+        let output = child.args(["--exact", name]).env(CHILD, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    for rt in runtimes() {
+        setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+        rt.block_on(async {
+            let (listener, addr) = listen().await;
+            let clients: Vec<_> = (0..4).map(|_| net::TcpStream::connect(addr).unwrap()).collect();
+            setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum }).unwrap();
+            let mut taken: Vec<File> =
+                (0..64).map_while(|_| File::open("/dev/null").ok()).collect();
+            for _ in 0..3 {
+                let (polls, accepted) = polls(pin!(listener.accept())).await;
+                let error = accepted.map(drop).unwrap_err();
+                assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
+                assert!(error.to_string().contains("Too many open files"), "{error}");
+                // Not tried again and again inside, but left to the caller.
+                assert!(polls <= 2, "{polls} polls");
+            }
+            // Nothing new happens; the connections are still there.
+            taken.truncate(taken.len() - 4);
+            for _ in &clients {
+                listener.accept().await.unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_storm_of_connections_is_accepted_to_the_last() {
+    const THREADS: usize = 4;
+    const EACH: usize = 200;
+    for rt in runtimes() {
+        let served = rt.block_on(async {
+            let (listener, addr) = listen().await;
+            let listener = Arc::new(listener);
+            let clients: Vec<_> =
+                (0..THREADS).map(|_| thread::spawn(move || storm(addr, EACH))).collect();
+            let accepted = Arc::new(AtomicUsize::new(0));
+            let mut acceptors = JoinSet::new();
+            for _ in 0..3 {
+                let (listener, accepted) = (listener.clone(), accepted.clone());
+                acceptors.spawn(async move {
+                    let mut served = 0;
+                    while accepted.fetch_add(1, SeqCst) < THREADS * EACH {
+                        let (mut stream, _) = listener.accept().await.unwrap();
+                        let mut byte = [0];
+                        // Every fourth is gone already, with a reset.
+                        if stream.read_exact(&mut byte).await.is_ok() {
+                            stream.write_all(&byte).await.unwrap();
+                            served += 1;
+                        }
+                    }
+                    served
+                });
+            }
+            let served: usize = acceptors.join_all().await.into_iter().sum();
+            for client in clients {
+                client.join().unwrap();
+            }
+            served
+        });
+        assert_eq!(served, THREADS * EACH * 3 / 4, "{}", rt.name);
+    }
+}
+
+/// Connects again and again; every fourth time it hangs up at once.
+fn storm(addr: SocketAddr, count: usize) {
+    for nth in 0..count {
+        let mut stream = net::TcpStream::connect(addr).unwrap();
+        if nth % 4 == 0 {
+            socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+            continue;
+        }
+        stream.write_all(&[nth as u8]).unwrap();
+        let mut answer = [0];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, [nth as u8]);
+    }
+}
+
+/// A listener whose queue is full does not answer. The caller's time-out ends the
+/// wait, and so does the system's.
+#[test]
+fn a_connection_that_nobody_answers_times_out() {
+    current_thread().block_on(async {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let mut queued = Vec::new();
+        let gave_up = loop {
+            assert!(queued.len() < ATTEMPTS, "the queue is never full");
+            match timeout(Duration::from_millis(200), TcpStream::connect(addr)).await {
+                Ok(stream) => queued.push(stream.unwrap()),
+                Err(elapsed) => break elapsed,
+            }
+        };
+        assert_eq!(gave_up.to_string(), "deadline has elapsed");
+        let socket = TcpSocket::new_v4().unwrap();
+        // The system sends again after a second, finds that late, and gives up.
+        socket2::SockRef::from(&socket)
+            .set_tcp_user_timeout(Some(Duration::from_millis(1)))
+            .unwrap();
+        let error = socket.connect(addr).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    });
+}
+
+#[test]
+fn signals_interrupt_nothing() {
+    static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn count(_: libc::c_int) {
+        SIGNALS.fetch_add(1, SeqCst);
+    }
+    // SAFETY: a valid handler that does one atomic step, for a signal that nobody
+    // else uses here. Without SA_RESTART, so calls that wait end with EINTR.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = count as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+    }
+    // SAFETY: always works.
+    let this_thread = unsafe { libc::pthread_self() };
+    let is_done = Arc::new(AtomicBool::new(false));
+    let pest = thread::spawn({
+        let is_done = is_done.clone();
+        move || {
+            while !is_done.load(SeqCst) {
+                // SAFETY: the thread waits for this one before it ends.
+                assert_eq!(unsafe { libc::pthread_kill(this_thread, libc::SIGUSR1) }, 0);
+                thread::yield_now();
+            }
+        }
+    });
+    let rt = current_thread();
+    rt.block_on(async {
+        let (listener, addr) = listen().await;
+        let client = thread::spawn(move || {
+            let mut stream = net::TcpStream::connect(addr).unwrap();
+            let mut answer = [0; 3];
+            for _ in 0..2000 {
+                stream.write_all(b"you").unwrap();
+                stream.read_exact(&mut answer).unwrap();
+                assert_eq!(&answer, b"you");
+            }
+        });
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let (mut read, mut write) = stream.split();
+        let echoed = wakeful::io::copy(&mut read, &mut write).await.unwrap();
+        assert_eq!(echoed, 6000);
+        client.join().unwrap();
+    });
+    is_done.store(true, SeqCst);
+    pest.join().unwrap();
+    assert!(SIGNALS.load(SeqCst) > 0, "no signal came");
+}
+
+/// A task that gives way lets those in of whom only the poller knows: itself, that is,
+/// when nothing else is ready.
+#[test]
+fn one_yield_is_enough_to_hear_of_what_is_there() {
+    async fn hears() {
+        let (listener, addr) = listen().await;
+        let stream = TcpStream::connect(addr).await.unwrap();
+        let (far, _) = listener.accept().await.unwrap();
+        let far = far.into_std().unwrap();
+        let mut buf = [0; 8];
+        for nth in 0..ATTEMPTS {
+            let empty = stream.try_read(&mut buf).unwrap_err();
+            assert_eq!(empty.kind(), ErrorKind::WouldBlock);
+            (&far).write_all(&[nth as u8; 3]).unwrap();
+            yield_now().await;
+            assert_eq!(stream.try_read(&mut buf).unwrap(), 3);
+            assert_eq!(buf[..3], [nth as u8; 3]);
+        }
+    }
+    for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+        builder.worker_threads(1).enable_all().on_orphan(OrphanPolicy::Panic);
+        let rt = watch("one thread", &mut builder);
+        rt.block_on(rt.spawn(hears())).unwrap();
+    }
+    // The root future of a current-thread runtime as well.
+    current_thread().block_on(hears());
+}
+
+#[test]
+fn a_report_names_the_socket_and_its_address() {
+    let rt = watch("current_thread", Builder::new_current_thread().enable_all());
+    let (addr, task) = rt.block_on(async {
+        let (listener, addr) = listen().await;
+        let task = wakeful::spawn(async move {
+            assert!(poll_once(pin!(listener.accept())).await.is_pending());
+            // The waker went with the future.
+            pending::<()>().await;
+        });
+        yield_now().await;
+        (addr, task)
+    });
+    let orphan = rt.reports.wait_for_one();
+    let words = orphan.last_waited_on().expect("it waited for the listener");
+    assert!(words.ends_with(&format!("({addr})")), "{words}");
+    assert!(orphan.to_string().contains(words), "{orphan}");
+    drop(task);
+}
+
+/// Sockets are looked at although tasks keep their thread busy with long polls and
+/// never leave the queue empty.
+#[test]
+fn busy_tasks_do_not_keep_sockets_waiting_for_long() {
+    for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+        builder.worker_threads(1).enable_all().on_orphan(OrphanPolicy::Panic);
+        let rt = watch("one thread", &mut builder);
+        // All on one thread, so that only what is ready lets others have a turn.
+        let all = rt.spawn(async {
+            let is_done = Arc::new(AtomicBool::new(false));
+            let turns = Arc::new(AtomicUsize::new(0));
+            let mut busy = JoinSet::new();
+            for _ in 0..4 {
+                let (is_done, turns) = (is_done.clone(), turns.clone());
+                busy.spawn(async move {
+                    while !is_done.load(SeqCst) {
+                        turns.fetch_add(1, SeqCst);
+                        let started = std::time::Instant::now();
+                        while started.elapsed() < Duration::from_micros(300) {}
+                        yield_now().await;
+                    }
+                });
+            }
+            let (listener, addr) = listen().await;
+            let server = wakeful::spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let (mut read, mut write) = stream.split();
+                wakeful::io::copy(&mut read, &mut write).await.unwrap()
+            });
+            let mut client = TcpStream::connect(addr).await.unwrap();
+            let before = turns.load(SeqCst);
+            let mut answer = [0; 4];
+            for _ in 0..20 {
+                client.write_all(b"ping").await.unwrap();
+                client.read_exact(&mut answer).await.unwrap();
+            }
+            // Each round trip needs the poller three times or so, and the four have a
+            // turn in between. Looked at after so many polls, it would be sixty each.
+            let turns = turns.load(SeqCst) - before;
+            assert!(turns < 20 * 3 * 30, "{turns} polls of others");
+            drop(client);
+            server.await.unwrap();
+            is_done.store(true, SeqCst);
+            busy.join_all().await;
+        });
+        rt.block_on(all).unwrap();
+    }
+}
