@@ -324,28 +324,33 @@ impl CurrentThread {
         unreachable!("called when something fatal has happened")
     }
 
-    /// Runs one turn's worth of tasks; false if there were none.
+    /// Runs tasks until the root future, if it is woken, is due; false if there were
+    /// none.
     fn run_tasks(&self) -> bool {
         let mut any = false;
-        for _ in 0..self.core.turn_polls.get() {
+        for _ in 0..self.estate.config.turn_interval {
             let Some(task) = self.next_task() else { break };
-            if !any {
-                self.start_running();
-            }
+            self.start_running();
             any = true;
             task.run();
             context::wake_deferred();
             if self.estate.is_fatal() {
                 return true;
             }
+            self.turn_if_due();
         }
+        any
+    }
+
+    /// Once per turn: the clock is read, timers and descriptors are looked at.
+    #[inline]
+    fn turn_if_due(&self) {
         let core = &self.core;
         if core.tick.get().wrapping_sub(core.turn_tick.get()) >= core.turn_polls.get() {
             self.start_turn();
             self.turn_timers();
             self.look_at_poller();
         }
-        any
     }
 
     /// Passes on what became ready; whether anything did.
