@@ -199,7 +199,12 @@ fn file_append_sync<P: Files>() -> Work {
 }
 
 fn small_files(folder: &Folder) -> Arc<[PathBuf]> {
-    (0..SMALL).map(|number| folder.file(&number.to_string(), 100)).collect()
+    let write = |number: u64| {
+        let path = folder.path().join(number.to_string());
+        fs::write(&path, [7; 100]).expect("there is room");
+        path
+    };
+    (0..SMALL).map(write).collect()
 }
 
 fn file_open_stat<P: Files>() -> Work {
