@@ -277,6 +277,33 @@ fn a_clone_has_the_same_cursor() {
     });
 }
 
+/// Clones that write at the same time do not write over each other: one cursor moves for both.
+#[test]
+fn clones_that_write_at_once_lose_nothing() {
+    everywhere(|folder| async move {
+        let path = folder.join("a");
+        let file = File::create(&path).await.unwrap();
+        let mut tasks = Vec::new();
+        for byte in 0..4u8 {
+            let mut clone = file.try_clone().await.unwrap();
+            tasks.push(wakeful::spawn(async move {
+                for _ in 0..50 {
+                    clone.write_all(&[byte; 1000]).await.unwrap();
+                    clone.flush().await.unwrap();
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let all = std::fs::read(&path).unwrap();
+        assert_eq!(all.len(), 4 * 50 * 1000);
+        for byte in 0..4u8 {
+            assert_eq!(all.iter().filter(|other| **other == byte).count(), 50 * 1000);
+        }
+    });
+}
+
 #[test]
 fn a_file_goes_to_std_and_back() {
     everywhere(|folder| async move {

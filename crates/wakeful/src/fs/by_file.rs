@@ -47,6 +47,12 @@ impl At {
         }
     }
 
+    /// Whether the ring may read or write here.
+    #[cfg(target_os = "linux")]
+    fn is_for_ring(self, file: &Descriptor) -> bool {
+        self != At::Cursor || file.owns_cursor()
+    }
+
     pub(super) fn advance(&mut self, count: usize) {
         if let At::Offset(offset) = self {
             *offset += count as u64;
@@ -75,6 +81,9 @@ impl Operation for Read {
 
     #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<Entry> {
+        if !self.at.is_for_ring(&self.file) {
+            return None;
+        }
         let part = &mut self.buf[self.part.clone()];
         let len = part.len().min(MAX_LEN) as u32;
         let read = opcode::Read::new(self.file.fd(), part.as_mut_ptr(), len);
@@ -119,10 +128,14 @@ impl Write {
     }
 
     #[cfg(target_os = "linux")]
-    pub(super) fn as_entry(&self) -> Entry {
+    pub(super) fn as_entry(&self) -> Option<Entry> {
+        if !self.at.is_for_ring(&self.file) {
+            return None;
+        }
         let rest = &self.data[self.done..];
         let len = rest.len().min(MAX_LEN) as u32;
-        opcode::Write::new(self.file.fd(), rest.as_ptr(), len).offset(self.at.raw()).build()
+        let write = opcode::Write::new(self.file.fd(), rest.as_ptr(), len);
+        Some(write.offset(self.at.raw()).build())
     }
 
     /// So much more is written. True: that was all.
@@ -152,7 +165,7 @@ impl Operation for Write {
 
     #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<Entry> {
-        Some(self.as_entry())
+        self.as_entry()
     }
 
     #[cfg(target_os = "linux")]

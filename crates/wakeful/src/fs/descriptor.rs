@@ -30,6 +30,9 @@ pub(super) struct Descriptor {
     /// Where it was opened, for errors.
     path: Option<Arc<Path>>,
     opened: Opened,
+    /// Others may move the file's cursor. A ring reads it and moves it in two steps,
+    /// so then it is left to system calls, which do that in one.
+    shares_cursor: AtomicBool,
     /// Reads of this file are never possible at once.
     reads_wait: AtomicBool,
     /// Writes to this file are never possible at once.
@@ -38,8 +41,16 @@ pub(super) struct Descriptor {
 
 impl Descriptor {
     pub(super) fn new(std: File, path: Option<Arc<Path>>, opened: Opened) -> Self {
-        let waits = || AtomicBool::new(false);
-        Self { std: Some(std), path, opened, reads_wait: waits(), writes_wait: waits() }
+        // What came from elsewhere may have been shared there.
+        let shares_cursor = path.is_none() && super::inline::has_cursor(&std);
+        Self {
+            std: Some(std),
+            path,
+            opened,
+            shares_cursor: AtomicBool::new(shares_cursor),
+            reads_wait: AtomicBool::new(false),
+            writes_wait: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn std(&self) -> &File {
@@ -54,7 +65,10 @@ impl Descriptor {
     /// nobody waits.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         let std = self.std().try_clone().map_err(|error| self.explain("clone", error))?;
-        Ok(Self::new(std, self.path.clone(), self.opened))
+        self.shares_cursor.store(true, Relaxed);
+        let clone = Self::new(std, self.path.clone(), self.opened);
+        clone.shares_cursor.store(true, Relaxed);
+        Ok(clone)
     }
 
     /// Whether it lies on a device that answers at once.
@@ -73,6 +87,12 @@ impl Descriptor {
     #[cfg(target_os = "linux")]
     pub(super) fn fd(&self) -> io_uring::types::Fd {
         io_uring::types::Fd(self.std().as_raw_fd())
+    }
+
+    /// Whether nobody else moves the cursor.
+    #[cfg(target_os = "linux")]
+    pub(super) fn owns_cursor(&self) -> bool {
+        !self.shares_cursor.load(Relaxed)
     }
 
     /// Whether it is worth trying to read without waiting.

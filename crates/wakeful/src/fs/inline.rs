@@ -43,6 +43,12 @@ pub(super) async fn spend() {
 #[cfg(target_os = "linux")]
 pub(super) use linux::*;
 
+/// Elsewhere there are no rings, for which that matters.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn has_cursor(_file: &std::fs::File) -> bool {
+    true
+}
+
 /// Elsewhere nobody can tell.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn is_file_local(_file: &std::fs::File) -> bool {
@@ -102,6 +108,11 @@ mod linux {
         let stat = rustix::fs::statx(fd, c"", unasked, StatxFlags::TYPE).ok()?;
         let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
         Some((device, FileType::from_raw_mode(stat.stx_mode.into())))
+    }
+
+    /// Whether an open file has a cursor: a pipe, say, has none.
+    pub(in crate::fs) fn has_cursor(file: &File) -> bool {
+        device_and_kind(file).is_none_or(|(_, kind)| kind == FileType::RegularFile)
     }
 
     /// Whether an open file lies on a device that answers at once, if that is known.

@@ -223,7 +223,7 @@ impl Operation for Behind {
 
     #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
-        Some(self.write.as_entry())
+        self.write.as_entry()
     }
 
     #[cfg(target_os = "linux")]
