@@ -54,7 +54,9 @@ fn program(message: &Value) -> Option<Program> {
 fn default_run(project: &Project) -> Option<String> {
     let metadata = project.metadata().ok()?;
     let packages = metadata["packages"].as_array()?;
-    let mut named = packages.iter().filter_map(|package| package["default_run"].as_str());
+    // Not those of other people's packages.
+    let own = packages.iter().filter(|package| package["source"].is_null());
+    let mut named = own.filter_map(|package| package["default_run"].as_str());
     named.next().map(str::to_owned)
 }
 

@@ -43,6 +43,34 @@ const ABOUT_THE_PROJECT: &[(&str, bool)] = &[
     ("--config", true),
 ];
 
+/// Options of `cargo run` that take a value, beside those above.
+#[rustfmt::skip]
+const WITH_VALUE: &[&str] = &[
+    "--bin", "--example", "-p", "--package", "--target", "--target-dir", "--profile", "--message-format", "-j", "--jobs",
+    "--color", "-Z", "-C",
+];
+
+/// Where the arguments of the program begin that `run` is to run, if they begin without `--`: at the first that is
+/// neither an option nor the value of one.
+fn first_of_the_program(arguments: &[String]) -> Option<usize> {
+    let takes_value = |option: &str| {
+        let about =
+            ABOUT_THE_PROJECT.iter().any(|(name, takes_value)| *takes_value && *name == option);
+        about || WITH_VALUE.contains(&option)
+    };
+    let mut at = 0;
+    while let Some(argument) = arguments.get(at) {
+        if argument == "--" {
+            return None;
+        }
+        if !argument.starts_with('-') {
+            return Some(at);
+        }
+        at += if takes_value(argument) { 2 } else { 1 };
+    }
+    None
+}
+
 impl Options {
     pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut arguments = arguments.peekable();
@@ -61,13 +89,19 @@ impl Options {
             }
         };
         let all: Vec<String> = arguments.collect();
-        let end = all.iter().position(|argument| argument == "--").unwrap_or(all.len());
+        let dashes = all.iter().position(|argument| argument == "--");
+        let own = if action == Action::Run { first_of_the_program(&all) } else { None };
+        let (end, begin) = match (own, dashes) {
+            (Some(own), _) => (own, own),
+            (None, Some(dashes)) => (dashes, dashes + 1),
+            (None, None) => (all.len(), all.len()),
+        };
         if all[..end].iter().any(|argument| argument == "--locked" || argument == "--frozen") {
             return Err("cargo wakeful: `--locked` and `--frozen` cannot be held: the lock file must name wakeful's \
                         face while cargo runs. It is put back afterwards."
                 .into());
         }
-        let rest = all.get(end + 1..).unwrap_or_default().to_vec();
+        let rest = all[begin..].to_vec();
         Ok(Self { action, arguments: all[..end].to_vec(), rest })
     }
 
@@ -116,6 +150,16 @@ mod tests {
         assert_eq!(options.arguments, ["--bin", "a", "--features", "x,y"]);
         assert_eq!(options.rest, ["--features", "z", "--", "w"]);
         assert_eq!(options.about_the_project(), ["--features", "x,y"]);
+    }
+
+    #[test]
+    fn a_programs_arguments_need_no_dashes() {
+        let options = parse("run --release --bin a -F x one --two -- three");
+        assert_eq!(options.arguments, ["--release", "--bin", "a", "-F", "x"]);
+        assert_eq!(options.rest, ["one", "--two", "--", "three"]);
+        // Of other commands, they are cargo's.
+        let options = parse("test one -- two");
+        assert_eq!((options.arguments, options.rest), (vec!["one".into()], vec!["two".into()]));
     }
 
     #[test]

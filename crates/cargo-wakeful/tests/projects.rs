@@ -127,6 +127,23 @@ fn a_lock_file_with_another_tokio_comes_back_byte_for_byte() {
 }
 
 #[test]
+fn one_of_several_programs_is_run() {
+    let place = Place::with("tokio = \"1\"");
+    place.write("project/src/bin/other.rs", "fn main() { println!(\"the other\"); }");
+    let output = place.wakeful(&["run"]);
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    assert!(said.contains("which one? name it with --bin: "), "{said}");
+    let output = place.wakeful(&["run", "--bin", "other"]);
+    assert_eq!(text(&output.stdout), "the other\n");
+    let manifest = fs::read_to_string(place.path("project/Cargo.toml")).unwrap();
+    let named = manifest.replace("[dependencies]", "default-run = \"project\"\n[dependencies]");
+    place.write("project/Cargo.toml", &named);
+    let output = place.wakeful(&["run", "--quiet", "an", "--argument"]);
+    assert_eq!(text(&output.stdout), "on the face with an --argument\n");
+}
+
+#[test]
 fn who_asks_for_another_version_is_named() {
     let place = Place::with("tokio = \"1\"\nhelper = { path = \"../helper\" }");
     let helper = "[package]\nname = \"helper\"\nversion = \"0.3.0\"\nedition = \"2024\"\n\
