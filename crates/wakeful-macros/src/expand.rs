@@ -155,6 +155,7 @@ impl Source {
         };
         let name_span = Span::mixed_site().located_at(self.trees[function.name].span());
         let runtime_crate = crate_path(entry, options, args);
+        let name = self.trees[function.name].to_string();
         let constructor = match options.flavor {
             Flavor::MultiThread => "new_multi_thread",
             Flavor::CurrentThread | Flavor::Local => "new_current_thread",
@@ -165,7 +166,7 @@ impl Source {
         };
         let holes = [
             ("CONSTRUCTOR", template(constructor, name_span, &[])),
-            ("SETTINGS", settings(entry, options, args, &runtime_crate, name_span)),
+            ("SETTINGS", settings(entry, options, args, &runtime_crate, &name, name_span)),
             ("BUILD", template(build, name_span, &[])),
             ("PINNED_TYPE", pinned_type),
             ("FUTURE", braces(future, old_body.span()).into()),
@@ -183,6 +184,7 @@ fn settings(
     options: &Options,
     args: &Source,
     runtime_crate: &TokenStream,
+    root_name: &str,
     span: Span,
 ) -> TokenStream {
     let mut calls = TokenStream::new();
@@ -206,8 +208,13 @@ fn settings(
         let call_with_path = ".unhandled_panic(CRATE::runtime::UnhandledPanic::VALUE)";
         call(call_with_path, TokenTree::from(Ident::new(variant, span)).into());
     }
+    call(".root_name(VALUE)", TokenTree::from(Literal::string(root_name)).into());
+    if entry == (Entry { kind: Kind::Main, face: Face::Wakeful }) {
+        call(".dump_on_signal(true)", TokenStream::new());
+    }
     if entry == (Entry { kind: Kind::Test, face: Face::Wakeful }) {
         call(".on_orphan(CRATE::runtime::OrphanPolicy::Panic)", TokenStream::new());
+        call(".always_end_quiescent(true)", TokenStream::new());
     }
     calls
 }

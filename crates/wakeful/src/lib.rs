@@ -3,7 +3,7 @@
 //!
 //! The API has the shape of tokio's. What is different: a task that can never
 //! run again, because no waker for it is left, is named instead of hanging
-//! silently; see [`runtime::Builder::on_orphan`].
+//! silently, and so are deadlocks, blocked threads and lost panics; see [`inspect`].
 //!
 //! ```
 //! #[wakeful::main]

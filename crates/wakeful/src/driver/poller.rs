@@ -155,6 +155,11 @@ impl Poller {
         0
     }
 
+    /// How many descriptors it watches.
+    pub(crate) fn sources(&self) -> usize {
+        self.count.load(SeqCst)
+    }
+
     /// Watches a descriptor. Its owner deregisters it before it closes it.
     pub(crate) fn register(&self, fd: RawFd, interest: Interest) -> io::Result<Registered> {
         let source = Arc::new(Source::new());

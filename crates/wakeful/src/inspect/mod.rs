@@ -1,7 +1,30 @@
 //! Why is my task not running? Reads what the rooms below record and puts it
 //! into words. Nothing below depends on this room.
+//!
+//! - [`Dump`]: every task and worker at one moment, from
+//!   [`Handle::dump`](crate::runtime::Handle::dump).
+//! - [`Report`]: something that went wrong, told once, to
+//!   [`Builder::on_report`](crate::runtime::Builder::on_report).
 
+mod detect;
+mod dump;
+mod histogram;
+mod json;
+mod numbers;
 mod report;
+mod symbols;
+mod trace;
+mod who;
 
-pub use report::{Orphan, Report};
+pub use histogram::Histogram;
+
+pub(crate) use detect::detect;
+pub use dump::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
+pub(crate) use numbers::Numbers;
+pub use report::{
+    Blocked, Deadlock, Edge, Futurelock, LostPanic, Orphan, Quiescent, Report, Spinning,
+};
 pub(crate) use report::{ReportHook, Reporter};
+pub(crate) use symbols::stack_of;
+pub(crate) use trace::chrome_trace;
+pub use who::Who;

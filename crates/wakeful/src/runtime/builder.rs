@@ -4,7 +4,7 @@ use super::files::Files;
 use super::shared::{Flavor, RuntimeWitness, Shared};
 use super::{
     FileBackend, Handle, Id, LocalOptions, LocalRuntime, OrphanPolicy, Runtime, UnhandledPanic,
-    registry,
+    on_quit, registry,
 };
 use crate::driver::clock::Clock;
 use crate::driver::poller::Batch;
@@ -57,6 +57,12 @@ pub struct Builder {
     on_panic: UnhandledPanic,
     on_report: Option<ReportHook>,
     name: Option<String>,
+    root_name: Option<String>,
+    rescue_after: Option<Duration>,
+    report_blocked_after: Option<Duration>,
+    max_spare_threads: usize,
+    always_end_quiescent: bool,
+    dump_on_signal: bool,
     seed: Option<u64>,
     shuffle: bool,
     file_backend: Option<FileBackend>,
@@ -105,6 +111,12 @@ impl Builder {
             on_panic: UnhandledPanic::Ignore,
             on_report: None,
             name: None,
+            root_name: None,
+            rescue_after: Some(Duration::from_millis(20)),
+            report_blocked_after: Some(Duration::from_millis(100)),
+            max_spare_threads: 64,
+            always_end_quiescent: false,
+            dump_on_signal: false,
             seed: None,
             shuffle: false,
             file_backend: None,
@@ -225,6 +237,13 @@ impl Builder {
         let name = val.into();
         assert!(!name.trim().is_empty(), "runtime name shouldn't be empty");
         self.name = Some(name);
+        self
+    }
+
+    /// A name for the futures of this runtime's `block_on`, for dumps and reports.
+    /// `#[wakeful::main]` and `#[wakeful::test]` give the function's.
+    pub fn root_name(&mut self, val: impl Into<String>) -> &mut Self {
+        self.root_name = Some(val.into());
         self
     }
 
@@ -385,7 +404,60 @@ impl Builder {
         self
     }
 
+    /// After how long a worker that is inside one poll counts as stuck: what waits in
+    /// its queues is taken by others then, its timers and descriptors are looked
+    /// after, and if all workers are stuck, a spare thread joins them. 20 ms by
+    /// default; `None` leaves a stuck worker alone with what it has.
+    ///
+    /// A monitor thread looks every 10 ms while the runtime is at work, and sleeps
+    /// while it is not.
+    pub fn rescue_after(&mut self, after: Option<Duration>) -> &mut Self {
+        self.rescue_after = after;
+        self
+    }
+
+    /// After how long a poll is reported as [`Blocked`](crate::inspect::Blocked); 100 ms by
+    /// default, and never with `None`. A multi-thread runtime's monitor notices; the
+    /// one thread of a current-thread runtime has nobody to notice.
+    pub fn report_blocked_after(&mut self, after: Option<Duration>) -> &mut Self {
+        self.report_blocked_after = after;
+        self
+    }
+
+    /// How many spare threads may stand in for workers that are stuck; 64 by default.
+    pub fn max_spare_threads(&mut self, val: usize) -> &mut Self {
+        self.max_spare_threads = val;
+        self
+    }
+
+    /// Prints a [dump](Handle::dump) of this runtime to stderr whenever the process gets
+    /// SIGQUIT (Ctrl-\\ on a terminal), also while every worker is blocked; with what
+    /// [`Handle::diagnose`] finds, and with a file of the [trace](Handle::trace) if the
+    /// recorder is on. The program goes on.
+    ///
+    /// On under `#[wakeful::main]`. A program that handles SIGQUIT itself, by
+    /// `wakeful::signal` or in any other way, keeps it, and gets no dumps. The environment
+    /// variable `WAKEFUL_DUMP_AFTER`, a time like `10s`, has a dump of every runtime
+    /// printed once, so long after it was built.
+    pub fn dump_on_signal(&mut self, on: bool) -> &mut Self {
+        self.dump_on_signal = on;
+        self
+    }
+
+    /// Ends a `block_on` that can never return with a panic whose message is the
+    /// report [`Quiescent`](crate::inspect::Quiescent), even if there are other
+    /// [`Handle`]s through which somebody outside could bring the runtime work. On under
+    /// `#[wakeful::test]`. Without it, the `block_on` ends if there are none.
+    pub fn always_end_quiescent(&mut self, always: bool) -> &mut Self {
+        self.always_end_quiescent = always;
+        self
+    }
+
     /// Receives every report, instead of stderr.
+    ///
+    /// A finding is told once in ten seconds, and no more than a hundred reports of a
+    /// kind per second in the long run; all are counted. If the environment variable
+    /// `WAKEFUL_REPORTS` names a file, each is appended there as well, as one line.
     ///
     /// The hook is called by whichever thread noticed, possibly from inside a
     /// waker's drop: it should be quick. If it panics, that ends there.
@@ -456,7 +528,7 @@ impl Builder {
 
     fn build_shared(&mut self, local: bool) -> io::Result<Arc<Shared>> {
         let witness = RuntimeWitness::new(self.on_report.clone());
-        let reporter = witness.reporter.clone();
+        let (reporter, panics) = (witness.reporter.clone(), witness.panics.clone());
         let config = Arc::new(self.config(witness.clone()));
         let pool = Arc::new(Pool::new(config.clone()));
         let flavor = match self.kind {
@@ -467,10 +539,14 @@ impl Builder {
         let local_to = local.then(|| std::thread::current().id());
         let files = Files::new(self.file_backend.unwrap_or_else(FileBackend::from_env));
         let id = Id::next();
-        let shared = Arc::new(Shared { id, name, flavor, pool, local_to, reporter, files });
+        let shared = Arc::new(Shared { id, name, flavor, pool, local_to, reporter, panics, files });
         // Set once: this builder made the witness a moment ago.
         let _ = witness.shared.set(Arc::downgrade(&shared));
         registry::add(&shared);
+        on_quit::print_later(&shared);
+        if self.dump_on_signal {
+            on_quit::print_on_signal(&shared);
+        }
         Ok(shared)
     }
 
@@ -495,8 +571,13 @@ impl Builder {
             has_time: self.has_time,
             has_io: self.has_io,
             io_batch: self.io_batch,
+            root_name: self.root_name.clone(),
             on_orphan: self.on_orphan,
             on_panic: self.on_panic,
+            rescue_after: self.rescue_after,
+            report_blocked_after: self.report_blocked_after,
+            max_spare_threads: self.max_spare_threads,
+            always_end_quiescent: self.always_end_quiescent,
             witness,
             seam: self.seam(),
         }

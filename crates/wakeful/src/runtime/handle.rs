@@ -3,6 +3,7 @@
 use super::context::{self, Entered};
 use super::shared::{Flavor, Shared};
 use super::{Id, RuntimeFlavor, RuntimeMetrics, blocking, spawn};
+use crate::inspect::{self, Dump, Report};
 use crate::task::{JoinHandle, driving};
 use std::fmt;
 use std::marker::PhantomData;
@@ -145,6 +146,47 @@ impl Handle {
     /// The name that [`Builder::name`](super::Builder::name) gave.
     pub fn name(&self) -> Option<&str> {
         self.shared.name.as_deref()
+    }
+
+    /// Every task and worker of the runtime, at this moment: what each does, and
+    /// what it waits for. Any thread may take it, at any time; nothing is stopped or
+    /// polled for it.
+    pub fn dump(&self) -> Dump {
+        Dump::take(self.shared.looks(), self.name())
+    }
+
+    /// Switches the flight recorder on or off: while it is on, each worker notes what it
+    /// does (polls, wake-ups, spawns, sleeps, thefts) in a ring of the last few thousand
+    /// events, which [`trace`](Self::trace) gives out. It starts with the next turn of
+    /// each worker's loop, and times every poll, so it costs a little while it is on.
+    pub fn record(&self, on: bool) {
+        self.shared.looks().recorders().iter().for_each(|recorder| recorder.switch(on));
+        self.shared.reporter.recorder.switch(on);
+    }
+
+    /// Whether the flight recorder is on.
+    pub fn is_recording(&self) -> bool {
+        self.shared.reporter.recorder.is_on()
+    }
+
+    /// What the flight recorder has noted, as JSON for `chrome://tracing` or Perfetto. The
+    /// last row is that of reports.
+    pub fn trace(&self) -> String {
+        let looks = self.shared.looks();
+        let mut rows: Vec<_> = looks.recorders().iter().map(|recorder| recorder.read()).collect();
+        rows.push(self.shared.reporter.recorder.read());
+        let dump = self.dump();
+        let names = dump.tasks().iter().filter_map(|task| Some((task.id()?, task.who())));
+        let names = names.map(|(id, who)| (id.as_u64(), who.to_string())).collect();
+        inspect::chrome_trace(&rows, &names)
+    }
+
+    /// Looks who waits for whom, now: deadlocks and the like, as they would be
+    /// [reported](super::Builder::on_report) when the runtime falls quiet. What is found
+    /// is given back, and not reported; an empty list means that all is well with those
+    /// who wait.
+    pub fn diagnose(&self) -> Vec<Report> {
+        inspect::detect(self.shared.looks(), self.name())
     }
 
     /// Numbers about the runtime.

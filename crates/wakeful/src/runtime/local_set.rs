@@ -5,7 +5,7 @@ use super::local_runtime::spawn_on_own_thread;
 use super::shared::Shared;
 use super::spawn::birth_here;
 use super::{Id, Runtime, UnhandledPanic, context};
-use crate::inspect::{Report, Reporter};
+use crate::inspect::{Orphan, Report, Reporter};
 use crate::scheduler::config::NextTask;
 use crate::scheduler::estate::Estate;
 use crate::scheduler::inside::Entered;
@@ -24,6 +24,7 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// A set of tasks that all run on the thread that made the set, so that they
 /// need not be `Send`.
@@ -370,7 +371,7 @@ impl Host for Shared {
 /// thread that noticed, or to stderr.
 fn report_alone(task: &TaskRef) {
     if context::with_current(|shared| shared.estate().orphaned(task)).is_none() {
-        Reporter::new(None).report(&Report::orphan(task));
+        Reporter::new(None).report(&Report::Orphan(Orphan::new(task)), Duration::ZERO);
     }
 }
 

@@ -2,7 +2,10 @@
 
 use super::shared::Flavor;
 use super::{FileBackend, Handle};
+use crate::inspect::{Histogram, Numbers};
 use crate::scheduler::meter::Meter;
+use crate::task::state::COMPLETE;
+use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -122,8 +125,132 @@ impl RuntimeMetrics {
         self.handle.shared.files.in_pool.load(Relaxed)
     }
 
+    /// How many spare threads stand in for workers that are stuck in a poll.
+    pub fn spare_threads(&self) -> usize {
+        match &self.handle.shared.flavor {
+            Flavor::Current(_) => 0,
+            Flavor::Multi(scheduler) => scheduler.spares.len(),
+        }
+    }
+
+    /// How many spare threads were started so far.
+    pub fn spare_threads_started(&self) -> u64 {
+        match &self.handle.shared.flavor {
+            Flavor::Current(_) => 0,
+            Flavor::Multi(scheduler) => scheduler.spares.started(),
+        }
+    }
+
+    /// How many tasks were spawned so far, closures for the blocking pool included.
+    pub fn spawned_tasks(&self) -> u64 {
+        self.handle.shared.looks().spawned()
+    }
+
+    /// How many tasks have ended so far.
+    pub fn finished_tasks(&self) -> u64 {
+        self.spawned_tasks().saturating_sub(self.unfinished())
+    }
+
+    /// How many tasks panicked so far.
+    pub fn panicked_tasks(&self) -> u64 {
+        self.handle.shared.panics()
+    }
+
+    /// How many tasks, and closures, have not ended.
+    fn unfinished(&self) -> u64 {
+        let mut alive = 0;
+        self.handle.shared.for_each_task(|task| alive += u64::from(!task.state().has(COMPLETE)));
+        alive
+    }
+
+    /// How often this worker polled a task, as of the last turn of its loop.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such worker.
+    #[track_caller]
+    pub fn worker_poll_count(&self, worker: usize) -> u64 {
+        self.meter(worker).polls()
+    }
+
+    /// How often this worker took tasks from another one's queue.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such worker.
+    #[track_caller]
+    pub fn worker_steal_count(&self, worker: usize) -> u64 {
+        self.meter(worker).steals()
+    }
+
+    /// How long polls take. By samples: the first poll of each turn of a worker's loop
+    /// is timed and counts for all of the turn before; polls of 10 ms and longer count
+    /// once, and the longest is the longest that anybody saw.
+    pub fn poll_times(&self) -> Histogram {
+        self.numbers().poll_times()
+    }
+
+    /// How long tasks wait between their wake-up and their poll. By samples: one
+    /// wake-up per turn, of those that come from the worker itself, and those that wake
+    /// a runtime that sleeps.
+    pub fn wake_to_poll_times(&self) -> Histogram {
+        self.numbers().wake_to_poll()
+    }
+
+    /// How many descriptors are watched.
+    pub fn num_sources(&self) -> usize {
+        self.handle.shared.looks().workers().iter().map(|worker| worker.sources).sum()
+    }
+
+    /// How many reports there were, by kind.
+    pub fn reports(&self) -> Vec<(&'static str, u64)> {
+        self.handle.shared.reporter.counts().to_vec()
+    }
+
+    /// All of it in the text exposition format of Prometheus; each name begins with
+    /// `wakeful_`, and the runtime's name is a label.
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// wakeful::spawn(async {}).await.unwrap();
+    /// let page = wakeful::runtime::Handle::current().metrics().prometheus();
+    /// assert!(page.contains("wakeful_tasks_spawned_total{runtime=\"\"} 1"));
+    /// # }
+    /// ```
+    pub fn prometheus(&self) -> String {
+        self.numbers().prometheus()
+    }
+
+    fn numbers(&self) -> Numbers {
+        let shared = &self.handle.shared;
+        let looks = shared.looks();
+        let (pool_threads, pool_idle, pool_queued) = shared.pool.look();
+        Numbers {
+            runtime: shared.name.clone(),
+            alive: self.unfinished(),
+            spawned: self.spawned_tasks(),
+            panicked: self.panicked_tasks(),
+            queued: looks.injected() as u64,
+            workers: looks.workers(),
+            pool_threads: pool_threads as u64,
+            pool_idle: pool_idle as u64,
+            pool_queued: pool_queued as u64,
+            spares: self.spare_threads() as u64,
+            spares_started: self.spare_threads_started(),
+            reports: self.reports(),
+        }
+    }
+
     /// How many tasks were reported as orphans so far.
     pub fn orphaned_tasks(&self) -> u64 {
         self.handle.shared.reporter.orphans()
+    }
+}
+
+/// All of it, in a few lines for a person.
+impl fmt::Display for RuntimeMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.numbers().fmt(f)
     }
 }

@@ -23,6 +23,7 @@ mod join_slots;
 mod local_runtime;
 pub(crate) mod local_set;
 mod metrics;
+pub(crate) mod on_quit;
 pub(crate) mod registration;
 pub(crate) mod registry;
 #[expect(clippy::module_inception, reason = "the room's main noun has the room's name")]

@@ -27,3 +27,22 @@ pub(crate) fn find(id: Id) -> Option<Handle> {
     let (_, shared) = runtimes.iter().find(|(other, _)| *other == id)?;
     shared.upgrade().map(Handle::from_shared)
 }
+
+/// Runtimes of which dumps are printed when the system asks for them.
+static LISTED: Mutex<Vec<Id>> = Mutex::new(Vec::new());
+
+fn lock_listed() -> MutexGuard<'static, Vec<Id>> {
+    LISTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn list_for_dumps(id: Id) {
+    lock_listed().push(id);
+}
+
+/// Those that are still there.
+pub(super) fn listed_for_dumps() -> Vec<Handle> {
+    let listed = lock_listed().clone();
+    let there: Vec<Handle> = listed.iter().filter_map(|id| find(*id)).collect();
+    lock_listed().retain(|id| there.iter().any(|handle| handle.id() == *id));
+    there
+}

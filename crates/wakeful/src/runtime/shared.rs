@@ -6,10 +6,13 @@ use super::{context, registry};
 use crate::driver::clock::Clock;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
-use crate::inspect::{Report, ReportHook, Reporter};
-use crate::scheduler::config::{Config, Role, Witness};
+use crate::inspect::{
+    self, Blocked, LostPanic, Orphan, Report, ReportHook, Reporter, Spinning, Who,
+};
+use crate::scheduler::config::{Config, Role, Stall, Witness};
 use crate::scheduler::current::CurrentThread;
 use crate::scheduler::estate::Estate;
+use crate::scheduler::look::Looks;
 use crate::scheduler::multi::MultiThread;
 use crate::scheduler::pool::Pool;
 use crate::task::driving;
@@ -17,8 +20,10 @@ use crate::task::header::Header;
 use crate::task::runnable::TaskRef;
 use std::any::Any;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 /// Everything behind a `Handle`.
 pub(crate) struct Shared {
@@ -29,6 +34,8 @@ pub(crate) struct Shared {
     /// The thread of a `LocalRuntime`, where tasks need not be `Send`.
     pub(crate) local_to: Option<ThreadId>,
     pub(crate) reporter: Arc<Reporter>,
+    /// Tasks that panicked.
+    pub(crate) panics: Arc<AtomicU64>,
     pub(crate) files: Files,
 }
 
@@ -44,6 +51,19 @@ impl Shared {
         match &self.flavor {
             Flavor::Current(scheduler) => &scheduler.estate,
             Flavor::Multi(scheduler) => &scheduler.estate,
+        }
+    }
+
+    /// How many tasks panicked.
+    pub(crate) fn panics(&self) -> u64 {
+        self.panics.load(Relaxed)
+    }
+
+    /// The scheduler, for those who look.
+    pub(crate) fn looks(&self) -> &dyn Looks {
+        match &self.flavor {
+            Flavor::Current(scheduler) => &**scheduler,
+            Flavor::Multi(scheduler) => &**scheduler,
         }
     }
 
@@ -160,23 +180,64 @@ pub(crate) struct RuntimeWitness {
     /// Set when the runtime is complete; weak, since the schedulers hold us.
     pub(crate) shared: OnceLock<Weak<Shared>>,
     pub(crate) reporter: Arc<Reporter>,
+    /// Tasks that panicked.
+    pub(crate) panics: Arc<AtomicU64>,
 }
 
 impl RuntimeWitness {
     pub(crate) fn new(hook: Option<ReportHook>) -> Arc<Self> {
-        Arc::new(Self { shared: OnceLock::new(), reporter: Arc::new(Reporter::new(hook)) })
+        Arc::new(Self {
+            shared: OnceLock::new(),
+            reporter: Arc::new(Reporter::new(hook)),
+            panics: Arc::default(),
+        })
+    }
+
+    fn report(&self, report: &Report) -> bool {
+        let shared = self.shared.get().and_then(Weak::upgrade);
+        let now = shared.map_or(Duration::ZERO, |shared| shared.clock().elapsed());
+        self.reporter.report(report, now)
     }
 }
 
 impl Witness for RuntimeWitness {
     fn orphan(&self, task: &TaskRef) -> String {
-        let report = Report::orphan(task);
+        let report = Report::Orphan(Orphan::new(task));
         let text = report.to_string();
-        self.reporter.report(&report);
+        self.report(&report);
         text
     }
 
-    fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
+    fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {
+        self.panics.fetch_add(1, Relaxed);
+    }
+
+    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+        self.report(&Report::LostPanic(LostPanic::new(Who::of_task(task), payload)));
+    }
+
+    fn blocked(&self, stall: &Stall) {
+        let stack = inspect::stack_of(stall.thread);
+        let who = Who::of_task(stall.task.header());
+        let blocked = Blocked::new(who, stall.worker, stall.how_long, stack);
+        self.report(&Report::Blocked(blocked));
+    }
+
+    fn spinning(&self, task: &TaskRef, polls: u32, within: Duration) {
+        let spinning = Spinning::new(Who::of_task(task.header()), polls, within);
+        self.report(&Report::Spinning(spinning));
+    }
+
+    fn look_around(&self) {
+        let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return };
+        let reports = inspect::detect(shared.looks(), shared.name.as_deref());
+        for report in reports {
+            let is_end = matches!(report, Report::Quiescent(_));
+            if self.report(&report) && is_end {
+                shared.estate().end_block_on(report.to_string());
+            }
+        }
+    }
 
     fn time_may_pass(&self) {
         if let Some(shared) = self.shared.get().and_then(Weak::upgrade)

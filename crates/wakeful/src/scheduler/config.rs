@@ -52,10 +52,29 @@ pub(crate) trait Witness: Send + Sync {
     fn orphan(&self, task: &TaskRef) -> String;
     /// A task panicked.
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send));
+    /// A task had panicked, and nobody will ever ask.
+    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send));
+    /// A poll does not come to its end.
+    fn blocked(&self, stall: &Stall);
+    /// The task wakes itself all the time: so many polls in that time.
+    fn spinning(&self, task: &TaskRef, polls: u32, within: Duration);
+    /// The runtime has fallen quiet, or has worked for a while: time to look who
+    /// waits for whom.
+    fn look_around(&self);
     /// The last closure is done that kept a paused clock from moving by itself.
     fn time_may_pass(&self);
     /// Runs the whole life of a thread inside of the runtime's context.
     fn in_context(&self, role: Role, life: &mut dyn FnMut());
+}
+
+/// A poll that does not come to its end.
+pub(crate) struct Stall {
+    pub(crate) task: TaskRef,
+    /// None for a spare thread.
+    pub(crate) worker: Option<usize>,
+    pub(crate) how_long: Duration,
+    /// The system's number of the thread, 0 if it is not known.
+    pub(crate) thread: i32,
 }
 
 /// What a thread of the runtime is for.
@@ -86,8 +105,20 @@ pub(crate) struct Config {
     pub(crate) has_time: bool,
     pub(crate) has_io: bool,
     pub(crate) io_batch: Batch,
+    /// What the future of `block_on` is called.
+    pub(crate) root_name: Option<String>,
     pub(crate) on_orphan: OrphanPolicy,
     pub(crate) on_panic: UnhandledPanic,
+    /// After how long a worker that is inside one poll has its work taken from it;
+    /// None: never.
+    pub(crate) rescue_after: Option<Duration>,
+    /// After how long a poll is reported; None: never.
+    pub(crate) report_blocked_after: Option<Duration>,
+    /// How many threads may stand in for workers that are stuck.
+    pub(crate) max_spare_threads: usize,
+    /// Whether a `block_on` that can never return ends also if somebody outside
+    /// could bring work.
+    pub(crate) always_end_quiescent: bool,
     pub(crate) witness: Arc<dyn Witness>,
     pub(crate) seam: Seam,
 }

@@ -3,12 +3,13 @@
 
 use super::multi::{MultiThread, Remote};
 use super::pace::Pace;
+use super::probe::{Probe, Sampling};
+use super::recorder::{Entry, Event};
 use crate::driver::clock::tick_of;
 use crate::driver::poller::Poller;
 use crate::queue::{next, ring};
 use crate::sys::rng::Rng;
 use crate::sys::spin::Spinner;
-use crate::task::context;
 use crate::task::header::Header;
 use crate::task::heap::{Allocator, Heap};
 use crate::task::id::IdSource;
@@ -63,9 +64,15 @@ pub(crate) struct Core {
     pub(super) failed_starts: Cell<u32>,
     pub(super) turn_started: Cell<Duration>,
     turn_tick: Cell<u32>,
-    /// `Remote::activity` when the turn started.
+    /// The activity of `Remote::watched` when the turn started.
     turn_activity: Cell<u32>,
     pub(super) spinner: Cell<Spinner>,
+    /// If not 0, the next poll is timed, and stands for so many.
+    pub(super) weight: Cell<u32>,
+    /// Polls of the turn before.
+    last_polls: Cell<u32>,
+    pub(super) probe: Probe,
+    sampling: Sampling,
 }
 
 // SAFETY: W1.
@@ -94,6 +101,10 @@ impl Core {
             turn_tick: Cell::new(0),
             turn_activity: Cell::new(0),
             spinner: Cell::new(Spinner::new()),
+            weight: Cell::new(0),
+            last_polls: Cell::new(1),
+            probe: Probe::new(),
+            sampling: Sampling::new(),
         }
     }
 
@@ -138,6 +149,29 @@ impl Core {
         }
         if shared.idle.may_wake() && self.ring.len() > self.tolerance.get() {
             shared.notify();
+        }
+    }
+
+    /// This wake-up is marked, or recorded.
+    #[cold]
+    pub(super) fn mark(&self, shared: &MultiThread, task: &Runnable) {
+        let now = shared.estate.config.seam.clock.elapsed();
+        self.probe.mark(task, now, &shared.remotes[self.index].recorder);
+    }
+
+    /// The task whose wake-up was marked is about to be polled.
+    #[cold]
+    pub(super) fn meet(&self, shared: &MultiThread, task: &Runnable) {
+        let now = shared.estate.config.seam.clock.elapsed();
+        self.probe.met(task, now, &shared.remotes[self.index].meter);
+    }
+
+    pub(super) fn has_stolen(&self, shared: &MultiThread, task: &Runnable) {
+        let Remote { meter, recorder, .. } = &shared.remotes[self.index];
+        meter.has_stolen();
+        if recorder.is_on() {
+            let (at, (_, task)) = (shared.estate.config.seam.clock.elapsed(), task.cell_and_id());
+            recorder.note(Entry { event: Event::Steal, at, took: Duration::ZERO, task });
         }
     }
 
@@ -188,13 +222,15 @@ impl Core {
     pub(super) fn take_injected(&self, shared: &MultiThread) -> Option<Runnable> {
         let room = self.ring.room() as usize;
         let workers = shared.remotes.len();
-        shared.injector.take(
+        let first = shared.injector.take(
             |ready| (ready / workers + 1).min(room / 2 + 1),
             |task| {
                 let pushed = self.ring.push(task);
                 debug_assert!(pushed.is_ok(), "room was asked for");
             },
-        )
+        )?;
+        shared.probe.pass_on(&first, &self.probe);
+        Some(first)
     }
 
     /// Every task in the ring has given way to others: to those, too, who are in the
@@ -276,12 +312,12 @@ impl Core {
     }
 
     fn start_turn_at(&self, shared: &MultiThread, now: Duration) {
-        let now_ms = now.as_millis() as u32;
-        context::set_now_ms(now_ms);
-        shared.remotes[self.index].turned_ms.store(now_ms, Relaxed);
+        shared.estate.turned(now);
+        shared.remotes[self.index].turned_ms.store(now.as_millis() as u32, Relaxed);
         self.turn_started.set(now);
         self.turn_tick.set(self.tick.get());
-        self.turn_activity.set(shared.remotes[self.index].activity.load(Relaxed));
+        self.turn_activity.set(shared.remotes[self.index].watched.activity());
+        self.weight.set(self.sampling.start_turn(self.last_polls.get(), &self.probe));
     }
 
     /// One turn ends and the next begins.
@@ -297,6 +333,10 @@ impl Core {
         if polls == 0 {
             return;
         }
+        let activity = shared.remotes[self.index].watched.activity();
+        let polled = activity.wrapping_sub(self.turn_activity.get()) / 2;
+        self.last_polls.set(polled.max(1));
+        shared.remotes[self.index].meter.has_polled(u64::from(polled));
         self.count_busy(shared, now);
         let mut pace = self.pace.get();
         pace.learn(polls, now.saturating_sub(self.turn_started.get()));
@@ -312,7 +352,7 @@ impl Core {
     /// Counts the turn until now, if a task was polled in it.
     pub(super) fn count_busy(&self, shared: &MultiThread, now: Duration) {
         let remote = &shared.remotes[self.index];
-        if remote.activity.load(Relaxed) != self.turn_activity.get() {
+        if remote.watched.activity() != self.turn_activity.get() {
             remote.meter.was_busy(now.saturating_sub(self.turn_started.get()));
         }
     }

@@ -21,8 +21,10 @@
 
 use super::config::{Config, NextTask};
 use super::estate::Estate;
-use super::meter::Meter;
+use super::meter::{self, Meter};
 use super::pace::Pace;
+use super::probe::{Probe, Sampling};
+use super::recorder::{Entry, Event, Recorder};
 use super::root::{Held, Parked};
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
@@ -33,18 +35,24 @@ use crate::sys::spin::Spinner;
 use crate::sys::sync::Mutex;
 use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
-use crate::task::heap::{Allocator, Heap, Home};
+use crate::task::heap::{self, Allocator, Heap, Home};
 use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::{JoinHandle, context};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
+
+/// A weight that says: time every poll, for the recorder.
+const ALL: u32 = u32::MAX;
+/// How long nothing happens before it is looked who waits for whom.
+const QUIET: Duration = Duration::from_millis(100);
 
 pub(crate) struct CurrentThread {
     pub(crate) estate: Estate,
@@ -55,6 +63,9 @@ pub(crate) struct CurrentThread {
     pub(crate) poller: OnceLock<Arc<Poller>>,
     /// Written by the thread that holds the core.
     pub(crate) meter: Meter,
+    pub(crate) recorder: Recorder,
+    /// The cell of the task that is polled; null outside of a poll.
+    pub(super) running: AtomicPtr<Header>,
     core: Core,
     /// Somebody holds the core.
     held: AtomicBool,
@@ -86,6 +97,12 @@ struct Core {
     /// A task was run in this turn.
     has_run: Cell<bool>,
     spinner: Cell<Spinner>,
+    /// If not 0, the next poll is timed, and stands for so many.
+    weight: Cell<u32>,
+    /// It was looked who waits for whom since something last ran.
+    looked: Cell<bool>,
+    probe: Probe,
+    sampling: Sampling,
 }
 
 // SAFETY: W2.
@@ -170,6 +187,8 @@ impl CurrentThread {
             poller: OnceLock::new(),
             timers: Timers::new(0),
             meter: Meter::awake(),
+            recorder: Recorder::new(),
+            running: AtomicPtr::new(ptr::null_mut()),
             core: Core {
                 queue: RefCell::new(VecDeque::new()),
                 allocator: Cell::new(None),
@@ -182,6 +201,10 @@ impl CurrentThread {
                 turn_started: Cell::new(None),
                 has_run: Cell::new(false),
                 spinner: Cell::new(Spinner::new()),
+                weight: Cell::new(0),
+                looked: Cell::new(false),
+                probe: Probe::new(),
+                sampling: Sampling::new(),
             },
             held: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
@@ -197,6 +220,11 @@ impl CurrentThread {
             this.core.allocator.set(Some(this.heap.open(home)));
         }
         this
+    }
+
+    /// Whether some thread runs the tasks.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.load(SeqCst)
     }
 
     /// Whether this thread runs the tasks.
@@ -222,7 +250,8 @@ impl CurrentThread {
                 let (cell, id) = self.heap.allocate(Fit::<F>::CLASS, self.estate.ids());
                 cell::fill(cell, id, future, birth)
             } else {
-                self.estate.fill_outside(future, birth)
+                let idle = !self.is_held() || self.sleeping.load(Relaxed);
+                self.estate.fill_outside(future, birth, idle)
             }
         }
     }
@@ -246,6 +275,10 @@ impl CurrentThread {
     #[inline]
     fn push(&self, task: Runnable) -> Result<(), Runnable> {
         if self.is_held_here() {
+            if self.core.probe.is_due() {
+                let now = self.estate.config.seam.clock.elapsed();
+                self.core.probe.mark(&task, now, &self.recorder);
+            }
             self.core.queue.borrow_mut().push_back(task);
             return Ok(());
         }
@@ -262,9 +295,9 @@ impl CurrentThread {
     #[track_caller]
     pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         let mut future = pin!(future);
-        let held = Held::new();
+        let held = Held::new(self.estate.address());
         let mut cx = Context::from_waker(held.waker());
-        let mut poll = || context::poll_root(|| future.as_mut().poll(&mut cx));
+        let mut poll = || context::poll_root(Some(held.note()), || future.as_mut().poll(&mut cx));
         loop {
             if let Some(guard) = CoreGuard::try_take(self) {
                 return self.run(&guard, &held, poll);
@@ -291,6 +324,7 @@ impl CurrentThread {
                 self.give_up(guard);
             }
             if held.take_woken() {
+                self.core.looked.set(false);
                 if let Poll::Ready(output) = poll() {
                     // It may be this last poll that has lost a waker.
                     if self.estate.is_fatal() {
@@ -331,9 +365,13 @@ impl CurrentThread {
         for _ in 0..self.estate.config.turn_interval {
             let Some(task) = self.next_task() else { break };
             self.start_running();
+            self.core.looked.set(false);
             any = true;
-            task.run();
-            context::wake_deferred();
+            if self.core.weight.get() != 0 {
+                self.time_task(task);
+            } else {
+                self.poll_task(task);
+            }
             if self.estate.is_fatal() {
                 return true;
             }
@@ -370,6 +408,37 @@ impl CurrentThread {
         }
         self.look_at_poller();
         self.core.queue.borrow_mut().rotate_left(gave_way);
+    }
+
+    #[inline(always)]
+    fn poll_task(&self, task: Runnable) {
+        if self.core.probe.is_at(&task) {
+            let now = self.estate.config.seam.clock.elapsed();
+            self.core.probe.met(&task, now, &self.meter);
+        }
+        self.running.store(task.cell(), Release);
+        task.run();
+        self.running.store(ptr::null_mut(), Relaxed);
+        context::wake_deferred();
+    }
+
+    /// Runs the task that stands for those of its turn, and measures it.
+    #[inline(never)]
+    fn time_task(&self, task: Runnable) {
+        let weight = self.core.weight.replace(if self.recorder.is_on() { ALL } else { 0 });
+        let (cell, id) = task.cell_and_id();
+        let clock = &self.estate.config.seam.clock;
+        let started = clock.elapsed();
+        self.poll_task(task);
+        let took = clock.elapsed().saturating_sub(started);
+        self.recorder.note(Entry { event: Event::Poll, at: started, took, task: id });
+        if weight == ALL {
+            return; // timed for the recorder only
+        }
+        let weight = if took < meter::LONG { weight } else { 1 };
+        self.meter.poll_times.record(took, u64::from(weight));
+        // SAFETY: a cell of this scheduler, which the caller keeps alive.
+        unsafe { heap::charge(cell, id, took * weight) };
     }
 
     /// The poller, if there is something to watch.
@@ -417,9 +486,13 @@ impl CurrentThread {
 
     fn start_turn_at(&self, now: Duration) {
         self.count_busy(now);
+        let polls = self.core.tick.get().wrapping_sub(self.core.turn_tick.get());
+        self.meter.has_polled(u64::from(polls));
+        let weight = self.core.sampling.start_turn(polls.max(1), &self.core.probe);
+        self.core.weight.set(weight);
         self.core.turn_started.set(Some(now));
         self.core.turn_tick.set(self.core.tick.get());
-        context::set_now_ms(now.as_millis() as u32);
+        self.estate.turned(now);
     }
 
     /// A turn with tasks in it. The first of a `block_on` has not asked the clock.
@@ -502,8 +575,9 @@ impl CurrentThread {
             if limit.is_some() {
                 guard.slack.take_up();
             }
-            self.meter.fell_asleep();
-            let limit = limit.map(|tick| clock.until(tick));
+            self.meter.fell_asleep(fell_asleep);
+            held.note().waiting.waits_since(fell_asleep.as_millis() as u32);
+            let limit = self.until_quiet(limit.map(|tick| clock.until(tick)));
             let parker = &held.root().parker;
             match self.watching() {
                 Some(poller) => {
@@ -514,9 +588,20 @@ impl CurrentThread {
                 }
                 None => parker.park(limit),
             }
+            let nothing = || self.injector.is_empty() && self.core.queue.borrow().is_empty();
+            if limit == Some(QUIET) && !held.is_woken() && nothing() {
+                // Once per quiet time: the next sleep is as long as it can be.
+                self.core.looked.set(true);
+                let witness = &config.witness;
+                let _ = catch_unwind(AssertUnwindSafe(|| witness.look_around()));
+            }
             self.meter.woke_up();
         }
         self.sleeping.store(false, SeqCst);
+        if self.recorder.is_on() {
+            let took = clock.elapsed().saturating_sub(fell_asleep);
+            self.recorder.note(Entry { event: Event::Park, at: fell_asleep, took, task: 0 });
+        }
         let woke_up = clock.elapsed();
         // Looking around does not show what the poller knows.
         if events == 0 {
@@ -527,6 +612,16 @@ impl CurrentThread {
             callback();
         }
         self.start_turn_at(woke_up);
+    }
+
+    /// For how long to sleep before it is looked who waits for whom, if that is still
+    /// to be done.
+    fn until_quiet(&self, limit: Option<Duration>) -> Option<Duration> {
+        match limit {
+            _ if self.core.looked.get() => limit,
+            Some(limit) if limit <= QUIET => Some(limit),
+            _ => Some(QUIET),
+        }
     }
 
     /// Another thread has the core: waits for it, or for the future's waker.
@@ -564,6 +659,10 @@ impl CurrentThread {
         if let Some(next) = next {
             next.unpark();
         }
+    }
+
+    pub(super) fn spawned_here(&self) -> u64 {
+        self.heap.handed_out()
     }
 
     pub(crate) fn for_each_task(&self, mut f: impl FnMut(TaskRef)) {
@@ -651,6 +750,10 @@ impl Home for CurrentThread {
 
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
         self.estate.panicked(task, payload);
+    }
+
+    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+        self.estate.lost_panic(task, payload);
     }
 
     // SAFETY: asks nothing of its caller; there is one reference per heap.

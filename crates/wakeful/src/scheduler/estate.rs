@@ -2,7 +2,8 @@
 //! tasks spawned from outside, and the word that ends `block_on` early.
 
 use super::config::{Config, OrphanPolicy, UnhandledPanic};
-use super::root::{Held, Parked};
+use super::local::LocalHome;
+use super::root::{self, Held, Parked, Root};
 use crate::sys::sync::Mutex;
 use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
@@ -15,9 +16,10 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 pub(crate) struct Estate {
     pub(crate) config: Arc<Config>,
@@ -30,6 +32,11 @@ pub(crate) struct Estate {
     fatal: OnceLock<String>,
     /// Threads parked in `block_on`, to be told of `fatal`.
     parked: Mutex<Vec<Parked>>,
+    /// Sets of local tasks that were polled in this runtime.
+    locals: Mutex<Vec<Weak<LocalHome>>>,
+    /// Milliseconds of the clock when some worker last read it: for tasks spawned
+    /// from outside, whose threads do not read it.
+    turn_ms: AtomicU32,
 }
 
 impl Estate {
@@ -41,6 +48,8 @@ impl Estate {
             closing: AtomicBool::new(false),
             fatal: OnceLock::new(),
             parked: Mutex::new(Vec::new()),
+            locals: Mutex::new(Vec::new()),
+            turn_ms: AtomicU32::new(0),
         }
     }
 
@@ -67,7 +76,16 @@ impl Estate {
         !self.closing.swap(true, AcqRel)
     }
 
-    /// Makes a task in the outside heap.
+    /// A thread of the scheduler has read the clock.
+    #[inline]
+    pub(super) fn turned(&self, now: Duration) {
+        let now_ms = now.as_millis() as u32;
+        self.turn_ms.store(now_ms, Relaxed);
+        context::set_now_ms(now_ms);
+    }
+
+    /// Makes a task in the outside heap. If nobody is at work, nobody has read the
+    /// clock lately either.
     ///
     /// # Safety
     ///
@@ -76,7 +94,13 @@ impl Estate {
         &self,
         future: F,
         birth: Birth,
+        nobody_at_work: bool,
     ) -> (Runnable, JoinHandle<F::Output>) {
+        if nobody_at_work {
+            self.turn_ms.store(self.now_ms(), Relaxed);
+        }
+        // This thread may belong to another runtime, with a clock of its own.
+        let _now = context::at_ms(self.turn_ms.load(Relaxed));
         let mut outside = self.outside.lock();
         let (cell, id) = match outside.as_mut() {
             Some(allocator) => allocator.allocate(Fit::<F>::CLASS, self.ids()),
@@ -93,6 +117,36 @@ impl Estate {
 
     pub(crate) fn for_each_outside(&self, f: impl FnMut(TaskRef)) {
         self.outside_heap.for_each(f);
+    }
+
+    pub(super) fn spawned_outside(&self) -> u64 {
+        self.outside_heap.handed_out()
+    }
+
+    /// The tasks of local sets.
+    pub(super) fn for_each_local(&self, mut f: impl FnMut(TaskRef)) {
+        // Held while it is walked, and let go of outside of the lock.
+        let locals: Vec<_> = self.locals.lock().iter().filter_map(Weak::upgrade).collect();
+        for local in locals {
+            local.for_each_task(&mut f);
+        }
+    }
+
+    /// A set of local tasks is polled in this runtime from now on.
+    pub(super) fn add_local(&self, home: Weak<LocalHome>) {
+        let mut locals = self.locals.lock();
+        locals.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&home));
+        locals.push(home);
+    }
+
+    /// Tells this scheduler from others.
+    pub(super) fn address(&self) -> *const () {
+        std::ptr::from_ref(self).cast()
+    }
+
+    /// The futures of `block_on` on all threads.
+    pub(super) fn roots(&self) -> Vec<Arc<Root>> {
+        root::roots_of(self.address())
     }
 
     /// Drops every future in the outside heap. After all queues are closed.
@@ -140,8 +194,15 @@ impl Estate {
         }
     }
 
+    /// A task had panicked, and nobody will ever ask.
+    pub(crate) fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+        if !self.is_closing() {
+            self.config.witness.lost_panic(task, payload);
+        }
+    }
+
     /// Makes every `block_on` of this runtime panic with `why`.
-    fn end_block_on(&self, why: String) {
+    pub(crate) fn end_block_on(&self, why: String) {
         // The first reason is the one that is told.
         let _ = self.fatal.set(why);
         for parked in self.parked.lock().iter() {
@@ -173,13 +234,14 @@ impl Estate {
     #[track_caller]
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
-        let held = Held::new();
+        let held = Held::new(self.address());
         let mut cx = Context::from_waker(held.waker());
         let mut listed = None;
         loop {
             self.check_fatal();
             if held.take_woken()
-                && let Poll::Ready(output) = context::poll_root(|| future.as_mut().poll(&mut cx))
+                && let Poll::Ready(output) =
+                    context::poll_root(Some(held.note()), || future.as_mut().poll(&mut cx))
             {
                 // It may be this last poll that has lost a waker.
                 self.check_fatal();
@@ -188,6 +250,7 @@ impl Estate {
             // Listed first, then looked, then parked: whoever gives up sets the
             // reason first and looks at the list then.
             listed.get_or_insert_with(|| Listed::new(self, &held));
+            held.note().waiting.waits_since(self.now_ms());
             if !held.is_woken() && !self.is_fatal() {
                 held.root().parker.park(None);
             }
@@ -196,7 +259,12 @@ impl Estate {
 
     /// Lists a thread that is about to park in `block_on`.
     pub(crate) fn list_parked(&self, parked: Parked) {
+        parked.root().note.born_ms.store(self.now_ms(), Relaxed);
         self.parked.lock().push(parked);
+    }
+
+    pub(crate) fn now_ms(&self) -> u32 {
+        self.config.seam.clock.elapsed().as_millis() as u32
     }
 
     pub(crate) fn unlist_parked(&self, parked: &Parked) {
@@ -242,6 +310,7 @@ mod limbo {
         }
         fn orphaned(&self, _task: &TaskRef) {}
         fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
+        fn lost_panic(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
         // SAFETY: never called.
         unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
             unreachable!("limbo is never closed")

@@ -127,6 +127,11 @@ impl LocalHome {
         (self.owner == thread_number()).then_some(&self.bound)
     }
 
+    /// Calls `f` with every task that has a cell, from any thread.
+    pub(super) fn for_each_task(&self, f: impl FnMut(TaskRef)) {
+        self.heap.for_each(f);
+    }
+
     fn is_closing(&self) -> bool {
         self.closing.load(Acquire)
     }
@@ -181,6 +186,13 @@ impl Home for LocalHome {
             && bound.on_panic.get() == UnhandledPanic::ShutdownRuntime
         {
             bound.fatal.set(true);
+        }
+    }
+
+    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+        let host = self.host.lock().as_ref().and_then(Weak::upgrade);
+        if let Some(host) = host.filter(|_| !self.is_closing()) {
+            host.estate().lost_panic(task, payload);
         }
     }
 
@@ -300,6 +312,9 @@ impl Local {
     /// others (the weak reference keeps the address from being used again).
     pub(crate) fn set_host(&self, address: *const (), host: Option<Weak<dyn Host>>) {
         self.bound().host_address.set(address);
+        if let Some(host) = host.as_ref().and_then(Weak::upgrade) {
+            host.estate().add_local(Arc::downgrade(&self.home));
+        }
         let old = std::mem::replace(&mut *self.home.host.lock(), host);
         drop(old);
     }

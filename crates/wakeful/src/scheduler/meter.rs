@@ -2,8 +2,13 @@
 //! Written by whoever is the worker, a few plain stores where it parks and turns;
 //! read by anybody.
 
+use super::histogram::Histogram;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
+
+/// A poll that lasts as long is no longer one of many like it, and the monitor has
+/// noticed it.
+pub(super) const LONG: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -11,26 +16,49 @@ pub(crate) struct Meter {
     /// Released and acquired, so that whoever sees the sleep sees `busy_ns` up to it.
     sleeps: AtomicU64,
     busy_ns: AtomicU64,
+    /// When the worker fell asleep last, by the runtime's clock.
+    asleep_since_ns: AtomicU64,
+    /// Polls, counted when a turn ends.
+    polls: AtomicU64,
+    /// How often it took tasks from another worker.
+    steals: AtomicU64,
+    /// How long polls take: the first poll of a turn is timed, and stands for all.
+    pub(crate) poll_times: Histogram,
+    /// How long tasks wait between wake-up and poll, by samples as well.
+    pub(crate) wake_to_poll: Histogram,
 }
 
 impl Meter {
+    fn starting_at(sleeps: u64) -> Self {
+        Self {
+            sleeps: AtomicU64::new(sleeps),
+            busy_ns: AtomicU64::new(0),
+            asleep_since_ns: AtomicU64::new(0),
+            polls: AtomicU64::new(0),
+            steals: AtomicU64::new(0),
+            poll_times: Histogram::new(),
+            wake_to_poll: Histogram::new(),
+        }
+    }
+
     /// Of a worker that is awake from the start.
     pub(super) fn awake() -> Self {
-        Self { sleeps: AtomicU64::new(0), busy_ns: AtomicU64::new(0) }
+        Self::starting_at(0)
     }
 
     /// Of a worker that gets a thread only when there is work for it, and sleeps
     /// deeply until then.
     pub(super) fn asleep() -> Self {
-        Self { sleeps: AtomicU64::new(1), busy_ns: AtomicU64::new(0) }
+        Self::starting_at(1)
     }
 
     pub(super) fn is_asleep(&self) -> bool {
         self.sleeps.load(Relaxed) % 2 == 1
     }
 
-    pub(super) fn fell_asleep(&self) {
+    pub(super) fn fell_asleep(&self, now: Duration) {
         debug_assert!(!self.is_asleep(), "a worker falls asleep once");
+        self.asleep_since_ns.store(now.as_nanos() as u64, Relaxed);
         self.sleeps.store(self.sleeps.load(Relaxed) + 1, Release);
     }
 
@@ -44,6 +72,28 @@ impl Meter {
     pub(super) fn was_busy(&self, how_long: Duration) {
         let busy_ns = self.busy_ns.load(Relaxed) + how_long.as_nanos() as u64;
         self.busy_ns.store(busy_ns, Relaxed);
+    }
+
+    pub(super) fn has_polled(&self, polls: u64) {
+        self.polls.store(self.polls.load(Relaxed) + polls, Relaxed);
+    }
+
+    pub(super) fn has_stolen(&self) {
+        self.steals.store(self.steals.load(Relaxed) + 1, Relaxed);
+    }
+
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.load(Relaxed)
+    }
+
+    pub(crate) fn steals(&self) -> u64 {
+        self.steals.load(Relaxed)
+    }
+
+    /// When it fell asleep, if it sleeps.
+    pub(super) fn asleep_since(&self) -> Option<Duration> {
+        let sleeps = self.sleeps.load(Acquire) % 2 == 1;
+        sleeps.then(|| Duration::from_nanos(self.asleep_since_ns.load(Relaxed)))
     }
 
     /// How often the worker fell asleep or woke up.

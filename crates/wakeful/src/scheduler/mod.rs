@@ -2,14 +2,18 @@
 //! and what a thread does that finds none.
 //!
 //! - [`multi`]: the work-stealing scheduler; [`worker`] is the loop of one of
-//!   its threads, [`core`] what such a thread works with, [`idle`] the sleep protocol, [`monitor`] watches for workers
-//!   that are stuck in a poll, [`meter`] counts sleeps and time at work,
-//!   [`pace`] knows how long polls last.
+//!   its threads, [`core`] what such a thread works with, [`idle`] the sleep protocol,
+//!   [`monitor`] watches for workers that are stuck in a poll ([`watch`] is what it sees
+//!   of them) and for tasks that spin ([`spinners`]), [`spare`] threads stand in for those
+//!   workers, [`meter`] counts sleeps and time at work, in [`histogram`]s where it matters
+//!   how they are spread ([`probe`] measures how long tasks wait for their turn),
+//!   [`pace`] knows how long polls last, and a [`recorder`] notes what happens if it is on.
 //! - [`current`]: everything on the thread that calls `block_on`.
 //! - [`local`]: sets of tasks that stay on one thread, whoever polls them there;
 //!   [`pollers`] says how those are woken, [`inside`] how a thread finds its set.
 //! - [`pool`]: threads for closures that block.
 //! - [`root`]: the future of `block_on` itself, which is no task.
+//! - [`look`]: what those see who ask why a task does not run.
 //! - [`config`]: what the builder decided, and the hooks to the rooms above.
 //!
 //! A scheduler is the home of its tasks (`task::heap::Home`): control enters by
@@ -21,16 +25,23 @@ pub(crate) mod config;
 mod core;
 pub(crate) mod current;
 pub(crate) mod estate;
+pub(crate) mod histogram;
 pub(crate) mod idle;
 pub(crate) mod inside;
 pub(crate) mod local;
+pub(crate) mod look;
 pub(crate) mod meter;
 pub(crate) mod monitor;
 pub(crate) mod multi;
 mod pace;
 pub(crate) mod pollers;
 pub(crate) mod pool;
+mod probe;
+pub(crate) mod recorder;
 pub(crate) mod root;
+pub(crate) mod spare;
+mod spinners;
+pub(crate) mod watch;
 pub(crate) mod worker;
 
 #[cfg(all(test, loom))]

@@ -1,9 +1,11 @@
 //! The monitor: a thread that watches for workers stuck in one poll.
 //!
 //! It ticks while the runtime works and sleeps while every worker does. A worker
-//! that is inside the same poll on two looks in a row is stuck: what waits in
-//! its run-next slot and its ring is moved to the injector, where any other
-//! worker finds it.
+//! that is inside the same poll for long is stuck: what waits in its run-next slot
+//! and its ring is moved to the injector, where any other worker finds it, its timers
+//! go off and its descriptors are looked at on the monitor's thread; and if all
+//! workers are stuck, a spare thread joins them (`spare`). It tells the rooms above of
+//! polls that last, of tasks that spin, and when it is time to look who waits for whom.
 //!
 //! Protocol of its sleep: the monitor sets `asleep`, then looks whether all
 //! workers sleep; a worker that wakes up has left the sleepers first, then looks
@@ -12,18 +14,26 @@
 //! While it looks, the monitor may hold tasks that it moves, so it counts as
 //! inside of the scheduler: whoever closes up finds them in the injector.
 
-use super::config::Role;
+use super::config::{Role, Stall};
 use super::multi::{Leaving, MultiThread};
+use super::spinners::Spinners;
+use super::watch::Watched;
 use crate::sys::park::Parker;
+use crate::task::heap;
+use crate::task::runnable::TaskRef;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-const TICK: Duration = Duration::from_millis(10);
+pub(super) const TICK: Duration = Duration::from_millis(10);
 /// Looks without anybody awake before the monitor goes to sleep.
 const QUIET_TICKS: u32 = 10;
+/// How often it is looked who waits for whom while the runtime is at work,
+const LOOK_AROUND: Duration = Duration::from_secs(1);
+/// and how much of the time that may take: one part of so many.
+const LOOK_AROUND_SHARE: u32 = 100;
 
 pub(crate) struct Monitor {
     /// Also true before the thread is started.
@@ -90,7 +100,9 @@ impl Monitor {
 
     fn run(&self, shared: &MultiThread) {
         let parker = self.parker.get_or_init(|| Arc::new(Parker::for_current_thread()));
-        let mut seen = vec![0u32; shared.remotes.len()];
+        let clock = &shared.estate.config.seam.clock;
+        let mut spinners = Spinners::new();
+        let mut look_around_at = clock.elapsed() + LOOK_AROUND;
         let mut quiet = 0;
         while !self.stopped.load(SeqCst) {
             parker.park(Some(TICK));
@@ -98,10 +110,17 @@ impl Monitor {
                 return;
             }
             // A foreign waker that panics does not end the watch.
-            let _ = catch_unwind(AssertUnwindSafe(|| look(shared, &mut seen)));
+            let _ = catch_unwind(AssertUnwindSafe(|| look(shared, &mut spinners)));
             shared.leave();
             quiet = if shared.idle.all_asleep() { quiet + 1 } else { 0 };
-            if quiet >= QUIET_TICKS {
+            let falls_quiet = quiet >= QUIET_TICKS;
+            let now = clock.elapsed();
+            if falls_quiet || now >= look_around_at {
+                look_around(shared);
+                let took = clock.elapsed().saturating_sub(now);
+                look_around_at = now + LOOK_AROUND.max(took * LOOK_AROUND_SHARE);
+            }
+            if falls_quiet {
                 self.sleep(shared, parker);
                 quiet = 0;
             }
@@ -119,32 +138,82 @@ impl Monitor {
     }
 }
 
-/// Compares every worker with the last look and empties the queues of those
-/// that have not moved.
-fn look(shared: &MultiThread, seen: &mut [u32]) {
-    for (remote, seen) in shared.remotes.iter().zip(seen) {
-        let now = remote.activity.load(Relaxed);
-        let stuck = now % 2 == 1 && now == *seen;
-        *seen = now;
-        if !stuck {
-            continue;
+/// Lets the rooms above look who waits for whom.
+fn look_around(shared: &MultiThread) {
+    let witness = &shared.estate.config.witness;
+    let _ = catch_unwind(AssertUnwindSafe(|| witness.look_around()));
+    shared.spread_fatal();
+}
+
+/// Compares every worker with the last look, and does for those that have not moved
+/// what they cannot.
+fn look(shared: &MultiThread, spinners: &mut Spinners) {
+    let config = &shared.estate.config;
+    let now = config.seam.clock.elapsed();
+    for (index, remote) in shared.remotes.iter().enumerate() {
+        let Some(stuck) = remote.watched.look(now) else { continue };
+        observe(shared, &remote.watched, Some(index), stuck, now, spinners);
+        if config.rescue_after.is_some_and(|after| stuck + TICK >= after) && !stuck.is_zero() {
+            remote.watched.set_stuck(true);
+            rescue(shared, index);
         }
-        // Its timers go off for it, and its descriptors, on this thread.
-        remote.timers.turn(shared.estate.config.seam.clock.tick());
-        if let Some(poller) = remote.poller.get() {
-            poller.turn(Some(Duration::ZERO));
-        }
-        let mut moved = Vec::new();
-        moved.extend(remote.next.take());
-        remote.ring.drain(|task| moved.push(task));
-        if !moved.is_empty() {
-            shared.injector.push_batch(moved);
-            shared.notify();
+    }
+    for spare in shared.spares.all() {
+        if let Some(stuck) = spare.look(now) {
+            spare.set_stuck(!stuck.is_zero());
+            observe(shared, &spare, None, stuck, now, spinners);
         }
     }
     // Workers put off waking others for what they take to be short work; it may
     // turn out to be long.
     if shared.idle.may_wake() && shared.remotes.iter().any(|remote| !remote.ring.is_empty()) {
+        shared.notify();
+    }
+    if shared.is_all_stuck() && !shared.injector.is_empty() {
+        shared.spares.send_for_one(shared);
+    }
+}
+
+/// Tells of a poll that lasts, and of a task that is always there.
+fn observe(
+    shared: &MultiThread,
+    watched: &Watched,
+    worker: Option<usize>,
+    stuck: Duration,
+    now: Duration,
+    spinners: &mut Spinners,
+) {
+    let config = &shared.estate.config;
+    let Some(cell) = watched.running() else { return };
+    let Some(task) = TaskRef::try_from_cell(cell) else { return };
+    if stuck.is_zero() {
+        if let Some(spin) = spinners.saw(&task, now) {
+            config.witness.spinning(&task, spin.polls, spin.within);
+        }
+        return;
+    }
+    // SAFETY: a cell of this scheduler, which the monitor keeps alive.
+    unsafe { heap::charge(cell, task.header().id.get(), TICK) };
+    if let Some(worker) = worker {
+        shared.remotes[worker].meter.poll_times.saw(stuck);
+    }
+    // Still the same poll, so it is that of this task.
+    let is_due = |after: &Duration| stuck >= *after && watched.is_to_report(*after);
+    if config.report_blocked_after.as_ref().is_some_and(is_due) {
+        let thread = watched.thread();
+        config.witness.blocked(&Stall { task, worker, how_long: stuck, thread });
+    }
+}
+
+/// Does what a worker that is stuck cannot do.
+fn rescue(shared: &MultiThread, worker: usize) {
+    shared.turn_driver(worker);
+    let remote = &shared.remotes[worker];
+    let mut moved = Vec::new();
+    moved.extend(remote.next.take());
+    remote.ring.drain(|task| moved.push(task));
+    if !moved.is_empty() {
+        shared.injector.push_batch(moved);
         shared.notify();
     }
 }

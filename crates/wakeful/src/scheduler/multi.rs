@@ -24,6 +24,10 @@ use super::estate::Estate;
 use super::idle::{BeforeParking, Idle};
 use super::meter::Meter;
 use super::monitor::Monitor;
+use super::probe::InjectedProbe;
+use super::recorder::Recorder;
+use super::spare::Spares;
+use super::watch::Watched;
 use super::worker;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
@@ -52,6 +56,8 @@ pub(crate) struct MultiThread {
     pub(crate) idle: Idle,
     pub(crate) remotes: Box<[Remote]>,
     monitor: Monitor,
+    pub(crate) spares: Spares,
+    pub(super) probe: InjectedProbe,
     /// Threads that hold a core, or tasks on their way to a queue: the last one
     /// out drops the tasks.
     seated: AtomicUsize,
@@ -85,15 +91,15 @@ struct Threads {
 pub(crate) struct Remote {
     pub(crate) ring: ring::Stealer,
     pub(crate) next: next::Thief,
-    /// Counts up when a poll starts and when it ends: odd means inside a poll.
-    /// Written by the worker, read by the monitor.
-    pub(crate) activity: AtomicU32,
+    /// What it polls.
+    pub(crate) watched: Watched,
     pub(crate) timers: Timers,
     /// Made when the first descriptor is registered.
     pub(crate) poller: OnceLock<Arc<Poller>>,
     pub(crate) meter: Meter,
     /// When the worker last looked at clock and driver. Written by the worker.
     pub(super) turned_ms: AtomicU32,
+    pub(crate) recorder: Recorder,
     /// The worker without a thread, or the parking spot of the thread it is on.
     seat: Mutex<Seat>,
 }
@@ -120,12 +126,13 @@ impl MultiThread {
                 Remote {
                     ring: stealer,
                     next: thief,
-                    activity: AtomicU32::new(0),
+                    watched: Watched::new(),
                     timers: Timers::new(index),
                     turned_ms: AtomicU32::new(0),
                     poller: OnceLock::new(),
                     // The first is started with the runtime.
                     meter: if index == 0 { Meter::awake() } else { Meter::asleep() },
+                    recorder: Recorder::new(),
                     seat: Mutex::new(Seat::Unborn(Key(index))),
                 }
             })
@@ -140,6 +147,8 @@ impl MultiThread {
             monitor: Monitor::new(),
             seated: AtomicUsize::new(workers),
             has_cores: spin::several_cores(),
+            spares: Spares::new(),
+            probe: InjectedProbe::new(),
             inside: AtomicUsize::new(workers),
             threads: std::sync::Mutex::new(Threads::default()),
             left: Condvar::new(),
@@ -192,7 +201,7 @@ impl MultiThread {
         unsafe {
             let (task, join) = match local {
                 Some((cell, id)) => cell::fill(cell, id, future, birth),
-                None => self.estate.fill_outside(future, birth),
+                None => self.estate.fill_outside(future, birth, self.idle.all_asleep()),
             };
             self.schedule_spawned(task);
             join
@@ -215,8 +224,17 @@ impl MultiThread {
         unsafe {
             match local {
                 Some((cell, id)) => cell::fill(cell, id, future, birth),
-                None => self.estate.fill_outside(future, birth),
+                None => self.estate.fill_outside(future, birth, self.idle.all_asleep()),
             }
+        }
+    }
+
+    /// A task is about to go to the injector: if it finds everybody asleep, it is
+    /// measured how long it waits.
+    #[inline]
+    fn mark_injected(&self, task: &Runnable) {
+        if self.idle.all_asleep() {
+            self.probe.mark(task, self.estate.config.seam.clock.elapsed());
         }
     }
 
@@ -226,6 +244,7 @@ impl MultiThread {
             Ok(()) => return,
             Err(task) => task,
         };
+        self.mark_injected(&task);
         match self.injector.push(task) {
             Ok(()) => self.notify(),
             Err(task) => task.cancel_spawn(),
@@ -294,29 +313,37 @@ impl MultiThread {
 
     /// Starts a thread that carries on as this worker.
     pub(crate) fn launch(&self, key: Key) -> Result<(), (io::Error, Key)> {
+        let index = key.0;
+        let started = self.begin_thread(|this| {
+            let config = this.estate.config.clone();
+            config.spawn_thread(Role::Worker, move || {
+                let leaving = Leaving(this.clone());
+                worker::run(this, key);
+                drop(leaving);
+            })
+        });
+        // The closure and its key were dropped unrun: the right is free.
+        started.map_err(|error| (error, Key(index)))
+    }
+
+    /// Starts a thread, unless no more are started. It is to drop a [`Leaving`] at
+    /// its end.
+    pub(super) fn begin_thread(
+        &self,
+        start: impl FnOnce(Arc<Self>) -> io::Result<thread::JoinHandle<()>>,
+    ) -> io::Result<()> {
         let this = self.shared();
         let mut threads = self.lock_threads();
         if threads.closed {
             drop(threads);
-            return Err((io::Error::other("the runtime is shutting down"), key));
+            return Err(io::Error::other("the runtime is shutting down"));
         }
-        let index = key.0;
-        let life = move || {
-            let leaving = Leaving(this.clone());
-            worker::run(this, key);
-            drop(leaving);
-        };
-        match self.estate.config.spawn_thread(Role::Worker, life) {
-            Ok(handle) => {
-                // Those that have left are let go of, with their stacks.
-                threads.handles.retain(|handle| !handle.is_finished());
-                threads.handles.push(handle);
-                threads.alive += 1;
-                Ok(())
-            }
-            // The closure and its key were dropped unrun: the right is free.
-            Err(error) => Err((error, Key(index))),
-        }
+        let handle = start(this)?;
+        // Those that have left are let go of, with their stacks.
+        threads.handles.retain(|handle| !handle.is_finished());
+        threads.handles.push(handle);
+        threads.alive += 1;
+        Ok(())
     }
 
     /// The worker, if it sleeps, has to look at its timers and its poller again.
@@ -348,8 +375,14 @@ impl MultiThread {
         }
     }
 
+    /// Whether a thread was started for the worker.
+    pub(super) fn has_thread(&self, worker: usize) -> bool {
+        !matches!(&*self.remotes[worker].seat.lock(), Seat::Unborn(_))
+    }
+
     /// The worker's thread has sat down.
     pub(crate) fn take_seat(&self, key: &Key, parker: Arc<Parker>) {
+        self.remotes[key.0].watched.sit_down();
         *self.remotes[key.0].seat.lock() = Seat::Taken(parker);
     }
 
@@ -384,6 +417,10 @@ impl MultiThread {
         self.estate.block_on(future)
     }
 
+    pub(super) fn spawned_here(&self) -> u64 {
+        self.heaps.iter().map(Heap::handed_out).sum()
+    }
+
     pub(crate) fn for_each_task(&self, mut f: impl FnMut(TaskRef)) {
         for heap in &self.heaps {
             heap.for_each(&mut f);
@@ -413,7 +450,7 @@ impl MultiThread {
 
     /// Something has happened on this thread, which may be no worker: if it was
     /// fatal, the workers have to see it. The first to do so closes.
-    fn spread_fatal(&self) {
+    pub(super) fn spread_fatal(&self) {
         if self.estate.is_fatal() {
             self.unpark_all();
         }
@@ -551,6 +588,7 @@ impl Home for MultiThread {
             Ok(()) => return,
             Err(task) => task,
         };
+        self.mark_injected(&task);
         match self.injector.push(task) {
             Ok(()) => self.notify(),
             Err(task) => task.refuse(),
@@ -578,6 +616,10 @@ impl Home for MultiThread {
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
         self.estate.panicked(task, payload);
         self.spread_fatal();
+    }
+
+    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+        self.estate.lost_panic(task, payload);
     }
 
     // SAFETY: asks nothing of its caller; there is one reference per heap.

@@ -322,6 +322,12 @@ impl Pool {
         self.lock().closed
     }
 
+    /// Threads, those of them without a closure, and closures that wait for one.
+    pub(crate) fn look(&self) -> (usize, usize, usize) {
+        let state = self.lock();
+        (state.threads, state.idle, state.queue.len())
+    }
+
     pub(crate) fn threads(&self) -> usize {
         self.lock().threads
     }

@@ -3,9 +3,11 @@
 
 use crate::sys::park::Parker;
 use crate::task::context;
+use crate::task::root::RootNote;
 use std::cell::Cell;
-use std::sync::Arc;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
 /// One thread's way of being woken while it is in `block_on`.
@@ -14,9 +16,16 @@ pub(crate) struct Root {
     woken: AtomicBool,
     /// The thread is where it cannot miss `woken`, or may be: see `wake_by_ref`.
     pub(crate) parker: Parker,
+    /// For those who ask why it does not go on.
+    pub(crate) note: RootNote,
+    /// What the wakers hold: as many references as there are wakers, and one.
+    call: OnceLock<Weak<Call>>,
 }
 
-impl Wake for Root {
+/// The waker of a root, counted apart from other references to it.
+struct Call(Arc<Root>);
+
+impl Wake for Call {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -24,11 +33,25 @@ impl Wake for Root {
     fn wake_by_ref(self: &Arc<Self>) {
         // The store comes first, and `park` looks at the token last: a thread
         // that goes to park after this finds the token.
-        self.woken.store(true, Release);
-        let own = HELD.with(|held| held.get() == Arc::as_ptr(self));
+        let root = &self.0;
+        root.woken.store(true, Release);
+        let own = HELD.with(|held| held.get() == Arc::as_ptr(root));
         if !own {
-            self.parker.unpark();
+            root.parker.unpark();
         }
+    }
+}
+
+impl Root {
+    /// How many wakers there are, besides the one that it is polled with.
+    pub(crate) fn live_wakers(&self) -> usize {
+        let call = self.call.get();
+        call.map_or(0, |call| call.strong_count().saturating_sub(1))
+    }
+
+    /// Whether it is to be polled.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.woken.load(Acquire)
     }
 }
 
@@ -36,6 +59,40 @@ impl Wake for Root {
 pub(crate) struct RootHandle {
     pub(crate) root: Arc<Root>,
     waker: Waker,
+}
+
+impl RootHandle {
+    fn new() -> Self {
+        let root = Arc::new(Root {
+            woken: AtomicBool::new(true),
+            parker: Parker::for_current_thread(),
+            note: RootNote::new(),
+            call: OnceLock::new(),
+        });
+        let call = Arc::new(Call(root.clone()));
+        root.note.set_waker(Arc::as_ptr(&call).cast());
+        // Set once: made a moment ago.
+        let _ = root.call.set(Arc::downgrade(&call));
+        let mut roots = lock_roots();
+        roots.retain(|root| root.strong_count() > 0);
+        roots.push(Arc::downgrade(&root));
+        drop(roots);
+        Self { waker: Waker::from(call), root }
+    }
+}
+
+/// The roots of all threads, for those who ask why: a thread adds its own once.
+static ROOTS: Mutex<Vec<Weak<Root>>> = Mutex::new(Vec::new());
+
+fn lock_roots() -> MutexGuard<'static, Vec<Weak<Root>>> {
+    ROOTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The roots that are in a `block_on` of the scheduler `home`.
+pub(super) fn roots_of(home: *const ()) -> Vec<Arc<Root>> {
+    // Let go of outside of the lock, whichever was the last to refer to it.
+    let roots: Vec<_> = lock_roots().iter().filter_map(Weak::upgrade).collect();
+    roots.into_iter().filter(|root| root.note.is_of(home)).collect()
 }
 
 thread_local! {
@@ -54,14 +111,11 @@ pub(crate) struct Held {
 impl Held {
     /// Takes this thread's root, or makes one. It starts out woken: the first
     /// poll is due.
-    pub(crate) fn new() -> Self {
-        let handle = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_else(|| {
-            let root = Arc::new(Root {
-                woken: AtomicBool::new(true),
-                parker: Parker::for_current_thread(),
-            });
-            RootHandle { waker: Waker::from(root.clone()), root }
-        });
+    #[track_caller]
+    pub(crate) fn new(home: *const ()) -> Self {
+        let spare = SPARE.try_with(Cell::take).ok().flatten();
+        let handle = spare.unwrap_or_else(RootHandle::new);
+        handle.root.note.begin(Location::caller(), home);
         handle.root.woken.store(true, Relaxed);
         let outer = HELD.with(|held| held.replace(Arc::as_ptr(&handle.root)));
         // Unless this thread goes on to hold a scheduler's core, nobody here
@@ -76,6 +130,10 @@ impl Held {
 
     pub(crate) fn waker(&self) -> &Waker {
         &self.handle().waker
+    }
+
+    pub(crate) fn note(&self) -> &RootNote {
+        &self.handle().root.note
     }
 
     pub(crate) fn root(&self) -> &Arc<Root> {
@@ -104,6 +162,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         HELD.with(|held| held.set(self.outer));
         context::set_defers(self.outer_defers);
+        self.note().end();
         let handle = self.handle.take();
         // A nested block_on may have left one already; then this one goes.
         let _ = SPARE.try_with(|spare| spare.set(handle));
@@ -116,6 +175,10 @@ pub(crate) struct Parked(Arc<Root>);
 impl Parked {
     pub(crate) fn unpark(&self) {
         self.0.parker.unpark();
+    }
+
+    pub(crate) fn root(&self) -> &Arc<Root> {
+        &self.0
     }
 
     /// It no longer waits in a poller.

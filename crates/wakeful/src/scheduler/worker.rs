@@ -4,21 +4,26 @@
 
 use super::core::{Core, Key};
 use super::idle::{BeforeParking, Idle};
+use super::meter;
 use super::multi::{MultiThread, Remote};
+use super::recorder::{Entry, Event};
 use crate::driver::poller::Poller;
 use crate::sys::park::Parker;
 use crate::sys::slack::Slack;
 use crate::task::context;
+use crate::task::heap;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
 /// A worker whose threads end in a panic of `on_thread_start` so often in a row is
 /// given up.
 const MAX_FAILED_STARTS: u32 = 8;
+/// A weight that says: time every poll, for the recorder.
+const ALL: u32 = u32::MAX;
+
 /// A thread that is a worker, as long as it has a key.
 struct Worker {
     shared: Arc<MultiThread>,
@@ -59,7 +64,7 @@ impl Worker {
 
     /// Whether this thread, with its core, is inside the poll of a task.
     fn is_in_poll(&self) -> bool {
-        let polls = |core: &Core| self.shared.remotes[core.index].activity.load(Relaxed);
+        let polls = |core: &Core| self.shared.remotes[core.index].watched.activity();
         self.core().is_some_and(|core| polls(core) % 2 == 1)
     }
 
@@ -93,6 +98,9 @@ pub(crate) fn push_local(shared: &MultiThread, task: Runnable) -> Result<(), Run
     let mut task = Some(task);
     with_core(shared, |core| {
         let task = task.take().expect("called once");
+        if core.probe.is_due() {
+            core.mark(shared, &task);
+        }
         if !shared.estate.config.run_next_slot {
             return core.push(shared, task);
         }
@@ -203,20 +211,64 @@ impl Worker {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn run_task(&self, core: &Core, task: Runnable) {
         if core.searching.get() {
             self.stop_searching(core);
         }
-        let activity = &self.shared.remotes[core.index].activity;
-        let polls = activity.load(Relaxed);
-        activity.store(polls.wrapping_add(1), Relaxed);
+        if core.weight.get() != 0 {
+            return self.time_task(core, task);
+        }
+        if core.probe.is_at(&task) {
+            core.meet(&self.shared, &task);
+        }
+        self.poll_task(core, task);
+    }
+
+    /// The same for a task that did not come the usual way.
+    #[inline(never)]
+    fn run_found(&self, core: &Core, task: Runnable) {
+        self.run_task(core, task);
+    }
+
+    /// Runs the task that stands for those of its turn, and measures it.
+    #[inline(never)]
+    fn time_task(&self, core: &Core, task: Runnable) {
+        let Remote { meter, recorder, .. } = &self.shared.remotes[core.index];
+        let weight = core.weight.replace(if recorder.is_on() { ALL } else { 0 });
+        let (cell, id) = task.cell_and_id();
+        let clock = &self.shared.estate.config.seam.clock;
+        let started = clock.elapsed();
+        if core.probe.is_at(&task) {
+            core.probe.met(&task, started, meter);
+        }
+        self.poll_task(core, task);
+        if self.core().is_none() {
+            return; // the core, and the right to write here, went elsewhere
+        }
+        let took = clock.elapsed().saturating_sub(started);
+        recorder.note(Entry { event: Event::Poll, at: started, took, task: id });
+        if weight == ALL {
+            // Timed for the recorder only.
+        } else if took < meter::LONG {
+            meter.poll_times.record(took, u64::from(weight));
+            // SAFETY: a cell of this scheduler, which this thread keeps alive.
+            unsafe { heap::charge(cell, id, took * weight) };
+        } else {
+            // One of a kind. The monitor charges it for as long as it lasts.
+            meter.poll_times.record(took, 1);
+        }
+    }
+
+    #[inline(always)]
+    fn poll_task(&self, core: &Core, task: Runnable) {
+        let polls = self.shared.remotes[core.index].watched.start_poll(&task);
         task.run();
         context::wake_deferred();
         // The core may have gone to another thread during the poll; then so
         // has the right to write here.
         if let Some(core) = self.core() {
-            self.shared.remotes[core.index].activity.store(polls.wrapping_add(2), Relaxed);
+            self.shared.remotes[core.index].watched.set_activity(polls.wrapping_add(2));
         }
     }
 
@@ -257,13 +309,14 @@ impl Worker {
                 continue;
             }
             if let Some(task) = self.shared.remotes[victim].ring.steal_into(&core.ring) {
-                self.run_task(core, task);
+                core.has_stolen(&self.shared, &task);
+                self.run_found(core, task);
                 return true;
             }
         }
         match core.take_injected(&self.shared) {
             Some(task) => {
-                self.run_task(core, task);
+                self.run_found(core, task);
                 true
             }
             None => false,
@@ -322,10 +375,10 @@ impl Worker {
             context::wake_deferred();
             std::mem::forget(announced);
         }
-        let Remote { timers, meter, .. } = &self.shared.remotes[core.index];
+        let Remote { timers, meter, recorder, .. } = &self.shared.remotes[core.index];
         let clock = &config.seam.clock;
         let mut woken_by = WokenBy::Others;
-        meter.fell_asleep();
+        meter.fell_asleep(core.turn_started.get());
         loop {
             // A callback of the user's may have woken tasks on this thread, and so
             // may what the poller passed on.
@@ -357,10 +410,12 @@ impl Worker {
         meter.woke_up();
         let fell_asleep = core.turn_started.get();
         core.start_turn(&self.shared);
+        let took = core.turn_started.get().saturating_sub(fell_asleep);
+        recorder.note(Entry { event: Event::Park, at: fell_asleep, took, task: 0 });
         // Looking around does not show what the poller knows.
         if woken_by == WokenBy::Others {
             let mut spinner = core.spinner.get();
-            spinner.slept(core.turn_started.get().saturating_sub(fell_asleep));
+            spinner.slept(took);
             core.spinner.set(spinner);
         }
         if let Some(callback) = &config.on_thread_unpark {
@@ -426,16 +481,16 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
 }
 
 fn hand_over(worker: &Worker, key: Key) {
-    let activity = &worker.shared.remotes[key.0].activity;
+    let watched = &worker.shared.remotes[key.0].watched;
     worker.shared.stay_in_poll();
     let now = worker.shared.estate.config.seam.clock.elapsed();
     worker.shared.cores[key.0].count_busy(&worker.shared, now);
-    let inside_poll = activity.load(Relaxed);
-    activity.store(inside_poll.wrapping_add(1), Relaxed);
+    let inside_poll = watched.activity();
+    watched.set_activity(inside_poll.wrapping_add(1));
     if let Err((_, key)) = worker.shared.launch(key) {
         // No thread to be had: then the others wait, as they would have.
         worker.shared.leave_poll();
-        activity.store(inside_poll, Relaxed);
+        watched.set_activity(inside_poll);
         worker.put_key(key);
     }
 }

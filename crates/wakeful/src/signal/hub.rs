@@ -23,6 +23,7 @@
 use crate::driver::source::Direction;
 use crate::runtime::Id;
 use crate::runtime::evented::Evented;
+use crate::runtime::on_quit;
 use crate::runtime::registration::keeper_with_io;
 use crate::sys::sync::Mutex;
 use crate::wait::word::{Other, Word};
@@ -106,6 +107,9 @@ impl Hub {
         };
         // SAFETY: G2; the registry keeps `errno` as it was.
         let id = unsafe { signal_hook_registry::register(number, handler) }?;
+        if number == libc::SIGQUIT {
+            on_quit::leave_to_program();
+        }
         slots.insert(number, (slot.clone(), id));
         Ok(slot)
     }

@@ -27,6 +27,7 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{Location, UnwindSafe};
 use std::pin::Pin;
+use std::ptr;
 use std::task::{Context, Poll, Waker, ready};
 
 /// A cell that is filled once, by the first task that needs the value; the others
@@ -220,7 +221,8 @@ impl<T> OnceCell<T> {
                 return Tried::Turn;
             }
             if let Some((waiter, waker)) = waiter {
-                list.push_back(waiter, (), waker.take());
+                let waker = waker.take().expect("cloned for this");
+                list.push_anchored(waiter, (), waker, |plate| plate.note_one(self.holder.get()));
             }
             Tried::Waits
         })
@@ -271,6 +273,9 @@ impl<'a, T> Turn<'a, T> {
     /// For whoever took it, or was handed it (O1).
     fn new(cell: &'a OnceCell<T>, site: &'static Location<'static>) -> Self {
         cell.holder.set(site);
+        if let Some(plate) = cell.waiters.plate.get() {
+            plate.note_one(cell.holder.get());
+        }
         Turn { cell }
     }
 
@@ -333,7 +338,8 @@ impl<'a, T> Future for Claim<'a, T> {
         };
         let claimed = match tried {
             Tried::Waits => {
-                wait::waiting_on(WaitKind::OnceCell, cell, site);
+                let number = cell.waiters.plate.number(ptr::from_ref(cell).addr());
+                wait::waiting_on_plate(WaitKind::OnceCell, number, site);
                 return Poll::Pending;
             }
             Tried::Turn => {

@@ -40,10 +40,12 @@ use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
 use crate::task::header::WaitKind;
 use crate::wait::calls::Calls;
+use crate::wait::holder::{Held, Holders, Place};
 use crate::wait::list::{Answer, Locked, Standing, Waiter, Waiters};
-use crate::wait::waiting_on;
+use crate::wait::waiting_on_plate;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::pin::Pin;
+use std::ptr;
 use std::task::{Context, Poll, Waker};
 
 /// There will be no more permits.
@@ -61,6 +63,8 @@ const _: () = assert!(MAX << SHIFT >> SHIFT == MAX, "the flags leave room for MA
 pub(super) struct Permits {
     word: AtomicUsize,
     waiters: Waiters<(), Ask>,
+    /// Who has permits; for those who ask why.
+    holders: Holders,
 }
 
 /// What a waiter asks for.
@@ -69,6 +73,8 @@ struct Ask {
     /// What it still lacks; more than 0 while it waits. Only the waiter in front
     /// lacks less than it wants (P2).
     lacks: usize,
+    /// Who is to be noted as a holder.
+    held: Held,
 }
 
 /// What came of an attempt to take permits.
@@ -91,7 +97,41 @@ impl Permits {
     const_unless_model! {
         /// Starts with this many, at most [`MAX`].
         pub(super) fn new(permits: usize) -> Self {
-            Self { word: AtomicUsize::new(permits << SHIFT), waiters: Waiters::new(()) }
+            Self {
+                word: AtomicUsize::new(permits << SHIFT),
+                waiters: Waiters::new(()),
+                holders: Holders::nobody(),
+            }
+        }
+    }
+
+    /// The current task has permits which it took at once.
+    #[inline]
+    pub(super) fn note(&self, site: &'static Location<'static>) -> Place {
+        self.holders.add(site)
+    }
+
+    /// The current task has the permits that `acquiring` was for.
+    #[inline]
+    pub(super) fn note_acquired(&self, acquiring: &Acquiring) -> Place {
+        if acquiring.waiter.is_none() {
+            return self.holders.add(acquiring.site);
+        }
+        let place = self.holders.take_up(acquiring.site);
+        self.tell_holders();
+        place
+    }
+
+    /// Whoever noted itself there gives its permits back next.
+    #[inline]
+    pub(super) fn unnote(&self, place: Place) {
+        self.holders.remove(place);
+    }
+
+    /// Tells those who ask on behalf of those who wait.
+    fn tell_holders(&self) {
+        if let Some(plate) = self.waiters.plate.get() {
+            plate.note(self.holders.iter());
         }
     }
 
@@ -169,6 +209,9 @@ impl Permits {
         let mut rest = permits;
         self.in_batches(|list, calls| {
             self.hand_out(list, &mut rest, calls);
+            if !list.is_empty() {
+                self.tell_holders();
+            }
             rest == 0
         });
     }
@@ -205,6 +248,7 @@ impl Permits {
             }
             *in_hand -= front.lacks;
             front.lacks = 0;
+            self.holders.note(front.held.granted());
             calls.push(list.pop_front(Answer::One).expect("it is in front"));
         }
         if list.is_empty() {
@@ -244,7 +288,7 @@ impl Permits {
     }
 
     /// Takes what is there and queues up for the rest, unless it is all there.
-    fn enqueue(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize, waker: Waker) -> Taken {
+    fn enqueue(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize, held: Held, waker: Waker) -> Taken {
         // Dropped after the lock.
         let mut unneeded = Some(waker);
         self.waiters.with(|list| {
@@ -265,14 +309,16 @@ impl Permits {
                     Err(changed) => word = changed,
                 }
             };
-            list.push_back(waiter, Ask { wanted, lacks: wanted - there }, unneeded.take());
+            let ask = Ask { wanted, lacks: wanted - there, held };
+            let waker = unneeded.take().expect("not used yet");
+            list.push_anchored(waiter, ask, waker, |plate| plate.note(self.holders.iter()));
             Taken::Short
         })
     }
 
     /// A waiter gives up; what it already has goes to the others.
     #[inline(never)]
-    fn give_up(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
+    fn give_up(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize, site: &'static Location<'static>) {
         let mut in_hand = 0;
         // Dropped at the end, after the lock.
         let mut _unneeded = None;
@@ -288,6 +334,7 @@ impl Permits {
         }
         if waiter.standing() == Standing::Answered(Answer::One) {
             waiter.reset();
+            self.holders.withdraw(site);
             self.put(wanted);
         }
     }
@@ -327,10 +374,6 @@ impl Acquiring {
         self.wanted
     }
 
-    pub(super) fn site(&self) -> &'static Location<'static> {
-        self.site
-    }
-
     /// Always with the same `permits`.
     #[inline]
     pub(super) fn poll(
@@ -363,7 +406,7 @@ impl Acquiring {
     ) -> Poll<Result<(), Closed>> {
         // Without budget it still queues up, so that it keeps its place.
         if progress.is_none() && self.could_go_on(permits) {
-            context::yield_back(cx.waker());
+            context::give_way(cx.waker());
             return Poll::Pending;
         }
         match self.as_mut().wait(permits, cx) {
@@ -375,7 +418,8 @@ impl Acquiring {
             }
             Taken::Closed => Poll::Ready(Err(Closed)),
             Taken::Short => {
-                waiting_on(kind, permits, self.site);
+                let number = permits.waiters.plate.number(ptr::from_ref(permits).addr());
+                waiting_on_plate(kind, number, self.site);
                 Poll::Pending
             }
         }
@@ -401,12 +445,16 @@ impl Acquiring {
             standing = permits.waiters.update_waker(waiter, cx.waker());
         }
         match standing {
-            Standing::Idle => permits.enqueue(waiter, wanted, cx.waker().clone()),
+            Standing::Idle => {
+                let held = Held::by_current(this.site);
+                permits.enqueue(waiter, wanted, held, cx.waker().clone())
+            }
             Standing::Waiting => Taken::Short,
             Standing::Answered(Answer::Closed) => Taken::Closed,
             Standing::Answered(_) => {
                 waiter.reset();
                 if permits.is_closed() {
+                    permits.holders.withdraw(this.site);
                     permits.put(wanted);
                     Taken::Closed
                 } else {
@@ -421,7 +469,7 @@ impl Acquiring {
     pub(super) fn cancel(self: Pin<&mut Self>, permits: &Permits) {
         let this = self.project();
         if let Some(waiter) = this.waiter.into_ref().as_pin_ref() {
-            permits.give_up(waiter, *this.wanted);
+            permits.give_up(waiter, *this.wanted, this.site);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! What the other rooms stand on: the std/loom switch, memory barriers, a
-//! parking spot for a thread, when to spin before parking and how late to wake up
+//! parking spot for a thread, what another thread does and where it is, when to spin before parking and how late to wake up
 //! after it, small random numbers, a descriptor in words, and the system's errors.
 //!
 //! This is the only room that reads `cfg(loom)`. Everything else takes its
 //! atomics, cells and locks from [`sync`], so the code that ships is the code
 //! that is model-checked.
 
+pub(crate) mod backtrace;
 pub(crate) mod barrier;
 pub(crate) mod descriptor;
 pub(crate) mod lock;
@@ -16,6 +17,7 @@ pub(crate) mod rng;
 pub(crate) mod slack;
 pub(crate) mod spin;
 pub(crate) mod sync;
+pub(crate) mod thread_state;
 
 /// Whether this build is for the models: types are larger then, and what has a
 /// size should have a small one.

@@ -316,6 +316,14 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
     ///
     /// R1 after COMPLETE.
     unsafe fn drop_output(cell: NonNull<Header>) {
+        // SAFETY: by contract; the outcome says that it is a panic's payload.
+        unsafe {
+            let header = cell.as_ref();
+            if header.waiting.outcome.load(Relaxed) == outcome::PANIC {
+                let payload: &Payload = &(*Self::stage(cell)).panic;
+                header.chunk.as_ref().home.as_ref().lost_panic(header, &**payload);
+            }
+        }
         // SAFETY: by contract.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Self::take(cell) })));
         end_second_panic(dropped);

@@ -2,8 +2,9 @@
 //! thread-local memory without a destructor: an access is one instruction.
 
 use super::coop::Budget;
-use super::header::{Header, Wait};
+use super::header::{ANCHORED, Header, TASK, Wait, WaitKind, WaitingOn};
 use super::heap::{Heap, Home};
+use super::root::{RootNote, is_root};
 use super::waker;
 use super::{Id, coop};
 use crate::sys::rng::Rng;
@@ -19,8 +20,10 @@ use std::task::Waker;
 struct ThreadContext {
     /// The task this thread is inside the poll of.
     current: Cell<*const Header>,
-    /// The task whose poll or drop this thread is inside of, 0 for none.
+    /// The task whose poll or drop this thread is inside of, or the root; 0 for none.
     current_id: Cell<u64>,
+    /// The root of the innermost `block_on`, while it is polled.
+    root: Cell<*const RootNote>,
     /// The current task woke itself.
     self_woken: Cell<bool>,
     /// How many futures the current task waits in on purpose, for what may never
@@ -47,6 +50,7 @@ thread_local! {
         ThreadContext {
             current: Cell::new(ptr::null()),
             current_id: Cell::new(0),
+            root: Cell::new(ptr::null()),
             self_woken: Cell::new(false),
             exempt: Cell::new(0),
             budget: Cell::new(Budget::UNLIMITED),
@@ -164,6 +168,16 @@ pub(crate) fn yield_back(waker: &Waker) {
     });
 }
 
+/// The same, because the task has spent its budget: it is to be polled again, and not
+/// to be taken for one that spins.
+#[cold]
+#[track_caller]
+pub(crate) fn give_way(waker: &Waker) {
+    let site = std::panic::Location::caller();
+    waiting_on(|since_ms| Wait { kind: WaitKind::Turn, resource: 0, site, since_ms });
+    yield_back(waker);
+}
+
 fn defer(context: &ThreadContext, waker: &Waker) {
     let by_ref = waker;
     let waker = waker.clone();
@@ -237,7 +251,8 @@ impl Drop for IdGuard {
     }
 }
 
-/// The id of the task being polled or dropped, 0 for none.
+/// The id of the task being polled or dropped, or the number of the root being
+/// polled; 0 for none.
 pub(crate) fn current_id() -> u64 {
     CONTEXT.with(|context| context.current_id.get())
 }
@@ -256,7 +271,22 @@ pub fn id() -> Id {
 pub fn try_id() -> Option<Id> {
     match current_id() {
         0 => None,
+        id if is_root(id) => None,
         id => Some(Id::from_u64(id)),
+    }
+}
+
+impl ThreadContext {
+    /// Where the task or root that is being polled says what it waits for.
+    #[inline]
+    fn record(&self) -> Option<&WaitingOn> {
+        // SAFETY: the task or root being polled on this thread is alive.
+        unsafe {
+            match self.current.get().as_ref() {
+                Some(header) => Some(&header.waiting),
+                None => self.root.get().as_ref().map(|root| &root.waiting),
+            }
+        }
     }
 }
 
@@ -264,12 +294,62 @@ pub fn try_id() -> Option<Id> {
 #[inline]
 pub(crate) fn waiting_on(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
-        let current = context.current.get();
-        if !current.is_null() {
-            // SAFETY: the task being polled on this thread is alive.
-            unsafe { &*current }.waiting.record(wait(context.now_ms.get()));
+        if let Some(record) = context.record() {
+            record.record(wait(context.now_ms.get()));
         }
     });
+}
+
+/// As `waiting_on`, for what may be anchored.
+#[inline]
+pub(crate) fn waiting_on_anchored(wait: impl FnOnce(u32) -> Wait) {
+    CONTEXT.with(|context| {
+        if let Some(record) = context.record() {
+            record.record_anchored(wait(context.now_ms.get()));
+        }
+    });
+}
+
+/// As `waiting_on`, for the end of a task, with which `waker` lies: anchored, if that is
+/// the waker of what is being polled.
+#[inline]
+pub(super) fn waiting_for_join(waker: &Waker, wait: impl FnOnce(u32) -> Wait) {
+    CONTEXT.with(|context| {
+        let mut wait = wait(context.now_ms.get());
+        let current = context.current.get();
+        // SAFETY: the task being polled on this thread is alive.
+        let record = if let Some(header) = unsafe { current.as_ref() } {
+            if waker::is_of(waker, current) {
+                wait.resource |= ANCHORED | TASK;
+            }
+            &header.waiting
+        // SAFETY: the root being polled on this thread is alive.
+        } else if let Some(root) = unsafe { context.root.get().as_ref() } {
+            if root.is_waker(waker.data()) {
+                wait.resource |= ANCHORED | TASK;
+            }
+            &root.waiting
+        } else {
+            return;
+        };
+        record.record(wait);
+    });
+}
+
+/// The record of what is being polled on this thread, if `waker` is its own. It
+/// stays as long as the waker does.
+#[inline]
+pub(crate) fn record_of(waker: &Waker) -> Option<NonNull<WaitingOn>> {
+    CONTEXT.with(|context| {
+        let current = context.current.get();
+        let own = if current.is_null() {
+            // SAFETY: the root being polled on this thread is alive.
+            unsafe { context.root.get().as_ref() }.is_some_and(|root| root.is_waker(waker.data()))
+        } else {
+            waker::is_of(waker, current)
+        };
+        if own { context.record().map(NonNull::from) } else { None }
+    })
 }
 
 /// Notes a better place for what the current task is about to wait for: that of
@@ -277,10 +357,8 @@ pub(crate) fn waiting_on(wait: impl FnOnce(u32) -> Wait) {
 #[inline]
 pub(crate) fn waiting_site(site: &'static std::panic::Location<'static>) {
     CONTEXT.with(|context| {
-        let current = context.current.get();
-        if !current.is_null() {
-            // SAFETY: the task being polled on this thread is alive.
-            unsafe { &*current }.waiting.set_site(site);
+        if let Some(record) = context.record() {
+            record.set_site(site);
         }
     });
 }
@@ -297,6 +375,20 @@ pub(super) fn unexempt_current() {
 
 pub(crate) fn now_ms() -> u32 {
     CONTEXT.with(|context| context.now_ms.get())
+}
+
+/// Restores the moment that was current before.
+pub(crate) struct Moment(u32);
+
+/// Until it is dropped, it is this moment.
+pub(crate) fn at_ms(now_ms: u32) -> Moment {
+    Moment(CONTEXT.with(|context| context.now_ms.replace(now_ms)))
+}
+
+impl Drop for Moment {
+    fn drop(&mut self) {
+        set_now_ms(self.0);
+    }
 }
 
 pub(crate) fn set_now_ms(now_ms: u32) {
@@ -337,28 +429,42 @@ pub(super) fn with_budget<R>(f: impl FnOnce(&Cell<Budget>) -> R) -> R {
     CONTEXT.with(|context| f(&context.budget))
 }
 
-/// Polls something that is no task (the future of `block_on`) with a full
-/// budget and no current task.
-pub(crate) fn poll_root<R>(poll: impl FnOnce() -> R) -> R {
-    struct Restore(*const Header, u64, Budget, u32);
+/// Polls something that is no task (the future of `block_on`, which has a note)
+/// with a full budget and no current task.
+pub(crate) fn poll_root<R>(note: Option<&RootNote>, poll: impl FnOnce() -> R) -> R {
+    struct Restore {
+        current: *const Header,
+        root: *const RootNote,
+        id: u64,
+        budget: Budget,
+        exempt: u32,
+    }
     impl Drop for Restore {
         fn drop(&mut self) {
             CONTEXT.with(|context| {
-                context.current.set(self.0);
-                context.current_id.set(self.1);
-                context.budget.set(self.2);
-                context.exempt.set(self.3);
+                // SAFETY: the caller's, who is still there.
+                if let Some(note) = unsafe { context.root.get().as_ref() } {
+                    note.set_polled(false);
+                }
+                context.current.set(self.current);
+                context.root.set(self.root);
+                context.current_id.set(self.id);
+                context.budget.set(self.budget);
+                context.exempt.set(self.exempt);
             });
         }
     }
-    let _restore = CONTEXT.with(|context| {
-        Restore(
-            context.next_poll().current.replace(ptr::null()),
-            context.current_id.replace(0),
-            context.budget.replace(Budget::FULL),
-            context.exempt.replace(0),
-        )
+    let _restore = CONTEXT.with(|context| Restore {
+        current: context.next_poll().current.replace(ptr::null()),
+        root: context.root.replace(note.map_or(ptr::null(), ptr::from_ref)),
+        id: context.current_id.replace(note.map_or(0, |note| note.id)),
+        budget: context.budget.replace(Budget::FULL),
+        exempt: context.exempt.replace(0),
     });
+    if let Some(note) = note {
+        note.count_poll();
+        note.set_polled(true);
+    }
     poll()
 }
 

@@ -76,7 +76,7 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     match try_proceed() {
         Some(progress) => Poll::Ready(progress),
         None => {
-            context::yield_back(cx.waker());
+            context::give_way(cx.waker());
             Poll::Pending
         }
     }
@@ -103,7 +103,7 @@ pub(crate) fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
     if has_budget_remaining() {
         Poll::Ready(())
     } else {
-        context::yield_back(cx.waker());
+        context::give_way(cx.waker());
         Poll::Pending
     }
 }

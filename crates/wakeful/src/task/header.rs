@@ -5,7 +5,7 @@ use super::heap::Chunk;
 use super::state::State;
 use super::waker::join_waker::JoinWaker;
 use crate::sys::IS_MODEL;
-use crate::sys::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sys::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -167,7 +167,7 @@ impl Origin {
 /// returns `Pending`, a few plain stores, read by whoever asks why the task is
 /// not running.
 pub(crate) struct WaitingOn {
-    /// The address or number of the thing waited for.
+    /// The address or number of the thing waited for, perhaps ANCHORED.
     resource: AtomicU64,
     site: AtomicPtr<Location<'static>>,
     since_ms: AtomicU32,
@@ -175,6 +175,22 @@ pub(crate) struct WaitingOn {
     /// Not about waiting: how the task ended. It sits here because there is
     /// room. Written under R1 before COMPLETE.
     pub(crate) outcome: AtomicU8,
+}
+
+/// In a record: what holds the task's waker is known for certain, see `wait::plate`.
+/// Neither addresses nor numbers reach this bit.
+pub(crate) const ANCHORED: u64 = 1 << 63;
+/// Beside ANCHORED: the thing is a task, and the number its id.
+pub(crate) const TASK: u64 = 1 << 62;
+const FLAGS: u64 = ANCHORED | TASK;
+
+/// What an anchored record leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchorage {
+    /// The task of this id, which wakes the waiter at its end.
+    Task(u64),
+    /// The list of the thing with a plate at this address.
+    Plate(u64),
 }
 
 /// The kinds of things a task waits for.
@@ -299,6 +315,47 @@ impl WaitKind {
         }
     }
 
+    /// The name of the call that waits.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            WaitKind::Unknown => "unknown",
+            WaitKind::Join => "JoinHandle",
+            WaitKind::Turn => "yield_now",
+            WaitKind::Sleep => "sleep",
+            WaitKind::Notified => "Notify::notified",
+            WaitKind::Mutex => "Mutex::lock",
+            WaitKind::RwLockRead => "RwLock::read",
+            WaitKind::RwLockWrite => "RwLock::write",
+            WaitKind::Semaphore => "Semaphore::acquire",
+            WaitKind::Barrier => "Barrier::wait",
+            WaitKind::OnceCell => "OnceCell::get_or_init",
+            WaitKind::SetOnce => "SetOnce::wait",
+            WaitKind::OneshotRecv => "oneshot::Receiver",
+            WaitKind::OneshotClosed => "oneshot::Sender::closed",
+            WaitKind::MpscRecv => "mpsc::Receiver::recv",
+            WaitKind::MpscSend => "mpsc::Sender::send",
+            WaitKind::MpscClosed => "mpsc::Sender::closed",
+            WaitKind::BroadcastRecv => "broadcast::Receiver::recv",
+            WaitKind::BroadcastClosed => "broadcast::Sender::closed",
+            WaitKind::WatchChanged => "watch::Receiver::changed",
+            WaitKind::WatchClosed => "watch::Sender::closed",
+            WaitKind::IoRead => "read",
+            WaitKind::IoWrite => "write",
+            WaitKind::IoReady => "ready",
+            WaitKind::Accept => "accept",
+            WaitKind::Connect => "connect",
+            WaitKind::FileRead => "File::read",
+            WaitKind::FileWrite => "File::write",
+            WaitKind::FileOp => "fs",
+            WaitKind::ChildExit => "Child::wait",
+            WaitKind::Signal => "Signal::recv",
+            WaitKind::Stdin => "Stdin::read",
+            WaitKind::Stdout => "Stdout::write",
+            WaitKind::MemoryRead => "read in memory",
+            WaitKind::MemoryWrite => "write in memory",
+        }
+    }
+
     /// A phrase that follows "waiting for".
     pub(crate) fn phrase(self) -> &'static str {
         match self {
@@ -349,7 +406,7 @@ pub(crate) struct Wait {
 }
 
 impl WaitingOn {
-    fn nothing() -> Self {
+    pub(crate) fn nothing() -> Self {
         Self {
             resource: AtomicU64::new(0),
             site: AtomicPtr::new(std::ptr::null_mut()),
@@ -363,12 +420,53 @@ impl WaitingOn {
         self.site.store(std::ptr::null_mut(), Relaxed);
     }
 
+    /// The waker lies with this thing from here on.
+    #[inline]
+    pub(crate) fn anchor(&self, resource: u64) {
+        self.resource.store(resource | ANCHORED, Release);
+    }
+
+    /// It does not lie there any longer.
+    #[inline]
+    pub(crate) fn weigh(&self) {
+        let word = self.resource.load(Relaxed);
+        if word & ANCHORED != 0 {
+            self.resource.store(word & !FLAGS, Relaxed);
+        }
+    }
+
+    /// Where the waker lies, if that is known for certain.
+    pub(crate) fn anchored(&self) -> Option<Anchorage> {
+        let word = self.resource.load(Acquire);
+        match word & FLAGS {
+            ANCHORED => Some(Anchorage::Plate(word & !FLAGS)),
+            FLAGS => Some(Anchorage::Task(word & !FLAGS)),
+            _ => None,
+        }
+    }
+
+    /// As `record`, for a thing that may be anchored: then it stays so.
+    #[inline]
+    pub(crate) fn record_anchored(&self, wait: Wait) {
+        if self.resource.load(Relaxed) & !FLAGS != wait.resource {
+            self.resource.store(wait.resource, Relaxed);
+        }
+        self.since_ms.store(wait.since_ms, Relaxed);
+        self.kind.store(wait.kind as u8, Relaxed);
+        self.site.store(std::ptr::from_ref(wait.site).cast_mut(), Relaxed);
+    }
+
     #[inline]
     pub(crate) fn record(&self, wait: Wait) {
         self.resource.store(wait.resource, Relaxed);
         self.since_ms.store(wait.since_ms, Relaxed);
         self.kind.store(wait.kind as u8, Relaxed);
         self.site.store(std::ptr::from_ref(wait.site).cast_mut(), Relaxed);
+    }
+
+    /// Replaces the time only.
+    pub(crate) fn waits_since(&self, since_ms: u32) {
+        self.since_ms.store(since_ms, Relaxed);
     }
 
     /// Replaces the place only.
@@ -383,7 +481,7 @@ impl WaitingOn {
         let site = NonNull::new(self.site.load(Relaxed))?;
         Some(Wait {
             kind: WaitKind::from_u8(self.kind.load(Relaxed)),
-            resource: self.resource.load(Relaxed),
+            resource: self.resource.load(Relaxed) & !FLAGS,
             // SAFETY: only `record` stores here, and only `&'static`s.
             site: unsafe { site.as_ref() },
             since_ms: self.since_ms.load(Relaxed),

@@ -26,6 +26,7 @@ use super::context;
 use super::header::Header;
 use super::id::{IdBlock, IdSource};
 use super::runnable::{Runnable, TaskRef};
+use super::spent::Spent;
 use super::stack::Stack;
 use super::state::Shutdown;
 use crate::sys::sync::UnsafeCell;
@@ -34,6 +35,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::Any;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The scheduler that a task belongs to, as its task sees it.
 pub(crate) trait Home: Send + Sync {
@@ -49,6 +51,10 @@ pub(crate) trait Home: Send + Sync {
     /// The task panicked with this payload, which is on its way to the
     /// JoinHandle, if there is one.
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send));
+
+    /// The task had panicked with this payload, and its JoinHandle is gone without
+    /// having asked.
+    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send));
 
     /// The last cell that was referred to from outside after the scheduler
     /// closed its heaps is gone. Gives back what kept the memory alive: the
@@ -118,6 +124,8 @@ pub(crate) struct Chunk {
     cells: u32,
     /// How many cells were cut so far (H2).
     cut: AtomicU32,
+    /// What the tasks of its cells have spent, once one of them has spent a while.
+    spent: Spent,
 }
 
 impl Chunk {
@@ -130,6 +138,38 @@ impl Chunk {
         let offset = size_of::<Chunk>() + class_bytes(class) * index as usize;
         // SAFETY: `index` is below `cells`, so this stays inside the layout.
         unsafe { this.cast::<u8>().add(offset).cast() }
+    }
+}
+
+/// The time that the task of that id, in that cell, has spent in polls: adds to it.
+/// By whoever polled it or saw it polled; the cell may be another's by now.
+///
+/// # Safety
+///
+/// `cell` is a cell of a heap that is alive.
+pub(crate) unsafe fn charge(cell: NonNull<Header>, id: u64, time: Duration) {
+    // SAFETY: by contract; the field is written once, when the cell is cut.
+    let (spent, cells, index) = unsafe { place_of(cell) };
+    spent.add(cells, index, id, time);
+}
+
+/// What was charged for the task.
+pub(crate) fn spent(task: &TaskRef) -> Duration {
+    // SAFETY: the reference keeps the cell, and the cell its heap (H3).
+    let (spent, _, index) = unsafe { place_of(task.cell()) };
+    spent.get(index, task.header().id.get())
+}
+
+/// # Safety
+///
+/// `cell` is a cell of a heap that stays alive for as long as the result is used.
+unsafe fn place_of<'a>(cell: NonNull<Header>) -> (&'a Spent, usize, usize) {
+    // SAFETY: by contract; chunks live as long as their heap.
+    unsafe {
+        let chunk = (&raw const (*cell.as_ptr()).chunk).read();
+        let head: &'a Chunk = &*chunk.as_ptr();
+        let offset = cell.addr().get() - chunk.addr().get() - size_of::<Chunk>();
+        (&head.spent, head.cells as usize, offset / class_bytes(head.class))
     }
 }
 
@@ -156,6 +196,8 @@ pub(crate) struct Heap {
     returned: Stack,
     /// Counts as `close` says; zero means the last one is gone.
     outstanding: AtomicIsize,
+    /// Cells ever handed out. Written under H1; std's also in models.
+    handed_out: std::sync::atomic::AtomicU64,
 }
 
 // SAFETY: `local` is guarded by H1, `home` is written once before the heap is
@@ -186,6 +228,7 @@ impl Heap {
             newest: AtomicPtr::new(ptr::null_mut()),
             returned: Stack::new(),
             outstanding: AtomicIsize::new(0),
+            handed_out: std::sync::atomic::AtomicU64::new(0),
         }
     }
 
@@ -199,6 +242,12 @@ impl Heap {
         // SAFETY: not shared yet, by contract.
         self.home.with_mut(|slot| unsafe { *slot = Some(home) });
         Allocator { heap: NonNull::from(self) }
+    }
+
+    /// How many tasks were ever spawned here.
+    #[inline]
+    pub(crate) fn handed_out(&self) -> u64 {
+        self.handed_out.load(Relaxed)
     }
 
     /// Whether this is a heap of that scheduler.
@@ -286,6 +335,7 @@ impl Drop for Heap {
             // SAFETY: H3: no cell is in use, so nobody reads the chunk.
             let (older, layout) = unsafe {
                 let chunk = chunk.as_ref();
+                chunk.spent.free(chunk.cells as usize);
                 (chunk.older, Chunk::layout(chunk.class, chunk.cells))
             };
             next = older;
@@ -337,6 +387,7 @@ impl Heap {
             // SAFETY: H1, by contract.
             let local = unsafe { &mut *local };
             local.in_use += 1;
+            self.handed_out.store(self.handed_out() + 1, Relaxed);
             let id = local.ids.draw(ids);
             let free = local.classes[class].free;
             if let Some(cell) = NonNull::new(free) {
@@ -399,6 +450,7 @@ impl Heap {
             class,
             cells,
             cut: AtomicU32::new(0),
+            spent: Spent::nothing(),
         };
         // SAFETY: freshly allocated for a Chunk.
         unsafe { chunk.write(head) };

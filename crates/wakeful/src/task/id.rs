@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Id(NonZeroU64);
 
 impl Id {
+    pub(crate) fn as_u64(self) -> u64 {
+        self.0.get()
+    }
+
     pub(crate) fn from_u64(id: u64) -> Self {
         Self(NonZeroU64::new(id).expect("task ids start at 1"))
     }

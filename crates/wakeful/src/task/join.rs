@@ -138,7 +138,7 @@ impl<T> Future for JoinHandle<T> {
                 Poll::Ready(output)
             }
             Poll::Pending => {
-                context::waiting_on(|since_ms| Wait {
+                context::waiting_for_join(cx.waker(), |since_ms| Wait {
                     kind: WaitKind::Join,
                     resource: self.header().id.get(),
                     site: self.header().origin.get().spawned_at(),
@@ -159,7 +159,9 @@ impl<T> Drop for JoinHandle<T> {
             DropJoin::Free => Release::Free,
             DropJoin::DropWaker => {
                 // SAFETY: R2, `drop_join` cleared the flag.
-                drop(unsafe { header.join_waker.take() });
+                if let Some(waker) = unsafe { header.join_waker.take() } {
+                    waker::weigh(&waker);
+                }
                 header.state.drop_handle()
             }
             DropJoin::DropOutput => {

@@ -1,5 +1,6 @@
 //! Models of the memory of tasks: the stack that cells come home on, a cell that
-//! is freed on one thread and reused on another, and the end of a heap.
+//! is freed on one thread and reused on another, a walk through all cells meanwhile,
+//! and the end of a heap.
 
 use super::context;
 use super::header::Header;
@@ -7,6 +8,7 @@ use super::heap::AllGone;
 use super::loom_home::{Entries, TestHome, model, spawn, start};
 use super::runnable::Runnable;
 use super::stack::{Chain, Stack};
+use super::state::LIVE;
 use crate::sys::sync::{UnsafeCell, thread};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -158,5 +160,36 @@ fn a_heap_closes_while_cells_are_freed() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let told = home.heap_gone.load(Relaxed);
         assert_eq!(usize::from(all_gone) + told, 1, "all gone: {all_gone}, told: {told}");
+    });
+}
+
+/// Somebody walks the heap while a task ends and its cell is used again. Catches a
+/// reference to a cell without a task, one that keeps nothing, and one that is given
+/// back although it was never taken.
+#[test]
+fn a_walk_while_a_cell_is_used_again() {
+    model(4, || {
+        let (home, mut allocator) = TestHome::open();
+        context::set_heap(allocator.heap());
+        let (task, handle) = spawn(&mut allocator, async {});
+        let walker = thread::spawn({
+            let home = home.clone();
+            move || {
+                home.heap().for_each(|task| {
+                    let state = task.state();
+                    assert!(state.has(LIVE) && state.handles() > 0, "not kept: {state:?}");
+                });
+            }
+        });
+        start();
+        task.run();
+        drop(handle);
+        let (task, handle) = spawn(&mut allocator, async {});
+        task.run();
+        walker.join().unwrap();
+        assert!(handle.is_finished());
+        drop(handle);
+        context::set_heap(std::ptr::null());
+        home.close(allocator);
     });
 }

@@ -69,6 +69,10 @@ impl TestHome {
         (home, allocator)
     }
 
+    pub(crate) fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
     /// The task that was woken first, if any.
     pub(crate) fn pop(&self) -> Option<Runnable> {
         let mut queue = self.queue.lock();
@@ -105,6 +109,8 @@ impl Home for TestHome {
     fn orphaned(&self, _task: &TaskRef) {
         self.orphans.fetch_add(1, Relaxed);
     }
+
+    fn lost_panic(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
 
     fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
 

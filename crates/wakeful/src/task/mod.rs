@@ -30,7 +30,9 @@ pub(crate) mod header;
 pub(crate) mod heap;
 pub(crate) mod id;
 mod join;
+pub(crate) mod root;
 pub(crate) mod runnable;
+mod spent;
 pub(crate) mod stack;
 pub(crate) mod state;
 #[macro_use]

@@ -7,6 +7,7 @@ use super::header::Header;
 use super::heap::Heap;
 use super::state::{Complete, EndPoll, ORPHANED, Release, Snapshot, Start};
 use super::waker;
+use crate::sys::sync::atomic::Ordering::Relaxed;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -24,6 +25,25 @@ impl Runnable {
     /// The caller owns the queue entry of this cell.
     pub(crate) unsafe fn from_cell(cell: NonNull<Header>) -> Self {
         Self(cell)
+    }
+
+    /// The task's cell and id, for who wants to say something of it later.
+    #[inline]
+    pub(crate) fn cell_and_id(&self) -> (NonNull<Header>, u64) {
+        // SAFETY: we own the entry, so the cell is alive.
+        (self.0, unsafe { self.0.as_ref() }.id.get())
+    }
+
+    /// Whether it was never polled.
+    pub(crate) fn is_new(&self) -> bool {
+        // SAFETY: we own the entry, so the cell is alive.
+        unsafe { self.0.as_ref() }.polls.load(Relaxed) == 0
+    }
+
+    /// The address of the task's cell.
+    #[inline]
+    pub(crate) fn cell(&self) -> *mut Header {
+        self.0.as_ptr()
     }
 
     pub(crate) fn into_cell(self) -> NonNull<Header> {
@@ -193,7 +213,13 @@ impl TaskRef {
     /// Takes a handle on whatever task is in the cell, if there is one.
     pub(crate) fn try_from_cell(cell: NonNull<Header>) -> Option<Self> {
         // SAFETY: H2: cells that a walk finds are initialised headers.
-        unsafe { cell.as_ref() }.state.try_clone_handle().then_some(Self(cell))
+        let taken = unsafe { cell.as_ref() }.state.try_clone_handle();
+        // Not made unless it was taken: its drop gives a handle back.
+        taken.then(|| Self(cell))
+    }
+
+    pub(crate) fn cell(&self) -> NonNull<Header> {
+        self.0
     }
 
     pub(crate) fn header(&self) -> &Header {

@@ -20,16 +20,27 @@ pub(crate) struct Holder {
 /// A copy of a [`Holder`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// 0 if the holder is no task.
+    /// A task or root; 0 if the holder is neither.
     pub(crate) task: u64,
     pub(crate) site: &'static Location<'static>,
+    /// It was handed to a future of that task, which has not been polled since.
+    pub(crate) granted: bool,
 }
+
+/// In a note, beside the task: see [`Held::granted`]. No id reaches this bit.
+const GRANTED: u64 = 1 << 62;
 
 impl Held {
     /// The current task, if it gets what it asks for.
     #[inline]
     pub(crate) fn by_current(site: &'static Location<'static>) -> Self {
-        Self { task: context::current_id(), site }
+        Self { task: context::current_id(), site, granted: false }
+    }
+
+    /// The same, handed over and not yet taken up.
+    #[inline]
+    pub(crate) fn granted(self) -> Self {
+        Self { granted: true, ..self }
     }
 }
 
@@ -47,7 +58,7 @@ impl Holder {
     /// Whoever it is has it from here on.
     #[inline]
     pub(crate) fn note(&self, held: Held) {
-        self.task.store(held.task, Relaxed);
+        self.task.store(held.task | if held.granted { GRANTED } else { 0 }, Relaxed);
         self.site.store(ptr::from_ref(held.site).cast_mut(), Relaxed);
     }
 
@@ -56,11 +67,11 @@ impl Holder {
         self.site.store(ptr::null_mut(), Relaxed);
     }
 
-    #[allow(dead_code, reason = "read by the detectors, which come with `inspect`")]
     pub(crate) fn get(&self) -> Option<Held> {
         // SAFETY: only `set` stores here, and only `&'static`s.
         let site = unsafe { self.site.load(Relaxed).as_ref()? };
-        Some(Held { task: self.task.load(Relaxed), site })
+        let task = self.task.load(Relaxed);
+        Some(Held { task: task & !GRANTED, site, granted: task & GRANTED != 0 })
     }
 }
 
@@ -107,7 +118,61 @@ impl Holders {
         }
     }
 
-    #[allow(dead_code, reason = "read by the detectors, which come with `inspect`")]
+    /// The current task takes up what was granted to a future made at `site`.
+    pub(crate) fn take_up(&self, site: &'static Location<'static>) -> Place {
+        match self.granted_at(site) {
+            Some(place) => {
+                self.0[place].set(site);
+                Place(place as u8)
+            }
+            None => self.add(site),
+        }
+    }
+
+    /// What was granted to a future made at `site` goes on to another.
+    pub(crate) fn withdraw(&self, site: &'static Location<'static>) {
+        if let Some(place) = self.granted_at(site) {
+            self.0[place].clear();
+        }
+    }
+
+    fn granted_at(&self, site: &'static Location<'static>) -> Option<usize> {
+        let is_it = |held: Held| held.granted && ptr::eq(held.site, site);
+        self.0.iter().position(|holder| holder.get().is_some_and(is_it))
+    }
+
+    /// Somebody has some from here on, if there is a place to note it.
+    pub(crate) fn note(&self, held: Held) {
+        if let Some(free) = self.0.iter().find(|holder| holder.get().is_none()) {
+            free.note(held);
+        }
+    }
+
+    /// The one holder of a thing that can have one only.
+    #[inline]
+    pub(crate) fn replace_first(&self, held: Option<Held>) {
+        match held {
+            Some(held) => self.0[0].note(held),
+            None => self.0[0].clear(),
+        }
+    }
+
+    /// Notes these instead of whoever was noted.
+    pub(crate) fn replace(&self, held: impl IntoIterator<Item = Held>) {
+        let mut held = held.into_iter();
+        for holder in &self.0 {
+            match held.next() {
+                Some(held) => holder.note(held),
+                None => holder.clear(),
+            }
+        }
+    }
+
+    /// Whether there may be holders that had no place.
+    pub(crate) fn is_full(&self) -> bool {
+        self.iter().count() == PLACES
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = Held> {
         self.0.iter().filter_map(Holder::get)
     }

@@ -31,6 +31,7 @@
 //! lock orders everything else.
 
 use super::calls::{Call, Calls};
+use super::plate::{Anchor, Plate, PlateOf};
 use crate::sys::lock::SmallLock;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
@@ -99,6 +100,8 @@ struct Entry<T> {
     next: Option<NonNull<Waiter<T>>>,
     /// None before the future was polled.
     waker: Option<Waker>,
+    /// Where the waker's task says that it lies here.
+    anchor: Anchor,
     ask: T,
 }
 
@@ -152,6 +155,8 @@ fn lost_waiter() -> ! {
 /// wait for.
 pub(crate) struct Waiters<S, T> {
     queue: SmallLock<Queue<S, T>>,
+    /// Only in lists whose waiters anchor their tasks' records.
+    pub(crate) plate: PlateOf,
 }
 
 /// What the lock guards.
@@ -167,7 +172,10 @@ unsafe impl<S: Send, T: Send> Send for Queue<S, T> {}
 impl<S, T> Waiters<S, T> {
     const_unless_model! {
         pub(crate) fn new(state: S) -> Self {
-            Self { queue: SmallLock::new(Queue { state, front: None, back: None }) }
+            Self {
+                queue: SmallLock::new(Queue { state, front: None, back: None }),
+                plate: PlateOf::none(),
+            }
         }
     }
 
@@ -176,7 +184,7 @@ impl<S, T> Waiters<S, T> {
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Locked<'_, S, T>) -> R) -> R {
         let home = self.address();
-        self.queue.with(|queue| f(&mut Locked { queue, home }))
+        self.queue.with(|queue| f(&mut Locked { queue, home, plate: &self.plate }))
     }
 
     fn address(&self) -> usize {
@@ -261,6 +269,7 @@ pub(crate) struct Locked<'a, S, T> {
     queue: &'a mut Queue<S, T>,
     /// The list's address (L4).
     home: usize,
+    pub(crate) plate: &'a PlateOf,
 }
 
 impl<S, T> std::ops::Deref for Locked<'_, S, T> {
@@ -308,11 +317,32 @@ impl<S, T> Locked<'_, S, T> {
     /// Queues up. Without a waker, the waiter is asked again when it is polled.
     #[inline]
     pub(crate) fn push_back(&mut self, waiter: Pin<&Waiter<T>>, ask: T, waker: Option<Waker>) {
+        self.push(waiter, ask, waker, Anchor::NONE);
+    }
+
+    /// The same; `note` tells on the thing's plate who has it, and the record of the
+    /// task being polled is anchored there (`plate`).
+    #[inline]
+    pub(crate) fn push_anchored(
+        &mut self,
+        waiter: Pin<&Waiter<T>>,
+        ask: T,
+        waker: Waker,
+        note: impl FnOnce(&Plate),
+    ) {
+        let plate = self.plate.obtain();
+        note(plate);
+        let anchor = Anchor::cast(plate, &waker);
+        self.push(waiter, ask, Some(waker), anchor);
+    }
+
+    #[inline]
+    fn push(&mut self, waiter: Pin<&Waiter<T>>, ask: T, waker: Option<Waker>, anchor: Anchor) {
         let new = self.enter(waiter);
         let prev = self.queue.back.replace(new);
         waiter.entry.with_mut(|entry| {
             // SAFETY: L1 and L5: about to enter the list, so there is none yet.
-            unsafe { (*entry).write(Entry { prev, next: None, waker, ask }) };
+            unsafe { (*entry).write(Entry { prev, next: None, waker, anchor, ask }) };
         });
         match prev {
             // SAFETY: L1: in the list.
@@ -435,8 +465,9 @@ impl<S, T> Locked<'_, S, T> {
 
     fn unlink(&mut self, waiter: NonNull<Waiter<T>>) -> Call {
         // SAFETY: L1: in this list, and about to leave it (L5).
-        let Entry { prev, next, waker, ask: _ } =
+        let Entry { prev, next, waker, anchor, ask: _ } =
             unsafe { waiter.as_ref().entry.with_mut(|entry| (*entry).assume_init_read()) };
+        anchor.weigh();
         match prev {
             // SAFETY: L1: neighbours are in the list.
             Some(prev) => unsafe { Self::entry(prev, |entry| entry.next = next) },
@@ -450,20 +481,32 @@ impl<S, T> Locked<'_, S, T> {
         Call(waker)
     }
 
-    /// Whether a waiter that is in this list is to be woken by what `waker` wakes.
+    /// Whether a waiter that is in this list is to be woken by what `waker` wakes;
+    /// then its task's record is anchored anew, if it is in this list at all.
     fn wakes(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> bool {
         self.check_home(&waiter);
         let waiter = NonNull::from(waiter.get_ref());
         // SAFETY: L1: in this list, whose lock we hold.
         unsafe {
             Self::entry(waiter, |entry| {
-                entry.waker.as_ref().is_some_and(|own| own.will_wake(waker))
+                let same = entry.waker.as_ref().is_some_and(|own| own.will_wake(waker));
+                if same && let Some(plate) = self.plate.get() {
+                    entry.anchor.cast_again(plate, waker);
+                }
+                same
             })
         }
     }
 
     fn replace_waker(&mut self, waiter: Pin<&Waiter<T>>, waker: Waker) -> Option<Waker> {
+        let plate = self.plate.get();
         // SAFETY: as above.
-        unsafe { Self::entry(NonNull::from(waiter.get_ref()), |entry| entry.waker.replace(waker)) }
+        unsafe {
+            Self::entry(NonNull::from(waiter.get_ref()), |entry| {
+                entry.anchor.weigh();
+                entry.anchor = plate.map_or(Anchor::NONE, |plate| Anchor::cast(plate, &waker));
+                entry.waker.replace(waker)
+            })
+        }
     }
 }

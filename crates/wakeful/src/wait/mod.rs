@@ -8,7 +8,8 @@
 //! - [`word`]: [`Word`](word::Word), a number and those who wait until it is
 //!   another one.
 //! - [`calls`]: wakers on their way out of a lock.
-//! - [`holder`]: who has what others wait for, for those who ask why.
+//! - [`holder`]: who has what others wait for, for those who ask why; [`plate`]: how
+//!   these find it, from the task that waits.
 //! - [`block`]: waiting with a thread instead of a task.
 //!
 //! Control enters by the poll of a future that cannot go on, and leaves through
@@ -20,6 +21,7 @@ pub(crate) mod block;
 pub(crate) mod calls;
 pub(crate) mod holder;
 pub(crate) mod list;
+pub(crate) mod plate;
 pub(crate) mod single;
 pub(crate) mod word;
 
@@ -42,6 +44,13 @@ pub(crate) fn waiting_on<T: ?Sized>(
 #[inline]
 pub(crate) fn waiting_on_number(kind: WaitKind, resource: u64, site: &'static Location<'static>) {
     context::waiting_on(|since_ms| Wait { kind, resource, site, since_ms });
+}
+
+/// The same for a thing whose list anchors the records of those who wait; `number`
+/// is that of its plate.
+#[inline]
+pub(crate) fn waiting_on_plate(kind: WaitKind, number: u64, site: &'static Location<'static>) {
+    context::waiting_on_anchored(|since_ms| Wait { kind, resource: number, site, since_ms });
 }
 
 #[cfg(all(test, loom))]

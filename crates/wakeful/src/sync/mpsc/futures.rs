@@ -15,6 +15,7 @@ use pin_project_lite::pin_project;
 use std::marker::PhantomPinned;
 use std::panic::Location;
 use std::pin::Pin;
+use std::ptr;
 use std::task::{Context, Poll, ready};
 
 type Site = &'static Location<'static>;
@@ -67,7 +68,8 @@ impl Request {
                 Poll::Ready(Err(Closed))
             }
             Standing::Idle | Standing::Waiting => {
-                wait::waiting_on(WaitKind::MpscSend, chan, site);
+                let number = chan.room.plate.number(ptr::from_ref(chan).addr());
+                wait::waiting_on_plate(WaitKind::MpscSend, number, site);
                 Poll::Pending
             }
         }

@@ -210,7 +210,10 @@ impl<T> Chan<T> {
                 self.promise(queue, slots);
                 return Asked::Promised;
             }
-            queue.push_back(waiter, Ask { slots, who: address(waiter) }, Some(waker));
+            let ask = Ask { slots, who: address(waiter) };
+            queue.push_anchored(waiter, ask, waker, |plate| {
+                plate.note_one(self.last_receiver.get());
+            });
             self.serve(queue, &mut calls);
             Asked::Waiting
         });

@@ -229,7 +229,7 @@ impl<T> Rx<T> {
                     // That sender's thread has lost its core. Nobody will wake
                     // us for this message, as we did not park.
                     crate::sys::sync::thread::yield_now();
-                    context::yield_back(waker);
+                    context::give_way(waker);
                     break;
                 }
                 Sight::Nothing(word) if self.park(word, waker) == Parking::Parked => break,
@@ -237,7 +237,8 @@ impl<T> Rx<T> {
             }
         }
         self.chan.last_receiver.set(site);
-        wait::waiting_on(WaitKind::MpscRecv, self.chan(), site);
+        let number = self.chan.room.plate.number(ptr::from_ref(self.chan()).addr());
+        wait::waiting_on_number(WaitKind::MpscRecv, number, site);
         Look::Wait
     }
 

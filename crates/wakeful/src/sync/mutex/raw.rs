@@ -34,9 +34,10 @@ use crate::task::header::WaitKind;
 use crate::wait::calls::Call;
 use crate::wait::holder::{Held, Holder};
 use crate::wait::list::{Answer, Standing, Waiter, Waiters};
-use crate::wait::waiting_on;
+use crate::wait::waiting_on_plate;
 use std::panic::Location;
 use std::pin::Pin;
+use std::ptr;
 use std::task::{Context, Poll, Waker};
 
 const UNLOCKED: u32 = 0;
@@ -105,7 +106,11 @@ impl RawMutex {
                 self.word.store(UNLOCKED, Release);
                 return Call::NOBODY;
             };
-            self.holder.note(*next);
+            let granted = next.granted();
+            self.holder.note(granted);
+            if let Some(plate) = list.plate.get() {
+                plate.note_one(Some(granted));
+            }
             let call = list.pop_front(Answer::One).expect("it is in front");
             if list.is_empty() {
                 // X3. Nothing to release: the lock goes with the answer.
@@ -135,7 +140,8 @@ impl RawMutex {
                     Err(changed) => word = changed,
                 }
             }
-            list.push_back(waiter, held, unneeded.take());
+            let waker = unneeded.take().expect("not used yet");
+            list.push_anchored(waiter, held, waker, |plate| plate.note_one(self.holder.get()));
             Attempt::Busy
         })
     }
@@ -204,7 +210,7 @@ impl Locking {
     ) -> Poll<()> {
         // Without budget it still queues up, so that it keeps its place.
         if progress.is_none() && !self.has_to_wait(raw) {
-            context::yield_back(cx.waker());
+            context::give_way(cx.waker());
             return Poll::Pending;
         }
         match self.as_mut().wait(raw, cx) {
@@ -215,7 +221,8 @@ impl Locking {
                 Poll::Ready(())
             }
             Attempt::Busy => {
-                waiting_on(WaitKind::Mutex, raw, self.site);
+                let number = raw.waiters.plate.number(ptr::from_ref(raw).addr());
+                waiting_on_plate(WaitKind::Mutex, number, self.site);
                 Poll::Pending
             }
         }
@@ -243,8 +250,12 @@ impl Locking {
             Standing::Waiting => Attempt::Busy,
             Standing::Answered(_) => {
                 waiter.reset();
-                // Perhaps it is another task that polls now.
-                raw.holder.set(this.site);
+                // Taken up; and perhaps it is another task that polls now.
+                let held = Held::by_current(this.site);
+                raw.holder.note(held);
+                if let Some(plate) = raw.waiters.plate.get() {
+                    plate.note_one(Some(held));
+                }
                 Attempt::Locked
             }
         }

@@ -9,7 +9,7 @@ use super::RwLock;
 use crate::sync::permits::{Acquiring, Closed, Permits, Taken};
 use crate::sys::sync::const_unless_model;
 use crate::task::header::WaitKind;
-use crate::wait::holder::{Holders, Place};
+use crate::wait::holder::Place;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,8 +18,6 @@ use std::task::{Context, Poll, ready};
 /// The lock without the value.
 pub(super) struct RawRwLock {
     permits: Permits,
-    /// Who has a share; for those who ask why.
-    holders: Holders,
     /// How many permits there are in all.
     max_readers: u32,
 }
@@ -36,7 +34,6 @@ impl RawRwLock {
         pub(super) fn new(max_readers: u32) -> Self {
             Self {
                 permits: Permits::new(max_readers as usize),
-                holders: Holders::nobody(),
                 max_readers,
             }
         }
@@ -68,7 +65,10 @@ impl RawRwLock {
             Share::Write => WaitKind::RwLockWrite,
         };
         match ready!(acquiring.as_mut().poll(&self.permits, kind, cx)) {
-            Ok(()) => Poll::Ready(self.portion(share, acquiring.site())),
+            Ok(()) => {
+                let place = self.permits.note_acquired(&acquiring);
+                Poll::Ready(Portion { permits: self.permits_of(share), place })
+            }
             Err(Closed) => unreachable!("nobody closes the permits of a lock"),
         }
     }
@@ -86,19 +86,16 @@ impl RawRwLock {
         site: &'static Location<'static>,
     ) -> Option<Portion> {
         match self.permits.try_take(self.permits_of(share) as usize) {
-            Taken::Yes => Some(self.portion(share, site)),
+            Taken::Yes => {
+                Some(Portion { permits: self.permits_of(share), place: self.permits.note(site) })
+            }
             Taken::Short | Taken::Closed => None,
         }
     }
 
     #[inline]
-    fn portion(&self, share: Share, site: &'static Location<'static>) -> Portion {
-        Portion { permits: self.permits_of(share), place: self.holders.add(site) }
-    }
-
-    #[inline]
     fn give_back(&self, portion: &Portion) {
-        self.holders.remove(portion.place);
+        self.permits.unnote(portion.place);
         self.permits.put(portion.permits as usize);
     }
 

@@ -9,7 +9,7 @@ use crate::sys::sync::const_unless_model;
 use crate::task::driving;
 use crate::task::header::WaitKind;
 use crate::wait::block;
-use crate::wait::holder::{Holders, Place};
+use crate::wait::holder::Place;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -58,8 +58,6 @@ use std::task::{Context, Poll, ready};
 /// ```
 pub struct Semaphore {
     permits: Permits,
-    /// Who has permits; for those who ask why.
-    holders: Holders,
 }
 
 // A panic leaves the semaphore whole: no foreign code runs under its locks.
@@ -131,7 +129,7 @@ impl Semaphore {
                 permits <= Self::MAX_PERMITS,
                 "a semaphore may not have more than MAX_PERMITS permits"
             );
-            Self { permits: Permits::new(permits), holders: Holders::nobody() }
+            Self { permits: Permits::new(permits) }
         }
     }
 
@@ -238,7 +236,7 @@ impl Semaphore {
     /// For whoever just took that many.
     #[inline]
     fn permit(&self, permits: usize, site: &'static Location<'static>) -> SemaphorePermit<'_> {
-        SemaphorePermit::new(self, permits, self.holders.add(site))
+        SemaphorePermit::new(self, permits, self.permits.note(site))
     }
 
     #[inline]
@@ -247,7 +245,7 @@ impl Semaphore {
         permits: usize,
         site: &'static Location<'static>,
     ) -> OwnedSemaphorePermit {
-        let place = self.holders.add(site);
+        let place = self.permits.note(site);
         OwnedSemaphorePermit::new(self, permits, place)
     }
 
@@ -404,7 +402,7 @@ impl Semaphore {
     /// Takes back what a permit had.
     #[inline]
     fn give_back(&self, permits: usize, place: Place) {
-        self.holders.remove(place);
+        self.permits.unnote(place);
         if permits > 0 {
             self.permits.put(permits);
         }
@@ -444,7 +442,8 @@ impl<'a> Future for Acquire<'a> {
         let mut this = self.project();
         let sem: &'a Semaphore = this.sem;
         ready!(this.acquiring.as_mut().poll(&sem.permits, WaitKind::Semaphore, cx))?;
-        Poll::Ready(Ok(sem.permit(this.acquiring.wanted(), this.acquiring.site())))
+        let place = sem.permits.note_acquired(&this.acquiring);
+        Poll::Ready(Ok(SemaphorePermit::new(sem, this.acquiring.wanted(), place)))
     }
 }
 
@@ -477,6 +476,7 @@ impl Future for AcquireOwned {
         let acquired = ready!(this.acquiring.as_mut().poll(permits, WaitKind::Semaphore, cx));
         let sem = this.sem.take().expect("it was there a moment ago");
         acquired?;
-        Poll::Ready(Ok(sem.owned_permit(this.acquiring.wanted(), this.acquiring.site())))
+        let place = sem.permits.note_acquired(&this.acquiring);
+        Poll::Ready(Ok(OwnedSemaphorePermit::new(sem, this.acquiring.wanted(), place)))
     }
 }

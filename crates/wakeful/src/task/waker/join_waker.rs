@@ -26,7 +26,10 @@ impl JoinWaker {
         let new = Some(waker.clone());
         // The old one is dropped outside of the borrow.
         // SAFETY: by contract.
-        drop(self.0.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) }));
+        let old = self.0.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) });
+        if let Some(old) = old {
+            super::weigh(&old);
+        }
     }
 
     /// # Safety

@@ -29,6 +29,18 @@ pub(crate) fn is_of(waker: &Waker, cell: *const Header) -> bool {
     waker.data() == cell.cast::<()>()
 }
 
+/// The waker is taken from where its task waits, and dropped: if it is a task's, the
+/// task's record does not lead there any longer.
+pub(crate) fn weigh(waker: &Waker) {
+    if std::ptr::eq(waker.vtable(), &VTABLE) {
+        // SAFETY: a waker of ours, which keeps its cell.
+        unsafe { cell_of(waker.data()) }.1.waiting.weigh();
+    } else if let Some(record) = context::record_of(waker) {
+        // SAFETY: that of the root being polled on this thread.
+        unsafe { record.as_ref() }.weigh();
+    }
+}
+
 /// # Safety
 ///
 /// `data` came from `borrowed` or `clone` and its cell is alive.

@@ -1,4 +1,4 @@
-//! Reports: what the runtime noticed and the user should know.
+//! A task that can never run again.
 
 use crate::driver::clock::time_of;
 use crate::sys::descriptor;
@@ -7,19 +7,9 @@ use crate::task::header::{Wait, WaitKind};
 use crate::task::runnable::TaskRef;
 use std::fmt;
 use std::os::fd::RawFd;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::panic::Location;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-
-/// Something that went wrong in the program, noticed by the runtime. Its
-/// `Display` is a paragraph for a person.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Report {
-    /// A task that can never run again.
-    Orphan(Orphan),
-}
 
 /// A task that waits although no waker for it exists any more, so that nothing
 /// can ever wake it.
@@ -34,20 +24,20 @@ pub struct Orphan {
     descriptor: Option<String>,
 }
 
-impl Report {
-    pub(crate) fn orphan(task: &TaskRef) -> Self {
+impl Orphan {
+    pub(crate) fn new(task: &TaskRef) -> Self {
         let header = task.header();
         let origin = header.origin.get();
         let last_wait = header.waiting.read();
         let socket = last_wait.filter(|wait| wait.kind.is_for_descriptor());
-        Report::Orphan(Orphan {
+        Self {
             id: header.id(),
             name: origin.name().map(str::to_owned),
             spawned_at: origin.spawned_at(),
             polls: header.polls.load(Relaxed),
             last_wait,
             descriptor: socket.map(|wait| descriptor::in_words(wait.resource as RawFd)),
-        })
+        }
     }
 }
 
@@ -92,14 +82,6 @@ impl Orphan {
     }
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Report::Orphan(orphan) => orphan.fmt(f),
-        }
-    }
-}
-
 impl fmt::Display for Orphan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "task {}", self.id)?;
@@ -133,40 +115,5 @@ impl fmt::Display for Orphan {
              If the task is meant to wait until it is aborted, wrap its future in \
              wakeful::task::may_wait_forever.",
         )
-    }
-}
-
-/// The user's hook for reports.
-pub(crate) type ReportHook = Arc<dyn Fn(&Report) + Send + Sync>;
-
-/// Counts reports and passes them on: to the user's hook, or to stderr.
-pub(crate) struct Reporter {
-    hook: Option<ReportHook>,
-    orphans: AtomicU64,
-}
-
-impl Reporter {
-    pub(crate) fn new(hook: Option<ReportHook>) -> Self {
-        Self { hook, orphans: AtomicU64::new(0) }
-    }
-
-    pub(crate) fn report(&self, report: &Report) {
-        match report {
-            Report::Orphan(_) => self.orphans.fetch_add(1, Relaxed),
-        };
-        // Whoever noticed may be a worker in the middle of its loop, or a user's
-        // thread in the drop of a waker: neither must die of a hook that panics
-        // (or of a stderr that is gone).
-        let told = catch_unwind(AssertUnwindSafe(|| match &self.hook {
-            Some(hook) => hook(report),
-            None => eprintln!("wakeful: {report}"),
-        }));
-        if let Err(payload) = told {
-            std::mem::forget(payload); // its drop might panic again
-        }
-    }
-
-    pub(crate) fn orphans(&self) -> u64 {
-        self.orphans.load(Relaxed)
     }
 }

@@ -1,0 +1,299 @@
+//! Who waits for whom: finds tasks that wait for each other, and a `block_on` that
+//! can never return.
+//!
+//! Only what is certain counts. A task is *bound* if it waits, has one live waker,
+//! and its record is anchored (wait N1): then that waker lies with one thing, and
+//! nothing but this thing can wake the task. A bound task is *stuck* if everybody who
+//! has the thing is stuck, or waits without a waker. All that is stuck is found by
+//! taking away what is not, until nothing more goes; a circle in what is left is a
+//! deadlock. At the end every task of it is looked at again: if one has moved since
+//! the first look, nothing is said.
+//!
+//! A guard, a permit and a channel's receiver are taken to be with the task that got or
+//! last used them; there is no way to see that one was sent to another task. A circle
+//! through a task that gave away what it is waited for would be reported in error.
+
+use super::Dump;
+use super::report::{Deadlock, Edge, Futurelock, Quiescent, Report};
+use super::who::Who;
+use crate::scheduler::look::{Looks, WorkerLook};
+use crate::scheduler::root::Root;
+use crate::task::header::{Anchorage, Wait, WaitingOn};
+use crate::task::root::is_root;
+use crate::task::runnable::TaskRef;
+use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_INTEREST, NOTIFIED, RUNNING};
+use crate::wait::holder::Held;
+use crate::wait::plate::Plate;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Somebody who waits.
+enum Waiter {
+    Task(TaskRef),
+    Root(Arc<Root>),
+}
+
+impl Waiter {
+    fn number(&self) -> u64 {
+        match self {
+            Waiter::Task(task) => task.header().id.get(),
+            Waiter::Root(root) => root.note.id,
+        }
+    }
+
+    fn record(&self) -> &WaitingOn {
+        match self {
+            Waiter::Task(task) => &task.header().waiting,
+            Waiter::Root(root) => &root.note.waiting,
+        }
+    }
+
+    /// How many wakers could wake it, if it waits.
+    fn wakers(&self) -> Option<u64> {
+        match self {
+            Waiter::Task(task) => {
+                let state = task.state();
+                let waits = !state.has(RUNNING | NOTIFIED | COMPLETE | BLOCKING);
+                waits.then(|| state.wakers())
+            }
+            Waiter::Root(root) => {
+                let waits = !root.note.is_polled() && !root.is_woken();
+                waits.then(|| root.live_wakers() as u64)
+            }
+        }
+    }
+
+    fn polls(&self) -> u32 {
+        match self {
+            Waiter::Task(task) => task.header().polls.load(Relaxed),
+            Waiter::Root(root) => root.note.polls.load(Relaxed),
+        }
+    }
+
+    /// Whether somebody other than the one who awaits it could ask for its end.
+    /// Among its handles is the one that this node has.
+    fn may_be_aborted(&self) -> bool {
+        match self {
+            Waiter::Task(task) => {
+                let state = task.state();
+                state.handles() > 1 + u64::from(state.has(JOIN_INTEREST))
+            }
+            Waiter::Root(_) => false,
+        }
+    }
+
+    /// Whether it was said that it may wait for ever.
+    fn is_exempt(&self) -> bool {
+        match self {
+            Waiter::Task(task) => task.state().has(EXEMPT | FOREVER),
+            Waiter::Root(_) => false,
+        }
+    }
+
+    fn who(&self, root_name: Option<&str>) -> Option<Who> {
+        match self {
+            Waiter::Task(task) => Some(Who::of_task(task.header())),
+            Waiter::Root(root) => Who::of_root(root, root_name),
+        }
+    }
+}
+
+/// One who waits, and what is known about that.
+struct Node {
+    waiter: Waiter,
+    polls: u32,
+    wakers: u64,
+    /// What a bound one waits for, and who has it.
+    bond: Option<(Wait, Vec<Held>)>,
+}
+
+impl Node {
+    /// `None`: it does not wait.
+    fn look(waiter: Waiter) -> Option<Self> {
+        let polls = waiter.polls();
+        let wakers = waiter.wakers()?;
+        let mut node = Self { waiter, polls, wakers, bond: None };
+        if wakers == 1 {
+            node.bond = node.read_bond();
+        }
+        Some(node)
+    }
+
+    fn read_bond(&self) -> Option<(Wait, Vec<Held>)> {
+        let record = self.waiter.record();
+        let wait = record.read()?;
+        let holders = match record.anchored()? {
+            // Where a task was got is of no interest; where it is awaited is.
+            Anchorage::Task(id) => vec![Held { task: id, site: wait.site, granted: false }],
+            Anchorage::Plate(_) => Plate::of_record(record)?.known_holders()?,
+        };
+        Some((wait, holders))
+    }
+
+    /// It has no waker, and was not said to need none; or it is bound.
+    fn may_be_stuck(&self) -> bool {
+        self.bond.is_some() || (self.wakers == 0 && !self.waiter.is_exempt())
+    }
+
+    /// Whether nothing has happened to it since.
+    fn is_unmoved(&self) -> bool {
+        let same_bond = || match (&self.bond, self.read_bond()) {
+            (None, _) => true,
+            (Some((wait, held)), Some((wait_now, held_now))) => {
+                wait.resource == wait_now.resource && *held == held_now
+            }
+            (Some(_), None) => false,
+        };
+        self.waiter.wakers() == Some(self.wakers)
+            && same_bond()
+            && self.waiter.polls() == self.polls
+            && self.waiter.wakers() == Some(self.wakers)
+    }
+}
+
+/// Those who wait and may be stuck, by number.
+struct Graph {
+    nodes: BTreeMap<u64, Node>,
+    /// How many others there are that are not done: they run, are ready, or wait for
+    /// what is not known for certain.
+    others: usize,
+    root_name: Option<String>,
+}
+
+impl Graph {
+    fn take(looks: &dyn Looks) -> Self {
+        let (mut nodes, mut others) = (BTreeMap::new(), 0);
+        let roots = looks.roots().into_iter().map(Waiter::Root);
+        let mut add = |waiter: Waiter| match Node::look(waiter).filter(Node::may_be_stuck) {
+            Some(node) => drop(nodes.insert(node.waiter.number(), node)),
+            None => others += 1,
+        };
+        roots.for_each(&mut add);
+        looks.each_task(&mut |task| {
+            if !task.state().has(COMPLETE) {
+                add(Waiter::Task(task));
+            }
+        });
+        Self { nodes, others, root_name: looks.estate().config.root_name.clone() }
+    }
+
+    /// Who can never run again: bound to each other, or without a waker.
+    fn stuck(&self) -> BTreeSet<u64> {
+        let mut stuck: BTreeSet<u64> = self.nodes.keys().copied().collect();
+        loop {
+            let goes = |number: &u64| match &self.nodes[number].bond {
+                Some((_, holders)) => !holders.iter().all(|held| stuck.contains(&held.task)),
+                None => false,
+            };
+            let gone: Vec<u64> = stuck.iter().copied().filter(goes).collect();
+            if gone.is_empty() {
+                return stuck;
+            }
+            stuck.retain(|number| !gone.contains(number));
+        }
+    }
+
+    /// The circles among those, each once, as the numbers along it.
+    fn cycles(&self, stuck: &BTreeSet<u64>) -> Vec<Vec<u64>> {
+        let (mut cycles, mut seen) = (Vec::new(), BTreeSet::new());
+        for &start in stuck {
+            let mut path = Vec::new();
+            let mut at = start;
+            while seen.insert(at) {
+                path.push(at);
+                match self.next(at) {
+                    Some(next) => at = next,
+                    None => break,
+                }
+            }
+            // Ended on this very path: a circle, and perhaps a way that led there.
+            if let Some(begin) = path.iter().position(|number| *number == at)
+                && self.next(path[path.len() - 1]) == Some(at)
+            {
+                cycles.push(path.split_off(begin));
+            }
+        }
+        cycles
+    }
+
+    /// Whom a bound one waits for; of several, the first that is bound itself.
+    fn next(&self, number: u64) -> Option<u64> {
+        self.held(number).map(|held| held.task)
+    }
+
+    fn held(&self, number: u64) -> Option<Held> {
+        let (_, holders) = self.nodes[&number].bond.as_ref()?;
+        let bound = |held: &&Held| self.nodes.get(&held.task).is_some_and(|n| n.bond.is_some());
+        holders.iter().find(bound).or(holders.first()).copied()
+    }
+
+    fn edge(&self, number: u64) -> Option<Edge> {
+        let node = &self.nodes[&number];
+        let (wait, _) = node.bond.as_ref()?;
+        let held = self.held(number)?;
+        let is_join = matches!(node.waiter.record().anchored(), Some(Anchorage::Task(_)));
+        Some(Edge {
+            task: node.waiter.who(self.root_name.as_deref())?,
+            kind: wait.kind.name(),
+            phrase: wait.kind.phrase(),
+            resource: wait.resource,
+            site: wait.site,
+            holder: self.nodes.get(&held.task)?.waiter.who(self.root_name.as_deref())?,
+            acquired_at: (!is_join).then_some(held.site),
+            unpolled: held.granted,
+        })
+    }
+
+    fn report_cycle(&self, cycle: &[u64]) -> Option<Report> {
+        let edges = cycle.iter().map(|number| self.edge(*number)).collect::<Option<Vec<_>>>()?;
+        let unmoved = cycle.iter().all(|number| self.nodes[number].is_unmoved());
+        if !unmoved {
+            return None;
+        }
+        let is_futurelock = edges.iter().any(|edge| edge.unpolled);
+        Some(if is_futurelock {
+            Report::Futurelock(Futurelock::new(edges))
+        } else {
+            Report::Deadlock(Deadlock::new(edges))
+        })
+    }
+
+    /// A root that is stuck while nothing else can happen. One without a waker may be
+    /// meant to wait for ever, while others bring the runtime work: it counts only
+    /// where that was ruled out.
+    fn stuck_root(&self, looks: &dyn Looks, stuck: &BTreeSet<u64>) -> Option<Who> {
+        let can_happen = |look: &WorkerLook| look.timers + look.sources > 0;
+        let config = &looks.estate().config;
+        let counts = |number: &u64| {
+            is_root(*number) && (self.nodes[number].bond.is_some() || config.always_end_quiescent)
+        };
+        let root = stuck.iter().copied().find(counts)?;
+        let nothing_else = self.others == 0
+            && !self.nodes.values().any(|node| node.waiter.may_be_aborted())
+            && self.nodes.len() == stuck.len()
+            && looks.is_quiet()
+            && !config.seam.clock.is_held()
+            && !looks.workers().iter().any(can_happen);
+        let unmoved = || self.nodes.values().all(Node::is_unmoved);
+        if !nothing_else || !unmoved() || !looks.is_quiet() {
+            return None;
+        }
+        self.nodes[&root].waiter.who(self.root_name.as_deref())
+    }
+}
+
+/// What is found wrong, at this moment.
+pub(crate) fn detect(looks: &dyn Looks, runtime: Option<&str>) -> Vec<Report> {
+    let graph = Graph::take(looks);
+    let stuck = graph.stuck();
+    if stuck.is_empty() {
+        return Vec::new();
+    }
+    let mut reports: Vec<Report> =
+        graph.cycles(&stuck).iter().filter_map(|cycle| graph.report_cycle(cycle)).collect();
+    if let Some(root) = graph.stuck_root(looks, &stuck) {
+        reports.push(Report::Quiescent(Quiescent::new(root, Dump::take(looks, runtime))));
+    }
+    reports
+}

@@ -1,0 +1,113 @@
+//! A dump for programs.
+
+use super::{Dump, HolderDump, TaskDump, WaitDump, WorkerDump};
+use crate::inspect::json::Json;
+use crate::inspect::who::Who;
+use std::panic::Location;
+
+impl Dump {
+    /// The dump as JSON. Times are in milliseconds, places are `"file:line:column"`.
+    ///
+    /// ```text
+    /// { "runtime": null, "taken_at_ms": 12, "queued": 0,
+    ///   "workers": [ { "index": 0, "state": "asleep", "task": null, "for_ms": 3, "queued": 0,
+    ///                  "timers": 1, "sources": 0, "polls": 17, "busy_ms": 0.4 } ],
+    ///   "tasks":   [ { "id": 7, "name": "reader", "spawned_at": "src/main.rs:3:5", "parent": null,
+    ///                  "state": "waiting", "worker": null, "closure": false, "orphan": false,
+    ///                  "age_ms": 12, "polls": 1, "busy_ms": 0, "wakes": 0, "wakers": 1,
+    ///                  "waiting_on": { "kind": "Mutex::lock", "resource": 4711,
+    ///                                  "site": "src/main.rs:4:9", "since_ms": 12, "certain": true,
+    ///                                  "holders": [ { "id": 6, "name": null,
+    ///                                                 "acquired_at": "src/main.rs:9:9",
+    ///                                                 "unpolled": false } ] } } ] }
+    /// ```
+    pub fn to_json(&self) -> String {
+        let mut json = Json::new();
+        json.object(|json| {
+            json.field("runtime", |json| json.option(self.runtime(), Json::string));
+            json.field("taken_at_ms", |json| json.plain(self.taken_at.as_millis()));
+            json.field("queued", |json| json.plain(self.queued));
+            json.field("workers", |json| {
+                json.array(|json| {
+                    self.workers.iter().for_each(|w| json.item(|json| worker(json, w)))
+                });
+            });
+            json.field("tasks", |json| {
+                json.array(|json| self.tasks.iter().for_each(|t| json.item(|json| task(json, t))));
+            });
+        });
+        json.into_text()
+    }
+}
+
+fn site(json: &mut Json, site: &Location<'_>) {
+    json.string(&site.to_string());
+}
+
+fn millis(json: &mut Json, time: std::time::Duration) {
+    json.plain(time.as_micros() as f64 / 1000.0);
+}
+
+fn id(json: &mut Json, who: Option<&Who>) {
+    json.field("id", |json| json.option(who.and_then(Who::id), Json::plain));
+    json.field("name", |json| json.option(who.and_then(Who::name), Json::string));
+}
+
+fn worker(json: &mut Json, worker: &WorkerDump) {
+    json.object(|json| {
+        json.field("index", |json| json.plain(worker.index()));
+        json.field("state", |json| json.string(worker.state().name()));
+        json.field("task", |json| json.option(worker.task().and_then(Who::id), Json::plain));
+        json.field("for_ms", |json| json.option(worker.how_long(), millis));
+        json.field("queued", |json| json.plain(worker.queued()));
+        json.field("timers", |json| json.plain(worker.timers()));
+        json.field("sources", |json| json.plain(worker.sources()));
+        json.field("polls", |json| json.plain(worker.polls()));
+        json.field("busy_ms", |json| millis(json, worker.busy()));
+    });
+}
+
+fn task(json: &mut Json, task: &TaskDump) {
+    let worker = match task.state() {
+        super::TaskState::Running(worker) => worker,
+        _ => None,
+    };
+    json.object(|json| {
+        id(json, Some(task.who()));
+        json.field("spawned_at", |json| site(json, task.who().spawned_at()));
+        json.field("parent", |json| json.option(task.parent(), Json::plain));
+        json.field("state", |json| json.string(task.state().name()));
+        json.field("worker", |json| json.option(worker, Json::plain));
+        json.field("closure", |json| json.plain(task.is_closure()));
+        json.field("orphan", |json| json.plain(task.is_orphan()));
+        json.field("age_ms", |json| millis(json, task.age()));
+        json.field("polls", |json| json.plain(task.polls()));
+        json.field("busy_ms", |json| millis(json, task.busy()));
+        json.field("wakes", |json| json.plain(task.wakes()));
+        json.field("wakers", |json| json.plain(task.wakers()));
+        json.field("waiting_on", |json| json.option(task.waiting_on(), wait));
+    });
+}
+
+fn wait(json: &mut Json, wait: &WaitDump) {
+    json.object(|json| {
+        json.field("kind", |json| json.string(wait.kind()));
+        json.field("resource", |json| json.plain(wait.resource()));
+        json.field("site", |json| site(json, wait.site()));
+        json.field("since_ms", |json| millis(json, wait.since()));
+        json.field("certain", |json| json.plain(wait.is_certain()));
+        json.field("holders", |json| {
+            json.array(|json| {
+                wait.holders().iter().for_each(|h| json.item(|json| holder(json, h)))
+            });
+        });
+    });
+}
+
+fn holder(json: &mut Json, holder: &HolderDump) {
+    json.object(|json| {
+        id(json, holder.who());
+        json.field("acquired_at", |json| json.option(holder.acquired_at(), site));
+        json.field("unpolled", |json| json.plain(holder.is_unpolled()));
+    });
+}

@@ -1,0 +1,308 @@
+//! One task in a dump.
+
+use crate::inspect::who::Who;
+use crate::scheduler::look::{Doing, WorkerLook};
+use crate::scheduler::root::Root;
+use crate::task::Id;
+use crate::task::header::{Anchorage, WaitKind, WaitingOn};
+use crate::task::heap;
+use crate::task::root::is_root;
+use crate::task::runnable::TaskRef;
+use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING};
+use crate::wait::plate::Plate;
+use std::panic::Location;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// A task, or the future of a `block_on`, at one moment.
+#[derive(Clone, Debug)]
+pub struct TaskDump {
+    who: Who,
+    pub(super) parent: Option<u64>,
+    /// The lower half of the parent's number.
+    pub(super) parent_half: u32,
+    /// The address of the cell, 0 for a root.
+    pub(super) cell: usize,
+    state: TaskState,
+    closure: bool,
+    forever: bool,
+    age: Duration,
+    polls: u32,
+    busy: Duration,
+    wakes: u32,
+    wakers: u64,
+    pub(super) waiting: Option<WaitDump>,
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskState {
+    /// It is polled, by the worker of this number; `None` on a thread that is no
+    /// worker: of the blocking pool, or one that left its worker by `block_in_place`.
+    Running(Option<usize>),
+    /// It is ready, and waits for a worker.
+    Queued,
+    /// It waits for something.
+    Waiting,
+    /// It has ended; its JoinHandle or a waker still refers to it.
+    Done,
+}
+
+impl TaskState {
+    /// One word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TaskState::Running(_) => "running",
+            TaskState::Queued => "queued",
+            TaskState::Waiting => "waiting",
+            TaskState::Done => "done",
+        }
+    }
+}
+
+/// What a task waits for.
+#[derive(Clone, Debug)]
+pub struct WaitDump {
+    kind: WaitKind,
+    resource: u64,
+    site: &'static Location<'static>,
+    since: Duration,
+    certain: bool,
+    pub(super) holders: Vec<HolderDump>,
+}
+
+/// Who has what a task waits for.
+#[derive(Clone, Debug)]
+pub struct HolderDump {
+    pub(super) number: u64,
+    pub(super) who: Option<Who>,
+    site: Option<&'static Location<'static>>,
+    granted: bool,
+}
+
+fn since(now: Duration, then_ms: u32) -> Duration {
+    // Milliseconds wrap after 49 days; so does the difference.
+    Duration::from_millis(u64::from((now.as_millis() as u32).wrapping_sub(then_ms)))
+}
+
+impl TaskDump {
+    pub(super) fn of_task(task: &TaskRef, workers: &[WorkerLook], now: Duration) -> Self {
+        let header = task.header();
+        let state = task.state();
+        let cell = task.cell().addr().get();
+        let polls_it = |look: &WorkerLook| matches!(look.doing, Doing::Polls(it, _) if it == cell);
+        let worker = workers.iter().position(polls_it);
+        let is_closure = state.has(BLOCKING);
+        let task_state = match () {
+            () if state.has(COMPLETE) => TaskState::Done,
+            () if state.has(RUNNING) && (worker.is_some() || is_closure) => {
+                TaskState::Running(worker)
+            }
+            () if state.has(RUNNING | NOTIFIED) => TaskState::Queued,
+            () => TaskState::Waiting,
+        };
+        let waits = task_state == TaskState::Waiting;
+        Self {
+            who: Who::of_task(header),
+            parent: None,
+            parent_half: header.parent.get(),
+            cell,
+            state: task_state,
+            closure: is_closure,
+            forever: state.has(EXEMPT | FOREVER),
+            age: since(now, header.born_ms.get()),
+            polls: header.polls.load(Relaxed),
+            busy: heap::spent(task),
+            wakes: header.wakes.load(Relaxed),
+            wakers: state.wakers(),
+            waiting: if waits { WaitDump::read(&header.waiting, now) } else { None },
+        }
+    }
+
+    pub(super) fn of_root(root: &Root, name: Option<&str>, now: Duration) -> Option<Self> {
+        let note = &root.note;
+        let state = match () {
+            () if note.is_polled() => TaskState::Running(None),
+            () if root.is_woken() => TaskState::Queued,
+            () => TaskState::Waiting,
+        };
+        let waits = state == TaskState::Waiting;
+        Some(Self {
+            who: Who::of_root(root, name)?,
+            parent: None,
+            parent_half: 0,
+            cell: 0,
+            state,
+            closure: false,
+            forever: false,
+            age: since(now, note.born_ms.load(Relaxed)),
+            polls: note.polls.load(Relaxed),
+            busy: Duration::ZERO,
+            wakes: note.polls.load(Relaxed).saturating_sub(1),
+            wakers: root.live_wakers() as u64,
+            waiting: if waits { WaitDump::read(&note.waiting, now) } else { None },
+        })
+    }
+
+    /// Which task it is.
+    pub fn who(&self) -> &Who {
+        &self.who
+    }
+
+    /// The task's id; `None` for the future of a `block_on`.
+    pub fn id(&self) -> Option<Id> {
+        self.who.id()
+    }
+
+    /// The task that spawned it, if that is still there. See
+    /// [`is_of_root`](Self::is_of_root) for those spawned by the future of `block_on`.
+    pub fn parent(&self) -> Option<Id> {
+        self.parent.filter(|number| !is_root(*number)).map(Id::from_u64)
+    }
+
+    /// Whether the future of a `block_on` that is still there spawned it.
+    pub fn is_of_root(&self) -> bool {
+        self.parent.is_some_and(is_root)
+    }
+
+    /// What it does.
+    pub fn state(&self) -> TaskState {
+        self.state
+    }
+
+    /// Whether it is a closure for the blocking pool.
+    pub fn is_closure(&self) -> bool {
+        self.closure
+    }
+
+    /// Whether it waits and nothing is left that could wake it, and that was not
+    /// said to be meant so.
+    pub fn is_orphan(&self) -> bool {
+        self.state == TaskState::Waiting && self.wakers == 0 && !self.forever
+    }
+
+    /// How long ago it was spawned; of the future of a `block_on`, how long ago it
+    /// first had to wait.
+    pub fn age(&self) -> Duration {
+        self.age
+    }
+
+    /// How often it was polled.
+    pub fn polls(&self) -> u32 {
+        self.polls
+    }
+
+    /// How long it was polled in all, by samples: one poll of each turn of a worker
+    /// is timed and stands for the others, and a poll that lasts is seen by the
+    /// monitor. Not known of the future of a `block_on`.
+    pub fn busy(&self) -> Duration {
+        self.busy
+    }
+
+    /// How often it was woken, not counting wakes while it was ready or running.
+    pub fn wakes(&self) -> u32 {
+        self.wakes
+    }
+
+    /// How many wakers for it there are.
+    pub fn wakers(&self) -> u64 {
+        self.wakers
+    }
+
+    /// The last thing of wakeful's own that it waits for, if it waits.
+    pub fn waiting_on(&self) -> Option<&WaitDump> {
+        self.waiting.as_ref()
+    }
+}
+
+impl WaitDump {
+    fn read(record: &WaitingOn, now: Duration) -> Option<Self> {
+        let wait = record.read()?;
+        let anchored = record.anchored();
+        let holders = match anchored {
+            Some(Anchorage::Task(id)) => vec![HolderDump::running(id)],
+            None if wait.kind == WaitKind::Join => vec![HolderDump::running(wait.resource)],
+            _ => Plate::of_record(record).map_or(Vec::new(), |plate| {
+                let held = plate.holders().into_iter();
+                held.map(|held| HolderDump {
+                    number: held.task,
+                    who: None,
+                    site: Some(held.site),
+                    granted: held.granted,
+                })
+                .collect()
+            }),
+        };
+        Some(Self {
+            kind: wait.kind,
+            resource: wait.resource,
+            site: wait.site,
+            since: since(now, wait.since_ms),
+            certain: anchored.is_some(),
+            holders,
+        })
+    }
+
+    /// What it waits for, by the name of the call: `"Mutex::lock"`.
+    pub fn kind(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// The same as a phrase that follows "waiting for".
+    pub fn phrase(&self) -> &'static str {
+        self.kind.phrase()
+    }
+
+    /// A number for the thing, the same for all who wait for it in the same way: the
+    /// id of a task, a file descriptor, an address.
+    pub fn resource(&self) -> u64 {
+        self.resource
+    }
+
+    /// Where the call is in the program.
+    pub fn site(&self) -> &'static Location<'static> {
+        self.site
+    }
+
+    /// How long ago it was last polled in there.
+    pub fn since(&self) -> Duration {
+        self.since
+    }
+
+    /// Whether it is known for certain that a waker of the task lies with this very
+    /// thing. If the task has no other [wakers](TaskDump::wakers), nothing else can
+    /// wake it.
+    pub fn is_certain(&self) -> bool {
+        self.certain
+    }
+
+    /// Who has what it waits for, as far as it is known: of a lock who holds it, of
+    /// a JoinHandle the task, of a full channel who received last, of a OnceCell who
+    /// computes the value. Up to four.
+    pub fn holders(&self) -> &[HolderDump] {
+        &self.holders
+    }
+}
+
+impl HolderDump {
+    fn running(id: u64) -> Self {
+        Self { number: id, who: None, site: None, granted: false }
+    }
+
+    /// The task; `None` if it is gone, or the holder is no task.
+    pub fn who(&self) -> Option<&Who> {
+        self.who.as_ref()
+    }
+
+    /// Where it got the thing; `None` for a task that is awaited.
+    pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
+        self.site
+    }
+
+    /// Whether the thing was handed to a future of the task which was not polled
+    /// since.
+    pub fn is_unpolled(&self) -> bool {
+        self.granted
+    }
+}

@@ -1,0 +1,148 @@
+//! A dump for people: workers as a table, tasks as a tree.
+
+use super::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// A time of two or three digits.
+struct Short(Duration);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0.as_nanos();
+        let text = match ns {
+            0 => "0".to_owned(),
+            1..10_000 => format!("{ns} ns"),
+            10_000..10_000_000 => format!("{} µs", ns / 1_000),
+            10_000_000..10_000_000_000 => format!("{} ms", ns / 1_000_000),
+            _ => format!("{} s", ns / 1_000_000_000),
+        };
+        f.pad(&text)
+    }
+}
+
+impl fmt::Display for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.runtime().map_or(String::new(), |name| format!(" \"{name}\""));
+        let tasks = self.tasks.iter().filter(|task| !task.who().is_root()).count();
+        writeln!(
+            f,
+            "runtime{name} after {}: {tasks} tasks, {} queued for all workers",
+            Short(self.taken_at),
+            self.queued
+        )?;
+        for worker in &self.workers {
+            writeln!(f, "  {worker}")?;
+        }
+        Tree::of(self).write(f)
+    }
+}
+
+impl fmt::Display for WorkerDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut doing = self.state().name().to_owned();
+        if self.state() == WorkerState::Polling {
+            doing = self
+                .task()
+                .map_or("polling a task that is gone".to_owned(), |task| format!("polling {task}"));
+        }
+        if let Some(how_long) = self.how_long() {
+            doing += &format!(" for {}", Short(how_long));
+        }
+        write!(
+            f,
+            "worker {:<2} {doing:<32} {:>4} queued {:>4} timers {:>4} sources {:>9} polls {:>7} busy",
+            self.index(),
+            self.queued(),
+            self.timers(),
+            self.sources(),
+            self.polls(),
+            Short(self.busy()),
+        )
+    }
+}
+
+/// Tasks under those that spawned them.
+struct Tree<'a> {
+    roots: Vec<&'a TaskDump>,
+    children: BTreeMap<u64, Vec<&'a TaskDump>>,
+}
+
+impl<'a> Tree<'a> {
+    fn of(dump: &'a Dump) -> Self {
+        let mut tree = Self { roots: Vec::new(), children: BTreeMap::new() };
+        for task in dump {
+            match task.parent {
+                Some(parent) => tree.children.entry(parent).or_default().push(task),
+                None => tree.roots.push(task),
+            }
+        }
+        tree
+    }
+
+    /// Without recursion: chains of tasks can be long.
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut next: Vec<(usize, &TaskDump)> =
+            self.roots.iter().rev().map(|task| (0, *task)).collect();
+        while let Some((depth, task)) = next.pop() {
+            let indent = "  ".repeat(depth.min(16) + 1);
+            writeln!(f, "{indent}{task}")?;
+            if let Some(wait) = task.waiting_on() {
+                writeln!(f, "{indent}    {wait}")?;
+                for holder in wait.holders() {
+                    writeln!(f, "{indent}    {holder}")?;
+                }
+            }
+            let children = self.children.get(&task.who().number);
+            next.extend(children.into_iter().flatten().rev().map(|task| (depth + 1, *task)));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TaskDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.who())?;
+        match self.state() {
+            TaskState::Running(Some(worker)) => write!(f, "running on worker {worker}")?,
+            TaskState::Waiting if self.is_orphan() && !self.who().is_root() => {
+                f.write_str("ORPHANED, waiting")?;
+            }
+            state => f.write_str(state.name())?,
+        }
+        write!(
+            f,
+            ", spawned at {}, {} old, {} polls, {} busy, {} wakes, {} wakers",
+            self.who().spawned_at(),
+            Short(self.age()),
+            self.polls(),
+            Short(self.busy()),
+            self.wakes(),
+            self.wakers(),
+        )
+    }
+}
+
+impl fmt::Display for WaitDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "for {}", self.phrase())?;
+        write!(f, " #{:x} at {}, since {}", self.resource(), self.site(), Short(self.since()))
+    }
+}
+
+impl fmt::Display for HolderDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.who() {
+            Some(who) => write!(f, "which is with {who}")?,
+            None => f.write_str("which is with no task of this runtime")?,
+        }
+        if let Some(site) = self.acquired_at() {
+            write!(f, ", got at {site}")?;
+        }
+        if self.is_unpolled() {
+            f.write_str(", by a future that was not polled since")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! As much of JSON as there is to write here.
+
+use std::fmt::Write;
+
+/// Writes one value after the other into a text.
+pub(crate) struct Json {
+    text: String,
+    /// The next value of the innermost object or array is its first.
+    first: bool,
+}
+
+impl Json {
+    pub(crate) fn new() -> Self {
+        Self { text: String::new(), first: true }
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+
+    fn comma(&mut self) {
+        if !std::mem::take(&mut self.first) {
+            self.text.push(',');
+        }
+    }
+
+    /// `{ … }`, as a value.
+    pub(crate) fn object(&mut self, fields: impl FnOnce(&mut Self)) {
+        self.nested('{', '}', fields);
+    }
+
+    /// `[ … ]`, as a value.
+    pub(crate) fn array(&mut self, values: impl FnOnce(&mut Self)) {
+        self.nested('[', ']', values);
+    }
+
+    fn nested(&mut self, open: char, close: char, inside: impl FnOnce(&mut Self)) {
+        self.text.push(open);
+        self.first = true;
+        inside(self);
+        self.text.push(close);
+        self.first = false;
+    }
+
+    /// The value of an array that comes next.
+    pub(crate) fn item(&mut self, value: impl FnOnce(&mut Self)) {
+        self.comma();
+        value(self);
+    }
+
+    /// A field of an object.
+    pub(crate) fn field(&mut self, name: &str, value: impl FnOnce(&mut Self)) {
+        self.comma();
+        self.string(name);
+        self.text.push(':');
+        value(self);
+    }
+
+    pub(crate) fn string(&mut self, text: &str) {
+        self.text.push('"');
+        for char in text.chars() {
+            match char {
+                '"' => self.text.push_str("\\\""),
+                '\\' => self.text.push_str("\\\\"),
+                '\n' => self.text.push_str("\\n"),
+                char if char < ' ' => {
+                    let _ = write!(self.text, "\\u{:04x}", u32::from(char));
+                }
+                char => self.text.push(char),
+            }
+        }
+        self.text.push('"');
+        self.first = false;
+    }
+
+    /// A number, or `true` and `false`.
+    pub(crate) fn plain(&mut self, value: impl std::fmt::Display) {
+        let _ = write!(self.text, "{value}");
+        self.first = false;
+    }
+
+    /// The value, or `null`.
+    pub(crate) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        match value {
+            Some(value) => write(self, value),
+            None => self.plain("null"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Json;
+
+    #[test]
+    fn nests_and_escapes() {
+        let mut json = Json::new();
+        json.object(|json| {
+            json.field("a \"b\"", |json| json.string("line\nbell\u{7}\\"));
+            json.field("list", |json| {
+                json.array(|json| {
+                    json.item(|json| json.plain(1));
+                    json.item(|json| json.array(|_| {}));
+                    json.item(|json| json.option(None::<u8>, |json, n| json.plain(n)));
+                });
+            });
+            json.field("last", |json| json.plain(true));
+        });
+        let text = r#"{"a \"b\"":"line\nbell\u0007\\","list":[1,[],null],"last":true}"#;
+        assert_eq!(json.into_text(), text);
+    }
+}

@@ -1,0 +1,72 @@
+//! A poll that does not return.
+
+use crate::inspect::who::Who;
+use std::fmt;
+use std::time::Duration;
+
+/// A task that is inside one poll for long: it waits with its thread, or computes,
+/// where it should await.
+#[derive(Clone, Debug)]
+pub struct Blocked {
+    task: Who,
+    worker: Option<usize>,
+    how_long: Duration,
+    stack: Vec<String>,
+}
+
+impl Blocked {
+    pub(crate) fn new(
+        task: Who,
+        worker: Option<usize>,
+        how_long: Duration,
+        stack: Vec<String>,
+    ) -> Self {
+        Self { task, worker, how_long, stack }
+    }
+
+    /// The task.
+    pub fn task(&self) -> &Who {
+        &self.task
+    }
+
+    /// The worker whose thread it blocks; `None` for a thread that stood in for one.
+    pub fn worker(&self) -> Option<usize> {
+        self.worker
+    }
+
+    /// How long the poll had lasted when it was reported.
+    pub fn how_long(&self) -> Duration {
+        self.how_long
+    }
+
+    /// The functions that the thread was in at that moment, the innermost first.
+    /// Empty where the system does not let us look.
+    pub fn stack(&self) -> &[String] {
+        &self.stack
+    }
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} blocks ", self.task)?;
+        match self.worker {
+            Some(worker) => write!(f, "worker {worker}")?,
+            None => f.write_str("a thread that stood in for a worker")?,
+        }
+        writeln!(
+            f,
+            ": it is inside one poll for {} ms.\n  spawned at {}",
+            self.how_long.as_millis(),
+            self.task.spawned_at()
+        )?;
+        for (nth, function) in self.stack.iter().enumerate() {
+            writeln!(f, "  {:>4}: {function}", nth)?;
+        }
+        f.write_str(
+            "  Other tasks go on on other threads meanwhile. Use the async counterpart of what blocks \
+             here (wakeful::time::sleep, wakeful::fs, wakeful::sync), move it into \
+             wakeful::task::spawn_blocking, or, if it computes, call wakeful::task::yield_now now \
+             and then.",
+        )
+    }
+}

@@ -1,0 +1,168 @@
+//! Tasks that wait for each other.
+
+use crate::inspect::who::Who;
+use std::fmt;
+use std::panic::Location;
+
+/// One arrow of a cycle: a task waits for a thing that another one has.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    pub(crate) task: Who,
+    pub(crate) kind: &'static str,
+    pub(crate) phrase: &'static str,
+    pub(crate) resource: u64,
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) holder: Who,
+    pub(crate) acquired_at: Option<&'static Location<'static>>,
+    pub(crate) unpolled: bool,
+}
+
+impl Edge {
+    /// The task that waits.
+    pub fn task(&self) -> &Who {
+        &self.task
+    }
+
+    /// What it waits for, by the name of the call: `"Mutex::lock"`.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// A number for the thing, the same for all who wait for it.
+    pub fn resource(&self) -> u64 {
+        self.resource
+    }
+
+    /// Where it waits.
+    pub fn site(&self) -> &'static Location<'static> {
+        self.site
+    }
+
+    /// The task that has the thing, or, for a JoinHandle, is awaited.
+    pub fn holder(&self) -> &Who {
+        &self.holder
+    }
+
+    /// Where that one got the thing; `None` for a JoinHandle.
+    pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
+        self.acquired_at
+    }
+
+    /// Whether the thing was handed to a future that was not polled since.
+    pub fn is_unpolled(&self) -> bool {
+        self.unpolled
+    }
+}
+
+impl fmt::Display for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} waits for {} #{:x} at {},\n      which is with {}",
+            self.task, self.phrase, self.resource, self.site, self.holder
+        )?;
+        if let Some(site) = self.acquired_at {
+            write!(f, ", got at {site}")?;
+        }
+        if self.unpolled {
+            f.write_str(", by a future that was not polled since")?;
+        }
+        Ok(())
+    }
+}
+
+/// The cycle itself: each edge's holder is the next edge's task, around.
+#[derive(Clone, Debug)]
+struct Cycle(Vec<Edge>);
+
+impl Cycle {
+    fn finding(&self) -> Vec<u64> {
+        let mut tasks: Vec<u64> = self.0.iter().map(|edge| edge.task.number).collect();
+        tasks.sort_unstable();
+        tasks
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for edge in &self.0 {
+            writeln!(f, "    {edge}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Tasks that wait for each other in a circle, over locks, semaphores, full channels,
+/// once-cells and JoinHandles: none of them can ever run again.
+#[derive(Clone, Debug)]
+pub struct Deadlock(Cycle);
+
+/// A circle in which something was handed to a future that its task does not poll
+/// any more (it lies aside, borrowed by a `select!` that is over, say), so that nobody
+/// takes it up, and nobody gives it back.
+#[derive(Clone, Debug)]
+pub struct Futurelock(Cycle);
+
+impl Deadlock {
+    pub(crate) fn new(edges: Vec<Edge>) -> Self {
+        Self(Cycle(edges))
+    }
+
+    /// Who waits for whom, around the circle.
+    pub fn edges(&self) -> &[Edge] {
+        &self.0.0
+    }
+
+    pub(super) fn finding(&self) -> Vec<u64> {
+        self.0.finding()
+    }
+}
+
+impl Futurelock {
+    pub(crate) fn new(edges: Vec<Edge>) -> Self {
+        Self(Cycle(edges))
+    }
+
+    /// Who waits for whom, around the circle.
+    pub fn edges(&self) -> &[Edge] {
+        &self.0.0
+    }
+
+    pub(super) fn finding(&self) -> Vec<u64> {
+        self.0.finding()
+    }
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tasks = self.edges().len();
+        if let [edge] = self.edges() {
+            writeln!(f, "{} waits for itself, and can never run again:", edge.task)?;
+        } else {
+            writeln!(f, "{tasks} tasks wait for each other, and can never run again:")?;
+        }
+        self.0.write(f)?;
+        f.write_str(
+            "  Take locks in the same order everywhere, let go of a guard before awaiting what needs \
+             the lock (a block of its own will do), and give channels room for what is on its way.",
+        )
+    }
+}
+
+impl fmt::Display for Futurelock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first = self.edges().iter().find(|edge| edge.unpolled);
+        match first {
+            Some(edge) => writeln!(
+                f,
+                "{} was handed what others wait for, through a future that it does not poll any more:",
+                edge.holder
+            )?,
+            None => writeln!(f, "something was handed to a future that is not polled any more:")?,
+        }
+        self.0.write(f)?;
+        f.write_str(
+            "  likely cause: a select! over `&mut future` took another branch, and that branch waits \
+             for the same thing while the future still has its place in the queue. Drop the future \
+             before waiting again (let select! own it), or go on polling it.",
+        )
+    }
+}

@@ -1,0 +1,46 @@
+//! A panic that nobody was told of.
+
+use crate::inspect::who::Who;
+use std::any::Any;
+use std::fmt;
+
+/// A task panicked, and its JoinHandle was dropped without having been awaited.
+#[derive(Clone, Debug)]
+pub struct LostPanic {
+    task: Who,
+    message: Option<String>,
+}
+
+impl LostPanic {
+    pub(crate) fn new(task: Who, payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        Self { task, message }
+    }
+
+    /// The task.
+    pub fn task(&self) -> &Who {
+        &self.task
+    }
+
+    /// What it panicked with, if that is a text.
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+}
+
+impl fmt::Display for LostPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} panicked and nobody looked", self.task)?;
+        if let Some(message) = &self.message {
+            write!(f, ": {message:?}")?;
+        }
+        write!(
+            f,
+            ".\n  spawned at {}\n  Its JoinHandle was dropped, so the panic ended with the task. Keep the \
+             handle and await it, collect tasks in a JoinSet, or let \
+             Builder::unhandled_panic(UnhandledPanic::ShutdownRuntime) end the program's runtime.",
+            self.task.spawned_at()
+        )
+    }
+}

@@ -1,0 +1,101 @@
+//! Reports: what the runtime noticed and the user should know. Each kind has a type
+//! of its own; its `Display` is a paragraph that ends with the likely way out.
+
+mod blocked;
+mod deadlock;
+mod lost_panic;
+mod orphan;
+mod quiescent;
+mod reporter;
+mod spinning;
+
+use std::fmt;
+
+pub use blocked::Blocked;
+pub use deadlock::{Deadlock, Edge, Futurelock};
+pub use lost_panic::LostPanic;
+pub use orphan::Orphan;
+pub use quiescent::Quiescent;
+pub(crate) use reporter::{ReportHook, Reporter};
+pub use spinning::Spinning;
+
+/// Something that went wrong in the program, noticed by the runtime. Its
+/// `Display` is a paragraph for a person.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Report {
+    /// A task that can never run again.
+    Orphan(Orphan),
+    /// A task that does not return from a poll, and has its thread wait with it.
+    Blocked(Blocked),
+    /// A task that wakes itself all the time.
+    Spinning(Spinning),
+    /// Tasks that wait for each other.
+    Deadlock(Deadlock),
+    /// Tasks that wait for what a future got that is not polled any more.
+    Futurelock(Futurelock),
+    /// A `block_on` that can never return.
+    Quiescent(Quiescent),
+    /// A task that panicked while nobody looked.
+    LostPanic(LostPanic),
+}
+
+/// The kinds of reports, as they are counted.
+pub(crate) const KINDS: [&str; 7] =
+    ["orphan", "blocked", "spinning", "deadlock", "futurelock", "quiescent", "lost_panic"];
+
+impl Report {
+    /// The kind in one word: `"orphan"`, `"blocked"`, `"spinning"`, `"deadlock"`,
+    /// `"futurelock"`, `"quiescent"` or `"lost_panic"`.
+    pub fn kind(&self) -> &'static str {
+        KINDS[self.index()]
+    }
+
+    fn index(&self) -> usize {
+        match self {
+            Report::Orphan(_) => 0,
+            Report::Blocked(_) => 1,
+            Report::Spinning(_) => 2,
+            Report::Deadlock(_) => 3,
+            Report::Futurelock(_) => 4,
+            Report::Quiescent(_) => 5,
+            Report::LostPanic(_) => 6,
+        }
+    }
+
+    /// The task that it is about, or the first of them; 0 for none.
+    fn task(&self) -> u64 {
+        match self {
+            Report::Orphan(orphan) => orphan.id().as_u64(),
+            Report::LostPanic(lost) => lost.task().number,
+            other => other.finding().and_then(|tasks| tasks.first().copied()).unwrap_or(0),
+        }
+    }
+
+    /// What makes it the same finding as another one of its kind; `None` for
+    /// findings that cannot come twice.
+    fn finding(&self) -> Option<Vec<u64>> {
+        match self {
+            Report::Orphan(_) | Report::LostPanic(_) => None,
+            Report::Blocked(blocked) => Some(vec![blocked.task().number]),
+            Report::Spinning(spinning) => Some(vec![spinning.task().number]),
+            Report::Deadlock(deadlock) => Some(deadlock.finding()),
+            Report::Futurelock(futurelock) => Some(futurelock.finding()),
+            Report::Quiescent(quiescent) => Some(vec![quiescent.root().number]),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Report::Orphan(orphan) => orphan.fmt(f),
+            Report::Blocked(blocked) => blocked.fmt(f),
+            Report::Spinning(spinning) => spinning.fmt(f),
+            Report::Deadlock(deadlock) => deadlock.fmt(f),
+            Report::Futurelock(futurelock) => futurelock.fmt(f),
+            Report::Quiescent(quiescent) => quiescent.fmt(f),
+            Report::LostPanic(lost) => lost.fmt(f),
+        }
+    }
+}

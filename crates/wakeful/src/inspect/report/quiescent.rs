@@ -1,0 +1,44 @@
+//! A `block_on` that can never return.
+
+use crate::inspect::Dump;
+use crate::inspect::who::Who;
+use std::fmt;
+
+/// The future of a `block_on` waits for something that can never happen, and nothing
+/// else in the runtime can happen either. The `block_on` ends with a panic whose
+/// message is this report.
+#[derive(Clone, Debug)]
+pub struct Quiescent {
+    root: Who,
+    dump: Dump,
+}
+
+impl Quiescent {
+    pub(crate) fn new(root: Who, dump: Dump) -> Self {
+        Self { root, dump }
+    }
+
+    /// The future of the `block_on`.
+    pub fn root(&self) -> &Who {
+        &self.root
+    }
+
+    /// Everything that was there.
+    pub fn dump(&self) -> &Dump {
+        &self.dump
+    }
+}
+
+impl fmt::Display for Quiescent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, called at {}, can never return: everything waits, and nothing is left that could wake \
+             any of it: no timer, no descriptor, no closure, no other thread.\n{}  Look for what the \
+             first line above waits for: who was to provide it, and why is that one gone or waiting?",
+            self.root,
+            self.root.spawned_at(),
+            self.dump
+        )
+    }
+}

@@ -1,0 +1,72 @@
+//! The flight recorder's content as a Chrome trace.
+
+use super::json::Json;
+use crate::scheduler::recorder::{Entry, Event};
+use std::collections::BTreeMap;
+
+/// In the format of `chrome://tracing` and Perfetto: one row per worker, a slice per poll
+/// and sleep, a mark for everything else.
+pub(crate) fn chrome_trace(workers: &[Vec<Entry>], names: &BTreeMap<u64, String>) -> String {
+    let mut json = Json::new();
+    json.object(|json| {
+        json.field("displayTimeUnit", |json| json.string("ns"));
+        json.field("traceEvents", |json| {
+            json.array(|json| {
+                for (worker, entries) in workers.iter().enumerate() {
+                    json.item(|json| name_of_worker(json, worker));
+                    for entry in entries {
+                        json.item(|json| event(json, worker, entry, names));
+                    }
+                }
+            });
+        });
+    });
+    json.into_text()
+}
+
+fn name_of_worker(json: &mut Json, worker: usize) {
+    json.object(|json| {
+        json.field("ph", |json| json.string("M"));
+        json.field("name", |json| json.string("thread_name"));
+        json.field("pid", |json| json.plain(1));
+        json.field("tid", |json| json.plain(worker));
+        json.field("args", |json| {
+            json.object(|json| json.field("name", |json| json.string(&format!("worker {worker}"))));
+        });
+    });
+}
+
+fn event(json: &mut Json, worker: usize, entry: &Entry, names: &BTreeMap<u64, String>) {
+    let (kind, is_slice) = match entry.event {
+        Event::Poll => ("poll", true),
+        Event::Spawn => ("spawn", false),
+        Event::Wake => ("wake", false),
+        Event::Park => ("park", true),
+        Event::Steal => ("steal", false),
+        Event::Report => ("report", false),
+    };
+    let task = match (entry.task, names.get(&entry.task)) {
+        (0, _) => None,
+        (_, Some(name)) => Some(name.clone()),
+        (id, None) => Some(format!("task {id}")),
+    };
+    let name = match (&task, entry.event) {
+        (Some(task), Event::Poll) => task.clone(),
+        (Some(task), _) => format!("{kind} {task}"),
+        (None, _) => kind.to_owned(),
+    };
+    let micros = |time: std::time::Duration| time.as_nanos() as f64 / 1000.0;
+    json.object(|json| {
+        json.field("name", |json| json.string(&name));
+        json.field("cat", |json| json.string(kind));
+        json.field("ph", |json| json.string(if is_slice { "X" } else { "i" }));
+        json.field("ts", |json| json.plain(micros(entry.at)));
+        if is_slice {
+            json.field("dur", |json| json.plain(micros(entry.took)));
+        } else {
+            json.field("s", |json| json.string("t"));
+        }
+        json.field("pid", |json| json.plain(1));
+        json.field("tid", |json| json.plain(worker));
+    });
+}

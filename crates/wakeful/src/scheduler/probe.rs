@@ -1,0 +1,151 @@
+//! How long a task waits between its wake-up and its poll, by samples: one wake-up per
+//! turn is marked, and when that task's turn comes, it is known how long it took.
+//! Plain cells of one thread; two instructions with each wake-up and each poll.
+
+use super::meter::Meter;
+use super::recorder::{Entry, Event, Recorder};
+use crate::task::header::Header;
+use crate::task::runnable::Runnable;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use std::time::Duration;
+
+/// A mark that is not met after so many turns is given up: its task went elsewhere.
+const PATIENCE: u32 = 16;
+
+/// A turn of so many polls is one of many in a row: then one of [`RARELY`] is sampled.
+const LONG_TURN: u32 = 32;
+const RARELY: u32 = 8;
+
+/// Which turns are sampled: all of a thread that sleeps now and then, some of one that is
+/// at work all the time.
+pub(super) struct Sampling {
+    long_turns: Cell<u32>,
+}
+
+impl Sampling {
+    pub(super) fn new() -> Self {
+        Self { long_turns: Cell::new(0) }
+    }
+
+    /// A turn begins after one with so many polls. Answers for how many polls the first
+    /// of this turn is to stand; 0: it is not to be timed.
+    pub(super) fn start_turn(&self, polls: u32, probe: &Probe) -> u32 {
+        if polls < LONG_TURN {
+            probe.start_turn();
+            return polls;
+        }
+        let nth = (self.long_turns.get() + 1) % RARELY;
+        self.long_turns.set(nth);
+        match nth {
+            0 => {
+                probe.start_turn();
+                polls * RARELY
+            }
+            _ => 0,
+        }
+    }
+}
+
+pub(super) struct Probe {
+    /// The next wake-up is to be marked, or all are to be recorded.
+    due: Cell<bool>,
+    /// The cell of the task that is marked; null for none.
+    cell: Cell<*const Header>,
+    id: Cell<u64>,
+    woken_at: Cell<Duration>,
+    /// Turns since.
+    turns: Cell<u32>,
+}
+
+impl Probe {
+    pub(super) fn new() -> Self {
+        Self {
+            due: Cell::new(false),
+            cell: Cell::new(ptr::null()),
+            id: Cell::new(0),
+            woken_at: Cell::new(Duration::ZERO),
+            turns: Cell::new(0),
+        }
+    }
+
+    /// A turn begins.
+    pub(super) fn start_turn(&self) {
+        self.due.set(true);
+        self.turns.set(self.turns.get() + 1);
+        if self.turns.get() > PATIENCE {
+            self.cell.set(ptr::null());
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.due.get()
+    }
+
+    /// The task was woken, or spawned, at this moment.
+    #[cold]
+    pub(super) fn mark(&self, task: &Runnable, now: Duration, recorder: &Recorder) {
+        let (cell, id) = task.cell_and_id();
+        if self.cell.get().is_null() {
+            self.set(cell.as_ptr(), id, now);
+        }
+        self.due.set(recorder.is_on());
+        let event = if task.is_new() { Event::Spawn } else { Event::Wake };
+        recorder.note(Entry { event, at: now, took: Duration::ZERO, task: id });
+    }
+
+    fn set(&self, cell: *const Header, id: u64, woken_at: Duration) {
+        self.cell.set(cell);
+        self.id.set(id);
+        self.woken_at.set(woken_at);
+        self.turns.set(0);
+    }
+
+    /// Whether this may be the task that is marked.
+    #[inline]
+    pub(super) fn is_at(&self, task: &Runnable) -> bool {
+        ptr::eq(self.cell.get(), task.cell())
+    }
+
+    /// Its turn has come.
+    #[cold]
+    pub(super) fn met(&self, task: &Runnable, now: Duration, meter: &Meter) {
+        let (_, id) = task.cell_and_id();
+        self.cell.set(ptr::null());
+        if id == self.id.get() {
+            meter.wake_to_poll.record(now.saturating_sub(self.woken_at.get()), 1);
+        }
+    }
+}
+
+/// The same for a task that goes through the injector to a runtime that sleeps.
+pub(crate) struct InjectedProbe {
+    cell: AtomicPtr<Header>,
+    woken_ns: AtomicU64,
+}
+
+impl InjectedProbe {
+    pub(super) fn new() -> Self {
+        Self { cell: AtomicPtr::new(ptr::null_mut()), woken_ns: AtomicU64::new(0) }
+    }
+
+    /// The task is about to be injected.
+    pub(super) fn mark(&self, task: &Runnable, now: Duration) {
+        if self.cell.load(Relaxed).is_null() {
+            self.woken_ns.store(now.as_nanos() as u64, Relaxed);
+            self.cell.store(task.cell(), Release);
+        }
+    }
+
+    /// A worker has it: from here on the mark is the worker's.
+    #[inline]
+    pub(super) fn pass_on(&self, task: &Runnable, to: &Probe) {
+        if ptr::eq(self.cell.load(Acquire), task.cell()) {
+            let (cell, id) = task.cell_and_id();
+            to.set(cell.as_ptr(), id, Duration::from_nanos(self.woken_ns.load(Relaxed)));
+            self.cell.store(ptr::null_mut(), Relaxed);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Spare threads: while every worker is stuck in a poll, somebody else runs what is
+//! in the injector, where the monitor puts what the workers cannot come to.
+//!
+//! A spare has no core: what is woken or spawned on it goes to the injector, its
+//! timers and descriptors to the first worker's driver, which it turns as it does
+//! those of the others. It leaves as soon as one of the workers has moved again.
+
+use super::config::Role;
+use super::multi::{Leaving, MultiThread};
+use super::watch::Watched;
+use crate::sys::sync::Mutex;
+use crate::task::context;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::thread;
+use std::time::Duration;
+
+/// How long a spare without work waits before it looks again. Only while all workers
+/// are stuck.
+const NAP: Duration = Duration::from_millis(1);
+
+/// The spares that are there.
+pub(crate) struct Spares {
+    list: Mutex<Vec<Arc<Watched>>>,
+    started: AtomicU64,
+}
+
+impl Spares {
+    pub(super) fn new() -> Self {
+        Self { list: Mutex::new(Vec::new()), started: AtomicU64::new(0) }
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Watched>> {
+        self.list.lock().clone()
+    }
+
+    /// How many were ever started.
+    pub(crate) fn started(&self) -> u64 {
+        self.started.load(Relaxed)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.list.lock().len()
+    }
+
+    /// Starts one, unless there is one that is not stuck, or there are too many. By
+    /// the monitor, which is inside of the scheduler.
+    pub(super) fn send_for_one(&self, shared: &MultiThread) {
+        let mut list = self.list.lock();
+        let enough = list.iter().any(|spare| !spare.is_stuck())
+            || list.len() >= shared.estate.config.max_spare_threads;
+        if enough || !shared.try_enter() {
+            return;
+        }
+        let me = Arc::new(Watched::new());
+        list.push(me.clone());
+        drop(list);
+        let started = shared.begin_thread(|shared| {
+            let config = shared.estate.config.clone();
+            let mine = me.clone();
+            config.spawn_thread(Role::Worker, move || {
+                let leaving = Leaving(shared);
+                let out = Out(&leaving.0, &mine);
+                out.0.stand_in(&mine);
+                drop(out);
+            })
+        });
+        if started.is_err() {
+            self.remove(&me);
+            shared.leave();
+        } else {
+            self.started.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn remove(&self, me: &Arc<Watched>) {
+        self.list.lock().retain(|other| !Arc::ptr_eq(other, me));
+    }
+}
+
+/// A spare's time inside of the scheduler, which ends also if a callback panics.
+struct Out<'a>(&'a Arc<MultiThread>, &'a Arc<Watched>);
+
+impl Drop for Out<'_> {
+    fn drop(&mut self) {
+        context::wake_deferred();
+        context::set_defers(false);
+        self.0.spares.remove(self.1);
+        if !self.0.injector.is_empty() {
+            self.0.notify();
+        }
+        self.0.leave();
+    }
+}
+
+impl MultiThread {
+    /// Whether no worker will come to what is in the injector.
+    pub(super) fn is_all_stuck(&self) -> bool {
+        self.remotes.iter().all(|remote| remote.watched.is_stuck())
+    }
+
+    /// Fires the timers of a worker that is stuck, and looks at its descriptors.
+    pub(super) fn turn_driver(&self, worker: usize) {
+        let remote = &self.remotes[worker];
+        remote.timers.turn(self.estate.config.seam.clock.tick());
+        if let Some(poller) = remote.poller.get() {
+            poller.turn(Some(Duration::ZERO));
+        }
+    }
+
+    /// The life of a spare thread.
+    fn stand_in(&self, me: &Watched) {
+        let config = &self.estate.config;
+        me.sit_down();
+        context::set_rng(Some(config.seam.rng()));
+        context::set_defers(true);
+        if let Some(callback) = &config.on_thread_start {
+            callback();
+        }
+        while self.is_all_stuck() && !self.estate.is_closing() && !self.estate.is_fatal() {
+            self.estate.turned(config.seam.clock.elapsed());
+            let Some(task) = self.injector.pop() else {
+                (0..self.remotes.len()).for_each(|worker| self.turn_driver(worker));
+                if self.injector.is_empty() {
+                    thread::park_timeout(NAP);
+                }
+                continue;
+            };
+            let polls = me.start_poll(&task);
+            task.run();
+            context::wake_deferred();
+            me.set_activity(polls.wrapping_add(2));
+        }
+        if let Some(callback) = &config.on_thread_stop {
+            callback();
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What is seen from outside of a thread that polls tasks: which task it polls, and
+//! since when, as far as the monitor has looked.
+
+use crate::sys::{backtrace, thread_state};
+use crate::task::header::Header;
+use crate::task::runnable::Runnable;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::time::Duration;
+
+/// Written by the thread with every poll, by plain stores; read by anybody.
+pub(crate) struct Watched {
+    /// Counts up when a poll starts and when it ends: odd means inside a poll.
+    activity: AtomicU32,
+    /// The cell of the task it polls, or polled last.
+    running: AtomicPtr<Header>,
+    /// The system's number of the thread.
+    thread: AtomicI32,
+    /// `activity` at the monitor's last look. This and what follows is written by the
+    /// monitor.
+    seen: AtomicU32,
+    /// When that was first seen, by the runtime's clock.
+    since_ns: AtomicU64,
+    stuck: AtomicBool,
+    /// What processor time the thread had had when it was first seen stuck.
+    had_ns: AtomicU64,
+    /// In how many looks it was found to wait.
+    waits: AtomicU32,
+    /// The poll was reported.
+    reported: AtomicBool,
+}
+
+/// A poll that computes is long if it has had the processor for so much of that time.
+const SHARE: u32 = 2;
+/// A poll that waits is long if it waits in so many looks in a row.
+const WAITS: u32 = 2;
+
+impl Watched {
+    pub(super) fn new() -> Self {
+        Self {
+            activity: AtomicU32::new(0),
+            running: AtomicPtr::new(ptr::null_mut()),
+            thread: AtomicI32::new(0),
+            seen: AtomicU32::new(0),
+            since_ns: AtomicU64::new(0),
+            stuck: AtomicBool::new(false),
+            had_ns: AtomicU64::new(0),
+            waits: AtomicU32::new(0),
+            reported: AtomicBool::new(false),
+        }
+    }
+
+    /// The calling thread is the one.
+    pub(super) fn sit_down(&self) {
+        self.thread.store(backtrace::this_thread(), Relaxed);
+    }
+
+    pub(super) fn thread(&self) -> i32 {
+        self.thread.load(Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn activity(&self) -> u32 {
+        self.activity.load(Relaxed)
+    }
+
+    /// A poll starts; answers the count before.
+    #[inline]
+    pub(super) fn start_poll(&self, task: &Runnable) -> u32 {
+        let polls = self.activity.load(Relaxed);
+        self.running.store(task.cell(), Relaxed);
+        // Release: who sees that it polls sees what.
+        self.activity.store(polls.wrapping_add(1), Release);
+        polls
+    }
+
+    /// The poll that started at this count has ended, or has gone elsewhere.
+    #[inline]
+    pub(super) fn set_activity(&self, activity: u32) {
+        self.activity.store(activity, Relaxed);
+    }
+
+    /// The cell of the task that is polled, and since when if that was seen.
+    pub(super) fn polls(&self) -> Option<(*mut Header, Option<Duration>)> {
+        let activity = self.activity.load(Acquire);
+        if activity.is_multiple_of(2) {
+            return None;
+        }
+        let seen = self.seen.load(Acquire) == activity;
+        let since = seen.then(|| Duration::from_nanos(self.since_ns.load(Relaxed)));
+        Some((self.running.load(Relaxed), since))
+    }
+
+    pub(super) fn running(&self) -> Option<NonNull<Header>> {
+        NonNull::new(self.running.load(Relaxed))
+    }
+
+    /// The monitor's look: for how long it has seen the thread in this poll, zero if
+    /// it sees it for the first time; None if it is in none.
+    pub(super) fn look(&self, now: Duration) -> Option<Duration> {
+        let activity = self.activity.load(Acquire);
+        if self.seen.load(Relaxed) != activity {
+            self.since_ns.store(now.as_nanos() as u64, Relaxed);
+            self.seen.store(activity, Release);
+            self.stuck.store(false, Relaxed);
+            self.reported.store(false, Relaxed);
+            self.waits.store(0, Relaxed);
+            self.had_ns.store(self.processor_ns(), Relaxed);
+        }
+        let polls = !activity.is_multiple_of(2);
+        polls.then(|| now.saturating_sub(Duration::from_nanos(self.since_ns.load(Relaxed))))
+    }
+
+    /// Whether it is in the poll of the last look.
+    pub(super) fn is_where_it_was(&self) -> bool {
+        self.activity.load(Acquire) == self.seen.load(Relaxed)
+    }
+
+    pub(super) fn set_stuck(&self, stuck: bool) {
+        self.stuck.store(stuck, Relaxed);
+    }
+
+    /// Whether the monitor has found it stuck, and it has not moved since.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.stuck.load(Relaxed) && self.is_where_it_was()
+    }
+
+    fn processor_ns(&self) -> u64 {
+        thread_state::processor_time(self.thread()).map_or(0, |time| time.as_nanos() as u64)
+    }
+
+    /// Whether the poll that it is in has lasted for `after` by its own fault: it waits in
+    /// the kernel, or it has had the processor. A thread that others keep from running on
+    /// a busy machine does neither. True once per poll.
+    pub(super) fn is_to_report(&self, after: Duration) -> bool {
+        if self.reported.load(Relaxed) || !self.is_where_it_was() {
+            return false;
+        }
+        if thread_state::is_waiting(self.thread()) {
+            self.waits.store(self.waits.load(Relaxed) + 1, Relaxed);
+        } else {
+            self.waits.store(0, Relaxed);
+        }
+        let had = self.processor_ns().saturating_sub(self.had_ns.load(Relaxed));
+        let computes = Duration::from_nanos(had) * SHARE >= after;
+        let at_fault = self.waits.load(Relaxed) >= WAITS || computes;
+        at_fault && self.is_where_it_was() && !self.reported.swap(true, Relaxed)
+    }
+}

@@ -1,0 +1,184 @@
+//! Where another thread is in the program, by a signal that makes it say so.
+//!
+//! The handler may interrupt anything, a lock of the allocator included, so it must
+//! call nothing that locks or allocates. It walks the stack with `_Unwind_Backtrace`.
+//! That is safe there if the unwinder finds its tables with `_dl_find_object`, which
+//! the C library declares async-signal-safe (glibc 2.35), and not by walking a locked
+//! list of libraries; and after it was called once, since its first call makes a table.
+//! So: it is used where the C library has that function, and warmed up first. Elsewhere
+//! there are no stacks.
+//!
+//! The signal is SIGURG: whoever does not ask for it does not notice it, and it has no
+//! other use today. A program that handles it itself keeps it, and gets no stacks.
+//! System calls that the signal interrupts are restarted (SA_RESTART); the few that
+//! cannot be (a sleep of the C library's, say) return early with EINTR, which Rust's
+//! std takes care of.
+//!
+//! One request at a time. `word` says who is to answer:
+//!
+//! ```text
+//!   asker: thread ──────────► handler, on that thread: CLAIMED, fills `frames`, DONE
+//!      └── takes it back after a while, unless it is CLAIMED: then it waits for DONE
+//! ```
+
+#![allow(unsafe_code)]
+
+#[cfg(all(target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
+mod imp {
+    use std::ffi::{c_int, c_void};
+    use std::mem::MaybeUninit;
+    use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::*};
+    use std::sync::{Mutex, OnceLock, PoisonError};
+    use std::time::Duration;
+    use std::{ptr, thread};
+
+    const MOST: usize = 64;
+    const SIGNAL: c_int = libc::SIGURG;
+
+    const NOBODY: i32 = 0;
+    const CLAIMED: i32 = -1;
+    const DONE: i32 = -2;
+
+    /// The thread that is to answer, or how far it is.
+    static WORD: AtomicI32 = AtomicI32::new(NOBODY);
+    static FRAMES: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    /// Where the signal interrupted the thread: what is further in is the handler's.
+    static INTERRUPTED: AtomicUsize = AtomicUsize::new(0);
+
+    type Trace = extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+
+    // SAFETY: the unwinder's interface, as the C++ ABI has it; std links it.
+    unsafe extern "C" {
+        fn _Unwind_Backtrace(trace: Trace, argument: *mut c_void) -> c_int;
+        fn _Unwind_GetIP(context: *mut c_void) -> usize;
+    }
+
+    /// Notes one frame; async-signal-safe.
+    extern "C" fn note(context: *mut c_void, _argument: *mut c_void) -> c_int {
+        let at = COUNT.load(Relaxed);
+        if at == MOST {
+            return 5; // the end of the stack, as far as the unwinder is told
+        }
+        // SAFETY: called by the unwinder, with its context.
+        FRAMES[at].store(unsafe { _Unwind_GetIP(context) }, Relaxed);
+        COUNT.store(at + 1, Relaxed);
+        0
+    }
+
+    extern "C" fn handle(_signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
+        // SAFETY: no arguments, no effects; and errno is this thread's own.
+        let (me, errno) = unsafe { (libc::gettid(), *libc::__errno_location()) };
+        if WORD.compare_exchange(me, CLAIMED, AcqRel, Relaxed).is_ok() {
+            COUNT.store(0, Relaxed);
+            INTERRUPTED.store(program_counter(context), Relaxed);
+            // SAFETY: see the top of the file.
+            unsafe { _Unwind_Backtrace(note, ptr::null_mut()) };
+            WORD.store(DONE, Release);
+        }
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = errno };
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn program_counter(context: *mut c_void) -> usize {
+        // SAFETY: the third argument of a handler with SA_SIGINFO.
+        unsafe {
+            (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] as usize
+        }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn program_counter(context: *mut c_void) -> usize {
+        // SAFETY: the third argument of a handler with SA_SIGINFO.
+        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc as usize }
+    }
+
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    fn program_counter(_context: *mut c_void) -> usize {
+        0
+    }
+
+    /// Whether threads can be asked; the first call sees to it.
+    fn is_installed() -> bool {
+        static INSTALLED: OnceLock<bool> = OnceLock::new();
+        *INSTALLED.get_or_init(install)
+    }
+
+    fn install() -> bool {
+        // SAFETY: a name that ends, and the flag for all libraries.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
+        if found.is_null() {
+            return false;
+        }
+        // SAFETY: as in the handler; there is no other request before this has ended.
+        unsafe { _Unwind_Backtrace(note, ptr::null_mut()) };
+        // SAFETY: plain data; what sigaction fills or reads.
+        unsafe {
+            let mut old = MaybeUninit::<libc::sigaction>::zeroed();
+            if libc::sigaction(SIGNAL, ptr::null(), old.as_mut_ptr()) != 0 {
+                return false;
+            }
+            let taken = old.assume_init().sa_sigaction;
+            if taken != libc::SIG_DFL && taken != libc::SIG_IGN {
+                return false;
+            }
+            let mut new: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = handle;
+            new.sa_sigaction = handler as usize;
+            new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+            libc::sigaction(SIGNAL, &new, ptr::null_mut()) == 0
+        }
+    }
+
+    pub(crate) fn of_thread(thread: i32) -> Vec<usize> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread <= 0 || !is_installed() {
+            return Vec::new();
+        }
+        WORD.store(thread, Release);
+        // SAFETY: sends a signal to a thread of this process; one that is gone gives
+        // an error, and any other ignores it, as its number is not in the word.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
+        for _ in 0..100 {
+            if WORD.load(Acquire) == DONE {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        if WORD.compare_exchange(thread, NOBODY, AcqRel, Acquire).is_ok() {
+            return Vec::new(); // it does not answer
+        }
+        while WORD.load(Acquire) != DONE {
+            thread::yield_now();
+        }
+        WORD.store(NOBODY, Release);
+        let count = COUNT.load(Relaxed).min(MOST);
+        let frames: Vec<usize> = FRAMES[..count].iter().map(|frame| frame.load(Relaxed)).collect();
+        let interrupted = INTERRUPTED.load(Relaxed);
+        let first = frames.iter().position(|frame| *frame == interrupted).unwrap_or(0);
+        frames[first..].to_vec()
+    }
+
+    pub(crate) fn this_thread() -> i32 {
+        // SAFETY: no arguments, no effects.
+        unsafe { libc::gettid() }
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(any(loom, miri)))))]
+mod imp {
+    pub(crate) fn of_thread(_thread: i32) -> Vec<usize> {
+        Vec::new()
+    }
+
+    pub(crate) fn this_thread() -> i32 {
+        0
+    }
+}
+
+/// The return addresses on the stack of a thread of this process, innermost first;
+/// none if the thread does not answer, or the system has no way to ask. And the
+/// system's number of the calling thread, 0 if that is not needed.
+pub(crate) use imp::{of_thread, this_thread};

@@ -1,0 +1,172 @@
+//! Who has a thing that others wait for, where anybody may read it; and records of
+//! tasks that lead there.
+//!
+//! A thing notes its holder in its own memory (`holder`), which is cheap and cannot
+//! be read by a stranger: by the time it comes, the thing may be gone, or moved. So
+//! a thing that makes somebody wait gets a *plate*: a few words of memory that are
+//! never given back, only used again for another thing. Whoever queues up copies the
+//! holders there, and so does whoever hands the thing on while others wait; a thing
+//! that nobody waits for costs nothing of this.
+//!
+//! A task that queues up writes the plate's address into its record of what it waits
+//! for, and *anchors* it:
+//!
+//! - N1. A record is anchored under the lock of the list, while a waiter with the
+//!   own waker of the record's task is in it; and whoever takes the waiter out
+//!   weighs the anchor under the same lock. A record that some other future has
+//!   written since is not anchored.
+//!
+//! So an anchored record is exact: if its task has one live waker, the thing's list
+//! has that waker, and nothing but this thing, or an abort, can ever wake the task.
+//! A task that waits for two things at once has one record, and the last to anchor
+//! has it; weighing takes away whatever anchor is there. An anchor too few loses a
+//! piece of information until the next poll; none is ever too many.
+
+use super::holder::{Held, Holders};
+use crate::task::context;
+use crate::task::header::{Anchorage, WaitingOn};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, Ordering::*};
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
+
+/// The holders of one thing, as last told. Never freed.
+#[derive(Debug)]
+pub(crate) struct Plate {
+    holders: Holders,
+}
+
+/// Plates that no thing has.
+static SPARE: Mutex<Vec<&'static Plate>> = Mutex::new(Vec::new());
+
+impl Plate {
+    fn obtain() -> &'static Plate {
+        let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| Box::leak(Box::new(Plate { holders: Holders::nobody() })))
+    }
+
+    fn give_back(&'static self) {
+        self.note([]);
+        SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+    }
+
+    /// These have the thing.
+    pub(crate) fn note(&self, held: impl IntoIterator<Item = Held>) {
+        self.holders.replace(held);
+    }
+
+    /// The one that has a thing which one at a time can have.
+    #[inline]
+    pub(crate) fn note_one(&self, held: Option<Held>) {
+        self.holders.replace_first(held);
+    }
+
+    /// The plate that an anchored record leads to.
+    pub(crate) fn of_record(record: &WaitingOn) -> Option<&'static Plate> {
+        let Some(Anchorage::Plate(address)) = record.anchored() else { return None };
+        // SAFETY: N1: only `cast` anchors to plates, and plates are never freed.
+        Some(unsafe { &*ptr::with_exposed_provenance::<Plate>(address as usize) })
+    }
+
+    pub(crate) fn holders(&self) -> Vec<Held> {
+        self.holders.iter().collect()
+    }
+
+    /// All holders, if they are known: at least one, and no more than are noted.
+    pub(crate) fn known_holders(&self) -> Option<Vec<Held>> {
+        let holders = self.holders();
+        (!holders.is_empty() && !self.holders.is_full()).then_some(holders)
+    }
+
+    fn address(&self) -> u64 {
+        ptr::from_ref(self).expose_provenance() as u64
+    }
+}
+
+/// A thing's plate, once it has one. Lies beside the thing's list.
+#[derive(Debug)]
+pub(crate) struct PlateOf(AtomicPtr<Plate>);
+
+impl PlateOf {
+    pub(crate) const fn none() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&'static Plate> {
+        // SAFETY: only `obtain` stores here.
+        unsafe { self.0.load(Acquire).as_ref() }
+    }
+
+    /// The plate, or a new one. Under the list's lock.
+    #[inline]
+    pub(super) fn obtain(&self) -> &'static Plate {
+        self.get().unwrap_or_else(|| self.first())
+    }
+
+    #[cold]
+    fn first(&self) -> &'static Plate {
+        let plate = Plate::obtain();
+        self.0.store(ptr::from_ref(plate).cast_mut(), Release);
+        plate
+    }
+
+    /// The thing's number in records: of its plate, or `address` while it has none.
+    #[inline]
+    pub(crate) fn number(&self, address: usize) -> u64 {
+        self.get().map_or(address as u64, Plate::address)
+    }
+}
+
+impl Drop for PlateOf {
+    fn drop(&mut self) {
+        if let Some(plate) = self.get() {
+            plate.give_back();
+        }
+    }
+}
+
+/// Where the task of a waiter keeps its record, if it anchored it. Part of the
+/// waiter's entry, whose waker keeps the record alive.
+#[derive(Clone, Copy)]
+pub(super) struct Anchor(Option<NonNull<WaitingOn>>);
+
+// SAFETY: a record is made of atomics.
+unsafe impl Send for Anchor {}
+// SAFETY: as above.
+unsafe impl Sync for Anchor {}
+
+impl Anchor {
+    pub(super) const NONE: Anchor = Anchor(None);
+
+    /// N1: under the list's lock, for a waiter that is or will be in the list with
+    /// `waker`. No anchor if the waker is not that of the task being polled.
+    #[inline]
+    pub(super) fn cast(plate: &'static Plate, waker: &Waker) -> Self {
+        let record = context::record_of(waker);
+        if let Some(record) = record {
+            // SAFETY: the task being polled has the record.
+            unsafe { record.as_ref() }.anchor(plate.address());
+        }
+        Self(record)
+    }
+
+    /// The waiter was polled again, with the waker that it has.
+    #[inline]
+    pub(super) fn cast_again(&mut self, plate: &'static Plate, waker: &Waker) {
+        let new = Self::cast(plate, waker);
+        if new.0.is_some() {
+            // The waker is the same, so the record is.
+            *self = new;
+        }
+    }
+
+    /// N1: the waiter is out of the list, and its waker still there.
+    #[inline]
+    pub(super) fn weigh(self) {
+        if let Some(record) = self.0 {
+            // SAFETY: the waker, which is still there, keeps the record.
+            unsafe { record.as_ref() }.weigh();
+        }
+    }
+}
