@@ -329,12 +329,14 @@ impl Core {
 
     /// Learns from the turn what a poll lasts here.
     fn end_turn(&self, shared: &MultiThread, now: Duration) {
-        let polls = self.tick.get().wrapping_sub(self.turn_tick.get());
+        let activity = shared.remotes[self.index].watched.activity();
+        let polled = activity.wrapping_sub(self.turn_activity.get()) / 2;
+        // A turn can end between the choice of a task and its poll, which then belongs
+        // to the next one.
+        let polls = self.tick.get().wrapping_sub(self.turn_tick.get()).max(polled);
         if polls == 0 {
             return;
         }
-        let activity = shared.remotes[self.index].watched.activity();
-        let polled = activity.wrapping_sub(self.turn_activity.get()) / 2;
         self.last_polls.set(polled.max(1));
         shared.remotes[self.index].meter.has_polled(u64::from(polled));
         self.count_busy(shared, now);

@@ -365,8 +365,10 @@ impl CurrentThread {
         for _ in 0..self.estate.config.turn_interval {
             let Some(task) = self.next_task() else { break };
             self.start_running();
-            self.core.looked.set(false);
-            any = true;
+            if !any {
+                self.core.looked.set(false);
+                any = true;
+            }
             if self.core.weight.get() != 0 {
                 self.time_task(task);
             } else {

@@ -1,0 +1,81 @@
+//! The gallery of bugs: `cargo run --example gallery` shows all of them, `… gallery abba` one.
+//!
+//! Each is planted in a runtime of its own, and what the runtime says about it is printed.
+//! `docs/WHY.md` is the same as a manual.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use wakeful::inspect::Report;
+use wakeful::runtime::{Builder, Runtime};
+
+#[path = "mod.rs"]
+mod gallery;
+
+use gallery::Twin::Buggy;
+use gallery::{stalls, waits};
+
+/// Plants a bug.
+type Plant = fn(&Runtime, Arc<AtomicBool>);
+
+macro_rules! waiting {
+    ($($bug:ident)+) => {
+        [$((stringify!($bug), (|rt, _| drop(rt.block_on(waits::$bug(Buggy)))) as Plant)),+]
+    };
+}
+
+fn bugs() -> Vec<(&'static str, Plant)> {
+    let mut bugs: Vec<(&'static str, Plant)> = waiting!(
+        pending_without_a_waker a_future_that_moves a_sender_dropped_without_waking abba locking_twice
+        reading_and_writing a_lock_held_across_a_join a_ring_of_channels futurelock a_lost_panic
+    )
+    .into();
+    bugs.push(("everything_asleep", |rt, _| {
+        // It ends with a panic, whose message is the report.
+        let ends = || rt.block_on(waits::everything_asleep(Buggy));
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(ends));
+    }));
+    bugs.push(("sleeping_with_the_thread", |rt, _| {
+        let how_long = Duration::from_millis(300);
+        let (ticks, echoes) = rt.block_on(stalls::sleeping_with_the_thread(Buggy, 2, how_long));
+        println!(
+            "(meanwhile, a ticker ticked {ticks} times, and a server answered {echoes} times)"
+        );
+    }));
+    bugs.push(("a_loop_without_an_await", |rt, stop| {
+        rt.spawn(stalls::a_loop_without_an_await(Buggy, stop));
+    }));
+    bugs.push(("a_self_waking_spinner", |rt, stop| {
+        rt.spawn(stalls::a_self_waking_spinner(Buggy, stop));
+    }));
+    bugs
+}
+
+fn runtime() -> (Runtime, Receiver<Report>) {
+    let (tell, told) = channel();
+    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().root_name("main").on_report(hook);
+    (builder.build().expect("the system has threads to give"), told)
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    for (name, plant) in bugs() {
+        if !wanted.is_empty() && !wanted.iter().any(|other| other == name) {
+            continue;
+        }
+        println!("\n── {name} ──");
+        let (rt, told) = runtime();
+        let stop = Arc::new(AtomicBool::new(false));
+        plant(&rt, stop.clone());
+        match told.recv_timeout(Duration::from_secs(30)) {
+            Ok(report) => println!("{report}"),
+            Err(_) => println!("no report came, which is a bug of wakeful's"),
+        }
+        stop.store(true, Relaxed);
+        rt.shutdown_background();
+    }
+}

@@ -1,0 +1,22 @@
+//! The gallery: every bug that wakeful can name, and the same thing done right.
+
+pub mod stalls;
+pub mod waits;
+
+use wakeful::task::{self, JoinHandle};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Twin {
+    Buggy,
+    Fixed,
+}
+
+#[track_caller]
+pub fn named<F>(name: &str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    task::Builder::new().name(name).spawn(future).unwrap()
+}

@@ -1,0 +1,117 @@
+//! Bugs of tasks that keep their thread to themselves.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+use wakeful::net::{TcpListener, TcpStream};
+use wakeful::task::{spawn_blocking, yield_now};
+use wakeful::time::interval;
+
+use super::{Twin, named};
+
+/// Sleeps on every worker at once, with the thread; a ticker and an echo server go on.
+/// Gives back how often the ticker ticked and the server answered meanwhile.
+pub async fn sleeping_with_the_thread(
+    twin: Twin,
+    workers: usize,
+    how_long: Duration,
+) -> (u64, u64) {
+    let (ticks, echoes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = named("echo server", async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut byte = [0];
+        while stream.read_exact(&mut byte).await.is_ok() {
+            stream.write_all(&byte).await.unwrap();
+        }
+    });
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let count = echoes.clone();
+    let client = named("client", async move {
+        let mut byte = [7];
+        loop {
+            stream.write_all(&byte).await.unwrap();
+            stream.read_exact(&mut byte).await.unwrap();
+            count.fetch_add(1, Relaxed);
+        }
+    });
+    let count = ticks.clone();
+    let ticker = named("ticker", async move {
+        let mut every = interval(Duration::from_millis(10));
+        loop {
+            every.tick().await;
+            count.fetch_add(1, Relaxed);
+        }
+    });
+    while ticks.load(Relaxed) < 2 || echoes.load(Relaxed) < 2 {
+        yield_now().await;
+    }
+    let before = (ticks.load(Relaxed), echoes.load(Relaxed));
+    let sleepers: Vec<_> = (0..workers)
+        .map(|_| {
+            named("sleeper", async move {
+                // The bug: the thread sleeps, and with it whatever else it had to do.
+                match twin {
+                    Twin::Buggy => thread::sleep(how_long),
+                    Twin::Fixed => wakeful::time::sleep(how_long).await,
+                }
+            })
+        })
+        .collect();
+    for sleeper in sleepers {
+        sleeper.await.unwrap();
+    }
+    let after = (ticks.load(Relaxed), echoes.load(Relaxed));
+    for task in [ticker, client, server] {
+        task.abort();
+    }
+    (after.0 - before.0, after.1 - before.1)
+}
+
+/// Computes without ever awaiting anything.
+#[inline(never)]
+pub fn digits_of_nothing(until: &AtomicBool) -> u64 {
+    let mut sum = 0u64;
+    while !until.load(Relaxed) {
+        sum = black_box(sum.wrapping_mul(31).wrapping_add(7));
+    }
+    sum
+}
+
+/// A loop without an await, until `stop` is set.
+pub async fn a_loop_without_an_await(twin: Twin, stop: Arc<AtomicBool>) {
+    let task = named("number cruncher", async move {
+        match twin {
+            Twin::Buggy => digits_of_nothing(&stop),
+            Twin::Fixed => spawn_blocking(move || digits_of_nothing(&stop)).await.unwrap(),
+        }
+    });
+    task.await.unwrap();
+}
+
+/// A future that wakes itself instead of waiting.
+pub async fn a_self_waking_spinner(twin: Twin, until: Arc<AtomicBool>) {
+    let task = named("spinner", async move {
+        let started = Instant::now();
+        std::future::poll_fn(|cx| {
+            if until.load(Relaxed) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        black_box(started);
+    });
+    if twin == Twin::Fixed {
+        // It is over before anybody could call it spinning.
+        yield_now().await;
+    }
+    task.await.unwrap();
+}

@@ -1,0 +1,98 @@
+//! The last chapters: why is my task not running? Four bugs of the gallery, live.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use wakeful::inspect::Report;
+use wakeful::runtime::{Builder, Runtime};
+
+use crate::gallery::Twin::Buggy;
+use crate::gallery::{stalls, waits};
+use crate::guide::{Guide, Page};
+
+/// Reports come within a fraction of a second.
+const LIMIT: Duration = Duration::from_secs(20);
+
+pub fn chapters(guide: &mut Guide) {
+    guide.chapter(
+        "Two tasks that wait for each other",
+        "Each has one lock and wants the other's. The runtime falls quiet, looks who waits for whom, and
+         names the circle: who waits where, for what, and where the other one got it.",
+        abba,
+    );
+    guide.chapter(
+        "A lock that nobody has",
+        "select! over a reference to a lock's future takes another branch, which locks again. The lock is
+         handed to the first future, and that one is not polled any more.",
+        futurelock,
+    );
+    guide.chapter(
+        "Every worker asleep with its thread",
+        "Two tasks call std::thread::sleep on a runtime with two workers. A ticker and an echo server go on,
+         on spare threads; and the report says in which function the thread is.",
+        blocked,
+    );
+    guide.chapter(
+        "Everything waits",
+        "block_on awaits a task that nothing can wake. Nothing else is left that could happen, so block_on
+         ends, with a dump of all there is.",
+        quiescent,
+    );
+}
+
+fn runtime() -> (Runtime, Receiver<Report>) {
+    let (tell, told) = channel();
+    let hook = move |report: &Report| drop(tell.send(report.clone()));
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().root_name("tour").on_report(hook);
+    (builder.build().expect("the system has threads to give"), told)
+}
+
+fn abba(page: &mut Page<'_>) {
+    let (rt, told) = runtime();
+    let lines = rt.block_on(waits::abba(Buggy));
+    let Ok(Report::Deadlock(deadlock)) = told.recv_timeout(LIMIT) else {
+        return page.expect(false, "a deadlock is reported");
+    };
+    page.show(&deadlock);
+    let names: Vec<_> = deadlock.edges().iter().filter_map(|edge| edge.task().name()).collect();
+    page.expect(names == ["first", "second"], "both tasks are named");
+    let sites = deadlock.edges().iter().map(|edge| edge.site().line()).eq([lines[1], lines[3]]);
+    page.expect(sites, "with the places where they wait");
+    rt.shutdown_background();
+}
+
+fn futurelock(page: &mut Page<'_>) {
+    let (rt, told) = runtime();
+    rt.block_on(waits::futurelock(Buggy));
+    let Ok(Report::Futurelock(futurelock)) = told.recv_timeout(LIMIT) else {
+        return page.expect(false, "a futurelock is reported");
+    };
+    page.show(&futurelock);
+    page.expect(futurelock.edges()[0].is_unpolled(), "the forgotten future is named");
+    rt.shutdown_background();
+}
+
+fn blocked(page: &mut Page<'_>) {
+    let (rt, told) = runtime();
+    let how_long = Duration::from_millis(300);
+    let (ticks, echoes) = rt.block_on(stalls::sleeping_with_the_thread(Buggy, 2, how_long));
+    let Ok(Report::Blocked(blocked)) = told.recv_timeout(LIMIT) else {
+        return page.expect(false, "a blocked worker is reported");
+    };
+    page.show(&blocked);
+    page.show(format_args!("meanwhile: {ticks} ticks of 10 ms, {echoes} echoes"));
+    page.expect(blocked.task().name() == Some("sleeper"), "the task is named");
+    page.expect(ticks > 5 && echoes > 5, "others went on");
+}
+
+fn quiescent(page: &mut Page<'_>) {
+    let (rt, told) = runtime();
+    let ends = || rt.block_on(waits::everything_asleep(Buggy));
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(ends)).is_err();
+    let report = told.iter().find(|report| matches!(report, Report::Quiescent(_)));
+    if let Some(report) = report {
+        page.show(report);
+    }
+    page.expect(ended, "block_on did not hang");
+}

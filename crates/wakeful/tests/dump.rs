@@ -1,0 +1,356 @@
+//! `Handle::dump`: what is said of each task and worker.
+
+use std::future::{pending, poll_fn};
+use std::sync::{Arc, mpsc};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use wakeful::inspect::{Dump, TaskDump, TaskState, WorkerState};
+use wakeful::runtime::{Builder, Handle, Runtime};
+use wakeful::sync::{Mutex, Notify, RwLock, Semaphore};
+use wakeful::task::{self, JoinHandle, yield_now};
+
+fn runtimes() -> Vec<Runtime> {
+    vec![
+        Builder::new_current_thread().enable_all().root_name("the root").build().unwrap(),
+        Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .root_name("the root")
+            .build()
+            .unwrap(),
+    ]
+}
+
+fn named<F>(name: &str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    task::Builder::new().name(name).spawn(future).unwrap()
+}
+
+/// Takes dumps until one has what it is to have; the test's own time limit is that of its runner.
+async fn dump_when(has: impl Fn(&Dump) -> bool) -> Dump {
+    loop {
+        let dump = Handle::current().dump();
+        if has(&dump) {
+            return dump;
+        }
+        yield_now().await;
+    }
+}
+
+fn waits(dump: &Dump, name: &str) -> bool {
+    dump.find_named(name).is_some_and(|task| task.state() == TaskState::Waiting)
+}
+
+#[track_caller]
+fn wait_of<'a>(dump: &'a Dump, name: &str) -> &'a wakeful::inspect::WaitDump {
+    dump.find_named(name).unwrap().waiting_on().unwrap()
+}
+
+#[test]
+fn a_lock_that_is_waited_for_names_its_holder_and_where_it_was_taken() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let lock = Arc::new(Mutex::new(()));
+            let (theirs, mine) = (lock.clone(), lock.clone());
+            let stop = Arc::new(Notify::new());
+            let stopped = stop.clone();
+            let holder = named("holder", async move {
+                let _guard = theirs.lock().await;
+                stopped.notified().await;
+            });
+            let line = line!() - 3;
+            dump_when(|dump| waits(dump, "holder")).await;
+            let waiter = named("waiter", async move { drop(mine.lock().await) });
+            let waiter_line = line!() - 1;
+            let dump = dump_when(|dump| waits(dump, "waiter")).await;
+            let task = dump.find(waiter.id()).unwrap();
+            assert_eq!((task.polls(), task.wakers(), task.wakes()), (1, 1, 0));
+            assert!(task.is_of_root() && task.parent().is_none() && !task.is_orphan());
+            assert_eq!(task.who().spawned_at().file(), file!());
+            let wait = task.waiting_on().unwrap();
+            assert_eq!((wait.kind(), wait.site().line()), ("Mutex::lock", waiter_line));
+            assert!(wait.is_certain());
+            let [by] = wait.holders() else { panic!("{wait:?}") };
+            assert_eq!(by.who().unwrap().id(), Some(holder.id()));
+            assert_eq!(by.acquired_at().unwrap().line(), line);
+            assert!(!by.is_unpolled());
+            assert_eq!(wait_of(&dump, "holder").kind(), "Notify::notified");
+            stop.notify_one();
+            waiter.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn the_holder_is_the_one_who_has_it_now() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let lock = Arc::new(Mutex::new(()));
+            let guard = lock.lock().await;
+            let stop = Arc::new(Notify::new());
+            for name in ["first", "second"] {
+                let (lock, stop) = (lock.clone(), stop.clone());
+                named(name, async move {
+                    let _guard = lock.lock().await;
+                    stop.notified().await;
+                });
+                dump_when(|dump| waits(dump, name)).await;
+            }
+            let dump = Handle::current().dump();
+            let by_root = wait_of(&dump, "first").holders()[0].who().unwrap();
+            assert!(by_root.is_root() && by_root.name() == Some("the root"), "{dump}");
+            drop(guard);
+            let has_it = |dump: &Dump| {
+                dump.find_named("first")
+                    .and_then(TaskDump::waiting_on)
+                    .is_some_and(|wait| wait.kind() == "Notify::notified")
+            };
+            let dump = dump_when(has_it).await;
+            let wait = wait_of(&dump, "second");
+            assert_eq!(wait.holders()[0].who().unwrap().name(), Some("first"), "{dump}");
+            assert!(!wait.holders()[0].is_unpolled());
+            stop.notify_one();
+            let gone = |dump: &Dump| dump.find_named("first").is_none();
+            dump_when(gone).await;
+        });
+    }
+}
+
+#[test]
+fn shares_of_a_lock_and_permits_have_several_holders() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (lock, sem) = (Arc::new(RwLock::new(())), Arc::new(Semaphore::new(2)));
+            let stop = Arc::new(Notify::new());
+            for name in ["a", "b"] {
+                let (lock, sem, stop) = (lock.clone(), sem.clone(), stop.clone());
+                named(name, async move {
+                    let _permit = sem.acquire().await.unwrap();
+                    let _guard = lock.read().await;
+                    stop.notified().await;
+                });
+                dump_when(|dump| waits(dump, name)).await;
+            }
+            let (writer, asker) = (lock.clone(), sem.clone());
+            named("writer", async move { drop(writer.write().await) });
+            named("asker", async move { drop(asker.acquire_many(2).await) });
+            let dump = dump_when(|dump| waits(dump, "writer") && waits(dump, "asker")).await;
+            for (name, kind) in [("writer", "RwLock::write"), ("asker", "Semaphore::acquire")] {
+                let wait = wait_of(&dump, name);
+                assert_eq!(wait.kind(), kind);
+                let names: Vec<_> =
+                    wait.holders().iter().map(|by| by.who().unwrap().name()).collect();
+                assert_eq!(names, [Some("a"), Some("b")], "{dump}");
+            }
+            stop.notify_waiters();
+            dump_when(|dump| {
+                dump.tasks()
+                    .iter()
+                    .all(|task| task.state() == TaskState::Done || task.who().is_root())
+            })
+            .await;
+        });
+    }
+}
+
+#[test]
+fn an_awaited_task_is_named_and_tasks_stand_under_their_spawner() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let stop = Arc::new(Notify::new());
+            let stopped = stop.clone();
+            let outer = named("outer", async move {
+                named("inner", async move { stopped.notified().await }).await.unwrap();
+            });
+            let dump = dump_when(|dump| waits(dump, "outer") && waits(dump, "inner")).await;
+            let inner = dump.find_named("inner").unwrap();
+            assert_eq!(inner.parent(), Some(outer.id()));
+            let wait = wait_of(&dump, "outer");
+            assert_eq!((wait.kind(), wait.is_certain()), ("JoinHandle", true));
+            assert_eq!(wait.holders()[0].who(), Some(inner.who()));
+            let text = dump.to_string();
+            let (outer_at, inner_at) =
+                (text.find("\"outer\"").unwrap(), text.find("\n      task").unwrap());
+            assert!(outer_at < inner_at, "{text}");
+            let json = dump.to_json();
+            assert!(
+                json.contains(r#""name":"inner""#) && json.contains(r#""kind":"JoinHandle""#),
+                "{json}"
+            );
+            stop.notify_one();
+            outer.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_dump_is_taken_while_every_worker_is_blocked() {
+    let rt = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(std::sync::Mutex::new(released));
+    let (in_poll, in_polls) = mpsc::channel();
+    for name in ["one", "two"] {
+        let (released, in_poll) = (released.clone(), in_poll.clone());
+        let _entered = rt.enter();
+        named(name, async move {
+            in_poll.send(()).unwrap();
+            let _ = released.lock().unwrap().recv();
+        });
+    }
+    in_polls.recv().unwrap();
+    in_polls.recv().unwrap();
+    let dump = rt.handle().dump();
+    for name in ["one", "two"] {
+        let task = dump.find_named(name).unwrap();
+        let TaskState::Running(Some(worker)) = task.state() else { panic!("{dump}") };
+        let worker = &dump.workers()[worker];
+        assert_eq!((worker.state(), worker.task()), (WorkerState::Polling, Some(task.who())));
+    }
+    drop(release);
+}
+
+#[test]
+fn orphans_and_closures_are_told_apart() {
+    let rt = Builder::new_current_thread().on_report(|_| {}).build().unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    rt.block_on(async {
+        let closure = task::spawn_blocking(move || released.recv());
+        named("orphan", pending::<()>());
+        task::Builder::new().name("keeper").forever().spawn(pending::<()>()).unwrap();
+        let dump = dump_when(|dump| waits(dump, "orphan") && waits(dump, "keeper")).await;
+        assert!(dump.find_named("orphan").unwrap().is_orphan());
+        assert!(!dump.find_named("keeper").unwrap().is_orphan());
+        assert!(dump.to_string().contains("ORPHANED"), "{dump}");
+        let task = dump.find(closure.id()).unwrap();
+        assert!(task.is_closure() && !task.is_orphan());
+        drop(release);
+        let _ = closure.await.unwrap();
+    });
+}
+
+#[test]
+fn a_wait_that_is_given_up_is_not_certain_any_longer() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let lock = Arc::new(Mutex::new(()));
+            let _guard = lock.lock().await;
+            let theirs = lock.clone();
+            let mut waker = None;
+            let (send, recv) = mpsc::channel();
+            let task = named("fickle", async move {
+                {
+                    let mut attempt = std::pin::pin!(theirs.lock());
+                    poll_fn(|cx| {
+                        assert!(attempt.as_mut().poll(cx).is_pending());
+                        Poll::Ready(())
+                    })
+                    .await;
+                }
+                // A future that is none of wakeful's.
+                poll_fn(|cx| {
+                    if waker.is_none() {
+                        waker = Some(cx.waker().clone());
+                        send.send(cx.waker().clone()).unwrap();
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(())
+                })
+                .await;
+            });
+            let dump = dump_when(|dump| waits(dump, "fickle")).await;
+            assert!(!wait_of(&dump, "fickle").is_certain(), "{dump}");
+            recv.recv().unwrap().wake();
+            task.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn time_spent_is_charged_to_the_task_that_spent_it() {
+    let rt = Builder::new_current_thread().enable_all().build().unwrap();
+    rt.block_on(async {
+        let busy = named("busy", async {
+            for _ in 0..2_000 {
+                let until = std::time::Instant::now() + Duration::from_micros(50);
+                while std::time::Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+                yield_now().await;
+            }
+            pending_until_aborted().await;
+        });
+        let dump = dump_when(|dump| waits(dump, "busy")).await;
+        let task = dump.find(busy.id()).unwrap();
+        assert!(task.busy() >= Duration::from_millis(10), "{dump}");
+        assert!(task.polls() > 2_000 && task.age() >= Duration::from_millis(90), "{dump}");
+        assert!(dump.workers()[0].polls() >= 1_900, "{dump}");
+        busy.abort();
+    });
+}
+
+async fn pending_until_aborted() {
+    task::may_wait_forever(pending::<()>()).await;
+}
+
+#[test]
+fn tasks_come_and_go_while_dumps_are_taken() {
+    let rt = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let handle = rt.handle().clone();
+    let (stop, stopped) = mpsc::channel::<()>();
+    let dumper = thread::spawn(move || {
+        let mut most = 0;
+        while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+            let dump = handle.dump();
+            for task in &dump {
+                assert!(task.who().spawned_at().line() > 0);
+                assert!(task.who().name().is_none_or(|name| name.starts_with("n")), "{task}");
+            }
+            most = most.max(dump.to_json().len());
+        }
+        most
+    });
+    rt.block_on(async {
+        let lock = Arc::new(Mutex::new(0));
+        for round in 0..300 {
+            let tasks: Vec<_> = (0..50)
+                .map(|n| {
+                    let lock = lock.clone();
+                    named(&format!("n{round}-{n}"), async move {
+                        *lock.lock().await += 1;
+                        yield_now().await;
+                        let _guard = lock.lock().await;
+                        yield_now().await;
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }
+        assert_eq!(*lock.lock().await, 15_000);
+    });
+    drop(stop);
+    assert!(dumper.join().unwrap() > 0);
+}
+
+#[wakeful::test]
+async fn the_future_of_block_on_is_named_after_its_function() {
+    let dump = dump_when(|dump| {
+        dump.find_named("the_future_of_block_on_is_named_after_its_function").is_some()
+    });
+    let task = wakeful::spawn(async { wakeful::time::sleep(Duration::from_secs(3600)).await });
+    let named = wakeful::spawn(async move {
+        wakeful::time::sleep(Duration::from_millis(1)).await;
+        Handle::current().dump()
+    })
+    .await
+    .unwrap();
+    assert!(named.to_string().contains("the_future_of_block_on"), "{named}");
+    drop(dump);
+    task.abort();
+}

@@ -1,0 +1,135 @@
+//! Dumps on SIGQUIT and after a while, seen from outside: each test runs itself again as a child process.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, mpsc};
+
+use rustix::process::{Pid, Signal, kill_process};
+use wakeful::runtime::Builder;
+use wakeful::task;
+
+const CHILD: &str = "WAKEFUL_TEST_CHILD";
+
+/// Runs this test again, as a child.
+fn child(test: &str, environment: &[(&str, &str)]) -> Child {
+    let this = std::env::current_exe().expect("a test binary knows where it is");
+    let mut command = Command::new(this);
+    command.args(["--exact", test, "--nocapture"]).env(CHILD, "1");
+    for (name, value) in environment {
+        command.env(name, value);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// In the child: says that it is ready, and blocks until the parent lets it go.
+fn ready_until_let_go() {
+    println!("ready");
+    std::io::stdout().flush().unwrap();
+    let mut rest = Vec::new();
+    std::io::stdin().read_to_end(&mut rest).unwrap();
+}
+
+/// In the parent: what the child writes to stderr until a line has `mark`.
+fn stderr_until(child: &mut Child, mark: &str) -> String {
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut text = String::new();
+    for line in &mut lines {
+        text += &line.unwrap();
+        text.push('\n');
+        if text.contains(mark) {
+            break;
+        }
+    }
+    text
+}
+
+fn wait_until_ready(child: &mut Child) {
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("ready")), "the child says so");
+}
+
+fn quit(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::QUIT).unwrap();
+}
+
+/// In the child: a runtime whose workers are all blocked.
+fn block_all_workers(builder: &mut Builder) {
+    let rt = builder.worker_threads(2).enable_all().on_report(|_| {}).build().unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(std::sync::Mutex::new(released));
+    let (in_poll, in_polls) = mpsc::channel();
+    for _ in 0..2 {
+        let (released, in_poll) = (released.clone(), in_poll.clone());
+        let _entered = rt.enter();
+        let stuck = async move {
+            in_poll.send(()).unwrap();
+            let _ = released.lock().unwrap().recv();
+        };
+        task::Builder::new().name("stuck one").spawn(stuck).unwrap();
+    }
+    in_polls.iter().take(2).for_each(drop);
+    ready_until_let_go();
+    drop(release);
+}
+
+#[test]
+fn sigquit_prints_a_dump_while_every_worker_is_blocked() {
+    if is_child() {
+        return block_all_workers(Builder::new_multi_thread().dump_on_signal(true));
+    }
+    let mut child = child("sigquit_prints_a_dump_while_every_worker_is_blocked", &[]);
+    wait_until_ready(&mut child);
+    quit(&child);
+    let text = stderr_until(&mut child, "wakers");
+    assert!(text.contains("\"stuck one\" running on worker"), "{text}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success(), "and the program goes on");
+}
+
+#[test]
+fn without_it_sigquit_is_what_it_was() {
+    if is_child() {
+        return block_all_workers(&mut Builder::new_multi_thread());
+    }
+    let mut child = child("without_it_sigquit_is_what_it_was", &[]);
+    wait_until_ready(&mut child);
+    quit(&child);
+    assert!(!child.wait().unwrap().success());
+}
+
+#[test]
+fn a_program_that_handles_sigquit_keeps_it() {
+    if is_child() {
+        let rt = Builder::new_current_thread().enable_all().dump_on_signal(true).build().unwrap();
+        return rt.block_on(async {
+            let mut signal =
+                wakeful::signal::unix::signal(wakeful::signal::unix::SignalKind::quit()).unwrap();
+            println!("ready");
+            std::io::stdout().flush().unwrap();
+            signal.recv().await;
+        });
+    }
+    let mut child = child("a_program_that_handles_sigquit_keeps_it", &[]);
+    wait_until_ready(&mut child);
+    quit(&child);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !text.contains("block_on"), "{text}");
+}
+
+#[test]
+fn a_dump_after_a_while() {
+    if is_child() {
+        return block_all_workers(&mut Builder::new_multi_thread());
+    }
+    let mut child = child("a_dump_after_a_while", &[("WAKEFUL_DUMP_AFTER", "200ms")]);
+    let text = stderr_until(&mut child, "wakers");
+    assert!(text.contains("runtime after"), "{text}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}

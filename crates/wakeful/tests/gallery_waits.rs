@@ -1,0 +1,245 @@
+//! The gallery of bugs, those of waiting: each is named, field by field, and its fixed twin makes no report.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use wakeful::inspect::{Deadlock, Edge, Orphan, Report};
+use wakeful::runtime::{Builder, Runtime};
+
+#[path = "../examples/gallery/mod.rs"]
+#[allow(dead_code, reason = "the bugs of stalls have their own tests")]
+mod gallery;
+
+use gallery::Twin::{self, Buggy, Fixed};
+use gallery::waits;
+
+/// A report is there long before; only a bug of wakeful's comes near it.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How often a fixed twin runs.
+const ROUNDS: usize = 10_000;
+const GALLERY: &str = "waits.rs";
+
+fn runtimes() -> Vec<(Runtime, Receiver<Report>)> {
+    let watched = |builder: &mut Builder| {
+        let (tell, told) = channel();
+        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        (builder.enable_all().root_name("root").on_report(hook).build().unwrap(), told)
+    };
+    vec![
+        watched(&mut Builder::new_current_thread()),
+        watched(Builder::new_multi_thread().worker_threads(2)),
+    ]
+}
+
+/// Plants the bug in each kind of runtime, and waits for the report.
+fn report_of<F>(bug: impl Fn(Twin) -> F, check: impl Fn(&Report, &[u32]))
+where
+    F: Future<Output = Vec<u32>>,
+{
+    for (rt, told) in runtimes() {
+        let lines = rt.block_on(bug(Buggy));
+        let flavor = rt.handle().runtime_flavor();
+        // A current-thread runtime looks around only while somebody is in `block_on`.
+        let report = rt.block_on(async {
+            loop {
+                if let Ok(report) = told.try_recv() {
+                    return report;
+                }
+                wakeful::time::sleep(Duration::from_millis(150)).await;
+            }
+        });
+        println!("{flavor:?}: {report}\n");
+        check(&report, &lines);
+        assert!(told.try_recv().is_err(), "{flavor:?}: one report");
+        rt.shutdown_background();
+    }
+}
+
+/// Runs the fixed twin again and again, several at a time.
+fn no_report_of<F>(bug: impl Fn(Twin) -> F)
+where
+    F: Future<Output = Vec<u32>>,
+{
+    for (rt, told) in runtimes() {
+        rt.block_on(async {
+            for round in 0..ROUNDS / 4 {
+                wakeful::join!(bug(Fixed), bug(Fixed), bug(Fixed), bug(Fixed));
+                if round % 100 == 0 {
+                    let found = wakeful::runtime::Handle::current().diagnose();
+                    assert!(found.is_empty(), "{found:?}");
+                }
+            }
+        });
+        if let Ok(report) = told.try_recv() {
+            panic!("{:?}: {report}", rt.handle().runtime_flavor());
+        }
+    }
+}
+
+#[track_caller]
+fn orphan(report: &Report) -> &Orphan {
+    let Report::Orphan(orphan) = report else { panic!("{report}") };
+    orphan
+}
+
+#[track_caller]
+fn deadlock(report: &Report) -> &Deadlock {
+    let Report::Deadlock(deadlock) = report else { panic!("{report}") };
+    deadlock
+}
+
+/// Who waits for what where, which is with whom from where.
+#[track_caller]
+fn assert_edge(edge: &Edge, waits: (&str, &str, u32), has: (&str, Option<u32>)) {
+    let file = |site: &std::panic::Location<'_>| site.file().ends_with(GALLERY);
+    assert_eq!((edge.task().name().unwrap(), edge.kind(), edge.site().line()), waits, "{edge}");
+    let acquired_at =
+        edge.acquired_at().inspect(|site| assert!(file(site))).map(|site| site.line());
+    assert_eq!((edge.holder().name().unwrap(), acquired_at), has, "{edge}");
+    assert!(file(edge.site()) && edge.resource() != 0, "{edge}");
+}
+
+#[test]
+fn pending_without_a_waker() {
+    report_of(waits::pending_without_a_waker, |report, _| {
+        let orphan = orphan(report);
+        assert_eq!((orphan.name(), orphan.polls()), (Some("forgetful"), 1));
+        assert_eq!(orphan.last_waited_for(), None);
+    });
+    no_report_of(waits::pending_without_a_waker);
+}
+
+#[test]
+fn a_future_that_moves() {
+    report_of(waits::a_future_that_moves, |report, _| {
+        let orphan = orphan(report);
+        assert_eq!(orphan.name(), Some("second"));
+        assert!((1..=2).contains(&orphan.polls()), "{report}");
+    });
+    no_report_of(waits::a_future_that_moves);
+}
+
+#[test]
+fn a_sender_dropped_without_waking() {
+    report_of(waits::a_sender_dropped_without_waking, |report, _| {
+        let orphan = orphan(report);
+        assert_eq!((orphan.name(), orphan.polls()), (Some("listener"), 1));
+    });
+    no_report_of(waits::a_sender_dropped_without_waking);
+}
+
+#[test]
+fn abba() {
+    report_of(waits::abba, |report, lines| {
+        let edges = deadlock(report).edges();
+        let [first, second] = edges else { panic!("{report}") };
+        assert_edge(first, ("first", "Mutex::lock", lines[1]), ("second", Some(lines[2])));
+        assert_edge(second, ("second", "Mutex::lock", lines[3]), ("first", Some(lines[0])));
+        assert_ne!(first.resource(), second.resource());
+        assert!(report.to_string().contains("2 tasks wait for each other"), "{report}");
+    });
+    no_report_of(waits::abba);
+}
+
+#[test]
+fn locking_twice() {
+    report_of(waits::locking_twice, |report, lines| {
+        let [edge] = deadlock(report).edges() else { panic!("{report}") };
+        assert_edge(edge, ("twice", "Mutex::lock", lines[1]), ("twice", Some(lines[0])));
+        assert!(report.to_string().contains("waits for itself"), "{report}");
+    });
+    no_report_of(waits::locking_twice);
+}
+
+#[test]
+fn reading_and_writing() {
+    report_of(waits::reading_and_writing, |report, lines| {
+        let [edge] = deadlock(report).edges() else { panic!("{report}") };
+        assert_edge(edge, ("upgrader", "RwLock::write", lines[1]), ("upgrader", Some(lines[0])));
+    });
+    no_report_of(waits::reading_and_writing);
+}
+
+#[test]
+fn a_lock_held_across_a_join() {
+    report_of(waits::a_lock_held_across_a_join, |report, lines| {
+        let edges = deadlock(report).edges();
+        let [outer, inner] = edges else { panic!("{report}") };
+        assert_edge(outer, ("outer", "JoinHandle", lines[1]), ("inner", None));
+        assert_edge(inner, ("inner", "Mutex::lock", lines[1]), ("outer", Some(lines[0])));
+        assert_eq!(outer.holder().id(), inner.task().id());
+    });
+    no_report_of(waits::a_lock_held_across_a_join);
+}
+
+#[test]
+fn a_ring_of_channels() {
+    report_of(waits::a_ring_of_channels, |report, lines| {
+        let edges = deadlock(report).edges();
+        assert_eq!(edges.len(), 3, "{report}");
+        for (nth, edge) in edges.iter().enumerate() {
+            assert_eq!((edge.kind(), edge.site().line()), ("mpsc::Sender::send", lines[0]));
+            assert_eq!(edge.holder(), edges[(nth + 1) % 3].task(), "{report}");
+        }
+        let mut names: Vec<_> = edges.iter().map(|edge| edge.task().name().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["east", "north", "south"]);
+    });
+    no_report_of(waits::a_ring_of_channels);
+}
+
+#[test]
+fn futurelock() {
+    report_of(waits::futurelock, |report, lines| {
+        let Report::Futurelock(futurelock) = report else { panic!("{report}") };
+        let [edge] = futurelock.edges() else { panic!("{report}") };
+        assert_edge(edge, ("impatient", "Mutex::lock", lines[1]), ("impatient", Some(lines[0])));
+        assert!(edge.is_unpolled(), "{report}");
+        assert!(report.to_string().contains("does not poll any more"), "{report}");
+    });
+    no_report_of(waits::futurelock);
+}
+
+#[test]
+fn everything_asleep() {
+    for (rt, told) in runtimes() {
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            rt.block_on(waits::everything_asleep(Buggy));
+        }));
+        let text = *ended.expect_err("it can never return").downcast::<String>().unwrap();
+        let orphan_first = told.recv_timeout(LIMIT).unwrap();
+        assert_eq!(orphan(&orphan_first).name(), Some("sleeper"));
+        let report = told.recv_timeout(LIMIT).unwrap();
+        let Report::Quiescent(quiescent) = &report else { panic!("{report}") };
+        assert_eq!(quiescent.root().name(), Some("root"));
+        let root = quiescent.dump().find_named("root").unwrap();
+        let wait = root.waiting_on().unwrap();
+        assert_eq!(
+            (wait.kind(), wait.holders()[0].who().unwrap().name()),
+            ("JoinHandle", Some("sleeper"))
+        );
+        assert_eq!(text, report.to_string(), "the panic carries the report");
+        assert!(text.contains("\"sleeper\" ORPHANED"), "and the dump: {text}");
+    }
+    no_report_of(waits::everything_asleep);
+}
+
+#[test]
+fn a_lost_panic() {
+    report_of(waits::a_lost_panic, |report, _| {
+        let Report::LostPanic(lost) = report else { panic!("{report}") };
+        assert_eq!(lost.task().name(), Some("unlucky"));
+        assert_eq!(lost.message(), Some("the price is not a number"));
+    });
+}
+
+#[test]
+fn a_panic_that_was_looked_at_is_not_lost() {
+    // Silent: ten thousand panics are a lot to print.
+    std::panic::set_hook(Box::new(|info| {
+        if info.payload().downcast_ref::<&str>() != Some(&"the price is not a number") {
+            eprintln!("{info}");
+        }
+    }));
+    no_report_of(waits::a_lost_panic);
+}

@@ -1,0 +1,70 @@
+//! The flight recorder: what it notes, and that it notes nothing while it is off.
+
+use wakeful::runtime::{Builder, Handle};
+use wakeful::sync::Notify;
+use wakeful::task::{self, yield_now};
+
+use std::sync::Arc;
+
+fn runtimes() -> [wakeful::runtime::Runtime; 2] {
+    [
+        Builder::new_current_thread().enable_all().on_report(|_| {}).build().unwrap(),
+        Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .on_report(|_| {})
+            .build()
+            .unwrap(),
+    ]
+}
+
+/// Something of everything.
+async fn work() {
+    let bell = Arc::new(Notify::new());
+    let heard = bell.clone();
+    let task = task::Builder::new().name("listener").spawn(async move {
+        for _ in 0..200 {
+            yield_now().await;
+        }
+        heard.notified().await;
+        std::future::pending::<()>().await;
+    });
+    let driver = wakeful::spawn(async move {
+        for _ in 0..400 {
+            yield_now().await;
+        }
+        bell.notify_one();
+        wakeful::spawn(async {}).await.unwrap();
+    });
+    driver.await.unwrap();
+    wakeful::time::sleep(std::time::Duration::from_millis(1)).await;
+    drop(task);
+}
+
+#[test]
+fn notes_what_happens_while_it_is_on() {
+    for rt in runtimes() {
+        let handle = rt.handle().clone();
+        rt.block_on(work());
+        let empty = handle.trace();
+        assert!(!handle.is_recording() && !empty.contains("\"poll\""), "{empty}");
+        handle.record(true);
+        assert!(handle.is_recording());
+        for _ in 0..3 {
+            rt.block_on(work());
+        }
+        let trace = handle.trace();
+        for kind in ["poll", "park", "wake", "spawn", "report"] {
+            assert!(trace.contains(&format!("\"cat\":\"{kind}\"")), "{kind}: {trace}");
+        }
+        assert!(trace.contains("\\\"listener\\\"") && trace.contains("\"worker 0\""), "{trace}");
+        assert!(trace.starts_with('{') && trace.ends_with("]}"), "{trace}");
+        handle.record(false);
+        let before = handle.trace();
+        rt.block_on(async { yield_now().await });
+        assert_eq!(
+            Handle::trace(&handle).matches("\"ph\"").count(),
+            before.matches("\"ph\"").count()
+        );
+    }
+}
