@@ -321,3 +321,25 @@ fn queues_that_overflow_lose_nothing() {
         assert_eq!(done.load(SeqCst), 5_000, "{}", rt.name);
     }
 }
+
+#[test]
+fn who_gives_way_gives_way_to_the_future_of_block_on_too() {
+    const TURNS: usize = 100;
+    let rt = current_thread();
+    let others = Arc::new(AtomicUsize::new(0));
+    let count = others.clone();
+    rt.block_on(async move {
+        let spinner = wakeful::spawn(async move {
+            loop {
+                count.fetch_add(1, SeqCst);
+                yield_now().await;
+            }
+        });
+        for _ in 0..TURNS {
+            yield_now().await;
+        }
+        spinner.abort();
+    });
+    let turns = others.load(SeqCst);
+    assert!((TURNS - 1..=TURNS + 1).contains(&turns), "{turns} turns of the other for {TURNS}");
+}

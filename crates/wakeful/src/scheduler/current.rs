@@ -334,7 +334,7 @@ impl CurrentThread {
                 }
                 context::wake_deferred();
             }
-            if self.run_tasks() {
+            if self.run_tasks(held) {
                 continue;
             }
             if held.is_woken() {
@@ -360,9 +360,15 @@ impl CurrentThread {
 
     /// Runs tasks until the root future, if it is woken, is due; false if there were
     /// none.
-    fn run_tasks(&self) -> bool {
+    fn run_tasks(&self, held: &Held) -> bool {
         let mut any = false;
         for _ in 0..self.estate.config.turn_interval {
+            if self.all_gave_way() {
+                self.let_others_first();
+                if any && held.is_woken() {
+                    break; // to the root future as well
+                }
+            }
             let Some(task) = self.next_task() else { break };
             self.start_running();
             if !any {
@@ -398,8 +404,15 @@ impl CurrentThread {
         self.watching().is_some_and(|poller| poller.turn(Some(Duration::ZERO)) > 0)
     }
 
-    /// Every task in the queue has given way to others: to those, too, who are in the
-    /// injector, and of whom only the poller knows. They go first.
+    /// Whether every task in the queue has given way to others.
+    #[inline]
+    fn all_gave_way(&self) -> bool {
+        let gave_way = self.core.gave_way.get();
+        gave_way > 0 && gave_way >= self.core.queue.borrow().len()
+    }
+
+    /// They gave way to those, too, who are in the injector, and of whom only the
+    /// poller knows. These go first.
     fn let_others_first(&self) {
         self.core.gave_way.set(0);
         let gave_way = self.core.queue.borrow().len();
@@ -531,10 +544,6 @@ impl CurrentThread {
             && let Some(task) = self.injector.pop()
         {
             return Some(task);
-        }
-        let gave_way = core.gave_way.get();
-        if gave_way > 0 && gave_way >= core.queue.borrow().len() {
-            self.let_others_first();
         }
         let mut queue = core.queue.borrow_mut();
         if queue.is_empty() {
