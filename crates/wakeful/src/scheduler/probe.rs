@@ -14,8 +14,9 @@ use std::time::Duration;
 /// A mark that is not met after so many turns is given up: its task went elsewhere.
 const PATIENCE: u32 = 16;
 
-/// A turn of so many polls is one of many in a row: then one of [`RARELY`] is sampled.
-const LONG_TURN: u32 = 32;
+/// A turn of so many polls is one of many in a row, most likely: then one of [`RARELY`] is
+/// sampled.
+const LONG_TURN: u32 = 4;
 const RARELY: u32 = 8;
 
 /// Which turns are sampled: all of a thread that sleeps now and then, some of one that is
