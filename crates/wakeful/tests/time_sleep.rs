@@ -409,3 +409,19 @@ async fn a_sleep_that_is_ready_costs_budget_and_a_pending_one_does_not() {
     assert!(ready <= 128, "{ready} of them were free");
     assert!(poll_once(done.as_mut()).await.is_pending(), "the others have their turn first");
 }
+
+#[test]
+fn a_root_future_that_never_rests_hears_of_its_timer() {
+    for rt in [real_current_thread(), real_multi_thread(1)] {
+        rt.block_on(async {
+            let start = Instant::now();
+            let mut timer = std::pin::pin!(sleep(ms(2)));
+            std::future::poll_fn(|cx| {
+                cx.waker().wake_by_ref();
+                timer.as_mut().poll(cx)
+            })
+            .await;
+            assert!(start.elapsed() >= ms(2), "{}", rt.name);
+        });
+    }
+}

@@ -363,6 +363,8 @@ impl CurrentThread {
     fn run_tasks(&self, held: &Held) -> bool {
         let mut any = false;
         for _ in 0..self.estate.config.turn_interval {
+            // Also if there are none: a root future may never rest.
+            self.turn_if_due();
             if self.all_gave_way() {
                 self.let_others_first();
                 if any && held.is_woken() {
@@ -383,7 +385,6 @@ impl CurrentThread {
             if self.estate.is_fatal() {
                 return true;
             }
-            self.turn_if_due();
         }
         any
     }
