@@ -62,6 +62,18 @@ fn files_of_the_system_are_read_to_their_end() {
 }
 
 #[test]
+fn a_file_of_holes_that_is_longer_than_all_memory_is_an_error() {
+    everywhere(|folder| async move {
+        let path = folder.join("holes");
+        let file = std::fs::File::create(&path).unwrap();
+        // What the file system allows differs; ext4 ends at 16 TiB.
+        if file.set_len(15 << 40).is_ok() {
+            assert_eq!(fs::read(&path).await.unwrap_err().kind(), ErrorKind::OutOfMemory);
+        }
+    });
+}
+
+#[test]
 fn folders_are_made_listed_and_removed() {
     everywhere(|folder| async move {
         let (one, deep) = (folder.join("one"), folder.join("a/b/c"));

@@ -2,9 +2,10 @@
 //! the poll of a future, lies in its slot (`in_flight`) while the kernel works on
 //! it, and leaves by `Landing::land` when the worker's poller finds its completion.
 //!
-//! Every worker has its own ring, made when it first needs one, and only the
-//! worker's thread submits to it: so its lock is free, and the ring's descriptor
-//! is watched by the very poller that the worker sleeps in. An operation is
+//! Every worker has its own ring, made when it first needs one. Only the worker's
+//! thread begins operations there, others at most cancel them: so its lock is free
+//! as a rule, and the ring's descriptor is watched by the very poller that the
+//! worker sleeps in. An operation is
 //! submitted at once, so whoever was told that it is on its way can rely on it:
 //! the kernel has it.
 //!

@@ -80,6 +80,8 @@ mod tests {
     fn an_error_that_only_its_number_tells_apart_keeps_it() {
         let too_many = io::Error::from_raw_os_error(24);
         assert_eq!(at("open", Path::new("/x"), too_many).raw_os_error(), Some(24));
+        let other_device = io::Error::from_raw_os_error(18);
+        assert_eq!(at("rename", Path::new("/x"), other_device).raw_os_error(), Some(18));
         let own = at("open", Path::new("/x"), io::Error::other("background task failed"));
         assert_eq!(own.to_string(), "background task failed");
     }

@@ -24,14 +24,18 @@
 //!
 //! What the system has in memory, names as well as data, is taken from there at
 //! once, on the thread that asks. Everything else goes to io_uring where that is
-//! there and permitted, and to the blocking pool otherwise. See
+//! there and permitted, and to the blocking pool otherwise, as does what io_uring
+//! has no single operation for ([`write`](fn@write), [`copy`], [`metadata`], whole
+//! folders). See
 //! [`Builder::file_backend`](crate::runtime::Builder::file_backend) for other
 //! choices, and [`RuntimeMetrics::file_backend`](crate::runtime::RuntimeMetrics::file_backend)
 //! for what is used.
 //!
 //! Whoever does it owns the data meanwhile: a future may be dropped at any moment,
-//! and so may the runtime. What changes something is brought to its end all the
-//! same; a write that was accepted is never lost by us.
+//! and so may the runtime. A change to a file that is open, or to a single name, is
+//! brought to its end all the same once it has begun; a write that was accepted is
+//! never lost by us. Opening, and what takes the blocking pool several steps, may
+//! not happen if its future is dropped or the runtime shuts down.
 //!
 //! # Errors
 //!
@@ -39,7 +43,7 @@
 //! [`kind`](std::io::Error::kind) is that of the system's error, which is their
 //! [`source`](std::error::Error::source); for its number, ask the source. An error
 //! that only its number tells apart, such as "too many open files", comes as the
-//! system's own.
+//! system's own; so does "not on the same device".
 
 // Inside: a function or a method of `File` makes an `operation::Operation`
 // (`by_name`, `by_file`, `open_options`, `writer`), after it was tried `inline`;

@@ -12,6 +12,9 @@ use std::sync::Arc;
 
 /// What is read at once when nobody knows how much there is.
 const UNKNOWN: usize = 32 * 1024;
+/// Room that is made at once for a file that says it is so long: one with holes may
+/// be longer than all memory.
+const BELIEVED: usize = 64 << 20;
 /// What is read at once at most.
 const AT_ONCE: usize = 2 * 1024 * 1024;
 
@@ -88,6 +91,14 @@ async fn read_whole(path: &Path, site: &'static Location<'static>) -> io::Result
     read.map_err(|error| error::at("read", path, error))
 }
 
+/// Makes twice the room, or fails.
+fn grow(buf: &mut Vec<u8>) -> io::Result<()> {
+    let more = buf.len().max(UNKNOWN);
+    buf.try_reserve_exact(more).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    buf.resize(buf.len() + more, 0);
+    Ok(())
+}
+
 /// Reads from the cursor to the end.
 async fn read_to_end(
     file: Arc<Descriptor>,
@@ -97,11 +108,16 @@ async fn read_to_end(
     site: &'static Location<'static>,
 ) -> io::Result<Vec<u8>> {
     // One more than there should be: then the end shows at once.
-    let mut buf = vec![0; usize::try_from(len).map_or(UNKNOWN, |len| len.saturating_add(1))];
+    let expected = usize::try_from(len).map_or(UNKNOWN, |len| len.saturating_add(1));
+    if expected > BELIEVED {
+        // Only asked, and given back: a file that cannot fit is not begun with.
+        Vec::<u8>::new().try_reserve_exact(expected).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    }
+    let mut buf = vec![0; expected.min(BELIEVED)];
     let mut filled = 0;
     loop {
         if filled == buf.len() {
-            buf.resize(filled.saturating_mul(2).max(UNKNOWN), 0);
+            grow(&mut buf)?;
         }
         let part = filled..buf.len().min(filled + AT_ONCE);
         #[cfg(target_os = "linux")]

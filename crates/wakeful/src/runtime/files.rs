@@ -18,8 +18,8 @@ use std::sync::{PoisonError, RwLock};
 #[non_exhaustive]
 pub enum FileBackend {
     /// What the system has in memory is taken from there at once, on the thread
-    /// that asks; everything else goes to io_uring where it is there and
-    /// permitted, and to the blocking pool where it is not.
+    /// that asks; everything else that io_uring can do goes there, if it is there
+    /// and permitted, and to the blocking pool if it is not.
     #[default]
     Auto,
     /// Everything that io_uring can do goes through it, even what could be had at
