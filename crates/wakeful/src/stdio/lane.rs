@@ -40,6 +40,32 @@ struct Done {
     result: io::Result<()>,
 }
 
+/// A closure with its buffer, on its way to the pool.
+struct Job<F: FnOnce(&mut Vec<u8>) -> io::Result<()>> {
+    buf: Vec<u8>,
+    work: Option<F>,
+    mandatory: bool,
+}
+
+impl<F: FnOnce(&mut Vec<u8>) -> io::Result<()>> Job<F> {
+    fn run(mut self) -> Done {
+        let result = self.work.take().map_or(Ok(()), |work| work(&mut self.buf));
+        Done { buf: std::mem::take(&mut self.buf), result }
+    }
+}
+
+impl<F: FnOnce(&mut Vec<u8>) -> io::Result<()>> Drop for Job<F> {
+    /// Dropped instead of run: the pool was closed at this very moment. What was
+    /// accepted is written here.
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take()
+            && self.mandatory
+        {
+            let _ = work(&mut self.buf);
+        }
+    }
+}
+
 impl Lane {
     pub(super) fn new(
         name: &'static str,
@@ -60,11 +86,8 @@ impl Lane {
         mandatory: bool,
         work: impl FnOnce(&mut Vec<u8>) -> io::Result<()> + Send + 'static,
     ) {
-        let mut buf = std::mem::take(&mut self.buf);
-        let closure = move || {
-            let result = work(&mut buf);
-            Done { buf, result }
-        };
+        let job = Job { buf: std::mem::take(&mut self.buf), work: Some(work), mandatory };
+        let closure = move || job.run();
         let sent = context::with_current(|shared| {
             blocking::spawn_blocking_on(shared, closure, Some(self.name), mandatory)
         });
@@ -172,5 +195,25 @@ fn uninterrupted<R>(mut operation: impl FnMut() -> io::Result<R>) -> io::Result<
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn what_was_accepted_is_written_even_if_the_pool_takes_nothing_any_more() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        for mandatory in [true, false] {
+            let written = written.clone();
+            let work = move |buf: &mut Vec<u8>| {
+                written.lock().unwrap().extend_from_slice(buf);
+                Ok(())
+            };
+            drop(Job { buf: vec![u8::from(mandatory)], work: Some(work), mandatory });
+        }
+        assert_eq!(*written.lock().unwrap(), [1]);
     }
 }
