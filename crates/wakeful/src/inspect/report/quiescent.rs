@@ -34,7 +34,7 @@ impl fmt::Display for Quiescent {
         write!(
             f,
             "{}, called at {}, can never return: everything waits, and nothing is left that could wake \
-             any of it: no timer, no descriptor, no closure, no other thread.\n{}  Look for what the \
+             any of it: no timer, no descriptor, no closure, no thread that holds anything of this runtime.\n{}  Look for what the \
              first line above waits for: who was to provide it, and why is that one gone or waiting?",
             self.root,
             self.root.spawned_at(),

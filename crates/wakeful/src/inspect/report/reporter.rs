@@ -88,7 +88,11 @@ impl Reporter {
         // (or of a stderr that is gone).
         let told = catch_unwind(AssertUnwindSafe(|| match &self.hook {
             Some(hook) => hook(report),
-            None => eprintln!("wakeful: {report}"),
+            None => {
+                // In one piece, or what others print gets in between.
+                let text = format!("wakeful: {report}\n");
+                eprint!("{text}");
+            }
         }));
         if let Err(payload) = told {
             std::mem::forget(payload); // its drop might panic again
