@@ -135,7 +135,7 @@ impl Drop for Descriptor {
 
 /// Closing a file.
 #[cfg(target_os = "linux")]
-struct Close(Option<File>);
+pub(super) struct Close(pub(super) Option<File>);
 
 #[cfg(target_os = "linux")]
 impl Close {
@@ -153,6 +153,12 @@ impl Operation for Close {
 
     fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
         Some(io_uring::opcode::Close::new(io_uring::types::Fd(self.raw())).build())
+    }
+
+    /// The number is given up first, and then the file may complain of what was
+    /// still to be written, in any words: by then the number may be another's.
+    fn is_undone(error: rustix::io::Errno) -> bool {
+        error == rustix::io::Errno::CANCELED
     }
 
     fn landed(mut self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {

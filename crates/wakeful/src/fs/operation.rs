@@ -64,6 +64,16 @@ pub(super) trait Operation: Sized + Send + 'static {
         Step::Elsewhere(self)
     }
 
+    /// Whether this error of the ring's means that nothing was done, for reasons of
+    /// the ring's: cancelled because nobody waits, or because the thread that
+    /// submitted it is gone; unknown to this kernel; refused for something that a
+    /// system call may be asked. Every other error is for `landed`.
+    #[cfg(target_os = "linux")]
+    fn is_undone(error: Errno) -> bool {
+        use Errno as E;
+        matches!(error, E::CANCELED | E::INTR | E::AGAIN | E::INVAL | E::NOSYS | E::OPNOTSUPP)
+    }
+
     /// Does all of it on the calling thread, which may block.
     fn run(self) -> io::Result<Self::Output>;
 }
@@ -279,17 +289,7 @@ impl<T: Operation> Landing for Flight<T> {
         let result =
             u32::try_from(result).map_err(|_| Errno::from_raw_os_error(result.wrapping_neg()));
         let step = match result {
-            // Not done, for reasons of the ring's: cancelled because nobody waits, or
-            // because the thread that submitted it is gone; unknown to this kernel;
-            // refused for something that a system call may be asked.
-            Err(
-                Errno::CANCELED
-                | Errno::INTR
-                | Errno::AGAIN
-                | Errno::INVAL
-                | Errno::NOSYS
-                | Errno::OPNOTSUPP,
-            ) => {
+            Err(error) if T::is_undone(error) => {
                 if !T::MUST_FINISH && self.lock().abandoned {
                     Step::Done(Err(gone()))
                 } else {
@@ -417,3 +417,7 @@ where
 {
     Perform::new(Call(f), site)
 }
+
+#[cfg(all(test, target_os = "linux", not(loom)))]
+#[path = "operation_tests.rs"]
+mod tests;

@@ -1,0 +1,40 @@
+use super::super::descriptor::Close;
+use super::*;
+use crate::runtime::Builder;
+use std::future::poll_fn;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// An operation as if a ring had it.
+fn flying<T: Operation>(operation: T) -> Arc<Flight<T>> {
+    let keeper = context::keeper().ok().expect("in a runtime");
+    keeper.shared.clock().hold();
+    let state = State {
+        operation: Some(operation),
+        slot: None,
+        outcome: Outcome::Awaited,
+        waker: None,
+        abandoned: false,
+    };
+    Arc::new(Flight { state: Mutex::new(state), keeper })
+}
+
+#[test]
+fn a_number_that_the_kernel_has_closed_is_not_closed_again() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    for error in [Errno::INTR, Errno::AGAIN, Errno::INVAL, Errno::OPNOTSUPP, Errno::IO] {
+        // Somebody else's by now: it was closed, and the number given out again.
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let number = file.as_raw_fd();
+        runtime.block_on(async {
+            let flight = flying(Close(Some(file)));
+            flight.clone().land(-error.raw_os_error(), Place::Driving);
+            let told = poll_fn(|cx| flight.poll(cx)).await.unwrap_err();
+            assert_eq!(told.raw_os_error(), Some(error.raw_os_error()));
+        });
+        // SAFETY: looked at only.
+        let open = rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) });
+        assert!(open.is_ok(), "closed after {error}");
+        // SAFETY: nobody else has it.
+        drop(unsafe { OwnedFd::from_raw_fd(number) });
+    }
+}
