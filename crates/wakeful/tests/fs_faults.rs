@@ -189,6 +189,32 @@ fn go_down(Watched { runtime, reports, .. }: Watched, end: End) {
     drop(reports);
 }
 
+/// A read that may never end is given up with its runtime, and whoever still waits for it is told.
+#[test]
+fn a_runtime_goes_down_with_a_read_that_does_not_end() {
+    for backend in [FileBackend::Auto, FileBackend::Uring] {
+        if !has_uring() {
+            return; // a thread that reads cannot be called back
+        }
+        for runtime in both(backend) {
+            let (read, write) = rustix::pipe::pipe().unwrap();
+            let begin = async move {
+                let mut file = File::from(read);
+                let mut buf = [0; 4];
+                let mut reading = pin!(file.read(&mut buf));
+                poll_fn(|cx| Poll::Ready(assert!(reading.as_mut().poll(cx).is_pending()))).await;
+                file
+            };
+            let mut file = runtime.block_on(runtime.spawn(begin)).unwrap();
+            drop(runtime);
+            let elsewhere = current_thread(FileBackend::Pool);
+            let told = elsewhere.block_on(file.read(&mut [0; 4])).unwrap_err();
+            assert_eq!(told.to_string(), "background task failed");
+            drop(write);
+        }
+    }
+}
+
 /// Reads that are given up at any moment, with other reads into the same memory right after.
 #[test]
 fn reads_are_given_up_at_random() {

@@ -275,6 +275,13 @@ impl<T: Operation> Flight<T> {
             }
         }
     }
+
+    /// Whether nobody needs what was not done: nobody waits, or the runtime goes
+    /// down and has cancelled it for that, since it might never end.
+    fn is_dispensable(&self, place: Place) -> bool {
+        let closing = || self.keeper.shared.estate().is_closing();
+        self.lock().abandoned || place == Place::Blocking || closing()
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -290,7 +297,8 @@ impl<T: Operation> Landing for Flight<T> {
             u32::try_from(result).map_err(|_| Errno::from_raw_os_error(result.wrapping_neg()));
         let step = match result {
             Err(error) if T::is_undone(error) => {
-                if !T::MUST_FINISH && self.lock().abandoned {
+                if !T::MUST_FINISH && self.is_dispensable(place) {
+                    drop(operation);
                     Step::Done(Err(gone()))
                 } else {
                     Step::Elsewhere(operation)
@@ -328,7 +336,10 @@ impl<T: Operation> Drop for Job<T> {
         // come to its end does so here.
         match self.operation.take() {
             Some(operation) if T::MUST_FINISH => self.flight.finish(operation.run()),
-            Some(_) => self.flight.finish(Err(gone())),
+            Some(operation) => {
+                drop(operation);
+                self.flight.finish(Err(gone()));
+            }
             None if std::thread::panicking() => self.flight.finish(Err(gone())),
             None => {}
         }
