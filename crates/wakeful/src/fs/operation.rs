@@ -104,6 +104,8 @@ struct State<T: Operation> {
     slot: Option<(Arc<Ring>, Slot)>,
     outcome: Outcome<T::Output>,
     waker: Option<Waker>,
+    /// Of those who wait for the end of it as well.
+    others: Vec<Waker>,
     /// Nobody waits any more, and nobody will.
     abandoned: bool,
 }
@@ -139,6 +141,7 @@ pub(super) fn start<T: Operation>(operation: T) -> Arc<Flight<T>> {
         slot: None,
         outcome: Outcome::Awaited,
         waker: None,
+        others: Vec::new(),
         abandoned: false,
     };
     let flight = Arc::new(Flight { state: Mutex::new(state), keeper });
@@ -209,21 +212,38 @@ impl<T: Operation> Flight<T> {
     }
 
     fn finish(&self, outcome: io::Result<T::Output>) {
-        let waker = {
+        let (waker, others) = {
             let mut state = self.lock();
             state.outcome = Outcome::Here(outcome);
-            state.waker.take()
+            (state.waker.take(), std::mem::take(&mut state.others))
         };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        waker.into_iter().chain(others).for_each(Waker::wake);
     }
 
     /// The outcome, once.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<T::Output>> {
-        // Foreign code, so not under the lock.
+        // Foreign code, so not under the lock; nor is what is replaced dropped there.
         let mine = cx.waker().clone();
-        let replaced = {
+        self.poll_with(|state| state.waker.replace(mine))
+    }
+
+    /// The outcome, for the first of several who wait for the end; all are woken.
+    pub(super) fn poll_among_others(&self, cx: &mut Context<'_>) -> Poll<io::Result<T::Output>> {
+        let mine = cx.waker().clone();
+        self.poll_with(|state| {
+            if state.others.iter().any(|other| other.will_wake(&mine)) {
+                return Some(mine);
+            }
+            state.others.push(mine);
+            None
+        })
+    }
+
+    fn poll_with(
+        &self,
+        register: impl FnOnce(&mut State<T>) -> Option<Waker>,
+    ) -> Poll<io::Result<T::Output>> {
+        let superfluous = {
             let mut state = self.lock();
             match std::mem::replace(&mut state.outcome, Outcome::Taken) {
                 Outcome::Here(outcome) => return Poll::Ready(outcome),
@@ -231,9 +251,9 @@ impl<T: Operation> Flight<T> {
                 Outcome::Awaited => {}
             }
             state.outcome = Outcome::Awaited;
-            state.waker.replace(mine)
+            register(&mut state)
         };
-        drop(replaced);
+        drop(superfluous);
         self.attend();
         Poll::Pending
     }
@@ -247,12 +267,12 @@ impl<T: Operation> Flight<T> {
 
     /// Nobody waits any more. If it need not come to its end, it may as well not.
     pub(super) fn abandon(&self) {
-        let waker = {
+        let wakers = {
             let mut state = self.lock();
             state.abandoned = true;
-            state.waker.take()
+            (state.waker.take(), std::mem::take(&mut state.others))
         };
-        drop(waker);
+        drop(wakers);
         #[cfg(target_os = "linux")]
         if !T::MUST_FINISH {
             let slot = self.lock().slot.take();

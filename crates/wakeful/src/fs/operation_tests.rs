@@ -13,6 +13,7 @@ fn flying<T: Operation>(operation: T) -> Arc<Flight<T>> {
         slot: None,
         outcome: Outcome::Awaited,
         waker: None,
+        others: Vec::new(),
         abandoned: false,
     };
     Arc::new(Flight { state: Mutex::new(state), keeper })

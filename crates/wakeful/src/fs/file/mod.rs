@@ -8,6 +8,8 @@ use super::descriptor::{Descriptor, Opened};
 use super::operation::{Flight, Perform, call};
 use super::writer::Writer;
 use super::{FileTimes, OpenOptions, inline};
+use crate::task::header::WaitKind;
+use crate::wait;
 use std::fmt;
 use std::fs::{File as StdFile, Metadata, Permissions};
 use std::future::poll_fn;
@@ -16,7 +18,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::Location;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 
 pub use positional::{ReadAt, ReadExactAt, WriteAllAt, WriteAt};
 
@@ -94,10 +96,14 @@ impl Inner {
         ahead
     }
 
-    /// Waits for a read that is under way; what it brings is kept.
-    fn poll_read_over(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    /// Waits for a read that is under way, by a way to poll it; what it brings is
+    /// kept.
+    fn poll_read_over(
+        &mut self,
+        poll: impl FnOnce(&Flight<Read>) -> Poll<io::Result<(usize, Vec<u8>)>>,
+    ) -> Poll<io::Result<usize>> {
         let Some(reading) = &self.reading else { return Poll::Ready(Ok(self.unread())) };
-        let outcome = ready!(reading.poll(cx));
+        let outcome = ready!(poll(reading));
         self.reading = None;
         self.start = 0;
         Poll::Ready(outcome.map(|(count, buf)| {
@@ -207,7 +213,12 @@ impl File {
     async fn settle(&self, site: &'static Location<'static>) {
         poll_fn(|cx| {
             ready!(self.writer.poll_idle(cx, site));
-            self.lock().poll_read_over(cx).map(drop)
+            // Others may do the same at the same time.
+            let polled = self.lock().poll_read_over(|reading| reading.poll_among_others(cx));
+            if polled.is_pending() {
+                wait::waiting_on(WaitKind::FileRead, &*self.descriptor, site);
+            }
+            polled.map(drop)
         })
         .await;
     }

@@ -15,7 +15,7 @@ impl File {
     /// Waits for a read that is under way, and says so.
     fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let inner = self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let polled = inner.poll_read_over(cx);
+        let polled = inner.poll_read_over(|reading| reading.poll(cx));
         if polled.is_pending() {
             wait::waiting_on(WaitKind::FileRead, &*self.descriptor, self.site);
         }
