@@ -30,6 +30,8 @@ use crate::task::header::WaitKind;
 use crate::wait;
 #[cfg(target_os = "linux")]
 use rustix::io::Errno;
+#[cfg(target_os = "linux")]
+use std::cell::Cell;
 use std::io;
 use std::panic::Location;
 #[cfg(target_os = "linux")]
@@ -172,6 +174,9 @@ impl<T: Operation> Flight<T> {
     #[cfg(target_os = "linux")]
     fn to_ring(self: &Arc<Self>, mut operation: T) -> Option<T> {
         let shared = &self.keeper.shared;
+        if LANDINGS.get() >= NESTED {
+            return Some(operation);
+        }
         let Some(ring) = shared.ring().filter(|ring| ring.supports(T::CODE)) else {
             return Some(operation);
         };
@@ -305,8 +310,39 @@ impl<T: Operation> Flight<T> {
 }
 
 #[cfg(target_os = "linux")]
+thread_local! {
+    /// Landings on this thread that have not returned. What follows a landing may be
+    /// submitted, and with that others may land.
+    static LANDINGS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How many landings may lie within each other; what follows more goes to the pool.
+#[cfg(target_os = "linux")]
+const NESTED: u32 = 8;
+
+/// A landing, while it lasts.
+#[cfg(target_os = "linux")]
+struct Nested;
+
+#[cfg(target_os = "linux")]
+impl Nested {
+    fn begin() -> Self {
+        LANDINGS.set(LANDINGS.get() + 1);
+        Self
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Nested {
+    fn drop(&mut self) {
+        LANDINGS.set(LANDINGS.get() - 1);
+    }
+}
+
+#[cfg(target_os = "linux")]
 impl<T: Operation> Landing for Flight<T> {
     fn land(self: Arc<Self>, result: i32, place: Place) {
+        let _nested = Nested::begin();
         self.release_clock();
         let operation = {
             let mut state = self.lock();
