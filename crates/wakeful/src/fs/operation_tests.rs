@@ -1,3 +1,5 @@
+//! Tests of operations as rings end them.
+
 use super::super::descriptor::Close;
 use super::*;
 use crate::runtime::Builder;
@@ -6,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// An operation as if a ring had it.
 fn flying<T: Operation>(operation: T) -> Arc<Flight<T>> {
-    let keeper = context::keeper().ok().expect("in a runtime");
+    let keeper = context::keeper().expect("in a runtime");
     keeper.shared.clock().hold();
     let state = State {
         operation: Some(operation),
