@@ -202,7 +202,9 @@ fn a_runtime_goes_down_with_a_read_that_does_not_end() {
                 let mut file = File::from(read);
                 let mut buf = [0; 4];
                 let mut reading = pin!(file.read(&mut buf));
-                poll_fn(|cx| Poll::Ready(assert!(reading.as_mut().poll(cx).is_pending()))).await;
+                let waits =
+                    |cx: &mut Context<'_>| Poll::Ready(reading.as_mut().poll(cx).is_pending());
+                assert!(poll_fn(waits).await);
                 file
             };
             let mut file = runtime.block_on(runtime.spawn(begin)).unwrap();
