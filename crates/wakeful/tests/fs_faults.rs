@@ -278,6 +278,38 @@ fn a_ring_that_nobody_drives_is_looked_after() {
     }
 }
 
+/// What was accepted goes on its way when `block_on` has ended, and does not keep the pool's only thread from others:
+/// not even with a read in the ring that does not end.
+#[test]
+fn accepted_writes_arrive_while_nobody_drives() {
+    for backend in BACKENDS {
+        let mut builder = Builder::new_current_thread();
+        let runtime = support::files::with(backend, builder.max_blocking_threads(1));
+        let folder = Folder::new();
+        let path = folder.join("a");
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let in_ring = backend == FileBackend::Uring && has_uring();
+        let never_read = runtime.block_on(async {
+            let mut endless = File::from(read);
+            if in_ring {
+                let (mut buf, mut cx) = ([0; 1], Context::from_waker(Waker::noop()));
+                assert!(pin!(endless.read(&mut buf)).poll(&mut cx).is_pending());
+            }
+            let mut file = File::create(&path).await.unwrap();
+            for number in 1..=3 {
+                accept(&mut file, &[number; 500_000]);
+            }
+            endless
+        });
+        while std::fs::metadata(&path).unwrap().len() < 1_500_000 {
+            std::thread::yield_now();
+        }
+        let elsewhere = current_thread(FileBackend::Pool);
+        elsewhere.block_on(runtime.spawn_blocking(|| ())).unwrap();
+        drop((write, never_read));
+    }
+}
+
 /// The kernel gives up what a thread has submitted when the thread ends: then somebody else does it.
 #[test]
 fn the_thread_that_submitted_is_gone() {

@@ -1,13 +1,13 @@
 //! How a runtime's operations on files are carried out.
 
+#[cfg(target_os = "linux")]
+use super::attendant::Attendance;
 use super::shared::{Flavor, Shared};
 #[cfg(target_os = "linux")]
 use crate::driver::uring::Ring;
 #[cfg(target_os = "linux")]
 use crate::scheduler::worker;
 use std::sync::Arc;
-#[cfg(target_os = "linux")]
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[cfg(target_os = "linux")]
 use std::sync::{PoisonError, RwLock};
@@ -58,9 +58,8 @@ pub(crate) struct Files {
     pub(crate) in_rings: AtomicU64,
     /// Operations that went to the pool.
     pub(crate) in_pool: AtomicU64,
-    /// A thread of the pool looks after the ring of a runtime that nobody drives.
     #[cfg(target_os = "linux")]
-    attended: AtomicBool,
+    pub(super) attendance: Attendance,
     /// Devices, and whether what is in memory of them can be had without waiting.
     #[cfg(target_os = "linux")]
     pub(crate) devices: Devices,
@@ -73,7 +72,7 @@ impl Files {
             in_rings: AtomicU64::new(0),
             in_pool: AtomicU64::new(0),
             #[cfg(target_os = "linux")]
-            attended: AtomicBool::new(false),
+            attendance: Attendance::default(),
             #[cfg(target_os = "linux")]
             devices: Devices::default(),
         }
@@ -127,36 +126,6 @@ impl Shared {
         }
         let (poller, _) = self.poller().ok()?;
         poller.ring(|| Ring::new(self.config().max_blocking_threads))
-    }
-
-    /// If this is a current-thread runtime that this thread does not drive, it may
-    /// be that nobody does: then a thread of the pool looks after its ring until
-    /// that has nothing to do.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn attend_ring(self: &Arc<Self>) {
-        let Flavor::Current(scheduler) = &self.flavor else { return };
-        let Some(ring) = scheduler.poller.get().and_then(|poller| poller.made_ring()) else {
-            return;
-        };
-        if scheduler.is_held_here() || !ring.is_busy() || self.files.attended.swap(true, SeqCst) {
-            return;
-        }
-        let (this, ring) = (self.clone(), ring.clone());
-        let look_after = move || {
-            loop {
-                while ring.is_busy() {
-                    if ring.turn() == 0 {
-                        ring.wait();
-                    }
-                }
-                this.files.attended.store(false, SeqCst);
-                // Whoever came in between relied on this thread.
-                if !ring.is_busy() || this.files.attended.swap(true, SeqCst) {
-                    return;
-                }
-            }
-        };
-        drop(super::blocking::spawn_blocking_on(self, look_after, Some("files"), true));
     }
 
     /// Who carries out operations that cannot be done at once: `Uring` or `Pool`.

@@ -10,6 +10,8 @@
 //!   `local_set`, `join_set` with its `join_slots` and `join_builder`.
 #![allow(unsafe_code)]
 
+#[cfg(target_os = "linux")]
+mod attendant;
 pub(crate) mod blocking;
 mod builder;
 pub(crate) mod context;

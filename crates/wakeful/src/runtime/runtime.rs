@@ -92,6 +92,8 @@ impl Runtime {
         let shared = &self.handle.shared;
         match &shared.flavor {
             Flavor::Current(scheduler) => {
+                #[cfg(target_os = "linux")]
+                let _attended = shared.attend_ring_afterwards();
                 let _driving = driving::start_driving(false);
                 let _entered = context::enter(shared);
                 scheduler.block_on(future)

@@ -223,7 +223,7 @@ impl CurrentThread {
     }
 
     /// Whether some thread runs the tasks.
-    pub(super) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         self.held.load(SeqCst)
     }
 
