@@ -18,8 +18,6 @@
 #![deny(unsafe_code)]
 // Without some of the features, some of what the others share has no use.
 #![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports))]
-// With fewer features, what they would use is left unused.
-#![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports))]
 
 #[cfg(feature = "fs")]
 pub mod fs;
