@@ -186,9 +186,10 @@ impl Operation for Write {
     }
 }
 
-/// Defines an operation that gives nothing but success.
+/// Defines an operation that gives nothing but success, and whether it changes the
+/// file.
 macro_rules! file_operation {
-    ($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),* }, $code:ident,
+    ($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),* }, $code:ident, $changes:literal,
      |$entry:ident| $build:expr, |$run:ident| $call:expr) => {
         $(#[$doc])*
         pub(super) struct $name {
@@ -200,6 +201,7 @@ macro_rules! file_operation {
             type Output = ();
             const KIND: WaitKind = WaitKind::FileOp;
             const MUST_FINISH: bool = true;
+            const CHANGES: bool = $changes;
             #[cfg(target_os = "linux")]
             const CODE: u8 = opcode::$code::CODE;
 
@@ -224,28 +226,28 @@ macro_rules! file_operation {
 
 file_operation! {
     /// Brings data, and all that is known of the file, to the disk.
-    SyncAll {}, Fsync,
+    SyncAll {}, Fsync, false,
     |op| opcode::Fsync::new(op.file.fd()),
     |op| op.file.std().sync_all()
 }
 
 file_operation! {
     /// Brings data to the disk.
-    SyncData {}, Fsync,
+    SyncData {}, Fsync, false,
     |op| opcode::Fsync::new(op.file.fd()).flags(types::FsyncFlags::DATASYNC),
     |op| op.file.std().sync_data()
 }
 
 file_operation! {
     /// Cuts a file, or adds zeros.
-    SetLen { len: u64 }, Ftruncate,
+    SetLen { len: u64 }, Ftruncate, true,
     |op| opcode::Ftruncate::new(op.file.fd(), op.len),
     |op| op.file.std().set_len(op.len)
 }
 
 file_operation! {
     /// Reserves room on the disk.
-    Allocate { offset: u64, len: u64 }, Fallocate,
+    Allocate { offset: u64, len: u64 }, Fallocate, true,
     |op| opcode::Fallocate::new(op.file.fd(), op.len).offset(op.offset),
     |op| allocate(&op.file, op.offset, op.len)
 }

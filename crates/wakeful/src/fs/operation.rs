@@ -18,6 +18,7 @@
 //! - O2. While the kernel has an operation, it lies in its flight untouched.
 #![allow(unsafe_code)]
 
+use super::writer::Writer;
 #[cfg(target_os = "linux")]
 use crate::driver::in_flight::{Landing, Place, Slot};
 #[cfg(target_os = "linux")]
@@ -48,6 +49,8 @@ pub(super) trait Operation: Sized + Send + 'static {
     const KIND: WaitKind;
     /// Whether it comes to its end although nobody waits for it any more.
     const MUST_FINISH: bool;
+    /// Whether what is done with the file later must come after it.
+    const CHANGES: bool = Self::MUST_FINISH;
 
     /// For the ring, if this is for a ring: its kind and what to do (O1).
     #[cfg(target_os = "linux")]
@@ -110,6 +113,8 @@ struct State<T: Operation> {
     others: Vec<Waker>,
     /// Nobody waits any more, and nobody will.
     abandoned: bool,
+    /// The file that it was left to when nobody waited any more.
+    left_to: Option<Arc<Writer>>,
 }
 
 enum Outcome<R> {
@@ -145,6 +150,7 @@ pub(super) fn start<T: Operation>(operation: T) -> Arc<Flight<T>> {
         waker: None,
         others: Vec::new(),
         abandoned: false,
+        left_to: None,
     };
     let flight = Arc::new(Flight { state: Mutex::new(state), keeper });
     match closing {
@@ -217,12 +223,15 @@ impl<T: Operation> Flight<T> {
     }
 
     fn finish(&self, outcome: io::Result<T::Output>) {
-        let (waker, others) = {
+        let (waker, others, left_to) = {
             let mut state = self.lock();
             state.outcome = Outcome::Here(outcome);
-            (state.waker.take(), std::mem::take(&mut state.others))
+            (state.waker.take(), std::mem::take(&mut state.others), state.left_to.take())
         };
         waker.into_iter().chain(others).for_each(Waker::wake);
+        if let Some(file) = left_to {
+            file.has_landed(T::CHANGES);
+        }
     }
 
     /// The outcome, once.
@@ -268,6 +277,15 @@ impl<T: Operation> Flight<T> {
     pub(super) fn attend(&self) {
         #[cfg(target_os = "linux")]
         self.keeper.shared.attend_ring();
+    }
+
+    /// Nobody waits any more: what is done with the file after this comes after it.
+    fn leave_to(&self, file: Arc<Writer>) {
+        let mut state = self.lock();
+        if let Outcome::Awaited = state.outcome {
+            file.is_left_with(T::CHANGES);
+            state.left_to = Some(file);
+        }
     }
 
     /// Nobody waits any more. If it need not come to its end, it may as well not.
@@ -406,6 +424,8 @@ impl<T: Operation> Drop for Job<T> {
 #[must_use = "futures do nothing unless polled"]
 pub(super) struct Perform<T: Operation> {
     stage: Stage<T>,
+    /// The file that it is about.
+    file: Option<Arc<Writer>>,
     site: &'static Location<'static>,
 }
 
@@ -418,7 +438,13 @@ enum Stage<T: Operation> {
 impl<T: Operation> Perform<T> {
     /// `site` is where the user called.
     pub(super) fn new(operation: T, site: &'static Location<'static>) -> Self {
-        Self { stage: Stage::New(operation), site }
+        Self { stage: Stage::New(operation), file: None, site }
+    }
+
+    /// The file waits for it if nobody else does.
+    pub(super) fn about(mut self, file: &Arc<Writer>) -> Self {
+        self.file = Some(file.clone());
+        self
     }
 }
 
@@ -454,6 +480,10 @@ impl<T: Operation> Future for Perform<T> {
 impl<T: Operation> Drop for Perform<T> {
     fn drop(&mut self) {
         if let Stage::Flying(flight) = &self.stage {
+            // First: with the other it may land.
+            if let Some(file) = self.file.take() {
+                flight.leave_to(file);
+            }
             flight.abandon();
         }
     }

@@ -17,6 +17,7 @@ fn flying<T: Operation>(operation: T) -> Arc<Flight<T>> {
         waker: None,
         others: Vec::new(),
         abandoned: false,
+        left_to: None,
     };
     Arc::new(Flight { state: Mutex::new(state), keeper })
 }

@@ -6,6 +6,9 @@
 //! - Q1. While `running`, exactly one [`Behind`] is under way, and takes what is in
 //!   the queue before it ends. It ends, and lets go of the file, under the lock
 //!   under which it found the queue empty.
+//!
+//! Beside them, changes that were begun and that nobody waits for any more: what
+//! comes later waits for those as well.
 
 use super::by_file::{At, Write};
 use super::descriptor::Descriptor;
@@ -22,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 
 pub(super) struct Writer {
     state: Mutex<State>,
-    /// As `running`, to be looked at without the lock.
+    /// As [`State::is_busy`], to be looked at without the lock.
     busy: AtomicBool,
 }
 
@@ -33,6 +36,10 @@ struct State {
     /// A buffer for the next queue.
     spare: Vec<u8>,
     running: bool,
+    /// Changes under way that nobody waits for.
+    changing: usize,
+    /// Other operations under way that nobody waits for.
+    lingering: usize,
     /// What whoever writes came upon, until somebody is told.
     error: Option<io::Error>,
     /// Those who wait for room or for the end.
@@ -72,7 +79,35 @@ impl Writer {
         if !self.is_busy() {
             return Poll::Ready(());
         }
-        self.wait_while(cx, site, |state| state.running)
+        self.wait_while(cx, site, State::is_busy)
+    }
+
+    /// Waits until nobody but its owner has the file.
+    pub(super) fn poll_alone(
+        &self,
+        cx: &mut Context<'_>,
+        site: &'static Location<'static>,
+    ) -> Poll<()> {
+        self.wait_while(cx, site, |state| state.is_busy() || state.lingering > 0)
+    }
+
+    /// Nobody waits for an operation any more that is under way. If it changes the
+    /// file, what comes later waits for it.
+    pub(super) fn is_left_with(&self, changes: bool) {
+        let mut state = self.lock();
+        *state.left(changes) += 1;
+        self.busy.store(state.is_busy(), Release);
+    }
+
+    /// Such an operation is over.
+    pub(super) fn has_landed(&self, changes: bool) {
+        let wakers = {
+            let mut state = self.lock();
+            *state.left(changes) -= 1;
+            self.busy.store(state.is_busy(), Release);
+            std::mem::take(&mut state.waiting)
+        };
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     fn wait_while(
@@ -110,7 +145,9 @@ impl Writer {
         site: &'static Location<'static>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            let blocked = |state: &State| state.error.is_none() && state.queue.len() >= limit;
+            let blocked = |state: &State| {
+                state.changing > 0 || state.error.is_none() && state.queue.len() >= limit
+            };
             if self.wait_while(cx, site, blocked).is_pending() {
                 return Poll::Pending;
             }
@@ -157,7 +194,7 @@ impl Writer {
                 // If nobody else has the file, it is closed outside of the lock.
                 over = Some((file.take().and_then(Arc::into_inner), state.flight.take()));
                 state.running = false;
-                self.busy.store(false, Release);
+                self.busy.store(state.is_busy(), Release);
             }
             (next, std::mem::take(&mut state.waiting), over)
         };
@@ -168,6 +205,14 @@ impl Writer {
 }
 
 impl State {
+    fn is_busy(&self) -> bool {
+        self.running || self.changing > 0
+    }
+
+    fn left(&mut self, changes: bool) -> &mut usize {
+        if changes { &mut self.changing } else { &mut self.lingering }
+    }
+
     fn accept(&mut self, parts: &[IoSlice<'_>], limit: usize) -> usize {
         let before = self.queue.len();
         for part in parts {

@@ -9,6 +9,7 @@ use super::operation::{Flight, Perform, call};
 use super::writer::Writer;
 use super::{FileTimes, OpenOptions, inline};
 use crate::task::header::WaitKind;
+use crate::task::yield_now;
 use crate::wait;
 use std::fmt;
 use std::fs::{File as StdFile, Metadata, Permissions};
@@ -242,7 +243,7 @@ impl File {
         async move {
             self.settle_writes(site).await?;
             let file = self.descriptor.clone();
-            let synced = Perform::new(SyncAll { file }, site).await;
+            let synced = Perform::new(SyncAll { file }, site).about(&self.writer).await;
             synced.map_err(|error| self.descriptor.explain("sync", error))
         }
     }
@@ -259,7 +260,7 @@ impl File {
         async move {
             self.settle_writes(site).await?;
             let file = self.descriptor.clone();
-            let synced = Perform::new(SyncData { file }, site).await;
+            let synced = Perform::new(SyncData { file }, site).about(&self.writer).await;
             synced.map_err(|error| self.descriptor.explain("sync", error))
         }
     }
@@ -279,7 +280,7 @@ impl File {
                 self.descriptor.std().seek(SeekFrom::Current(-ahead))?;
             }
             let file = self.descriptor.clone();
-            let set = Perform::new(SetLen { file, len: size }, site).await;
+            let set = Perform::new(SetLen { file, len: size }, site).about(&self.writer).await;
             set.map_err(|error| self.descriptor.explain("set the length of", error))
         }
     }
@@ -296,7 +297,7 @@ impl File {
         async move {
             self.settle(site).await;
             let file = self.descriptor.clone();
-            let done = Perform::new(Allocate { file, offset, len }, site).await;
+            let done = Perform::new(Allocate { file, offset, len }, site).about(&self.writer).await;
             done.map_err(|error| self.descriptor.explain("allocate room for", error))
         }
     }
@@ -316,7 +317,7 @@ impl File {
                 return metadata.map_err(|error| self.descriptor.explain("stat", error));
             }
             let file = self.descriptor.clone();
-            let metadata = call(site, move || file.std().metadata()).await;
+            let metadata = call(site, move || file.std().metadata()).about(&self.writer).await;
             metadata.map_err(|error| self.descriptor.explain("stat", error))
         }
     }
@@ -346,9 +347,15 @@ impl File {
         let site = Location::caller();
         async move {
             self.settle(site).await;
-            match self.try_into_std() {
-                Ok(std) => std,
-                Err(_) => unreachable!("nothing is under way, so nobody else has the file"),
+            poll_fn(|cx| self.writer.poll_alone(cx, site)).await;
+            let mut file = self;
+            loop {
+                match file.try_into_std() {
+                    Ok(std) => return std,
+                    // Somebody forgot a future that has it, so nobody will tell.
+                    Err(not_yet) => file = not_yet,
+                }
+                yield_now().await;
             }
         }
     }
@@ -377,7 +384,8 @@ impl File {
         let site = Location::caller();
         async move {
             let file = self.descriptor.clone();
-            let set = call(site, move || file.std().set_permissions(perm)).await;
+            let set =
+                call(site, move || file.std().set_permissions(perm)).about(&self.writer).await;
             set.map_err(|error| self.descriptor.explain("set the permissions of", error))
         }
     }
@@ -393,7 +401,7 @@ impl File {
         async move {
             self.settle(site).await;
             let (file, times) = (self.descriptor.clone(), times.into_std());
-            let set = call(site, move || file.std().set_times(times)).await;
+            let set = call(site, move || file.std().set_times(times)).about(&self.writer).await;
             set.map_err(|error| self.descriptor.explain("set the times of", error))
         }
     }

@@ -160,7 +160,7 @@ impl Future for ReadAt<'_> {
             let len = this.buf.len().min(this.file.max_buf_size);
             let file = this.file.descriptor.clone();
             let read = Read { file, buf: vec![0; len], part: 0..len, at };
-            this.reading = Some(Perform::new(read, this.site));
+            this.reading = Some(Perform::new(read, this.site).about(&this.file.writer));
         }
         let reading = this.reading.as_mut().expect("just begun, or before");
         let outcome = ready!(Pin::new(reading).poll(cx));
@@ -260,7 +260,8 @@ impl Future for WriteAt<'_> {
             #[cfg(not(target_os = "linux"))]
             let _ = (may_inline, progress);
             let write = Write::new(this.file.descriptor.clone(), data.to_vec(), at);
-            this.writing = Some((data.len(), Perform::new(write, this.site)));
+            let writing = Perform::new(write, this.site).about(&this.file.writer);
+            this.writing = Some((data.len(), writing));
         }
         let (len, writing) = this.writing.as_mut().expect("just begun, or before");
         let (outcome, len) = (ready!(Pin::new(writing).poll(cx)), *len);
