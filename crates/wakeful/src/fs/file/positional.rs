@@ -69,7 +69,7 @@ impl File {
     /// # Cancel safety
     ///
     /// If the future is dropped after it was polled, the data is written all the
-    /// same.
+    /// same, before what is done with the `File` later.
     #[track_caller]
     pub fn write_at<'a>(&'a self, buf: &'a [u8], offset: u64) -> WriteAt<'a> {
         WriteAt { file: self, buf, offset, writing: None, site: Location::caller() }
