@@ -100,11 +100,13 @@ impl Clock {
 
     /// A moment at or shortly after the present, for less: what a time limit is
     /// counted from.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn soon(&self) -> Moment {
-        if !self.has_moved() {
-            return soon::soon();
-        }
+        if self.has_moved() { self.present() } else { soon::soon() }
+    }
+
+    #[cold]
+    fn present(&self) -> Moment {
         Moment::at(self.now())
     }
 

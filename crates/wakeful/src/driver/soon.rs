@@ -94,20 +94,16 @@ thread_local! {
 }
 
 /// A moment at or shortly after the present, in real time.
-#[inline]
+#[inline(always)]
 pub(super) fn soon() -> Moment {
     let cycles = cycles();
-    ANCHOR.with(|slot| {
-        let anchor = slot.get();
-        // A counter that was set back gives a large number here.
-        let passed = cycles.wrapping_sub(anchor.cycles);
-        if passed < anchor.window {
-            return Moment(anchor.at.0.wrapping_add(to_ns(passed, anchor.rate)));
-        }
-        let anchor = anew(cycles);
-        slot.set(anchor);
-        anchor.at
-    })
+    let anchor = ANCHOR.get();
+    // A counter that was set back gives a large number here.
+    let passed = cycles.wrapping_sub(anchor.cycles);
+    if passed < anchor.window {
+        return Moment(anchor.at.0.wrapping_add(to_ns(passed, anchor.rate)));
+    }
+    anew(cycles)
 }
 
 /// How long `cycles`, which are at most a window, can have taken.
@@ -116,12 +112,14 @@ fn to_ns(cycles: u64, rate: u64) -> u64 {
     ((cycles * rate) >> POINT) + SLACK_NS
 }
 
-/// The anchor of a thread whose counter was read a moment ago.
+/// The exact time, for an anchor of the thread, whose counter was read a moment ago.
 #[cold]
-fn anew(cycles: u64) -> Anchor {
-    let known = RATE.load(Relaxed);
-    let at = if known == 0 { learn() } else { Instant::now() };
-    Anchor { cycles, at: Moment::at(at), window: if known == 0 { 0 } else { WINDOW }, rate: known }
+fn anew(cycles: u64) -> Moment {
+    let rate = RATE.load(Relaxed);
+    let at = Moment::at(if rate == 0 { learn() } else { Instant::now() });
+    let window = if rate == 0 { 0 } else { WINDOW };
+    ANCHOR.set(Anchor { cycles, at, window, rate });
+    at
 }
 
 /// The exact time; and the rate, once the counter was watched for long enough.

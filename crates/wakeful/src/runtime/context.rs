@@ -110,7 +110,7 @@ impl Drop for Entered<'_> {
 }
 
 /// Calls `f` with the current runtime, if there is one.
-#[inline]
+#[inline(always)] // a call costs as much as what most callers do in it
 pub(crate) fn with_current<R>(f: impl FnOnce(&Shared) -> R) -> Option<R> {
     let current = CONTEXT.with(|context| context.current.get());
     // SAFETY: while it is set, a guard on this thread borrows the Arc.

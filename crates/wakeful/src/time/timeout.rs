@@ -77,7 +77,7 @@ where
 }
 
 /// Calls `f` with the current runtime, which has timers.
-#[inline]
+#[inline(always)]
 #[track_caller]
 fn with_timers<R>(f: impl FnOnce(&Shared) -> R) -> R {
     match context::with_current(|shared| shared.has_time().then(|| f(shared))) {
