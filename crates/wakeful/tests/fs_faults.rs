@@ -295,7 +295,9 @@ fn a_ring_that_nobody_drives_is_looked_after() {
             let _ = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_ready())).await;
         });
         drop(reading);
-        assert_eq!(runtime.handle().block_on(file.read_at(&mut buf, 0)).unwrap(), 50_000);
+        // Of what the read that was given up has brought into memory, a single read may get a part.
+        runtime.handle().block_on(file.read_exact_at(&mut buf, 0)).unwrap();
+        assert!(buf == [1; 50_000]);
     }
 }
 
