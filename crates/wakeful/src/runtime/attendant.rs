@@ -1,27 +1,14 @@
 //! The ring of a current-thread runtime while nobody is in `block_on`: a thread of
 //! the pool looks after it until it has nothing to do, so that what was accepted
 //! goes on its way, and who waits outside of the runtime is told.
-//!
-//! Protocol, all SeqCst: whoever needs an attendant makes it so (the ring is busy;
-//! the core is let go of, or `is_waited_for` is set), then swaps `is_there`. The
-//! attendant clears `is_there`, then looks once more whether it is needed. At least
-//! one sees the other.
+//! How it comes and goes is in `attendance`.
 
+use super::attendance::{Called, Leaving};
 use super::blocking::spawn_blocking_on;
 use super::shared::{Flavor, Shared};
 use crate::driver::uring::Ring;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-
-#[derive(Default)]
-pub(super) struct Attendance {
-    /// There is an attendant, or there will be.
-    is_there: AtomicBool,
-    /// Somebody has waited outside: whoever drives may be waiting for him, so the
-    /// attendant does not leave the ring to those who drive any more.
-    is_waited_for: AtomicBool,
-}
 
 struct Attendant {
     shared: Arc<Shared>,
@@ -34,7 +21,7 @@ impl Drop for Attendant {
     fn drop(&mut self) {
         // The pool did not take it, or it panicked.
         if self.on_duty {
-            self.shared.files.attendance.is_there.store(false, SeqCst);
+            self.shared.files.attendance.resign();
         }
     }
 }
@@ -45,7 +32,7 @@ impl Shared {
     pub(crate) fn attend_ring(self: &Arc<Self>) {
         let Flavor::Current(scheduler) = &self.flavor else { return };
         if !scheduler.is_held_here() {
-            self.files.attendance.is_waited_for.store(true, SeqCst);
+            self.files.attendance.wait_outside();
             self.send_attendant();
         }
     }
@@ -60,8 +47,7 @@ impl Shared {
         let Some(ring) = scheduler.poller.get().and_then(|poller| poller.made_ring()) else {
             return;
         };
-        let attendance = &self.files.attendance;
-        if ring.is_busy() && !attendance.is_there.swap(true, SeqCst) {
+        if ring.is_busy() && self.files.attendance.call() == Called::Send {
             Attendant { shared: self.clone(), ring: ring.clone(), on_duty: true }.go_to_pool();
         }
     }
@@ -89,8 +75,7 @@ impl Attendant {
             Flavor::Current(scheduler) => scheduler.is_held(),
             Flavor::Multi(_) => true,
         };
-        let waited_for = &self.shared.files.attendance.is_waited_for;
-        self.ring.is_busy() && (!is_driven || waited_for.load(SeqCst))
+        self.ring.is_busy() && (!is_driven || self.shared.files.attendance.is_waited_for())
     }
 
     /// Whether others wait for the thread that this one has.
@@ -109,11 +94,9 @@ impl Attendant {
                     return self.go_to_pool();
                 }
             }
+            // Of another one, if it goes.
             self.on_duty = false;
-            let is_there = &self.shared.files.attendance.is_there;
-            is_there.store(false, SeqCst);
-            // Whoever came in between relied on this thread.
-            if !self.is_needed() || is_there.swap(true, SeqCst) {
+            if self.shared.files.attendance.leave(|| self.is_needed()) == Leaving::Go {
                 return;
             }
             self.on_duty = true;

@@ -1,7 +1,7 @@
 //! How a runtime's operations on files are carried out.
 
 #[cfg(target_os = "linux")]
-use super::attendant::Attendance;
+use super::attendance::Attendance;
 use super::shared::{Flavor, Shared};
 #[cfg(target_os = "linux")]
 use crate::driver::uring::Ring;
@@ -72,7 +72,7 @@ impl Files {
             in_rings: AtomicU64::new(0),
             in_pool: AtomicU64::new(0),
             #[cfg(target_os = "linux")]
-            attendance: Attendance::default(),
+            attendance: Attendance::new(),
             #[cfg(target_os = "linux")]
             devices: Devices::default(),
         }

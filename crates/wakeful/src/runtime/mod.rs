@@ -11,6 +11,8 @@
 #![allow(unsafe_code)]
 
 #[cfg(target_os = "linux")]
+mod attendance;
+#[cfg(target_os = "linux")]
 mod attendant;
 pub(crate) mod blocking;
 mod builder;
@@ -24,6 +26,8 @@ pub(crate) mod join_set;
 mod join_slots;
 mod local_runtime;
 pub(crate) mod local_set;
+#[cfg(all(test, loom, target_os = "linux"))]
+mod loom_attendance;
 mod metrics;
 pub(crate) mod on_quit;
 pub(crate) mod registration;
