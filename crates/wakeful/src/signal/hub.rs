@@ -9,44 +9,28 @@
 //!   handler: set PENDING, then ring ──► poller ──► wake: deliver ──► listeners
 //! ```
 //!
-//! Rules:
-//! - G1. A handler sets `pending` before it rings, and the hub reads the bell empty
-//!   before it looks at `pending`. So whatever the hub does not find rings once more.
-//! - G2. A handler touches only its [`Slot`] and the bell, which live as long as it is
-//!   enlisted, by atomic steps and one `write`: all that a handler may do.
+//! The rules of handlers and the hub are in `slot`.
 //!
 //! A listener remembers how many deliveries there had been when it was made. A signal
 //! that came before, but after the poller was last asked, is still delivered to it: who
 //! listens again and again, by `ctrl_c` in a loop, misses nothing while it is busy on
 //! a current-thread runtime.
 
+use super::slot::Slot;
 use crate::driver::source::Direction;
 use crate::runtime::Id;
 use crate::runtime::evented::Evented;
 use crate::runtime::on_quit;
 use crate::runtime::registration::keeper_with_io;
 use crate::sys::sync::Mutex;
-use crate::wait::word::{Other, Word};
 use rustix::event::{EventfdFlags, eventfd};
 use signal_hook_registry::SigId;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-
-/// In a slot's number: nothing is delivered any more.
-pub(super) const CLOSED: u64 = 1 << 62;
-
-/// One kind of signal on one runtime.
-pub(super) struct Slot {
-    /// A signal came that was not delivered yet (G1).
-    pending: AtomicBool,
-    /// How many were delivered, and [`CLOSED`].
-    pub(super) deliveries: Word<Other>,
-}
 
 /// The signals of one runtime.
 pub(super) struct Hub {
@@ -98,13 +82,11 @@ impl Hub {
         if let Some((slot, _)) = slots.get(&number) {
             return Ok(slot.clone());
         }
-        let slot = Arc::new(Slot { pending: AtomicBool::new(false), deliveries: Word::new(0) });
+        let slot = Arc::new(Slot::new());
         let (handed, bell) = (slot.clone(), self.bell.clone());
-        let handler = move || {
-            handed.pending.store(true, SeqCst);
-            // It fails only when the bell has rung 2^64 - 2 times already.
-            let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
-        };
+        // It fails only when the bell has rung 2^64 - 2 times already.
+        let ring = move || _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
+        let handler = move || handed.notice(&ring);
         // SAFETY: G2; the registry keeps `errno` as it was.
         let id = unsafe { signal_hook_registry::register(number, handler) }?;
         if number == libc::SIGQUIT {
@@ -144,12 +126,7 @@ impl Hub {
     fn pass_on(&self) {
         let all: Vec<Arc<Slot>> =
             self.slots.lock().values().map(|(slot, _)| slot.clone()).collect();
-        for slot in all {
-            if slot.pending.swap(false, SeqCst) {
-                let moved = slot.deliveries.add(1);
-                slot.deliveries.call(moved);
-            }
-        }
+        all.iter().for_each(|slot| slot.pass_on());
     }
 
     /// There will be no more signals here.
@@ -159,8 +136,7 @@ impl Hub {
         let slots = std::mem::take(&mut *self.slots.lock());
         for (slot, handler) in slots.into_values() {
             signal_hook_registry::unregister(handler);
-            let moved = slot.deliveries.set(CLOSED);
-            slot.deliveries.call(moved);
+            slot.close();
         }
         // Holds the runtime, and is perhaps the last to do so.
         drop(watched);

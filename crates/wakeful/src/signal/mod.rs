@@ -24,6 +24,9 @@
 #![allow(unsafe_code)]
 
 mod hub;
+#[cfg(all(test, loom))]
+mod loom_slot;
+mod slot;
 pub mod unix;
 
 use std::io;

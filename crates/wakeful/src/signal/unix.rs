@@ -1,6 +1,7 @@
 //! Signals by their kind.
 
-use super::hub::{CLOSED, Hub, Slot};
+use super::hub::Hub;
+use super::slot::{CLOSED, Slot};
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
