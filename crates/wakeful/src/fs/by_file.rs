@@ -2,9 +2,9 @@
 //! do the same.
 
 use super::descriptor::Descriptor;
-use super::operation::Operation;
 #[cfg(target_os = "linux")]
 use super::operation::Step;
+use super::operation::{Operation, plain_operation};
 use crate::task::header::WaitKind;
 #[cfg(target_os = "linux")]
 use io_uring::{opcode, squeue::Entry, types};
@@ -186,68 +186,30 @@ impl Operation for Write {
     }
 }
 
-/// Defines an operation that gives nothing but success, and whether it changes the
-/// file.
-macro_rules! file_operation {
-    ($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),* }, $code:ident, $changes:literal,
-     |$entry:ident| $build:expr, |$run:ident| $call:expr) => {
-        $(#[$doc])*
-        pub(super) struct $name {
-            pub(super) file: Arc<Descriptor>,
-            $(pub(super) $field: $type),*
-        }
-
-        impl Operation for $name {
-            type Output = ();
-            const KIND: WaitKind = WaitKind::FileOp;
-            const MUST_FINISH: bool = true;
-            const CHANGES: bool = $changes;
-            #[cfg(target_os = "linux")]
-            const CODE: u8 = opcode::$code::CODE;
-
-            #[cfg(target_os = "linux")]
-            fn entry(&mut self) -> Option<Entry> {
-                let $entry = &*self;
-                Some($build.build())
-            }
-
-            #[cfg(target_os = "linux")]
-            fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
-                super::by_name::plain(result)
-            }
-
-            fn run(self) -> io::Result<()> {
-                let $run = &self;
-                $call
-            }
-        }
-    };
-}
-
-file_operation! {
+plain_operation! {
     /// Brings data, and all that is known of the file, to the disk.
-    SyncAll {}, Fsync, false,
+    SyncAll { file: Arc<Descriptor> }, Fsync, changes: false,
     |op| opcode::Fsync::new(op.file.fd()),
     |op| op.file.std().sync_all()
 }
 
-file_operation! {
+plain_operation! {
     /// Brings data to the disk.
-    SyncData {}, Fsync, false,
+    SyncData { file: Arc<Descriptor> }, Fsync, changes: false,
     |op| opcode::Fsync::new(op.file.fd()).flags(types::FsyncFlags::DATASYNC),
     |op| op.file.std().sync_data()
 }
 
-file_operation! {
+plain_operation! {
     /// Cuts a file, or adds zeros.
-    SetLen { len: u64 }, Ftruncate, true,
+    SetLen { file: Arc<Descriptor>, len: u64 }, Ftruncate, changes: true,
     |op| opcode::Ftruncate::new(op.file.fd(), op.len),
     |op| op.file.std().set_len(op.len)
 }
 
-file_operation! {
+plain_operation! {
     /// Reserves room on the disk.
-    Allocate { offset: u64, len: u64 }, Fallocate, true,
+    Allocate { file: Arc<Descriptor>, offset: u64, len: u64 }, Fallocate, changes: true,
     |op| opcode::Fallocate::new(op.file.fd(), op.len).offset(op.offset),
     |op| allocate(&op.file, op.offset, op.len)
 }

@@ -1,9 +1,9 @@
 //! Operations on names: what rings have for them, and the system calls that do
 //! the same.
 
-use super::operation::Operation;
 #[cfg(target_os = "linux")]
 use super::operation::Step;
+use super::operation::{Operation, plain_operation};
 use crate::task::header::WaitKind;
 #[cfg(target_os = "linux")]
 use io_uring::{opcode, squeue::Entry, types};
@@ -40,67 +40,26 @@ impl Name {
 #[cfg(target_os = "linux")]
 pub(super) const HERE: types::Fd = types::Fd(libc::AT_FDCWD);
 
-/// What is over when the kernel says so.
-#[cfg(target_os = "linux")]
-pub(super) fn plain<T: Operation<Output = ()>>(result: Result<u32, Errno>) -> Step<T> {
-    Step::Done(result.map(|_| ()).map_err(io::Error::from))
-}
-
-/// Defines an operation that gives nothing but success.
-macro_rules! name_operation {
-    ($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),* }, $code:ident,
-     |$entry:ident| $build:expr, |$run:ident| $call:expr) => {
-        $(#[$doc])*
-        pub(super) struct $name {
-            $(pub(super) $field: $type),*
-        }
-
-        impl Operation for $name {
-            type Output = ();
-            const KIND: WaitKind = WaitKind::FileOp;
-            const MUST_FINISH: bool = true;
-            #[cfg(target_os = "linux")]
-            const CODE: u8 = opcode::$code::CODE;
-
-            #[cfg(target_os = "linux")]
-            fn entry(&mut self) -> Option<Entry> {
-                let $entry = &*self;
-                Some($build.build())
-            }
-
-            #[cfg(target_os = "linux")]
-            fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
-                plain(result)
-            }
-
-            fn run(self) -> io::Result<()> {
-                let $run = &self;
-                $call
-            }
-        }
-    };
-}
-
-name_operation! {
-    Rename { from: Name, to: Name }, RenameAt,
+plain_operation! {
+    Rename { from: Name, to: Name }, RenameAt, changes: true,
     |op| opcode::RenameAt::new(HERE, op.from.pointer()?, HERE, op.to.pointer()?),
     |op| std::fs::rename(&op.from.path, &op.to.path)
 }
 
-name_operation! {
-    RemoveFile { name: Name }, UnlinkAt,
+plain_operation! {
+    RemoveFile { name: Name }, UnlinkAt, changes: true,
     |op| opcode::UnlinkAt::new(HERE, op.name.pointer()?),
     |op| std::fs::remove_file(&op.name.path)
 }
 
-name_operation! {
-    RemoveDir { name: Name }, UnlinkAt,
+plain_operation! {
+    RemoveDir { name: Name }, UnlinkAt, changes: true,
     |op| opcode::UnlinkAt::new(HERE, op.name.pointer()?).flags(libc::AT_REMOVEDIR),
     |op| std::fs::remove_dir(&op.name.path)
 }
 
-name_operation! {
-    CreateDir { name: Name, mode: u32 }, MkDirAt,
+plain_operation! {
+    CreateDir { name: Name, mode: u32 }, MkDirAt, changes: true,
     |op| opcode::MkDirAt::new(HERE, op.name.pointer()?).mode(op.mode),
     |op| {
         use std::os::unix::fs::DirBuilderExt;
@@ -108,14 +67,14 @@ name_operation! {
     }
 }
 
-name_operation! {
-    HardLink { original: Name, link: Name }, LinkAt,
+plain_operation! {
+    HardLink { original: Name, link: Name }, LinkAt, changes: true,
     |op| opcode::LinkAt::new(HERE, op.original.pointer()?, HERE, op.link.pointer()?),
     |op| std::fs::hard_link(&op.original.path, &op.link.path)
 }
 
-name_operation! {
-    Symlink { original: Name, link: Name }, SymlinkAt,
+plain_operation! {
+    Symlink { original: Name, link: Name }, SymlinkAt, changes: true,
     |op| opcode::SymlinkAt::new(HERE, op.original.pointer()?, op.link.pointer()?),
     |op| std::os::unix::fs::symlink(&op.original.path, &op.link.path)
 }

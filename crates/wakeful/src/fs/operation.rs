@@ -83,6 +83,45 @@ pub(super) trait Operation: Sized + Send + 'static {
     fn run(self) -> io::Result<Self::Output>;
 }
 
+/// Defines an operation that gives nothing but success, and comes to its end: what it
+/// owns, its kind and entry for the ring, and what does the same without one.
+macro_rules! plain_operation {
+    ($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),* }, $code:ident,
+     changes: $changes:literal,
+     |$entry:ident| $build:expr, |$run:ident| $call:expr) => {
+        $(#[$doc])*
+        pub(super) struct $name {
+            $(pub(super) $field: $type),*
+        }
+
+        impl Operation for $name {
+            type Output = ();
+            const KIND: WaitKind = WaitKind::FileOp;
+            const MUST_FINISH: bool = true;
+            const CHANGES: bool = $changes;
+            #[cfg(target_os = "linux")]
+            const CODE: u8 = opcode::$code::CODE;
+
+            #[cfg(target_os = "linux")]
+            fn entry(&mut self) -> Option<Entry> {
+                let $entry = &*self;
+                Some($build.build())
+            }
+
+            #[cfg(target_os = "linux")]
+            fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
+                Step::Done(result.map(|_| ()).map_err(io::Error::from))
+            }
+
+            fn run(self) -> io::Result<()> {
+                let $run = &self;
+                $call
+            }
+        }
+    };
+}
+pub(super) use plain_operation;
+
 /// What follows when the ring is done with an entry.
 #[cfg(target_os = "linux")]
 #[must_use]
