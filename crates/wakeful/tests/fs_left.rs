@@ -1,13 +1,17 @@
 //! Operations on a file that nobody waits for any more, and what is done with the file after them.
 
+use std::fs::Permissions;
 use std::future::poll_fn;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::{Duration, SystemTime};
 
-use wakeful::fs::File;
+use wakeful::fs::{self, File, FileTimes};
 use wakeful::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use wakeful::runtime::Builder;
 use wakeful::sync::Semaphore;
 
 mod support {
@@ -15,7 +19,9 @@ mod support {
     pub mod runtimes;
     pub mod sockets;
 }
-use support::files::{everywhere, evict, filled};
+use support::files::{
+    BACKENDS, Folder, current_thread, everywhere, evict, filled, multi_thread, with,
+};
 
 /// Polls a future once, with a budget that lets it begin. True: it is ready.
 async fn once(future: impl Future) -> bool {
@@ -56,13 +62,21 @@ fn several_wait_for_a_read_that_was_given_up() {
     });
 }
 
+fn at_second(second: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(second)
+}
+
+fn times(second: u64) -> FileTimes {
+    FileTimes::new().set_modified(at_second(second))
+}
+
 /// What is awaited comes after what was begun before, although nobody waits for that.
 #[test]
 fn what_comes_later_is_done_later() {
     everywhere(|folder| async move {
         let path = folder.join("a");
         let mut file =
-            File::options().read(true).write(true).create(true).open(path).await.unwrap();
+            File::options().read(true).write(true).create(true).open(&path).await.unwrap();
         let big = vec![1; 2 << 20];
         for round in 0..10 {
             once(file.write_at(&big, 0)).await;
@@ -84,6 +98,17 @@ fn what_comes_later_is_done_later() {
             let mut text = [0; 9];
             file.read_exact_at(&mut text, 0).await.unwrap();
             assert_eq!(&text, b"more text", "in round {round}");
+
+            let (earlier, later) = (times(u64::from(round)), times(1000));
+            once(file.set_times(earlier)).await;
+            file.set_times(later).await.unwrap();
+            let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+            assert_eq!(modified, at_second(1000), "in round {round}");
+
+            once(file.set_permissions(Permissions::from_mode(0o400))).await;
+            file.set_permissions(Permissions::from_mode(0o640)).await.unwrap();
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o640, "in round {round}");
 
             once(file.write_all_at(&[round; 1000], 0)).await;
             file.rewind().await.unwrap();
@@ -130,4 +155,48 @@ fn a_file_is_given_back_after_what_nobody_waits_for() {
             assert_eq!(std.metadata().unwrap().len(), expected);
         }
     });
+}
+
+/// What was begun is done, although nobody waits for it and the runtime goes down.
+#[test]
+fn changes_that_were_begun_are_made_although_the_runtime_goes_down() {
+    for backend in BACKENDS {
+        for runtime in [current_thread(backend), multi_thread(backend, 2)] {
+            let folder = Folder::new();
+            let (path, _) = filled(&folder, "a", 100);
+            let named = path.clone();
+            let begin = runtime.spawn(async move {
+                let file = File::open(&named).await.unwrap();
+                once(file.set_times(times(7))).await;
+                once(fs::set_permissions(&named, Permissions::from_mode(0o604))).await;
+            });
+            runtime.block_on(begin).unwrap();
+            drop(runtime);
+            let metadata = std::fs::metadata(&path).unwrap();
+            assert_eq!(metadata.modified().unwrap(), at_second(7));
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o604);
+        }
+    }
+}
+
+/// Who waits outside of a runtime for a change that was given up inside is told, although the thread that drives the
+/// runtime waits for him.
+#[test]
+fn a_change_that_was_given_up_is_waited_for_outside() {
+    for backend in BACKENDS {
+        // It blocks its thread on purpose.
+        let mut builder = Builder::new_current_thread();
+        let runtime = with(backend, builder.report_blocked_after(None));
+        let folder = Folder::new();
+        let (path, handle) = (folder.join("a"), runtime.handle().clone());
+        runtime.block_on(async {
+            let file = File::create(&path).await.unwrap();
+            once(file.write_at(&vec![1; 2 << 20], 0)).await;
+            std::thread::scope(|scope| {
+                let outside = scope.spawn(|| handle.block_on(file.set_len(10)));
+                outside.join().unwrap().unwrap();
+            });
+        });
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 10);
+    }
 }

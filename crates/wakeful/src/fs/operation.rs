@@ -167,6 +167,15 @@ pub(super) fn gone() -> io::Error {
     io::Error::other("background task failed")
 }
 
+/// For somebody who waits: where nobody may be driving the runtime that has the ring,
+/// a thread of the pool looks after it.
+pub(super) fn attend(keeper: &Keeper) {
+    #[cfg(target_os = "linux")]
+    keeper.shared.attend_ring();
+    #[cfg(not(target_os = "linux"))]
+    let _ = keeper;
+}
+
 /// Starts an operation on the current runtime; if that has shut down, it is done
 /// here and now if it must be done at all.
 ///
@@ -269,7 +278,7 @@ impl<T: Operation> Flight<T> {
         };
         waker.into_iter().chain(others).for_each(Waker::wake);
         if let Some(file) = left_to {
-            file.has_landed(T::CHANGES);
+            file.has_landed(T::CHANGES, &self.keeper);
         }
     }
 
@@ -307,22 +316,19 @@ impl<T: Operation> Flight<T> {
             register(&mut state)
         };
         drop(superfluous);
-        self.attend();
+        attend(&self.keeper);
         Poll::Pending
     }
 
-    /// Where nobody may be driving the runtime that has the ring, a thread of the
-    /// pool looks after it.
-    pub(super) fn attend(&self) {
-        #[cfg(target_os = "linux")]
-        self.keeper.shared.attend_ring();
+    pub(super) fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
     }
 
     /// Nobody waits any more: what is done with the file after this comes after it.
     fn leave_to(&self, file: Arc<Writer>) {
         let mut state = self.lock();
         if let Outcome::Awaited = state.outcome {
-            file.is_left_with(T::CHANGES);
+            file.is_left_with(T::CHANGES, &self.keeper);
             state.left_to = Some(file);
         }
     }
@@ -529,16 +535,16 @@ impl<T: Operation> Drop for Perform<T> {
 }
 
 /// An operation that no ring knows: a closure for the pool.
-pub(super) struct Call<F>(F);
+pub(super) struct Call<F, const MUST_FINISH: bool>(F);
 
-impl<F, R> Operation for Call<F>
+impl<F, R, const MUST_FINISH: bool> Operation for Call<F, MUST_FINISH>
 where
     F: FnOnce() -> io::Result<R> + Send + 'static,
     R: Send + 'static,
 {
     type Output = R;
     const KIND: WaitKind = WaitKind::FileOp;
-    const MUST_FINISH: bool = false;
+    const MUST_FINISH: bool = MUST_FINISH;
 
     fn run(self) -> io::Result<R> {
         (self.0)()
@@ -546,7 +552,16 @@ where
 }
 
 /// Runs a closure in the pool.
-pub(super) fn call<F, R>(site: &'static Location<'static>, f: F) -> Perform<Call<F>>
+pub(super) fn call<F, R>(site: &'static Location<'static>, f: F) -> Perform<Call<F, false>>
+where
+    F: FnOnce() -> io::Result<R> + Send + 'static,
+    R: Send + 'static,
+{
+    Perform::new(Call(f), site)
+}
+
+/// The same with a closure that changes something, and comes to its end.
+pub(super) fn change<F, R>(site: &'static Location<'static>, f: F) -> Perform<Call<F, true>>
 where
     F: FnOnce() -> io::Result<R> + Send + 'static,
     R: Send + 'static,

@@ -1,15 +1,52 @@
 //! Functions on paths: what exists, links, removing and renaming, permissions.
 
-// Each function keeps its arguments until its future is done, as an `async fn`
-// would: a path may be something that removes its file when it is dropped.
-
 use super::by_name::{CreateDir, Exists, HardLink, Name, RemoveDir, RemoveFile, Rename, Symlink};
-use super::operation::{Perform, call};
+use super::operation::{Operation, Perform, call, change};
 use super::{error, inline};
 use std::fs::{Metadata, Permissions};
 use std::io;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+
+type Site = &'static Location<'static>;
+
+// All of these keep the paths until they are done: a path may be something that
+// removes its file when it is dropped.
+
+/// Does something with a path; an error says what, and which path it was.
+async fn with_path<T: Operation>(
+    what: &'static str,
+    path: impl AsRef<Path>,
+    site: Site,
+    operation: impl FnOnce(Name) -> T,
+) -> io::Result<T::Output> {
+    let done = Perform::new(operation(Name::new(path.as_ref())), site).await;
+    done.map_err(|error| error::at(what, path.as_ref(), error))
+}
+
+/// The same with two paths.
+async fn with_paths<T: Operation>(
+    what: &'static str,
+    (from, to): (impl AsRef<Path>, impl AsRef<Path>),
+    site: Site,
+    operation: impl FnOnce(Name, Name) -> T,
+) -> io::Result<T::Output> {
+    let operation = operation(Name::new(from.as_ref()), Name::new(to.as_ref()));
+    let done = Perform::new(operation, site).await;
+    done.map_err(|error| error::between(what, from.as_ref(), to.as_ref(), error))
+}
+
+/// Calls a function of std in the pool.
+async fn in_pool<R: Send + 'static>(
+    what: &'static str,
+    path: impl AsRef<Path>,
+    site: Site,
+    function: impl FnOnce(PathBuf) -> io::Result<R> + Send + 'static,
+) -> io::Result<R> {
+    let named = path.as_ref().to_owned();
+    let done = call(site, move || function(named)).await;
+    done.map_err(|error| error::at(what, path.as_ref(), error))
+}
 
 /// What is known of a file or folder; links are followed.
 ///
@@ -18,11 +55,7 @@ use std::path::{Path, PathBuf};
 /// As [`std::fs::metadata`]; the error says which path it was.
 #[track_caller]
 pub fn metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Metadata>> {
-    let site = Location::caller();
-    async move {
-        let path = path;
-        stat(path.as_ref(), true, site).await
-    }
+    stat(path, true, Location::caller())
 }
 
 /// What is known of a file, a folder or a link itself.
@@ -32,31 +65,23 @@ pub fn metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Metad
 /// As [`std::fs::symlink_metadata`]; the error says which path it was.
 #[track_caller]
 pub fn symlink_metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Metadata>> {
-    let site = Location::caller();
-    async move {
-        let path = path;
-        stat(path.as_ref(), false, site).await
-    }
+    stat(path, false, Location::caller())
 }
 
-pub(super) async fn stat(
-    path: &Path,
-    follow: bool,
-    site: &'static Location<'static>,
-) -> io::Result<Metadata> {
+pub(super) async fn stat(path: impl AsRef<Path>, follow: bool, site: Site) -> io::Result<Metadata> {
     #[cfg(target_os = "linux")]
     if inline::is_allowed()? {
         inline::spend().await;
-        if let inline::Attempt::Done(metadata) = inline::metadata(path, follow) {
-            return metadata.map_err(|error| error::at("stat", path, error));
+        if let inline::Attempt::Done(metadata) = inline::metadata(path.as_ref(), follow) {
+            return metadata.map_err(|error| error::at("stat", path.as_ref(), error));
         }
     }
     // `Metadata` is made by std alone, so not through the ring.
-    let named = path.to_owned();
-    let asked = call(site, move || {
-        if follow { std::fs::metadata(named) } else { std::fs::symlink_metadata(named) }
-    });
-    asked.await.map_err(|error| error::at("stat", path, error))
+    let ask = move |path: PathBuf| match follow {
+        true => std::fs::metadata(path),
+        false => std::fs::symlink_metadata(path),
+    };
+    in_pool("stat", path, site, ask).await
 }
 
 /// Whether there is something at this path; links are followed.
@@ -83,8 +108,7 @@ pub fn try_exists(path: impl AsRef<Path>) -> impl Future<Output = io::Result<boo
                 inline::Attempt::MustWait | inline::Attempt::Never => {}
             }
         }
-        let exists = Perform::new(Exists::new(Name::new(path.as_ref())), site).await;
-        exists.map_err(|error| error::at("stat", path.as_ref(), error))
+        with_path("stat", path, site, Exists::new).await
     }
 }
 
@@ -95,13 +119,7 @@ pub fn try_exists(path: impl AsRef<Path>) -> impl Future<Output = io::Result<boo
 /// As [`std::fs::canonicalize`]; the error says which path it was.
 #[track_caller]
 pub fn canonicalize(path: impl AsRef<Path>) -> impl Future<Output = io::Result<PathBuf>> {
-    let site = Location::caller();
-    async move {
-        let path = path;
-        let named = path.as_ref().to_owned();
-        let found = call(site, move || std::fs::canonicalize(named)).await;
-        found.map_err(|error| error::at("canonicalize", path.as_ref(), error))
-    }
+    in_pool("canonicalize", path, Location::caller(), std::fs::canonicalize)
 }
 
 /// Where a link leads.
@@ -111,13 +129,7 @@ pub fn canonicalize(path: impl AsRef<Path>) -> impl Future<Output = io::Result<P
 /// As [`std::fs::read_link`]; the error says which path it was.
 #[track_caller]
 pub fn read_link(path: impl AsRef<Path>) -> impl Future<Output = io::Result<PathBuf>> {
-    let site = Location::caller();
-    async move {
-        let path = path;
-        let named = path.as_ref().to_owned();
-        let read = call(site, move || std::fs::read_link(named)).await;
-        read.map_err(|error| error::at("read the link", path.as_ref(), error))
-    }
+    in_pool("read the link", path, Location::caller(), std::fs::read_link)
 }
 
 /// Changes who may do what with a file or folder.
@@ -134,7 +146,7 @@ pub fn set_permissions(
     async move {
         let path = path;
         let named = path.as_ref().to_owned();
-        let set = call(site, move || std::fs::set_permissions(named, perm)).await;
+        let set = change(site, move || std::fs::set_permissions(named, perm)).await;
         set.map_err(|error| error::at("set the permissions of", path.as_ref(), error))
     }
 }
@@ -146,12 +158,7 @@ pub fn set_permissions(
 /// As [`std::fs::remove_file`]; the error says which path it was.
 #[track_caller]
 pub fn remove_file(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    let site = Location::caller();
-    async move {
-        let path = path;
-        let removed = Perform::new(RemoveFile { name: Name::new(path.as_ref()) }, site).await;
-        removed.map_err(|error| error::at("remove", path.as_ref(), error))
-    }
+    with_path("remove", path, Location::caller(), |name| RemoveFile { name })
 }
 
 /// Removes an empty folder.
@@ -161,12 +168,7 @@ pub fn remove_file(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()
 /// As [`std::fs::remove_dir`]; the error says which path it was.
 #[track_caller]
 pub fn remove_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    let site = Location::caller();
-    async move {
-        let path = path;
-        let removed = Perform::new(RemoveDir { name: Name::new(path.as_ref()) }, site).await;
-        removed.map_err(|error| error::at("remove", path.as_ref(), error))
-    }
+    with_path("remove", path, Location::caller(), |name| RemoveDir { name })
 }
 
 /// Removes a folder with everything in it.
@@ -176,13 +178,7 @@ pub fn remove_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>
 /// As [`std::fs::remove_dir_all`]; the error says which path it was.
 #[track_caller]
 pub fn remove_dir_all(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    let site = Location::caller();
-    async move {
-        let path = path;
-        let named = path.as_ref().to_owned();
-        let removed = call(site, move || std::fs::remove_dir_all(named)).await;
-        removed.map_err(|error| error::at("remove all of", path.as_ref(), error))
-    }
+    in_pool("remove all of", path, Location::caller(), std::fs::remove_dir_all)
 }
 
 /// Makes a folder.
@@ -192,20 +188,11 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> impl Future<Output = io::Result
 /// As [`std::fs::create_dir`]; the error says which path it was.
 #[track_caller]
 pub fn create_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    let site = Location::caller();
-    async move {
-        let path = path;
-        make_dir(path.as_ref(), 0o777, site).await
-    }
+    make_dir(path, 0o777, Location::caller())
 }
 
-pub(super) async fn make_dir(
-    path: &Path,
-    mode: u32,
-    site: &'static Location<'static>,
-) -> io::Result<()> {
-    let made = Perform::new(CreateDir { name: Name::new(path), mode }, site).await;
-    made.map_err(|error| error::at("create the folder", path, error))
+pub(super) async fn make_dir(path: impl AsRef<Path>, mode: u32, site: Site) -> io::Result<()> {
+    with_path("create the folder", path, site, |name| CreateDir { name, mode }).await
 }
 
 /// Makes a folder, and those above it that are missing.
@@ -215,13 +202,7 @@ pub(super) async fn make_dir(
 /// As [`std::fs::create_dir_all`]; the error says which path it was.
 #[track_caller]
 pub fn create_dir_all(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    let site = Location::caller();
-    async move {
-        let path = path;
-        let named = path.as_ref().to_owned();
-        let made = call(site, move || std::fs::create_dir_all(named)).await;
-        made.map_err(|error| error::at("create the folder", path.as_ref(), error))
-    }
+    in_pool("create the folder", path, Location::caller(), std::fs::create_dir_all)
 }
 
 /// Gives a file or folder another name. What has that name already is replaced.
@@ -234,13 +215,7 @@ pub fn rename(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
 ) -> impl Future<Output = io::Result<()>> {
-    let site = Location::caller();
-    async move {
-        let (from, to) = (from, to);
-        let operation = Rename { from: Name::new(from.as_ref()), to: Name::new(to.as_ref()) };
-        let renamed = Perform::new(operation, site).await;
-        renamed.map_err(|error| error::between("rename", from.as_ref(), to.as_ref(), error))
-    }
+    with_paths("rename", (from, to), Location::caller(), |from, to| Rename { from, to })
 }
 
 /// Gives a file a second name.
@@ -253,14 +228,8 @@ pub fn hard_link(
     original: impl AsRef<Path>,
     link: impl AsRef<Path>,
 ) -> impl Future<Output = io::Result<()>> {
-    let site = Location::caller();
-    async move {
-        let (original, link) = (original, link);
-        let operation =
-            HardLink { original: Name::new(original.as_ref()), link: Name::new(link.as_ref()) };
-        let linked = Perform::new(operation, site).await;
-        linked.map_err(|error| error::between("link", original.as_ref(), link.as_ref(), error))
-    }
+    let operation = |original, link| HardLink { original, link };
+    with_paths("link", (original, link), Location::caller(), operation)
 }
 
 /// Makes a link that leads to `original`, whether there is something or not.
@@ -274,12 +243,6 @@ pub fn symlink(
     original: impl AsRef<Path>,
     link: impl AsRef<Path>,
 ) -> impl Future<Output = io::Result<()>> {
-    let site = Location::caller();
-    async move {
-        let (original, link) = (original, link);
-        let operation =
-            Symlink { original: Name::new(original.as_ref()), link: Name::new(link.as_ref()) };
-        let linked = Perform::new(operation, site).await;
-        linked.map_err(|error| error::between("symlink", original.as_ref(), link.as_ref(), error))
-    }
+    let operation = |original, link| Symlink { original, link };
+    with_paths("symlink", (original, link), Location::caller(), operation)
 }

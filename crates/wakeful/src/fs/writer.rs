@@ -14,7 +14,8 @@ use super::by_file::{At, Write};
 use super::descriptor::Descriptor;
 #[cfg(target_os = "linux")]
 use super::operation::Step;
-use super::operation::{self, Flight, Operation};
+use super::operation::{self, Operation};
+use crate::runtime::context::Keeper;
 use crate::task::header::WaitKind;
 use crate::wait;
 use std::io::{self, IoSlice};
@@ -44,7 +45,10 @@ struct State {
     error: Option<io::Error>,
     /// Those who wait for room or for the end.
     waiting: Vec<Waker>,
-    flight: Option<Arc<Flight<Behind>>>,
+    /// Where the one who writes was begun.
+    running_on: Option<Arc<Keeper>>,
+    /// Where those were begun that nobody waits for.
+    left_on: Vec<Arc<Keeper>>,
 }
 
 /// Buffers up to this size are kept for the next time.
@@ -93,17 +97,21 @@ impl Writer {
 
     /// Nobody waits for an operation any more that is under way. If it changes the
     /// file, what comes later waits for it.
-    pub(super) fn is_left_with(&self, changes: bool) {
+    pub(super) fn is_left_with(&self, changes: bool, begun_on: &Arc<Keeper>) {
         let mut state = self.lock();
         *state.left(changes) += 1;
+        state.left_on.push(begun_on.clone());
         self.busy.store(state.is_busy(), Release);
     }
 
     /// Such an operation is over.
-    pub(super) fn has_landed(&self, changes: bool) {
+    pub(super) fn has_landed(&self, changes: bool, begun_on: &Arc<Keeper>) {
         let wakers = {
             let mut state = self.lock();
             *state.left(changes) -= 1;
+            let left = state.left_on.iter().position(|other| Arc::ptr_eq(other, begun_on));
+            // The caller has another.
+            state.left_on.swap_remove(left.expect("it was left on its runtime"));
             self.busy.store(state.is_busy(), Release);
             std::mem::take(&mut state.waiting)
         };
@@ -117,7 +125,7 @@ impl Writer {
         blocked: impl FnOnce(&State) -> bool,
     ) -> Poll<()> {
         let waker = cx.waker().clone();
-        let flight = {
+        let (running_on, left_on) = {
             let mut state = self.lock();
             if !blocked(&state) {
                 return Poll::Ready(());
@@ -125,11 +133,9 @@ impl Writer {
             if !state.waiting.iter().any(|other| other.will_wake(&waker)) {
                 state.waiting.push(waker);
             }
-            state.flight.clone()
+            (state.running_on.clone(), state.left_on.clone())
         };
-        if let Some(flight) = flight {
-            flight.attend();
-        }
+        running_on.iter().chain(&left_on).for_each(|keeper| operation::attend(keeper));
         wait::waiting_on(WaitKind::FileWrite, self, site);
         Poll::Pending
     }
@@ -170,7 +176,7 @@ impl Writer {
                 let flight = operation::start(behind);
                 let mut state = self.lock();
                 if state.running {
-                    state.flight = Some(flight);
+                    state.running_on = Some(flight.keeper().clone());
                 }
             }
             return Poll::Ready(Ok(accepted));
@@ -192,7 +198,7 @@ impl Writer {
             let mut over = None;
             if next.is_none() {
                 // If nobody else has the file, it is closed outside of the lock.
-                over = Some((file.take().and_then(Arc::into_inner), state.flight.take()));
+                over = Some((file.take().and_then(Arc::into_inner), state.running_on.take()));
                 state.running = false;
                 self.busy.store(state.is_busy(), Release);
             }

@@ -5,7 +5,7 @@ mod stream;
 
 use super::by_file::{Allocate, Read, SetLen, SyncAll, SyncData};
 use super::descriptor::{Descriptor, Opened};
-use super::operation::{Flight, Perform, call};
+use super::operation::{Flight, Perform, call, change};
 use super::writer::Writer;
 use super::{FileTimes, OpenOptions, inline};
 use crate::task::header::WaitKind;
@@ -302,7 +302,8 @@ impl File {
         }
     }
 
-    /// What is known of the file.
+    /// What is known of the file. It may not know yet of what was written, but not
+    /// flushed.
     ///
     /// # Errors
     ///
@@ -374,7 +375,7 @@ impl File {
         }
     }
 
-    /// Changes who may do what with the file.
+    /// Changes who may do what with the file, after what was written before.
     ///
     /// # Errors
     ///
@@ -383,9 +384,10 @@ impl File {
     pub fn set_permissions(&self, perm: Permissions) -> impl Future<Output = io::Result<()>> {
         let site = Location::caller();
         async move {
+            poll_fn(|cx| self.writer.poll_idle(cx, site)).await;
             let file = self.descriptor.clone();
             let set =
-                call(site, move || file.std().set_permissions(perm)).about(&self.writer).await;
+                change(site, move || file.std().set_permissions(perm)).about(&self.writer).await;
             set.map_err(|error| self.descriptor.explain("set the permissions of", error))
         }
     }
@@ -401,7 +403,7 @@ impl File {
         async move {
             self.settle(site).await;
             let (file, times) = (self.descriptor.clone(), times.into_std());
-            let set = call(site, move || file.std().set_times(times)).about(&self.writer).await;
+            let set = change(site, move || file.std().set_times(times)).about(&self.writer).await;
             set.map_err(|error| self.descriptor.explain("set the times of", error))
         }
     }
