@@ -14,7 +14,7 @@ use super::{Compio, Glommio, MonoioUring, OneThread, Peer};
 /// What is read and written at once.
 pub const PAGE: usize = 4096;
 /// What is copied at once where nobody offers to copy a file.
-const CHUNK: usize = 1 << 20;
+pub const CHUNK: usize = 1 << 20;
 
 /// Offsets of pages in no order, the same for everybody.
 pub struct Offsets {

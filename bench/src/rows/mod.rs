@@ -8,7 +8,7 @@
 //! | `tasks.rs` | spawning, joining, yielding, tasks that talk to each other |
 //! | `wakes.rs` | wakes that come from another thread |
 //! | `blocking.rs` | the pool for closures that block |
-//! | `files.rs` | reading, appending, opening and copying files |
+//! | `files.rs` | reading, appending, opening and copying files; their limits are in `raw_files.rs` |
 //! | `runtime.rs` | `block_on`, starting and stopping |
 //! | `channels.rs` | channels of all kinds |
 //! | `locks.rs` | locks, permits and notifications |
@@ -23,6 +23,7 @@ mod channels;
 mod files;
 mod locks;
 mod memory;
+mod raw_files;
 mod runtime;
 pub mod sockets;
 mod tasks;
