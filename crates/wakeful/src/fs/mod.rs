@@ -24,9 +24,10 @@
 //!
 //! What the system has in memory, names as well as data, is taken from there at
 //! once, on the thread that asks. Everything else goes to io_uring where that is
-//! there and permitted, and to the blocking pool otherwise, as does what io_uring
-//! has no single operation for ([`write`](fn@write), [`copy`], [`metadata`], whole
-//! folders). See
+//! there and permitted, and to the blocking pool otherwise. To the pool goes also what
+//! io_uring has no single operation for ([`write`](fn@write), [`copy`], whole folders)
+//! or does no faster ([`metadata`]), and what the thread of a multi-thread `block_on`
+//! asks for, which has no ring of its own. See
 //! [`Builder::file_backend`](crate::runtime::Builder::file_backend) for other
 //! choices, and [`RuntimeMetrics::file_backend`](crate::runtime::RuntimeMetrics::file_backend)
 //! for what is used.
