@@ -209,7 +209,7 @@ fn settings(
         call(call_with_path, TokenTree::from(Ident::new(variant, span)).into());
     }
     call(".root_name(VALUE)", TokenTree::from(Literal::string(root_name)).into());
-    if entry == (Entry { kind: Kind::Main, face: Face::Wakeful }) {
+    if entry.kind == Kind::Main {
         call(".dump_on_signal(true)", TokenStream::new());
     }
     if entry == (Entry { kind: Kind::Test, face: Face::Wakeful }) {

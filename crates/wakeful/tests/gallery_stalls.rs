@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use wakeful::inspect::Report;
 use wakeful::runtime::{Builder, Runtime};
+use wakeful::task::JoinSet;
+use wakeful::time::sleep;
 
 #[path = "../examples/gallery/mod.rs"]
 #[allow(dead_code, reason = "the bugs of waiting have their own tests")]
@@ -17,6 +19,49 @@ use gallery::stalls;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const WORKERS: usize = 2;
+/// So many twins run at a time.
+const AT_ONCE: usize = 50;
+
+#[path = "support/load.rs"]
+mod load;
+
+use load::{Load, rounds};
+
+/// Runs the fixed twin again and again, many at a time, on a machine that is busy, and one
+/// in a thousand with `true`, for longer than the bug needs to be noticed.
+fn no_report_of<F>(twin: impl Fn(bool) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (rt, told) = runtime();
+    let load = Load::on_every_core();
+    let rounds = rounds(200);
+    rt.block_on(async {
+        for round in (0..rounds).step_by(AT_ONCE) {
+            let mut twins = JoinSet::new();
+            for nth in round..(round + AT_ONCE).min(rounds) {
+                twins.spawn(twin(nth % 1000 == 0));
+            }
+            twins.join_all().await;
+        }
+    });
+    drop(load);
+    if let Ok(report) = told.try_recv() {
+        panic!("{report}");
+    }
+    let counts = rt.metrics().reports().iter().map(|(_, count)| *count).sum::<u64>();
+    assert_eq!(counts, 0, "nor was one held back");
+}
+
+/// The twin, with what ends it after a moment.
+async fn ended_after<F: Future>(how_long: Duration, twin: impl FnOnce(Arc<AtomicBool>) -> F) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let end = async {
+        sleep(how_long).await;
+        stop.store(true, Relaxed);
+    };
+    wakeful::join!(twin(stop.clone()), end);
+}
 
 fn runtime() -> (Runtime, Receiver<Report>) {
     let (tell, told) = channel();
@@ -43,6 +88,7 @@ fn sleeping_with_the_thread() {
     }
     for report in &blocked {
         assert_eq!(report.task().name(), Some("sleeper"));
+        assert!(report.task().spawned_at().file().ends_with("stalls.rs"), "{report}");
         assert!(report.how_long() >= Duration::from_millis(100), "{report}");
         let stack = report.stack();
         assert!(stack.iter().any(|name| name.contains("sleeping_with_the_thread")), "{report}");
@@ -59,11 +105,10 @@ fn sleeping_with_the_thread() {
 
 #[test]
 fn sleeping_as_a_task_is_no_stall() {
-    let (rt, told) = runtime();
-    let how_long = Duration::from_millis(150);
-    let (ticks, echoes) = rt.block_on(stalls::sleeping_with_the_thread(Fixed, WORKERS, how_long));
-    assert!(ticks >= 5 && echoes >= 5, "{ticks} {echoes}");
-    assert!(told.try_recv().is_err());
+    no_report_of(|long| async move {
+        let how_long = Duration::from_millis(if long { 300 } else { 10 });
+        stalls::sleeping_with_the_thread(Fixed, WORKERS, how_long).await;
+    });
 }
 
 #[test]
@@ -86,17 +131,16 @@ fn a_loop_without_an_await() {
     blocks.join().unwrap();
     assert!(stack.iter().any(|name| name.contains("digits_of_nothing")), "{report}");
     assert!(!stack.iter().any(|name| name.contains("wakeful::scheduler")), "{report}");
-    rt.block_on(async {
-        let over = Arc::new(AtomicBool::new(true));
-        for _ in 0..100 {
-            let mut runs = wakeful::task::JoinSet::new();
-            for _ in 0..100 {
-                runs.spawn(stalls::a_loop_without_an_await(Fixed, over.clone()));
-            }
-            runs.join_all().await;
-        }
+    assert!(blocked.task().spawned_at().file().ends_with("stalls.rs"), "{report}");
+    assert!(told.try_recv().is_err(), "told once");
+}
+
+#[test]
+fn a_loop_on_a_thread_of_its_own_is_no_stall() {
+    no_report_of(|long| async move {
+        let how_long = Duration::from_millis(if long { 300 } else { 1 });
+        ended_after(how_long, |stop| stalls::a_loop_without_an_await(Fixed, stop)).await;
     });
-    assert!(told.try_recv().is_err());
 }
 
 #[test]
@@ -112,14 +156,17 @@ fn a_self_waking_spinner() {
     let Report::Spinning(spinning) = &report else { panic!("{report}") };
     assert_eq!(spinning.task().name(), Some("spinner"));
     assert!(spinning.polls() >= 20_000 && spinning.within() >= Duration::from_secs(1), "{report}");
+    assert!(spinning.task().spawned_at().file().ends_with("stalls.rs"), "{report}");
     stop.store(true, Relaxed);
     spins.join().unwrap();
-    rt.block_on(async {
-        for _ in 0..10_000 {
-            stalls::a_self_waking_spinner(Fixed, Arc::new(AtomicBool::new(true))).await;
-        }
+}
+
+#[test]
+fn sleeping_between_two_looks_is_no_spinning() {
+    no_report_of(|long| async move {
+        let how_long = Duration::from_millis(if long { 2500 } else { 5 });
+        ended_after(how_long, |stop| stalls::a_self_waking_spinner(Fixed, stop)).await;
     });
-    assert!(told.try_recv().is_err());
 }
 
 #[test]

@@ -10,13 +10,15 @@ use wakeful::runtime::{Builder, Runtime};
 #[allow(dead_code, reason = "the bugs of stalls have their own tests")]
 mod gallery;
 
+#[path = "support/load.rs"]
+mod load;
+
 use gallery::Twin::{self, Buggy, Fixed};
 use gallery::waits;
+use load::{Load, rounds};
 
 /// A report is there long before; only a bug of wakeful's comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How often a fixed twin runs.
-const ROUNDS: usize = 10_000;
 const GALLERY: &str = "waits.rs";
 
 fn runtimes() -> Vec<(Runtime, Receiver<Report>)> {
@@ -61,8 +63,9 @@ where
     F: Future<Output = Vec<u32>>,
 {
     for (rt, told) in runtimes() {
+        let _load = Load::on_every_core();
         rt.block_on(async {
-            for round in 0..ROUNDS / 4 {
+            for round in 0..rounds(1000) / 4 {
                 wakeful::join!(bug(Fixed), bug(Fixed), bug(Fixed), bug(Fixed));
                 if round % 100 == 0 {
                     let found = wakeful::runtime::Handle::current().diagnose();
@@ -74,6 +77,12 @@ where
             panic!("{:?}: {report}", rt.handle().runtime_flavor());
         }
     }
+}
+
+#[track_caller]
+fn assert_spawned(site: &std::panic::Location<'_>, line: u32) {
+    assert!(site.file().ends_with(GALLERY), "{site}");
+    assert_eq!(site.line(), line);
 }
 
 #[track_caller]
@@ -101,9 +110,10 @@ fn assert_edge(edge: &Edge, waits: (&str, &str, u32), has: (&str, Option<u32>)) 
 
 #[test]
 fn pending_without_a_waker() {
-    report_of(waits::pending_without_a_waker, |report, _| {
+    report_of(waits::pending_without_a_waker, |report, lines| {
         let orphan = orphan(report);
         assert_eq!((orphan.name(), orphan.polls()), (Some("forgetful"), 1));
+        assert_spawned(orphan.spawned_at(), lines[0]);
         assert_eq!(orphan.last_waited_for(), None);
     });
     no_report_of(waits::pending_without_a_waker);
@@ -111,9 +121,10 @@ fn pending_without_a_waker() {
 
 #[test]
 fn a_future_that_moves() {
-    report_of(waits::a_future_that_moves, |report, _| {
+    report_of(waits::a_future_that_moves, |report, lines| {
         let orphan = orphan(report);
         assert_eq!(orphan.name(), Some("second"));
+        assert_spawned(orphan.spawned_at(), lines[0]);
         assert!((1..=2).contains(&orphan.polls()), "{report}");
     });
     no_report_of(waits::a_future_that_moves);
@@ -121,9 +132,10 @@ fn a_future_that_moves() {
 
 #[test]
 fn a_sender_dropped_without_waking() {
-    report_of(waits::a_sender_dropped_without_waking, |report, _| {
+    report_of(waits::a_sender_dropped_without_waking, |report, lines| {
         let orphan = orphan(report);
         assert_eq!((orphan.name(), orphan.polls()), (Some("listener"), 1));
+        assert_spawned(orphan.spawned_at(), lines[0]);
     });
     no_report_of(waits::a_sender_dropped_without_waking);
 }
@@ -226,8 +238,9 @@ fn everything_asleep() {
 
 #[test]
 fn a_lost_panic() {
-    report_of(waits::a_lost_panic, |report, _| {
+    report_of(waits::a_lost_panic, |report, lines| {
         let Report::LostPanic(lost) = report else { panic!("{report}") };
+        assert_spawned(lost.task().spawned_at(), lines[0]);
         assert_eq!(lost.task().name(), Some("unlucky"));
         assert_eq!(lost.message(), Some("the price is not a number"));
     });

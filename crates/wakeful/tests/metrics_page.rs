@@ -84,22 +84,59 @@ fn what_is_counted_is_on_the_page() {
     );
 }
 
-/// Every line is a comment or a sample; buckets of a histogram only grow, and end with what is counted.
+/// Holds the page against the text exposition format: a family has its help and its type
+/// once, before its samples, which stand together; names and labels are made of what they
+/// may be made of; buckets only grow, and the last is the count.
 fn check_format(page: &str) {
-    let mut last = 0.0;
+    assert!(page.ends_with('\n'));
+    let (mut families, mut family, mut kind) = (Vec::new(), "", "");
+    let (mut bucket, mut end, mut count) = (0.0, f64::MIN, None);
     for line in page.lines() {
-        if line.starts_with("# HELP wakeful_") || line.starts_with("# TYPE wakeful_") {
-            last = 0.0;
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            (family, _) = help.split_once(' ').expect("a name and a text");
+            assert!(!families.contains(&family), "{family} stands together");
+            families.push(family);
+            assert!(family.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'));
+            (bucket, end, count) = (0.0, f64::MIN, None);
             continue;
         }
-        let (name, value) = line.rsplit_once(' ').expect("a name and a value");
-        assert!(name.starts_with("wakeful_") && name.ends_with("\"}"), "{line}");
+        if let Some(said) = line.strip_prefix("# TYPE ") {
+            let (of, is) = said.split_once(' ').expect("a name and a type");
+            assert_eq!(of, family, "{line}");
+            assert!(["counter", "gauge", "histogram"].contains(&is), "{line}");
+            assert_eq!(is == "counter", family.ends_with("_total"), "{line}");
+            kind = is;
+            continue;
+        }
+        let (name, rest) = line.split_once('{').expect("labels");
+        let (labels, value) = rest.rsplit_once("} ").expect("a value");
         let value: f64 = value.parse().expect(line);
-        if name.contains("_bucket{") {
-            assert!(value >= last, "{line}");
-            last = value;
-        } else if name.contains("_seconds_count{") {
-            assert_eq!(value, last, "{line}");
+        assert!(value >= 0.0 && labels.starts_with("runtime=\""), "{line}");
+        match (kind, name.strip_prefix(family).expect(line)) {
+            ("histogram", "_bucket") => {
+                let (_, le) = labels.rsplit_once(",le=\"").expect(line);
+                let le = le.strip_suffix('"').expect(line);
+                let le = if le == "+Inf" { f64::INFINITY } else { le.parse().expect(line) };
+                assert!(value >= bucket && le > end, "{line}");
+                (bucket, end) = (value, le);
+            }
+            ("histogram", "_sum") => assert_eq!(end, f64::INFINITY, "the last bucket: {line}"),
+            ("histogram", "_count") => {
+                assert_eq!(value, bucket, "{line}");
+                assert_eq!(count.replace(value), None, "{line}");
+            }
+            ("counter" | "gauge", "") => {}
+            other => panic!("{other:?}: {line}"),
         }
     }
+    assert!(families.len() > 15, "{families:?}");
+}
+
+#[test]
+fn a_name_is_escaped() {
+    let mut builder = Builder::new_current_thread();
+    let rt = builder.name("a \"b\"\n\\").build().unwrap();
+    let page = rt.metrics().prometheus();
+    assert!(page.contains(r#"wakeful_tasks_alive{runtime="a \"b\"\n\\"} 0"#), "{page}");
+    check_format(&page);
 }

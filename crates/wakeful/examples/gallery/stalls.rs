@@ -1,16 +1,17 @@
 //! Bugs of tasks that keep their thread to themselves.
 
+use std::future::poll_fn;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::task::Poll;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wakeful::io::{AsyncReadExt, AsyncWriteExt};
 use wakeful::net::{TcpListener, TcpStream};
 use wakeful::task::{spawn_blocking, yield_now};
-use wakeful::time::interval;
+use wakeful::time::{interval, sleep};
 
 use super::{Twin, named};
 
@@ -59,7 +60,7 @@ pub async fn sleeping_with_the_thread(
                 // The bug: the thread sleeps, and with it whatever else it had to do.
                 match twin {
                     Twin::Buggy => thread::sleep(how_long),
-                    Twin::Fixed => wakeful::time::sleep(how_long).await,
+                    Twin::Fixed => sleep(how_long).await,
                 }
             })
         })
@@ -95,23 +96,27 @@ pub async fn a_loop_without_an_await(twin: Twin, stop: Arc<AtomicBool>) {
     task.await.unwrap();
 }
 
-/// A future that wakes itself instead of waiting.
+/// A future that wakes itself instead of waiting, until `until` is set.
 pub async fn a_self_waking_spinner(twin: Twin, until: Arc<AtomicBool>) {
     let task = named("spinner", async move {
-        let started = Instant::now();
-        std::future::poll_fn(|cx| {
-            if until.load(Relaxed) {
-                return Poll::Ready(());
+        match twin {
+            Twin::Buggy => {
+                poll_fn(|cx| {
+                    if until.load(Relaxed) {
+                        return Poll::Ready(());
+                    }
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                })
+                .await;
             }
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
-        black_box(started);
+            Twin::Fixed => {
+                // It sleeps between two looks.
+                while !until.load(Relaxed) {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            }
+        }
     });
-    if twin == Twin::Fixed {
-        // It is over before anybody could call it spinning.
-        yield_now().await;
-    }
     task.await.unwrap();
 }

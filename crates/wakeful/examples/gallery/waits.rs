@@ -25,9 +25,10 @@ pub async fn pending_without_a_waker(twin: Twin) -> Vec<u32> {
             Twin::Fixed => heard.notified().await,
         }
     });
+    let lines = vec![line!() - 6];
     bell.notify_one();
     finish(twin, [task]).await;
-    vec![]
+    lines
 }
 
 /// Completes when it is rung; keeps the waker of its first poll only, unless it is right.
@@ -72,6 +73,7 @@ pub async fn a_future_that_moves(twin: Twin) -> Vec<u32> {
         says.store(true, Relaxed);
         bell.await;
     });
+    let lines = vec![line!() - 6];
     first.await.unwrap();
     while !has_it.load(Relaxed) || is_running(&second) {
         yield_now().await;
@@ -83,7 +85,7 @@ pub async fn a_future_that_moves(twin: Twin) -> Vec<u32> {
     };
     waker.into_iter().for_each(Waker::wake);
     finish(twin, [second]).await;
-    vec![]
+    lines
 }
 
 /// A channel of somebody's own, whose sender forgets the receiver when it is dropped.
@@ -119,10 +121,11 @@ pub async fn a_sender_dropped_without_waking(twin: Twin) -> Vec<u32> {
         })
         .await;
     });
+    let lines = vec![line!() - 12];
     listens.notified().await;
     drop(sender);
     finish(twin, [task]).await;
-    vec![]
+    lines
 }
 
 /// Two tasks take two locks, in opposite orders.
@@ -287,11 +290,12 @@ pub async fn everything_asleep(twin: Twin) -> Vec<u32> {
 /// A task that panics after its JoinHandle is gone.
 pub async fn a_lost_panic(twin: Twin) -> Vec<u32> {
     let task = named("unlucky", async move { panic!("the price is not a number") });
+    let lines = vec![line!() - 1];
     match twin {
         Twin::Buggy => detach(task),
         Twin::Fixed => assert!(task.await.unwrap_err().is_panic()),
     }
-    vec![]
+    lines
 }
 
 fn is_running(task: &JoinHandle<()>) -> bool {

@@ -67,7 +67,7 @@ impl Waiter {
     fn polls(&self) -> u32 {
         match self {
             Waiter::Task(task) => task.header().polls.load(Relaxed),
-            Waiter::Root(root) => root.note.polls.load(Relaxed),
+            Waiter::Root(root) => root.note.polls(),
         }
     }
 

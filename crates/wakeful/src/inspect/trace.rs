@@ -5,17 +5,25 @@ use crate::scheduler::recorder::{Entry, Event};
 use std::collections::BTreeMap;
 
 /// In the format of `chrome://tracing` and Perfetto: one row per worker, a slice per poll
-/// and sleep, a mark for everything else.
-pub(crate) fn chrome_trace(workers: &[Vec<Entry>], names: &BTreeMap<u64, String>) -> String {
+/// and sleep, a mark for everything else; and a row of reports.
+pub(crate) fn chrome_trace(
+    workers: &[Vec<Entry>],
+    reports: &Vec<Entry>,
+    names: &BTreeMap<u64, String>,
+) -> String {
     let mut json = Json::new();
     json.object(|json| {
         json.field("displayTimeUnit", |json| json.string("ns"));
         json.field("traceEvents", |json| {
             json.array(|json| {
-                for (worker, entries) in workers.iter().enumerate() {
-                    json.item(|json| name_of_worker(json, worker));
+                for (row, entries) in workers.iter().chain([reports]).enumerate() {
+                    let name = match row == workers.len() {
+                        true => "reports".to_owned(),
+                        false => format!("worker {row}"),
+                    };
+                    json.item(|json| name_row(json, row, &name));
                     for entry in entries {
-                        json.item(|json| event(json, worker, entry, names));
+                        json.item(|json| event(json, row, entry, names));
                     }
                 }
             });
@@ -24,19 +32,19 @@ pub(crate) fn chrome_trace(workers: &[Vec<Entry>], names: &BTreeMap<u64, String>
     json.into_text()
 }
 
-fn name_of_worker(json: &mut Json, worker: usize) {
+fn name_row(json: &mut Json, row: usize, name: &str) {
     json.object(|json| {
         json.field("ph", |json| json.string("M"));
         json.field("name", |json| json.string("thread_name"));
         json.field("pid", |json| json.plain(1));
-        json.field("tid", |json| json.plain(worker));
+        json.field("tid", |json| json.plain(row));
         json.field("args", |json| {
-            json.object(|json| json.field("name", |json| json.string(&format!("worker {worker}"))));
+            json.object(|json| json.field("name", |json| json.string(name)));
         });
     });
 }
 
-fn event(json: &mut Json, worker: usize, entry: &Entry, names: &BTreeMap<u64, String>) {
+fn event(json: &mut Json, row: usize, entry: &Entry, names: &BTreeMap<u64, String>) {
     let (kind, is_slice) = match entry.event {
         Event::Poll => ("poll", true),
         Event::Spawn => ("spawn", false),
@@ -67,6 +75,6 @@ fn event(json: &mut Json, worker: usize, entry: &Entry, names: &BTreeMap<u64, St
             json.field("s", |json| json.string("t"));
         }
         json.field("pid", |json| json.plain(1));
-        json.field("tid", |json| json.plain(worker));
+        json.field("tid", |json| json.plain(row));
     });
 }

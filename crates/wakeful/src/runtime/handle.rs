@@ -173,12 +173,12 @@ impl Handle {
     /// last row is that of reports.
     pub fn trace(&self) -> String {
         let looks = self.shared.looks();
-        let mut rows: Vec<_> = looks.recorders().iter().map(|recorder| recorder.read()).collect();
-        rows.push(self.shared.reporter.recorder.read());
+        let rows: Vec<_> = looks.recorders().iter().map(|recorder| recorder.read()).collect();
+        let reports = self.shared.reporter.recorder.read();
         let dump = self.dump();
         let names = dump.tasks().iter().filter_map(|task| Some((task.id()?, task.who())));
         let names = names.map(|(id, who)| (id.as_u64(), who.to_string())).collect();
-        inspect::chrome_trace(&rows, &names)
+        inspect::chrome_trace(&rows, &reports, &names)
     }
 
     /// Looks who waits for whom, now: deadlocks and the like, as they would be
@@ -250,7 +250,9 @@ impl fmt::Debug for TryCurrentError {
 impl fmt::Display for TryCurrentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "there is no reactor running, must be called from the context of a Tokio 1.x runtime",
+            "there is no reactor running, must be called from the context of a Tokio 1.x runtime, \
+             which here is one of wakeful's: call it in `#[wakeful::main]`, in \
+             `Runtime::block_on` or in a task, or hold the guard of `Handle::enter` meanwhile",
         )
     }
 }

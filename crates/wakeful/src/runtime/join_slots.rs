@@ -246,7 +246,7 @@ impl<T> Slots<T> {
 fn poll_apart<T>(handle: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinError>> {
     #[cfg(test)]
     LOOKS.set(LOOKS.get() + 1);
-    context::poll_root(None, || Pin::new(handle).poll(&mut Context::from_waker(waker)))
+    context::poll_apart(|| Pin::new(handle).poll(&mut Context::from_waker(waker)))
 }
 
 #[cfg(test)]

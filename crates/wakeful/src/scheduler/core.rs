@@ -48,6 +48,8 @@ pub(crate) struct Core {
     /// Taken out only when the scheduler closes.
     allocator: Cell<Option<Allocator>>,
     pub(super) heap: Cell<*const Heap>,
+    /// What others see of this worker: of the scheduler that has the core as well.
+    remote: Cell<*const Remote>,
     rng: Cell<Rng>,
     pub(crate) searching: Cell<bool>,
     /// Polls of this worker, wrapping.
@@ -88,6 +90,7 @@ impl Core {
             next,
             allocator: Cell::new(None),
             heap: Cell::new(ptr::null()),
+            remote: Cell::new(ptr::null()),
             rng: Cell::new(rng),
             searching: Cell::new(false),
             tick: Cell::new(0),
@@ -108,10 +111,21 @@ impl Core {
         }
     }
 
-    /// Gives the core its memory, before the scheduler starts.
-    pub(super) fn equip(&self, allocator: Allocator) {
+    /// Gives the core its memory and its place, before the scheduler starts.
+    ///
+    /// # Safety
+    ///
+    /// `remote` stays where it is for as long as the core does.
+    pub(super) unsafe fn equip(&self, allocator: Allocator, remote: &Remote) {
         self.heap.set(allocator.heap());
         self.allocator.set(Some(allocator));
+        self.remote.set(remote);
+    }
+
+    #[inline]
+    pub(super) fn remote(&self) -> &Remote {
+        // SAFETY: there since `equip`, by its contract.
+        unsafe { &*self.remote.get() }
     }
 
     /// Takes the memory back, when the last thread has left (W1).
@@ -156,18 +170,18 @@ impl Core {
     #[cold]
     pub(super) fn mark(&self, shared: &MultiThread, task: &Runnable) {
         let now = shared.estate.config.seam.clock.elapsed();
-        self.probe.mark(task, now, &shared.remotes[self.index].recorder);
+        self.probe.mark(task, now, &self.remote().recorder);
     }
 
     /// The task whose wake-up was marked is about to be polled.
     #[cold]
     pub(super) fn meet(&self, shared: &MultiThread, task: &Runnable) {
         let now = shared.estate.config.seam.clock.elapsed();
-        self.probe.met(task, now, &shared.remotes[self.index].meter);
+        self.probe.met(task, now, &self.remote().meter);
     }
 
     pub(super) fn has_stolen(&self, shared: &MultiThread, task: &Runnable) {
-        let Remote { meter, recorder, .. } = &shared.remotes[self.index];
+        let Remote { meter, recorder, .. } = self.remote();
         meter.has_stolen();
         if recorder.is_on() {
             let (at, (_, task)) = (shared.estate.config.seam.clock.elapsed(), task.cell_and_id());
@@ -264,7 +278,7 @@ impl Core {
     /// backlog that turned out to be more than a moment's work is shared.
     fn turn(&self, shared: &MultiThread) {
         self.change_turn(shared);
-        self.turn_timers(shared);
+        self.turn_timers();
         if let Some(poller) = self.poller(shared) {
             poller.turn(Some(Duration::ZERO));
         }
@@ -302,8 +316,8 @@ impl Core {
     }
 
     /// Fires the timers that are due by the time at which the turn started.
-    pub(super) fn turn_timers(&self, shared: &MultiThread) -> bool {
-        let timers = &shared.remotes[self.index].timers;
+    pub(super) fn turn_timers(&self) -> bool {
+        let timers = &self.remote().timers;
         timers.next().is_some() && timers.turn(tick_of(self.turn_started.get())) > 0
     }
 
@@ -313,10 +327,10 @@ impl Core {
 
     fn start_turn_at(&self, shared: &MultiThread, now: Duration) {
         shared.estate.turned(now);
-        shared.remotes[self.index].turned_ms.store(now.as_millis() as u32, Relaxed);
+        self.remote().turned_ms.store(now.as_millis() as u32, Relaxed);
         self.turn_started.set(now);
         self.turn_tick.set(self.tick.get());
-        self.turn_activity.set(shared.remotes[self.index].watched.activity());
+        self.turn_activity.set(self.remote().watched.activity());
         self.weight.set(self.sampling.start_turn(self.last_polls.get(), &self.probe));
     }
 
@@ -329,7 +343,7 @@ impl Core {
 
     /// Learns from the turn what a poll lasts here.
     fn end_turn(&self, shared: &MultiThread, now: Duration) {
-        let activity = shared.remotes[self.index].watched.activity();
+        let activity = self.remote().watched.activity();
         let polled = activity.wrapping_sub(self.turn_activity.get()) / 2;
         // A turn can end between the choice of a task and its poll, which then belongs
         // to the next one.
@@ -338,8 +352,8 @@ impl Core {
             return;
         }
         self.last_polls.set(polled.max(1));
-        shared.remotes[self.index].meter.has_polled(u64::from(polled));
-        self.count_busy(shared, now);
+        self.remote().meter.has_polled(u64::from(polled));
+        self.count_busy(now);
         let mut pace = self.pace.get();
         pace.learn(polls, now.saturating_sub(self.turn_started.get()));
         self.pace.set(pace);
@@ -352,8 +366,8 @@ impl Core {
     }
 
     /// Counts the turn until now, if a task was polled in it.
-    pub(super) fn count_busy(&self, shared: &MultiThread, now: Duration) {
-        let remote = &shared.remotes[self.index];
+    pub(super) fn count_busy(&self, now: Duration) {
+        let remote = self.remote();
         if remote.watched.activity() != self.turn_activity.get() {
             remote.meter.was_busy(now.saturating_sub(self.turn_started.get()));
         }

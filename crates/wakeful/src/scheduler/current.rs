@@ -64,7 +64,8 @@ pub(crate) struct CurrentThread {
     /// Written by the thread that holds the core.
     pub(crate) meter: Meter,
     pub(crate) recorder: Recorder,
-    /// The cell of the task that is polled; null outside of a poll.
+    /// The cell of the task that is polled, or was polled a moment ago; null while no
+    /// tasks are run.
     pub(super) running: AtomicPtr<Header>,
     core: Core,
     /// Somebody holds the core.
@@ -86,6 +87,8 @@ struct Core {
     rng: Cell<Rng>,
     /// Polls so far, wrapping.
     tick: Cell<u32>,
+    /// The tick with which something is to be done besides a poll.
+    due_tick: Cell<u32>,
     turn_tick: Cell<u32>,
     pace: Cell<Pace>,
     /// Polls in a turn.
@@ -103,6 +106,32 @@ struct Core {
     looked: Cell<bool>,
     probe: Probe,
     sampling: Sampling,
+}
+
+impl Core {
+    #[inline]
+    fn is_due(&self) -> bool {
+        // Negative: it is still to come.
+        self.tick.get().wrapping_sub(self.due_tick.get()) as i32 >= 0
+    }
+
+    /// Says anew what is due when: a poll that is to be timed at once, or the end of the
+    /// turn.
+    fn plan(&self) {
+        self.due_tick.set(match self.weight.get() {
+            0 => self.turn_tick.get().wrapping_add(self.turn_polls.get()),
+            _ => self.tick.get(),
+        });
+    }
+}
+
+/// What came of a step.
+#[must_use]
+enum Step {
+    /// A task was polled.
+    Ran,
+    /// There is none, or the root future goes first.
+    GiveWay,
 }
 
 // SAFETY: W2.
@@ -194,6 +223,7 @@ impl CurrentThread {
                 allocator: Cell::new(None),
                 rng: Cell::new(rng),
                 tick: Cell::new(0),
+                due_tick: Cell::new(0),
                 turn_tick: Cell::new(0),
                 pace: Cell::new(Pace::new()),
                 turn_polls: Cell::new(1),
@@ -297,14 +327,12 @@ impl CurrentThread {
         let mut future = pin!(future);
         let held = Held::new(self.estate.address());
         let mut cx = Context::from_waker(held.waker());
-        let mut poll = || context::poll_root(Some(held.note()), || future.as_mut().poll(&mut cx));
+        let mut poll = || future.as_mut().poll(&mut cx);
         loop {
             if let Some(guard) = CoreGuard::try_take(self) {
                 return self.run(&guard, &held, poll);
             }
-            if held.take_woken()
-                && let Poll::Ready(output) = poll()
-            {
+            if let Some(Poll::Ready(output)) = held.poll_if_woken(&mut poll) {
                 self.estate.check_fatal();
                 return output;
             }
@@ -323,15 +351,15 @@ impl CurrentThread {
             if self.estate.is_fatal() {
                 self.give_up(guard);
             }
-            if held.take_woken() {
-                self.core.looked.set(false);
-                if let Poll::Ready(output) = poll() {
+            if let Some(polled) = held.poll_if_woken(&mut poll) {
+                if let Poll::Ready(output) = polled {
                     // It may be this last poll that has lost a waker.
                     if self.estate.is_fatal() {
                         self.give_up(guard);
                     }
                     return output;
                 }
+                self.core.looked.set(false);
                 context::wake_deferred();
             }
             if self.run_tasks(held) {
@@ -364,40 +392,58 @@ impl CurrentThread {
         let mut any = false;
         for _ in 0..self.estate.config.turn_interval {
             // Also if there are none: a root future may never rest.
-            self.turn_if_due();
-            if self.all_gave_way() {
-                self.let_others_first();
-                if any && held.is_woken() {
-                    break; // to the root future as well
-                }
-            }
-            let Some(task) = self.next_task() else { break };
-            self.start_running();
-            if !any {
-                self.core.looked.set(false);
-                any = true;
-            }
-            if self.core.weight.get() != 0 {
-                self.time_task(task);
+            let step = if self.core.is_due() {
+                self.step_when_due(held, any)
             } else {
-                self.poll_task(task);
+                self.step(held, any, !any, |task| self.poll_task(task))
+            };
+            match step {
+                Step::Ran => any = true,
+                Step::GiveWay => break,
             }
             if self.estate.is_fatal() {
-                return true;
+                break;
             }
         }
+        self.running.store(ptr::null_mut(), Relaxed);
         any
     }
 
-    /// Once per turn: the clock is read, timers and descriptors are looked at.
-    #[inline]
-    fn turn_if_due(&self) {
+    /// Polls the next task. `any`: it is not the first of `run_tasks`; `starts`: it may be
+    /// the first of its turn.
+    #[inline(always)]
+    fn step(&self, held: &Held, any: bool, starts: bool, poll: impl FnOnce(Runnable)) -> Step {
+        if self.all_gave_way() {
+            self.let_others_first();
+            if any && held.is_woken() {
+                return Step::GiveWay; // to the root future as well
+            }
+        }
+        let Some(task) = self.next_task() else { return Step::GiveWay };
+        if starts {
+            self.start_running();
+        }
+        poll(task);
+        Step::Ran
+    }
+
+    /// A step that something else is due with: a turn is over, or the poll is timed.
+    #[inline(never)]
+    fn step_when_due(&self, held: &Held, any: bool) -> Step {
         let core = &self.core;
+        self.running.store(ptr::null_mut(), Relaxed);
         if core.tick.get().wrapping_sub(core.turn_tick.get()) >= core.turn_polls.get() {
+            // Once per turn: the clock is read, timers and descriptors are looked at.
             self.start_turn();
             self.turn_timers();
             self.look_at_poller();
         }
+        let step = self.step(held, any, true, |task| match core.weight.get() {
+            0 => self.poll_task(task),
+            _ => self.time_task(task),
+        });
+        core.plan();
+        step
     }
 
     /// Passes on what became ready; whether anything did.
@@ -414,16 +460,28 @@ impl CurrentThread {
 
     /// They gave way to those, too, who are in the injector, and of whom only the
     /// poller knows. These go first.
+    #[inline(always)]
     fn let_others_first(&self) {
         self.core.gave_way.set(0);
         let gave_way = self.core.queue.borrow().len();
-        let first =
-            self.injector.take(|ready| ready, |task| self.core.queue.borrow_mut().push_back(task));
-        if let Some(first) = first {
-            self.core.queue.borrow_mut().insert(gave_way, first);
+        if !self.injector.is_empty() {
+            self.take_injected(gave_way);
         }
         self.look_at_poller();
-        self.core.queue.borrow_mut().rotate_left(gave_way);
+        let mut queue = self.core.queue.borrow_mut();
+        if queue.len() > gave_way {
+            queue.rotate_left(gave_way);
+        }
+    }
+
+    /// Takes all that is in the injector to the queue, in order, behind so many.
+    #[inline(never)]
+    fn take_injected(&self, behind: usize) {
+        let mut queue = self.core.queue.borrow_mut();
+        let first = self.injector.take(|ready| ready, |task| queue.push_back(task));
+        if let Some(first) = first {
+            queue.insert(behind, first);
+        }
     }
 
     #[inline(always)]
@@ -434,7 +492,6 @@ impl CurrentThread {
         }
         self.running.store(task.cell(), Release);
         task.run();
-        self.running.store(ptr::null_mut(), Relaxed);
         context::wake_deferred();
     }
 
@@ -508,12 +565,14 @@ impl CurrentThread {
         self.core.weight.set(weight);
         self.core.turn_started.set(Some(now));
         self.core.turn_tick.set(self.core.tick.get());
+        self.core.plan();
         self.estate.turned(now);
     }
 
     /// A turn with tasks in it. The first of a `block_on` has not asked the clock.
     fn start_running(&self) {
         let core = &self.core;
+        core.looked.set(false);
         if !core.has_run.replace(true) && core.turn_started.get().is_none() {
             core.turn_started.set(Some(self.estate.config.seam.clock.elapsed()));
         }
@@ -532,11 +591,12 @@ impl CurrentThread {
             pace.learn(core.tick.get().wrapping_sub(core.turn_tick.get()), spent);
             core.pace.set(pace);
             core.turn_polls.set(pace.turn(self.estate.config.turn_interval));
+            core.plan();
         }
     }
 
     /// Station 4: the next task to poll.
-    #[inline]
+    #[inline(always)]
     fn next_task(&self) -> Option<Runnable> {
         let (core, config) = (&self.core, &self.estate.config);
         let tick = core.tick.get().wrapping_add(1);

@@ -239,10 +239,8 @@ impl Estate {
         let mut listed = None;
         loop {
             self.check_fatal();
-            if held.take_woken()
-                && let Poll::Ready(output) =
-                    context::poll_root(Some(held.note()), || future.as_mut().poll(&mut cx))
-            {
+            let polled = held.poll_if_woken(|| future.as_mut().poll(&mut cx));
+            if let Some(Poll::Ready(output)) = polled {
                 // It may be this last poll that has lost a waker.
                 self.check_fatal();
                 return output;

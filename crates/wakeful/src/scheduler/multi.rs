@@ -158,9 +158,10 @@ impl MultiThread {
         let home: NonNull<dyn Home> = NonNull::from(&*this);
         // SAFETY: not shared yet; the heaps lie inside of their home.
         unsafe { this.estate.open(home) };
-        for (core, heap) in this.cores.iter().zip(&this.heaps) {
-            // SAFETY: as above.
-            core.equip(unsafe { heap.open(home) });
+        let workers = this.cores.iter().zip(&this.heaps).zip(&this.remotes);
+        for ((core, heap), remote) in workers {
+            // SAFETY: as above; cores and remotes go with the scheduler.
+            unsafe { core.equip(heap.open(home), remote) };
         }
         let first = this.idle.worker_to_wake().expect("all workers start asleep");
         if let Err(error) = this.wake_worker(first) {

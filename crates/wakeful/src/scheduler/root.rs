@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::task::{Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 
 /// One thread's way of being woken while it is in `block_on`.
 pub(crate) struct Root {
@@ -35,8 +35,7 @@ impl Wake for Call {
         // that goes to park after this finds the token.
         let root = &self.0;
         root.woken.store(true, Release);
-        let own = HELD.with(|held| held.get() == Arc::as_ptr(root));
-        if !own {
+        if !context::is_root_here(&root.note) {
             root.parker.unpark();
         }
     }
@@ -97,14 +96,12 @@ pub(super) fn roots_of(home: *const ()) -> Vec<Arc<Root>> {
 
 thread_local! {
     static SPARE: Cell<Option<RootHandle>> = const { Cell::new(None) };
-    /// The root of the `block_on` that this thread is in.
-    static HELD: Cell<*const Root> = const { Cell::new(std::ptr::null()) };
 }
 
 /// This thread's root while it is inside `block_on`.
 pub(crate) struct Held {
     handle: Option<RootHandle>,
-    outer: *const Root,
+    outer: *const RootNote,
     outer_defers: bool,
 }
 
@@ -117,7 +114,7 @@ impl Held {
         let handle = spare.unwrap_or_else(RootHandle::new);
         handle.root.note.begin(Location::caller(), home);
         handle.root.woken.store(true, Relaxed);
-        let outer = HELD.with(|held| held.replace(Arc::as_ptr(&handle.root)));
+        let outer = context::set_root(&handle.root.note);
         // Unless this thread goes on to hold a scheduler's core, nobody here
         // would wake what is put off.
         let outer_defers = context::set_defers(false);
@@ -142,11 +139,26 @@ impl Held {
 
     /// Takes the wake-up, if there is one.
     #[inline]
-    pub(crate) fn take_woken(&self) -> bool {
+    fn take_woken(&self) -> bool {
         let woken = &self.handle().root.woken;
         // The load spares an exchange; a wake that it misses leaves a token
         // with the parker, or came from this thread and is seen next time.
         woken.load(Relaxed) && woken.swap(false, Acquire)
+    }
+
+    /// Polls the future, if it is woken.
+    #[inline]
+    pub(crate) fn poll_if_woken<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Option<Poll<R>> {
+        if !self.take_woken() {
+            return None;
+        }
+        let note = self.note();
+        note.goes_on();
+        let polled = context::poll_root(note, poll);
+        if polled.is_pending() {
+            note.rests();
+        }
+        Some(polled)
     }
 
     pub(crate) fn is_woken(&self) -> bool {
@@ -160,7 +172,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        HELD.with(|held| held.set(self.outer));
+        context::set_root(self.outer);
         context::set_defers(self.outer_defers);
         self.note().end();
         let handle = self.handle.take();

@@ -64,7 +64,7 @@ impl Worker {
 
     /// Whether this thread, with its core, is inside the poll of a task.
     fn is_in_poll(&self) -> bool {
-        let polls = |core: &Core| self.shared.remotes[core.index].watched.activity();
+        let polls = |core: &Core| core.remote().watched.activity();
         self.core().is_some_and(|core| polls(core) % 2 == 1)
     }
 
@@ -234,7 +234,7 @@ impl Worker {
     /// Runs the task that stands for those of its turn, and measures it.
     #[inline(never)]
     fn time_task(&self, core: &Core, task: Runnable) {
-        let Remote { meter, recorder, .. } = &self.shared.remotes[core.index];
+        let Remote { meter, recorder, .. } = core.remote();
         let weight = core.weight.replace(if recorder.is_on() { ALL } else { 0 });
         let (cell, id) = task.cell_and_id();
         let clock = &self.shared.estate.config.seam.clock;
@@ -262,13 +262,13 @@ impl Worker {
 
     #[inline(always)]
     fn poll_task(&self, core: &Core, task: Runnable) {
-        let polls = self.shared.remotes[core.index].watched.start_poll(&task);
+        let polls = core.remote().watched.start_poll(&task);
         task.run();
         context::wake_deferred();
         // The core may have gone to another thread during the poll; then so
         // has the right to write here.
         if let Some(core) = self.core() {
-            self.shared.remotes[core.index].watched.set_activity(polls.wrapping_add(2));
+            core.remote().watched.set_activity(polls.wrapping_add(2));
         }
     }
 
@@ -341,7 +341,7 @@ impl Worker {
 
     fn park(&self, core: &Core, parker: &Parker) {
         core.change_turn(&self.shared);
-        if core.turn_timers(&self.shared) {
+        if core.turn_timers() {
             return;
         }
         let idle = &self.shared.idle;
@@ -355,7 +355,7 @@ impl Worker {
             }
         } else {
             self.sleep(core, parker);
-            core.turn_timers(&self.shared);
+            core.turn_timers();
         }
         if self.shared.monitor().is_asleep() {
             self.shared.wake_monitor();
@@ -375,7 +375,7 @@ impl Worker {
             context::wake_deferred();
             std::mem::forget(announced);
         }
-        let Remote { timers, meter, recorder, .. } = &self.shared.remotes[core.index];
+        let Remote { timers, meter, recorder, .. } = core.remote();
         let clock = &config.seam.clock;
         let mut woken_by = WokenBy::Others;
         meter.fell_asleep(core.turn_started.get());
@@ -484,7 +484,7 @@ fn hand_over(worker: &Worker, key: Key) {
     let watched = &worker.shared.remotes[key.0].watched;
     worker.shared.stay_in_poll();
     let now = worker.shared.estate.config.seam.clock.elapsed();
-    worker.shared.cores[key.0].count_busy(&worker.shared, now);
+    worker.shared.cores[key.0].count_busy(now);
     let inside_poll = watched.activity();
     watched.set_activity(inside_poll.wrapping_add(1));
     if let Err((_, key)) = worker.shared.launch(key) {

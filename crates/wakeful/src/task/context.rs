@@ -22,7 +22,7 @@ struct ThreadContext {
     current: Cell<*const Header>,
     /// The task whose poll or drop this thread is inside of, or the root; 0 for none.
     current_id: Cell<u64>,
-    /// The root of the innermost `block_on`, while it is polled.
+    /// The root of the innermost `block_on` that this thread is in.
     root: Cell<*const RootNote>,
     /// The current task woke itself.
     self_woken: Cell<bool>,
@@ -280,7 +280,8 @@ impl ThreadContext {
     /// Where the task or root that is being polled says what it waits for.
     #[inline]
     fn record(&self) -> Option<&WaitingOn> {
-        // SAFETY: the task or root being polled on this thread is alive.
+        // SAFETY: the task being polled on this thread is alive, and so is the root that
+        // this thread is in the `block_on` of.
         unsafe {
             match self.current.get().as_ref() {
                 Some(header) => Some(&header.waiting),
@@ -323,7 +324,7 @@ pub(super) fn waiting_for_join(waker: &Waker, wait: impl FnOnce(u32) -> Wait) {
                 wait.resource |= ANCHORED | TASK;
             }
             &header.waiting
-        // SAFETY: the root being polled on this thread is alive.
+        // SAFETY: this thread is in the `block_on` of the root.
         } else if let Some(root) = unsafe { context.root.get().as_ref() } {
             if root.is_waker(waker.data()) {
                 wait.resource |= ANCHORED | TASK;
@@ -343,7 +344,7 @@ pub(crate) fn record_of(waker: &Waker) -> Option<NonNull<WaitingOn>> {
     CONTEXT.with(|context| {
         let current = context.current.get();
         let own = if current.is_null() {
-            // SAFETY: the root being polled on this thread is alive.
+            // SAFETY: this thread is in the `block_on` of the root.
             unsafe { context.root.get().as_ref() }.is_some_and(|root| root.is_waker(waker.data()))
         } else {
             waker::is_of(waker, current)
@@ -429,12 +430,43 @@ pub(super) fn with_budget<R>(f: impl FnOnce(&Cell<Budget>) -> R) -> R {
     CONTEXT.with(|context| f(&context.budget))
 }
 
-/// Polls something that is no task (the future of `block_on`, which has a note)
-/// with a full budget and no current task.
-pub(crate) fn poll_root<R>(note: Option<&RootNote>, poll: impl FnOnce() -> R) -> R {
+/// Names the root of the `block_on` that this thread is in from now on; gives back the
+/// one before.
+pub(crate) fn set_root(root: *const RootNote) -> *const RootNote {
+    CONTEXT.with(|context| context.root.replace(root))
+}
+
+/// Whether this thread is in the `block_on` of that root.
+#[inline]
+pub(crate) fn is_root_here(root: &RootNote) -> bool {
+    CONTEXT.with(|context| ptr::eq(context.root.get(), root))
+}
+
+/// Polls the future of `block_on`, whose root was named, with a full budget and no
+/// current task.
+#[inline]
+pub(crate) fn poll_root<R>(root: &RootNote, poll: impl FnOnce() -> R) -> R {
+    debug_assert!(is_root_here(root));
+    poll_as(root.id, poll)
+}
+
+/// The same for something that is neither a task nor a root, and says of nobody what it
+/// waits for.
+pub(crate) fn poll_apart<R>(poll: impl FnOnce() -> R) -> R {
+    struct Restore(*const RootNote);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            set_root(self.0);
+        }
+    }
+    let _restore = Restore(set_root(ptr::null()));
+    poll_as(0, poll)
+}
+
+#[inline]
+fn poll_as<R>(id: u64, poll: impl FnOnce() -> R) -> R {
     struct Restore {
         current: *const Header,
-        root: *const RootNote,
         id: u64,
         budget: Budget,
         exempt: u32,
@@ -442,12 +474,7 @@ pub(crate) fn poll_root<R>(note: Option<&RootNote>, poll: impl FnOnce() -> R) ->
     impl Drop for Restore {
         fn drop(&mut self) {
             CONTEXT.with(|context| {
-                // SAFETY: the caller's, who is still there.
-                if let Some(note) = unsafe { context.root.get().as_ref() } {
-                    note.set_polled(false);
-                }
                 context.current.set(self.current);
-                context.root.set(self.root);
                 context.current_id.set(self.id);
                 context.budget.set(self.budget);
                 context.exempt.set(self.exempt);
@@ -456,15 +483,10 @@ pub(crate) fn poll_root<R>(note: Option<&RootNote>, poll: impl FnOnce() -> R) ->
     }
     let _restore = CONTEXT.with(|context| Restore {
         current: context.next_poll().current.replace(ptr::null()),
-        root: context.root.replace(note.map_or(ptr::null(), ptr::from_ref)),
-        id: context.current_id.replace(note.map_or(0, |note| note.id)),
+        id: context.current_id.replace(id),
         budget: context.budget.replace(Budget::FULL),
         exempt: context.exempt.replace(0),
     });
-    if let Some(note) = note {
-        note.count_poll();
-        note.set_polled(true);
-    }
     poll()
 }
 

@@ -182,8 +182,8 @@ struct Class {
 
 struct Local {
     classes: [Class; CLASSES],
-    /// Cells handed out and not come back, as far as this side knows.
-    in_use: isize,
+    /// Cells that came back, as far as this side knows.
+    came_back: u64,
     ids: IdBlock,
 }
 
@@ -222,7 +222,7 @@ impl Heap {
             home: UnsafeCell::new(None),
             local: UnsafeCell::new(Local {
                 classes: [EMPTY; CLASSES],
-                in_use: 0,
+                came_back: 0,
                 ids: IdBlock::default(),
             }),
             newest: AtomicPtr::new(ptr::null_mut()),
@@ -309,7 +309,7 @@ impl Heap {
             unsafe { chunk.heap.as_ref() }.local.with_mut(|local| {
                 // SAFETY: as above.
                 let local = unsafe { &mut *local };
-                local.in_use -= 1;
+                local.came_back += 1;
                 push_free(&mut local.classes[chunk.class], cell);
             });
             return;
@@ -365,7 +365,8 @@ impl Allocator {
         let heap = unsafe { self.heap.as_ref() };
         let returned = heap.returned.close().count() as isize;
         // SAFETY: as above.
-        let in_use = heap.local.with_mut(|local| unsafe { (*local).in_use }) - returned;
+        let came_back = heap.local.with_mut(|local| unsafe { (*local).came_back });
+        let in_use = heap.handed_out().wrapping_sub(came_back) as isize - returned;
         debug_assert!(in_use >= 0, "more cells freed than handed out");
         // Frees since `close` have each subtracted one, so the count was at or
         // below zero and reaches it exactly when the last is gone.
@@ -386,7 +387,6 @@ impl Heap {
         self.local.with_mut(|local| {
             // SAFETY: H1, by contract.
             let local = unsafe { &mut *local };
-            local.in_use += 1;
             self.handed_out.store(self.handed_out() + 1, Relaxed);
             let id = local.ids.draw(ids);
             let free = local.classes[class].free;
@@ -404,7 +404,7 @@ impl Heap {
         for cell in self.returned.take_all() {
             // SAFETY: returned cells are ours, their chunk is alive.
             let from = unsafe { cell.as_ref().chunk.as_ref() }.class;
-            local.in_use -= 1;
+            local.came_back += 1;
             push_free(&mut local.classes[from], cell);
         }
         let wanted = &mut local.classes[class];

@@ -4,7 +4,7 @@
 use super::header::WaitingOn;
 use std::panic::Location;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 /// Marks the number of a root, which is no [`Id`](super::Id).
 const ROOT: u64 = 1 << 63;
@@ -21,7 +21,8 @@ pub(crate) struct RootNote {
     /// is what tasks remember of their parent, with no task.
     pub(crate) id: u64,
     pub(crate) waiting: WaitingOn,
-    pub(crate) polls: AtomicU32,
+    /// Twice the number of polls that have ended, and 1 while none is going on.
+    rests: AtomicU32,
     /// Milliseconds of the runtime's clock when it first had to wait.
     pub(crate) born_ms: AtomicU32,
     /// Where `block_on` was called; null before.
@@ -30,7 +31,6 @@ pub(crate) struct RootNote {
     waker: AtomicPtr<()>,
     /// Tells the scheduler whose `block_on` it is from others; null between two.
     home: AtomicPtr<()>,
-    polled: AtomicBool,
 }
 
 impl RootNote {
@@ -39,12 +39,11 @@ impl RootNote {
         Self {
             id: ROOT | NEXT.fetch_sub(1, Relaxed) & u64::from(u32::MAX),
             waiting: WaitingOn::nothing(),
-            polls: AtomicU32::new(0),
+            rests: AtomicU32::new(0),
             born_ms: AtomicU32::new(0),
             site: AtomicPtr::new(ptr::null_mut()),
             waker: AtomicPtr::new(ptr::null_mut()),
             home: AtomicPtr::new(ptr::null_mut()),
-            polled: AtomicBool::new(false),
         }
     }
 
@@ -52,7 +51,7 @@ impl RootNote {
     pub(crate) fn begin(&self, site: &'static Location<'static>, home: *const ()) {
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.waiting.clear();
-        self.polls.store(0, Relaxed);
+        self.rests.store(0, Relaxed);
         self.home.store(home.cast_mut(), Relaxed);
     }
 
@@ -66,12 +65,27 @@ impl RootNote {
         ptr::eq(self.home.load(Relaxed), home)
     }
 
-    pub(super) fn set_polled(&self, polled: bool) {
-        self.polled.store(polled, Relaxed);
+    /// A poll begins: of one that rested before, or the first.
+    #[inline]
+    pub(crate) fn goes_on(&self) {
+        self.rests.store(self.rests.load(Relaxed) & !1, Relaxed);
+    }
+
+    /// The poll has ended, and was not the last.
+    #[inline]
+    pub(crate) fn rests(&self) {
+        // Release: who sees the end of the poll sees what it wrote.
+        self.rests.store((self.rests.load(Relaxed) | 1).wrapping_add(2), Release);
     }
 
     pub(crate) fn is_polled(&self) -> bool {
-        self.polled.load(Relaxed)
+        self.rests.load(Acquire).is_multiple_of(2)
+    }
+
+    /// Polls that have begun.
+    pub(crate) fn polls(&self) -> u32 {
+        let rests = self.rests.load(Acquire);
+        rests / 2 + u32::from(rests.is_multiple_of(2))
     }
 
     pub(crate) fn set_waker(&self, data: *const ()) {
@@ -80,10 +94,6 @@ impl RootNote {
 
     pub(super) fn is_waker(&self, data: *const ()) -> bool {
         ptr::eq(self.waker.load(Relaxed), data)
-    }
-
-    pub(super) fn count_poll(&self) {
-        self.polls.store(self.polls.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
     pub(crate) fn site(&self) -> Option<&'static Location<'static>> {

@@ -137,9 +137,9 @@ impl TaskDump {
             closure: false,
             forever: false,
             age: since(now, note.born_ms.load(Relaxed)),
-            polls: note.polls.load(Relaxed),
+            polls: note.polls(),
             busy: Duration::ZERO,
-            wakes: note.polls.load(Relaxed).saturating_sub(1),
+            wakes: note.polls().saturating_sub(1),
             wakers: root.live_wakers() as u64,
             waiting: if waits { WaitDump::read(&note.waiting, now) } else { None },
         })

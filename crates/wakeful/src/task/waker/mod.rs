@@ -36,7 +36,7 @@ pub(crate) fn weigh(waker: &Waker) {
         // SAFETY: a waker of ours, which keeps its cell.
         unsafe { cell_of(waker.data()) }.1.waiting.weigh();
     } else if let Some(record) = context::record_of(waker) {
-        // SAFETY: that of the root being polled on this thread.
+        // SAFETY: that of the root whose `block_on` this thread is in.
         unsafe { record.as_ref() }.weigh();
     }
 }
