@@ -2,9 +2,11 @@
 //!
 //! The parent (`runner`) runs every cell, that is one row on one peer, in a
 //! process of its own: this binary again, with `--cell ROW PEER`, which `cell`
-//! answers with one line of JSON. `report` makes the table or the record of it.
+//! answers with one line of JSON. `judge` says what the samples amount to, and
+//! `report` makes the table or the record of it.
 
 mod cell;
+mod judge;
 mod machine;
 mod options;
 mod peers;

@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::{Map, Value};
 
+use crate::judge::{Latency, Verdict, latency, ratio, ratio_of, ratio_to_raw, spread, verdict};
 use crate::machine;
 use crate::options::Options;
 use crate::peers::Flavor;
@@ -44,91 +45,6 @@ pub fn list(rows: &[Row]) -> String {
         let _ = writeln!(text, "    {}", peers.join(" "));
     }
     text
-}
-
-/// Lowest, middle and highest of a cell's samples.
-#[derive(Clone, Copy)]
-struct Spread {
-    min: f64,
-    median: f64,
-    max: f64,
-}
-
-fn spread(samples: &[f64]) -> Option<Spread> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (min, max) = (*sorted.first()?, *sorted.last()?);
-    let upper = sorted[sorted.len() / 2];
-    let lower = sorted[(sorted.len() - 1) / 2];
-    Some(Spread { min, median: (lower + upper) / 2.0, max })
-}
-
-/// The outcome's median as a multiple of tokio's in the same row and flavor.
-fn ratio(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<f64> {
-    ratio_to(run, outcome, tokio_like(outcome), |outcome| Some(&outcome.samples))
-}
-
-/// tokio in the flavor of `outcome`.
-fn tokio_like(outcome: &Outcome<'_>) -> &'static str {
-    match outcome.flavor {
-        Flavor::Multi => "tokio-mt",
-        Flavor::Single => "tokio-ct",
-    }
-}
-
-/// The median of some samples as a multiple of another peer's in the same row.
-fn ratio_to<'r>(
-    run: &'r Run<'_>,
-    outcome: &'r Outcome<'r>,
-    peer: &str,
-    samples: impl for<'o> Fn(&'o Outcome<'o>) -> Option<&'o Vec<f64>>,
-) -> Option<f64> {
-    let other = run
-        .results
-        .iter()
-        .find(|other| other.row.name == outcome.row.name && other.peer == peer)?;
-    Some(spread(samples(outcome)?)?.median / spread(samples(other)?)?.median)
-}
-
-/// As a multiple of the server without a runtime.
-fn ratio_to_raw(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<f64> {
-    ratio_to(run, outcome, RAW, |outcome| Some(&outcome.samples))
-}
-
-/// How wakeful did against its target.
-#[derive(Clone, Copy, PartialEq)]
-enum Verdict {
-    Met,
-    Missed,
-    /// Not even as good as tokio.
-    Behind,
-}
-
-/// Only wakeful has targets, and only for what is timed or weighed.
-fn verdict(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<Verdict> {
-    if run.instructions || !outcome.peer.starts_with("wakeful") {
-        return None;
-    }
-    // Judged as it is shown: half a percent is noise.
-    let ratio = (ratio(run, outcome)? * 100.0).round() / 100.0;
-    let median = spread(&outcome.samples)?.median;
-    let target = outcome.row.target;
-    let of_raw = target.of_raw.filter(|_| outcome.flavor == Flavor::Single);
-    let beyond_raw = || ratio_to_raw(run, outcome).map(|ratio| (ratio * 100.0).round() / 100.0);
-    let too_much = target.at_most.is_some_and(|limit| median > limit)
-        || of_raw.is_some_and(|limit| beyond_raw().is_some_and(|ratio| ratio > rounded_up(limit)));
-    Some(if ratio > 1.0 {
-        Verdict::Behind
-    } else if too_much || ratio > rounded_up(target.of(outcome.flavor)) {
-        Verdict::Missed
-    } else {
-        Verdict::Met
-    })
-}
-
-/// A target as it is shown.
-fn rounded_up(target: f64) -> f64 {
-    (target * 100.0).round() / 100.0
 }
 
 fn table(run: &Run<'_>) -> String {
@@ -228,8 +144,7 @@ fn sockets_table(run: &Run<'_>) -> String {
                 text.push('\n');
             }
             last_row = Some(row);
-            let cells =
-                FIGURES.map(|(key, _, is_judged)| socket_cell(run, outcome, key, is_judged));
+            let cells = FIGURES.map(|(key, ..)| socket_cell(run, outcome, key));
             let line = format!("{row:<19} {:<14}{}", outcome.peer, cells.concat());
             let _ = writeln!(text, "{}", line.trim_end());
         }
@@ -238,17 +153,16 @@ fn sockets_table(run: &Run<'_>) -> String {
 }
 
 /// One figure, its multiple of tokio's, and a mark if it must not be above it and is.
-fn socket_cell(run: &Run<'_>, outcome: &Outcome<'_>, key: &str, is_judged: bool) -> String {
+fn socket_cell(run: &Run<'_>, outcome: &Outcome<'_>, key: &str) -> String {
     let Some(spread) = outcome.more.get(key).and_then(|samples| spread(samples)) else {
         return format!("{:>24}", "-");
     };
-    let ratio = ratio_to(run, outcome, tokio_like(outcome), |outcome| outcome.more.get(key));
-    let is_above = is_judged && outcome.peer.starts_with("wakeful");
-    let mark = match ratio {
-        Some(ratio) if is_above && rounded_up(ratio) > 1.0 => '!',
-        _ => ' ',
+    let mark = match latency(run, outcome, key) {
+        Some(Latency::Above) => '!',
+        Some(Latency::Unclear) => '?',
+        Some(Latency::Met) | None => ' ',
     };
-    let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
+    let ratio = ratio_of(run, outcome, key).map_or(String::new(), |ratio| format!("{ratio:.2}"));
     format!("{:>16} {ratio:>6}{mark}", figure(spread.median))
 }
 
@@ -266,6 +180,38 @@ fn summary(run: &Run<'_>) -> String {
     let (missed, behind) = (named(Verdict::Missed), named(Verdict::Behind));
     let mut text = format!("\ntargets met: {} of {}\n", named(Verdict::Met).len(), judged.len());
     for (what, names) in [("missed", missed), ("behind tokio", behind)] {
+        if !names.is_empty() {
+            let _ = writeln!(text, "{what}: {}", names.join(", "));
+        }
+    }
+    text.push_str(&latency_summary(run));
+    text
+}
+
+/// How many latencies are not above tokio's, and which are.
+fn latency_summary(run: &Run<'_>) -> String {
+    let mut judged = Vec::new();
+    for outcome in &run.results {
+        for (key, name, _) in FIGURES {
+            if let Some(latency) = latency(run, outcome, key) {
+                let quantile = name.trim_end_matches(" us");
+                let name = format!("{} {} {quantile}", outcome.row.name, outcome.flavor);
+                judged.push((name, latency));
+            }
+        }
+    }
+    if judged.is_empty() {
+        return String::new();
+    }
+    let named = |wanted: Latency| -> Vec<&str> {
+        let hits = judged.iter().filter(|(_, latency)| *latency == wanted);
+        hits.map(|(name, _)| name.as_str()).collect()
+    };
+    let met = named(Latency::Met).len();
+    let mut text = format!("latencies not above tokio's: {met} of {}\n", judged.len());
+    let kinds = [(Latency::Unclear, "above, within the wobble"), (Latency::Above, "above")];
+    for (kind, what) in kinds {
+        let names = named(kind);
         if !names.is_empty() {
             let _ = writeln!(text, "{what}: {}", names.join(", "));
         }
@@ -303,6 +249,13 @@ fn cell_json(run: &Run<'_>, outcome: &Outcome<'_>) -> Value {
         if let Some(spread) = spread(samples) {
             cell.insert((*key).into(), rounded(spread.median));
         }
+        if FIGURES.iter().any(|(figure, _, is_judged)| figure == key && *is_judged) {
+            let samples = samples.iter().copied().map(rounded).collect::<Vec<_>>();
+            cell.insert(format!("{key}_samples"), samples.into());
+        }
+        if let Some(latency) = latency(run, outcome, key) {
+            cell.insert(format!("{key}_verdict"), latency.word().into());
+        }
     }
     if let Some(ratio) = ratio_to_raw(run, outcome) {
         cell.insert("ratio_to_epoll".into(), rounded(ratio));
@@ -327,14 +280,6 @@ fn rounded(value: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_the_middle_or_between_the_two_middles() {
-        let median = |samples: &[f64]| spread(samples).map(|spread| spread.median);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(&[]), None);
-    }
 
     #[test]
     fn figures_keep_what_matters() {
