@@ -1,13 +1,16 @@
 //! A worker whose thread is blocked, with leave (`block_in_place`) or without: the others carry on.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
 use futures::executor;
 use futures::stream::{FuturesUnordered, StreamExt};
-use wakeful::runtime::{Builder, Handle};
+use wakeful::io::AsyncReadExt;
+use wakeful::net::TcpListener;
+use wakeful::runtime::{Builder, Handle, OrphanPolicy};
 use wakeful::task::{JoinError, block_in_place, consume_budget, yield_now};
 
 mod support {
@@ -63,6 +66,51 @@ fn a_worker_stuck_in_a_poll_gives_its_queue_up() {
         have_run.iter().collect::<BTreeSet<u32>>().len()
     });
     assert_eq!(rt.block_on(stuck).unwrap(), 300);
+}
+
+/// Both for a worker that sleeps while the other is stuck, and for one that is at work.
+#[test]
+fn a_socket_of_a_worker_stuck_in_a_poll_is_watched_by_others() {
+    for is_other_busy in [false, true] {
+        let mut builder = Builder::new_multi_thread();
+        let builder = builder.worker_threads(2).enable_io().on_orphan(OrphanPolicy::Panic);
+        let rt = watch("with sockets", builder);
+        let stop = Arc::new(AtomicUsize::new(0));
+        if is_other_busy {
+            let stop = stop.clone();
+            rt.spawn(async move {
+                while stop.load(SeqCst) == 0 {
+                    yield_now().await;
+                }
+            });
+        }
+        let stuck = rt.spawn(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let mut sender = std::net::TcpStream::connect(addr).unwrap();
+            let (mut receiver, _) = listener.accept().await.unwrap();
+            let (got, has_got) = mpsc::channel();
+            let reads = wakeful::spawn(async move {
+                for _ in 0..2 {
+                    let mut bytes = [0; 4];
+                    receiver.read_exact(&mut bytes).await.unwrap();
+                    got.send((bytes, thread::current().id())).unwrap();
+                }
+            });
+            sender.write_all(b"ping").unwrap();
+            // The second comes when the reader waits again, with this worker's poller,
+            // or one that was given the socket's task by then.
+            let (first, _) = has_got.recv().unwrap();
+            sender.write_all(b"pong").unwrap();
+            let (second, read_on) = has_got.recv().unwrap();
+            assert_ne!(read_on, thread::current().id());
+            (first, second, reads)
+        });
+        let (first, second, reads) = rt.block_on(stuck).unwrap();
+        assert_eq!((&first, &second), (b"ping", b"pong"));
+        stop.store(1, SeqCst);
+        rt.block_on(reads).unwrap();
+    }
 }
 
 #[test]

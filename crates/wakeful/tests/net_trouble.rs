@@ -13,9 +13,12 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use wakeful::inspect::Report;
 use wakeful::io::{AsyncReadExt, AsyncWriteExt};
 use wakeful::net::{TcpListener, TcpSocket, TcpStream};
 use wakeful::runtime::{Builder, OrphanPolicy};
+use wakeful::sync::mpsc::unbounded_channel;
+use wakeful::sync::{Barrier, Mutex};
 use wakeful::task::{JoinSet, yield_now};
 use wakeful::time::timeout;
 
@@ -26,6 +29,8 @@ mod support {
 use support::runtimes::watch;
 use support::sockets::{current_thread, poll_once, runtimes};
 
+/// Only a bug comes near it.
+const LIMIT: Duration = Duration::from_secs(60);
 /// What is done so often in vain will not be done.
 const ATTEMPTS: usize = 256;
 
@@ -308,5 +313,41 @@ fn busy_tasks_do_not_keep_sockets_waiting_for_long() {
             busy.join_all().await;
         });
         rt.block_on(all).unwrap();
+    }
+}
+
+/// Who waits for whom is looked at when nothing happens for a while, also by a thread that
+/// sleeps with its sockets and was awake again and again until then.
+#[test]
+fn a_deadlock_beside_open_sockets_is_found() {
+    for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+        let (tell, mut told) = unbounded_channel();
+        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let rt = builder.worker_threads(2).enable_all().on_report(hook).build().unwrap();
+        let report = rt.block_on(async {
+            let (listener, addr) = listen().await;
+            let mut client = TcpStream::connect(addr).await.unwrap();
+            let (mut server, _) = listener.accept().await.unwrap();
+            for _ in 0..100 {
+                client.write_all(b"ping").await.unwrap();
+                server.read_exact(&mut [0; 4]).await.unwrap();
+            }
+            let locks = [Arc::new(Mutex::new(())), Arc::new(Mutex::new(()))];
+            let both_hold = Arc::new(Barrier::new(2));
+            for first in 0..2 {
+                let (mine, other) = (locks[first].clone(), locks[1 - first].clone());
+                let both_hold = both_hold.clone();
+                wakeful::spawn(async move {
+                    let _mine = mine.lock().await;
+                    both_hold.wait().await;
+                    let _other = other.lock().await;
+                });
+            }
+            let report = timeout(LIMIT, told.recv()).await.expect("it is found");
+            report.expect("the hook holds the sender")
+        });
+        let Report::Deadlock(deadlock) = &report else { panic!("{report}") };
+        assert_eq!(deadlock.edges().len(), 2, "{report}");
+        rt.shutdown_background();
     }
 }

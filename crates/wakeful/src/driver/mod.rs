@@ -3,6 +3,7 @@
 //! - [`clock`]: what time it is, as this runtime sees it; [`soon`] answers faster
 //!   and a little late.
 //! - [`poller`]: one worker's I/O; a [`source`] is one descriptor in it.
+//! - [`alarm`]: ends a wait in a poller after some time, whichever wait it is then.
 //! - [`uring`]: one worker's ring for files, inside its poller; [`in_flight`] has
 //!   the operations that the kernel works on.
 //! - [`timers`]: one worker's timers, behind a small lock; [`wheel`] is the data
@@ -14,6 +15,8 @@
 //! per turn of its loop; it leaves through the wakers.
 #![allow(unsafe_code)]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod alarm;
 pub(crate) mod clock;
 #[cfg(target_os = "linux")]
 pub(crate) mod in_flight;

@@ -17,6 +17,8 @@
 //! `epoll_pwait2` where the kernel has it: its time-out counts nanoseconds, and
 //! that of `epoll_wait` milliseconds.
 
+#[cfg(target_os = "linux")]
+use super::alarm::Alarm;
 use super::source::{Readiness, Source};
 #[cfg(target_os = "linux")]
 use super::uring::Ring;
@@ -34,11 +36,13 @@ use std::time::Duration;
 
 /// The number of the descriptor that ends a wait.
 const KICK: Token = Token(0);
-/// The number of the ring's descriptor; no source has it for an address.
+/// The number of the ring's descriptor.
 #[cfg(target_os = "linux")]
 const RING: Token = Token(1);
-/// Numbers up to this one are the poller's own.
-const LAST_OWN: usize = 1;
+/// The number of the alarm's descriptor.
+const ALARM: Token = Token(2);
+/// Numbers up to this one are the poller's own; no source has one for an address.
+const LAST_OWN: usize = 2;
 
 /// How many events are fetched at once. The others stay with the system until the
 /// next turn.
@@ -71,6 +75,11 @@ pub(crate) struct Poller {
     /// Made for the first operation on a file; none, if there cannot be one.
     #[cfg(target_os = "linux")]
     ring: OnceLock<Option<Arc<Ring>>>,
+    /// Made when it is first set; none, if there cannot be one.
+    #[cfg(target_os = "linux")]
+    alarm: OnceLock<Option<Alarm>>,
+    /// The alarm rang. Written by those who turn (P1) and by who asks.
+    rang: AtomicBool,
 }
 
 /// A place in a poller's list.
@@ -103,6 +112,9 @@ impl Poller {
             retired: Mutex::new(Vec::new()),
             #[cfg(target_os = "linux")]
             ring: OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            alarm: OnceLock::new(),
+            rang: AtomicBool::new(false),
             has_retired: AtomicBool::new(false),
         })
     }
@@ -144,6 +156,31 @@ impl Poller {
             return ring.is_busy();
         }
         false
+    }
+
+    /// Ends a wait in here after so long, once, whichever wait it is then. False:
+    /// there is no such alarm.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub(crate) fn set_alarm(&self, after: Duration) -> bool {
+        let watched = |alarm: Alarm| {
+            self.registry.register(&mut SourceFd(&alarm.fd()), ALARM, Interest::READABLE)?;
+            Ok(alarm)
+        };
+        let alarm = self.alarm.get_or_init(|| Alarm::new().and_then(watched).ok());
+        alarm.as_ref().is_some_and(|alarm| alarm.set(after).is_ok())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    #[must_use]
+    pub(crate) fn set_alarm(&self, _after: Duration) -> bool {
+        false
+    }
+
+    /// Whether the alarm rang since this was asked last.
+    #[inline]
+    pub(crate) fn has_rung(&self) -> bool {
+        self.rang.load(Relaxed) && self.rang.swap(false, Relaxed)
     }
 
     /// Passes on what the ring has completed; answers how much that was.
@@ -216,6 +253,9 @@ impl Poller {
         let limit = if count > 0 { Some(Duration::ZERO) } else { limit };
         events.wait(poll, limit, |token, ready| {
             if token <= LAST_OWN {
+                if token == ALARM.0 {
+                    self.rang.store(true, Relaxed);
+                }
                 return;
             }
             count += 1;

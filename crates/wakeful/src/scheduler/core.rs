@@ -3,7 +3,7 @@
 
 use super::multi::{MultiThread, Remote};
 use super::pace::Pace;
-use super::probe::{Probe, Sampling};
+use super::probe::{ALL, Probe, Sampling};
 use super::recorder::{Entry, Event};
 use crate::driver::clock::tick_of;
 use crate::driver::poller::Poller;
@@ -71,7 +71,7 @@ pub(crate) struct Core {
     pub(super) spinner: Cell<Spinner>,
     /// If not 0, the next poll is timed, and stands for so many.
     pub(super) weight: Cell<u32>,
-    /// Polls of the turn before.
+    /// Polls of the turn before, until the next one begins.
     last_polls: Cell<u32>,
     pub(super) probe: Probe,
     sampling: Sampling,
@@ -254,13 +254,18 @@ impl Core {
         let gave_way = self.ring.len();
         let injected = self.take_injected(shared);
         let own = self.poller(shared).map_or(0, |poller| poller.turn(Some(Duration::ZERO)));
-        if injected.is_none() && own == 0 {
-            // Nor is there anything better to do than what waits elsewhere.
-            let other = &shared.remotes[self.random_below(shared.remotes.len() as u32) as usize];
-            if let Some(poller) = other.poller.get()
-                && !other.meter.is_asleep()
-            {
+        // Nor is there anything better to do than what waits elsewhere.
+        if injected.is_none()
+            && own == 0
+            && let Some(other) = self.another(shared)
+            && !other.meter.is_asleep()
+        {
+            if let Some(poller) = other.poller.get() {
                 poller.turn(Some(Duration::ZERO));
+            }
+            // Where polls are short, the other will come to them.
+            if self.tolerance.get() == 0 {
+                self.take_from(shared, other);
             }
         }
         let are_others_behind = self.ring.len() > gave_way;
@@ -288,20 +293,37 @@ impl Core {
         }
     }
 
+    /// Any of the other workers.
+    fn another<'a>(&self, shared: &'a MultiThread) -> Option<&'a Remote> {
+        let others = shared.remotes.len() as u32 - 1;
+        if others == 0 {
+            return None;
+        }
+        let steps = 1 + self.random_below(others) as usize;
+        Some(&shared.remotes[(self.index + steps) % shared.remotes.len()])
+    }
+
+    /// Puts half of what waits in another worker's ring into this one's.
+    fn take_from(&self, shared: &MultiThread, other: &Remote) {
+        if let Some(task) = other.ring.steal_into(&self.ring) {
+            self.has_stolen(shared, &task);
+            self.push(shared, task);
+        }
+    }
+
     /// Turns the driver of one other worker, if that is awake and has not done so for
-    /// long. What it wakes runs here.
+    /// long, and takes from its ring: it may be stuck, or the system may have given its
+    /// core to somebody else. What was woken runs here.
     fn look_after_another(&self, shared: &MultiThread) {
-        let other = self.random_below(shared.remotes.len() as u32) as usize;
-        let Remote { meter, turned_ms, timers, poller, .. } = &shared.remotes[other];
+        let Some(other) = self.another(shared) else { return };
+        let Remote { meter, turned_ms, timers, poller, .. } = other;
         let now = self.turn_started.get();
         let unturned_ms = (now.as_millis() as u32).wrapping_sub(turned_ms.load(Relaxed));
-        // An own one was turned just now; a stamp from the future is a race.
-        if other == self.index
-            || !(UNTURNED_MS..u32::MAX / 2).contains(&unturned_ms)
-            || meter.is_asleep()
-        {
+        // A stamp from the future is a race.
+        if !(UNTURNED_MS..u32::MAX / 2).contains(&unturned_ms) || meter.is_asleep() {
             return;
         }
+        self.take_from(shared, other);
         if timers.next().is_some() {
             timers.turn(tick_of(now));
         }
@@ -331,7 +353,13 @@ impl Core {
         self.turn_started.set(now);
         self.turn_tick.set(self.tick.get());
         self.turn_activity.set(self.remote().watched.activity());
-        self.weight.set(self.sampling.start_turn(self.last_polls.get(), &self.probe));
+        let polls = self.last_polls.take();
+        // A turn in which nothing was polled, before a sleep say, changes nothing.
+        if polls > 0 {
+            let weight = self.sampling.start_turn(now, polls, &self.probe);
+            let is_recorded = self.remote().recorder.is_on();
+            self.weight.set(if weight == 0 && is_recorded { ALL } else { weight });
+        }
     }
 
     /// One turn ends and the next begins.

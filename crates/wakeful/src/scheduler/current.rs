@@ -23,7 +23,8 @@ use super::config::{Config, NextTask};
 use super::estate::Estate;
 use super::meter::{self, Meter};
 use super::pace::Pace;
-use super::probe::{Probe, Sampling};
+use super::probe::{ALL, Probe, Sampling};
+use super::quiet::Quiet;
 use super::recorder::{Entry, Event, Recorder};
 use super::root::{Held, Parked};
 use crate::driver::poller::Poller;
@@ -49,10 +50,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// A weight that says: time every poll, for the recorder.
-const ALL: u32 = u32::MAX;
-/// How long nothing happens before it is looked who waits for whom.
-const QUIET: Duration = Duration::from_millis(100);
+/// So many tasks that gave way are put behind those that were woken by the driver; more
+/// are too dear to move.
+const FEW: usize = 64;
 
 pub(crate) struct CurrentThread {
     pub(crate) estate: Estate,
@@ -95,6 +95,12 @@ struct Core {
     turn_polls: Cell<u32>,
     /// Tasks that gave way since the poller was last looked at for them.
     gave_way: Cell<usize>,
+    /// The tick at which the last task of the queue will have been taken that has not
+    /// given way.
+    woken_until: Cell<u32>,
+    /// Tasks that went before others in this turn. They come on top of it: the turn's
+    /// length is that of those who keep them waiting.
+    overtook: Cell<u32>,
     /// When the turn started, once somebody had to ask.
     turn_started: Cell<Option<Duration>>,
     /// A task was run in this turn.
@@ -102,8 +108,7 @@ struct Core {
     spinner: Cell<Spinner>,
     /// If not 0, the next poll is timed, and stands for so many.
     weight: Cell<u32>,
-    /// It was looked who waits for whom since something last ran.
-    looked: Cell<bool>,
+    quiet: Quiet,
     probe: Probe,
     sampling: Sampling,
 }
@@ -119,7 +124,7 @@ impl Core {
     /// turn.
     fn plan(&self) {
         self.due_tick.set(match self.weight.get() {
-            0 => self.turn_tick.get().wrapping_add(self.turn_polls.get()),
+            0 => self.turn_tick.get().wrapping_add(self.turn_polls.get() + self.overtook.get()),
             _ => self.tick.get(),
         });
     }
@@ -138,6 +143,31 @@ enum Step {
 unsafe impl Send for Core {}
 // SAFETY: W2.
 unsafe impl Sync for Core {}
+
+impl Core {
+    #[inline]
+    fn push_woken(&self, task: Runnable) {
+        let mut queue = self.queue.borrow_mut();
+        queue.push_back(task);
+        self.woken_until.set(self.tick.get().wrapping_add(queue.len() as u32));
+    }
+
+    /// Whether all tasks in the queue have given way, and one of them has run since
+    /// others did.
+    fn may_others_go_first(&self) -> bool {
+        self.tick.get().wrapping_sub(self.woken_until.get()).cast_signed() > 0
+    }
+
+    /// Puts the first tasks of the queue, so many, behind the others.
+    fn put_back(&self, count: usize) {
+        let mut queue = self.queue.borrow_mut();
+        queue.rotate_left(count);
+        let first = (queue.len() - count) as u32;
+        self.woken_until.set(self.tick.get().wrapping_add(first));
+        self.overtook.set(self.overtook.get() + first);
+        self.plan();
+    }
+}
 
 thread_local! {
     /// The scheduler whose core this thread holds.
@@ -228,11 +258,13 @@ impl CurrentThread {
                 pace: Cell::new(Pace::new()),
                 turn_polls: Cell::new(1),
                 gave_way: Cell::new(0),
+                woken_until: Cell::new(0),
+                overtook: Cell::new(0),
                 turn_started: Cell::new(None),
                 has_run: Cell::new(false),
                 spinner: Cell::new(Spinner::new()),
                 weight: Cell::new(0),
-                looked: Cell::new(false),
+                quiet: Quiet::new(),
                 probe: Probe::new(),
                 sampling: Sampling::new(),
             },
@@ -309,7 +341,7 @@ impl CurrentThread {
                 let now = self.estate.config.seam.clock.elapsed();
                 self.core.probe.mark(&task, now, &self.recorder);
             }
-            self.core.queue.borrow_mut().push_back(task);
+            self.core.push_woken(task);
             return Ok(());
         }
         self.injector.push(task)?;
@@ -359,7 +391,7 @@ impl CurrentThread {
                     }
                     return output;
                 }
-                self.core.looked.set(false);
+                self.core.quiet.stir();
                 context::wake_deferred();
             }
             if self.run_tasks(held) {
@@ -432,11 +464,17 @@ impl CurrentThread {
     fn step_when_due(&self, held: &Held, any: bool) -> Step {
         let core = &self.core;
         self.running.store(ptr::null_mut(), Relaxed);
-        if core.tick.get().wrapping_sub(core.turn_tick.get()) >= core.turn_polls.get() {
+        let polls = core.tick.get().wrapping_sub(core.turn_tick.get());
+        if polls >= core.turn_polls.get() + core.overtook.get() {
             // Once per turn: the clock is read, timers and descriptors are looked at.
             self.start_turn();
+            let waiting = core.queue.borrow().len();
+            let may_go_first = waiting <= FEW && core.may_others_go_first();
             self.turn_timers();
             self.look_at_poller();
+            if may_go_first && core.queue.borrow().len() > waiting {
+                core.put_back(waiting);
+            }
         }
         let step = self.step(held, any, true, |task| match core.weight.get() {
             0 => self.poll_task(task),
@@ -468,9 +506,8 @@ impl CurrentThread {
             self.take_injected(gave_way);
         }
         self.look_at_poller();
-        let mut queue = self.core.queue.borrow_mut();
-        if queue.len() > gave_way {
-            queue.rotate_left(gave_way);
+        if self.core.queue.borrow().len() > gave_way {
+            self.core.put_back(gave_way);
         }
     }
 
@@ -561,8 +598,8 @@ impl CurrentThread {
         self.count_busy(now);
         let polls = self.core.tick.get().wrapping_sub(self.core.turn_tick.get());
         self.meter.has_polled(u64::from(polls));
-        let weight = self.core.sampling.start_turn(polls.max(1), &self.core.probe);
-        self.core.weight.set(weight);
+        let weight = self.core.sampling.start_turn(now, polls.max(1), &self.core.probe);
+        self.core.weight.set(if weight == 0 && self.recorder.is_on() { ALL } else { weight });
         self.core.turn_started.set(Some(now));
         self.core.turn_tick.set(self.core.tick.get());
         self.core.plan();
@@ -572,7 +609,7 @@ impl CurrentThread {
     /// A turn with tasks in it. The first of a `block_on` has not asked the clock.
     fn start_running(&self) {
         let core = &self.core;
-        core.looked.set(false);
+        core.quiet.stir();
         if !core.has_run.replace(true) && core.turn_started.get().is_none() {
             core.turn_started.set(Some(self.estate.config.seam.clock.elapsed()));
         }
@@ -588,7 +625,9 @@ impl CurrentThread {
             let spent = now.saturating_sub(started);
             self.meter.was_busy(spent);
             let mut pace = core.pace.get();
-            pace.learn(core.tick.get().wrapping_sub(core.turn_tick.get()), spent);
+            let polls = core.tick.get().wrapping_sub(core.turn_tick.get());
+            let others = polls.saturating_sub(core.overtook.take());
+            pace.learn(if others > 0 { others } else { polls }, spent);
             core.pace.set(pace);
             core.turn_polls.set(pace.turn(self.estate.config.turn_interval));
             core.plan();
@@ -604,11 +643,13 @@ impl CurrentThread {
         if tick.is_multiple_of(config.injector_interval)
             && let Some(task) = self.injector.pop()
         {
+            core.woken_until.set(core.woken_until.get().wrapping_add(1));
             return Some(task);
         }
         let mut queue = core.queue.borrow_mut();
         if queue.is_empty() {
             let first = self.injector.take(|ready| ready, |task| queue.push_back(task))?;
+            core.woken_until.set(tick.wrapping_add(queue.len() as u32));
             queue.push_front(first);
         }
         if config.seam.next_task == NextTask::Shuffled {
@@ -649,9 +690,10 @@ impl CurrentThread {
             }
             self.meter.fell_asleep(fell_asleep);
             held.note().waiting.waits_since(fell_asleep.as_millis() as u32);
-            let limit = self.until_quiet(limit.map(|tick| clock.until(tick)));
+            let poller = self.watching();
+            let limit = self.core.quiet.limit(poller, limit.map(|tick| clock.until(tick)));
             let parker = &held.root().parker;
-            match self.watching() {
+            match poller {
                 Some(poller) => {
                     if !guard.kicks.replace(true) {
                         parker.set_kick(Some(poller.clone()));
@@ -660,10 +702,10 @@ impl CurrentThread {
                 }
                 None => parker.park(limit),
             }
+            let is_quiet = self.core.quiet.is_over(poller, limit);
             let nothing = || self.injector.is_empty() && self.core.queue.borrow().is_empty();
-            if limit == Some(QUIET) && !held.is_woken() && nothing() {
-                // Once per quiet time: the next sleep is as long as it can be.
-                self.core.looked.set(true);
+            if is_quiet && !held.is_woken() && nothing() {
+                self.core.quiet.looks();
                 let witness = &config.witness;
                 let _ = catch_unwind(AssertUnwindSafe(|| witness.look_around()));
             }
@@ -684,16 +726,6 @@ impl CurrentThread {
             callback();
         }
         self.start_turn_at(woke_up);
-    }
-
-    /// For how long to sleep before it is looked who waits for whom, if that is still
-    /// to be done.
-    fn until_quiet(&self, limit: Option<Duration>) -> Option<Duration> {
-        match limit {
-            _ if self.core.looked.get() => limit,
-            Some(limit) if limit <= QUIET => Some(limit),
-            _ => Some(QUIET),
-        }
     }
 
     /// Another thread has the core: waits for it, or for the future's waker.

@@ -8,7 +8,8 @@
 //!   workers, [`meter`] counts sleeps and time at work, in [`histogram`]s where it matters
 //!   how they are spread ([`probe`] measures how long tasks wait for their turn),
 //!   [`pace`] knows how long polls last, and a [`recorder`] notes what happens if it is on.
-//! - [`current`]: everything on the thread that calls `block_on`.
+//! - [`current`]: everything on the thread that calls `block_on`; [`quiet`] knows when
+//!   that has had nothing to do for long.
 //! - [`local`]: sets of tasks that stay on one thread, whoever polls them there;
 //!   [`pollers`] says how those are woken, [`inside`] how a thread finds its set.
 //! - [`pool`]: threads for closures that block.
@@ -37,6 +38,7 @@ mod pace;
 pub(crate) mod pollers;
 pub(crate) mod pool;
 mod probe;
+mod quiet;
 pub(crate) mod recorder;
 pub(crate) mod root;
 pub(crate) mod spare;

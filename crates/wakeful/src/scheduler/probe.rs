@@ -14,31 +14,47 @@ use std::time::Duration;
 /// A mark that is not met after so many turns is given up: its task went elsewhere.
 const PATIENCE: u32 = 16;
 
+/// A weight that says: time every poll, for the recorder.
+pub(super) const ALL: u32 = u32::MAX;
+
 /// A turn of so many polls is one of many in a row, most likely: then one of [`RARELY`] is
 /// sampled.
 const LONG_TURN: u32 = 4;
 const RARELY: u32 = 8;
+/// So many turns in a row, each this soon after the one before, are many as well: a
+/// thread that sleeps often and shortly.
+const MANY: u32 = 64;
+const SOON: Duration = Duration::from_micros(250);
 
 /// Which turns are sampled: all of a thread that sleeps now and then, some of one that is
-/// at work all the time.
+/// at work all the time. A sample reads the clock four times, and a request over a
+/// socket takes less than a hundred such reads.
 pub(super) struct Sampling {
-    long_turns: Cell<u32>,
+    /// Turns since the last that was sampled, of those that are one of many.
+    passed: Cell<u32>,
+    last_turn: Cell<Duration>,
+    /// Turns that came soon after another, in a row.
+    hurried: Cell<u32>,
 }
 
 impl Sampling {
     pub(super) fn new() -> Self {
-        Self { long_turns: Cell::new(0) }
+        let (passed, hurried) = (Cell::new(0), Cell::new(0));
+        Self { passed, last_turn: Cell::new(Duration::ZERO), hurried }
     }
 
-    /// A turn begins after one with so many polls. Answers for how many polls the first
+    /// A turn begins, after one with so many polls. Answers for how many polls the first
     /// of this turn is to stand; 0: it is not to be timed.
-    pub(super) fn start_turn(&self, polls: u32, probe: &Probe) -> u32 {
-        if polls < LONG_TURN {
+    pub(super) fn start_turn(&self, now: Duration, polls: u32, probe: &Probe) -> u32 {
+        let is_soon = now.saturating_sub(self.last_turn.replace(now)) < SOON;
+        let hurried = if is_soon { self.hurried.get().saturating_add(1) } else { 0 };
+        self.hurried.set(hurried);
+        if polls < LONG_TURN && hurried < MANY {
             probe.start_turn();
             return polls;
         }
-        let nth = (self.long_turns.get() + 1) % RARELY;
-        self.long_turns.set(nth);
+        let nth = (self.passed.get() + 1) % RARELY;
+        self.passed.set(nth);
         match nth {
             0 => {
                 probe.start_turn();
@@ -148,5 +164,31 @@ impl InjectedProbe {
             to.set(cell.as_ptr(), id, Duration::from_nanos(self.woken_ns.load(Relaxed)));
             self.cell.store(ptr::null_mut(), Relaxed);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{MANY, Probe, RARELY, Sampling};
+    use std::time::Duration;
+
+    #[test]
+    fn turns_are_sampled_all_until_they_are_many() {
+        let (sampling, probe) = (Sampling::new(), Probe::new());
+        let mut now = Duration::from_secs(1);
+        let mut turn = |after, polls| {
+            now += after;
+            sampling.start_turn(now, polls, &probe)
+        };
+        let (slow, quick) = (Duration::from_millis(1), Duration::from_micros(9));
+        assert!((0..1000).all(|_| turn(slow, 1) == 1), "one that sleeps now and then");
+        let weights: Vec<u32> = (0..MANY + 10 * RARELY).map(|_| turn(quick, 2)).collect();
+        let (few, many) = weights.split_at(MANY as usize - 1);
+        assert!(few.iter().all(|&weight| weight == 2));
+        let sum: u32 = many.iter().sum();
+        assert_eq!(sum, 10 * RARELY * 2, "a sample stands for those that were left out");
+        assert_eq!(turn(slow, 2), 2, "after a rest");
+        let weights: Vec<u32> = (0..2 * RARELY).map(|_| turn(slow, 61)).collect();
+        assert_eq!(weights.iter().filter(|&&weight| weight == 61 * RARELY).count(), 2);
     }
 }

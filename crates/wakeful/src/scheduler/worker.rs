@@ -6,6 +6,7 @@ use super::core::{Core, Key};
 use super::idle::{BeforeParking, Idle};
 use super::meter;
 use super::multi::{MultiThread, Remote};
+use super::probe::ALL;
 use super::recorder::{Entry, Event};
 use crate::driver::poller::Poller;
 use crate::sys::park::Parker;
@@ -21,8 +22,6 @@ use std::time::Duration;
 /// A worker whose threads end in a panic of `on_thread_start` so often in a row is
 /// given up.
 const MAX_FAILED_STARTS: u32 = 8;
-/// A weight that says: time every poll, for the recorder.
-const ALL: u32 = u32::MAX;
 
 /// A thread that is a worker, as long as it has a key.
 struct Worker {

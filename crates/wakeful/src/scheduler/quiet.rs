@@ -1,0 +1,128 @@
+//! Station 6, current-thread: when the thread that runs the tasks has had nothing to do
+//! for a while, it is looked who waits for whom. (A multi-thread runtime has its monitor
+//! for that.)
+//!
+//! The time is told by a limit of the sleep, or, in a poller, by its alarm, which stays
+//! set over many short sleeps: what ran meanwhile is noted, and if something did when it
+//! rings, it is set again.
+
+use crate::driver::poller::Poller;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long nothing happens before it is looked.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// Plain cells of the thread that runs the tasks.
+pub(super) struct Quiet {
+    /// It was looked since something last ran.
+    looked: Cell<bool>,
+    /// The poller's alarm is set.
+    alarm_set: Cell<bool>,
+    /// Something ran since.
+    stirred: Cell<bool>,
+}
+
+impl Quiet {
+    pub(super) fn new() -> Self {
+        let (looked, alarm_set) = (Cell::new(false), Cell::new(false));
+        Self { looked, alarm_set, stirred: Cell::new(false) }
+    }
+
+    /// Something runs.
+    #[inline]
+    pub(super) fn stir(&self) {
+        self.looked.set(false);
+        self.stirred.set(true);
+    }
+
+    /// For how long to sleep, at most `limit`, in this poller if there is one.
+    pub(super) fn limit(
+        &self,
+        poller: Option<&Arc<Poller>>,
+        limit: Option<Duration>,
+    ) -> Option<Duration> {
+        if self.looked.get() || limit.is_some_and(|limit| limit <= QUIET) {
+            return limit;
+        }
+        let is_told = poller.is_some_and(|poller| {
+            // It may have rung while there was something to do.
+            let is_set = self.alarm_set.get() && !poller.has_rung();
+            is_set || self.set_alarm(poller)
+        });
+        if is_told { limit } else { Some(QUIET) }
+    }
+
+    fn set_alarm(&self, poller: &Poller) -> bool {
+        let is_set = poller.set_alarm(QUIET);
+        self.alarm_set.set(is_set);
+        self.stirred.set(false);
+        is_set
+    }
+
+    /// After a sleep with this limit in this poller: whether it told of a quiet time.
+    pub(super) fn is_over(&self, poller: Option<&Arc<Poller>>, limit: Option<Duration>) -> bool {
+        let has_rung = poller.is_some_and(|poller| poller.has_rung());
+        if has_rung {
+            self.alarm_set.set(false);
+        }
+        limit == Some(QUIET) || (has_rung && !self.stirred.get())
+    }
+
+    /// It is looked now. Once is enough: the next sleep is as long as it can be.
+    pub(super) fn looks(&self) {
+        self.looked.set(true);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{QUIET, Quiet};
+    use crate::driver::poller::{Batch, Poller};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const SHORT: Duration = Duration::from_millis(1);
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_plain_sleep_is_limited_until_it_was_looked() {
+        let quiet = Quiet::new();
+        assert_eq!(quiet.limit(None, None), Some(QUIET));
+        assert_eq!(quiet.limit(None, Some(SHORT)), Some(SHORT));
+        assert_eq!(quiet.limit(None, Some(LONG)), Some(QUIET));
+        assert!(quiet.is_over(None, Some(QUIET)) && !quiet.is_over(None, Some(SHORT)));
+        quiet.looks();
+        assert_eq!(quiet.limit(None, None), None);
+        quiet.stir();
+        assert_eq!(quiet.limit(None, None), Some(QUIET));
+    }
+
+    /// Sleeps until the alarm rings, as the scheduler does.
+    fn sleep(quiet: &Quiet, poller: &Arc<Poller>) -> bool {
+        let limit = quiet.limit(Some(poller), Some(LONG));
+        poller.turn(limit);
+        quiet.is_over(Some(poller), limit)
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn in_a_poller_an_alarm_tells_of_it() {
+        let poller = Arc::new(Poller::new(Batch::default()).expect("there are pollers"));
+        let quiet = Quiet::new();
+        assert_eq!(quiet.limit(Some(&poller), None), None, "the alarm is set instead");
+        quiet.stir();
+        assert!(!sleep(&quiet, &poller), "something ran since it was set");
+        assert!(sleep(&quiet, &poller), "nothing ran");
+        quiet.looks();
+        // Set again, it rings at a busy moment: the next sleep must not rely on it.
+        quiet.stir();
+        assert_eq!(quiet.limit(Some(&poller), None), None);
+        quiet.stir();
+        poller.turn(Some(LONG));
+        assert!(sleep(&quiet, &poller), "it was set once more");
+        // Without the poller it is of no use.
+        assert_eq!(quiet.limit(None, None), Some(QUIET));
+    }
+}
