@@ -26,6 +26,9 @@ const SLOT_STREAK: u32 = 3;
 /// more are too dear to move.
 const FEW: u32 = 64;
 
+/// A look that waits for nothing.
+const NOW: Option<Duration> = Some(Duration::ZERO);
+
 /// A worker at work that has not looked at its driver for so long may be stuck or was
 /// put aside by the system: another looks for it.
 const UNTURNED_MS: u32 = 2;
@@ -60,6 +63,8 @@ pub(crate) struct Core {
     turn_polls: Cell<u32>,
     /// How many tasks may wait in the ring before another worker is woken.
     pub(super) tolerance: Cell<u32>,
+    /// The same while a poller tells of them, and after that.
+    io_tolerance: Cell<u32>,
     /// Tasks that gave way since the poller was last looked at for them.
     pub(super) gave_way: Cell<u32>,
     /// Threads of this worker that ended, one after the other, before they began.
@@ -98,6 +103,7 @@ impl Core {
             pace: Cell::new(Pace::new()),
             turn_polls: Cell::new(1),
             tolerance: Cell::new(0),
+            io_tolerance: Cell::new(0),
             gave_way: Cell::new(0),
             failed_starts: Cell::new(0),
             turn_started: Cell::new(Duration::ZERO),
@@ -253,7 +259,7 @@ impl Core {
         self.gave_way.set(0);
         let gave_way = self.ring.len();
         let injected = self.take_injected(shared);
-        let own = self.poller(shared).map_or(0, |poller| poller.turn(Some(Duration::ZERO)));
+        let own = self.poller(shared).map_or(0, |poller| self.turn_poller(poller, NOW));
         // Nor is there anything better to do than what waits elsewhere.
         if injected.is_none()
             && own == 0
@@ -261,7 +267,7 @@ impl Core {
             && !other.meter.is_asleep()
         {
             if let Some(poller) = other.poller.get() {
-                poller.turn(Some(Duration::ZERO));
+                self.turn_poller(poller, NOW);
             }
             // Where polls are short, the other will come to them.
             if self.tolerance.get() == 0 {
@@ -284,11 +290,13 @@ impl Core {
     fn turn(&self, shared: &MultiThread) {
         self.change_turn(shared);
         self.turn_timers();
+        let mut tolerance = self.tolerance.get();
         if let Some(poller) = self.poller(shared) {
-            poller.turn(Some(Duration::ZERO));
+            self.turn_poller(poller, NOW);
+            tolerance = self.io_tolerance.get();
         }
         self.look_after_another(shared);
-        if shared.idle.may_wake() && self.ring.len() > self.tolerance.get() {
+        if shared.idle.may_wake() && self.ring.len() > tolerance {
             shared.notify();
         }
     }
@@ -328,8 +336,17 @@ impl Core {
             timers.turn(tick_of(now));
         }
         if let Some(poller) = poller.get() {
-            poller.turn(Some(Duration::ZERO));
+            self.turn_poller(poller, NOW);
         }
+    }
+
+    /// Turns a poller, this worker's or another's. What it tells of comes to this
+    /// worker's ring.
+    pub(super) fn turn_poller(&self, poller: &Poller, limit: Option<Duration>) -> usize {
+        let tolerance = self.tolerance.replace(self.io_tolerance.get());
+        let events = poller.turn(limit);
+        self.tolerance.set(tolerance);
+        events
     }
 
     /// This worker's poller, if there is something to watch.
@@ -386,11 +403,13 @@ impl Core {
         pace.learn(polls, now.saturating_sub(self.turn_started.get()));
         self.pace.set(pace);
         self.turn_polls.set(pace.turn(shared.estate.config.turn_interval));
-        self.tolerance.set(match shared.has_cores {
-            true => pace.tolerance(ring::CAPACITY / 2),
+        let (tolerance, io_tolerance) = match shared.has_cores {
+            true => (pace.tolerance(ring::CAPACITY / 2), pace.io_tolerance(ring::CAPACITY / 2)),
             // Another worker would only take this one's place on the core.
-            false => u32::MAX,
-        });
+            false => (u32::MAX, u32::MAX),
+        };
+        self.tolerance.set(tolerance);
+        self.io_tolerance.set(io_tolerance);
     }
 
     /// Counts the turn until now, if a task was polled in it.

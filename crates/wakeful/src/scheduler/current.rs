@@ -17,14 +17,13 @@
 //!   for the named holder after that. The holder names itself, then looks at
 //!   timers and clock, then parks. Named already, it finds a token instead.
 //!
-//! - W2. The core is touched only by the thread that set `held`.
+//! What that thread works with is its core (`holder`, with rule W2).
 
 use super::config::{Config, NextTask};
 use super::estate::Estate;
+use super::holder::Core;
 use super::meter::{self, Meter};
-use super::pace::Pace;
-use super::probe::{ALL, Probe, Sampling};
-use super::quiet::Quiet;
+use super::probe::ALL;
 use super::recorder::{Entry, Event, Recorder};
 use super::root::{Held, Parked};
 use crate::driver::poller::Poller;
@@ -32,15 +31,14 @@ use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
 use crate::sys::rng::Rng;
 use crate::sys::slack::Slack;
-use crate::sys::spin::Spinner;
 use crate::sys::sync::Mutex;
 use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
-use crate::task::heap::{self, Allocator, Heap, Home};
+use crate::task::heap::{self, Heap, Home};
 use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::{JoinHandle, context};
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -81,55 +79,6 @@ pub(crate) struct CurrentThread {
     leftover: Mutex<Vec<Arc<Self>>>,
 }
 
-struct Core {
-    queue: RefCell<VecDeque<Runnable>>,
-    allocator: Cell<Option<Allocator>>,
-    rng: Cell<Rng>,
-    /// Polls so far, wrapping.
-    tick: Cell<u32>,
-    /// The tick with which something is to be done besides a poll.
-    due_tick: Cell<u32>,
-    turn_tick: Cell<u32>,
-    pace: Cell<Pace>,
-    /// Polls in a turn.
-    turn_polls: Cell<u32>,
-    /// Tasks that gave way since the poller was last looked at for them.
-    gave_way: Cell<usize>,
-    /// The tick at which the last task of the queue will have been taken that has not
-    /// given way.
-    woken_until: Cell<u32>,
-    /// Tasks that went before others in this turn. They come on top of it: the turn's
-    /// length is that of those who keep them waiting.
-    overtook: Cell<u32>,
-    /// When the turn started, once somebody had to ask.
-    turn_started: Cell<Option<Duration>>,
-    /// A task was run in this turn.
-    has_run: Cell<bool>,
-    spinner: Cell<Spinner>,
-    /// If not 0, the next poll is timed, and stands for so many.
-    weight: Cell<u32>,
-    quiet: Quiet,
-    probe: Probe,
-    sampling: Sampling,
-}
-
-impl Core {
-    #[inline]
-    fn is_due(&self) -> bool {
-        // Negative: it is still to come.
-        self.tick.get().wrapping_sub(self.due_tick.get()) as i32 >= 0
-    }
-
-    /// Says anew what is due when: a poll that is to be timed at once, or the end of the
-    /// turn.
-    fn plan(&self) {
-        self.due_tick.set(match self.weight.get() {
-            0 => self.turn_tick.get().wrapping_add(self.turn_polls.get() + self.overtook.get()),
-            _ => self.tick.get(),
-        });
-    }
-}
-
 /// What came of a step.
 #[must_use]
 enum Step {
@@ -137,36 +86,6 @@ enum Step {
     Ran,
     /// There is none, or the root future goes first.
     GiveWay,
-}
-
-// SAFETY: W2.
-unsafe impl Send for Core {}
-// SAFETY: W2.
-unsafe impl Sync for Core {}
-
-impl Core {
-    #[inline]
-    fn push_woken(&self, task: Runnable) {
-        let mut queue = self.queue.borrow_mut();
-        queue.push_back(task);
-        self.woken_until.set(self.tick.get().wrapping_add(queue.len() as u32));
-    }
-
-    /// Whether all tasks in the queue have given way, and one of them has run since
-    /// others did.
-    fn may_others_go_first(&self) -> bool {
-        self.tick.get().wrapping_sub(self.woken_until.get()).cast_signed() > 0
-    }
-
-    /// Puts the first tasks of the queue, so many, behind the others.
-    fn put_back(&self, count: usize) {
-        let mut queue = self.queue.borrow_mut();
-        queue.rotate_left(count);
-        let first = (queue.len() - count) as u32;
-        self.woken_until.set(self.tick.get().wrapping_add(first));
-        self.overtook.set(self.overtook.get() + first);
-        self.plan();
-    }
 }
 
 thread_local! {
@@ -248,26 +167,7 @@ impl CurrentThread {
             meter: Meter::awake(),
             recorder: Recorder::new(),
             running: AtomicPtr::new(ptr::null_mut()),
-            core: Core {
-                queue: RefCell::new(VecDeque::new()),
-                allocator: Cell::new(None),
-                rng: Cell::new(rng),
-                tick: Cell::new(0),
-                due_tick: Cell::new(0),
-                turn_tick: Cell::new(0),
-                pace: Cell::new(Pace::new()),
-                turn_polls: Cell::new(1),
-                gave_way: Cell::new(0),
-                woken_until: Cell::new(0),
-                overtook: Cell::new(0),
-                turn_started: Cell::new(None),
-                has_run: Cell::new(false),
-                spinner: Cell::new(Spinner::new()),
-                weight: Cell::new(0),
-                quiet: Quiet::new(),
-                probe: Probe::new(),
-                sampling: Sampling::new(),
-            },
+            core: Core::new(rng),
             held: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
             holder: Mutex::new(None),

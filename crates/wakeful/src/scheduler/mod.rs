@@ -8,8 +8,8 @@
 //!   workers, [`meter`] counts sleeps and time at work, in [`histogram`]s where it matters
 //!   how they are spread ([`probe`] measures how long tasks wait for their turn),
 //!   [`pace`] knows how long polls last, and a [`recorder`] notes what happens if it is on.
-//! - [`current`]: everything on the thread that calls `block_on`; [`quiet`] knows when
-//!   that has had nothing to do for long.
+//! - [`current`]: everything on the thread that calls `block_on`; [`holder`] is what that
+//!   works with, [`quiet`] knows when it has had nothing to do for long.
 //! - [`local`]: sets of tasks that stay on one thread, whoever polls them there;
 //!   [`pollers`] says how those are woken, [`inside`] how a thread finds its set.
 //! - [`pool`]: threads for closures that block.
@@ -27,6 +27,7 @@ mod core;
 pub(crate) mod current;
 pub(crate) mod estate;
 pub(crate) mod histogram;
+mod holder;
 pub(crate) mod idle;
 pub(crate) mod inside;
 pub(crate) mod local;

@@ -392,7 +392,7 @@ impl Worker {
                 self.slack.take_up();
             }
             woken_by = match core.poller(&self.shared) {
-                Some(poller) => self.park_in(poller, parker, limit),
+                Some(poller) => self.park_in(core, poller, parker, limit),
                 None => {
                     parker.park(limit);
                     WokenBy::Others
@@ -422,12 +422,18 @@ impl Worker {
         }
     }
 
-    fn park_in(&self, poller: &Arc<Poller>, parker: &Parker, limit: Option<Duration>) -> WokenBy {
+    fn park_in(
+        &self,
+        core: &Core,
+        poller: &Arc<Poller>,
+        parker: &Parker,
+        limit: Option<Duration>,
+    ) -> WokenBy {
         if !self.kicks.replace(true) {
             parker.set_kick(Some(poller.clone()));
         }
         let mut events = 0;
-        parker.park_inside(|| events = poller.turn(limit));
+        parker.park_inside(|| events = core.turn_poller(poller, limit));
         if events > 0 { WokenBy::Poller } else { WokenBy::Others }
     }
 }

@@ -1,0 +1,114 @@
+//! Station 4, current-thread: what the thread works with that runs the tasks. They come
+//! in woken, spawned or given way (`current`), and leave there to be polled.
+
+use super::pace::Pace;
+use super::probe::{Probe, Sampling};
+use super::quiet::Quiet;
+use crate::sys::rng::Rng;
+use crate::sys::spin::Spinner;
+use crate::task::heap::Allocator;
+use crate::task::runnable::Runnable;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// - W2. The core is touched only by the thread that set `held` of its scheduler.
+pub(super) struct Core {
+    pub(super) queue: RefCell<VecDeque<Runnable>>,
+    pub(super) allocator: Cell<Option<Allocator>>,
+    pub(super) rng: Cell<Rng>,
+    /// Polls so far, wrapping.
+    pub(super) tick: Cell<u32>,
+    /// The tick with which something is to be done besides a poll.
+    pub(super) due_tick: Cell<u32>,
+    pub(super) turn_tick: Cell<u32>,
+    pub(super) pace: Cell<Pace>,
+    /// Polls in a turn.
+    pub(super) turn_polls: Cell<u32>,
+    /// Tasks that gave way since the poller was last looked at for them.
+    pub(super) gave_way: Cell<usize>,
+    /// The tick at which the last task of the queue will have been taken that has not
+    /// given way.
+    pub(super) woken_until: Cell<u32>,
+    /// Tasks that went before others in this turn. They come on top of it: the turn's
+    /// length is that of those who keep them waiting.
+    pub(super) overtook: Cell<u32>,
+    /// When the turn started, once somebody had to ask.
+    pub(super) turn_started: Cell<Option<Duration>>,
+    /// A task was run in this turn.
+    pub(super) has_run: Cell<bool>,
+    pub(super) spinner: Cell<Spinner>,
+    /// If not 0, the next poll is timed, and stands for so many.
+    pub(super) weight: Cell<u32>,
+    pub(super) quiet: Quiet,
+    pub(super) probe: Probe,
+    pub(super) sampling: Sampling,
+}
+
+// SAFETY: W2.
+unsafe impl Send for Core {}
+// SAFETY: W2.
+unsafe impl Sync for Core {}
+
+impl Core {
+    pub(super) fn new(rng: Rng) -> Self {
+        Self {
+            queue: RefCell::new(VecDeque::new()),
+            allocator: Cell::new(None),
+            rng: Cell::new(rng),
+            tick: Cell::new(0),
+            due_tick: Cell::new(0),
+            turn_tick: Cell::new(0),
+            pace: Cell::new(Pace::new()),
+            turn_polls: Cell::new(1),
+            gave_way: Cell::new(0),
+            woken_until: Cell::new(0),
+            overtook: Cell::new(0),
+            turn_started: Cell::new(None),
+            has_run: Cell::new(false),
+            spinner: Cell::new(Spinner::new()),
+            weight: Cell::new(0),
+            quiet: Quiet::new(),
+            probe: Probe::new(),
+            sampling: Sampling::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        // Negative: it is still to come.
+        self.tick.get().wrapping_sub(self.due_tick.get()) as i32 >= 0
+    }
+
+    /// Says anew what is due when: a poll that is to be timed at once, or the end of the
+    /// turn.
+    pub(super) fn plan(&self) {
+        self.due_tick.set(match self.weight.get() {
+            0 => self.turn_tick.get().wrapping_add(self.turn_polls.get() + self.overtook.get()),
+            _ => self.tick.get(),
+        });
+    }
+
+    #[inline]
+    pub(super) fn push_woken(&self, task: Runnable) {
+        let mut queue = self.queue.borrow_mut();
+        queue.push_back(task);
+        self.woken_until.set(self.tick.get().wrapping_add(queue.len() as u32));
+    }
+
+    /// Whether all tasks in the queue have given way, and one of them has run since
+    /// others did.
+    pub(super) fn may_others_go_first(&self) -> bool {
+        self.tick.get().wrapping_sub(self.woken_until.get()).cast_signed() > 0
+    }
+
+    /// Puts the first tasks of the queue, so many, behind the others.
+    pub(super) fn put_back(&self, count: usize) {
+        let mut queue = self.queue.borrow_mut();
+        queue.rotate_left(count);
+        let first = (queue.len() - count) as u32;
+        self.woken_until.set(self.tick.get().wrapping_add(first));
+        self.overtook.set(self.overtook.get() + first);
+        self.plan();
+    }
+}
