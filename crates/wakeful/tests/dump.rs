@@ -159,6 +159,30 @@ fn shares_of_a_lock_and_permits_have_several_holders() {
 }
 
 #[test]
+fn of_many_holders_some_are_named_and_the_others_not_forgotten() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let sem = Arc::new(Semaphore::new(6));
+            let mut permits: Vec<_> = (0..6).map(|_| sem.try_acquire().unwrap()).collect();
+            let asked = sem.clone();
+            let asker = named("asker", async move { drop(asked.acquire_many(3).await) });
+            let dump = dump_when(|dump| waits(dump, "asker")).await;
+            let wait = wait_of(&dump, "asker");
+            assert_eq!((wait.holders().len(), wait.has_other_holders()), (4, true), "{dump}");
+            assert!(dump.to_string().contains("held by others, too many to name"), "{dump}");
+            assert!(dump.to_json().contains(r#""other_holders":true"#), "{dump}");
+            // Two that were named go; those who are left are still not all.
+            permits.drain(..2);
+            let dump = Handle::current().dump();
+            let wait = wait_of(&dump, "asker");
+            assert_eq!((wait.holders().len(), wait.has_other_holders()), (2, true), "{dump}");
+            permits.clear();
+            asker.await.unwrap();
+        });
+    }
+}
+
+#[test]
 fn an_awaited_task_is_named_and_tasks_stand_under_their_spawner() {
     for rt in runtimes() {
         rt.block_on(async {

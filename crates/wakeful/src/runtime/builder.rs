@@ -539,7 +539,18 @@ impl Builder {
         let local_to = local.then(|| std::thread::current().id());
         let files = Files::new(self.file_backend.unwrap_or_else(FileBackend::from_env));
         let id = Id::next();
-        let shared = Arc::new(Shared { id, name, flavor, pool, local_to, reporter, panics, files });
+        let has_time = self.has_time;
+        let shared = Arc::new(Shared {
+            id,
+            has_time,
+            name,
+            flavor,
+            pool,
+            local_to,
+            reporter,
+            panics,
+            files,
+        });
         // Set once: this builder made the witness a moment ago.
         let _ = witness.shared.set(Arc::downgrade(&shared));
         registry::add(&shared);
@@ -568,7 +579,6 @@ impl Builder {
             injector_interval: self.global_queue_interval.unwrap_or(31),
             turn_interval: self.event_interval,
             run_next_slot: self.run_next_slot,
-            has_time: self.has_time,
             has_io: self.has_io,
             io_batch: self.io_batch,
             root_name: self.root_name.clone(),

@@ -28,6 +28,8 @@ use std::time::Duration;
 /// Everything behind a `Handle`.
 pub(crate) struct Shared {
     pub(crate) id: Id,
+    /// The builder enabled timers. Beside the id, since a time limit needs just these.
+    pub(crate) has_time: bool,
     pub(crate) name: Option<String>,
     pub(crate) flavor: Flavor,
     pub(crate) pool: Arc<Pool>,
@@ -73,11 +75,6 @@ impl Shared {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.config().seam.clock
-    }
-
-    /// Whether the builder enabled timers.
-    pub(crate) fn has_time(&self) -> bool {
-        self.config().has_time
     }
 
     /// Whether the builder enabled I/O.

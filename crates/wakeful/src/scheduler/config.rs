@@ -102,7 +102,6 @@ pub(crate) struct Config {
     /// How many tasks may run before clock and driver are looked at.
     pub(crate) turn_interval: u32,
     pub(crate) run_next_slot: bool,
-    pub(crate) has_time: bool,
     pub(crate) has_io: bool,
     pub(crate) io_batch: Batch,
     /// What the future of `block_on` is called.

@@ -114,12 +114,14 @@ impl Permits {
     /// The current task has the permits that `acquiring` was for.
     #[inline]
     pub(super) fn note_acquired(&self, acquiring: &Acquiring) -> Place {
-        if acquiring.waiter.is_none() {
+        let Some(granted) = acquiring.waiter.as_ref().and_then(granted) else {
             return self.holders.add(acquiring.site);
+        };
+        if granted.is_named() {
+            self.holders.take_up(granted, acquiring.site);
+            self.tell_holders();
         }
-        let place = self.holders.take_up(acquiring.site);
-        self.tell_holders();
-        place
+        granted
     }
 
     /// Whoever noted itself there gives its permits back next.
@@ -131,7 +133,7 @@ impl Permits {
     /// Tells those who ask on behalf of those who wait.
     fn tell_holders(&self) {
         if let Some(plate) = self.waiters.plate.get() {
-            plate.note(self.holders.iter());
+            plate.note(&self.holders);
         }
     }
 
@@ -248,8 +250,9 @@ impl Permits {
             }
             *in_hand -= front.lacks;
             front.lacks = 0;
-            self.holders.note(front.held.granted());
-            calls.push(list.pop_front(Answer::One).expect("it is in front"));
+            let place = self.holders.note(front.held.granted());
+            let call = list.pop_front_with(Answer::One, place.to_remark());
+            calls.push(call.expect("it is in front"));
         }
         if list.is_empty() {
             self.nobody_waits(std::mem::take(in_hand));
@@ -311,14 +314,14 @@ impl Permits {
             };
             let ask = Ask { wanted, lacks: wanted - there, held };
             let waker = unneeded.take().expect("not used yet");
-            list.push_anchored(waiter, ask, waker, |plate| plate.note(self.holders.iter()));
+            list.push_anchored(waiter, ask, waker, |plate| plate.note(&self.holders));
             Taken::Short
         })
     }
 
     /// A waiter gives up; what it already has goes to the others.
     #[inline(never)]
-    fn give_up(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize, site: &'static Location<'static>) {
+    fn give_up(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
         let mut in_hand = 0;
         // Dropped at the end, after the lock.
         let mut _unneeded = None;
@@ -333,11 +336,23 @@ impl Permits {
             });
         }
         if waiter.standing() == Standing::Answered(Answer::One) {
-            waiter.reset();
-            self.holders.withdraw(site);
-            self.put(wanted);
+            self.pass_on(waiter, wanted);
         }
     }
+
+    /// What a waiter was given goes to the others.
+    fn pass_on(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
+        waiter.reset();
+        if let Some(place) = granted(&waiter) {
+            self.unnote(place);
+        }
+        self.put(wanted);
+    }
+}
+
+/// Where it is noted that this waiter was given its permits, if it was.
+fn granted(waiter: &Waiter<Ask>) -> Option<Place> {
+    Place::from_remark(waiter.remark())
 }
 
 #[cold]
@@ -452,14 +467,12 @@ impl Acquiring {
             Standing::Waiting => Taken::Short,
             Standing::Answered(Answer::Closed) => Taken::Closed,
             Standing::Answered(_) => {
-                waiter.reset();
                 if permits.is_closed() {
-                    permits.holders.withdraw(this.site);
-                    permits.put(wanted);
-                    Taken::Closed
-                } else {
-                    Taken::Yes
+                    permits.pass_on(waiter, wanted);
+                    return Taken::Closed;
                 }
+                waiter.reset();
+                Taken::Yes
             }
         }
     }
@@ -469,7 +482,7 @@ impl Acquiring {
     pub(super) fn cancel(self: Pin<&mut Self>, permits: &Permits) {
         let this = self.project();
         if let Some(waiter) = this.waiter.into_ref().as_pin_ref() {
-            permits.give_up(waiter, *this.wanted, this.site);
+            permits.give_up(waiter, *this.wanted);
         }
     }
 }

@@ -10,6 +10,11 @@
 use crate::sys::sync::atomic::{AtomicBool, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model, thread};
 
+/// A waiter does not look at once, and then ever more rarely: what the lock guards lies
+/// beside it, and with each look the holder loses its hold of that memory.
+const FIRST_PAUSES: u32 = 8;
+const MOST_PAUSES: u32 = 64;
+
 #[derive(Debug)]
 pub(crate) struct SmallLock<T> {
     locked: AtomicBool,
@@ -55,18 +60,18 @@ impl<T> SmallLock<T> {
 
     #[cold]
     fn wait(&self) {
-        let mut tries = 0u32;
+        let mut pauses = FIRST_PAUSES;
         loop {
+            if pauses <= MOST_PAUSES && !crate::sys::IS_MODEL {
+                (0..pauses).for_each(|_| std::hint::spin_loop());
+                pauses *= 2;
+            } else {
+                thread::yield_now();
+            }
             if !self.locked.load(Relaxed)
                 && self.locked.compare_exchange(false, true, Acquire, Relaxed).is_ok()
             {
                 return;
-            }
-            tries += 1;
-            if tries < 64 && !crate::sys::IS_MODEL {
-                std::hint::spin_loop();
-            } else {
-                thread::yield_now();
             }
         }
     }

@@ -80,7 +80,7 @@ where
 #[inline(always)]
 #[track_caller]
 fn with_timers<R>(f: impl FnOnce(&Shared) -> R) -> R {
-    match context::with_current(|shared| shared.has_time().then(|| f(shared))) {
+    match context::with_current(|shared| shared.has_time.then(|| f(shared))) {
         Some(Some(result)) => result,
         Some(None) => no_timers(),
         None => crate::runtime::spawn::no_runtime(),

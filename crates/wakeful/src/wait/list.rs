@@ -25,6 +25,9 @@
 //!   method checks it.
 //! - L5. A waiter has an entry exactly while it is in a list: written on the way
 //!   in, moved out on the way out. A waiter that never waits costs next to nothing.
+//! - L6. The waiter in front has whatever `prev` it came with, and nobody follows it.
+//!   So taking the front off leaves the one behind it alone, whose memory may be
+//!   another processor's just now.
 //!
 //! Orderings: the Release store of an answer pairs with the Acquire load in
 //! [`Waiter::standing`]; what the giver did before is seen by the waiter. The
@@ -40,7 +43,7 @@ use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU32 as StdU32, AtomicUsize};
 use std::task::Waker;
 
 const IDLE: u32 = 0;
@@ -89,6 +92,8 @@ pub(crate) struct Waiter<T> {
     entry: UnsafeCell<MaybeUninit<Entry<T>>>,
     /// See L2.
     standing: AtomicU32,
+    /// What a giver said beside its answer, before it.
+    remark: StdU32,
     /// The address of the list it is in, or was in last (L4). Written by the
     /// waiter's future.
     home: AtomicUsize,
@@ -115,6 +120,7 @@ impl<T> Waiter<T> {
         Self {
             entry: UnsafeCell::new(MaybeUninit::uninit()),
             standing: AtomicU32::new(IDLE),
+            remark: StdU32::new(0),
             home: AtomicUsize::new(0),
             _pinned: PhantomPinned,
         }
@@ -123,6 +129,12 @@ impl<T> Waiter<T> {
     #[inline]
     pub(crate) fn standing(&self) -> Standing {
         Standing::from_u32(self.standing.load(Acquire))
+    }
+
+    /// What came with the answer, if it came from
+    /// [`pop_front_with`](Locked::pop_front_with).
+    pub(crate) fn remark(&self) -> u32 {
+        self.remark.load(Relaxed)
     }
 
     /// Forgets the answer, to wait once more.
@@ -436,6 +448,15 @@ impl<S, T> Locked<'_, S, T> {
         Some(self.answer(front, answer))
     }
 
+    /// The same, with a remark beside the answer.
+    #[inline]
+    pub(crate) fn pop_front_with(&mut self, answer: Answer, remark: u32) -> Option<Call> {
+        let front = self.queue.front?;
+        // SAFETY: in the list, so alive (L3).
+        unsafe { front.as_ref() }.remark.store(remark, Relaxed);
+        Some(self.answer(front, answer))
+    }
+
     /// Answers the waiter that came last, if there is one.
     pub(crate) fn pop_back(&mut self, answer: Answer) -> Option<Call> {
         let back = self.queue.back?;
@@ -468,15 +489,21 @@ impl<S, T> Locked<'_, S, T> {
         let Entry { prev, next, waker, anchor, ask: _ } =
             unsafe { waiter.as_ref().entry.with_mut(|entry| (*entry).assume_init_read()) };
         anchor.weigh();
-        match prev {
-            // SAFETY: L1: neighbours are in the list.
-            Some(prev) => unsafe { Self::entry(prev, |entry| entry.next = next) },
-            None => self.queue.front = next,
+        if self.queue.front == Some(waiter) {
+            // L6.
+            self.queue.front = next;
+            if next.is_none() {
+                self.queue.back = None;
+            }
+            return Call(waker);
         }
+        let prev = prev.expect("one that is not in front came behind another");
+        // SAFETY: L1: neighbours are in the list.
+        unsafe { Self::entry(prev, |entry| entry.next = next) };
         match next {
             // SAFETY: as above.
-            Some(next) => unsafe { Self::entry(next, |entry| entry.prev = prev) },
-            None => self.queue.back = prev,
+            Some(next) => unsafe { Self::entry(next, |entry| entry.prev = Some(prev)) },
+            None => self.queue.back = Some(prev),
         }
         Call(waker)
     }

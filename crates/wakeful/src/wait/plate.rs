@@ -46,13 +46,13 @@ impl Plate {
     }
 
     fn give_back(&'static self) {
-        self.note([]);
+        self.holders.clear();
         SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
 
     /// These have the thing.
-    pub(crate) fn note(&self, held: impl IntoIterator<Item = Held>) {
-        self.holders.replace(held);
+    pub(crate) fn note(&self, holders: &Holders) {
+        self.holders.copy(holders);
     }
 
     /// The one that has a thing which one at a time can have.
@@ -72,10 +72,15 @@ impl Plate {
         self.holders.iter().collect()
     }
 
-    /// All holders, if they are known: at least one, and no more than are noted.
+    /// Whether there are holders that are not named.
+    pub(crate) fn has_others(&self) -> bool {
+        self.holders.has_others()
+    }
+
+    /// All holders, if they are known: at least one, and no others.
     pub(crate) fn known_holders(&self) -> Option<Vec<Held>> {
         let holders = self.holders();
-        (!holders.is_empty() && !self.holders.is_full()).then_some(holders)
+        (!holders.is_empty() && !self.has_others()).then_some(holders)
     }
 
     fn address(&self) -> u64 {

@@ -19,7 +19,8 @@ impl Dump {
     ///                                  "site": "src/main.rs:4:9", "since_ms": 12, "certain": true,
     ///                                  "holders": [ { "id": 6, "name": null,
     ///                                                 "acquired_at": "src/main.rs:9:9",
-    ///                                                 "unpolled": false } ] } } ] }
+    ///                                                 "unpolled": false } ],
+    ///                                  "other_holders": false } } ] }
     /// ```
     pub fn to_json(&self) -> String {
         let mut json = Json::new();
@@ -101,6 +102,7 @@ fn wait(json: &mut Json, wait: &WaitDump) {
                 wait.holders().iter().for_each(|h| json.item(|json| holder(json, h)))
             });
         });
+        json.field("other_holders", |json| json.plain(wait.has_other_holders()));
     });
 }
 

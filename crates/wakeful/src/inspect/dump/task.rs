@@ -70,6 +70,7 @@ pub struct WaitDump {
     since: Duration,
     certain: bool,
     pub(super) holders: Vec<HolderDump>,
+    pub(super) others: bool,
 }
 
 /// Who has what a task waits for.
@@ -220,10 +221,11 @@ impl WaitDump {
     fn read(record: &WaitingOn, now: Duration) -> Option<Self> {
         let wait = record.read()?;
         let anchored = record.anchored();
+        let plate = Plate::of_record(record);
         let holders = match anchored {
             Some(Anchorage::Task(id)) => vec![HolderDump::running(id)],
             None if wait.kind == WaitKind::Join => vec![HolderDump::running(wait.resource)],
-            _ => Plate::of_record(record).map_or(Vec::new(), |plate| {
+            _ => plate.map_or(Vec::new(), |plate| {
                 let held = plate.holders().into_iter();
                 held.map(|held| HolderDump {
                     number: held.task,
@@ -241,6 +243,7 @@ impl WaitDump {
             since: since(now, wait.since_ms),
             certain: anchored.is_some(),
             holders,
+            others: plate.is_some_and(Plate::has_others),
         })
     }
 
@@ -282,6 +285,12 @@ impl WaitDump {
     /// computes the value. Up to four.
     pub fn holders(&self) -> &[HolderDump] {
         &self.holders
+    }
+
+    /// Whether more tasks have it than [`holders`](Self::holders) names: of the many
+    /// that can share a semaphore or a read lock, a few are told.
+    pub fn has_other_holders(&self) -> bool {
+        self.others
     }
 }
 

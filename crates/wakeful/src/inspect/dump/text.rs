@@ -93,6 +93,9 @@ impl<'a> Tree<'a> {
                 for holder in wait.holders() {
                     writeln!(f, "{indent}    {holder}")?;
                 }
+                if wait.has_other_holders() {
+                    writeln!(f, "{indent}    held by others, too many to name")?;
+                }
             }
             let children = self.children.get(&task.who().number);
             next.extend(children.into_iter().flatten().rev().map(|task| (depth + 1, *task)));
