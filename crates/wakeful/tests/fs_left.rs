@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime};
 
 use wakeful::fs::{self, File, FileTimes};
 use wakeful::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
-use wakeful::runtime::Builder;
 use wakeful::sync::Semaphore;
 
 mod support {
@@ -19,9 +18,7 @@ mod support {
     pub mod runtimes;
     pub mod sockets;
 }
-use support::files::{
-    BACKENDS, Folder, current_thread, everywhere, evict, filled, multi_thread, with,
-};
+use support::files::{BACKENDS, Folder, current_thread, everywhere, evict, filled, multi_thread};
 
 /// Polls a future once, with a budget that lets it begin. True: it is ready.
 async fn once(future: impl Future) -> bool {
@@ -184,10 +181,7 @@ fn changes_that_were_begun_are_made_although_the_runtime_goes_down() {
 #[test]
 fn a_change_that_was_given_up_is_waited_for_outside() {
     for backend in BACKENDS {
-        // It blocks its thread on purpose.
-        let mut builder = Builder::new_current_thread();
-        let runtime = with(backend, builder.report_blocked_after(None));
-        let folder = Folder::new();
+        let (runtime, folder) = (current_thread(backend), Folder::new());
         let (path, handle) = (folder.join("a"), runtime.handle().clone());
         runtime.block_on(async {
             let file = File::create(&path).await.unwrap();

@@ -32,10 +32,16 @@ pub struct Folder(PathBuf);
 impl Folder {
     pub fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("wakeful-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir(&folder).expect("the folder for temporary files can be written");
-        Self(folder)
+        loop {
+            let name = format!("wakeful-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+            let folder = std::env::temp_dir().join(name);
+            match std::fs::create_dir(&folder) {
+                Ok(()) => return Self(folder),
+                // Of a process that had this number before, and came to a sudden end.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("the folder for temporary files cannot be written: {error}"),
+            }
+        }
     }
 
     pub fn join(&self, name: &str) -> PathBuf {
