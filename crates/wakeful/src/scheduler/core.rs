@@ -63,8 +63,10 @@ pub(crate) struct Core {
     turn_polls: Cell<u32>,
     /// How many tasks may wait in the ring before another worker is woken.
     pub(super) tolerance: Cell<u32>,
-    /// The same while a poller tells of them, and after that.
+    /// The same while timers fire or a poller tells of them, and after that.
     io_tolerance: Cell<u32>,
+    /// Timers have fired since this worker last had nothing to do.
+    pub(super) has_fired: Cell<bool>,
     /// Tasks that gave way since the poller was last looked at for them.
     pub(super) gave_way: Cell<u32>,
     /// Threads of this worker that ended, one after the other, before they began.
@@ -104,6 +106,7 @@ impl Core {
             turn_polls: Cell::new(1),
             tolerance: Cell::new(0),
             io_tolerance: Cell::new(0),
+            has_fired: Cell::new(false),
             gave_way: Cell::new(0),
             failed_starts: Cell::new(0),
             turn_started: Cell::new(Duration::ZERO),
@@ -290,12 +293,13 @@ impl Core {
     fn turn(&self, shared: &MultiThread) {
         self.change_turn(shared);
         self.turn_timers();
-        let mut tolerance = self.tolerance.get();
-        if let Some(poller) = self.poller(shared) {
+        let poller = self.poller(shared);
+        if let Some(poller) = poller {
             self.turn_poller(poller, NOW);
-            tolerance = self.io_tolerance.get();
         }
         self.look_after_another(shared);
+        let is_driven = poller.is_some() || self.has_fired.get();
+        let tolerance = if is_driven { self.io_tolerance.get() } else { self.tolerance.get() };
         if shared.idle.may_wake() && self.ring.len() > tolerance {
             shared.notify();
         }
@@ -343,10 +347,15 @@ impl Core {
     /// Turns a poller, this worker's or another's. What it tells of comes to this
     /// worker's ring.
     pub(super) fn turn_poller(&self, poller: &Poller, limit: Option<Duration>) -> usize {
+        self.driven(|| poller.turn(limit))
+    }
+
+    /// Calls `turn`, which wakes tasks that are better kept than carried elsewhere.
+    fn driven<R>(&self, turn: impl FnOnce() -> R) -> R {
         let tolerance = self.tolerance.replace(self.io_tolerance.get());
-        let events = poller.turn(limit);
+        let result = turn();
         self.tolerance.set(tolerance);
-        events
+        result
     }
 
     /// This worker's poller, if there is something to watch.
@@ -357,7 +366,14 @@ impl Core {
     /// Fires the timers that are due by the time at which the turn started.
     pub(super) fn turn_timers(&self) -> bool {
         let timers = &self.remote().timers;
-        timers.next().is_some() && timers.turn(tick_of(self.turn_started.get())) > 0
+        if timers.next().is_none() {
+            return false;
+        }
+        let fired = self.driven(|| timers.turn(tick_of(self.turn_started.get()))) > 0;
+        if fired {
+            self.has_fired.set(true);
+        }
+        fired
     }
 
     pub(super) fn start_turn(&self, shared: &MultiThread) {

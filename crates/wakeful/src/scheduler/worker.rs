@@ -339,6 +339,7 @@ impl Worker {
     }
 
     fn park(&self, core: &Core, parker: &Parker) {
+        core.has_fired.set(false);
         core.change_turn(&self.shared);
         if core.turn_timers() {
             return;
