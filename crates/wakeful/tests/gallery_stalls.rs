@@ -1,5 +1,6 @@
 //! The gallery of bugs, those of tasks that keep their thread to themselves.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::mpsc::{Receiver, channel};
@@ -167,6 +168,40 @@ fn sleeping_between_two_looks_is_no_spinning() {
         let how_long = Duration::from_millis(if long { 2500 } else { 5 });
         ended_after(how_long, |stop| stalls::a_self_waking_spinner(Fixed, stop)).await;
     });
+}
+
+/// On one thread there is nobody to take over, but somebody who tells.
+#[test]
+fn stalls_of_a_current_thread_runtime() {
+    type Bug = fn(Arc<AtomicBool>) -> Pin<Box<dyn Future<Output = ()>>>;
+    let bugs: [Bug; 2] = [
+        |stop| Box::pin(stalls::a_loop_without_an_await(Buggy, stop)),
+        |stop| Box::pin(stalls::a_self_waking_spinner(Buggy, stop)),
+    ];
+    for bug in bugs {
+        let (tell, told) = channel();
+        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let rt = Builder::new_current_thread().enable_all().on_report(hook).build().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let until = stop.clone();
+        let stuck = std::thread::spawn(move || rt.block_on(bug(until)));
+        let report = told.recv_timeout(LIMIT).unwrap();
+        println!("{report}");
+        match &report {
+            Report::Blocked(blocked) => {
+                assert_eq!(blocked.task().name(), Some("number cruncher"));
+                assert_eq!(blocked.worker(), Some(0));
+                assert!(blocked.how_long() >= Duration::from_millis(100), "{report}");
+                let names = |name: &String| name.contains("digits_of_nothing");
+                assert!(blocked.stack().iter().any(names), "{report}");
+            }
+            Report::Spinning(spinning) => assert_eq!(spinning.task().name(), Some("spinner")),
+            other => panic!("{other}"),
+        }
+        stop.store(true, Relaxed);
+        stuck.join().unwrap();
+        assert!(told.try_recv().is_err(), "told once, and nothing else");
+    }
 }
 
 #[test]

@@ -154,6 +154,24 @@ fn abba() {
 }
 
 #[test]
+fn a_deadlock_is_found_while_others_are_at_work() {
+    for (rt, told) in runtimes() {
+        let report = rt.block_on(async {
+            waits::abba(Buggy).await;
+            loop {
+                if let Ok(report) = told.try_recv() {
+                    return report;
+                }
+                // Less than it takes to fall quiet.
+                wakeful::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        assert_eq!(deadlock(&report).edges().len(), 2, "{report}");
+        rt.shutdown_background();
+    }
+}
+
+#[test]
 fn locking_twice() {
     report_of(waits::locking_twice, |report, lines| {
         let [edge] = deadlock(report).edges() else { panic!("{report}") };

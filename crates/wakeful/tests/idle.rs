@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::thread;
 use std::time::Duration;
 
 use wakeful::net::TcpListener;
@@ -18,7 +19,7 @@ fn switches() -> BTreeMap<String, u64> {
             line.map(|value| value.trim().to_owned())
         };
         let (Some(name), Some(number)) = (field("Name:"), field("Pid:")) else { continue };
-        if name.starts_with("idle-worker") || name.starts_with("wakeful") {
+        if name.starts_with("idle-") || name.starts_with("wakeful") {
             let count = |name| field(name).and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
             let left = count("voluntary_ctxt_switches:") + count("nonvoluntary_ctxt_switches:");
             switches.insert(format!("{name} {number}"), left);
@@ -38,6 +39,16 @@ fn nothing_wakes_up_by_itself() {
     });
     rt.spawn(async { wakeful::time::sleep(Duration::from_secs(100_000)).await });
     rt.block_on(rt.spawn(async {})).unwrap();
+    // The same on one thread.
+    let (end, ended) = wakeful::sync::oneshot::channel::<()>();
+    let one_thread = thread::Builder::new().name("idle-root".to_owned()).spawn(|| {
+        let rt = Builder::new_current_thread().enable_all().build().unwrap();
+        rt.spawn(async { wakeful::time::sleep(Duration::from_secs(100_000)).await });
+        rt.block_on(async {
+            wakeful::spawn(async {}).await.unwrap();
+            ended.await.unwrap();
+        });
+    });
     // The monitor goes to sleep some time after everybody else; when it has, nothing moves any more.
     let mut before = switches();
     let mut still = 0;
@@ -51,5 +62,10 @@ fn nothing_wakes_up_by_itself() {
         }
     }
     assert_eq!(still, 3, "somebody wakes up again and again: {before:?}");
-    assert!(before.len() >= 2, "a worker and the monitor: {before:?}");
+    let is_there = |name: &str| before.keys().any(|thread| thread.starts_with(name));
+    for name in ["idle-worker", "wakeful-monitor", "idle-root", "wakeful-warden"] {
+        assert!(is_there(name), "{name}: {before:?}");
+    }
+    end.send(()).unwrap();
+    one_thread.unwrap().join().unwrap();
 }

@@ -14,7 +14,7 @@ mod support {
     pub mod runtimes;
 }
 use support::counting::Counting;
-use support::runtimes::{current_thread, watch};
+use support::runtimes::watch;
 
 #[global_allocator]
 static MEMORY: Counting = Counting::new();
@@ -111,9 +111,13 @@ fn measure(name: &str, runtime: &Runtime) {
 
 #[test]
 fn a_million_idle_tasks_cost_little_and_all_end() {
-    measure("current_thread", &current_thread());
-    // A poll that counts a million tasks is a long one.
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(1).on_orphan(OrphanPolicy::Panic).report_blocked_after(None);
-    measure("multi_thread", &watch("multi_thread", &mut builder));
+    let flavors = [
+        ("current_thread", Builder::new_current_thread()),
+        ("multi_thread", Builder::new_multi_thread()),
+    ];
+    for (name, mut builder) in flavors {
+        // A poll that counts a million tasks is a long one.
+        builder.worker_threads(1).on_orphan(OrphanPolicy::Panic).report_blocked_after(None);
+        measure(name, &watch(name, &mut builder));
+    }
 }

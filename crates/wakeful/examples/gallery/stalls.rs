@@ -29,16 +29,17 @@ pub async fn sleeping_with_the_thread(
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut byte = [0];
         while stream.read_exact(&mut byte).await.is_ok() {
-            stream.write_all(&byte).await.unwrap();
+            if stream.write_all(&byte).await.is_err() {
+                return; // the client is gone
+            }
         }
     });
     let mut stream = TcpStream::connect(address).await.unwrap();
     let count = echoes.clone();
     let client = named("client", async move {
         let mut byte = [7];
-        loop {
-            stream.write_all(&byte).await.unwrap();
-            stream.read_exact(&mut byte).await.unwrap();
+        // Until the server is gone.
+        while stream.write_all(&byte).await.is_ok() && stream.read_exact(&mut byte).await.is_ok() {
             count.fetch_add(1, Relaxed);
         }
     });

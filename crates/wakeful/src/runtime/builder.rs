@@ -417,8 +417,8 @@ impl Builder {
     }
 
     /// After how long a poll is reported as [`Blocked`](crate::inspect::Blocked); 100 ms by
-    /// default, and never with `None`. A multi-thread runtime's monitor notices; the
-    /// one thread of a current-thread runtime has nobody to notice.
+    /// default, and never with `None`. A multi-thread runtime's monitor notices; for
+    /// current-thread runtimes, one thread of the process does.
     pub fn report_blocked_after(&mut self, after: Option<Duration>) -> &mut Self {
         self.report_blocked_after = after;
         self

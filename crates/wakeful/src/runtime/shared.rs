@@ -216,8 +216,7 @@ impl Witness for RuntimeWitness {
     fn blocked(&self, stall: &Stall) {
         let stack = inspect::stack_of(stall.thread);
         let who = Who::of_task(stall.task.header());
-        let blocked = Blocked::new(who, stall.worker, stall.how_long, stack);
-        self.report(&Report::Blocked(blocked));
+        self.report(&Report::Blocked(Blocked::new(who, stall, stack)));
     }
 
     fn spinning(&self, task: &TaskRef, polls: u32, within: Duration) {

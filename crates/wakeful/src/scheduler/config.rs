@@ -72,6 +72,8 @@ pub(crate) struct Stall {
     pub(crate) task: TaskRef,
     /// None for a spare thread.
     pub(crate) worker: Option<usize>,
+    /// There is no other thread for tasks.
+    pub(crate) alone: bool,
     pub(crate) how_long: Duration,
     /// The system's number of the thread, 0 if it is not known.
     pub(crate) thread: i32,

@@ -26,6 +26,8 @@ use super::meter::{self, Meter};
 use super::probe::ALL;
 use super::recorder::{Entry, Event, Recorder};
 use super::root::{Held, Parked};
+use super::warden::{self, Ward};
+use super::watch::Watched;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
@@ -43,8 +45,8 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -62,9 +64,9 @@ pub(crate) struct CurrentThread {
     /// Written by the thread that holds the core.
     pub(crate) meter: Meter,
     pub(crate) recorder: Recorder,
-    /// The cell of the task that is polled, or was polled a moment ago; null while no
-    /// tasks are run.
-    pub(super) running: AtomicPtr<Header>,
+    /// How the warden finds this scheduler.
+    ward: OnceLock<Arc<Ward>>,
+    me: Weak<Self>,
     core: Core,
     /// Somebody holds the core.
     held: AtomicBool,
@@ -158,7 +160,7 @@ impl Drop for CoreGuard<'_> {
 impl CurrentThread {
     pub(crate) fn start(config: Arc<Config>) -> Arc<Self> {
         let rng = config.seam.rng();
-        let this = Arc::new(Self {
+        let this = Arc::new_cyclic(|me: &Weak<Self>| Self {
             estate: Estate::new(config),
             injector: Injector::new(),
             heap: Heap::new(),
@@ -166,7 +168,8 @@ impl CurrentThread {
             timers: Timers::new(0),
             meter: Meter::awake(),
             recorder: Recorder::new(),
-            running: AtomicPtr::new(ptr::null_mut()),
+            ward: OnceLock::new(),
+            me: me.clone(),
             core: Core::new(rng),
             held: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
@@ -182,6 +185,16 @@ impl CurrentThread {
             this.core.allocator.set(Some(this.heap.open(home)));
         }
         this
+    }
+
+    /// What the thread polls that runs the tasks.
+    pub(super) fn watched(&self) -> &Watched {
+        &self.core.watched
+    }
+
+    /// Whether some thread is at work here.
+    pub(super) fn is_awake(&self) -> bool {
+        self.is_held() && !self.sleeping.load(SeqCst)
     }
 
     /// Whether some thread runs the tasks.
@@ -337,7 +350,7 @@ impl CurrentThread {
                 break;
             }
         }
-        self.running.store(ptr::null_mut(), Relaxed);
+        self.core.watched.runs_nothing();
         any
     }
 
@@ -363,8 +376,8 @@ impl CurrentThread {
     #[inline(never)]
     fn step_when_due(&self, held: &Held, any: bool) -> Step {
         let core = &self.core;
-        self.running.store(ptr::null_mut(), Relaxed);
-        let polls = core.tick.get().wrapping_sub(core.turn_tick.get());
+        self.core.watched.runs_nothing();
+        let polls = core.tick().wrapping_sub(core.turn_tick.get());
         if polls >= core.turn_polls.get() + core.overtook.get() {
             // Once per turn: the clock is read, timers and descriptors are looked at.
             self.start_turn();
@@ -427,7 +440,7 @@ impl CurrentThread {
             let now = self.estate.config.seam.clock.elapsed();
             self.core.probe.met(&task, now, &self.meter);
         }
-        self.running.store(task.cell(), Release);
+        self.core.watched.set_running(&task);
         task.run();
         context::wake_deferred();
     }
@@ -496,14 +509,24 @@ impl CurrentThread {
 
     fn start_turn_at(&self, now: Duration) {
         self.count_busy(now);
-        let polls = self.core.tick.get().wrapping_sub(self.core.turn_tick.get());
+        let polls = self.core.tick().wrapping_sub(self.core.turn_tick.get());
         self.meter.has_polled(u64::from(polls));
         let weight = self.core.sampling.start_turn(now, polls.max(1), &self.core.probe);
         self.core.weight.set(if weight == 0 && self.recorder.is_on() { ALL } else { weight });
         self.core.turn_started.set(Some(now));
-        self.core.turn_tick.set(self.core.tick.get());
+        self.core.turn_tick.set(self.core.tick());
         self.core.plan();
         self.estate.turned(now);
+        self.be_watched();
+    }
+
+    /// This thread is at work: somebody is to watch it. After `held` was set, or
+    /// `sleeping` cleared (see `warden`).
+    fn be_watched(&self) {
+        self.core.watched.sit_down();
+        if warden::is_asleep() {
+            warden::wake(self.ward.get_or_init(|| Ward::new(self.me.clone())));
+        }
     }
 
     /// A turn with tasks in it. The first of a `block_on` has not asked the clock.
@@ -512,6 +535,7 @@ impl CurrentThread {
         core.quiet.stir();
         if !core.has_run.replace(true) && core.turn_started.get().is_none() {
             core.turn_started.set(Some(self.estate.config.seam.clock.elapsed()));
+            self.be_watched();
         }
     }
 
@@ -525,7 +549,7 @@ impl CurrentThread {
             let spent = now.saturating_sub(started);
             self.meter.was_busy(spent);
             let mut pace = core.pace.get();
-            let polls = core.tick.get().wrapping_sub(core.turn_tick.get());
+            let polls = core.tick().wrapping_sub(core.turn_tick.get());
             let others = polls.saturating_sub(core.overtook.take());
             pace.learn(if others > 0 { others } else { polls }, spent);
             core.pace.set(pace);
@@ -538,8 +562,8 @@ impl CurrentThread {
     #[inline(always)]
     fn next_task(&self) -> Option<Runnable> {
         let (core, config) = (&self.core, &self.estate.config);
-        let tick = core.tick.get().wrapping_add(1);
-        core.tick.set(tick);
+        let tick = self.core.tick().wrapping_add(1);
+        self.core.watched.set_activity(tick);
         if tick.is_multiple_of(config.injector_interval)
             && let Some(task) = self.injector.pop()
         {
@@ -690,6 +714,9 @@ impl CurrentThread {
 
     /// Drops every task. Nobody is in `block_on` any more: the runtime is gone.
     pub(crate) fn close(self: &Arc<Self>) {
+        if let Some(ward) = self.ward.get() {
+            ward.release();
+        }
         if !self.estate.start_closing() {
             return;
         }

@@ -4,6 +4,7 @@
 use super::pace::Pace;
 use super::probe::{Probe, Sampling};
 use super::quiet::Quiet;
+use super::watch::Watched;
 use crate::sys::rng::Rng;
 use crate::sys::spin::Spinner;
 use crate::task::heap::Allocator;
@@ -17,8 +18,9 @@ pub(super) struct Core {
     pub(super) queue: RefCell<VecDeque<Runnable>>,
     pub(super) allocator: Cell<Option<Allocator>>,
     pub(super) rng: Cell<Rng>,
-    /// Polls so far, wrapping.
-    pub(super) tick: Cell<u32>,
+    /// What others see: which task is polled, and how many polls there were so far,
+    /// wrapping. Written under W2, read by anybody.
+    pub(super) watched: Watched,
     /// The tick with which something is to be done besides a poll.
     pub(super) due_tick: Cell<u32>,
     pub(super) turn_tick: Cell<u32>,
@@ -56,7 +58,7 @@ impl Core {
             queue: RefCell::new(VecDeque::new()),
             allocator: Cell::new(None),
             rng: Cell::new(rng),
-            tick: Cell::new(0),
+            watched: Watched::of_root(),
             due_tick: Cell::new(0),
             turn_tick: Cell::new(0),
             pace: Cell::new(Pace::new()),
@@ -74,10 +76,16 @@ impl Core {
         }
     }
 
+    /// Polls so far, wrapping.
+    #[inline]
+    pub(super) fn tick(&self) -> u32 {
+        self.watched.activity()
+    }
+
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         // Negative: it is still to come.
-        self.tick.get().wrapping_sub(self.due_tick.get()) as i32 >= 0
+        self.tick().wrapping_sub(self.due_tick.get()) as i32 >= 0
     }
 
     /// Says anew what is due when: a poll that is to be timed at once, or the end of the
@@ -85,7 +93,7 @@ impl Core {
     pub(super) fn plan(&self) {
         self.due_tick.set(match self.weight.get() {
             0 => self.turn_tick.get().wrapping_add(self.turn_polls.get() + self.overtook.get()),
-            _ => self.tick.get(),
+            _ => self.tick(),
         });
     }
 
@@ -93,13 +101,13 @@ impl Core {
     pub(super) fn push_woken(&self, task: Runnable) {
         let mut queue = self.queue.borrow_mut();
         queue.push_back(task);
-        self.woken_until.set(self.tick.get().wrapping_add(queue.len() as u32));
+        self.woken_until.set(self.tick().wrapping_add(queue.len() as u32));
     }
 
     /// Whether all tasks in the queue have given way, and one of them has run since
     /// others did.
     pub(super) fn may_others_go_first(&self) -> bool {
-        self.tick.get().wrapping_sub(self.woken_until.get()).cast_signed() > 0
+        self.tick().wrapping_sub(self.woken_until.get()).cast_signed() > 0
     }
 
     /// Puts the first tasks of the queue, so many, behind the others.
@@ -107,7 +115,7 @@ impl Core {
         let mut queue = self.queue.borrow_mut();
         queue.rotate_left(count);
         let first = (queue.len() - count) as u32;
-        self.woken_until.set(self.tick.get().wrapping_add(first));
+        self.woken_until.set(self.tick().wrapping_add(first));
         self.overtook.set(self.overtook.get() + first);
         self.plan();
     }

@@ -10,7 +10,6 @@ use super::recorder::Recorder;
 use super::root::Root;
 use crate::task::runnable::TaskRef;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
 /// A scheduler, to be looked at.
@@ -143,12 +142,14 @@ impl Looks for CurrentThread {
     }
 
     fn workers(&self) -> Vec<WorkerLook> {
-        let running = self.running.load(Acquire);
-        let doing = match self.meter.asleep_since() {
+        let now = self.estate.config.seam.clock.elapsed();
+        let doing = match (self.meter.asleep_since(), self.watched().polls()) {
             _ if !self.is_held() => Doing::Nothing,
-            Some(since) => Doing::Sleeps(since),
-            None if running.is_null() => Doing::Looks,
-            None => Doing::Polls(running.addr(), None),
+            (Some(since), _) => Doing::Sleeps(since),
+            (None, None) => Doing::Looks,
+            (None, Some((cell, since))) => {
+                Doing::Polls(cell.addr(), since.map(|since| now.saturating_sub(since)))
+            }
         };
         vec![WorkerLook {
             timers: self.timers.len(),

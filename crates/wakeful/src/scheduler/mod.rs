@@ -7,9 +7,11 @@
 //!   of them) and for tasks that spin ([`spinners`]), [`spare`] threads stand in for those
 //!   workers, [`meter`] counts sleeps and time at work, in [`histogram`]s where it matters
 //!   how they are spread ([`probe`] measures how long tasks wait for their turn),
-//!   [`pace`] knows how long polls last, and a [`recorder`] notes what happens if it is on.
+//!   [`pace`] knows how long polls last, a [`recorder`] notes what happens if it is on, and
+//!   [`attendance`] is who is still there at the end.
 //! - [`current`]: everything on the thread that calls `block_on`; [`holder`] is what that
-//!   works with, [`quiet`] knows when it has had nothing to do for long.
+//!   works with, [`quiet`] knows when it has had nothing to do for long, and the [`warden`]
+//!   watches all of these.
 //! - [`local`]: sets of tasks that stay on one thread, whoever polls them there;
 //!   [`pollers`] says how those are woken, [`inside`] how a thread finds its set.
 //! - [`pool`]: threads for closures that block.
@@ -22,6 +24,7 @@
 //! `Runnable::run`.
 #![allow(unsafe_code)]
 
+mod attendance;
 pub(crate) mod config;
 mod core;
 pub(crate) mod current;
@@ -44,8 +47,11 @@ pub(crate) mod recorder;
 pub(crate) mod root;
 pub(crate) mod spare;
 mod spinners;
+pub(crate) mod warden;
 pub(crate) mod watch;
 pub(crate) mod worker;
 
+#[cfg(all(test, loom))]
+mod loom_attendance;
 #[cfg(all(test, loom))]
 mod loom_idle;

@@ -12,9 +12,10 @@
 //! at `asleep`. Both are SeqCst, so at least one of them sees the other.
 //!
 //! While it looks, the monitor may hold tasks that it moves, so it counts as
-//! inside of the scheduler: whoever closes up finds them in the injector.
+//! seated in the scheduler: whoever closes up finds them in the injector (rule A1 in
+//! `attendance`).
 
-use super::config::{Role, Stall};
+use super::config::{Config, Role, Stall};
 use super::multi::{Leaving, MultiThread};
 use super::spinners::Spinners;
 use super::watch::Watched;
@@ -29,11 +30,11 @@ use std::time::Duration;
 
 pub(super) const TICK: Duration = Duration::from_millis(10);
 /// Looks without anybody awake before the monitor goes to sleep.
-const QUIET_TICKS: u32 = 10;
+pub(super) const QUIET_TICKS: u32 = 10;
 /// How often it is looked who waits for whom while the runtime is at work,
-const LOOK_AROUND: Duration = Duration::from_secs(1);
+pub(super) const LOOK_AROUND: Duration = Duration::from_secs(1);
 /// and how much of the time that may take: one part of so many.
-const LOOK_AROUND_SHARE: u32 = 100;
+pub(super) const LOOK_AROUND_SHARE: u32 = 100;
 
 pub(crate) struct Monitor {
     /// Also true before the thread is started.
@@ -152,7 +153,13 @@ fn look(shared: &MultiThread, spinners: &mut Spinners) {
     let now = config.seam.clock.elapsed();
     for (index, remote) in shared.remotes.iter().enumerate() {
         let Some(stuck) = remote.watched.look(now) else { continue };
-        observe(shared, &remote.watched, Some(index), stuck, now, spinners);
+        let (watched, worker) = (&remote.watched, Some(index));
+        let sight = Sight { config, watched, worker, alone: false, stuck, now };
+        if let Some(lasts) = sight.observe(spinners) {
+            // SAFETY: a cell of this scheduler, which the monitor keeps alive.
+            unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), TICK) };
+            remote.meter.poll_times.saw(stuck);
+        }
         if config.rescue_after.is_some_and(|after| stuck + TICK >= after) && !stuck.is_zero() {
             remote.watched.set_stuck(true);
             rescue(shared, index);
@@ -161,7 +168,11 @@ fn look(shared: &MultiThread, spinners: &mut Spinners) {
     for spare in shared.spares.all() {
         if let Some(stuck) = spare.look(now) {
             spare.set_stuck(!stuck.is_zero());
-            observe(shared, &spare, None, stuck, now, spinners);
+            let sight = Sight { config, watched: &spare, worker: None, alone: false, stuck, now };
+            if let Some(lasts) = sight.observe(spinners) {
+                // SAFETY: as above.
+                unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), TICK) };
+            }
         }
     }
     // Workers put off waking others for what they take to be short work; it may
@@ -174,34 +185,40 @@ fn look(shared: &MultiThread, spinners: &mut Spinners) {
     }
 }
 
-/// Tells of a poll that lasts, and of a task that is always there.
-fn observe(
-    shared: &MultiThread,
-    watched: &Watched,
-    worker: Option<usize>,
-    stuck: Duration,
-    now: Duration,
-    spinners: &mut Spinners,
-) {
-    let config = &shared.estate.config;
-    let Some(cell) = watched.running() else { return };
-    let Some(task) = TaskRef::try_from_cell(cell) else { return };
-    if stuck.is_zero() {
-        if let Some(spin) = spinners.saw(&task, now) {
-            config.witness.spinning(&task, spin.polls, spin.within);
+/// A thread that polls, as it was seen at one look.
+pub(super) struct Sight<'a> {
+    pub(super) config: &'a Config,
+    pub(super) watched: &'a Watched,
+    pub(super) worker: Option<usize>,
+    pub(super) alone: bool,
+    /// For how long it was seen in this poll.
+    pub(super) stuck: Duration,
+    pub(super) now: Duration,
+}
+
+impl Sight<'_> {
+    /// Tells of a poll that lasts, and of a task that is always there. Gives back the
+    /// task, if it is the poll of the look before.
+    pub(super) fn observe(&self, spinners: &mut Spinners) -> Option<TaskRef> {
+        let task = TaskRef::try_from_cell(self.watched.running()?)?;
+        if self.stuck.is_zero() {
+            if let Some(spin) = spinners.saw(&task, self.now) {
+                self.config.witness.spinning(&task, spin.polls, spin.within);
+            }
+            return None;
         }
-        return;
-    }
-    // SAFETY: a cell of this scheduler, which the monitor keeps alive.
-    unsafe { heap::charge(cell, task.header().id.get(), TICK) };
-    if let Some(worker) = worker {
-        shared.remotes[worker].meter.poll_times.saw(stuck);
-    }
-    // Still the same poll, so it is that of this task.
-    let is_due = |after: &Duration| stuck >= *after && watched.is_to_report(*after);
-    if config.report_blocked_after.as_ref().is_some_and(is_due) {
-        let thread = watched.thread();
-        config.witness.blocked(&Stall { task, worker, how_long: stuck, thread });
+        // Still the same poll, so it is that of this task.
+        let is_due = |after: &Duration| self.stuck >= *after && self.watched.is_to_report(*after);
+        if self.config.report_blocked_after.as_ref().is_some_and(is_due) {
+            self.config.witness.blocked(&Stall {
+                task: task.clone(),
+                worker: self.worker,
+                alone: self.alone,
+                how_long: self.stuck,
+                thread: self.watched.thread(),
+            });
+        }
+        Some(task)
     }
 }
 

@@ -15,9 +15,10 @@
 //! drains its own queues and leaves; the last one closes the injector and drops
 //! every future that waits. Threads that block in place are not waited for until
 //! then, since they may wait for just that; the last thread of all drops what
-//! those have left and closes the heaps. Whoever wakes a task meanwhile finds the
-//! injector closed and lets go.
+//! those have left and closes the heaps (`attendance`). Whoever wakes a task meanwhile finds
+//! the injector closed and lets go.
 
+use super::attendance::{Attendance, Entry, Left};
 use super::config::{Config, Role};
 use super::core::{Core, Key};
 use super::estate::Estate;
@@ -45,7 +46,7 @@ use crate::task::runnable::{Runnable, TaskRef};
 use std::any::Any;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, MutexGuard, OnceLock, Weak};
 use std::thread;
 use std::time::Instant;
@@ -58,12 +59,7 @@ pub(crate) struct MultiThread {
     monitor: Monitor,
     pub(crate) spares: Spares,
     pub(super) probe: InjectedProbe,
-    /// Threads that hold a core, or tasks on their way to a queue: the last one
-    /// out drops the tasks.
-    seated: AtomicUsize,
-    /// Those, and threads that block in place, in a poll: the last one out closes
-    /// up.
-    inside: AtomicUsize,
+    attendance: Attendance,
     /// There is more than one core to run on.
     pub(super) has_cores: bool,
     threads: std::sync::Mutex<Threads>,
@@ -126,7 +122,7 @@ impl MultiThread {
                 Remote {
                     ring: stealer,
                     next: thief,
-                    watched: Watched::new(),
+                    watched: Watched::of_worker(),
                     timers: Timers::new(index),
                     turned_ms: AtomicU32::new(0),
                     poller: OnceLock::new(),
@@ -145,11 +141,10 @@ impl MultiThread {
             idle: Idle::new(workers),
             remotes,
             monitor: Monitor::new(),
-            seated: AtomicUsize::new(workers),
+            attendance: Attendance::new(workers),
             has_cores: spin::several_cores(),
             spares: Spares::new(),
             probe: InjectedProbe::new(),
-            inside: AtomicUsize::new(workers),
             threads: std::sync::Mutex::new(Threads::default()),
             left: Condvar::new(),
             heaps,
@@ -474,20 +469,19 @@ impl MultiThread {
     /// Counts a thread in that may come to hold tasks, unless the last one has
     /// left already.
     pub(crate) fn try_enter(&self) -> bool {
-        let one_more = |count: usize| (count > 0).then_some(count + 1);
-        if self.inside.fetch_update(AcqRel, Acquire, one_more).is_err() {
-            return false;
+        match self.attendance.try_enter() {
+            Entry::In => true,
+            Entry::Refused => false,
+            Entry::RefusedAsLast => {
+                self.close_up();
+                false
+            }
         }
-        let is_open = self.seated.fetch_update(AcqRel, Acquire, one_more).is_ok();
-        if !is_open {
-            self.leave_poll();
-        }
-        is_open
     }
 
     /// A thread that ran tasks here leaves for good, or stops to hold any.
     pub(crate) fn leave(&self) {
-        if self.seated.fetch_sub(1, AcqRel) == 1 {
+        if self.attendance.leave_seat() == Left::Nobody {
             self.drop_tasks();
         }
         self.leave_poll();
@@ -495,13 +489,13 @@ impl MultiThread {
 
     /// A thread is about to block in place, and another one takes its seat.
     pub(crate) fn stay_in_poll(&self) {
-        self.inside.fetch_add(1, AcqRel);
+        self.attendance.stay_in_poll();
     }
 
     /// That thread leaves for good: it may have put a task back when its poll
     /// ended. The last one closes up.
     pub(crate) fn leave_poll(&self) {
-        if self.inside.fetch_sub(1, AcqRel) == 1 {
+        if self.attendance.leave_inside() == Left::Nobody {
             self.close_up();
         }
     }

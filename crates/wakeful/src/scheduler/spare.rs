@@ -53,7 +53,7 @@ impl Spares {
         if enough || !shared.try_enter() {
             return;
         }
-        let me = Arc::new(Watched::new());
+        let me = Arc::new(Watched::of_worker());
         list.push(me.clone());
         drop(list);
         let started = shared.begin_thread(|shared| {

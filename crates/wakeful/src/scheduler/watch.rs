@@ -10,10 +10,14 @@ use std::time::Duration;
 
 /// Written by the thread with every poll, by plain stores; read by anybody.
 pub(crate) struct Watched {
-    /// Counts up when a poll starts and when it ends: odd means inside a poll.
+    /// A worker's counts up when a poll starts and when it ends: odd means inside a poll.
+    /// That of a thread in `block_on` counts polls.
     activity: AtomicU32,
-    /// The cell of the task it polls, or polled last.
+    /// The cell of the task it polls, or polled last; null while a thread in `block_on`
+    /// runs no tasks.
     running: AtomicPtr<Header>,
+    /// Whether it is a worker's.
+    counts_ends: bool,
     /// The system's number of the thread.
     thread: AtomicI32,
     /// `activity` at the monitor's last look. This and what follows is written by the
@@ -36,10 +40,21 @@ const SHARE: u32 = 2;
 const WAITS: u32 = 2;
 
 impl Watched {
-    pub(super) fn new() -> Self {
+    /// Of a worker, which comes and goes with every poll.
+    pub(super) fn of_worker() -> Self {
+        Self::new(true)
+    }
+
+    /// Of a thread in `block_on`, which says so when it runs no tasks.
+    pub(super) fn of_root() -> Self {
+        Self::new(false)
+    }
+
+    fn new(counts_ends: bool) -> Self {
         Self {
             activity: AtomicU32::new(0),
             running: AtomicPtr::new(ptr::null_mut()),
+            counts_ends,
             thread: AtomicI32::new(0),
             seen: AtomicU32::new(0),
             since_ns: AtomicU64::new(0),
@@ -74,6 +89,26 @@ impl Watched {
         polls
     }
 
+    /// The thread in `block_on` polls this task.
+    #[inline]
+    pub(super) fn set_running(&self, task: &Runnable) {
+        // Release: who sees the task sees that it was made.
+        self.running.store(task.cell(), Release);
+    }
+
+    /// The thread in `block_on` runs no tasks, for a moment or longer.
+    #[inline]
+    pub(super) fn runs_nothing(&self) {
+        self.running.store(ptr::null_mut(), Relaxed);
+    }
+
+    fn is_in_poll(&self, activity: u32) -> bool {
+        match self.counts_ends {
+            true => !activity.is_multiple_of(2),
+            false => !self.running.load(Relaxed).is_null(),
+        }
+    }
+
     /// The poll that started at this count has ended, or has gone elsewhere.
     #[inline]
     pub(super) fn set_activity(&self, activity: u32) {
@@ -83,7 +118,7 @@ impl Watched {
     /// The cell of the task that is polled, and since when if that was seen.
     pub(super) fn polls(&self) -> Option<(*mut Header, Option<Duration>)> {
         let activity = self.activity.load(Acquire);
-        if activity.is_multiple_of(2) {
+        if !self.is_in_poll(activity) {
             return None;
         }
         let seen = self.seen.load(Acquire) == activity;
@@ -92,7 +127,7 @@ impl Watched {
     }
 
     pub(super) fn running(&self) -> Option<NonNull<Header>> {
-        NonNull::new(self.running.load(Relaxed))
+        NonNull::new(self.running.load(Acquire))
     }
 
     /// The monitor's look: for how long it has seen the thread in this poll, zero if
@@ -107,8 +142,8 @@ impl Watched {
             self.waits.store(0, Relaxed);
             self.had_ns.store(self.processor_ns(), Relaxed);
         }
-        let polls = !activity.is_multiple_of(2);
-        polls.then(|| now.saturating_sub(Duration::from_nanos(self.since_ns.load(Relaxed))))
+        self.is_in_poll(activity)
+            .then(|| now.saturating_sub(Duration::from_nanos(self.since_ns.load(Relaxed))))
     }
 
     /// Whether it is in the poll of the last look.

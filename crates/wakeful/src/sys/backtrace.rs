@@ -25,6 +25,7 @@
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
 mod imp {
+    use std::cell::Cell;
     use std::ffi::{c_int, c_void};
     use std::mem::MaybeUninit;
     use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::*};
@@ -162,8 +163,16 @@ mod imp {
     }
 
     pub(crate) fn this_thread() -> i32 {
-        // SAFETY: no arguments, no effects.
-        unsafe { libc::gettid() }
+        thread_local! {
+            static NUMBER: Cell<i32> = const { Cell::new(0) };
+        }
+        NUMBER.with(|number| {
+            if number.get() == 0 {
+                // SAFETY: no arguments, no effects.
+                number.set(unsafe { libc::gettid() });
+            }
+            number.get()
+        })
     }
 }
 

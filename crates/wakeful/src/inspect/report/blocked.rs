@@ -1,6 +1,7 @@
 //! A poll that does not return.
 
 use crate::inspect::who::Who;
+use crate::scheduler::config::Stall;
 use std::fmt;
 use std::time::Duration;
 
@@ -10,18 +11,16 @@ use std::time::Duration;
 pub struct Blocked {
     task: Who,
     worker: Option<usize>,
+    /// There is no other thread for the tasks of the runtime.
+    alone: bool,
     how_long: Duration,
     stack: Vec<String>,
 }
 
 impl Blocked {
-    pub(crate) fn new(
-        task: Who,
-        worker: Option<usize>,
-        how_long: Duration,
-        stack: Vec<String>,
-    ) -> Self {
-        Self { task, worker, how_long, stack }
+    pub(crate) fn new(task: Who, stall: &Stall, stack: Vec<String>) -> Self {
+        let Stall { worker, alone, how_long, .. } = *stall;
+        Self { task, worker, alone, how_long, stack }
     }
 
     /// The task.
@@ -29,7 +28,8 @@ impl Blocked {
         &self.task
     }
 
-    /// The worker whose thread it blocks; `None` for a thread that stood in for one.
+    /// The worker whose thread it blocks; `None` for a thread that stood in for one. The
+    /// thread in `block_on` of a current-thread runtime is worker 0.
     pub fn worker(&self) -> Option<usize> {
         self.worker
     }
@@ -50,6 +50,7 @@ impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} blocks ", self.task)?;
         match self.worker {
+            Some(_) if self.alone => f.write_str("the only thread of its runtime")?,
             Some(worker) => write!(f, "worker {worker}")?,
             None => f.write_str("a thread that stood in for a worker")?,
         }
@@ -62,8 +63,12 @@ impl fmt::Display for Blocked {
         for (nth, function) in self.stack.iter().enumerate() {
             writeln!(f, "  {:>4}: {function}", nth)?;
         }
+        f.write_str(match self.alone {
+            true => "  No other task of the runtime goes on meanwhile.",
+            false => "  Other tasks go on on other threads meanwhile.",
+        })?;
         f.write_str(
-            "  Other tasks go on on other threads meanwhile. Use the async counterpart of what blocks \
+            " Use the async counterpart of what blocks \
              here (wakeful::time::sleep, wakeful::fs, wakeful::sync), move it into \
              wakeful::task::spawn_blocking, or, if it computes, call wakeful::task::yield_now now \
              and then.",

@@ -1,0 +1,106 @@
+//! Who is still there when a work-stealing scheduler shuts down: two counts that decide who
+//! drops its tasks and who gives its memory back.
+//!
+//! Actors: *workers* have a seat from the start; the *monitor* and *spares* take one while
+//! they may hold tasks; a thread that *blocks in place* gives its seat to another and stays
+//! inside until its poll has ended.
+//!
+//! ```text
+//! diagram
+//!                 try_enter()                    stay_in_poll()
+//!      outside ────────────────► seated, inside ────────────────► inside, and one more
+//!         ▲ ▲                         │                                  │
+//!         │ └─── leave_inside() ◄─────┴ leave_seat()                     │
+//!         └──────────────────────────────────────── leave_inside() ◄─────┘
+//! ```
+//!
+//! - A1. Whoever moves tasks between queues is seated. The last to leave its seat closes the
+//!   injector and drops what is in it, and every other future. So what is moved meanwhile is
+//!   found: the monitor that rescues tasks from the ring of a worker puts them into an
+//!   injector that is open, or is the last itself.
+//! - A2. Whoever may touch a cell of the heaps is inside. The last of all to leave drops what
+//!   is left, and closes the heaps. A poll that blocks in place may end after A1 and wants to
+//!   put its task back: it finds the injector closed, cancels the task itself, and leaves then.
+//! - A3. A count that has come to zero stays there: nobody enters any more.
+//!
+//! The race one fears: somebody enters while the last one leaves. Entering adds one to a count
+//! that is not zero, in one step; so either the one who leaves is not the last, or the one who
+//! wants to enter finds zero and stays outside. It enters `inside` first: found without a seat
+//! to take, it has to leave again, and may be the last of all by then.
+//!
+//! Orderings: every step acquires and releases, so the last to leave sees what all others did.
+
+use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
+
+pub(super) struct Attendance {
+    seated: AtomicUsize,
+    inside: AtomicUsize,
+}
+
+/// Whether somebody came in.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    In,
+    /// It is closed.
+    Refused,
+    /// It is closed, and the one who asked is the last: it has to close up.
+    RefusedAsLast,
+}
+
+/// Who is left.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Others,
+    /// Nobody: A1 or A2 is for the one who left.
+    Nobody,
+}
+
+impl Attendance {
+    /// With so many workers.
+    pub(super) fn new(workers: usize) -> Self {
+        Self { seated: AtomicUsize::new(workers), inside: AtomicUsize::new(workers) }
+    }
+
+    /// Takes a seat, unless it is too late (A3).
+    pub(super) fn try_enter(&self) -> Entry {
+        if !one_more(&self.inside) {
+            return Entry::Refused;
+        }
+        if one_more(&self.seated) {
+            return Entry::In;
+        }
+        match self.leave_inside() {
+            Left::Others => Entry::Refused,
+            Left::Nobody => Entry::RefusedAsLast,
+        }
+    }
+
+    /// Gives up a seat, and is still inside.
+    pub(super) fn leave_seat(&self) -> Left {
+        one_less(&self.seated)
+    }
+
+    /// One more is inside: whoever calls is, and gives its seat to another.
+    pub(super) fn stay_in_poll(&self) {
+        self.inside.fetch_add(1, AcqRel);
+    }
+
+    pub(super) fn leave_inside(&self) -> Left {
+        one_less(&self.inside)
+    }
+}
+
+fn one_more(count: &AtomicUsize) -> bool {
+    let more = |count: usize| (count > 0).then_some(count + 1);
+    count.fetch_update(AcqRel, Acquire, more).is_ok()
+}
+
+fn one_less(count: &AtomicUsize) -> Left {
+    match count.fetch_sub(1, AcqRel) {
+        0 => unreachable!("who leaves was there"),
+        1 => Left::Nobody,
+        _ => Left::Others,
+    }
+}

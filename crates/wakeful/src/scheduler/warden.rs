@@ -1,0 +1,161 @@
+//! The warden: one thread of the process that watches the current-thread schedulers, as the
+//! monitor does the workers of a runtime. There is nobody to take over the work of a thread
+//! that is stuck there, so it only tells: of polls that last, of tasks that spin, and who
+//! waits for whom.
+//!
+//! It is started when a current-thread runtime first has something to do, ticks while one of
+//! them works, and sleeps while none does.
+//!
+//! Protocol of its sleep: the warden sets ASLEEP, then looks whether some scheduler is awake;
+//! a scheduler that begins to work says so first (`held`, `sleeping`), then looks at ASLEEP.
+//! All SeqCst, so at least one of them sees the other. One that is not listed yet lists
+//! itself before it wakes the warden.
+//!
+//! - W3. The warden refers to a scheduler only under the lock of its ward, and a scheduler
+//!   that closes takes itself out of its ward. So whatever belongs to a runtime is dropped
+//!   by its owner.
+
+use super::config::Role;
+use super::current::CurrentThread;
+use super::monitor::{LOOK_AROUND, LOOK_AROUND_SHARE, QUIET_TICKS, Sight, TICK};
+use super::spinners::Spinners;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+/// Also true before the thread is started.
+static ASLEEP: AtomicBool = AtomicBool::new(true);
+static WARDS: Mutex<Vec<Arc<Ward>>> = Mutex::new(Vec::new());
+/// The warden's own.
+static THREAD: OnceLock<Thread> = OnceLock::new();
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A scheduler in the warden's list.
+pub(super) struct Ward {
+    /// Nobody, once it has closed (W3).
+    scheduler: Mutex<Weak<CurrentThread>>,
+    notes: Mutex<Notes>,
+}
+
+/// What the warden remembers of a scheduler.
+struct Notes {
+    spinners: Spinners,
+    look_around_at: Duration,
+}
+
+impl Ward {
+    /// Lists it.
+    pub(super) fn new(scheduler: Weak<CurrentThread>) -> Arc<Self> {
+        let notes = Notes { spinners: Spinners::new(), look_around_at: Duration::ZERO };
+        let this = Arc::new(Self { scheduler: Mutex::new(scheduler), notes: Mutex::new(notes) });
+        lock(&WARDS).push(this.clone());
+        this
+    }
+
+    /// The scheduler closes: when this returns, the warden has nothing of it.
+    pub(super) fn release(self: &Arc<Self>) {
+        lock(&WARDS).retain(|other| !Arc::ptr_eq(other, self));
+        let own = THREAD.get().is_some_and(|warden| warden.id() == thread::current().id());
+        // A hook for reports that ends its runtime is called under the lock.
+        if !own {
+            *lock(&self.scheduler) = Weak::new();
+        }
+    }
+
+    fn look(&self) -> bool {
+        let scheduler = lock(&self.scheduler);
+        let Some(scheduler) = scheduler.upgrade() else { return false };
+        let is_awake = scheduler.is_awake();
+        let config = &scheduler.estate.config;
+        // A clock that stands tells nothing of how long a poll lasts.
+        if is_awake && !config.seam.clock.is_paused() {
+            let look =
+                || config.witness.in_context(Role::Blocking, &mut || self.observe(&scheduler));
+            // A hook that panics does not end the watch.
+            let _ = catch_unwind(AssertUnwindSafe(look));
+        }
+        is_awake
+    }
+
+    fn observe(&self, scheduler: &CurrentThread) {
+        let (config, watched) = (&scheduler.estate.config, scheduler.watched());
+        let (now, mut notes) = (config.seam.clock.elapsed(), lock(&self.notes));
+        if let Some(stuck) = watched.look(now) {
+            let sight = Sight { config, watched, worker: Some(0), alone: true, stuck, now };
+            if sight.observe(&mut notes.spinners).is_some() {
+                scheduler.meter.poll_times.saw(stuck);
+            }
+        }
+        if notes.look_around_at.is_zero() {
+            notes.look_around_at = now + LOOK_AROUND;
+        } else if now >= notes.look_around_at {
+            config.witness.look_around();
+            let took = config.seam.clock.elapsed().saturating_sub(now);
+            notes.look_around_at = now + LOOK_AROUND.max(took * LOOK_AROUND_SHARE);
+        }
+    }
+}
+
+#[inline]
+pub(super) fn is_asleep() -> bool {
+    ASLEEP.load(SeqCst)
+}
+
+/// A scheduler is at work: somebody is to watch it.
+#[cold]
+pub(super) fn wake(_listed: &Arc<Ward>) {
+    if !ASLEEP.swap(false, SeqCst) {
+        return;
+    }
+    if STARTED.swap(true, SeqCst) {
+        if let Some(warden) = THREAD.get() {
+            warden.unpark();
+        }
+        return;
+    }
+    let started = thread::Builder::new().name("wakeful-warden".to_owned()).spawn(watch);
+    if started.is_err() {
+        // Without a thread nobody watches; whoever works next tries again.
+        STARTED.store(false, SeqCst);
+        ASLEEP.store(true, SeqCst);
+    }
+}
+
+fn watch() {
+    THREAD.get_or_init(thread::current);
+    let mut quiet = 0;
+    loop {
+        thread::park_timeout(TICK);
+        let wards = lock(&WARDS).clone();
+        let awake = wards.iter().filter(|ward| ward.look()).count();
+        drop(wards);
+        quiet = if awake == 0 { quiet + 1 } else { 0 };
+        if quiet >= QUIET_TICKS {
+            sleep();
+            quiet = 0;
+        }
+    }
+}
+
+fn sleep() {
+    ASLEEP.store(true, SeqCst);
+    if is_anybody_awake() {
+        ASLEEP.store(false, SeqCst);
+    }
+    while ASLEEP.load(SeqCst) {
+        thread::park();
+    }
+}
+
+fn is_anybody_awake() -> bool {
+    let wards = lock(&WARDS).clone();
+    let is_awake =
+        |ward: &Arc<Ward>| lock(&ward.scheduler).upgrade().is_some_and(|it| it.is_awake());
+    wards.iter().any(is_awake)
+}
