@@ -183,6 +183,68 @@ fn of_many_holders_some_are_named_and_the_others_not_forgotten() {
 }
 
 #[test]
+fn permits_that_are_forgotten_have_no_holder_any_more() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let sem = Arc::new(Semaphore::new(1));
+            let permit = sem.try_acquire().unwrap();
+            let asked = sem.clone();
+            let asker = named("asker", async move { drop(asked.acquire().await) });
+            let dump = dump_when(|dump| waits(dump, "asker")).await;
+            assert_eq!(wait_of(&dump, "asker").holders().len(), 1, "{dump}");
+            permit.forget();
+            let dump = Handle::current().dump();
+            assert_eq!(wait_of(&dump, "asker").holders().len(), 0, "{dump}");
+            sem.add_permits(1);
+            asker.await.unwrap();
+        });
+    }
+}
+
+/// Whether it waits for a notification.
+fn waits_to_be_notified(dump: &Dump, name: &str) -> bool {
+    let wait = dump.find_named(name).and_then(TaskDump::waiting_on);
+    wait.is_some_and(|wait| wait.kind() == "Notify::notified")
+}
+
+#[test]
+fn who_gets_permits_that_another_gave_up_is_not_forgotten() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let sem = Arc::new(Semaphore::new(5));
+            let permits: Vec<_> = (0..4).map(|_| sem.try_acquire().unwrap()).collect();
+            let stop = Arc::new(Notify::new());
+            let ask = |name: &'static str, n| {
+                let (sem, stop) = (sem.clone(), stop.clone());
+                named(name, async move {
+                    let _permits = sem.acquire_many(n).await.unwrap();
+                    stop.notified().await;
+                })
+            };
+            // The first takes the fifth permit and waits for a sixth.
+            let first = ask("first", 2);
+            dump_when(|dump| waits(dump, "first")).await;
+            let second = ask("second", 1);
+            dump_when(|dump| waits(dump, "second")).await;
+            let third = ask("third", 1);
+            let dump = dump_when(|dump| waits(dump, "third")).await;
+            let wait = wait_of(&dump, "third");
+            assert_eq!((wait.holders().len(), wait.has_other_holders()), (4, false), "{dump}");
+            first.abort();
+            assert!(first.await.unwrap_err().is_cancelled());
+            let dump = dump_when(|dump| waits_to_be_notified(dump, "second")).await;
+            let wait = wait_of(&dump, "third");
+            assert_eq!((wait.holders().len(), wait.has_other_holders()), (4, true), "{dump}");
+            drop(permits);
+            dump_when(|dump| waits_to_be_notified(dump, "third")).await;
+            stop.notify_waiters();
+            second.await.unwrap();
+            third.await.unwrap();
+        });
+    }
+}
+
+#[test]
 fn an_awaited_task_is_named_and_tasks_stand_under_their_spawner() {
     for rt in runtimes() {
         rt.block_on(async {

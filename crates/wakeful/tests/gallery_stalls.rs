@@ -229,3 +229,56 @@ fn the_rescue_can_be_switched_off() {
     rt.block_on(stuck).unwrap();
     rt.block_on(after).unwrap();
 }
+
+/// The warden is awake for the one when the other comes to its attention.
+#[test]
+fn two_current_thread_runtimes_are_both_watched() {
+    let (tell, told) = channel();
+    let busy = Arc::new(AtomicBool::new(true));
+    let until = busy.clone();
+    let (started, has_started) = channel();
+    let other = std::thread::spawn(move || {
+        let rt = Builder::new_current_thread().build().unwrap();
+        rt.block_on(rt.spawn(async move {
+            for turn in 0u64.. {
+                if turn == 1_000 {
+                    started.send(()).unwrap();
+                }
+                if !until.load(Relaxed) {
+                    break;
+                }
+                wakeful::task::yield_now().await;
+            }
+        }))
+        .unwrap();
+    });
+    has_started.recv_timeout(LIMIT).unwrap();
+    let hook = move |report: &Report| _ = tell.send(report.kind());
+    let rt = Builder::new_current_thread().on_report(hook).build().unwrap();
+    let blocked = rt.spawn(async move { told.recv_timeout(LIMIT) });
+    let told = rt.block_on(blocked).unwrap();
+    busy.store(false, Relaxed);
+    other.join().unwrap();
+    assert!(told.is_ok(), "a poll that waits for its own report gets it");
+}
+
+/// A hook that waits for a task of the runtime is let go of when the tasks are dropped.
+#[test]
+fn a_runtime_ends_although_its_hook_waits_for_one_of_its_tasks() {
+    let (full, mut never_asked) = wakeful::sync::mpsc::channel(1);
+    full.try_send(0).unwrap();
+    let (tell, told) = channel();
+    let hook = move |_: &Report| {
+        let _ = tell.send(());
+        assert!(full.blocking_send(1).is_err(), "nobody receives");
+    };
+    let rt = Builder::new_current_thread().on_report(hook).build().unwrap();
+    let receiver = async move {
+        std::future::pending::<()>().await;
+        never_asked.recv().await
+    };
+    rt.spawn(wakeful::task::may_wait_forever(receiver));
+    let blocked = rt.spawn(async move { told.recv_timeout(LIMIT).map(|()| told) });
+    let _told = rt.block_on(blocked).unwrap().expect("it is told while it blocks");
+    drop(rt);
+}

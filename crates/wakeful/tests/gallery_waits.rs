@@ -25,7 +25,9 @@ fn runtimes() -> Vec<(Runtime, Receiver<Report>)> {
     let watched = |builder: &mut Builder| {
         let (tell, told) = channel();
         let hook = move |report: &Report| drop(tell.send(report.clone()));
-        (builder.enable_all().root_name("root").on_report(hook).build().unwrap(), told)
+        // To print a panic with its stack can take longer than a poll should.
+        builder.enable_all().root_name("root").report_blocked_after(None);
+        (builder.on_report(hook).build().unwrap(), told)
     };
     vec![
         watched(&mut Builder::new_current_thread()),

@@ -136,7 +136,12 @@ impl Runtime {
         let shared = self.handle.shared.clone();
         let _entered = context::enter(&shared);
         match &shared.flavor {
-            Flavor::Current(scheduler) => scheduler.close(),
+            Flavor::Current(scheduler) => {
+                scheduler.close();
+                if deadline.is_none() {
+                    scheduler.end_watch();
+                }
+            }
             Flavor::Multi(scheduler) => {
                 scheduler.close();
                 match deadline {

@@ -524,8 +524,9 @@ impl CurrentThread {
     /// `sleeping` cleared (see `warden`).
     fn be_watched(&self) {
         self.core.watched.sit_down();
+        self.ward.get_or_init(|| Ward::new(self.me.clone()));
         if warden::is_asleep() {
-            warden::wake(self.ward.get_or_init(|| Ward::new(self.me.clone())));
+            warden::wake();
         }
     }
 
@@ -715,7 +716,7 @@ impl CurrentThread {
     /// Drops every task. Nobody is in `block_on` any more: the runtime is gone.
     pub(crate) fn close(self: &Arc<Self>) {
         if let Some(ward) = self.ward.get() {
-            ward.release();
+            ward.unlist();
         }
         if !self.estate.start_closing() {
             return;
@@ -724,6 +725,13 @@ impl CurrentThread {
             unreachable!("the runtime is dropped while it is borrowed by block_on")
         };
         self.drop_tasks(&guard);
+    }
+
+    /// After `close`: waits until nobody else watches this scheduler.
+    pub(crate) fn end_watch(&self) {
+        if let Some(ward) = self.ward.get() {
+            ward.release();
+        }
     }
 
     /// Drops every task, and closes what they lie in. By the one who closes, with

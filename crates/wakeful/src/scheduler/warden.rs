@@ -8,12 +8,11 @@
 //!
 //! Protocol of its sleep: the warden sets ASLEEP, then looks whether some scheduler is awake;
 //! a scheduler that begins to work says so first (`held`, `sleeping`), then looks at ASLEEP.
-//! All SeqCst, so at least one of them sees the other. One that is not listed yet lists
-//! itself before it wakes the warden.
+//! All SeqCst, so at least one of them sees the other. A scheduler lists itself before.
 //!
-//! - W3. The warden refers to a scheduler only under the lock of its ward, and a scheduler
-//!   that closes takes itself out of its ward. So whatever belongs to a runtime is dropped
-//!   by its owner.
+//! - W3. The warden refers to a scheduler only under the lock of its ward, and a runtime
+//!   that ends waits for that lock, unless it was told not to wait. By then the tasks are
+//!   gone: they are dropped by the runtime's owner.
 
 use super::config::Role;
 use super::current::CurrentThread;
@@ -58,11 +57,16 @@ impl Ward {
         this
     }
 
-    /// The scheduler closes: when this returns, the warden has nothing of it.
-    pub(super) fn release(self: &Arc<Self>) {
+    /// The scheduler closes: the warden does not look at it again.
+    pub(super) fn unlist(self: &Arc<Self>) {
         lock(&WARDS).retain(|other| !Arc::ptr_eq(other, self));
+    }
+
+    /// It has closed, and its tasks are gone, so that a hook for reports that waits for
+    /// one of them is done waiting: when this returns, the warden has nothing of it.
+    pub(super) fn release(&self) {
         let own = THREAD.get().is_some_and(|warden| warden.id() == thread::current().id());
-        // A hook for reports that ends its runtime is called under the lock.
+        // A hook that ends its runtime is called under the lock.
         if !own {
             *lock(&self.scheduler) = Weak::new();
         }
@@ -71,6 +75,9 @@ impl Ward {
     fn look(&self) -> bool {
         let scheduler = lock(&self.scheduler);
         let Some(scheduler) = scheduler.upgrade() else { return false };
+        if scheduler.estate.is_closing() {
+            return false;
+        }
         let is_awake = scheduler.is_awake();
         let config = &scheduler.estate.config;
         // A clock that stands tells nothing of how long a poll lasts.
@@ -109,7 +116,7 @@ pub(super) fn is_asleep() -> bool {
 
 /// A scheduler is at work: somebody is to watch it.
 #[cold]
-pub(super) fn wake(_listed: &Arc<Ward>) {
+pub(super) fn wake() {
     if !ASLEEP.swap(false, SeqCst) {
         return;
     }

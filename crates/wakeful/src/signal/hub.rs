@@ -83,6 +83,12 @@ impl Hub {
             return Ok(slot.clone());
         }
         let slot = Arc::new(Slot::new());
+        // `close` takes this away before the slots: a slot that came later would be
+        // nobody's.
+        if self.watched.lock().is_none() {
+            slot.close();
+            return Ok(slot);
+        }
         let (handed, bell) = (slot.clone(), self.bell.clone());
         // It fails only when the bell has rung 2^64 - 2 times already.
         let ring = move || _ = rustix::io::write(&bell, &1u64.to_ne_bytes());

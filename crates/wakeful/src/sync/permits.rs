@@ -108,18 +108,25 @@ impl Permits {
     /// The current task has permits which it took at once.
     #[inline]
     pub(super) fn note(&self, site: &'static Location<'static>) -> Place {
-        self.holders.add(site)
+        let place = self.holders.add(site);
+        // Whoever has queued up between the taking and the note does not know of it. Who
+        // queues up sets WAITERS, then copies the notes; both do so by exchanges, SeqCst,
+        // so one sees the other.
+        if self.word.load(SeqCst) & WAITERS != 0 {
+            self.tell_waiters();
+        }
+        place
     }
 
     /// The current task has the permits that `acquiring` was for.
     #[inline]
     pub(super) fn note_acquired(&self, acquiring: &Acquiring) -> Place {
         let Some(granted) = acquiring.waiter.as_ref().and_then(granted) else {
-            return self.holders.add(acquiring.site);
+            return self.note(acquiring.site);
         };
         if granted.is_named() {
             self.holders.take_up(granted, acquiring.site);
-            self.tell_holders();
+            self.tell_waiters();
         }
         granted
     }
@@ -130,7 +137,18 @@ impl Permits {
         self.holders.remove(place);
     }
 
-    /// Tells those who ask on behalf of those who wait.
+    /// Whoever noted itself there has nothing to give back.
+    pub(super) fn forget(&self, place: Place) {
+        self.unnote(place);
+        self.tell_waiters();
+    }
+
+    #[cold]
+    fn tell_waiters(&self) {
+        self.waiters.with(|_| self.tell_holders());
+    }
+
+    /// Tells those who ask on behalf of those who wait; under the list's lock.
     fn tell_holders(&self) {
         if let Some(plate) = self.waiters.plate.get() {
             plate.note(&self.holders);
@@ -305,8 +323,8 @@ impl Permits {
                     () => WAITERS,
                 };
                 // Acquire for the permits; nothing is released: the list's lock
-                // orders what is about WAITERS.
-                match self.word.compare_exchange_weak(word, new, Acquire, Relaxed) {
+                // orders what is about WAITERS. SeqCst for `note`.
+                match self.word.compare_exchange_weak(word, new, SeqCst, Relaxed) {
                     Ok(_) if there >= wanted => return Taken::Yes,
                     Ok(_) => break there,
                     Err(changed) => word = changed,
@@ -332,6 +350,9 @@ impl Permits {
                     _unneeded = Some(list.remove(waiter));
                 }
                 self.hand_out(list, &mut in_hand, calls);
+                if !list.is_empty() {
+                    self.tell_holders();
+                }
                 in_hand == 0
             });
         }
@@ -352,7 +373,7 @@ impl Permits {
 
 /// Where it is noted that this waiter was given its permits, if it was.
 fn granted(waiter: &Waiter<Ask>) -> Option<Place> {
-    Place::from_remark(waiter.remark())
+    Place::from_remark(waiter.take_remark())
 }
 
 #[cold]

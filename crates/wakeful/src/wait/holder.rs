@@ -80,11 +80,16 @@ impl Holder {
     #[inline]
     fn claim(&self, held: Held) -> bool {
         let is_free = self.task.load(Relaxed) == FREE
-            && self.task.compare_exchange(FREE, held.word(), Acquire, Relaxed).is_ok();
+            && self.task.compare_exchange(FREE, held.word(), SeqCst, Relaxed).is_ok();
         if is_free {
             self.site.store(ptr::from_ref(held.site).cast_mut(), Relaxed);
         }
         is_free
+    }
+
+    /// Somebody has claimed it and not said where.
+    fn is_arriving(&self) -> bool {
+        self.task.load(SeqCst) != FREE && self.site.load(Relaxed).is_null()
     }
 
     /// The end of what `claim` began.
@@ -160,7 +165,7 @@ impl Holders {
         match self.places[..open].iter().position(|holder| holder.claim(held)) {
             Some(place) => Place(place as u8),
             None => {
-                self.others.fetch_add(1, Relaxed);
+                self.others.fetch_add(1, SeqCst);
                 Place::OTHERS
             }
         }
@@ -197,7 +202,9 @@ impl Holders {
     /// Notes those of another thing instead of whoever was noted. What is the same
     /// stays untouched, for the sake of others who read it.
     pub(crate) fn copy(&self, from: &Holders) {
-        let others = from.others.load(Relaxed).min(1);
+        let is_unnamed =
+            from.others.load(SeqCst) > 0 || from.places.iter().any(Holder::is_arriving);
+        let others = u32::from(is_unnamed);
         if self.others.load(Relaxed) != others {
             self.others.store(others, Relaxed);
         }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! diagram
-//!            push_back, push_front                pop_front, pop_back
+//!                  push_back                      pop_front, pop_back
 //!   IDLE ─────────────────────────► WAITING ──────────────────────► answered
 //!     ▲                                │                                │
 //!     └────────── cancel ◄─────────────┴──────────── reset ◄────────────┘
@@ -133,8 +133,9 @@ impl<T> Waiter<T> {
 
     /// What came with the answer, if it came from
     /// [`pop_front_with`](Locked::pop_front_with).
-    pub(crate) fn remark(&self) -> u32 {
-        self.remark.load(Relaxed)
+    /// It is told once.
+    pub(crate) fn take_remark(&self) -> u32 {
+        self.remark.swap(0, Relaxed)
     }
 
     /// Forgets the answer, to wait once more.

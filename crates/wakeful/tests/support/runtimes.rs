@@ -38,24 +38,30 @@ pub fn watch(name: &'static str, builder: &mut Builder) -> Watched {
     Watched { name, runtime, reports }
 }
 
+/// What the runtimes below have in common. No reports of polls that last: to print a panic with its stack on a busy
+/// machine takes longer than a poll should. Tests about those build their own.
+fn strict(mut builder: Builder) -> Builder {
+    builder.on_orphan(OrphanPolicy::Panic).report_blocked_after(None);
+    builder
+}
+
 /// A local runtime, watched too.
 pub fn local() -> Watched<LocalRuntime> {
     bound_this_binary();
     let reports = Reports::new();
-    let mut builder = Builder::new_current_thread();
-    builder.enable_all().on_orphan(OrphanPolicy::Panic).on_report(reports.hook());
+    let mut builder = strict(Builder::new_current_thread());
+    builder.enable_all().on_report(reports.hook());
     let runtime =
         builder.build_local(LocalOptions::default()).expect("it asks the system for nothing");
     Watched { name: "local", runtime, reports }
 }
 
 pub fn current_thread() -> Watched {
-    watch("current_thread", Builder::new_current_thread().on_orphan(OrphanPolicy::Panic))
+    watch("current_thread", &mut strict(Builder::new_current_thread()))
 }
 
 pub fn multi_thread(workers: usize) -> Watched {
-    let mut builder = Builder::new_multi_thread();
-    watch("multi_thread", builder.worker_threads(workers).on_orphan(OrphanPolicy::Panic))
+    watch("multi_thread", strict(Builder::new_multi_thread()).worker_threads(workers))
 }
 
 /// One of every kind.

@@ -402,10 +402,11 @@ impl Semaphore {
     /// Takes back what a permit had.
     #[inline]
     fn give_back(&self, permits: usize, place: Place) {
-        self.permits.unnote(place);
-        if permits > 0 {
-            self.permits.put(permits);
+        if permits == 0 {
+            return self.permits.forget(place);
         }
+        self.permits.unnote(place);
+        self.permits.put(permits);
     }
 }
 
