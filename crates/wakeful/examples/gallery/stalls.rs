@@ -11,7 +11,7 @@ use std::time::Duration;
 use wakeful::io::{AsyncReadExt, AsyncWriteExt};
 use wakeful::net::{TcpListener, TcpStream};
 use wakeful::task::{spawn_blocking, yield_now};
-use wakeful::time::{interval, sleep};
+use wakeful::time::{MissedTickBehavior, interval, sleep};
 
 use super::{Twin, named};
 
@@ -46,6 +46,8 @@ pub async fn sleeping_with_the_thread(
     let count = ticks.clone();
     let ticker = named("ticker", async move {
         let mut every = interval(Duration::from_millis(10));
+        // What is missed is lost.
+        every.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             every.tick().await;
             count.fetch_add(1, Relaxed);

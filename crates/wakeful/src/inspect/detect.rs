@@ -124,8 +124,7 @@ impl Node {
         let record = self.waiter.record();
         let wait = record.read()?;
         let holders = match record.anchored()? {
-            // Where a task was got is of no interest; where it is awaited is.
-            Anchorage::Task(id) => vec![Held { task: id, site: wait.site, granted: false }],
+            Anchorage::Task(id) => vec![Held { task: id, site: None, granted: false }],
             Anchorage::Plate(_) => Plate::of_record(record)?.known_holders()?,
         };
         Some((wait, holders))
@@ -232,7 +231,6 @@ impl Graph {
         let node = &self.nodes[&number];
         let (wait, _) = node.bond.as_ref()?;
         let held = self.held(number)?;
-        let is_join = matches!(node.waiter.record().anchored(), Some(Anchorage::Task(_)));
         Some(Edge {
             task: node.waiter.who(self.root_name.as_deref())?,
             kind: wait.kind.name(),
@@ -240,7 +238,7 @@ impl Graph {
             resource: wait.resource,
             site: wait.site,
             holder: self.nodes.get(&held.task)?.waiter.who(self.root_name.as_deref())?,
-            acquired_at: (!is_join).then_some(held.site),
+            acquired_at: held.site,
             unpolled: held.granted,
         })
     }

@@ -27,7 +27,7 @@ impl Who {
     }
 
     /// `name` is what the runtime calls the future of `block_on`.
-    pub(super) fn of_root(root: &Root, name: Option<&str>) -> Option<Self> {
+    pub(crate) fn of_root(root: &Root, name: Option<&str>) -> Option<Self> {
         let note = &root.note;
         Some(Self { number: note.id, name: name.map(str::to_owned), spawned_at: note.site()? })
     }

@@ -9,7 +9,7 @@ use crate::driver::timers::Timers;
 use crate::inspect::{
     self, Blocked, LostPanic, Orphan, Report, ReportHook, Reporter, Spinning, Who,
 };
-use crate::scheduler::config::{Config, Role, Stall, Witness};
+use crate::scheduler::config::{Config, Role, Stall, Subject, Witness};
 use crate::scheduler::current::CurrentThread;
 use crate::scheduler::estate::Estate;
 use crate::scheduler::look::Looks;
@@ -195,6 +195,16 @@ impl RuntimeWitness {
         let now = shared.map_or(Duration::ZERO, |shared| shared.clock().elapsed());
         self.reporter.report(report, now)
     }
+
+    fn who(&self, subject: &Subject) -> Option<Who> {
+        match subject {
+            Subject::Task(task) => Some(Who::of_task(task.header())),
+            Subject::Root(root) => {
+                let shared = self.shared.get().and_then(Weak::upgrade)?;
+                Who::of_root(root, shared.estate().config.root_name.as_deref())
+            }
+        }
+    }
 }
 
 impl Witness for RuntimeWitness {
@@ -215,13 +225,13 @@ impl Witness for RuntimeWitness {
 
     fn blocked(&self, stall: &Stall) {
         let stack = inspect::stack_of(stall.thread);
-        let who = Who::of_task(stall.task.header());
+        let Some(who) = self.who(&stall.subject) else { return };
         self.report(&Report::Blocked(Blocked::new(who, stall, stack)));
     }
 
-    fn spinning(&self, task: &TaskRef, polls: u32, within: Duration) {
-        let spinning = Spinning::new(Who::of_task(task.header()), polls, within);
-        self.report(&Report::Spinning(spinning));
+    fn spinning(&self, subject: &Subject, polls: u32, within: Duration) {
+        let Some(who) = self.who(subject) else { return };
+        self.report(&Report::Spinning(Spinning::new(who, polls, within)));
     }
 
     fn look_around(&self) {

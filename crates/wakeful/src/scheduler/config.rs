@@ -1,6 +1,7 @@
 //! What the builder decided for a scheduler, and the hooks through which the
 //! rooms above hear of what happens here.
 
+use super::root::Root;
 use crate::driver::clock::Clock;
 use crate::driver::poller::Batch;
 use crate::sys::rng::Rng;
@@ -57,7 +58,7 @@ pub(crate) trait Witness: Send + Sync {
     /// A poll does not come to its end.
     fn blocked(&self, stall: &Stall);
     /// The task wakes itself all the time: so many polls in that time.
-    fn spinning(&self, task: &TaskRef, polls: u32, within: Duration);
+    fn spinning(&self, subject: &Subject, polls: u32, within: Duration);
     /// The runtime has fallen quiet, or has worked for a while: time to look who
     /// waits for whom.
     fn look_around(&self);
@@ -67,9 +68,16 @@ pub(crate) trait Witness: Send + Sync {
     fn in_context(&self, role: Role, life: &mut dyn FnMut());
 }
 
+/// Whose poll something is said of.
+pub(crate) enum Subject {
+    Task(TaskRef),
+    /// The future of a `block_on`.
+    Root(Arc<Root>),
+}
+
 /// A poll that does not come to its end.
 pub(crate) struct Stall {
-    pub(crate) task: TaskRef,
+    pub(crate) subject: Subject,
     /// None for a spare thread.
     pub(crate) worker: Option<usize>,
     /// There is no other thread for tasks.

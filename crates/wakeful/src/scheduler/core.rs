@@ -78,6 +78,8 @@ pub(crate) struct Core {
     pub(super) spinner: Cell<Spinner>,
     /// If not 0, the next poll is timed, and stands for so many.
     pub(super) weight: Cell<u32>,
+    /// It is not 0, or a wake-up is marked.
+    pub(super) observes: Cell<bool>,
     /// Polls of the turn before, until the next one begins.
     last_polls: Cell<u32>,
     pub(super) probe: Probe,
@@ -114,6 +116,7 @@ impl Core {
             turn_activity: Cell::new(0),
             spinner: Cell::new(Spinner::new()),
             weight: Cell::new(0),
+            observes: Cell::new(false),
             last_polls: Cell::new(1),
             probe: Probe::new(),
             sampling: Sampling::new(),
@@ -180,6 +183,12 @@ impl Core {
     pub(super) fn mark(&self, shared: &MultiThread, task: &Runnable) {
         let now = shared.estate.config.seam.clock.elapsed();
         self.probe.mark(task, now, &self.remote().recorder);
+        self.observes.set(true);
+    }
+
+    /// Says anew whether there is something to observe in a poll.
+    pub(super) fn go_on_observing(&self) {
+        self.observes.set(self.weight.get() != 0 || self.probe.is_marked());
     }
 
     /// The task whose wake-up was marked is about to be polled.
@@ -252,7 +261,9 @@ impl Core {
                 debug_assert!(pushed.is_ok(), "room was asked for");
             },
         )?;
-        shared.probe.pass_on(&first, &self.probe);
+        if shared.probe.pass_on(&first, &self.probe) {
+            self.observes.set(true);
+        }
         Some(first)
     }
 
@@ -260,6 +271,7 @@ impl Core {
     /// injector, and of whom only a poller knows, this worker's or another's.
     fn let_others_first(&self, shared: &MultiThread) -> Option<Runnable> {
         self.gave_way.set(0);
+        self.remote().watched.runs_nothing();
         let gave_way = self.ring.len();
         let injected = self.take_injected(shared);
         let own = self.poller(shared).map_or(0, |poller| self.turn_poller(poller, NOW));
@@ -291,6 +303,7 @@ impl Core {
     /// Once per turn: the clock is read, timers and descriptors are looked at, and a
     /// backlog that turned out to be more than a moment's work is shared.
     fn turn(&self, shared: &MultiThread) {
+        self.remote().watched.runs_nothing();
         self.change_turn(shared);
         self.turn_timers();
         let poller = self.poller(shared);
@@ -392,6 +405,7 @@ impl Core {
             let weight = self.sampling.start_turn(now, polls, &self.probe);
             let is_recorded = self.remote().recorder.is_on();
             self.weight.set(if weight == 0 && is_recorded { ALL } else { weight });
+            self.go_on_observing();
         }
     }
 
@@ -405,7 +419,7 @@ impl Core {
     /// Learns from the turn what a poll lasts here.
     fn end_turn(&self, shared: &MultiThread, now: Duration) {
         let activity = self.remote().watched.activity();
-        let polled = activity.wrapping_sub(self.turn_activity.get()) / 2;
+        let polled = activity.wrapping_sub(self.turn_activity.get());
         // A turn can end between the choice of a task and its poll, which then belongs
         // to the next one.
         let polls = self.tick.get().wrapping_sub(self.turn_tick.get()).max(polled);

@@ -38,6 +38,7 @@ use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
 use crate::task::heap::{self, Heap, Home};
 use crate::task::runnable::{Runnable, TaskRef};
+use crate::task::state::COMPLETE;
 use crate::task::{JoinHandle, context};
 use std::any::Any;
 use std::cell::Cell;
@@ -197,6 +198,16 @@ impl CurrentThread {
         self.is_held() && !self.sleeping.load(SeqCst)
     }
 
+    /// Whether there is anything besides the futures of `block_on`.
+    pub(super) fn has_more_to_do(&self) -> bool {
+        let has_sources = || self.poller.get().is_some_and(|poller| poller.sources() > 0);
+        let mut has_tasks = false;
+        let mut saw = |task: TaskRef| has_tasks |= !task.state().has(COMPLETE);
+        self.for_each_task(&mut saw);
+        self.estate.for_each_local(&mut saw);
+        has_tasks || self.timers.len() > 0 || has_sources()
+    }
+
     /// Whether some thread runs the tasks.
     pub(crate) fn is_held(&self) -> bool {
         self.held.load(SeqCst)
@@ -292,6 +303,7 @@ impl CurrentThread {
         held: &Held,
         mut poll: impl FnMut() -> Poll<R>,
     ) -> R {
+        self.be_watched();
         loop {
             if self.estate.is_fatal() {
                 self.give_up(guard);
@@ -440,7 +452,7 @@ impl CurrentThread {
             let now = self.estate.config.seam.clock.elapsed();
             self.core.probe.met(&task, now, &self.meter);
         }
-        self.core.watched.set_running(&task);
+        self.core.watched.set_running(task.cell());
         task.run();
         context::wake_deferred();
     }

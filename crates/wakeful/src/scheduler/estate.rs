@@ -80,7 +80,10 @@ impl Estate {
     #[inline]
     pub(super) fn turned(&self, now: Duration) {
         let now_ms = now.as_millis() as u32;
-        self.turn_ms.store(now_ms, Relaxed);
+        // Not with every turn: others read what lies beside it with every poll.
+        if self.turn_ms.load(Relaxed) != now_ms {
+            self.turn_ms.store(now_ms, Relaxed);
+        }
         context::set_now_ms(now_ms);
     }
 

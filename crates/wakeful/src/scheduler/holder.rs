@@ -58,7 +58,7 @@ impl Core {
             queue: RefCell::new(VecDeque::new()),
             allocator: Cell::new(None),
             rng: Cell::new(rng),
-            watched: Watched::of_root(),
+            watched: Watched::new(),
             due_tick: Cell::new(0),
             turn_tick: Cell::new(0),
             pace: Cell::new(Pace::new()),

@@ -97,7 +97,7 @@ impl Looks for MultiThread {
                 _ if !self.has_thread(index) => Doing::Nothing,
                 Some((cell, since)) => {
                     let how_long = since.map(|since| now.saturating_sub(since));
-                    Doing::Polls(cell.addr(), how_long)
+                    Doing::Polls(cell.addr().get(), how_long)
                 }
                 None => match remote.meter.asleep_since() {
                     Some(since) => Doing::Sleeps(since),
@@ -148,7 +148,7 @@ impl Looks for CurrentThread {
             (Some(since), _) => Doing::Sleeps(since),
             (None, None) => Doing::Looks,
             (None, Some((cell, since))) => {
-                Doing::Polls(cell.addr(), since.map(|since| now.saturating_sub(since)))
+                Doing::Polls(cell.addr().get(), since.map(|since| now.saturating_sub(since)))
             }
         };
         vec![WorkerLook {

@@ -15,27 +15,37 @@ pub(crate) struct Meter {
     /// Goes up when the worker falls asleep and when it wakes up: odd means asleep.
     /// Released and acquired, so that whoever sees the sleep sees `busy_ns` up to it.
     sleeps: AtomicU64,
-    busy_ns: AtomicU64,
     /// When the worker fell asleep last, by the runtime's clock.
     asleep_since_ns: AtomicU64,
-    /// Polls, counted when a turn ends.
-    polls: AtomicU64,
-    /// How often it took tasks from another worker.
-    steals: AtomicU64,
+    turns: Turns,
     /// How long polls take: the first poll of a turn is timed, and stands for all.
     pub(crate) poll_times: Histogram,
     /// How long tasks wait between wake-up and poll, by samples as well.
     pub(crate) wake_to_poll: Histogram,
 }
 
+/// What is written with every turn, apart from what others look at with every turn of
+/// theirs: whether the worker sleeps.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Turns {
+    busy_ns: AtomicU64,
+    /// Counted when a turn ends.
+    polls: AtomicU64,
+    /// How often it took tasks from another worker.
+    steals: AtomicU64,
+}
+
 impl Meter {
     fn starting_at(sleeps: u64) -> Self {
         Self {
             sleeps: AtomicU64::new(sleeps),
-            busy_ns: AtomicU64::new(0),
             asleep_since_ns: AtomicU64::new(0),
-            polls: AtomicU64::new(0),
-            steals: AtomicU64::new(0),
+            turns: Turns {
+                busy_ns: AtomicU64::new(0),
+                polls: AtomicU64::new(0),
+                steals: AtomicU64::new(0),
+            },
             poll_times: Histogram::new(),
             wake_to_poll: Histogram::new(),
         }
@@ -70,24 +80,24 @@ impl Meter {
     }
 
     pub(super) fn was_busy(&self, how_long: Duration) {
-        let busy_ns = self.busy_ns.load(Relaxed) + how_long.as_nanos() as u64;
-        self.busy_ns.store(busy_ns, Relaxed);
+        let busy_ns = self.turns.busy_ns.load(Relaxed) + how_long.as_nanos() as u64;
+        self.turns.busy_ns.store(busy_ns, Relaxed);
     }
 
     pub(super) fn has_polled(&self, polls: u64) {
-        self.polls.store(self.polls.load(Relaxed) + polls, Relaxed);
+        self.turns.polls.store(self.turns.polls.load(Relaxed) + polls, Relaxed);
     }
 
     pub(super) fn has_stolen(&self) {
-        self.steals.store(self.steals.load(Relaxed) + 1, Relaxed);
+        self.turns.steals.store(self.turns.steals.load(Relaxed) + 1, Relaxed);
     }
 
     pub(crate) fn polls(&self) -> u64 {
-        self.polls.load(Relaxed)
+        self.turns.polls.load(Relaxed)
     }
 
     pub(crate) fn steals(&self) -> u64 {
-        self.steals.load(Relaxed)
+        self.turns.steals.load(Relaxed)
     }
 
     /// When it fell asleep, if it sleeps.
@@ -107,6 +117,6 @@ impl Meter {
     }
 
     pub(crate) fn busy(&self) -> Duration {
-        Duration::from_nanos(self.busy_ns.load(Relaxed))
+        Duration::from_nanos(self.turns.busy_ns.load(Relaxed))
     }
 }

@@ -15,9 +15,9 @@
 //! seated in the scheduler: whoever closes up finds them in the injector (rule A1 in
 //! `attendance`).
 
-use super::config::{Config, Role, Stall};
+use super::config::{Config, Role, Stall, Subject};
 use super::multi::{Leaving, MultiThread};
-use super::spinners::Spinners;
+use super::spinners::{Look, Spinners};
 use super::watch::Watched;
 use crate::sys::park::Parker;
 use crate::task::heap;
@@ -202,23 +202,33 @@ impl Sight<'_> {
     pub(super) fn observe(&self, spinners: &mut Spinners) -> Option<TaskRef> {
         let task = TaskRef::try_from_cell(self.watched.running()?)?;
         if self.stuck.is_zero() {
-            if let Some(spin) = spinners.saw(&task, self.now) {
-                self.config.witness.spinning(&task, spin.polls, spin.within);
+            if let Some(spin) = spinners.saw(&Look::at_task(&task), self.now) {
+                let subject = Subject::Task(task);
+                self.config.witness.spinning(&subject, spin.polls, spin.within);
             }
             return None;
         }
         // Still the same poll, so it is that of this task.
-        let is_due = |after: &Duration| self.stuck >= *after && self.watched.is_to_report(*after);
-        if self.config.report_blocked_after.as_ref().is_some_and(is_due) {
-            self.config.witness.blocked(&Stall {
-                task: task.clone(),
-                worker: self.worker,
-                alone: self.alone,
-                how_long: self.stuck,
-                thread: self.watched.thread(),
-            });
+        if self.is_to_report() {
+            self.report(Subject::Task(task.clone()));
         }
         Some(task)
+    }
+
+    /// Whether the poll has lasted for too long.
+    pub(super) fn is_to_report(&self) -> bool {
+        let is_due = |after: &Duration| self.stuck >= *after && self.watched.is_to_report(*after);
+        self.config.report_blocked_after.as_ref().is_some_and(is_due)
+    }
+
+    pub(super) fn report(&self, subject: Subject) {
+        self.config.witness.blocked(&Stall {
+            subject,
+            worker: self.worker,
+            alone: self.alone,
+            how_long: self.stuck,
+            thread: self.watched.thread(),
+        });
     }
 }
 

@@ -122,7 +122,7 @@ impl MultiThread {
                 Remote {
                     ring: stealer,
                     next: thief,
-                    watched: Watched::of_worker(),
+                    watched: Watched::new(),
                     timers: Timers::new(index),
                     turned_ms: AtomicU32::new(0),
                     poller: OnceLock::new(),

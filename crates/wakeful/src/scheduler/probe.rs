@@ -120,6 +120,10 @@ impl Probe {
         self.turns.set(0);
     }
 
+    pub(super) fn is_marked(&self) -> bool {
+        !self.cell.get().is_null()
+    }
+
     /// Whether this may be the task that is marked.
     #[inline]
     pub(super) fn is_at(&self, task: &Runnable) -> bool {
@@ -156,14 +160,16 @@ impl InjectedProbe {
         }
     }
 
-    /// A worker has it: from here on the mark is the worker's.
+    /// A worker has it: from here on the mark, if it is this task's, is the worker's.
     #[inline]
-    pub(super) fn pass_on(&self, task: &Runnable, to: &Probe) {
-        if ptr::eq(self.cell.load(Acquire), task.cell()) {
+    pub(super) fn pass_on(&self, task: &Runnable, to: &Probe) -> bool {
+        let is_at = ptr::eq(self.cell.load(Acquire), task.cell());
+        if is_at {
             let (cell, id) = task.cell_and_id();
             to.set(cell.as_ptr(), id, Duration::from_nanos(self.woken_ns.load(Relaxed)));
             self.cell.store(ptr::null_mut(), Relaxed);
         }
+        is_at
     }
 }
 

@@ -1,6 +1,7 @@
 //! The future of `block_on`: it is no task, it is polled by the thread that
 //! called, and its waker unparks that thread.
 
+use crate::sys::backtrace;
 use crate::sys::park::Parker;
 use crate::task::context;
 use crate::task::root::RootNote;
@@ -18,6 +19,8 @@ pub(crate) struct Root {
     pub(crate) parker: Parker,
     /// For those who ask why it does not go on.
     pub(crate) note: RootNote,
+    /// The system's number of the thread.
+    pub(super) thread: i32,
     /// What the wakers hold: as many references as there are wakers, and one.
     call: OnceLock<Weak<Call>>,
 }
@@ -35,7 +38,9 @@ impl Wake for Call {
         // that goes to park after this finds the token.
         let root = &self.0;
         root.woken.store(true, Release);
-        if !context::is_root_here(&root.note) {
+        if context::is_root_here(&root.note) {
+            root.note.is_woken_here();
+        } else {
             root.parker.unpark();
         }
     }
@@ -66,6 +71,7 @@ impl RootHandle {
             woken: AtomicBool::new(true),
             parker: Parker::for_current_thread(),
             note: RootNote::new(),
+            thread: backtrace::this_thread(),
             call: OnceLock::new(),
         });
         let call = Arc::new(Call(root.clone()));

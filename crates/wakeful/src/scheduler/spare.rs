@@ -53,7 +53,7 @@ impl Spares {
         if enough || !shared.try_enter() {
             return;
         }
-        let me = Arc::new(Watched::of_worker());
+        let me = Arc::new(Watched::new());
         list.push(me.clone());
         drop(list);
         let started = shared.begin_thread(|shared| {
@@ -127,10 +127,10 @@ impl MultiThread {
                 }
                 continue;
             };
-            let polls = me.start_poll(&task);
+            me.start_poll(&task);
             task.run();
             context::wake_deferred();
-            me.set_activity(polls.wrapping_add(2));
+            me.runs_nothing();
         }
         if let Some(callback) = &config.on_thread_stop {
             callback();

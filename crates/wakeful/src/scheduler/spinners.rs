@@ -1,7 +1,8 @@
 //! Tasks that the monitor finds in a poll again and again: those that are polled very
 //! often, and by nobody's wish but their own, spin.
 
-use crate::task::header::WaitKind;
+use super::root::Root;
+use crate::task::header::{WaitKind, WaitingOn};
 use crate::task::runnable::TaskRef;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,7 +30,43 @@ struct Seen {
     yields: bool,
 }
 
-/// The tasks that are being watched, by id.
+/// What is seen of a task, or a root, at one look.
+pub(super) struct Look {
+    number: u64,
+    polls: u32,
+    /// By others.
+    wakes: u32,
+    yields: bool,
+}
+
+/// Who yields, or has spent its budget, means to be polled again.
+fn yields(waiting: &WaitingOn) -> bool {
+    waiting.read().is_some_and(|wait| wait.kind == WaitKind::Turn)
+}
+
+impl Look {
+    pub(super) fn at_task(task: &TaskRef) -> Self {
+        let header = task.header();
+        Self {
+            number: header.id.get(),
+            polls: header.polls.load(Relaxed),
+            wakes: header.wakes.load(Relaxed),
+            yields: yields(&header.waiting),
+        }
+    }
+
+    pub(super) fn at_root(root: &Root) -> Self {
+        let polls = root.note.poll() / 2;
+        Self {
+            number: root.note.id,
+            polls,
+            wakes: polls.wrapping_sub(root.note.self_wakes()),
+            yields: yields(&root.note.waiting),
+        }
+    }
+}
+
+/// The tasks that are being watched, by number.
 pub(super) struct Spinners(BTreeMap<u64, Seen>);
 
 impl Spinners {
@@ -37,15 +74,12 @@ impl Spinners {
         Self(BTreeMap::new())
     }
 
-    /// The task is being polled at this moment.
-    pub(super) fn saw(&mut self, task: &TaskRef, now: Duration) -> Option<Spin> {
-        let header = task.header();
-        let (polls, wakes) = (header.polls.load(Relaxed), header.wakes.load(Relaxed));
-        // Who yields, or has spent its budget, means to be polled again.
-        let yields = header.waiting.read().is_some_and(|wait| wait.kind == WaitKind::Turn);
+    /// It is being polled at this moment.
+    pub(super) fn saw(&mut self, look: &Look, now: Duration) -> Option<Spin> {
+        let Look { number, polls, wakes, yields } = *look;
         self.0.retain(|_, seen| now.saturating_sub(seen.last) < WATCH / 2);
         let new = Seen { first: now, last: now, polls, wakes, yields: false };
-        let seen = self.0.entry(header.id.get()).or_insert(new);
+        let seen = self.0.entry(number).or_insert(new);
         seen.last = now;
         seen.yields |= yields;
         let within = now.saturating_sub(seen.first);
@@ -56,7 +90,7 @@ impl Spinners {
         let spins = !seen.yields
             && u64::from(polls) * 1000 >= u64::from(POLLS_PER_SECOND) * within.as_millis() as u64
             && wakes < polls / POLLS_PER_WAKE;
-        self.0.remove(&header.id.get());
+        self.0.remove(&number);
         spins.then_some(Spin { polls, within })
     }
 }

@@ -1,7 +1,8 @@
 //! The warden: one thread of the process that watches the current-thread schedulers, as the
 //! monitor does the workers of a runtime. There is nobody to take over the work of a thread
 //! that is stuck there, so it only tells: of polls that last, of tasks that spin, and who
-//! waits for whom.
+//! waits for whom. The future of `block_on` is watched like a task, as long as there is
+//! somebody else whom it could keep waiting.
 //!
 //! It is started when a current-thread runtime first has something to do, ticks while one of
 //! them works, and sleeps while none does.
@@ -14,10 +15,12 @@
 //!   that ends waits for that lock, unless it was told not to wait. By then the tasks are
 //!   gone: they are dropped by the runtime's owner.
 
-use super::config::Role;
+use super::config::{Role, Subject};
 use super::current::CurrentThread;
 use super::monitor::{LOOK_AROUND, LOOK_AROUND_SHARE, QUIET_TICKS, Sight, TICK};
-use super::spinners::Spinners;
+use super::root::Root;
+use super::spinners::{Look, Spinners};
+use super::watch::Watched;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -46,12 +49,15 @@ pub(super) struct Ward {
 struct Notes {
     spinners: Spinners,
     look_around_at: Duration,
+    /// The future of `block_on` on the thread that runs the tasks.
+    root: Watched,
 }
 
 impl Ward {
     /// Lists it.
     pub(super) fn new(scheduler: Weak<CurrentThread>) -> Arc<Self> {
-        let notes = Notes { spinners: Spinners::new(), look_around_at: Duration::ZERO };
+        let (spinners, look_around_at) = (Spinners::new(), Duration::ZERO);
+        let notes = Notes { spinners, look_around_at, root: Watched::new() };
         let this = Arc::new(Self { scheduler: Mutex::new(scheduler), notes: Mutex::new(notes) });
         lock(&WARDS).push(this.clone());
         this
@@ -90,6 +96,31 @@ impl Ward {
         is_awake
     }
 
+    /// Tells of a future of `block_on` that keeps others waiting, by a poll that lasts or by
+    /// waking itself all the time.
+    fn observe_root(&self, scheduler: &CurrentThread, notes: &mut Notes, now: Duration) {
+        let (config, watched) = (&scheduler.estate.config, &notes.root);
+        let thread = scheduler.watched().thread();
+        // Of several threads in `block_on`, one runs the tasks.
+        let roots = scheduler.estate.roots();
+        let Some(root) = roots.into_iter().find(|root| root.thread == thread) else { return };
+        mirror(&root, watched);
+        let stuck = watched.look(now);
+        if let Some(spin) = notes.spinners.saw(&Look::at_root(&root), now) {
+            config.witness.spinning(&Subject::Root(root), spin.polls, spin.within);
+            return;
+        }
+        let lasts = |stuck: &Duration| config.report_blocked_after.is_some_and(|it| *stuck >= it);
+        let Some(stuck) = stuck.filter(lasts) else { return };
+        let sight = Sight { config, watched, worker: Some(0), alone: true, stuck, now };
+        if scheduler.has_more_to_do() && sight.is_to_report() {
+            mirror(&root, watched);
+            if watched.is_where_it_was() {
+                sight.report(Subject::Root(root));
+            }
+        }
+    }
+
     fn observe(&self, scheduler: &CurrentThread) {
         let (config, watched) = (&scheduler.estate.config, scheduler.watched());
         let (now, mut notes) = (config.seam.clock.elapsed(), lock(&self.notes));
@@ -99,6 +130,7 @@ impl Ward {
                 scheduler.meter.poll_times.saw(stuck);
             }
         }
+        self.observe_root(scheduler, &mut notes, now);
         if notes.look_around_at.is_zero() {
             notes.look_around_at = now + LOOK_AROUND;
         } else if now >= notes.look_around_at {
@@ -107,6 +139,12 @@ impl Ward {
             notes.look_around_at = now + LOOK_AROUND.max(took * LOOK_AROUND_SHARE);
         }
     }
+}
+
+/// Mirrors what the root says of itself; its poll may have ended since the look before.
+fn mirror(root: &Root, watched: &Watched) {
+    let poll = root.note.poll();
+    watched.mirror(root.thread, poll, poll.is_multiple_of(2));
 }
 
 #[inline]

@@ -8,16 +8,15 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 
-/// Written by the thread with every poll, by plain stores; read by anybody.
+/// Written by the thread with every poll, by plain stores; read by anybody. Apart from
+/// what other workers look at with every turn: these would wait for the cache line, and
+/// the thread for its return.
+#[repr(align(128))]
 pub(crate) struct Watched {
-    /// A worker's counts up when a poll starts and when it ends: odd means inside a poll.
-    /// That of a thread in `block_on` counts polls.
+    /// Counts polls, as they start.
     activity: AtomicU32,
-    /// The cell of the task it polls, or polled last; null while a thread in `block_on`
-    /// runs no tasks.
+    /// The cell of the task it polls, or polled a moment ago; null while it runs none.
     running: AtomicPtr<Header>,
-    /// Whether it is a worker's.
-    counts_ends: bool,
     /// The system's number of the thread.
     thread: AtomicI32,
     /// `activity` at the monitor's last look. This and what follows is written by the
@@ -40,21 +39,10 @@ const SHARE: u32 = 2;
 const WAITS: u32 = 2;
 
 impl Watched {
-    /// Of a worker, which comes and goes with every poll.
-    pub(super) fn of_worker() -> Self {
-        Self::new(true)
-    }
-
-    /// Of a thread in `block_on`, which says so when it runs no tasks.
-    pub(super) fn of_root() -> Self {
-        Self::new(false)
-    }
-
-    fn new(counts_ends: bool) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             activity: AtomicU32::new(0),
             running: AtomicPtr::new(ptr::null_mut()),
-            counts_ends,
             thread: AtomicI32::new(0),
             seen: AtomicU32::new(0),
             since_ns: AtomicU64::new(0),
@@ -70,6 +58,16 @@ impl Watched {
         self.thread.store(backtrace::this_thread(), Relaxed);
     }
 
+    /// Says of a thread what it has said elsewhere: by the one who looks. `is_polling`: it
+    /// is in the poll of this count.
+    pub(super) fn mirror(&self, thread: i32, activity: u32, is_polling: bool) {
+        self.thread.store(thread, Relaxed);
+        self.set_activity(activity);
+        // Not the cell of a task.
+        let somebody = NonNull::dangling().as_ptr();
+        self.set_running(if is_polling { somebody } else { ptr::null_mut() });
+    }
+
     pub(super) fn thread(&self) -> i32 {
         self.thread.load(Relaxed)
     }
@@ -79,51 +77,37 @@ impl Watched {
         self.activity.load(Relaxed)
     }
 
-    /// A poll starts; answers the count before.
+    /// A poll starts. Its end is not said: the next poll starts, or `runs_nothing`.
     #[inline]
-    pub(super) fn start_poll(&self, task: &Runnable) -> u32 {
-        let polls = self.activity.load(Relaxed);
-        self.running.store(task.cell(), Relaxed);
-        // Release: who sees that it polls sees what.
-        self.activity.store(polls.wrapping_add(1), Release);
-        polls
+    pub(super) fn start_poll(&self, task: &Runnable) {
+        self.set_activity(self.activity().wrapping_add(1));
+        self.set_running(task.cell());
     }
 
-    /// The thread in `block_on` polls this task.
     #[inline]
-    pub(super) fn set_running(&self, task: &Runnable) {
-        // Release: who sees the task sees that it was made.
-        self.running.store(task.cell(), Release);
+    pub(super) fn set_running(&self, cell: *mut Header) {
+        // Release: who sees the task sees that it was made, and the count.
+        self.running.store(cell, Release);
     }
 
-    /// The thread in `block_on` runs no tasks, for a moment or longer.
+    /// The thread runs no tasks, for a moment or longer.
     #[inline]
     pub(super) fn runs_nothing(&self) {
         self.running.store(ptr::null_mut(), Relaxed);
     }
 
-    fn is_in_poll(&self, activity: u32) -> bool {
-        match self.counts_ends {
-            true => !activity.is_multiple_of(2),
-            false => !self.running.load(Relaxed).is_null(),
-        }
-    }
-
-    /// The poll that started at this count has ended, or has gone elsewhere.
+    /// How many polls have started.
     #[inline]
     pub(super) fn set_activity(&self, activity: u32) {
         self.activity.store(activity, Relaxed);
     }
 
     /// The cell of the task that is polled, and since when if that was seen.
-    pub(super) fn polls(&self) -> Option<(*mut Header, Option<Duration>)> {
-        let activity = self.activity.load(Acquire);
-        if !self.is_in_poll(activity) {
-            return None;
-        }
-        let seen = self.seen.load(Acquire) == activity;
+    pub(super) fn polls(&self) -> Option<(NonNull<Header>, Option<Duration>)> {
+        let running = self.running()?;
+        let seen = self.seen.load(Acquire) == self.activity.load(Acquire);
         let since = seen.then(|| Duration::from_nanos(self.since_ns.load(Relaxed)));
-        Some((self.running.load(Relaxed), since))
+        Some((running, since))
     }
 
     pub(super) fn running(&self) -> Option<NonNull<Header>> {
@@ -142,13 +126,13 @@ impl Watched {
             self.waits.store(0, Relaxed);
             self.had_ns.store(self.processor_ns(), Relaxed);
         }
-        self.is_in_poll(activity)
-            .then(|| now.saturating_sub(Duration::from_nanos(self.since_ns.load(Relaxed))))
+        self.running()?;
+        Some(now.saturating_sub(Duration::from_nanos(self.since_ns.load(Relaxed))))
     }
 
     /// Whether it is in the poll of the last look.
     pub(super) fn is_where_it_was(&self) -> bool {
-        self.activity.load(Acquire) == self.seen.load(Relaxed)
+        self.running().is_some() && self.activity.load(Acquire) == self.seen.load(Relaxed)
     }
 
     pub(super) fn set_stuck(&self, stuck: bool) {

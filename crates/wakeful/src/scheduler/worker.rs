@@ -15,7 +15,7 @@ use crate::task::context;
 use crate::task::heap;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,8 +63,7 @@ impl Worker {
 
     /// Whether this thread, with its core, is inside the poll of a task.
     fn is_in_poll(&self) -> bool {
-        let polls = |core: &Core| core.remote().watched.activity();
-        self.core().is_some_and(|core| polls(core) % 2 == 1)
+        self.core().is_some_and(|core| core.remote().watched.running().is_some())
     }
 
     fn take_key(&self) -> Option<Key> {
@@ -196,6 +195,7 @@ impl Worker {
         }
         while let Some(core) = self.core() {
             if self.shared.estate.is_closing() || self.shared.estate.is_fatal() {
+                core.remote().watched.runs_nothing();
                 core.change_turn(&self.shared);
                 // After an unhandled panic nothing runs any more.
                 return self.shared.close();
@@ -204,6 +204,7 @@ impl Worker {
                 self.run_task(core, task);
                 continue;
             }
+            core.remote().watched.runs_nothing();
             if !self.search(core) {
                 self.park(core, parker);
             }
@@ -215,12 +216,22 @@ impl Worker {
         if core.searching.get() {
             self.stop_searching(core);
         }
+        if core.observes.get() {
+            return self.run_observed(core, task);
+        }
+        self.poll_task(core, task);
+    }
+
+    /// The same where the poll is perhaps to be timed, or the task's wait for it.
+    #[inline(never)]
+    fn run_observed(&self, core: &Core, task: Runnable) {
         if core.weight.get() != 0 {
             return self.time_task(core, task);
         }
         if core.probe.is_at(&task) {
             core.meet(&self.shared, &task);
         }
+        core.go_on_observing();
         self.poll_task(core, task);
     }
 
@@ -235,6 +246,7 @@ impl Worker {
     fn time_task(&self, core: &Core, task: Runnable) {
         let Remote { meter, recorder, .. } = core.remote();
         let weight = core.weight.replace(if recorder.is_on() { ALL } else { 0 });
+        core.go_on_observing();
         let (cell, id) = task.cell_and_id();
         let clock = &self.shared.estate.config.seam.clock;
         let started = clock.elapsed();
@@ -261,14 +273,9 @@ impl Worker {
 
     #[inline(always)]
     fn poll_task(&self, core: &Core, task: Runnable) {
-        let polls = core.remote().watched.start_poll(&task);
+        core.remote().watched.start_poll(&task);
         task.run();
         context::wake_deferred();
-        // The core may have gone to another thread during the poll; then so
-        // has the right to write here.
-        if let Some(core) = self.core() {
-            core.remote().watched.set_activity(polls.wrapping_add(2));
-        }
     }
 
     fn stop_searching(&self, core: &Core) {
@@ -491,12 +498,12 @@ fn hand_over(worker: &Worker, key: Key) {
     worker.shared.stay_in_poll();
     let now = worker.shared.estate.config.seam.clock.elapsed();
     worker.shared.cores[key.0].count_busy(now);
-    let inside_poll = watched.activity();
-    watched.set_activity(inside_poll.wrapping_add(1));
+    let running = watched.running();
+    watched.runs_nothing();
     if let Err((_, key)) = worker.shared.launch(key) {
         // No thread to be had: then the others wait, as they would have.
         worker.shared.leave_poll();
-        watched.set_activity(inside_poll);
+        watched.set_running(running.map_or(ptr::null_mut(), NonNull::as_ptr));
         worker.put_key(key);
     }
 }

@@ -10,6 +10,7 @@ mod guards;
 mod mutex;
 mod notify;
 mod once_cell;
+mod permit_holders;
 mod permits;
 mod rwlock;
 mod semaphore;
@@ -42,3 +43,5 @@ mod loom_locks;
 mod loom_notify;
 #[cfg(all(test, loom))]
 mod loom_once;
+#[cfg(all(test, loom))]
+mod loom_permits;

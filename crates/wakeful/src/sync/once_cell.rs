@@ -21,7 +21,7 @@ use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
 use crate::wait::calls::Call;
-use crate::wait::holder::Holder;
+use crate::wait::holder::{Held, Holder};
 use crate::wait::list::{Answer, Standing, Waiter, Waiters};
 use std::error::Error;
 use std::fmt;
@@ -56,8 +56,10 @@ use std::task::{Context, Poll, Waker, ready};
 /// ```
 pub struct OnceCell<T> {
     slot: Slot<T>,
-    waiters: Waiters<Turns, ()>,
-    /// Who has the turn.
+    /// What a waiter asks for is to be noted as the one who has the turn.
+    waiters: Waiters<Turns, Held>,
+    /// Who has the turn; nobody while it is handed to one that was not polled since, which
+    /// the plate knows. Touched under the list's lock.
     holder: Holder,
 }
 
@@ -119,9 +121,9 @@ impl<T> OnceCell<T> {
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), SetError<T>> {
         if !self.initialized()
-            && let Tried::Turn = self.try_claim(None)
+            && let Tried::Turn = self.try_claim(Location::caller(), None)
         {
-            Turn::new(self, Location::caller()).fill(value);
+            Turn { cell: self }.fill(value);
             return Ok(());
         }
         if self.initialized() {
@@ -212,38 +214,58 @@ impl<T> OnceCell<T> {
     }
 
     /// Takes the turn, or queues up if there is a waiter to do so for.
-    fn try_claim(&self, waiter: Option<(Pin<&Waiter<()>>, &mut Option<Waker>)>) -> Tried {
+    fn try_claim(
+        &self,
+        site: &'static Location<'static>,
+        waiter: Option<(Pin<&Waiter<Held>>, &mut Option<Waker>)>,
+    ) -> Tried {
         self.waiters.with(|list| {
             if self.slot.is_full() {
                 return Tried::Full;
             }
             if !std::mem::replace(&mut list.taken, true) {
+                self.holder.set(site);
                 return Tried::Turn;
             }
             if let Some((waiter, waker)) = waiter {
                 let waker = waker.take().expect("cloned for this");
-                list.push_anchored(waiter, (), waker, |plate| plate.note_one(self.holder.get()));
+                // Whoever came before has told already, or who handed it on.
+                let is_first = list.is_empty();
+                let reason = (WaitKind::OnceCell, site);
+                list.push_anchored(waiter, Held::by_current(site), waker, reason, |plate| {
+                    if is_first && let Some(held) = self.holder.get() {
+                        plate.note_if_new(Some(held));
+                    }
+                });
             }
             Tried::Waits
         })
     }
 
     /// A task wants the value: waits in the list if another computes it.
-    fn claim_or_wait(&self, waiter: Pin<&Waiter<()>>, waker: &Waker) -> Tried {
-        match self.try_claim(None) {
+    fn claim_or_wait(
+        &self,
+        site: &'static Location<'static>,
+        waiter: Pin<&Waiter<Held>>,
+        waker: &Waker,
+    ) -> Tried {
+        match self.try_claim(site, None) {
             Tried::Waits => {}
             other => return other,
         }
         // Only now, for mostly there is no need. What is left of it is dropped
         // after the lock.
         let mut waker = Some(waker.clone());
-        self.try_claim(Some((waiter, &mut waker)))
+        self.try_claim(site, Some((waiter, &mut waker)))
     }
 
     /// By whoever has the turn and does not use it (O2).
     fn pass_on(&self) {
         self.holder.clear();
         let call = self.waiters.with(|list| {
+            if let (Some(plate), Some(&mut next)) = (list.plate.get(), list.front()) {
+                plate.note_one(next.granted());
+            }
             let next = list.pop_front(Answer::One);
             // O1.
             list.taken = next.is_some();
@@ -260,6 +282,8 @@ enum Tried {
     Full,
     /// It is to compute the value.
     Turn,
+    /// The same: another did not use its turn.
+    Handed,
     /// Another does: wait.
     Waits,
 }
@@ -270,12 +294,15 @@ struct Turn<'a, T> {
 }
 
 impl<'a, T> Turn<'a, T> {
-    /// For whoever took it, or was handed it (O1).
-    fn new(cell: &'a OnceCell<T>, site: &'static Location<'static>) -> Self {
-        cell.holder.set(site);
-        if let Some(plate) = cell.waiters.plate.get() {
-            plate.note_one(cell.holder.get());
-        }
+    /// For whoever was handed it (O1).
+    fn taken_up(cell: &'a OnceCell<T>, site: &'static Location<'static>) -> Self {
+        // As those do who queue up.
+        cell.waiters.with(|list| {
+            cell.holder.set(site);
+            if let Some(plate) = list.plate.get() {
+                plate.note_if_new(cell.holder.get());
+            }
+        });
         Turn { cell }
     }
 
@@ -287,7 +314,7 @@ impl<'a, T> Turn<'a, T> {
         assert!(!refused, "O1: one at a time, and none once there is a value");
         cell.holder.clear();
         // O2.
-        cell.waiters.answer_while(Answer::All, |_, ()| true);
+        cell.waiters.answer_while(Answer::All, |_, _| true);
         cell.get().expect("it was filled")
     }
 }
@@ -308,7 +335,7 @@ pin_project_lite::pin_project! {
         cell: &'a OnceCell<T>,
         site: &'static Location<'static>,
         #[pin]
-        waiter: Waiter<()>,
+        waiter: Waiter<Held>,
     }
 
     impl<T> PinnedDrop for Claim<'_, T> {
@@ -329,9 +356,9 @@ impl<'a, T> Future for Claim<'a, T> {
         let this = self.project();
         let (cell, site, waiter) = (*this.cell, *this.site, this.waiter.as_ref());
         let tried = match waiter.standing() {
-            Standing::Idle => cell.claim_or_wait(waiter, cx.waker()),
+            Standing::Idle => cell.claim_or_wait(site, waiter, cx.waker()),
             _ => match cell.waiters.update_waker(waiter, cx.waker()) {
-                Standing::Answered(Answer::One) => Tried::Turn,
+                Standing::Answered(Answer::One) => Tried::Handed,
                 Standing::Answered(_) | Standing::Idle => Tried::Full,
                 Standing::Waiting => Tried::Waits,
             },
@@ -342,10 +369,11 @@ impl<'a, T> Future for Claim<'a, T> {
                 wait::waiting_on_plate(WaitKind::OnceCell, number, site);
                 return Poll::Pending;
             }
-            Tried::Turn => {
+            Tried::Turn => Claimed::Turn(Turn { cell }),
+            Tried::Handed => {
                 // The turn is passed on by `Turn` from here on.
                 waiter.reset();
-                Claimed::Turn(Turn::new(cell, site))
+                Claimed::Turn(Turn::taken_up(cell, site))
             }
             Tried::Full => Claimed::Value(cell.get().expect("O2: told so")),
         };

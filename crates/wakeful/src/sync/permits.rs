@@ -1,9 +1,10 @@
 //! Counted permits, first come, first served: what semaphores and read-write
 //! locks are made of.
 //!
-//! One word holds how many permits are there, whether somebody waits, and whether
-//! there will be more. While nobody waits, taking and giving back is one exchange
-//! of that word.
+//! One word holds how many permits are there, whether somebody waits, whether
+//! there will be more, and whether somebody has the first place among those whose
+//! names are known (`permit_holders`). While nobody waits, taking and giving back is
+//! one exchange of that word.
 //!
 //! ```text
 //! diagram
@@ -34,14 +35,17 @@
 //! permits sees what was done under each of them. Permits that go through the list
 //! are ordered by its lock, and by the answer.
 
+use super::permit_holders::{Counted, PermitHolders, Spot};
+use crate::sys::barrier::Barriers;
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
 use crate::task::header::WaitKind;
 use crate::wait::calls::Calls;
-use crate::wait::holder::{Held, Holders, Place};
+use crate::wait::holder::Held;
 use crate::wait::list::{Answer, Locked, Standing, Waiter, Waiters};
+use crate::wait::plate::{Plate, Reason};
 use crate::wait::waiting_on_plate;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::pin::Pin;
@@ -52,8 +56,10 @@ use std::task::{Context, Poll, Waker};
 const CLOSED: usize = 1;
 /// Somebody waits (P1 to P3).
 const WAITERS: usize = 2;
+/// Somebody has the first place (Q1).
+const FIRST: usize = 4;
 /// The permits are counted above the flags.
-const SHIFT: u32 = 2;
+const SHIFT: u32 = 3;
 
 /// The most permits there can be.
 pub(super) const MAX: usize = usize::MAX >> 3;
@@ -62,10 +68,12 @@ const _: () = assert!(MAX << SHIFT >> SHIFT == MAX, "the flags leave room for MA
 /// Permits, and those who wait for some.
 pub(super) struct Permits {
     word: AtomicUsize,
-    waiters: Waiters<(), Ask>,
+    waiters: Waiters<Counted, Ask>,
     /// Who has permits; for those who ask why.
-    holders: Holders,
+    holders: PermitHolders,
 }
+
+type List<'a> = Locked<'a, Counted, Ask>;
 
 /// What a waiter asks for.
 struct Ask {
@@ -73,16 +81,17 @@ struct Ask {
     /// What it still lacks; more than 0 while it waits. Only the waiter in front
     /// lacks less than it wants (P2).
     lacks: usize,
-    /// Who is to be noted as a holder.
-    held: Held,
+    /// Who is to be noted as a holder, and where it got its permits.
+    task: u64,
+    site: &'static Location<'static>,
 }
 
 /// What came of an attempt to take permits.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// They are the caller's.
-    Yes,
+    /// They are the caller's, which is noted as a holder there.
+    Yes(Spot),
     /// There were not enough.
     Short,
     /// There will be no more.
@@ -99,60 +108,58 @@ impl Permits {
         pub(super) fn new(permits: usize) -> Self {
             Self {
                 word: AtomicUsize::new(permits << SHIFT),
-                waiters: Waiters::new(()),
-                holders: Holders::nobody(),
+                waiters: Waiters::new(Counted::NOBODY),
+                holders: PermitHolders::nobody(),
             }
         }
     }
 
-    /// The current task has permits which it took at once.
-    #[inline]
-    pub(super) fn note(&self, site: &'static Location<'static>) -> Place {
-        let place = self.holders.add(site);
-        // Whoever has queued up between the taking and the note does not know of it. Who
-        // queues up sets WAITERS, then copies the notes; both do so by exchanges, SeqCst,
-        // so one sees the other.
-        if self.word.load(SeqCst) & WAITERS != 0 {
-            self.tell_waiters();
-        }
-        place
-    }
-
-    /// The current task has the permits that `acquiring` was for.
-    #[inline]
-    pub(super) fn note_acquired(&self, acquiring: &Acquiring) -> Place {
-        let Some(granted) = acquiring.waiter.as_ref().and_then(granted) else {
-            return self.note(acquiring.site);
+    /// The current task has permits which it took at once, and FIRST or not.
+    fn note(&self, has_first: bool, held: Held) -> Spot {
+        let spot = match has_first {
+            true => {
+                self.holders.enter_first(held);
+                Spot::FIRST
+            }
+            false => self.holders.enter_behind(held),
         };
-        if granted.is_named() {
-            self.holders.take_up(granted, acquiring.site);
-            self.tell_waiters();
-        }
-        granted
+        self.tell_if_needed();
+        spot
     }
 
-    /// Whoever noted itself there gives its permits back next.
+    /// Q2: after something has changed with those who have permits.
+    #[inline(always)]
+    fn tell_if_needed(&self) {
+        if self.word.load(SeqCst) & WAITERS != 0 {
+            self.tell();
+        }
+    }
+
+    /// The current task has some of the permits that another had a moment ago.
+    pub(super) fn note_split(&self, site: &'static Location<'static>) -> Spot {
+        self.note(false, Held::by_current(site))
+    }
+
+    /// The plate, once somebody has had to wait.
     #[inline]
-    pub(super) fn unnote(&self, place: Place) {
-        self.holders.remove(place);
+    pub(super) fn plate(&self) -> Option<&'static Plate> {
+        self.waiters.plate.get()
     }
 
-    /// Whoever noted itself there has nothing to give back.
-    pub(super) fn forget(&self, place: Place) {
-        self.unnote(place);
-        self.tell_waiters();
-    }
-
+    /// Tells those who ask on behalf of those who wait.
     #[cold]
-    fn tell_waiters(&self) {
-        self.waiters.with(|_| self.tell_holders());
+    fn tell(&self) {
+        self.waiters.with(|list| {
+            if let Some(plate) = list.plate.get() {
+                self.tell_names(list, plate);
+            }
+        });
     }
 
-    /// Tells those who ask on behalf of those who wait; under the list's lock.
-    fn tell_holders(&self) {
-        if let Some(plate) = self.waiters.plate.get() {
-            plate.note(&self.holders);
-        }
+    /// The same; under the list's lock. Whether somebody has no name yet.
+    fn tell_names(&self, counted: &Counted, plate: &Plate) -> bool {
+        let has_first = self.word.load(SeqCst) & FIRST != 0;
+        self.holders.tell(has_first, counted, &plate.names)
     }
 
     /// How many could be taken now.
@@ -167,7 +174,31 @@ impl Permits {
     /// Takes permits if they are there. Never past somebody who waits (P2), except
     /// for none at all.
     #[inline]
-    pub(super) fn try_take(&self, wanted: usize) -> Taken {
+    pub(super) fn try_take(&self, wanted: usize, site: &'static Location<'static>) -> Taken {
+        if self.try_take_first(wanted, site) {
+            return Taken::Yes(Spot::FIRST);
+        }
+        self.try_take_any(wanted, site)
+    }
+
+    /// The same, together with the first place if that is free, as it mostly is.
+    #[inline(always)]
+    fn try_take_first(&self, wanted: usize, site: &'static Location<'static>) -> bool {
+        let word = self.word.load(Relaxed);
+        if word & (CLOSED | WAITERS | FIRST) != 0 || word >> SHIFT < wanted {
+            return false;
+        }
+        let new = (word - (wanted << SHIFT)) | FIRST;
+        if self.word.compare_exchange(word, new, Acquire, Relaxed).is_err() {
+            return false;
+        }
+        self.holders.enter_first(Held::by_current(site));
+        self.tell_if_needed();
+        true
+    }
+
+    #[inline(never)]
+    fn try_take_any(&self, wanted: usize, site: &'static Location<'static>) -> Taken {
         let mut word = self.word.load(Acquire);
         loop {
             if word & CLOSED != 0 {
@@ -176,9 +207,9 @@ impl Permits {
             if word >> SHIFT < wanted {
                 return Taken::Short;
             }
-            let new = word - (wanted << SHIFT);
+            let (new, has_first) = taken(word, wanted);
             match self.word.compare_exchange_weak(word, new, Acquire, Acquire) {
-                Ok(_) => return Taken::Yes,
+                Ok(_) => return Taken::Yes(self.note(has_first, Held::by_current(site))),
                 Err(changed) => word = changed,
             }
         }
@@ -197,48 +228,91 @@ impl Permits {
         }
     }
 
-    /// Gives permits back, or new ones: to those who wait, as far as they reach.
+    /// Gives permits back, by the one who stands there, or new ones: to those who wait,
+    /// as far as they reach.
     ///
     /// # Panics
     ///
     /// If there would be more than [`MAX`].
-    #[inline]
+    #[inline(always)]
     #[track_caller]
-    pub(super) fn put(&self, permits: usize) {
+    pub(super) fn put(&self, permits: usize, spot: Spot) {
+        if spot == Spot::FIRST {
+            self.holders.leave_first();
+            let word = self.word.load(Relaxed);
+            if word & WAITERS == 0 && permits <= MAX - (word >> SHIFT) {
+                // FIRST is set, and goes.
+                let new = word - FIRST + (permits << SHIFT);
+                if self.word.compare_exchange(word, new, Release, Relaxed).is_ok() {
+                    return;
+                }
+            }
+        }
+        self.put_any(permits, spot);
+    }
+
+    #[inline(never)]
+    #[track_caller]
+    fn put_any(&self, permits: usize, spot: Spot) {
+        let first = if spot == Spot::FIRST { FIRST } else { 0 };
         let mut word = self.word.load(Relaxed);
         // P1: with waiters, only the list's holder changes the word.
         while word & WAITERS == 0 {
             if permits > MAX - (word >> SHIFT) {
                 too_many(permits);
             }
-            let new = word + (permits << SHIFT);
+            let new = (word & !first) + (permits << SHIFT);
             match self.word.compare_exchange_weak(word, new, Release, Relaxed) {
+                Ok(_) if spot.is_behind() => return self.leave_behind(spot),
                 Ok(_) => return,
                 Err(changed) => word = changed,
             }
         }
-        self.put_to_waiters(permits);
+        self.put_to_waiters(permits, spot);
     }
 
-    #[inline(never)]
+    fn leave_behind(&self, spot: Spot) {
+        self.holders.leave_behind(spot);
+        self.tell_if_needed();
+    }
+
     #[track_caller]
-    fn put_to_waiters(&self, permits: usize) {
+    fn put_to_waiters(&self, permits: usize, mut spot: Spot) {
         if permits > MAX {
             too_many(permits);
         }
         let mut rest = permits;
         self.in_batches(|list, calls| {
+            self.leave(list, std::mem::replace(&mut spot, Spot::NOWHERE));
             self.hand_out(list, &mut rest, calls);
-            if !list.is_empty() {
-                self.tell_holders();
-            }
             rest == 0
         });
     }
 
+    /// The one who stands there has no permits any more, or is about to give them away
+    /// under this hold of the lock.
+    fn leave(&self, list: &mut List<'_>, spot: Spot) {
+        if spot == Spot::FIRST {
+            if list.is_empty() {
+                self.word.fetch_and(!FIRST, Release);
+            } else {
+                // P1, P3.
+                self.word.store(self.word.load(Relaxed) & !FIRST, Relaxed);
+            }
+        }
+        let names = list.plate.get().map(|plate| &plate.names);
+        self.holders.leave(spot, list, names);
+    }
+
+    /// The one who stands there has nothing to give back.
+    #[cold]
+    pub(super) fn forget(&self, spot: Spot) {
+        self.waiters.with(|list| self.leave(list, spot));
+    }
+
     /// Runs `round` under the list's lock and wakes whom it called, until it
     /// answers that it is done. A waker that panics does so when all is done.
-    fn in_batches(&self, mut round: impl FnMut(&mut Locked<'_, (), Ask>, &mut Calls) -> bool) {
+    fn in_batches(&self, mut round: impl FnMut(&mut List<'_>, &mut Calls) -> bool) {
         let mut panicked = None;
         let mut done = false;
         while !done {
@@ -254,7 +328,7 @@ impl Permits {
 
     /// Gives what is in hand to those in front, and what nobody waits for to the
     /// word. Some stays in hand only if `calls` is full.
-    fn hand_out(&self, list: &mut Locked<'_, (), Ask>, in_hand: &mut usize, calls: &mut Calls) {
+    fn hand_out(&self, list: &mut List<'_>, in_hand: &mut usize, calls: &mut Calls) {
         while *in_hand > 0
             && let Some(front) = list.front()
         {
@@ -268,13 +342,27 @@ impl Permits {
             }
             *in_hand -= front.lacks;
             front.lacks = 0;
-            let place = self.holders.note(front.held.granted());
-            let call = list.pop_front_with(Answer::One, place.to_remark());
+            let held = Held { task: front.task, site: Some(front.site), granted: true };
+            let spot = self.hand(list, held);
+            let call = list.pop_front_with(Answer::One, spot.to_remark());
             calls.push(call.expect("it is in front"));
         }
         if list.is_empty() {
             self.nobody_waits(std::mem::take(in_hand));
         }
+    }
+
+    /// Notes the waiter in front as a holder.
+    #[inline]
+    fn hand(&self, list: &mut List<'_>, held: Held) -> Spot {
+        let word = self.word.load(Relaxed);
+        let has_first = word & FIRST == 0;
+        if has_first {
+            // P1: somebody waits.
+            self.word.store(word | FIRST, Relaxed);
+        }
+        let names = list.plate.get().map(|plate| &plate.names);
+        self.holders.hand(has_first, held, list, names)
     }
 
     /// The list is empty: clears WAITERS (P3), if it is set, and adds permits.
@@ -309,32 +397,60 @@ impl Permits {
     }
 
     /// Takes what is there and queues up for the rest, unless it is all there.
-    fn enqueue(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize, held: Held, waker: Waker) -> Taken {
+    fn enqueue(
+        &self,
+        waiter: Pin<&Waiter<Ask>>,
+        wanted: usize,
+        (kind, site): Reason,
+        waker: Waker,
+    ) -> Taken {
         // Dropped after the lock.
         let mut unneeded = Some(waker);
-        self.waiters.with(|list| {
+        let mut is_unsure = false;
+        let queued = self.waiters.with(|list| {
             let mut word = self.word.load(Relaxed);
             debug_assert_eq!(word & WAITERS != 0, !list.is_empty(), "P3");
             let there = loop {
                 let there = word >> SHIFT;
-                let new = match () {
-                    () if word & CLOSED != 0 => return Taken::Closed,
-                    () if there >= wanted => word - (wanted << SHIFT),
-                    () => WAITERS,
+                let (new, has_first) = match () {
+                    () if word & CLOSED != 0 => return Queued::Closed,
+                    () if there >= wanted => taken(word, wanted),
+                    () => (WAITERS | word & FIRST, false),
                 };
                 // Acquire for the permits; nothing is released: the list's lock
-                // orders what is about WAITERS. SeqCst for `note`.
+                // orders what is about WAITERS. SeqCst for Q2.
                 match self.word.compare_exchange_weak(word, new, SeqCst, Relaxed) {
-                    Ok(_) if there >= wanted => return Taken::Yes,
+                    Ok(_) if there >= wanted => return Queued::Taken(has_first),
                     Ok(_) => break there,
                     Err(changed) => word = changed,
                 }
             };
-            let ask = Ask { wanted, lacks: wanted - there, held };
+            let lacks = wanted - there;
+            let ask = Ask { wanted, lacks, task: context::current_id(), site };
             let waker = unneeded.take().expect("not used yet");
-            list.push_anchored(waiter, ask, waker, |plate| plate.note(&self.holders));
-            Taken::Short
-        })
+            let (is_first, counted) = (list.is_empty(), **list);
+            list.push_anchored(waiter, ask, waker, (kind, site), |plate| {
+                // Q3.
+                is_unsure = is_first && self.tell_names(&counted, plate);
+            });
+            Queued::Waits
+        });
+        if is_unsure {
+            self.make_sure();
+        }
+        match queued {
+            Queued::Taken(has_first) => Taken::Yes(self.note(has_first, Held::by_current(site))),
+            Queued::Waits => Taken::Short,
+            Queued::Closed => Taken::Closed,
+        }
+    }
+
+    /// Somebody took permits a moment ago and has not said who it is: if it does not see
+    /// that somebody waits, its name is there after the barrier.
+    #[cold]
+    fn make_sure(&self) {
+        Barriers::detect().heavy();
+        self.tell();
     }
 
     /// A waiter gives up; what it already has goes to the others.
@@ -350,9 +466,6 @@ impl Permits {
                     _unneeded = Some(list.remove(waiter));
                 }
                 self.hand_out(list, &mut in_hand, calls);
-                if !list.is_empty() {
-                    self.tell_holders();
-                }
                 in_hand == 0
             });
         }
@@ -364,16 +477,39 @@ impl Permits {
     /// What a waiter was given goes to the others.
     fn pass_on(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
         waiter.reset();
-        if let Some(place) = granted(&waiter) {
-            self.unnote(place);
+        self.put(wanted, Spot::from_remark(waiter.take_remark()));
+    }
+
+    /// What a waiter was given is taken up by the current task.
+    #[inline]
+    fn take_up(&self, waiter: Pin<&Waiter<Ask>>, site: &'static Location<'static>) -> Spot {
+        waiter.reset();
+        let spot = Spot::from_remark(waiter.take_remark());
+        let names = self.plate().map(|plate| &plate.names);
+        if !PermitHolders::take_up(spot, context::current_id(), site, names) {
+            // It is not the task that queued up which polls now.
+            self.waiters.with(|_| {
+                PermitHolders::take_up_as_another(spot, Held::by_current(site), names);
+            });
         }
-        self.put(wanted);
+        spot
     }
 }
 
-/// Where it is noted that this waiter was given its permits, if it was.
-fn granted(waiter: &Waiter<Ask>) -> Option<Place> {
-    Place::from_remark(waiter.take_remark())
+/// What came of queuing up.
+enum Queued {
+    Waits,
+    /// It was all there; with FIRST or not.
+    Taken(bool),
+    Closed,
+}
+
+/// The word after so many permits were taken, and whether FIRST came with them. While
+/// somebody waits, which only those can pass who want none, it stays as it is (P1).
+#[inline]
+fn taken(word: usize, wanted: usize) -> (usize, bool) {
+    let has_first = word & (FIRST | WAITERS) == 0;
+    ((word - (wanted << SHIFT)) | if has_first { FIRST } else { 0 }, has_first)
 }
 
 #[cold]
@@ -410,24 +546,20 @@ impl Acquiring {
         self.wanted
     }
 
-    /// Always with the same `permits`.
-    #[inline]
+    /// Always with the same `permits`. Answers where the task is noted as a holder.
+    #[inline(always)]
     pub(super) fn poll(
         self: Pin<&mut Self>,
         permits: &Permits,
         kind: WaitKind,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Closed>> {
+    ) -> Poll<Result<Spot, Closed>> {
         let progress = coop::try_proceed();
-        if let (Some(progress), None) = (&progress, &self.waiter) {
-            match permits.try_take(self.wanted) {
-                Taken::Yes => {
-                    progress.made_progress();
-                    return Poll::Ready(Ok(()));
-                }
-                Taken::Closed => return Poll::Ready(Err(Closed)),
-                Taken::Short => {}
-            }
+        if let (Some(progress), None) = (&progress, &self.waiter)
+            && permits.try_take_first(self.wanted, self.site)
+        {
+            progress.made_progress();
+            return Poll::Ready(Ok(Spot::FIRST));
         }
         self.poll_slowly(permits, kind, progress, cx)
     }
@@ -439,25 +571,31 @@ impl Acquiring {
         kind: WaitKind,
         progress: Option<RestoreOnPending>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Closed>> {
+    ) -> Poll<Result<Spot, Closed>> {
+        if let (Some(progress), None) = (&progress, &self.waiter) {
+            match permits.try_take_any(self.wanted, self.site) {
+                Taken::Yes(spot) => {
+                    progress.made_progress();
+                    return Poll::Ready(Ok(spot));
+                }
+                Taken::Closed => return Poll::Ready(Err(Closed)),
+                Taken::Short => {}
+            }
+        }
         // Without budget it still queues up, so that it keeps its place.
         if progress.is_none() && self.could_go_on(permits) {
             context::give_way(cx.waker());
             return Poll::Pending;
         }
-        match self.as_mut().wait(permits, cx) {
-            Taken::Yes => {
+        match self.as_mut().wait(permits, kind, cx) {
+            Taken::Yes(spot) => {
                 if let Some(progress) = progress {
                     progress.made_progress();
                 }
-                Poll::Ready(Ok(()))
+                Poll::Ready(Ok(spot))
             }
             Taken::Closed => Poll::Ready(Err(Closed)),
-            Taken::Short => {
-                let number = permits.waiters.plate.number(ptr::from_ref(permits).addr());
-                waiting_on_plate(kind, number, self.site);
-                Poll::Pending
-            }
+            Taken::Short => Poll::Pending,
         }
     }
 
@@ -469,7 +607,7 @@ impl Acquiring {
         there && !permits.is_closed()
     }
 
-    fn wait(self: Pin<&mut Self>, permits: &Permits, cx: &Context<'_>) -> Taken {
+    fn wait(self: Pin<&mut Self>, permits: &Permits, kind: WaitKind, cx: &Context<'_>) -> Taken {
         let mut this = self.project();
         if this.waiter.is_none() {
             this.waiter.set(Some(Waiter::new()));
@@ -482,18 +620,20 @@ impl Acquiring {
         }
         match standing {
             Standing::Idle => {
-                let held = Held::by_current(this.site);
-                permits.enqueue(waiter, wanted, held, cx.waker().clone())
+                permits.enqueue(waiter, wanted, (kind, this.site), cx.waker().clone())
             }
-            Standing::Waiting => Taken::Short,
+            Standing::Waiting => {
+                let number = permits.waiters.plate.number(ptr::from_ref(permits).addr());
+                waiting_on_plate(kind, number, this.site);
+                Taken::Short
+            }
             Standing::Answered(Answer::Closed) => Taken::Closed,
             Standing::Answered(_) => {
                 if permits.is_closed() {
                     permits.pass_on(waiter, wanted);
                     return Taken::Closed;
                 }
-                waiter.reset();
-                Taken::Yes
+                Taken::Yes(permits.take_up(waiter, this.site))
             }
         }
     }

@@ -42,6 +42,17 @@ impl Barriers {
     }
 }
 
+/// The cheap half for who has no [`Barriers`] at hand. Where they are not asymmetric it is
+/// too light, so it is for what may go wrong there.
+#[inline(always)]
+pub(crate) fn lightest() {
+    if super::IS_MODEL {
+        fence(Ordering::SeqCst);
+    } else {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    }
+}
+
 #[cfg(all(target_os = "linux", not(any(loom, miri))))]
 mod imp {
     use rustix::thread::{MembarrierCommand, membarrier};

@@ -12,7 +12,7 @@ mod imp {
     /// once more, in that order, when they are made.
     pub(crate) mod atomic {
         use loom::sync::atomic as weak;
-        pub(crate) use weak::{AtomicIsize, AtomicU8, AtomicU64, Ordering, fence};
+        pub(crate) use weak::{AtomicIsize, AtomicU8, Ordering, fence};
 
         macro_rules! ordered {
             ($($name:ident $(<$param:ident>)?: $value:ty;)+) => {$(
@@ -46,6 +46,7 @@ mod imp {
             AtomicBool: bool;
             AtomicPtr<T>: *mut T;
             AtomicU32: u32;
+            AtomicU64: u64;
             AtomicUsize: usize;
         }
     }

@@ -20,8 +20,8 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
 /// How a task ended; kept in the header, written under R1.
+/// 0 is none of these: it has not ended.
 pub(crate) mod outcome {
-    pub(crate) const NONE: u8 = 0;
     pub(crate) const VALUE: u8 = 1;
     pub(crate) const CANCELLED: u8 = 2;
     pub(crate) const ORPHANED: u8 = 3;
@@ -149,7 +149,6 @@ pub(crate) unsafe fn fill<F: Future>(
     header.polls.store(0, Relaxed);
     header.wakes.store(0, Relaxed);
     header.waiting.clear();
-    header.waiting.outcome.store(outcome::NONE, Relaxed);
     header.state.publish(birth.flags);
     // SAFETY: published with one entry and one JoinHandle; these are they.
     unsafe { (Runnable::from_cell(cell), JoinHandle::from_cell(cell)) }
@@ -319,7 +318,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         // SAFETY: by contract; the outcome says that it is a panic's payload.
         unsafe {
             let header = cell.as_ref();
-            if header.waiting.outcome.load(Relaxed) == outcome::PANIC {
+            if header.waiting.outcome() == outcome::PANIC {
                 let payload: &Payload = &(*Self::stage(cell)).panic;
                 header.chunk.as_ref().home.as_ref().lost_panic(header, &**payload);
             }
@@ -369,7 +368,7 @@ fn end_second_panic(dropped: Result<(), Payload>) {
 /// R1.
 unsafe fn set_outcome(cell: NonNull<Header>, kind: u8) {
     // SAFETY: `cell` is live, by the callers' contracts.
-    unsafe { cell.as_ref() }.waiting.outcome.store(kind, Relaxed);
+    unsafe { cell.as_ref() }.waiting.set_outcome(kind);
 }
 
 /// # Safety
@@ -377,8 +376,8 @@ unsafe fn set_outcome(cell: NonNull<Header>, kind: u8) {
 /// R1.
 unsafe fn swap_outcome(cell: NonNull<Header>, kind: u8) -> u8 {
     // SAFETY: as above; a load and a store will do under R1.
-    let outcome = &unsafe { cell.as_ref() }.waiting.outcome;
-    let old = outcome.load(Relaxed);
-    outcome.store(kind, Relaxed);
+    let waiting = &unsafe { cell.as_ref() }.waiting;
+    let old = waiting.outcome();
+    waiting.set_outcome(kind);
     old
 }

@@ -2,7 +2,7 @@
 //! thread-local memory without a destructor: an access is one instruction.
 
 use super::coop::Budget;
-use super::header::{ANCHORED, Header, TASK, Wait, WaitKind, WaitingOn};
+use super::header::{ANCHORED, Header, TASK, Wait, WaitingOn};
 use super::heap::{Heap, Home};
 use super::root::{RootNote, is_root};
 use super::waker;
@@ -154,18 +154,37 @@ pub(super) fn wake_current(cell: *const Header) -> bool {
 }
 
 /// Puts the task behind `waker` back into its queue, after everything else that
-/// is ready had its turn.
-pub(crate) fn yield_back(waker: &Waker) {
+/// is ready had its turn; notes that it does so from there.
+#[inline]
+pub(crate) fn yield_back(waker: &Waker, site: &'static std::panic::Location<'static>) {
     CONTEXT.with(|context| {
         let current = context.current.get();
-        if !current.is_null() && waker::is_of(waker, current) {
-            context.self_woken.set(true);
-        } else if context.defers.get() {
-            defer(context, waker);
-        } else {
-            waker.wake_by_ref();
+        // SAFETY: the task being polled on this thread is alive.
+        if let Some(header) = unsafe { current.as_ref() } {
+            header.waiting.record_turn(site);
+            if waker::is_of(waker, current) {
+                return context.self_woken.set(true);
+            }
         }
+        yield_root(context, waker, site);
     });
+}
+
+/// The same for what is no task, or was polled with another waker.
+#[inline(never)]
+fn yield_root(
+    context: &ThreadContext,
+    waker: &Waker,
+    site: &'static std::panic::Location<'static>,
+) {
+    if let Some(record) = context.record() {
+        record.record_turn(site);
+    }
+    if context.defers.get() {
+        defer(context, waker);
+    } else {
+        waker.wake_by_ref();
+    }
 }
 
 /// The same, because the task has spent its budget: it is to be polled again, and not
@@ -173,9 +192,7 @@ pub(crate) fn yield_back(waker: &Waker) {
 #[cold]
 #[track_caller]
 pub(crate) fn give_way(waker: &Waker) {
-    let site = std::panic::Location::caller();
-    waiting_on(|since_ms| Wait { kind: WaitKind::Turn, resource: 0, site, since_ms });
-    yield_back(waker);
+    yield_back(waker, std::panic::Location::caller());
 }
 
 fn defer(context: &ThreadContext, waker: &Waker) {
@@ -238,10 +255,10 @@ pub(crate) fn set_defers(on: bool) -> bool {
 }
 
 /// Restores the id that was current before.
-pub(super) struct IdGuard(u64);
+pub(crate) struct IdGuard(u64);
 
-/// Makes `id` the current one while a future or an output is dropped.
-pub(super) fn enter_id(id: u64) -> IdGuard {
+/// Makes `id` the current one while a future or an output is dropped, or in a model.
+pub(crate) fn enter_id(id: u64) -> IdGuard {
     IdGuard(CONTEXT.with(|context| context.current_id.replace(id)))
 }
 
@@ -335,6 +352,31 @@ pub(super) fn waiting_for_join(waker: &Waker, wait: impl FnOnce(u32) -> Wait) {
         };
         record.record(wait);
     });
+}
+
+/// Notes what the current task is about to wait for, at a plate; anchored there, if
+/// `waker` is its own: then the record is given back, as by `record_of`.
+#[inline]
+pub(crate) fn waiting_at(
+    waker: &Waker,
+    wait: impl FnOnce(u32) -> Wait,
+) -> Option<NonNull<WaitingOn>> {
+    CONTEXT.with(|context| {
+        let current = context.current.get();
+        // SAFETY: the task being polled on this thread is alive, and so is the root that
+        // this thread is in the `block_on` of.
+        let (record, own) = unsafe {
+            match current.as_ref() {
+                Some(header) => (&header.waiting, waker::is_of(waker, current)),
+                None => {
+                    let root = context.root.get().as_ref()?;
+                    (&root.waiting, root.is_waker(waker.data()))
+                }
+            }
+        };
+        record.record_at(wait(context.now_ms.get()), own);
+        own.then(|| NonNull::from(record))
+    })
 }
 
 /// The record of what is being polled on this thread, if `waker` is its own. It

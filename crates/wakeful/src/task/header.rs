@@ -5,7 +5,7 @@ use super::heap::Chunk;
 use super::state::State;
 use super::waker::join_waker::JoinWaker;
 use crate::sys::IS_MODEL;
-use crate::sys::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -170,12 +170,15 @@ pub(crate) struct WaitingOn {
     /// The address or number of the thing waited for, perhaps ANCHORED.
     resource: AtomicU64,
     site: AtomicPtr<Location<'static>>,
-    since_ms: AtomicU32,
-    kind: AtomicU8,
-    /// Not about waiting: how the task ended. It sits here because there is
-    /// room. Written under R1 before COMPLETE.
-    pub(crate) outcome: AtomicU8,
+    /// From below: milliseconds since when (32 bits), the kind (8 bits), and how the
+    /// task ended (8 bits), which is not about waiting and sits here because there is
+    /// room. One store per record: no task that ended waits, and none that waits has
+    /// ended. The outcome is written under R1 before COMPLETE.
+    about: AtomicU64,
 }
+
+const KIND_SHIFT: u32 = 32;
+const OUTCOME_SHIFT: u32 = 40;
 
 /// In a record: what holds the task's waker is known for certain, see `wait::plate`.
 /// Neither addresses nor numbers reach this bit.
@@ -410,14 +413,27 @@ impl WaitingOn {
         Self {
             resource: AtomicU64::new(0),
             site: AtomicPtr::new(std::ptr::null_mut()),
-            since_ms: AtomicU32::new(0),
-            kind: AtomicU8::new(0),
-            outcome: AtomicU8::new(0),
+            about: AtomicU64::new(0),
         }
     }
 
+    /// Nothing is recorded, and no outcome.
+    #[inline]
     pub(crate) fn clear(&self) {
         self.site.store(std::ptr::null_mut(), Relaxed);
+        self.about.store(0, Relaxed);
+    }
+
+    /// How the task ended; 0 if it did not.
+    #[inline]
+    pub(crate) fn outcome(&self) -> u8 {
+        (self.about.load(Relaxed) >> OUTCOME_SHIFT) as u8
+    }
+
+    /// Nothing is to be said of what a task waited for that has ended.
+    #[inline]
+    pub(crate) fn set_outcome(&self, outcome: u8) {
+        self.about.store(u64::from(outcome) << OUTCOME_SHIFT, Relaxed);
     }
 
     /// The waker lies with this thing from here on.
@@ -438,11 +454,23 @@ impl WaitingOn {
     /// Where the waker lies, if that is known for certain.
     pub(crate) fn anchored(&self) -> Option<Anchorage> {
         let word = self.resource.load(Acquire);
+        let kind = (self.about.load(Relaxed) >> KIND_SHIFT) as u8;
+        if kind == WaitKind::Turn as u8 {
+            return None; // what it waits for has been written over
+        }
         match word & FLAGS {
             ANCHORED => Some(Anchorage::Plate(word & !FLAGS)),
             FLAGS => Some(Anchorage::Task(word & !FLAGS)),
             _ => None,
         }
+    }
+
+    /// As `record`, and anchored or not.
+    #[inline]
+    pub(crate) fn record_at(&self, wait: Wait, anchored: bool) {
+        self.describe(wait.kind, wait.since_ms, wait.site);
+        let anchored = if anchored { ANCHORED } else { 0 };
+        self.resource.store(wait.resource | anchored, Release);
     }
 
     /// As `record`, for a thing that may be anchored: then it stays so.
@@ -451,22 +479,32 @@ impl WaitingOn {
         if self.resource.load(Relaxed) & !FLAGS != wait.resource {
             self.resource.store(wait.resource, Relaxed);
         }
-        self.since_ms.store(wait.since_ms, Relaxed);
-        self.kind.store(wait.kind as u8, Relaxed);
-        self.site.store(std::ptr::from_ref(wait.site).cast_mut(), Relaxed);
+        self.describe(wait.kind, wait.since_ms, wait.site);
     }
 
     #[inline]
     pub(crate) fn record(&self, wait: Wait) {
         self.resource.store(wait.resource, Relaxed);
-        self.since_ms.store(wait.since_ms, Relaxed);
-        self.kind.store(wait.kind as u8, Relaxed);
-        self.site.store(std::ptr::from_ref(wait.site).cast_mut(), Relaxed);
+        self.describe(wait.kind, wait.since_ms, wait.site);
+    }
+
+    /// It waits for its turn: for nothing that could have its waker, so what is anchored
+    /// stays so. Since when is of no interest.
+    #[inline]
+    pub(crate) fn record_turn(&self, site: &'static Location<'static>) {
+        self.describe(WaitKind::Turn, 0, site);
+    }
+
+    #[inline]
+    fn describe(&self, kind: WaitKind, since_ms: u32, site: &'static Location<'static>) {
+        self.about.store((kind as u64) << KIND_SHIFT | u64::from(since_ms), Relaxed);
+        self.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
     }
 
     /// Replaces the time only.
     pub(crate) fn waits_since(&self, since_ms: u32) {
-        self.since_ms.store(since_ms, Relaxed);
+        let about = self.about.load(Relaxed) & !u64::from(u32::MAX);
+        self.about.store(about | u64::from(since_ms), Relaxed);
     }
 
     /// Replaces the place only.
@@ -479,12 +517,13 @@ impl WaitingOn {
     /// reader who races with the task may mix two records, never tear one.
     pub(crate) fn read(&self) -> Option<Wait> {
         let site = NonNull::new(self.site.load(Relaxed))?;
-        Some(Wait {
-            kind: WaitKind::from_u8(self.kind.load(Relaxed)),
-            resource: self.resource.load(Relaxed) & !FLAGS,
-            // SAFETY: only `record` stores here, and only `&'static`s.
-            site: unsafe { site.as_ref() },
-            since_ms: self.since_ms.load(Relaxed),
-        })
+        let about = self.about.load(Relaxed);
+        let kind = WaitKind::from_u8((about >> KIND_SHIFT) as u8);
+        let resource = match kind {
+            WaitKind::Turn => 0,
+            _ => self.resource.load(Relaxed) & !FLAGS,
+        };
+        // SAFETY: only `describe` stores here, and only `&'static`s.
+        Some(Wait { kind, resource, site: unsafe { site.as_ref() }, since_ms: about as u32 })
     }
 }

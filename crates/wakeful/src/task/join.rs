@@ -7,7 +7,6 @@ use super::heap::Heap;
 use super::runnable::TaskRef;
 use super::state::{COMPLETE, DropJoin, JOIN_WAKER, Release};
 use super::{Id, JoinError, cell, context, waker};
-use crate::sys::sync::atomic::Ordering::Relaxed;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -99,7 +98,7 @@ impl<T> JoinHandle<T> {
         if !seen.has(COMPLETE) && self.register(waker, seen.has(JOIN_WAKER)) {
             return Poll::Pending;
         }
-        let taken = self.header().waiting.outcome.load(Relaxed) == cell::outcome::TAKEN;
+        let taken = self.header().waiting.outcome() == cell::outcome::TAKEN;
         assert!(!taken, "JoinHandle polled after completion");
         let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
         // SAFETY: R1: complete, and JOIN_INTEREST is ours; `take_output` writes
@@ -153,7 +152,7 @@ impl<T> Future for JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let header = self.header();
-        let taken = header.waiting.outcome.load(Relaxed) == cell::outcome::TAKEN;
+        let taken = header.waiting.outcome() == cell::outcome::TAKEN;
         let release = match header.state.drop_join(taken) {
             DropJoin::Nothing => return,
             DropJoin::Free => Release::Free,

@@ -6,8 +6,9 @@ use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
-/// Marks the number of a root, which is no [`Id`](super::Id).
-const ROOT: u64 = 1 << 63;
+/// Marks the number of a root, which is no [`Id`](super::Id). No bit above it is set in
+/// any number, so that there is room for flags beside one.
+const ROOT: u64 = 1 << 60;
 
 /// Whether this is the number of a root and not of a task.
 #[inline]
@@ -21,8 +22,12 @@ pub(crate) struct RootNote {
     /// is what tasks remember of their parent, with no task.
     pub(crate) id: u64,
     pub(crate) waiting: WaitingOn,
-    /// Twice the number of polls that have ended, and 1 while none is going on.
+    /// Goes up by two with every poll; odd while none is going on.
     rests: AtomicU32,
+    /// What that was when `block_on` was called.
+    began: AtomicU32,
+    /// How often it was woken in its own poll. Written by the thread that is in there.
+    self_wakes: AtomicU32,
     /// Milliseconds of the runtime's clock when it first had to wait.
     pub(crate) born_ms: AtomicU32,
     /// Where `block_on` was called; null before.
@@ -40,6 +45,8 @@ impl RootNote {
             id: ROOT | NEXT.fetch_sub(1, Relaxed) & u64::from(u32::MAX),
             waiting: WaitingOn::nothing(),
             rests: AtomicU32::new(0),
+            began: AtomicU32::new(0),
+            self_wakes: AtomicU32::new(0),
             born_ms: AtomicU32::new(0),
             site: AtomicPtr::new(ptr::null_mut()),
             waker: AtomicPtr::new(ptr::null_mut()),
@@ -51,7 +58,9 @@ impl RootNote {
     pub(crate) fn begin(&self, site: &'static Location<'static>, home: *const ()) {
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.waiting.clear();
-        self.rests.store(0, Relaxed);
+        let began = (self.rests.load(Relaxed) | 1).wrapping_add(1);
+        self.rests.store(began, Relaxed);
+        self.began.store(began, Relaxed);
         self.home.store(home.cast_mut(), Relaxed);
     }
 
@@ -85,7 +94,25 @@ impl RootNote {
     /// Polls that have begun.
     pub(crate) fn polls(&self) -> u32 {
         let rests = self.rests.load(Acquire);
-        rests / 2 + u32::from(rests.is_multiple_of(2))
+        let ended = rests.wrapping_sub(self.began.load(Relaxed)) / 2;
+        ended + u32::from(rests.is_multiple_of(2))
+    }
+
+    /// Which poll is going on, of all that the thread ever had here; odd: none is.
+    pub(crate) fn poll(&self) -> u32 {
+        self.rests.load(Acquire)
+    }
+
+    /// The thread that is in there wakes it.
+    #[inline]
+    pub(crate) fn is_woken_here(&self) {
+        if self.rests.load(Relaxed).is_multiple_of(2) {
+            self.self_wakes.store(self.self_wakes.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    }
+
+    pub(crate) fn self_wakes(&self) -> u32 {
+        self.self_wakes.load(Relaxed)
     }
 
     pub(crate) fn set_waker(&self, data: *const ()) {

@@ -1,7 +1,6 @@
 //! Giving the others a turn.
 
 use super::context;
-use super::header::{Wait, WaitKind};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -36,9 +35,7 @@ impl Future for YieldNow {
             return Poll::Ready(());
         }
         self.yielded = true;
-        let site = self.site;
-        context::waiting_on(|since_ms| Wait { kind: WaitKind::Turn, resource: 0, site, since_ms });
-        context::yield_back(cx.waker());
+        context::yield_back(cx.waker(), self.site);
         Poll::Pending
     }
 }

@@ -34,7 +34,7 @@
 //! lock orders everything else.
 
 use super::calls::{Call, Calls};
-use super::plate::{Anchor, Plate, PlateOf};
+use super::plate::{Anchor, Plate, PlateOf, Reason};
 use crate::sys::lock::SmallLock;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
@@ -135,7 +135,10 @@ impl<T> Waiter<T> {
     /// [`pop_front_with`](Locked::pop_front_with).
     /// It is told once.
     pub(crate) fn take_remark(&self) -> u32 {
-        self.remark.swap(0, Relaxed)
+        // L2: answered, so it is the future's alone.
+        let remark = self.remark.load(Relaxed);
+        self.remark.store(0, Relaxed);
+        remark
     }
 
     /// Forgets the answer, to wait once more.
@@ -333,19 +336,20 @@ impl<S, T> Locked<'_, S, T> {
         self.push(waiter, ask, waker, Anchor::NONE);
     }
 
-    /// The same; `note` tells on the thing's plate who has it, and the record of the
-    /// task being polled is anchored there (`plate`).
+    /// The same; `note` tells on the thing's plate who has it, and the task being polled
+    /// records that it waits there, and is anchored (`plate`).
     #[inline]
     pub(crate) fn push_anchored(
         &mut self,
         waiter: Pin<&Waiter<T>>,
         ask: T,
         waker: Waker,
+        reason: Reason,
         note: impl FnOnce(&Plate),
     ) {
         let plate = self.plate.obtain();
         note(plate);
-        let anchor = Anchor::cast(plate, &waker);
+        let anchor = Anchor::cast_with(plate, &waker, reason);
         self.push(waiter, ask, Some(waker), anchor);
     }
 
@@ -371,6 +375,12 @@ impl<S, T> Locked<'_, S, T> {
         // SAFETY: in the list, so alive (L3) and with an entry (L5); L1. The
         // borrow of `self` keeps the lock and everybody else away.
         Some(unsafe { front.as_ref().entry.with_mut(|entry| &mut (*entry).assume_init_mut().ask) })
+    }
+
+    /// Whether there is one waiter and no more.
+    #[inline]
+    pub(crate) fn is_single(&self) -> bool {
+        self.queue.front.is_some() && self.queue.front == self.queue.back
     }
 
     /// What is asked for by the waiter that came last.

@@ -8,8 +8,9 @@
 //! - [`word`]: [`Word`](word::Word), a number and those who wait until it is
 //!   another one.
 //! - [`calls`]: wakers on their way out of a lock.
-//! - [`holder`]: who has what others wait for, for those who ask why; [`plate`]: how
-//!   these find it, from the task that waits.
+//! - [`holder`]: who has what others wait for, for those who ask why; [`places`]: the
+//!   same where anybody may read it; [`plate`]: how these find it, from the task that
+//!   waits.
 //! - [`block`]: waiting with a thread instead of a task.
 //!
 //! Control enters by the poll of a future that cannot go on, and leaves through
@@ -21,6 +22,7 @@ pub(crate) mod block;
 pub(crate) mod calls;
 pub(crate) mod holder;
 pub(crate) mod list;
+pub(crate) mod places;
 pub(crate) mod plate;
 pub(crate) mod single;
 pub(crate) mod word;
@@ -53,5 +55,7 @@ pub(crate) fn waiting_on_plate(kind: WaitKind, number: u64, site: &'static Locat
     context::waiting_on_anchored(|since_ms| Wait { kind, resource: number, site, since_ms });
 }
 
+#[cfg(all(test, loom))]
+mod loom_places;
 #[cfg(all(test, loom))]
 mod loom_wait;

@@ -22,18 +22,22 @@
 //! has it; weighing takes away whatever anchor is there. An anchor too few loses a
 //! piece of information until the next poll; none is ever too many.
 
-use super::holder::{Held, Holders};
+use super::holder::Held;
+use super::places::{Names, Seen};
+use crate::sys::IS_MODEL;
+use crate::sys::sync::atomic::{AtomicPtr, Ordering::*};
+use crate::sys::sync::const_unless_model;
 use crate::task::context;
-use crate::task::header::{Anchorage, WaitingOn};
+use crate::task::header::{Anchorage, Wait, WaitKind, WaitingOn};
+use std::panic::Location;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
 /// The holders of one thing, as last told. Never freed.
 #[derive(Debug)]
 pub(crate) struct Plate {
-    holders: Holders,
+    pub(crate) names: Names,
 }
 
 /// Plates that no thing has.
@@ -42,39 +46,42 @@ static SPARE: Mutex<Vec<&'static Plate>> = Mutex::new(Vec::new());
 impl Plate {
     fn obtain() -> &'static Plate {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_else(|| Box::leak(Box::new(Plate { holders: Holders::nobody() })))
+        spare.unwrap_or_else(|| Box::leak(Box::new(Plate { names: Names::none() })))
     }
 
     fn give_back(&'static self) {
-        self.holders.clear();
-        SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
-    }
-
-    /// These have the thing.
-    pub(crate) fn note(&self, holders: &Holders) {
-        self.holders.copy(holders);
+        self.names.clear();
+        // What belongs to one run of a model is of no use to the next.
+        if !IS_MODEL {
+            SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+        }
     }
 
     /// The one that has a thing which one at a time can have.
     #[inline]
-    pub(crate) fn note_one(&self, held: Option<Held>) {
-        self.holders.replace_first(held);
+    pub(crate) fn note_one(&self, held: Held) {
+        self.names.places[0].replace(held);
+    }
+
+    /// The same, if it is known who it is, and unless it is noted already.
+    pub(crate) fn note_if_new(&self, held: Option<Held>) {
+        self.names.places[0].update(held.map_or(Seen::Nobody, Seen::Named));
     }
 
     /// The plate that an anchored record leads to.
     pub(crate) fn of_record(record: &WaitingOn) -> Option<&'static Plate> {
         let Some(Anchorage::Plate(address)) = record.anchored() else { return None };
-        // SAFETY: N1: only `cast` anchors to plates, and plates are never freed.
+        // SAFETY: N1: only those below anchor to plates, and plates are never freed.
         Some(unsafe { &*ptr::with_exposed_provenance::<Plate>(address as usize) })
     }
 
     pub(crate) fn holders(&self) -> Vec<Held> {
-        self.holders.iter().collect()
+        self.names.named()
     }
 
     /// Whether there are holders that are not named.
     pub(crate) fn has_others(&self) -> bool {
-        self.holders.has_others()
+        self.names.has_others()
     }
 
     /// All holders, if they are known: at least one, and no others.
@@ -93,8 +100,10 @@ impl Plate {
 pub(crate) struct PlateOf(AtomicPtr<Plate>);
 
 impl PlateOf {
-    pub(crate) const fn none() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
+    const_unless_model! {
+        pub(crate) fn none() -> Self {
+            Self(AtomicPtr::new(ptr::null_mut()))
+        }
     }
 
     #[inline]
@@ -131,6 +140,9 @@ impl Drop for PlateOf {
     }
 }
 
+/// What a task waits for at a plate, and where.
+pub(crate) type Reason = (WaitKind, &'static Location<'static>);
+
 /// Where the task of a waiter keeps its record, if it anchored it. Part of the
 /// waiter's entry, whose waker keeps the record alive.
 #[derive(Clone, Copy)]
@@ -154,6 +166,14 @@ impl Anchor {
             unsafe { record.as_ref() }.anchor(plate.address());
         }
         Self(record)
+    }
+
+    /// The same for a task that says only now what it waits for.
+    #[inline]
+    pub(super) fn cast_with(plate: &'static Plate, waker: &Waker, reason: Reason) -> Self {
+        let (kind, site) = reason;
+        let resource = plate.address();
+        Self(context::waiting_at(waker, |since_ms| Wait { kind, resource, site, since_ms }))
     }
 
     /// The waiter was polled again, with the waker that it has.

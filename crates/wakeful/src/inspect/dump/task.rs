@@ -230,7 +230,7 @@ impl WaitDump {
                 held.map(|held| HolderDump {
                     number: held.task,
                     who: None,
-                    site: Some(held.site),
+                    site: held.site,
                     granted: held.granted,
                 })
                 .collect()
@@ -304,7 +304,8 @@ impl HolderDump {
         self.who.as_ref()
     }
 
-    /// Where it got the thing; `None` for a task that is awaited.
+    /// Where it got the thing; `None` for a task that is awaited, and where it was got at
+    /// the very moment when another began to wait.
     pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
         self.site
     }

@@ -50,10 +50,10 @@ impl Request {
         let (waiter, slots) = (this.waiter.as_ref(), *this.slots);
         let mut standing = waiter.standing();
         if standing == Standing::Idle {
-            match chan.ask(waiter, slots, cx.waker()) {
+            match chan.ask(waiter, slots, cx.waker(), site) {
                 Asked::Promised => return Poll::Ready(Ok(())),
                 Asked::Closed => return Poll::Ready(Err(Closed)),
-                Asked::Waiting => {}
+                Asked::Waiting => return Poll::Pending,
             }
         } else if standing == Standing::Waiting {
             standing = chan.room.update_waker(waiter, cx.waker());

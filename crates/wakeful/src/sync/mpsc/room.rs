@@ -44,8 +44,10 @@
 use super::chan::Chan;
 use super::word::{CLOSED, MAX_RESERVED, PERMIT, QUEUED, Word};
 use crate::sys::sync::atomic::Ordering::*;
+use crate::task::header::WaitKind;
 use crate::wait::calls::Calls;
 use crate::wait::list::{Answer, Locked, Standing, Waiter};
+use std::panic::Location;
 use std::pin::Pin;
 use std::task::Waker;
 
@@ -196,7 +198,13 @@ impl<T> Chan<T> {
 
     /// Waits for room: `waiter` is answered when it was promised so many slots.
     #[cold]
-    pub(super) fn ask(&self, waiter: Pin<&Waiter<Ask>>, slots: u64, waker: &Waker) -> Asked {
+    pub(super) fn ask(
+        &self,
+        waiter: Pin<&Waiter<Ask>>,
+        slots: u64,
+        waker: &Waker,
+        site: &'static Location<'static>,
+    ) -> Asked {
         let waker = waker.clone();
         let mut calls = Calls::new();
         let mut was_calm = false;
@@ -211,8 +219,8 @@ impl<T> Chan<T> {
                 return Asked::Promised;
             }
             let ask = Ask { slots, who: address(waiter) };
-            queue.push_anchored(waiter, ask, waker, |plate| {
-                plate.note_one(self.last_receiver.get());
+            queue.push_anchored(waiter, ask, waker, (WaitKind::MpscSend, site), |plate| {
+                plate.note_if_new(self.last_receiver.get());
             });
             self.serve(queue, &mut calls);
             Asked::Waiting

@@ -15,7 +15,7 @@ pub use owned::{OwnedMappedMutexGuard, OwnedMutexGuard};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
 use crate::task::driving;
 use crate::wait::block;
-use raw::{Attempt, Locking, RawMutex};
+pub(super) use raw::{Attempt, Locking, RawMutex};
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;

@@ -9,30 +9,42 @@
 //!                              nobody is left        └────┘ somebody is left
 //! ```
 //!
+//! While it is locked, the word also says by whom (the number of a task or root), and
+//! whether the lock was HANDED over.
+//!
 //! Rules:
 //! - X1. Whoever moves the word away from UNLOCKED holds the lock. The lock of a
 //!   CONTENDED word never goes through UNLOCKED while somebody waits: it is handed
 //!   to the one in front, who finds it in the answer (`Answer::One`).
-//! - X2. While the word is CONTENDED, only the holder of the list's lock changes it.
+//! - X2. While the word is LOCKED, the holder of the list's lock changes it, and whoever
+//!   unlocks. While it is CONTENDED, only the holder of the list's lock does.
 //! - X3. The word is CONTENDED exactly while the list is not empty, seen by whoever
 //!   holds the list's lock.
+//! - X4. While the word is CONTENDED or HANDED, the plate names the holder. Of a lock
+//!   that was taken, it is copied there by the first to queue up, from the word and
+//!   `site`; of one that was handed over, by the one who did, and it is for the
+//!   holder alone to say there that it has taken it up.
 //!
 //! The race one fears: a task queues up while the lock is released by somebody who
 //! saw nobody wait. It cannot happen: the step to CONTENDED is an exchange from
 //! LOCKED, and so is the step to UNLOCKED. One of them comes first, and the other
 //! fails and looks again.
 //!
+//! Who queues up at the very moment when the lock is taken learns from the word who has
+//! it, and perhaps not where it was taken; never a place where another took it, as that
+//! is cleared before the word is released.
+//!
 //! Orderings: releasing the word pairs with acquiring it, so that a holder sees what
 //! the one before did. A lock that is handed over is ordered by the list's lock and
 //! the answer.
 
-use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
+use crate::sys::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
 use crate::task::header::WaitKind;
 use crate::wait::calls::Call;
-use crate::wait::holder::{Held, Holder};
+use crate::wait::holder::Held;
 use crate::wait::list::{Answer, Standing, Waiter, Waiters};
 use crate::wait::waiting_on_plate;
 use std::panic::Location;
@@ -40,23 +52,40 @@ use std::pin::Pin;
 use std::ptr;
 use std::task::{Context, Poll, Waker};
 
-const UNLOCKED: u32 = 0;
-const LOCKED: u32 = 1;
-/// Locked, and somebody waits.
-const CONTENDED: u32 = 2;
+const UNLOCKED: u64 = 0;
+const LOCKED: u64 = 1;
+/// Beside LOCKED: somebody waits.
+const CONTENDED: u64 = 2;
+/// Beside LOCKED: the holder did not take the lock, but was handed it (X4).
+const HANDED: u64 = 4;
+/// The holder's number is above the flags.
+const SHIFT: u32 = 3;
 
-pub(super) struct RawMutex {
-    word: AtomicU32,
-    /// Who has the lock; for those who ask why.
-    holder: Holder,
-    /// What a waiter asks for is to be noted as the holder.
-    waiters: Waiters<(), Held>,
+/// The word of a lock that this one has.
+#[inline]
+fn locked_by(number: u64) -> u64 {
+    number << SHIFT | LOCKED
+}
+
+pub(in crate::sync) struct RawMutex {
+    word: AtomicU64,
+    /// Where the lock was taken, unless it was handed over; for those who ask why.
+    site: AtomicPtr<Location<'static>>,
+    pub(in crate::sync) waiters: Waiters<(), Claim>,
+}
+
+/// What a waiter asks for.
+#[derive(Clone, Copy)]
+pub(in crate::sync) struct Claim {
+    /// Who is to be noted as the holder, and where it got the lock.
+    task: u64,
+    site: &'static Location<'static>,
 }
 
 /// What came of an attempt to get the lock.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Attempt {
+pub(in crate::sync) enum Attempt {
     Locked,
     /// Somebody else has it.
     Busy,
@@ -64,33 +93,36 @@ pub(super) enum Attempt {
 
 impl RawMutex {
     const_unless_model! {
-        pub(super) fn new() -> Self {
+        pub(in crate::sync) fn new() -> Self {
             Self {
-                word: AtomicU32::new(UNLOCKED),
-                holder: Holder::nobody(),
+                word: AtomicU64::new(UNLOCKED),
+                site: AtomicPtr::new(ptr::null_mut()),
                 waiters: Waiters::new(()),
             }
         }
     }
 
     #[inline]
-    pub(super) fn try_lock(&self, site: &'static Location<'static>) -> Attempt {
+    pub(in crate::sync) fn try_lock(&self, site: &'static Location<'static>) -> Attempt {
         // Looked at first: a swap that fails costs as much as one that succeeds.
-        if self.word.load(Relaxed) != UNLOCKED
-            || self.word.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_err()
-        {
+        if self.word.load(Relaxed) != UNLOCKED {
             return Attempt::Busy;
         }
-        self.holder.set(site);
+        let locked = locked_by(context::current_id());
+        if self.word.compare_exchange(UNLOCKED, locked, Acquire, Relaxed).is_err() {
+            return Attempt::Busy;
+        }
+        self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         Attempt::Locked
     }
 
     /// By whoever holds the lock, once.
     #[inline]
-    pub(super) fn unlock(&self) {
-        self.holder.clear();
-        if self.word.load(Relaxed) != LOCKED
-            || self.word.compare_exchange(LOCKED, UNLOCKED, Release, Relaxed).is_err()
+    pub(in crate::sync) fn unlock(&self) {
+        self.site.store(ptr::null_mut(), Relaxed);
+        let word = self.word.load(Relaxed);
+        if word & CONTENDED != 0
+            || self.word.compare_exchange(word, UNLOCKED, Release, Relaxed).is_err()
         {
             self.hand_over();
         }
@@ -100,40 +132,61 @@ impl RawMutex {
     #[inline(never)]
     fn hand_over(&self) {
         let call = self.waiters.with(|list| {
-            let Some(next) = list.front() else {
+            let Some(&mut next) = list.front() else {
                 // The word is not UNLOCKED, and we hold the list's lock, so nobody
                 // else changes it (X2, X3).
                 self.word.store(UNLOCKED, Release);
                 return Call::NOBODY;
             };
-            let granted = next.granted();
-            self.holder.note(granted);
+            // X3. Nothing to release: the lock goes with the answer.
+            let contended = if list.is_single() { 0 } else { CONTENDED };
+            self.word.store(locked_by(next.task) | HANDED | contended, Relaxed);
             if let Some(plate) = list.plate.get() {
-                plate.note_one(Some(granted));
+                plate.note_one(Held { task: next.task, site: Some(next.site), granted: true });
             }
-            let call = list.pop_front(Answer::One).expect("it is in front");
-            if list.is_empty() {
-                // X3. Nothing to release: the lock goes with the answer.
-                self.word.store(LOCKED, Relaxed);
-            }
-            call
+            list.pop_front(Answer::One).expect("it is in front")
         });
         call.wake();
     }
 
+    /// The one that was handed the lock has come to know.
+    #[inline]
+    fn take_up(&self, site: &'static Location<'static>) {
+        let number = context::current_id();
+        if self.word.load(Relaxed) >> SHIFT == number
+            && let Some(plate) = self.waiters.plate.get()
+        {
+            return plate.names.places[0].take_up(site);
+        }
+        self.take_up_as_another(number, site);
+    }
+
+    /// The same, where it is not the task that queued up which polls now.
+    #[cold]
+    fn take_up_as_another(&self, number: u64, site: &'static Location<'static>) {
+        self.waiters.with(|list| {
+            // X2.
+            let contended = self.word.load(Relaxed) & CONTENDED;
+            self.word.store(locked_by(number) | HANDED | contended, Relaxed);
+            if let Some(plate) = list.plate.get() {
+                plate.note_one(Held { task: number, site: Some(site), granted: false });
+            }
+        });
+    }
+
     /// Queues up, unless the lock is free.
-    fn enqueue(&self, waiter: Pin<&Waiter<Held>>, held: Held, waker: Waker) -> Attempt {
+    fn enqueue(&self, waiter: Pin<&Waiter<Claim>>, claim: Claim, waker: Waker) -> Attempt {
         // Dropped after the lock.
         let mut unneeded = Some(waker);
         self.waiters.with(|list| {
             let mut word = self.word.load(Relaxed);
-            debug_assert_eq!(word == CONTENDED, !list.is_empty(), "X3");
-            while word != CONTENDED {
-                let new = if word == UNLOCKED { LOCKED } else { CONTENDED };
+            debug_assert_eq!(word & CONTENDED != 0, !list.is_empty(), "X3");
+            while word & CONTENDED == 0 {
+                let new = if word == UNLOCKED { locked_by(claim.task) } else { word | CONTENDED };
                 // Acquire for the lock; what CONTENDED says is ordered by the list's.
                 match self.word.compare_exchange_weak(word, new, Acquire, Relaxed) {
                     Ok(UNLOCKED) => {
-                        self.holder.note(held);
+                        self.site.store(ptr::from_ref(claim.site).cast_mut(), Relaxed);
                         return Attempt::Locked;
                     }
                     Ok(_) => break,
@@ -141,14 +194,27 @@ impl RawMutex {
                 }
             }
             let waker = unneeded.take().expect("not used yet");
-            list.push_anchored(waiter, held, waker, |plate| plate.note_one(self.holder.get()));
+            let reason = (WaitKind::Mutex, claim.site);
+            list.push_anchored(waiter, claim, waker, reason, |plate| {
+                // X4.
+                if word & (CONTENDED | HANDED) == 0 {
+                    plate.note_one(self.taken_by(word >> SHIFT));
+                }
+            });
             Attempt::Busy
         })
     }
 
+    /// The one that has taken the lock.
+    fn taken_by(&self, task: u64) -> Held {
+        // SAFETY: only `&'static`s are stored there.
+        let site = unsafe { self.site.load(Relaxed).as_ref() };
+        Held { task, site, granted: false }
+    }
+
     /// A waiter no longer wants the lock, and hands it on if it got it.
     #[inline(never)]
-    fn give_up(&self, waiter: Pin<&Waiter<Held>>) {
+    fn give_up(&self, waiter: Pin<&Waiter<Claim>>) {
         if waiter.standing() == Standing::Idle {
             return;
         }
@@ -159,7 +225,8 @@ impl RawMutex {
             }
             let call = list.remove(waiter);
             if list.is_empty() {
-                self.word.store(LOCKED, Relaxed);
+                // X2.
+                self.word.store(self.word.load(Relaxed) & !CONTENDED, Relaxed);
             }
             call
         });
@@ -173,24 +240,28 @@ impl RawMutex {
 pin_project_lite::pin_project! {
     /// The part of a future that waits for the lock. Whoever it is part of calls
     /// [`cancel`](Self::cancel) when it is dropped.
-    pub(super) struct Locking {
+    pub(in crate::sync) struct Locking {
         // None until it has to wait: then there is little to move around, and little
         // to look at, where the lock is free.
         #[pin]
-        waiter: Option<Waiter<Held>>,
+        waiter: Option<Waiter<Claim>>,
         site: &'static Location<'static>,
     }
 }
 
 impl Locking {
     #[inline]
-    pub(super) fn new(site: &'static Location<'static>) -> Self {
+    pub(in crate::sync) fn new(site: &'static Location<'static>) -> Self {
         Self { waiter: None, site }
     }
 
     /// Always with the same `raw`.
     #[inline]
-    pub(super) fn poll(self: Pin<&mut Self>, raw: &RawMutex, cx: &mut Context<'_>) -> Poll<()> {
+    pub(in crate::sync) fn poll(
+        self: Pin<&mut Self>,
+        raw: &RawMutex,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         let progress = coop::try_proceed();
         if let (Some(progress), None) = (&progress, &self.waiter)
             && raw.try_lock(self.site) == Attempt::Locked
@@ -220,11 +291,7 @@ impl Locking {
                 }
                 Poll::Ready(())
             }
-            Attempt::Busy => {
-                let number = raw.waiters.plate.number(ptr::from_ref(raw).addr());
-                waiting_on_plate(WaitKind::Mutex, number, self.site);
-                Poll::Pending
-            }
+            Attempt::Busy => Poll::Pending,
         }
     }
 
@@ -246,16 +313,18 @@ impl Locking {
             standing = raw.waiters.update_waker(waiter, cx.waker());
         }
         match standing {
-            Standing::Idle => raw.enqueue(waiter, Held::by_current(this.site), cx.waker().clone()),
-            Standing::Waiting => Attempt::Busy,
+            Standing::Idle => {
+                let claim = Claim { task: context::current_id(), site: this.site };
+                raw.enqueue(waiter, claim, cx.waker().clone())
+            }
+            Standing::Waiting => {
+                let number = raw.waiters.plate.number(ptr::from_ref(raw).addr());
+                waiting_on_plate(WaitKind::Mutex, number, this.site);
+                Attempt::Busy
+            }
             Standing::Answered(_) => {
                 waiter.reset();
-                // Taken up; and perhaps it is another task that polls now.
-                let held = Held::by_current(this.site);
-                raw.holder.note(held);
-                if let Some(plate) = raw.waiters.plate.get() {
-                    plate.note_one(Some(held));
-                }
+                raw.take_up(this.site);
                 Attempt::Locked
             }
         }

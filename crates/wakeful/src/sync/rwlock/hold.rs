@@ -6,10 +6,10 @@
 //! readers that come after it wait behind it.
 
 use super::RwLock;
+use crate::sync::permit_holders::Spot;
 use crate::sync::permits::{Acquiring, Closed, Permits, Taken};
 use crate::sys::sync::const_unless_model;
 use crate::task::header::WaitKind;
-use crate::wait::holder::Place;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl RawRwLock {
     #[inline]
     pub(super) fn poll_acquire(
         &self,
-        mut acquiring: Pin<&mut Acquiring>,
+        acquiring: Pin<&mut Acquiring>,
         share: Share,
         cx: &mut Context<'_>,
     ) -> Poll<Portion> {
@@ -64,11 +64,8 @@ impl RawRwLock {
             Share::Read => WaitKind::RwLockRead,
             Share::Write => WaitKind::RwLockWrite,
         };
-        match ready!(acquiring.as_mut().poll(&self.permits, kind, cx)) {
-            Ok(()) => {
-                let place = self.permits.note_acquired(&acquiring);
-                Poll::Ready(Portion { permits: self.permits_of(share), place })
-            }
+        match ready!(acquiring.poll(&self.permits, kind, cx)) {
+            Ok(spot) => Poll::Ready(Portion { permits: self.permits_of(share), spot }),
             Err(Closed) => unreachable!("nobody closes the permits of a lock"),
         }
     }
@@ -85,18 +82,16 @@ impl RawRwLock {
         share: Share,
         site: &'static Location<'static>,
     ) -> Option<Portion> {
-        match self.permits.try_take(self.permits_of(share) as usize) {
-            Taken::Yes => {
-                Some(Portion { permits: self.permits_of(share), place: self.permits.note(site) })
-            }
+        let permits = self.permits_of(share);
+        match self.permits.try_take(permits as usize, site) {
+            Taken::Yes(spot) => Some(Portion { permits, spot }),
             Taken::Short | Taken::Closed => None,
         }
     }
 
     #[inline]
     fn give_back(&self, portion: &Portion) {
-        self.permits.unnote(portion.place);
-        self.permits.put(portion.permits as usize);
+        self.permits.put(portion.permits as usize, portion.spot);
     }
 
     /// From a writer's portion to a reader's, without letting go in between.
@@ -104,7 +99,7 @@ impl RawRwLock {
         let unneeded = portion.permits - 1;
         portion.permits = 1;
         if unneeded > 0 {
-            self.permits.put(unneeded as usize);
+            self.permits.put(unneeded as usize, Spot::NOWHERE);
         }
     }
 }
@@ -113,7 +108,7 @@ impl RawRwLock {
 #[must_use]
 pub(super) struct Portion {
     permits: u32,
-    place: Place,
+    spot: Spot,
 }
 
 /// A share of a borrowed lock, given back when dropped.

@@ -4,12 +4,12 @@ mod permit;
 
 pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
 
+use super::permit_holders::Spot;
 use super::permits::{self, Acquiring, Closed, Permits, Taken, check_permits};
 use crate::sys::sync::const_unless_model;
 use crate::task::driving;
 use crate::task::header::WaitKind;
 use crate::wait::block;
-use crate::wait::holder::Place;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -146,7 +146,7 @@ impl Semaphore {
     #[track_caller]
     pub fn add_permits(&self, n: usize) {
         if n > 0 {
-            self.permits.put(n);
+            self.permits.put(n, Spot::NOWHERE);
         }
     }
 
@@ -218,35 +218,19 @@ impl Semaphore {
     #[inline]
     #[track_caller]
     pub fn try_acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
-        self.try_take(n)?;
-        Ok(self.permit(n as usize, Location::caller()))
+        let spot = self.try_take(n)?;
+        Ok(SemaphorePermit::new(self, n as usize, spot))
     }
 
     #[inline]
     #[track_caller]
-    fn try_take(&self, n: u32) -> Result<(), TryAcquireError> {
+    fn try_take(&self, n: u32) -> Result<Spot, TryAcquireError> {
         check_permits(n as usize);
-        match self.permits.try_take(n as usize) {
-            Taken::Yes => Ok(()),
+        match self.permits.try_take(n as usize, Location::caller()) {
+            Taken::Yes(spot) => Ok(spot),
             Taken::Short => Err(TryAcquireError::NoPermits),
             Taken::Closed => Err(TryAcquireError::Closed),
         }
-    }
-
-    /// For whoever just took that many.
-    #[inline]
-    fn permit(&self, permits: usize, site: &'static Location<'static>) -> SemaphorePermit<'_> {
-        SemaphorePermit::new(self, permits, self.permits.note(site))
-    }
-
-    #[inline]
-    fn owned_permit(
-        self: Arc<Self>,
-        permits: usize,
-        site: &'static Location<'static>,
-    ) -> OwnedSemaphorePermit {
-        let place = self.permits.note(site);
-        OwnedSemaphorePermit::new(self, permits, place)
     }
 
     /// Blocks the thread until there is a permit: for code outside of tasks.
@@ -346,8 +330,8 @@ impl Semaphore {
         self: Arc<Self>,
         n: u32,
     ) -> Result<OwnedSemaphorePermit, TryAcquireError> {
-        self.try_take(n)?;
-        Ok(self.owned_permit(n as usize, Location::caller()))
+        let spot = self.try_take(n)?;
+        Ok(OwnedSemaphorePermit::new(self, n as usize, spot))
     }
 
     /// As [`blocking_acquire`](Self::blocking_acquire), with a permit that keeps
@@ -382,7 +366,7 @@ impl Semaphore {
     ) -> Result<OwnedSemaphorePermit, AcquireError> {
         driving::check_may_block();
         match self.try_take(n) {
-            Ok(()) => Ok(self.owned_permit(n as usize, Location::caller())),
+            Ok(spot) => Ok(OwnedSemaphorePermit::new(self, n as usize, spot)),
             Err(_) => block::block_on(self.acquire_many_owned(n)),
         }
     }
@@ -401,12 +385,11 @@ impl Semaphore {
 
     /// Takes back what a permit had.
     #[inline]
-    fn give_back(&self, permits: usize, place: Place) {
+    fn give_back(&self, permits: usize, spot: Spot) {
         if permits == 0 {
-            return self.permits.forget(place);
+            return self.permits.forget(spot);
         }
-        self.permits.unnote(place);
-        self.permits.put(permits);
+        self.permits.put(permits, spot);
     }
 }
 
@@ -440,11 +423,10 @@ impl<'a> Future for Acquire<'a> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        let sem: &'a Semaphore = this.sem;
-        ready!(this.acquiring.as_mut().poll(&sem.permits, WaitKind::Semaphore, cx))?;
-        let place = sem.permits.note_acquired(&this.acquiring);
-        Poll::Ready(Ok(SemaphorePermit::new(sem, this.acquiring.wanted(), place)))
+        let this = self.project();
+        let (sem, wanted): (&'a Semaphore, _) = (this.sem, this.acquiring.wanted());
+        let spot = ready!(this.acquiring.poll(&sem.permits, WaitKind::Semaphore, cx))?;
+        Poll::Ready(Ok(SemaphorePermit::new(sem, wanted, spot)))
     }
 }
 
@@ -472,12 +454,11 @@ impl Future for AcquireOwned {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
+        let this = self.project();
         let permits = &this.sem.as_ref().expect("polled after it was done").permits;
-        let acquired = ready!(this.acquiring.as_mut().poll(permits, WaitKind::Semaphore, cx));
+        let wanted = this.acquiring.wanted();
+        let acquired = ready!(this.acquiring.poll(permits, WaitKind::Semaphore, cx));
         let sem = this.sem.take().expect("it was there a moment ago");
-        acquired?;
-        let place = sem.permits.note_acquired(&this.acquiring);
-        Poll::Ready(Ok(OwnedSemaphorePermit::new(sem, this.acquiring.wanted(), place)))
+        Poll::Ready(Ok(OwnedSemaphorePermit::new(sem, wanted, acquired?)))
     }
 }

@@ -1,7 +1,7 @@
 //! What a semaphore gives out.
 
 use super::Semaphore;
-use crate::wait::holder::Place;
+use crate::sync::permit_holders::Spot;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct SemaphorePermit<'a> {
     sem: &'a Semaphore,
     permits: usize,
-    place: Place,
+    spot: Spot,
 }
 
 /// Permits of a [`Semaphore`], which go back to it when this is dropped. It keeps
@@ -23,14 +23,14 @@ pub struct SemaphorePermit<'a> {
 pub struct OwnedSemaphorePermit {
     sem: Arc<Semaphore>,
     permits: usize,
-    place: Place,
+    spot: Spot,
 }
 
 impl<'a> SemaphorePermit<'a> {
     /// For whoever just took them.
     #[inline]
-    pub(super) fn new(sem: &'a Semaphore, permits: usize, place: Place) -> Self {
-        Self { sem, permits, place }
+    pub(super) fn new(sem: &'a Semaphore, permits: usize, spot: Spot) -> Self {
+        Self { sem, permits, spot }
     }
 
     /// Keeps the permits from going back, for good.
@@ -57,7 +57,8 @@ impl<'a> SemaphorePermit<'a> {
     #[track_caller]
     pub fn split(&mut self, n: usize) -> Option<Self> {
         self.permits = self.permits.checked_sub(n)?;
-        Some(self.sem.permit(n, Location::caller()))
+        let spot = self.sem.permits.note_split(Location::caller());
+        Some(Self::new(self.sem, n, spot))
     }
 
     /// The semaphore it is one of.
@@ -74,15 +75,15 @@ impl<'a> SemaphorePermit<'a> {
 impl Drop for SemaphorePermit<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.sem.give_back(self.permits, self.place);
+        self.sem.give_back(self.permits, self.spot);
     }
 }
 
 impl OwnedSemaphorePermit {
     /// For whoever just took them.
     #[inline]
-    pub(super) fn new(sem: Arc<Semaphore>, permits: usize, place: Place) -> Self {
-        Self { sem, permits, place }
+    pub(super) fn new(sem: Arc<Semaphore>, permits: usize, spot: Spot) -> Self {
+        Self { sem, permits, spot }
     }
 
     /// Keeps the permits from going back, for good.
@@ -109,7 +110,8 @@ impl OwnedSemaphorePermit {
     #[track_caller]
     pub fn split(&mut self, n: usize) -> Option<Self> {
         self.permits = self.permits.checked_sub(n)?;
-        Some(self.sem.clone().owned_permit(n, Location::caller()))
+        let spot = self.sem.permits.note_split(Location::caller());
+        Some(Self::new(self.sem.clone(), n, spot))
     }
 
     /// The semaphore it is one of.
@@ -126,7 +128,7 @@ impl OwnedSemaphorePermit {
 impl Drop for OwnedSemaphorePermit {
     #[inline]
     fn drop(&mut self) {
-        self.sem.give_back(self.permits, self.place);
+        self.sem.give_back(self.permits, self.spot);
     }
 }
 

@@ -1,0 +1,296 @@
+//! Who has permits, for those who ask why somebody waits for some.
+//!
+//! Each holder is one of a few with a name, in a place that is its own until it leaves, or
+//! one of the others, who are counted. As long as there are no others, all are known.
+//! While there are, newcomers are only counted, but for the first place: to name four of
+//! ten, and others every moment, would cost more than it tells.
+//!
+//! Rules:
+//! - Q1. The first place belongs to whoever sets FIRST in the word of the permits, with
+//!   the same step by which it takes them, and who gives them back clears it with that
+//!   step: so a single holder costs two stores. The other places are claimed one by one.
+//! - Q2. Whoever takes permits says who it is after that, and then looks whether somebody
+//!   waits; if so, it tells (`tell`). Whoever gives permits back leaves its place after
+//!   that, and does the same; only the first place is emptied before, while FIRST still
+//!   says that somebody has it. So at any time there is a name, or a sign that somebody
+//!   has no name yet, for each holder.
+//! - Q3. The first to queue up copies the names to the plate; it does so under the list's
+//!   lock, after WAITERS was set. Others need not, as everybody tells while WAITERS is set.
+//! - Q4. Of permits that are handed to a waiter, the plate alone knows the name; the place
+//!   says HANDED. It is written under the list's lock, and taken up by the holder.
+//!
+//! The race one fears: a holder writes its name, sees nobody wait, and the first to queue
+//! up copies an empty place. Both write, then read what the other writes. Who leaves a
+//! place does so by an exchange, and so does who sets WAITERS, SeqCst. Who writes a name
+//! has only a light barrier there, for a heavy one on the other side: if the first to
+//! queue up finds somebody without a name, it has all threads pass a barrier (`sys::barrier`)
+//! and looks again. Then the name is there, or its owner has seen WAITERS. (Where the
+//! system has no such barrier, a name may be missing until the next one tells.)
+
+use crate::sys::barrier;
+use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
+use crate::sys::sync::const_unless_model;
+use crate::wait::holder::Held;
+use crate::wait::places::{Names, PLACES, Place, Seen};
+use std::panic::Location;
+
+/// Those who have permits, in the memory of the permits themselves.
+pub(super) struct PermitHolders {
+    places: [Place; PLACES],
+    /// How many have none, of those who came, less of those who went, without the list's
+    /// lock. For the others see [`Counted`].
+    others: AtomicU32,
+}
+
+/// How many have none, of those who came, less of those who went, under the list's lock.
+#[derive(Clone, Copy)]
+pub(super) struct Counted(i32);
+
+impl Counted {
+    pub(super) const NOBODY: Self = Self(0);
+}
+
+/// Where a holder stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot(u8);
+
+impl Spot {
+    /// In the first place (Q1).
+    pub(super) const FIRST: Spot = Spot(0);
+    const OTHERS: Spot = Spot(PLACES as u8);
+    /// It holds nothing.
+    pub(super) const NOWHERE: Spot = Spot(PLACES as u8 + 1);
+
+    /// As the remark that a waiter is left, which is 0 if it is left none.
+    pub(super) fn to_remark(self) -> u32 {
+        u32::from(self.0) + 1
+    }
+
+    pub(super) fn from_remark(remark: u32) -> Self {
+        remark.checked_sub(1).map_or(Spot::NOWHERE, |spot| Spot(spot as u8))
+    }
+
+    /// It is not in the first place, and has something.
+    #[inline]
+    pub(super) fn is_behind(self) -> bool {
+        (1..=Spot::OTHERS.0).contains(&self.0)
+    }
+
+    fn of(self, places: &[Place; PLACES]) -> Option<&Place> {
+        places.get(usize::from(self.0))
+    }
+}
+
+impl PermitHolders {
+    const_unless_model! {
+        pub(super) fn nobody() -> Self {
+            Self {
+                places: [Place::new(), Place::new(), Place::new(), Place::new()],
+                others: AtomicU32::new(0),
+            }
+        }
+    }
+
+    /// Whoever has taken permits and FIRST says who it is (Q2): the caller then looks
+    /// whether somebody waits.
+    #[inline(always)]
+    pub(super) fn enter_first(&self, held: Held) {
+        self.places[0].write(held);
+        barrier::lightest();
+    }
+
+    /// The same for one who has not got FIRST.
+    pub(super) fn enter_behind(&self, held: Held) -> Spot {
+        let mut spot = Spot::OTHERS;
+        if self.others.load(Relaxed) == 0
+            && let Some(free) = self.claim()
+        {
+            self.places[usize::from(free.0)].write(held);
+            spot = free;
+        } else {
+            self.others.fetch_add(1, SeqCst);
+        }
+        barrier::lightest();
+        spot
+    }
+
+    fn claim(&self) -> Option<Spot> {
+        let free = self.places.iter().skip(1).position(Place::claim)?;
+        Some(Spot(free as u8 + 1))
+    }
+
+    /// Q2: before FIRST is cleared.
+    #[inline]
+    pub(super) fn leave_first(&self) {
+        self.places[0].free();
+    }
+
+    /// Q2: whoever is behind has given its permits back.
+    pub(super) fn leave_behind(&self, spot: Spot) {
+        match spot.of(&self.places) {
+            Some(place) => place.free_in_order(),
+            None => _ = self.others.fetch_sub(1, SeqCst),
+        }
+        barrier::lightest();
+    }
+
+    /// Under the list's lock, by whoever gives its permits back there: for the first
+    /// place the caller has cleared FIRST.
+    pub(super) fn leave(&self, spot: Spot, counted: &mut Counted, names: Option<&Names>) {
+        let Some(place) = spot.of(&self.places) else {
+            if spot == Spot::OTHERS {
+                counted.0 -= 1;
+                self.tell_others(counted, names);
+            }
+            return;
+        };
+        place.free();
+        if let Some(names) = names {
+            // Another may have claimed it meanwhile.
+            names.places[usize::from(spot.0)].update(place.read());
+        }
+    }
+
+    /// Permits are handed to a waiter, as which `held` is granted, under the list's lock;
+    /// with FIRST, if the caller has set that for it (Q4).
+    #[inline]
+    pub(super) fn hand(
+        &self,
+        has_first: bool,
+        held: Held,
+        counted: &mut Counted,
+        names: Option<&Names>,
+    ) -> Spot {
+        let spot = match has_first {
+            true => Some(Spot::FIRST),
+            false if self.has_others(counted) => None,
+            false => self.claim(),
+        };
+        let (Some(spot), Some(names)) = (spot, names) else {
+            counted.0 += 1;
+            self.tell_others(counted, names);
+            return Spot::OTHERS;
+        };
+        self.places[usize::from(spot.0)].name_elsewhere();
+        names.places[usize::from(spot.0)].replace(held);
+        spot
+    }
+
+    /// What was handed to a waiter is taken up; false: it has a name there that is not
+    /// that of this task.
+    #[inline]
+    pub(super) fn take_up(
+        spot: Spot,
+        task: u64,
+        site: &'static Location<'static>,
+        names: Option<&Names>,
+    ) -> bool {
+        let Some(place) = names.and_then(|names| spot.of(&names.places)) else { return true };
+        let is_own = place.is_of(task);
+        if is_own {
+            place.take_up(site);
+        }
+        is_own
+    }
+
+    /// The same for another task than that which queued up, under the list's lock.
+    pub(super) fn take_up_as_another(spot: Spot, held: Held, names: Option<&Names>) {
+        if let Some(place) = names.and_then(|names| spot.of(&names.places)) {
+            place.replace(held);
+        }
+    }
+
+    fn has_others(&self, counted: &Counted) -> bool {
+        self.others.load(SeqCst) as i32 + counted.0 > 0
+    }
+
+    fn tell_others(&self, counted: &Counted, names: Option<&Names>) {
+        if let Some(names) = names {
+            names.set_others(self.has_others(counted));
+        }
+    }
+
+    /// Q3: copies all names, under the list's lock. `has_first`: FIRST is set. Answers
+    /// whether somebody has no name yet.
+    pub(super) fn tell(&self, has_first: bool, counted: &Counted, names: &Names) -> bool {
+        let mut is_unsure = false;
+        barrier::lightest(); // after the exchange that set WAITERS
+        for (nth, (from, to)) in self.places.iter().zip(&names.places).enumerate() {
+            let seen = match from.read() {
+                Seen::Elsewhere => continue, // Q4
+                Seen::Nobody if nth == 0 && has_first => Seen::Somebody,
+                seen => seen,
+            };
+            is_unsure |= seen == Seen::Somebody;
+            to.update(seen);
+        }
+        self.tell_others(counted, Some(names));
+        is_unsure
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn held(task: u64) -> Held {
+        Held { task, site: Some(Location::caller()), granted: false }
+    }
+
+    /// What a plate says after all names were copied: who is named, and whether all are.
+    fn told(holders: &PermitHolders, has_first: bool, counted: &Counted) -> (Vec<u64>, bool) {
+        let names = Names::none();
+        holders.tell(has_first, counted, &names);
+        (names.named().iter().map(|held| held.task).collect(), !names.has_others())
+    }
+
+    #[test]
+    fn all_are_named_until_there_are_too_many() {
+        let (holders, nobody) = (PermitHolders::nobody(), Counted::NOBODY);
+        holders.enter_first(held(1));
+        let mut behind: Vec<Spot> = (2..=4).map(|task| holders.enter_behind(held(task))).collect();
+        assert_eq!(told(&holders, true, &nobody), (vec![1, 2, 3, 4], true));
+        let fifth = holders.enter_behind(held(5));
+        assert_eq!(told(&holders, true, &nobody), (vec![1, 2, 3, 4], false));
+        // Two of the named leave: those left are not all, and who comes now is one of the others.
+        behind.drain(..2).for_each(|spot| holders.leave_behind(spot));
+        assert_eq!(told(&holders, true, &nobody), (vec![1, 4], false));
+        let sixth = holders.enter_behind(held(6));
+        assert_eq!((fifth, sixth), (Spot::OTHERS, Spot::OTHERS));
+        holders.leave_behind(fifth);
+        assert_eq!(told(&holders, true, &nobody), (vec![1, 4], false));
+        holders.leave_behind(sixth);
+        assert_eq!(told(&holders, true, &nobody), (vec![1, 4], true), "all are known again");
+        holders.leave_first();
+        assert_eq!(told(&holders, true, &nobody), (vec![4], false), "about to leave, or to come");
+        assert_eq!(told(&holders, false, &nobody), (vec![4], true));
+    }
+
+    #[test]
+    fn what_is_handed_over_is_told_by_the_plate_alone() {
+        let (holders, mut counted) = (PermitHolders::nobody(), Counted::NOBODY);
+        let names = Names::none();
+        let first = holders.hand(true, held(1).granted(), &mut counted, Some(&names));
+        let second = holders.hand(false, held(2).granted(), &mut counted, Some(&names));
+        let again = [first, second].map(|spot| Spot::from_remark(spot.to_remark()));
+        assert_eq!(again, [first, second]);
+        assert!(PermitHolders::take_up(second, 2, Location::caller(), Some(&names)));
+        assert!(!PermitHolders::take_up(first, 3, Location::caller(), Some(&names)), "another's");
+        // Copying the names again leaves them alone.
+        assert!(!holders.tell(true, &counted, &names));
+        let granted: Vec<(u64, bool)> =
+            names.named().iter().map(|held| (held.task, held.granted)).collect();
+        assert_eq!(granted, [(1, true), (2, false)]);
+        // Those who are counted under the lock may go without it.
+        let rest = [3, 4, 5]
+            .map(|task| holders.hand(false, held(task).granted(), &mut counted, Some(&names)));
+        assert_eq!(rest[2], Spot::OTHERS);
+        assert!(names.has_others());
+        holders.leave_behind(rest[2]);
+        holders.tell(true, &counted, &names);
+        assert!(!names.has_others());
+        holders.leave(first, &mut counted, Some(&names));
+        assert_eq!(names.named().len(), 3);
+        assert_eq!(Spot::from_remark(0), Spot::NOWHERE);
+    }
+}
