@@ -1,10 +1,12 @@
 //! The gallery of bugs, those of waiting: each is named, field by field, and its fixed twin makes no report.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use wakeful::inspect::{Deadlock, Edge, Orphan, Report};
 use wakeful::runtime::{Builder, Runtime};
+use wakeful::sync::{Barrier, OnceCell, Semaphore};
 
 #[path = "../examples/gallery/mod.rs"]
 #[allow(dead_code, reason = "the bugs of stalls have their own tests")]
@@ -14,7 +16,7 @@ mod gallery;
 mod load;
 
 use gallery::Twin::{self, Buggy, Fixed};
-use gallery::waits;
+use gallery::{named, waits};
 use load::{Load, rounds};
 
 /// A report is there long before; only a bug of wakeful's comes near it.
@@ -44,14 +46,7 @@ where
         let lines = rt.block_on(bug(Buggy));
         let flavor = rt.handle().runtime_flavor();
         // A current-thread runtime looks around only while somebody is in `block_on`.
-        let report = rt.block_on(async {
-            loop {
-                if let Ok(report) = told.try_recv() {
-                    return report;
-                }
-                wakeful::time::sleep(Duration::from_millis(150)).await;
-            }
-        });
+        let report = rt.block_on(report(&told));
         println!("{flavor:?}: {report}\n");
         check(&report, &lines);
         assert!(told.try_recv().is_err(), "{flavor:?}: one report");
@@ -108,6 +103,9 @@ fn assert_edge(edge: &Edge, waits: (&str, &str, u32), has: (&str, Option<u32>)) 
         edge.acquired_at().inspect(|site| assert!(file(site))).map(|site| site.line());
     assert_eq!((edge.holder().name().unwrap(), acquired_at), has, "{edge}");
     assert!(file(edge.site()) && edge.resource() != 0, "{edge}");
+    for who in [edge.task(), edge.holder()] {
+        assert!(file(who.spawned_at()) && who.id().is_some() && !who.is_root(), "{edge}");
+    }
 }
 
 #[test]
@@ -117,6 +115,7 @@ fn pending_without_a_waker() {
         assert_eq!((orphan.name(), orphan.polls()), (Some("forgetful"), 1));
         assert_spawned(orphan.spawned_at(), lines[0]);
         assert_eq!(orphan.last_waited_for(), None);
+        assert_eq!((orphan.last_waited_on(), orphan.last_waited_until()), (None, None));
     });
     no_report_of(waits::pending_without_a_waker);
 }
@@ -150,6 +149,8 @@ fn abba() {
         assert_edge(first, ("first", "Mutex::lock", lines[1]), ("second", Some(lines[2])));
         assert_edge(second, ("second", "Mutex::lock", lines[3]), ("first", Some(lines[0])));
         assert_ne!(first.resource(), second.resource());
+        assert_eq!((first.task(), second.task()), (second.holder(), first.holder()), "{report}");
+        assert!(edges.iter().all(|edge| !edge.is_unpolled()), "{report}");
         assert!(report.to_string().contains("2 tasks wait for each other"), "{report}");
     });
     no_report_of(waits::abba);
@@ -192,6 +193,60 @@ fn reading_and_writing() {
     no_report_of(waits::reading_and_writing);
 }
 
+/// Circles over what else can be held: permits, and the turn to compute a value.
+#[test]
+fn permits_and_cells() {
+    for (rt, told) in runtimes() {
+        let first = rt.block_on(async {
+            let cell = Arc::new(OnceCell::new());
+            let inner = cell.clone();
+            named("computes itself", async move {
+                cell.get_or_init(|| async move { *inner.get_or_init(async || 7).await }).await;
+            });
+            report(&told).await
+        });
+        let [edge] = deadlock(&first).edges() else { panic!("{first}") };
+        assert_eq!(edge.kind(), "OnceCell::get_or_init");
+        assert_eq!((edge.task().name(), edge.task()), (Some("computes itself"), edge.holder()));
+        let acquired_at = edge.acquired_at().expect("it is known where");
+        assert_eq!((edge.site().line(), edge.site().file()), (acquired_at.line(), file!()));
+        assert_ne!(edge.site().column(), acquired_at.column(), "{first}");
+        let second = rt.block_on(async {
+            let seats = [Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(1))];
+            let both = Arc::new(Barrier::new(2));
+            for (name, nth) in [("left", 0), ("right", 1)] {
+                let (seats, both) = (seats.clone(), both.clone());
+                named(name, async move {
+                    let _one = seats[nth].acquire().await;
+                    both.wait().await;
+                    let _other = seats[1 - nth].acquire().await;
+                });
+            }
+            report(&told).await
+        });
+        let [left, right] = deadlock(&second).edges() else { panic!("{second}") };
+        for (edge, names) in [(left, ("left", "right")), (right, ("right", "left"))] {
+            assert_eq!(edge.kind(), "Semaphore::acquire");
+            assert_eq!((edge.task().name(), edge.holder().name()), (Some(names.0), Some(names.1)));
+            let acquired_at = edge.acquired_at().expect("it is known where");
+            assert_eq!(edge.site().line(), acquired_at.line() + 2, "{second}");
+        }
+        assert_ne!(left.resource(), right.resource());
+        assert!(told.try_recv().is_err(), "nothing else");
+        rt.shutdown_background();
+    }
+}
+
+/// The next report, while somebody is in `block_on`.
+async fn report(told: &Receiver<Report>) -> Report {
+    loop {
+        if let Ok(report) = told.try_recv() {
+            return report;
+        }
+        wakeful::time::sleep(Duration::from_millis(150)).await;
+    }
+}
+
 #[test]
 fn a_lock_held_across_a_join() {
     report_of(waits::a_lock_held_across_a_join, |report, lines| {
@@ -210,8 +265,13 @@ fn a_ring_of_channels() {
         let edges = deadlock(report).edges();
         assert_eq!(edges.len(), 3, "{report}");
         for (nth, edge) in edges.iter().enumerate() {
-            assert_eq!((edge.kind(), edge.site().line()), ("mpsc::Sender::send", lines[0]));
-            assert_eq!(edge.holder(), edges[(nth + 1) % 3].task(), "{report}");
+            let next = &edges[(nth + 1) % 3];
+            let name = edge.task().name().unwrap();
+            // It has received last where its loop begins.
+            let has = (next.task().name().unwrap(), Some(lines[0] - 5));
+            assert_edge(edge, (name, "mpsc::Sender::send", lines[0]), has);
+            assert_eq!(edge.holder(), next.task(), "{report}");
+            assert_ne!(edge.resource(), next.resource(), "{report}");
         }
         let mut names: Vec<_> = edges.iter().map(|edge| edge.task().name().unwrap()).collect();
         names.sort_unstable();
@@ -226,7 +286,7 @@ fn futurelock() {
         let Report::Futurelock(futurelock) = report else { panic!("{report}") };
         let [edge] = futurelock.edges() else { panic!("{report}") };
         assert_edge(edge, ("impatient", "Mutex::lock", lines[1]), ("impatient", Some(lines[0])));
-        assert!(edge.is_unpolled(), "{report}");
+        assert!(edge.is_unpolled() && edge.task() == edge.holder(), "{report}");
         assert!(report.to_string().contains("does not poll any more"), "{report}");
     });
     no_report_of(waits::futurelock);
@@ -244,6 +304,8 @@ fn everything_asleep() {
         let report = told.recv_timeout(LIMIT).unwrap();
         let Report::Quiescent(quiescent) = &report else { panic!("{report}") };
         assert_eq!(quiescent.root().name(), Some("root"));
+        assert!(quiescent.root().is_root(), "{report}");
+        assert!(quiescent.root().spawned_at().file().ends_with("gallery_waits.rs"), "{report}");
         let root = quiescent.dump().find_named("root").unwrap();
         let wait = root.waiting_on().unwrap();
         assert_eq!(

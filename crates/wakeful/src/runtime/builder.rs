@@ -433,7 +433,8 @@ impl Builder {
     /// Prints a [dump](Handle::dump) of this runtime to stderr whenever the process gets
     /// SIGQUIT (Ctrl-\\ on a terminal), also while every worker is blocked; with what
     /// [`Handle::diagnose`] finds, and with a file of the [trace](Handle::trace) if the
-    /// recorder is on. The program goes on.
+    /// recorder is on. The program goes on, where `kill -QUIT` would otherwise have ended
+    /// it; SIGTERM, or SIGABRT for a core dump, still do.
     ///
     /// On under `#[wakeful::main]`. A program that handles SIGQUIT itself, by
     /// `wakeful::signal` or in any other way, keeps it, and gets no dumps. The environment

@@ -158,3 +158,24 @@ impl Wake for Hub {
         self.deliver();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Hub;
+    use crate::runtime::Builder;
+    use crate::signal::slot::CLOSED;
+
+    /// As if the runtime had ended between the two steps of listening.
+    #[test]
+    fn who_comes_to_a_hub_that_has_closed_is_told_so() {
+        let rt = Builder::new_current_thread().enable_all().build().unwrap();
+        let hub = rt.block_on(async { Hub::current() }).unwrap();
+        let early = hub.slot(libc::SIGUSR2).unwrap();
+        assert_eq!(early.deliveries.get(), 0);
+        drop(rt);
+        assert_eq!(early.deliveries.get(), CLOSED, "with the runtime");
+        let late = hub.slot(libc::SIGWINCH).unwrap();
+        assert_eq!(late.deliveries.get(), CLOSED, "nobody would close it any more");
+        assert!(hub.slots.lock().is_empty(), "nor is a handler left behind");
+    }
+}
