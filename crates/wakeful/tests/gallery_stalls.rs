@@ -75,15 +75,16 @@ fn runtime() -> (Runtime, Receiver<Report>) {
 fn sleeping_with_the_thread() {
     let (rt, told) = runtime();
     let how_long = Duration::from_millis(400);
-    // 40 ticks are due, and those of the time until the rescue are lost: five, or six, as it begins between two. A
-    // machine with other things to do may cost more, but not time and again.
+    // 40 ticks are due, and those of the time until the rescue are lost: two in its 20 ms, one until the monitor
+    // looks, one as all of it begins between two ticks. A machine with other things to do may cost more, but not
+    // time and again.
     let mut counts = Vec::new();
     let lost_few = (0..20).any(|_| {
         let blocked = stalls::sleeping_with_the_thread(Buggy, WORKERS, how_long);
         let (ticks, echoes) = rt.block_on(blocked);
         counts.push(ticks);
         assert!(echoes >= 10, "the server goes on: {echoes} echoes");
-        ticks >= 34
+        ticks >= 36
     });
     assert!(lost_few, "the ticker goes on: {counts:?} ticks");
     let mut blocked = Vec::new();

@@ -33,8 +33,6 @@ pub(crate) struct Watched {
     reported: AtomicBool,
 }
 
-/// A poll that computes is long if it has had the processor for so much of that time.
-const SHARE: u32 = 2;
 /// A poll that waits is long if it waits in so many looks in a row.
 const WAITS: u32 = 2;
 
@@ -149,7 +147,7 @@ impl Watched {
     }
 
     /// Whether the poll that it is in has lasted for `after` by its own fault: it waits in
-    /// the kernel, or it has had the processor. A thread that others keep from running on
+    /// the kernel, or it has had the processor for so long. A thread that others keep from running on
     /// a busy machine does neither. True once per poll.
     pub(super) fn is_to_report(&self, after: Duration) -> bool {
         if self.reported.load(Relaxed) || !self.is_where_it_was() {
@@ -161,7 +159,7 @@ impl Watched {
             self.waits.store(0, Relaxed);
         }
         let had = self.processor_ns().saturating_sub(self.had_ns.load(Relaxed));
-        let computes = Duration::from_nanos(had) * SHARE >= after;
+        let computes = Duration::from_nanos(had) >= after;
         let at_fault = self.waits.load(Relaxed) >= WAITS || computes;
         at_fault && self.is_where_it_was() && !self.reported.swap(true, Relaxed)
     }
