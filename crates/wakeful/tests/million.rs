@@ -108,9 +108,14 @@ fn measure(name: &str, runtime: &Runtime) {
     assert_eq!(runtime.metrics().num_alive_tasks(), 0, "{name}");
     println!("{name}: {bytes} bytes per idle task");
     assert!(bytes <= MOST_BYTES, "{name}: {bytes} bytes");
-    let more = runtime.block_on(runtime.spawn(some_more(room()))).unwrap();
-    assert_eq!(runtime.metrics().num_alive_tasks(), 0, "{name}");
-    assert!(more <= 1, "{name}: {more} bytes per task, although there was memory to reuse");
+    // Every worker has its own memory, and the task that spawns may change workers: then
+    // that of the other grows, for good, until it is enough.
+    let mut more = || {
+        let more = runtime.block_on(runtime.spawn(some_more(room()))).unwrap();
+        assert_eq!(runtime.metrics().num_alive_tasks(), 0, "{name}");
+        more
+    };
+    assert!((0..20).any(|_| more() <= 1), "{name}: there is memory to reuse, and it is not reused");
 }
 
 #[test]

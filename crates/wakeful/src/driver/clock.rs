@@ -12,12 +12,16 @@ use std::time::{Duration, Instant};
 const TICK_NS: u32 = 62_500;
 const TICKS_PER_S: u64 = 1_000_000_000 / TICK_NS as u64;
 
+/// [`Clock::about`] is right to less than so many ticks.
+const ABOUT_TICKS: u64 = 9;
+
 const _: () = assert!(1_000_000_000 % TICK_NS == 0, "a second is a whole number of ticks");
 
 /// Time as one runtime sees it.
 #[derive(Debug)]
 pub(crate) struct Clock {
     started: Instant,
+    started_at: Moment,
     /// The clock was paused at some time, so `hand` counts.
     moved: AtomicBool,
     hand: Mutex<Hand>,
@@ -68,6 +72,7 @@ impl Clock {
         };
         Self {
             started,
+            started_at: Moment::at(started),
             moved: AtomicBool::new(start_paused),
             hand: Mutex::new(hand),
             held_by: AtomicUsize::new(0),
@@ -87,6 +92,18 @@ impl Clock {
             return self.started.elapsed();
         }
         self.hand.lock().elapsed()
+    }
+
+    /// About as much, for less: for what is measured or told, not for what is promised.
+    #[inline]
+    pub(crate) fn about(&self) -> Duration {
+        if all_real() { soon::about().since(self.started_at) } else { self.elapsed() }
+    }
+
+    /// The tick that is over, if `tick` may be one of those by now, which is `about`.
+    #[inline]
+    pub(crate) fn tick_if_due(&self, tick: u64, about: Duration) -> Option<u64> {
+        (tick_of(about).saturating_add(ABOUT_TICKS) >= tick).then(|| self.tick())
     }
 
     /// Now, on a scale that real instants share.

@@ -1,7 +1,7 @@
 //! Station 6, the driver: what a thread waits in when it has nothing to do.
 //!
-//! - [`clock`]: what time it is, as this runtime sees it; [`soon`] answers faster
-//!   and a little late.
+//! - [`clock`]: what time it is, as this runtime sees it; [`soon`] answers faster,
+//!   a little late, or about right.
 //! - [`poller`]: one worker's I/O; a [`source`] is one descriptor in it.
 //! - [`alarm`]: ends a wait in a poller after some time, whichever wait it is then.
 //! - [`uring`]: one worker's ring for files, inside its poller; [`in_flight`] has
@@ -20,6 +20,8 @@ pub(crate) mod alarm;
 pub(crate) mod clock;
 #[cfg(target_os = "linux")]
 pub(crate) mod in_flight;
+#[cfg(all(test, loom))]
+mod loom_source;
 pub(crate) mod poller;
 pub(crate) mod soon;
 pub(crate) mod source;

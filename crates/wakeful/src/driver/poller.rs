@@ -3,7 +3,7 @@
 //!
 //! Rules:
 //! - P1. One thread at a time waits for events and passes them on: the holder of
-//!   the lock of `turn`.
+//!   the lock of `turn`, or, of a poller that only one thread comes to, that one.
 //! - P2. The number that the system keeps with a descriptor is the address of its
 //!   [`Source`]. An event may be on its way while the descriptor is deregistered,
 //!   so the source goes to `retired` after that, and is let go of at the start of
@@ -22,6 +22,7 @@ use super::alarm::Alarm;
 use super::source::{Readiness, Source};
 #[cfg(target_os = "linux")]
 use super::uring::Ring;
+use crate::sys::lock::SmallLock;
 use crate::sys::park::Kick;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
@@ -31,7 +32,7 @@ use std::os::fd::RawFd;
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The number of the descriptor that ends a wait.
@@ -64,7 +65,7 @@ impl Default for Batch {
 pub(crate) struct Poller {
     registry: Registry,
     waker: Waker,
-    turn: Mutex<Turn>,
+    turn: SmallLock<Turn>,
     /// What is registered here (P2).
     sources: Mutex<Slab<Arc<Source>>>,
     /// How many those are.
@@ -106,7 +107,7 @@ impl Poller {
         Ok(Self {
             registry,
             waker,
-            turn: Mutex::new(Turn { poll, events }),
+            turn: SmallLock::new(Turn { poll, events }),
             sources: Mutex::new(Slab::new()),
             count: AtomicUsize::new(0),
             retired: Mutex::new(Vec::new()),
@@ -239,16 +240,25 @@ impl Poller {
     /// Waits for events, at most `limit`, and passes them on; at once, if
     /// another thread is at it. Answers how many there were.
     pub(crate) fn turn(&self, limit: Option<Duration>) -> usize {
-        let mut turn = match self.turn.try_lock() {
-            Ok(turn) => turn,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return 0,
-        };
+        self.turn.try_with(|turn| self.turn_alone(turn, limit)).unwrap_or(0)
+    }
+
+    /// As `turn`, without a lock.
+    ///
+    /// # Safety
+    ///
+    /// P1: nobody else turns it meanwhile.
+    pub(crate) unsafe fn turn_own(&self, limit: Option<Duration>) -> usize {
+        // SAFETY: by contract.
+        unsafe { self.turn.with_own(|turn| self.turn_alone(turn, limit)) }
+    }
+
+    fn turn_alone(&self, turn: &mut Turn, limit: Option<Duration>) -> usize {
         // P2. What is not seen yet is let go of by a later turn.
         if self.has_retired.load(Relaxed) {
             self.let_retired_go();
         }
-        let Turn { poll, events } = &mut *turn;
+        let Turn { poll, events } = turn;
         let mut count = self.turn_ring();
         let limit = if count > 0 { Some(Duration::ZERO) } else { limit };
         events.wait(poll, limit, |token, ready| {

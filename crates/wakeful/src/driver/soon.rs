@@ -1,4 +1,5 @@
-//! The present moment at half the price: what a time limit is counted from.
+//! The present moment at half the price: what a time limit is counted from, and what
+//! schedulers measure with.
 //!
 //! Most of what a `timeout` costs whose future is ready at once is asking what
 //! time it is. The system's coarse clock is cheap, but says only what is in the
@@ -6,7 +7,8 @@
 //! end early. So here the time is bounded from above. Each thread keeps an
 //! *anchor*, an exact time with the processor's own count of cycles at it, and
 //! the cycles since then are converted at a rate that is too high for sure. What
-//! comes out is never before the present, and late by a few microseconds.
+//! comes out is never before the present, and late by a few microseconds. What is only
+//! measured or told asks for the likely rate instead.
 //!
 //! This holds where the kernel itself tells the time by that counter, so that
 //! the two cannot disagree: by default Linux on x86-64, outside of most virtual
@@ -21,6 +23,8 @@ use std::time::{Duration, Instant};
 /// An anchor serves for so many cycles, a tenth of a millisecond or two: too
 /// short for the conversion to be late by more than one tick.
 const WINDOW: u64 = 1 << 18;
+/// The same for [`about`], which is to be right to half a millisecond.
+const LONG_WINDOW: u64 = 8 * WINDOW;
 /// How far ahead of the instructions before it a processor may read its counter,
 /// amply.
 const SLACK_NS: u64 = 1_000;
@@ -28,6 +32,12 @@ const SLACK_NS: u64 = 1_000;
 /// most. This is between the slowest, when it was measured, and the fastest.
 const fn too_high(rate: u128) -> u128 {
     rate + rate / 4
+}
+/// What the rate was when it was measured, less a thousandth for what was between the
+/// looks at counter and clock.
+const fn likely(too_high: u64) -> u64 {
+    let rate = too_high - too_high / 5;
+    rate - rate / 1024
 }
 /// Bits after the point of a rate.
 const POINT: u32 = 32;
@@ -59,6 +69,12 @@ impl Moment {
         Moment(self.0.saturating_add(in_ns(duration)))
     }
 
+    /// How long after `earlier` it is.
+    #[inline]
+    pub(crate) fn since(self, earlier: Moment) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
     /// `None` if it is too far away to be told.
     pub(crate) fn instant(self) -> Option<Instant> {
         let told = self != Moment::FAR;
@@ -86,11 +102,20 @@ struct Anchor {
     /// For how many cycles it serves: none, while there is no rate.
     window: u64,
     rate: u64,
+    long_window: u64,
+    /// What the rate most likely is, or hardly less.
+    likely_rate: u64,
+}
+
+impl Anchor {
+    const fn of(cycles: u64, at: Moment, rate: u64) -> Self {
+        let (window, long_window) = if rate == 0 { (0, 0) } else { (WINDOW, LONG_WINDOW) };
+        Self { cycles, at, window, rate, long_window, likely_rate: likely(rate) }
+    }
 }
 
 thread_local! {
-    static ANCHOR: Cell<Anchor> =
-        const { Cell::new(Anchor { cycles: 0, at: Moment::FAR, window: 0, rate: 0 }) };
+    static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor::of(0, Moment::FAR, 0)) };
 }
 
 /// A moment at or shortly after the present, in real time.
@@ -106,6 +131,19 @@ pub(super) fn soon() -> Moment {
     anew(cycles)
 }
 
+/// About now, in real time: most likely a little before the present, by a thousandth of
+/// the long window, and never further off than by a quarter of it.
+#[inline(always)]
+pub(super) fn about() -> Moment {
+    let cycles = cycles();
+    let anchor = ANCHOR.get();
+    let passed = cycles.wrapping_sub(anchor.cycles);
+    if passed < anchor.long_window {
+        return Moment(anchor.at.0.wrapping_add((passed * anchor.likely_rate) >> POINT));
+    }
+    anew(cycles)
+}
+
 /// How long `cycles`, which are at most a window, can have taken.
 #[inline]
 fn to_ns(cycles: u64, rate: u64) -> u64 {
@@ -117,8 +155,7 @@ fn to_ns(cycles: u64, rate: u64) -> u64 {
 fn anew(cycles: u64) -> Moment {
     let rate = RATE.load(Relaxed);
     let at = Moment::at(if rate == 0 { learn() } else { Instant::now() });
-    let window = if rate == 0 { 0 } else { WINDOW };
-    ANCHOR.set(Anchor { cycles, at, window, rate });
+    ANCHOR.set(Anchor::of(cycles, at, rate));
     at
 }
 

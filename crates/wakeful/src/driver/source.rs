@@ -9,6 +9,12 @@
 //! that it is not ([`Source::clear`]); the count keeps that operation from
 //! clearing news that came after it looked.
 //!
+//! Most often it finds out by reading or writing less than it could have. That happens
+//! with every request, so it is said in a store beside the word ([`Source::use_up`]): up
+//! to which count readiness was used up. Whoever looks compares. Of two who store, the
+//! one who looked earlier may come later, or be seen later: then something seems ready
+//! that is not, and the next operation clears it.
+//!
 //! Actors: the *poller* adds readiness and then calls; a *user* looks, leaves its
 //! waker, and looks again. All steps on the word and on the places for wakers are
 //! SeqCst, so at least one of them sees the other.
@@ -66,6 +72,8 @@ impl BitOr for Readiness {
 const SHUT_DOWN: u64 = 1 << 8;
 /// One event.
 const EVENT: u64 = 1 << 16;
+/// No count of events.
+const NEVER: u64 = u64::MAX;
 
 /// What was seen when somebody looked.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +119,9 @@ impl Direction {
 #[repr(align(128))]
 pub(crate) struct Source {
     word: AtomicU64,
+    /// The count of events at which a read, or a write, used up what there was.
+    read_up: AtomicU64,
+    written_up: AtomicU64,
     reader: Single,
     writer: Single,
     /// Somebody may be in the list. Written under its lock.
@@ -122,6 +133,8 @@ impl Source {
     pub(crate) fn new() -> Self {
         Self {
             word: AtomicU64::new(0),
+            read_up: AtomicU64::new(NEVER),
+            written_up: AtomicU64::new(NEVER),
             reader: Single::new(),
             writer: Single::new(),
             listed: AtomicBool::new(false),
@@ -131,7 +144,21 @@ impl Source {
 
     #[inline]
     pub(crate) fn look(&self, mask: Readiness) -> Seen {
-        Seen::of(self.word.load(SeqCst), mask)
+        Seen::of(self.left_of(self.word.load(SeqCst)), mask)
+    }
+
+    /// The word without what was used up since its last event.
+    #[inline]
+    fn left_of(&self, word: u64) -> u64 {
+        let mut used_up = Readiness::NONE;
+        for (up_to, kind) in
+            [(&self.read_up, Readiness::READABLE), (&self.written_up, Readiness::WRITABLE)]
+        {
+            if up_to.load(Acquire) == word / EVENT {
+                used_up = used_up | kind;
+            }
+        }
+        word & !u64::from(used_up.0)
     }
 
     fn place(&self, direction: Direction) -> &Single {
@@ -149,19 +176,17 @@ impl Source {
     }
 
     fn poll_news(&self, direction: Direction, waker: &Waker) -> Poll<Seen> {
-        loop {
-            let registered = self.place(direction).register(waker);
-            let seen = self.look(direction.mask());
-            match registered {
-                _ if seen.is_news() => {
-                    self.place(direction).forget();
-                    return Poll::Ready(seen);
-                }
-                Registered::Waiting => return Poll::Pending,
-                // Called, but somebody else has cleared it already.
-                Registered::Called => std::hint::spin_loop(),
-            }
+        let registered = self.place(direction).register(waker);
+        let seen = self.look(direction.mask());
+        if seen.is_news() {
+            self.place(direction).forget();
+            return Poll::Ready(seen);
         }
+        if registered == Registered::Called {
+            // Somebody else was faster to use what it was called for.
+            waker.wake_by_ref();
+        }
+        Poll::Pending
     }
 
     /// Waits for any of `mask` in the list. The future that holds `waiter` calls
@@ -206,6 +231,16 @@ impl Source {
         self.remove(seen.events, seen.ready.0 & !Readiness::FINAL);
     }
 
+    /// The same after a read or a write that was short of what it could have been.
+    #[inline]
+    pub(crate) fn use_up(&self, direction: Direction, seen: Seen) {
+        let up_to = match direction {
+            Direction::Read => &self.read_up,
+            Direction::Write => &self.written_up,
+        };
+        up_to.store(seen.events, Release);
+    }
+
     /// As [`clear`](Self::clear), the end included. For datagram sockets: an error
     /// that concerned one packet looks like the end of writing, and is not.
     #[cfg(feature = "net")]
@@ -223,7 +258,7 @@ impl Source {
 
     /// The poller says what happened; wakes whoever waits for it.
     pub(crate) fn add(&self, ready: Readiness) {
-        let added = |word: u64| (word | u64::from(ready.0)).wrapping_add(EVENT);
+        let added = |word: u64| (self.left_of(word) | u64::from(ready.0)).wrapping_add(EVENT);
         let _ = self.word.fetch_update(SeqCst, SeqCst, |word| Some(added(word)));
         self.call(ready);
     }

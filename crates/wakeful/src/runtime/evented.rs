@@ -72,7 +72,7 @@ impl<S: AsFd> Evented<S> {
     ) -> Poll<io::Result<usize>> {
         self.registration.poll_io(Direction::Read, cx, WaitKind::IoRead, |seen| {
             let count = operation(self)?;
-            self.clear_if_short(seen, count, room);
+            self.use_up_if_short(Direction::Read, seen, count, room);
             Ok(count)
         })
     }
@@ -88,7 +88,7 @@ impl<S: AsFd> Evented<S> {
     ) -> Poll<io::Result<usize>> {
         self.registration.poll_io(Direction::Write, cx, WaitKind::IoWrite, |seen| {
             let count = operation(self)?;
-            self.clear_if_short(seen, count, size);
+            self.use_up_if_short(Direction::Write, seen, count, size);
             Ok(count)
         })
     }
@@ -97,9 +97,9 @@ impl<S: AsFd> Evented<S> {
     /// operation waits at once, without asking the system. Not so on systems that
     /// tell of a change only after the operation that blocks.
     #[inline]
-    fn clear_if_short(&self, seen: &Seen, count: usize, room: usize) {
+    fn use_up_if_short(&self, direction: Direction, seen: &Seen, count: usize, room: usize) {
         if cfg!(target_os = "linux") && 0 < count && count < room {
-            self.registration.clear(*seen);
+            self.registration.use_up(direction, *seen);
         }
     }
 

@@ -85,6 +85,12 @@ impl Registration {
         self.registered.source.clear(seen);
     }
 
+    /// The same after an operation that was short of what it could have been.
+    #[inline]
+    pub(crate) fn use_up(&self, direction: Direction, seen: Seen) {
+        self.registered.source.use_up(direction, seen);
+    }
+
     /// As [`clear`](Self::clear), the end included; for datagram sockets.
     #[cfg(feature = "net")]
     pub(crate) fn take_back(&self, seen: Seen) {

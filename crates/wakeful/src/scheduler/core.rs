@@ -5,8 +5,8 @@ use super::multi::{MultiThread, Remote};
 use super::pace::Pace;
 use super::probe::{ALL, Probe, Sampling};
 use super::recorder::{Entry, Event};
-use crate::driver::clock::tick_of;
 use crate::driver::poller::Poller;
+use crate::driver::timers::Timers;
 use crate::queue::{next, ring};
 use crate::sys::rng::Rng;
 use crate::sys::spin::Spinner;
@@ -181,7 +181,7 @@ impl Core {
     /// This wake-up is marked, or recorded.
     #[cold]
     pub(super) fn mark(&self, shared: &MultiThread, task: &Runnable) {
-        let now = shared.estate.config.seam.clock.elapsed();
+        let now = shared.estate.config.seam.clock.about();
         self.probe.mark(task, now, &self.remote().recorder);
         self.observes.set(true);
     }
@@ -194,7 +194,7 @@ impl Core {
     /// The task whose wake-up was marked is about to be polled.
     #[cold]
     pub(super) fn meet(&self, shared: &MultiThread, task: &Runnable) {
-        let now = shared.estate.config.seam.clock.elapsed();
+        let now = shared.estate.config.seam.clock.about();
         self.probe.met(task, now, &self.remote().meter);
     }
 
@@ -202,7 +202,7 @@ impl Core {
         let Remote { meter, recorder, .. } = self.remote();
         meter.has_stolen();
         if recorder.is_on() {
-            let (at, (_, task)) = (shared.estate.config.seam.clock.elapsed(), task.cell_and_id());
+            let (at, (_, task)) = (shared.estate.config.seam.clock.about(), task.cell_and_id());
             recorder.note(Entry { event: Event::Steal, at, took: Duration::ZERO, task });
         }
     }
@@ -305,7 +305,7 @@ impl Core {
     fn turn(&self, shared: &MultiThread) {
         self.remote().watched.runs_nothing();
         self.change_turn(shared);
-        self.turn_timers();
+        self.turn_timers(shared);
         let poller = self.poller(shared);
         if let Some(poller) = poller {
             self.turn_poller(poller, NOW);
@@ -349,9 +349,7 @@ impl Core {
             return;
         }
         self.take_from(shared, other);
-        if timers.next().is_some() {
-            timers.turn(tick_of(now));
-        }
+        self.turn_if_due(shared, timers);
         if let Some(poller) = poller.get() {
             self.turn_poller(poller, NOW);
         }
@@ -376,21 +374,23 @@ impl Core {
         shared.remotes[self.index].poller.get().filter(|poller| poller.has_sources())
     }
 
-    /// Fires the timers that are due by the time at which the turn started.
-    pub(super) fn turn_timers(&self) -> bool {
-        let timers = &self.remote().timers;
-        if timers.next().is_none() {
-            return false;
-        }
-        let fired = self.driven(|| timers.turn(tick_of(self.turn_started.get()))) > 0;
+    /// Fires the timers that are due shortly after the turn started.
+    pub(super) fn turn_timers(&self, shared: &MultiThread) -> bool {
+        let fired = self.driven(|| self.turn_if_due(shared, &self.remote().timers)) > 0;
         if fired {
             self.has_fired.set(true);
         }
         fired
     }
 
+    fn turn_if_due(&self, shared: &MultiThread, timers: &Timers) -> usize {
+        let Some(next) = timers.next() else { return 0 };
+        let due = shared.estate.config.seam.clock.tick_if_due(next, self.turn_started.get());
+        due.map_or(0, |tick| timers.turn(tick))
+    }
+
     pub(super) fn start_turn(&self, shared: &MultiThread) {
-        self.start_turn_at(shared, shared.estate.config.seam.clock.elapsed());
+        self.start_turn_at(shared, shared.estate.config.seam.clock.about());
     }
 
     fn start_turn_at(&self, shared: &MultiThread, now: Duration) {
@@ -411,7 +411,7 @@ impl Core {
 
     /// One turn ends and the next begins.
     pub(super) fn change_turn(&self, shared: &MultiThread) {
-        let now = shared.estate.config.seam.clock.elapsed();
+        let now = shared.estate.config.seam.clock.about();
         self.end_turn(shared, now);
         self.start_turn_at(shared, now);
     }

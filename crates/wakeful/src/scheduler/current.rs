@@ -31,6 +31,7 @@ use super::watch::Watched;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
+use crate::sys::barrier::Barriers;
 use crate::sys::rng::Rng;
 use crate::sys::slack::Slack;
 use crate::sys::sync::Mutex;
@@ -65,6 +66,7 @@ pub(crate) struct CurrentThread {
     /// Written by the thread that holds the core.
     pub(crate) meter: Meter,
     pub(crate) recorder: Recorder,
+    barriers: Barriers,
     /// How the warden finds this scheduler.
     ward: OnceLock<Arc<Ward>>,
     me: Weak<Self>,
@@ -141,7 +143,7 @@ impl Drop for CoreGuard<'_> {
             self.scheduler.core.rng.set(rng);
         }
         if self.scheduler.core.has_run.get() {
-            let now = self.scheduler.estate.config.seam.clock.elapsed();
+            let now = self.scheduler.estate.config.seam.clock.about();
             self.scheduler.count_busy(now);
         }
         self.scheduler.core.turn_started.set(None);
@@ -169,6 +171,7 @@ impl CurrentThread {
             timers: Timers::new(0),
             meter: Meter::awake(),
             recorder: Recorder::new(),
+            barriers: Barriers::detect(),
             ward: OnceLock::new(),
             me: me.clone(),
             core: Core::new(rng),
@@ -262,7 +265,7 @@ impl CurrentThread {
     fn push(&self, task: Runnable) -> Result<(), Runnable> {
         if self.is_held_here() {
             if self.core.probe.is_due() {
-                let now = self.estate.config.seam.clock.elapsed();
+                let now = self.estate.config.seam.clock.about();
                 self.core.probe.mark(&task, now, &self.recorder);
             }
             self.core.push_woken(task);
@@ -411,7 +414,14 @@ impl CurrentThread {
 
     /// Passes on what became ready; whether anything did.
     fn look_at_poller(&self) -> bool {
-        self.watching().is_some_and(|poller| poller.turn(Some(Duration::ZERO)) > 0)
+        self.watching().is_some_and(|poller| self.turn_poller(poller, Some(Duration::ZERO)) > 0)
+    }
+
+    /// Waits for descriptors at most so long; answers how many became ready.
+    fn turn_poller(&self, poller: &Poller, limit: Option<Duration>) -> usize {
+        debug_assert!(self.is_held_here());
+        // SAFETY: W2: who holds the core turns the poller, and nobody else does.
+        unsafe { poller.turn_own(limit) }
     }
 
     /// Whether every task in the queue has given way to others.
@@ -449,7 +459,7 @@ impl CurrentThread {
     #[inline(always)]
     fn poll_task(&self, task: Runnable) {
         if self.core.probe.is_at(&task) {
-            let now = self.estate.config.seam.clock.elapsed();
+            let now = self.estate.config.seam.clock.about();
             self.core.probe.met(&task, now, &self.meter);
         }
         self.core.watched.set_running(task.cell());
@@ -463,9 +473,9 @@ impl CurrentThread {
         let weight = self.core.weight.replace(if self.recorder.is_on() { ALL } else { 0 });
         let (cell, id) = task.cell_and_id();
         let clock = &self.estate.config.seam.clock;
-        let started = clock.elapsed();
+        let started = clock.about();
         self.poll_task(task);
-        let took = clock.elapsed().saturating_sub(started);
+        let took = clock.about().saturating_sub(started);
         self.recorder.note(Entry { event: Event::Poll, at: started, took, task: id });
         if weight == ALL {
             return; // timed for the recorder only
@@ -483,7 +493,9 @@ impl CurrentThread {
 
     /// Fires the timers that are due.
     pub(crate) fn turn_timers(&self) -> bool {
-        self.timers.next().is_some() && self.timers.turn(self.estate.config.seam.clock.tick()) > 0
+        let Some(next) = self.timers.next() else { return false };
+        let clock = &self.estate.config.seam.clock;
+        clock.tick_if_due(next, clock.about()).is_some_and(|tick| self.timers.turn(tick) > 0)
     }
 
     /// Whether a timer is due, or a paused clock could be moved to where one is:
@@ -494,12 +506,12 @@ impl CurrentThread {
         }
         let Some(tick) = self.may_jump_to() else { return false };
         if let Some(poller) = self.watching()
-            && poller.turn(Some(Duration::ZERO)) > 0
+            && self.turn_poller(poller, Some(Duration::ZERO)) > 0
         {
             return true; // that comes first: it took no time
         }
         let clock = &self.estate.config.seam.clock;
-        self.count_busy(clock.elapsed());
+        self.count_busy(clock.about());
         clock.advance_to(tick);
         self.turn_timers();
         true
@@ -516,7 +528,7 @@ impl CurrentThread {
     }
 
     fn start_turn(&self) {
-        self.start_turn_at(self.estate.config.seam.clock.elapsed());
+        self.start_turn_at(self.estate.config.seam.clock.about());
     }
 
     fn start_turn_at(&self, now: Duration) {
@@ -537,6 +549,7 @@ impl CurrentThread {
     fn be_watched(&self) {
         self.core.watched.sit_down();
         self.ward.get_or_init(|| Ward::new(self.me.clone()));
+        self.barriers.light();
         if warden::is_asleep() {
             warden::wake();
         }
@@ -547,7 +560,7 @@ impl CurrentThread {
         let core = &self.core;
         core.quiet.stir();
         if !core.has_run.replace(true) && core.turn_started.get().is_none() {
-            core.turn_started.set(Some(self.estate.config.seam.clock.elapsed()));
+            core.turn_started.set(Some(self.estate.config.seam.clock.about()));
             self.be_watched();
         }
     }
@@ -611,7 +624,7 @@ impl CurrentThread {
             self.estate.list_parked(held.parked());
         }
         let clock = &config.seam.clock;
-        let fell_asleep = clock.elapsed();
+        let fell_asleep = clock.about();
         self.count_busy(fell_asleep);
         self.sleeping.store(true, SeqCst);
         let mut events = 0;
@@ -635,7 +648,7 @@ impl CurrentThread {
                     if !guard.kicks.replace(true) {
                         parker.set_kick(Some(poller.clone()));
                     }
-                    parker.park_inside(|| events = poller.turn(limit));
+                    parker.park_inside(|| events = self.turn_poller(poller, limit));
                 }
                 None => parker.park(limit),
             }
@@ -648,12 +661,13 @@ impl CurrentThread {
             }
             self.meter.woke_up();
         }
-        self.sleeping.store(false, SeqCst);
+        // Late is early enough for who pushes; for the warden see `be_watched`.
+        self.sleeping.store(false, Release);
         if self.recorder.is_on() {
-            let took = clock.elapsed().saturating_sub(fell_asleep);
+            let took = clock.about().saturating_sub(fell_asleep);
             self.recorder.note(Entry { event: Event::Park, at: fell_asleep, took, task: 0 });
         }
-        let woke_up = clock.elapsed();
+        let woke_up = clock.about();
         // Looking around does not show what the poller knows.
         if events == 0 {
             spinner.slept(woke_up.saturating_sub(fell_asleep));

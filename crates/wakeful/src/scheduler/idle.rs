@@ -42,7 +42,7 @@
 //! at once; so a worker that has no thread and gets none passes the mark on to
 //! the next sleeper (`pass_on`), and only if there is none does it end.
 
-use crate::sys::sync::Mutex;
+use crate::sys::lock::SmallLock;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 const SEARCHING_ONE: u32 = 1;
@@ -58,8 +58,8 @@ pub(crate) const MAX_WORKERS: usize = SEARCHING_MASK as usize;
 pub(crate) struct Idle {
     counts: AtomicU32,
     /// The sleepers; the last to fall asleep is the first to be woken, its
-    /// caches are the warmest.
-    sleepers: Mutex<Vec<usize>>,
+    /// caches are the warmest. There is room for all workers from the start.
+    sleepers: SmallLock<Vec<usize>>,
     workers: u32,
 }
 
@@ -80,7 +80,7 @@ impl Idle {
         let count = workers as u32;
         Self {
             counts: AtomicU32::new(count * SLEEPING_ONE),
-            sleepers: Mutex::new((0..workers).rev().collect()),
+            sleepers: SmallLock::new((0..workers).rev().collect()),
             workers: count,
         }
     }
@@ -102,13 +102,14 @@ impl Idle {
         if !self.may_wake() {
             return None;
         }
-        let mut sleepers = self.sleepers.lock();
-        if !self.may_wake() {
-            return None;
-        }
-        let worker = sleepers.pop()?;
-        self.counts.fetch_sub(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
-        Some(worker)
+        self.sleepers.with(|sleepers| {
+            if !self.may_wake() {
+                return None;
+            }
+            let worker = sleepers.pop()?;
+            self.counts.fetch_sub(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
+            Some(worker)
+        })
     }
 
     /// A worker without work asks to become a searcher.
@@ -132,12 +133,13 @@ impl Idle {
 
     /// S4: the worker is about to park.
     pub(crate) fn sleep(&self, worker: usize, searching: bool) -> BeforeParking {
-        let mut sleepers = self.sleepers.lock();
         let change = SLEEPING_ONE - if searching { SEARCHING_ONE } else { 0 };
-        let before = self.counts.fetch_add(change, SeqCst);
-        sleepers.push(worker);
-        // A worker that was refused as a searcher has not looked either, so it
-        // looks now unless somebody searches.
+        let before = self.sleepers.with(|sleepers| {
+            sleepers.push(worker);
+            self.counts.fetch_add(change, SeqCst)
+        });
+        // A worker that did not search has not looked either, so it looks now unless
+        // somebody searches.
         let others = (before & SEARCHING_MASK) - u32::from(searching);
         if others == 0 { BeforeParking::LookAgain } else { BeforeParking::Park }
     }
@@ -147,13 +149,17 @@ impl Idle {
     /// meanwhile, and it counts as a searcher.
     #[must_use]
     pub(crate) fn cancel_sleep(&self, worker: usize) -> bool {
-        let mut sleepers = self.sleepers.lock();
-        let Some(at) = sleepers.iter().rposition(|&sleeper| sleeper == worker) else {
-            return false;
-        };
-        sleepers.remove(at);
-        self.counts.fetch_sub(SLEEPING_ONE, SeqCst);
-        true
+        self.sleepers.with(|sleepers| {
+            // Whoever wakes up by itself is most likely the one who fell asleep last.
+            if sleepers.pop_if(|last| *last == worker).is_none() {
+                let Some(at) = sleepers.iter().position(|&sleeper| sleeper == worker) else {
+                    return false;
+                };
+                sleepers.remove(at);
+            }
+            self.counts.fetch_sub(SLEEPING_ONE, SeqCst);
+            true
+        })
     }
 
     /// The worker that was to be woken cannot be: it goes to the end of the list,
@@ -163,18 +169,19 @@ impl Idle {
     /// searcher that is none.
     #[must_use]
     pub(crate) fn pass_on(&self, worker: usize, chosen: usize) -> Option<usize> {
-        let mut sleepers = self.sleepers.lock();
-        sleepers.insert(0, worker);
-        if sleepers.last() == Some(&chosen) {
-            self.counts.fetch_add(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
-            return None;
-        }
-        sleepers.pop()
+        self.sleepers.with(|sleepers| {
+            sleepers.insert(0, worker);
+            if sleepers.last() == Some(&chosen) {
+                self.counts.fetch_add(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
+                return None;
+            }
+            sleepers.pop()
+        })
     }
 
     /// Whether this worker is still on the list.
     pub(crate) fn is_asleep(&self, worker: usize) -> bool {
-        self.sleepers.lock().contains(&worker)
+        self.sleepers.with(|sleepers| sleepers.contains(&worker))
     }
 
     pub(crate) fn all_asleep(&self) -> bool {

@@ -20,7 +20,7 @@ pub(super) const ALL: u32 = u32::MAX;
 /// A turn of so many polls is one of many in a row, most likely: then one of [`RARELY`] is
 /// sampled.
 const LONG_TURN: u32 = 4;
-const RARELY: u32 = 8;
+const RARELY: u32 = 16;
 /// So many turns in a row, each this soon after the one before, are many as well: a
 /// thread that sleeps often and shortly.
 const MANY: u32 = 64;

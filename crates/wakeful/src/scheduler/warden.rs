@@ -9,7 +9,8 @@
 //!
 //! Protocol of its sleep: the warden sets ASLEEP, then looks whether some scheduler is awake;
 //! a scheduler that begins to work says so first (`held`, `sleeping`), then looks at ASLEEP.
-//! All SeqCst, so at least one of them sees the other. A scheduler lists itself before.
+//! Between the two steps each has a barrier, the warden the heavy one of the pair, so at
+//! least one of them sees the other. A scheduler lists itself before.
 //!
 //! - W3. The warden refers to a scheduler only under the lock of its ward, and a runtime
 //!   that ends waits for that lock, unless it was told not to wait. By then the tasks are
@@ -21,6 +22,7 @@ use super::monitor::{LOOK_AROUND, LOOK_AROUND_SHARE, QUIET_TICKS, Sight, TICK};
 use super::root::Root;
 use super::spinners::{Look, Spinners};
 use super::watch::Watched;
+use crate::sys::barrier::Barriers;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -190,6 +192,7 @@ fn watch() {
 
 fn sleep() {
     ASLEEP.store(true, SeqCst);
+    Barriers::detect().heavy();
     if is_anybody_awake() {
         ASLEEP.store(false, SeqCst);
     }

@@ -249,7 +249,7 @@ impl Worker {
         core.go_on_observing();
         let (cell, id) = task.cell_and_id();
         let clock = &self.shared.estate.config.seam.clock;
-        let started = clock.elapsed();
+        let started = clock.about();
         if core.probe.is_at(&task) {
             core.probe.met(&task, started, meter);
         }
@@ -257,7 +257,7 @@ impl Worker {
         if self.core().is_none() {
             return; // the core, and the right to write here, went elsewhere
         }
-        let took = clock.elapsed().saturating_sub(started);
+        let took = clock.about().saturating_sub(started);
         recorder.note(Entry { event: Event::Poll, at: started, took, task: id });
         if weight == ALL {
             // Timed for the recorder only.
@@ -292,9 +292,13 @@ impl Worker {
             || self.shared.remotes.iter().any(|remote| remote.ring.len() > tolerance)
     }
 
-    /// Looks at all queues of others, as one of a limited number of searchers.
+    /// Looks at all queues of others, as one of a limited number of searchers, unless
+    /// it is plain to see that there is nothing in them: who sleeps looks once more.
     fn search(&self, core: &Core) -> bool {
         if !core.searching.get() {
+            if !core.spinner.get().is_due() && !self.is_work_anywhere() {
+                return false;
+            }
             if !self.shared.idle.start_searching() {
                 return false;
             }
@@ -348,7 +352,7 @@ impl Worker {
     fn park(&self, core: &Core, parker: &Parker) {
         core.has_fired.set(false);
         core.change_turn(&self.shared);
-        if core.turn_timers() {
+        if core.turn_timers(&self.shared) {
             return;
         }
         let idle = &self.shared.idle;
@@ -362,7 +366,7 @@ impl Worker {
             }
         } else {
             self.sleep(core, parker);
-            core.turn_timers();
+            core.turn_timers(&self.shared);
         }
         if self.shared.monitor().is_asleep() {
             self.shared.wake_monitor();
@@ -496,7 +500,7 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
 fn hand_over(worker: &Worker, key: Key) {
     let watched = &worker.shared.remotes[key.0].watched;
     worker.shared.stay_in_poll();
-    let now = worker.shared.estate.config.seam.clock.elapsed();
+    let now = worker.shared.estate.config.seam.clock.about();
     worker.shared.cores[key.0].count_busy(now);
     let running = watched.running();
     watched.runs_nothing();

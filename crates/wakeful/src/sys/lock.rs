@@ -36,6 +36,27 @@ impl<T> SmallLock<T> {
     /// Runs `f` with the value, alone.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        if self.locked.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+            self.wait();
+        }
+        // SAFETY: the exchange succeeded.
+        unsafe { self.locked(f) }
+    }
+
+    /// Runs `f` with the value, if nobody is at it. Where everybody comes this way, `f`
+    /// may take its time.
+    #[inline]
+    pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.locked.compare_exchange(false, true, Acquire, Relaxed).ok()?;
+        // SAFETY: the exchange succeeded.
+        Some(unsafe { self.locked(f) })
+    }
+
+    /// # Safety
+    ///
+    /// The caller has set `locked`, which is cleared in here.
+    #[inline]
+    unsafe fn locked<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         /// Unlocks also when `f` panics.
         struct Unlock<'a>(&'a AtomicBool);
         impl Drop for Unlock<'_> {
@@ -43,12 +64,19 @@ impl<T> SmallLock<T> {
                 self.0.store(false, Release);
             }
         }
-        if self.locked.compare_exchange(false, true, Acquire, Relaxed).is_err() {
-            self.wait();
-        }
         let _unlock = Unlock(&self.locked);
-        // SAFETY: the exchange succeeded, so nobody else is between here and
-        // the store in `Unlock`.
+        // SAFETY: by contract, nobody else is between here and the store in `Unlock`.
+        self.value.with_mut(|value| f(unsafe { &mut *value }))
+    }
+
+    /// Runs `f` with the value, without locking.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else comes to the value meanwhile.
+    #[inline]
+    pub(crate) unsafe fn with_own<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: by contract.
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 

@@ -7,17 +7,18 @@
 //! ```text
 //! diagram
 //!             register                    call
-//!   EMPTY ◄──────────────► BUSY       FULL ──► EMPTY
+//!   EMPTY ◄──────────────► BUSY       FULL ──► TAKING ──► EMPTY
 //!     │                      ▲ │
 //!     └──────────────────────┘ └─► FULL (the waker is in), or CALLED meanwhile
 //! ```
 //!
 //! Rules:
-//! - U1. Whoever moves `state` to BUSY may touch the slot until it moves it on:
-//!   the waiter from EMPTY or FULL (`register`, `forget`), a caller from FULL
-//!   (`call`).
+//! - U1. Whoever moves `state` to BUSY or TAKING may touch the slot until it moves
+//!   it on: the waiter to BUSY from EMPTY or FULL (`register`, `forget`), a caller
+//!   to TAKING from FULL (`call`).
 //! - U2. A caller that finds the waiter BUSY leaves CALLED; the waiter then finds
-//!   its change of state refused, and wakes itself.
+//!   its change of state refused, and wakes itself. One that finds another caller
+//!   TAKING waits for the moment that this takes.
 //!
 //! The race one fears: the waiter sees nothing to take and registers, while the
 //! giver puts something there and finds nobody registered. Both do two steps,
@@ -26,18 +27,27 @@
 //! its own protocol: then at least one sees the other.
 
 use super::calls::Call;
-use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sys::sync::{UnsafeCell, const_unless_model};
+use crate::sys::IS_MODEL;
+use crate::sys::sync::atomic::{AtomicU32, Ordering, Ordering::*};
+use crate::sys::sync::{UnsafeCell, const_unless_model, thread};
 use std::task::Waker;
 
 /// Nobody waits.
 const EMPTY: u32 = 0;
-/// Somebody is at the slot (U1).
+/// The waiter is at the slot (U1).
 const BUSY: u32 = 1;
 /// A waker is in the slot.
 const FULL: u32 = 2;
 /// The waiter is at the slot, and was called meanwhile (U2).
 const CALLED: u32 = 3;
+/// A caller is at the slot (U1).
+const TAKING: u32 = 4;
+
+/// How a caller that has taken the waker says so. A plain store is enough: nobody learns
+/// more from EMPTY than that the slot is free, who waits next exchanges it, and a SeqCst
+/// load that comes after that exchange does not see EMPTY any more. The models do not
+/// know the last of these rules.
+const EMPTIED: Ordering = if IS_MODEL { SeqCst } else { Release };
 
 /// What came of a registration.
 #[must_use]
@@ -109,7 +119,8 @@ impl Single {
     fn empty_slot(&self) {
         // SAFETY: U1.
         let waker = self.waker.with_mut(|slot| unsafe { (*slot).take() });
-        self.state.store(EMPTY, SeqCst);
+        // A caller may have left CALLED: what it came to tell is seen after this.
+        self.state.swap(EMPTY, SeqCst);
         drop(waker);
     }
 
@@ -120,16 +131,16 @@ impl Single {
             match self.state.load(SeqCst) {
                 EMPTY | CALLED => return Call::NOBODY,
                 FULL => {
-                    if self.state.compare_exchange(FULL, BUSY, SeqCst, SeqCst).is_ok() {
+                    if self.state.compare_exchange(FULL, TAKING, SeqCst, SeqCst).is_ok() {
                         // SAFETY: U1.
                         let waker = self.waker.with_mut(|slot| unsafe { (*slot).take() });
-                        self.state.store(EMPTY, SeqCst);
+                        self.state.store(EMPTY, EMPTIED);
                         return Call(waker);
                     }
                 }
+                TAKING => thread::yield_now(),
                 _ => {
-                    // Another caller who is at it will wake; a waiter who is at
-                    // it finds this (U2).
+                    // The waiter who is at it finds this (U2).
                     if self.state.compare_exchange(BUSY, CALLED, SeqCst, SeqCst).is_ok() {
                         return Call::NOBODY;
                     }
