@@ -110,7 +110,7 @@ fn measure(name: &str, runtime: &Runtime) {
     assert!(bytes <= MOST_BYTES, "{name}: {bytes} bytes");
     // Every worker has its own memory, and the task that spawns may change workers: then
     // that of the other grows, for good, until it is enough.
-    let mut more = || {
+    let more = || {
         let more = runtime.block_on(runtime.spawn(some_more(room()))).unwrap();
         assert_eq!(runtime.metrics().num_alive_tasks(), 0, "{name}");
         more

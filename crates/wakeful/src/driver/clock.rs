@@ -246,6 +246,16 @@ mod tests {
     }
 
     #[test]
+    fn whether_a_tick_is_over_is_looked_at_exactly_when_it_may_be() {
+        let clock = Clock::new(true);
+        clock.advance_to(100);
+        assert_eq!(clock.tick_if_due(100 + ABOUT_TICKS + 1, clock.about()), None);
+        assert_eq!(clock.tick_if_due(100 + ABOUT_TICKS, clock.about()), Some(100));
+        assert_eq!(clock.tick_if_due(7, clock.about()), Some(100));
+        assert_eq!(clock.tick_if_due(7, Duration::MAX), Some(100), "nothing overflows");
+    }
+
+    #[test]
     fn a_deadline_is_rounded_up_and_never_down() {
         let clock = Clock::new(true);
         let at = |ns| clock.tick_at(clock.now() + Duration::from_nanos(ns));

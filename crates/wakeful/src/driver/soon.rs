@@ -247,6 +247,25 @@ mod tests {
     }
 
     #[test]
+    fn about_now_is_right_to_half_a_millisecond() {
+        let off = Duration::from_nanos(9 * 62_500);
+        for _ in 0..200_000 {
+            let before = Instant::now();
+            let about = about().instant().unwrap();
+            let after = Instant::now();
+            assert!(about + off > before, "{:?} too early", before - about);
+            assert!(about < after + off, "{:?} in the future", about - after);
+        }
+    }
+
+    #[test]
+    fn the_likely_rate_is_that_of_the_counter_or_hardly_less() {
+        let exact = (1u64 << POINT) * 2 / 5;
+        let likely = likely(too_high(exact.into()) as u64);
+        assert!(likely < exact && exact - likely < exact / 500, "{likely} of {exact}");
+    }
+
+    #[test]
     fn the_rate_is_too_high_even_if_a_look_was_slow() {
         let start = Instant::now();
         let first = sighting(start, 0, 1_000, 1_100);

@@ -18,6 +18,8 @@ struct House {
     injector: Injector,
     entries: Arc<Entries>,
     seats: Vec<Mutex<Option<Arc<Parker>>>>,
+    /// Workers don't search where there is plainly nothing to be found.
+    look_first: bool,
     /// Not part of the model.
     left: AtomicUsize,
     closing: StdBool,
@@ -25,12 +27,12 @@ struct House {
 
 impl House {
     /// With all workers awake and without work.
-    fn new(workers: usize, tasks: usize) -> Arc<House> {
-        Self::with_unborn(workers, 0, tasks)
+    fn new(workers: usize, tasks: usize, look_first: bool) -> Arc<House> {
+        Self::with_unborn(workers, 0, tasks, look_first)
     }
 
     /// As `new`, with more workers asleep that cannot be woken.
-    fn with_unborn(workers: usize, unborn: usize, tasks: usize) -> Arc<House> {
+    fn with_unborn(workers: usize, unborn: usize, tasks: usize, look_first: bool) -> Arc<House> {
         let idle = Idle::new(workers + unborn);
         (0..workers).for_each(|worker| assert!(idle.cancel_sleep(worker)));
         Arc::new(House {
@@ -38,6 +40,7 @@ impl House {
             injector: Injector::new(),
             entries: Entries::new(tasks),
             seats: (0..workers).map(|_| Mutex::new(None)).collect(),
+            look_first,
             left: AtomicUsize::new(tasks),
             closing: StdBool::new(false),
         })
@@ -95,7 +98,8 @@ impl House {
             if self.run_one(&mut searching) {
                 continue;
             }
-            if !searching && self.idle.start_searching() {
+            let is_plain = self.look_first && self.injector.is_empty();
+            if !searching && !is_plain && self.idle.start_searching() {
                 searching = true;
                 if self.run_one(&mut searching) {
                     continue;
@@ -127,14 +131,16 @@ fn workers(house: &Arc<House>) -> Vec<thread::JoinHandle<()>> {
 /// which loom reports as a deadlock.
 #[test]
 fn one_worker_misses_no_task() {
-    model(6, || {
-        let house = House::new(1, 2);
-        let workers = workers(&house);
-        start();
-        house.push(0);
-        house.push(1);
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
-    });
+    for look_first in [false, true] {
+        model(6, move || {
+            let house = House::new(1, 2, look_first);
+            let workers = workers(&house);
+            start();
+            house.push(0);
+            house.push(1);
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
+        });
+    }
 }
 
 /// Two workers, of which only one may search, fall asleep while a task is
@@ -142,31 +148,35 @@ fn one_worker_misses_no_task() {
 /// a worker that was refused as a searcher and parks without having looked.
 #[test]
 fn two_workers_miss_no_task() {
-    model(4, || {
-        let house = House::new(2, 1);
-        let workers = workers(&house);
-        start();
-        house.push(0);
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
-    });
+    for look_first in [false, true] {
+        model(4, move || {
+            let house = House::new(2, 1, look_first);
+            let workers = workers(&house);
+            start();
+            house.push(0);
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
+        });
+    }
 }
 
 /// Two pushers and two workers. Catches a second task that is left behind by
 /// the searcher its pusher trusted, because that one found the first.
 #[test]
 fn two_pushers_are_both_served() {
-    model(2, || {
-        let house = House::new(2, 2);
-        let workers = workers(&house);
-        let pusher = thread::spawn({
-            let house = house.clone();
-            move || house.push(1)
+    for look_first in [false, true] {
+        model(2, move || {
+            let house = House::new(2, 2, look_first);
+            let workers = workers(&house);
+            let pusher = thread::spawn({
+                let house = house.clone();
+                move || house.push(1)
+            });
+            start();
+            house.push(0);
+            pusher.join().unwrap();
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
         });
-        start();
-        house.push(0);
-        pusher.join().unwrap();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
-    });
+    }
 }
 
 /// A pusher picks a worker that gets no thread, while the one that has a thread
@@ -176,7 +186,7 @@ fn two_pushers_are_both_served() {
 fn workers_without_a_thread_are_not_trusted() {
     for unborn in [1, 2] {
         model(3, move || {
-            let house = House::with_unborn(1, unborn, 2);
+            let house = House::with_unborn(1, unborn, 2, false);
             let workers = workers(&house);
             let pusher = thread::spawn({
                 let house = house.clone();

@@ -104,3 +104,22 @@ impl<T> SmallLock<T> {
         }
     }
 }
+
+/// A [`SmallLock`], but not in models: those of many threads that spin have more orders
+/// than can be gone through, so there waiters sleep.
+#[cfg(not(loom))]
+pub(crate) type BriefLock<T> = SmallLock<T>;
+
+#[cfg(loom)]
+pub(crate) struct BriefLock<T>(crate::sys::sync::Mutex<T>);
+
+#[cfg(loom)]
+impl<T> BriefLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(crate::sys::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        f(&mut self.0.lock())
+    }
+}
