@@ -51,15 +51,15 @@ pub(super) struct Ward {
 struct Notes {
     spinners: Spinners,
     look_around_at: Duration,
-    /// The future of `block_on` on the thread that runs the tasks.
-    root: Watched,
+    /// The future of `block_on` on the thread that runs the tasks, once it was looked at.
+    root: Option<Box<Watched>>,
 }
 
 impl Ward {
     /// Lists it.
     pub(super) fn new(scheduler: Weak<CurrentThread>) -> Arc<Self> {
         let (spinners, look_around_at) = (Spinners::new(), Duration::ZERO);
-        let notes = Notes { spinners, look_around_at, root: Watched::new() };
+        let notes = Notes { spinners, look_around_at, root: None };
         let this = Arc::new(Self { scheduler: Mutex::new(scheduler), notes: Mutex::new(notes) });
         lock(&WARDS).push(this.clone());
         this
@@ -101,7 +101,8 @@ impl Ward {
     /// Tells of a future of `block_on` that keeps others waiting, by a poll that lasts or by
     /// waking itself all the time.
     fn observe_root(&self, scheduler: &CurrentThread, notes: &mut Notes, now: Duration) {
-        let (config, watched) = (&scheduler.estate.config, &notes.root);
+        let config = &scheduler.estate.config;
+        let watched = notes.root.get_or_insert_with(|| Box::new(Watched::new()));
         let thread = scheduler.watched().thread();
         // Of several threads in `block_on`, one runs the tasks.
         let roots = scheduler.estate.roots();

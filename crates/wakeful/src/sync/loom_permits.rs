@@ -1,8 +1,9 @@
 //! Models of the names of those who have what others wait for: whoever waits is told
 //! who has it, also if that was taken, given up or handed on at the same moment.
 
+use super::acquiring::Acquiring;
 use super::mutex::RawMutex;
-use super::permits::{Acquiring, Permits, Taken};
+use super::permits::{Permits, Taken};
 use crate::sys::sync::thread;
 use crate::task::context;
 use crate::task::header::WaitKind;

@@ -5,6 +5,7 @@ pub mod mpsc;
 pub mod oneshot;
 pub mod watch;
 
+mod acquiring;
 mod barrier;
 mod guards;
 mod mutex;

@@ -17,7 +17,8 @@
 //! - Q3. The first to queue up copies the names to the plate; it does so under the list's
 //!   lock, after WAITERS was set. Others need not, as everybody tells while WAITERS is set.
 //! - Q4. Of permits that are handed to a waiter, the plate alone knows the name; the place
-//!   says HANDED. It is written under the list's lock, and taken up by the holder.
+//!   says that it stands elsewhere. It is written under the list's lock, and taken up by
+//!   the holder.
 //!
 //! The race one fears: a holder writes its name, sees nobody wait, and the first to queue
 //! up copies an empty place. Both write, then read what the other writes. Who leaves a

@@ -40,17 +40,14 @@ use crate::sys::barrier::Barriers;
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::task::context;
-use crate::task::coop::{self, RestoreOnPending};
-use crate::task::header::WaitKind;
 use crate::wait::calls::Calls;
 use crate::wait::holder::Held;
 use crate::wait::list::{Answer, Locked, Standing, Waiter, Waiters};
 use crate::wait::plate::{Plate, Reason};
-use crate::wait::waiting_on_plate;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::pin::Pin;
 use std::ptr;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 /// There will be no more permits.
 const CLOSED: usize = 1;
@@ -76,7 +73,7 @@ pub(super) struct Permits {
 type List<'a> = Locked<'a, Counted, Ask>;
 
 /// What a waiter asks for.
-struct Ask {
+pub(super) struct Ask {
     wanted: usize,
     /// What it still lacks; more than 0 while it waits. Only the waiter in front
     /// lacks less than it wants (P2).
@@ -146,6 +143,16 @@ impl Permits {
         self.waiters.plate.get()
     }
 
+    /// What the permits are called in records.
+    pub(super) fn number(&self) -> u64 {
+        self.waiters.plate.number(ptr::from_ref(self).addr())
+    }
+
+    /// A waiter is polled again, with this waker.
+    pub(super) fn update_waker(&self, waiter: Pin<&Waiter<Ask>>, waker: &Waker) -> Standing {
+        self.waiters.update_waker(waiter, waker)
+    }
+
     /// Tells those who ask on behalf of those who wait.
     #[cold]
     fn tell(&self) {
@@ -183,7 +190,7 @@ impl Permits {
 
     /// The same, together with the first place if that is free, as it mostly is.
     #[inline(always)]
-    fn try_take_first(&self, wanted: usize, site: &'static Location<'static>) -> bool {
+    pub(super) fn try_take_first(&self, wanted: usize, site: &'static Location<'static>) -> bool {
         let word = self.word.load(Relaxed);
         if word & (CLOSED | WAITERS | FIRST) != 0 || word >> SHIFT < wanted {
             return false;
@@ -198,7 +205,7 @@ impl Permits {
     }
 
     #[inline(never)]
-    fn try_take_any(&self, wanted: usize, site: &'static Location<'static>) -> Taken {
+    pub(super) fn try_take_any(&self, wanted: usize, site: &'static Location<'static>) -> Taken {
         let mut word = self.word.load(Acquire);
         loop {
             if word & CLOSED != 0 {
@@ -397,7 +404,7 @@ impl Permits {
     }
 
     /// Takes what is there and queues up for the rest, unless it is all there.
-    fn enqueue(
+    pub(super) fn enqueue(
         &self,
         waiter: Pin<&Waiter<Ask>>,
         wanted: usize,
@@ -455,7 +462,7 @@ impl Permits {
 
     /// A waiter gives up; what it already has goes to the others.
     #[inline(never)]
-    fn give_up(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
+    pub(super) fn give_up(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
         let mut in_hand = 0;
         // Dropped at the end, after the lock.
         let mut _unneeded = None;
@@ -475,14 +482,18 @@ impl Permits {
     }
 
     /// What a waiter was given goes to the others.
-    fn pass_on(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
+    pub(super) fn pass_on(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
         waiter.reset();
         self.put(wanted, Spot::from_remark(waiter.take_remark()));
     }
 
     /// What a waiter was given is taken up by the current task.
     #[inline]
-    fn take_up(&self, waiter: Pin<&Waiter<Ask>>, site: &'static Location<'static>) -> Spot {
+    pub(super) fn take_up(
+        &self,
+        waiter: Pin<&Waiter<Ask>>,
+        site: &'static Location<'static>,
+    ) -> Spot {
         waiter.reset();
         let spot = Spot::from_remark(waiter.take_remark());
         let names = self.plate().map(|plate| &plate.names);
@@ -516,136 +527,6 @@ fn taken(word: usize, wanted: usize) -> (usize, bool) {
 #[track_caller]
 fn too_many(permits: usize) -> ! {
     panic!("number of added permits ({permits}) would overflow MAX_PERMITS ({MAX})")
-}
-
-pin_project_lite::pin_project! {
-    /// The part of a future that waits for permits. Whoever it is part of calls
-    /// [`cancel`](Self::cancel) when it is dropped.
-    pub(super) struct Acquiring {
-        // None until it has to wait: then there is little to move around, and little
-        // to look at, where permits are there.
-        #[pin]
-        waiter: Option<Waiter<Ask>>,
-        wanted: usize,
-        site: &'static Location<'static>,
-    }
-}
-
-impl Acquiring {
-    /// # Panics
-    ///
-    /// If there can never be that many.
-    #[inline]
-    #[track_caller]
-    pub(super) fn new(wanted: usize, site: &'static Location<'static>) -> Self {
-        check_permits(wanted);
-        Self { waiter: None, wanted, site }
-    }
-
-    pub(super) fn wanted(&self) -> usize {
-        self.wanted
-    }
-
-    /// Always with the same `permits`. Answers where the task is noted as a holder.
-    #[inline(always)]
-    pub(super) fn poll(
-        self: Pin<&mut Self>,
-        permits: &Permits,
-        kind: WaitKind,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Spot, Closed>> {
-        let progress = coop::try_proceed();
-        if let (Some(progress), None) = (&progress, &self.waiter)
-            && permits.try_take_first(self.wanted, self.site)
-        {
-            progress.made_progress();
-            return Poll::Ready(Ok(Spot::FIRST));
-        }
-        self.poll_slowly(permits, kind, progress, cx)
-    }
-
-    #[inline(never)]
-    fn poll_slowly(
-        mut self: Pin<&mut Self>,
-        permits: &Permits,
-        kind: WaitKind,
-        progress: Option<RestoreOnPending>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Spot, Closed>> {
-        if let (Some(progress), None) = (&progress, &self.waiter) {
-            match permits.try_take_any(self.wanted, self.site) {
-                Taken::Yes(spot) => {
-                    progress.made_progress();
-                    return Poll::Ready(Ok(spot));
-                }
-                Taken::Closed => return Poll::Ready(Err(Closed)),
-                Taken::Short => {}
-            }
-        }
-        // Without budget it still queues up, so that it keeps its place.
-        if progress.is_none() && self.could_go_on(permits) {
-            context::give_way(cx.waker());
-            return Poll::Pending;
-        }
-        match self.as_mut().wait(permits, kind, cx) {
-            Taken::Yes(spot) => {
-                if let Some(progress) = progress {
-                    progress.made_progress();
-                }
-                Poll::Ready(Ok(spot))
-            }
-            Taken::Closed => Poll::Ready(Err(Closed)),
-            Taken::Short => Poll::Pending,
-        }
-    }
-
-    fn could_go_on(&self, permits: &Permits) -> bool {
-        let there = match &self.waiter {
-            None => permits.available() >= self.wanted,
-            Some(waiter) => waiter.standing() != Standing::Waiting,
-        };
-        there && !permits.is_closed()
-    }
-
-    fn wait(self: Pin<&mut Self>, permits: &Permits, kind: WaitKind, cx: &Context<'_>) -> Taken {
-        let mut this = self.project();
-        if this.waiter.is_none() {
-            this.waiter.set(Some(Waiter::new()));
-        }
-        let waiter = this.waiter.into_ref().as_pin_ref().expect("it is there by now");
-        let wanted = *this.wanted;
-        let mut standing = waiter.standing();
-        if standing == Standing::Waiting {
-            standing = permits.waiters.update_waker(waiter, cx.waker());
-        }
-        match standing {
-            Standing::Idle => {
-                permits.enqueue(waiter, wanted, (kind, this.site), cx.waker().clone())
-            }
-            Standing::Waiting => {
-                let number = permits.waiters.plate.number(ptr::from_ref(permits).addr());
-                waiting_on_plate(kind, number, this.site);
-                Taken::Short
-            }
-            Standing::Answered(Answer::Closed) => Taken::Closed,
-            Standing::Answered(_) => {
-                if permits.is_closed() {
-                    permits.pass_on(waiter, wanted);
-                    return Taken::Closed;
-                }
-                Taken::Yes(permits.take_up(waiter, this.site))
-            }
-        }
-    }
-
-    /// Gives back what it got and nobody saw.
-    #[inline]
-    pub(super) fn cancel(self: Pin<&mut Self>, permits: &Permits) {
-        let this = self.project();
-        if let Some(waiter) = this.waiter.into_ref().as_pin_ref() {
-            permits.give_up(waiter, *this.wanted);
-        }
-    }
 }
 
 /// # Panics

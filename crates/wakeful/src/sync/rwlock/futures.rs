@@ -3,7 +3,7 @@
 
 use super::RwLock;
 use super::hold::{Hold, OwnedHold, Share};
-use crate::sync::permits::Acquiring;
+use crate::sync::acquiring::Acquiring;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;

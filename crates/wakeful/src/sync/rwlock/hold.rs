@@ -6,8 +6,9 @@
 //! readers that come after it wait behind it.
 
 use super::RwLock;
+use crate::sync::acquiring::Acquiring;
 use crate::sync::permit_holders::Spot;
-use crate::sync::permits::{Acquiring, Closed, Permits, Taken};
+use crate::sync::permits::{Closed, Permits, Taken};
 use crate::sys::sync::const_unless_model;
 use crate::task::header::WaitKind;
 use std::panic::Location;

@@ -4,8 +4,9 @@ mod permit;
 
 pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
 
+use super::acquiring::Acquiring;
 use super::permit_holders::Spot;
-use super::permits::{self, Acquiring, Closed, Permits, Taken, check_permits};
+use super::permits::{self, Closed, Permits, Taken, check_permits};
 use crate::sys::sync::const_unless_model;
 use crate::task::driving;
 use crate::task::header::WaitKind;
