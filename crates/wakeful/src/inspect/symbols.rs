@@ -40,10 +40,12 @@ pub(crate) fn stack_of(thread: i32) -> Vec<String> {
     let named = frames.iter().zip(names);
     let mut stack: Vec<String> =
         named.map(|(address, name)| name.unwrap_or_else(|| format!("{address:#x}"))).collect();
-    let is_poll = |name: &String| {
-        name.starts_with("wakeful::task::cell::Cell<") || name == "wakeful::task::runnable::poll"
+    let is_ours = |name: &String| {
+        name.starts_with("wakeful::task::cell::Cell<")
+            || name == "wakeful::task::runnable::poll"
+            || name.starts_with("wakeful::scheduler::current::CurrentThread::")
     };
-    if let Some(end) = stack.iter().position(is_poll) {
+    if let Some(end) = stack.iter().position(is_ours) {
         stack.truncate(end);
     }
     stack

@@ -224,7 +224,16 @@ impl Witness for RuntimeWitness {
     }
 
     fn blocked(&self, stall: &Stall) {
-        let stack = inspect::stack_of(stall.thread);
+        let mut stack = inspect::stack_of(stall.thread);
+        // Where the compiler has made one function of a task and its poll, the stack does
+        // not show the task.
+        if let Subject::Task(task) = &stall.subject
+            && let future = (task.header().vtable.get().future)()
+            && !stack.is_empty()
+            && !stack.iter().any(|name| name == future)
+        {
+            stack.push(future.to_owned());
+        }
         let Some(who) = self.who(&stall.subject) else { return };
         self.report(&Report::Blocked(Blocked::new(who, stall, stack)));
     }

@@ -173,6 +173,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         cancel: Self::cancel,
         take_output: Self::take_output,
         drop_output: Self::drop_output,
+        future: std::any::type_name::<F>,
     };
 
     fn stage(cell: NonNull<Header>) -> *mut Stage<F> {

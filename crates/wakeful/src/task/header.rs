@@ -84,6 +84,8 @@ pub(crate) struct Vtable {
     pub(crate) take_output: unsafe fn(NonNull<Header>, *mut ()),
     /// Drops the stored outcome, under R1.
     pub(crate) drop_output: unsafe fn(NonNull<Header>),
+    /// What the future's type is called, for people.
+    pub(crate) future: fn() -> &'static str,
 }
 
 /// The table of a cell without a task; nobody calls it.
@@ -99,6 +101,7 @@ static VACANT: Vtable = {
         cancel: |cell, _| no(cell),
         take_output: |cell, _| no(cell),
         drop_output: |cell| no(cell),
+        future: || "",
     }
 };
 

@@ -39,8 +39,8 @@ impl Blocked {
         self.how_long
     }
 
-    /// The functions that the thread was in at that moment, the innermost first.
-    /// Empty where the system does not let us look.
+    /// The functions that the thread was in at that moment, the innermost first, up to
+    /// the task's own future. Empty where the system does not let us look.
     pub fn stack(&self) -> &[String] {
         &self.stack
     }
