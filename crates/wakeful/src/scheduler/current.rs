@@ -201,14 +201,14 @@ impl CurrentThread {
         self.is_held() && !self.sleeping.load(SeqCst)
     }
 
-    /// Whether there is anything besides the futures of `block_on`.
-    pub(super) fn has_more_to_do(&self) -> bool {
-        let has_sources = || self.poller.get().is_some_and(|poller| poller.sources() > 0);
+    /// Whether there are tasks that have not ended. Without any, timers and descriptors are
+    /// those of the futures of `block_on`.
+    pub(super) fn has_tasks(&self) -> bool {
         let mut has_tasks = false;
         let mut saw = |task: TaskRef| has_tasks |= !task.state().has(COMPLETE);
         self.for_each_task(&mut saw);
         self.estate.for_each_local(&mut saw);
-        has_tasks || self.timers.len() > 0 || has_sources()
+        has_tasks
     }
 
     /// Whether some thread runs the tasks.

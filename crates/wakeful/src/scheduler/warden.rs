@@ -1,8 +1,8 @@
 //! The warden: one thread of the process that watches the current-thread schedulers, as the
 //! monitor does the workers of a runtime. There is nobody to take over the work of a thread
 //! that is stuck there, so it only tells: of polls that last, of tasks that spin, and who
-//! waits for whom. The future of `block_on` is watched like a task, as long as there is
-//! somebody else whom it could keep waiting.
+//! waits for whom. The future of `block_on` is watched like a task, as long as there are
+//! tasks that it could keep waiting.
 //!
 //! It is started when a current-thread runtime first has something to do, ticks while one of
 //! them works, and sleeps while none does.
@@ -116,7 +116,7 @@ impl Ward {
         let lasts = |stuck: &Duration| config.report_blocked_after.is_some_and(|it| *stuck >= it);
         let Some(stuck) = stuck.filter(lasts) else { return };
         let sight = Sight { config, watched, worker: Some(0), alone: true, stuck, now };
-        if scheduler.has_more_to_do() && sight.is_to_report() {
+        if scheduler.has_tasks() && sight.is_to_report() {
             mirror(&root, watched);
             if watched.is_where_it_was() {
                 sight.report(Subject::Root(root));
