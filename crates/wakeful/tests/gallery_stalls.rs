@@ -271,10 +271,11 @@ fn current_thread() -> (Runtime, Receiver<Report>) {
 #[test]
 fn a_block_on_that_keeps_nobody_waiting_is_no_stall() {
     let (rt, told) = current_thread();
-    // A real sleep: for longer than what would be reported. Its own timer is nobody else's.
+    // Its own timer is nobody else's.
     rt.block_on(async {
         let sleeps = async {
             wakeful::task::yield_now().await;
+            // A real sleep: for longer than what would be reported.
             std::thread::sleep(Duration::from_millis(300));
         };
         wakeful::time::timeout(LIMIT, sleeps).await.unwrap();
