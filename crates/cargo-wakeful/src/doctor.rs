@@ -44,9 +44,9 @@ pub fn report(project: &Project, verdict: &Verdict) -> ExitCode {
              `UnhandledPanic` and `RngSeed` only"
         );
     }
-    if cfg!(not(unix)) {
+    if cfg!(not(target_os = "linux")) {
         can_run = false;
-        println!("no:      wakeful runs on unix");
+        println!("no:      wakeful runs on Linux");
     }
     if can_run {
         println!("try:     cargo wakeful test");

@@ -1,5 +1,4 @@
-//! wakeful: an async runtime that is fast, small enough to be read in an
-//! afternoon, and can tell why a task is not running.
+//! wakeful: an async runtime that is fast, and can tell why a task is not running.
 //!
 //! The API has the shape of tokio's. What is different: a task that can never
 //! run again, because no waker for it is left, is named instead of hanging

@@ -35,7 +35,7 @@ Compared with the public API of tokio 1.54.1, with the features `full` and `test
   eager hand-off of the driver, no events for `tracing`. They are ways to look into the runtime or to tune its inside.
   wakeful has its own: what is to be known of tasks is in `wakeful::inspect`, without a flag; there is nothing to hand
   off, since each worker has its own driver.
-- **Windows.** `net::windows` and `signal::windows` are not there: wakeful runs on unix. Their tests are not compiled on
+- **Windows.** `net::windows` and `signal::windows` are not there: wakeful runs on Linux. Their tests are not compiled on
   other systems.
 - **`io::bsd`** (POSIX AIO as a source of readiness) exists on FreeBSD only.
 - **The features** `io-uring`, `schedule-latency`, `taskdump`, `tracing` and `parking_lot` exist and change nothing.
