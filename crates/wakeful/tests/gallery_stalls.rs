@@ -97,14 +97,16 @@ fn sleeping_with_the_thread() {
     for report in &blocked {
         assert_eq!(report.task().name(), Some("sleeper"));
         assert!(report.task().spawned_at().file().ends_with("stalls.rs"), "{report}");
-        assert!(report.worker().is_some_and(|worker| worker < WORKERS), "{report}");
+        // None: a spare thread was faster than the second worker.
+        assert!(report.worker().is_none_or(|worker| worker < WORKERS), "{report}");
         assert!(report.how_long() >= Duration::from_millis(100), "{report}");
         let stack = report.stack();
         assert!(stack.iter().any(|name| name.contains("sleeping_with_the_thread")), "{report}");
         assert!(stack.iter().any(|name| name.contains("sleep")), "{report}");
     }
     assert_ne!(blocked[0].task().id(), blocked[1].task().id());
-    assert_ne!(blocked[0].worker(), blocked[1].worker());
+    let workers = [0, 1].map(|nth| blocked[nth].worker());
+    assert!(workers[0] != workers[1] || workers == [None, None], "{workers:?}");
     let spares = rt.metrics().spare_threads();
     assert!(rt.metrics().spare_threads_started() >= 1, "{spares} spares");
     // They leave again: the monitor goes on looking until all is quiet.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const TICK_NS: u32 = 62_500;
 const TICKS_PER_S: u64 = 1_000_000_000 / TICK_NS as u64;
 
-/// [`Clock::about`] is right to less than so many ticks.
+/// [`Clock::about`] is behind by less than so many ticks.
 const ABOUT_TICKS: u64 = 9;
 
 const _: () = assert!(1_000_000_000 % TICK_NS == 0, "a second is a whole number of ticks");

@@ -173,7 +173,10 @@ impl LocalSet {
                 return ready;
             }
             match self.local.run_tasks(order) {
-                Left::Work => cx.waker().wake_by_ref(),
+                Left::Work => {
+                    crate::task::context::root_has_worked();
+                    cx.waker().wake_by_ref();
+                }
                 Left::Nothing => self.local.wait(poller, cx.waker()),
             }
             Poll::Pending

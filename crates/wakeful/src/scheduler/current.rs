@@ -435,6 +435,7 @@ impl CurrentThread {
     /// poller knows. These go first.
     #[inline(always)]
     fn let_others_first(&self) {
+        self.core.watched.runs_nothing();
         self.core.gave_way.set(0);
         let gave_way = self.core.queue.borrow().len();
         if !self.injector.is_empty() {

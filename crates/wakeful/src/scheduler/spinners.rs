@@ -74,7 +74,7 @@ impl Spinners {
         Self(BTreeMap::new())
     }
 
-    /// It is being polled at this moment.
+    /// A task that is being polled at this moment, or a root.
     pub(super) fn saw(&mut self, look: &Look, now: Duration) -> Option<Spin> {
         let Look { number, polls, wakes, yields } = *look;
         self.0.retain(|_, seen| now.saturating_sub(seen.last) < WATCH / 2);

@@ -110,13 +110,15 @@ impl Ward {
         mirror(&root, watched);
         let stuck = watched.look(now);
         if let Some(spin) = notes.spinners.saw(&Look::at_root(&root), now) {
-            config.witness.spinning(&Subject::Root(root), spin.polls, spin.within);
+            if scheduler.has_tasks() {
+                config.witness.spinning(&Subject::Root(root), spin.polls, spin.within);
+            }
             return;
         }
         let lasts = |stuck: &Duration| config.report_blocked_after.is_some_and(|it| *stuck >= it);
         let Some(stuck) = stuck.filter(lasts) else { return };
         let sight = Sight { config, watched, worker: Some(0), alone: true, stuck, now };
-        if scheduler.has_tasks() && sight.is_to_report() {
+        if !watched.is_reported() && scheduler.has_tasks() && sight.is_to_report() {
             mirror(&root, watched);
             if watched.is_where_it_was() {
                 sight.report(Subject::Root(root));

@@ -142,6 +142,11 @@ impl Watched {
         self.stuck.load(Relaxed) && self.is_where_it_was()
     }
 
+    /// Whether the poll of the last look was reported.
+    pub(super) fn is_reported(&self) -> bool {
+        self.reported.load(Relaxed)
+    }
+
     fn processor_ns(&self) -> u64 {
         thread_state::processor_time(self.thread()).map_or(0, |time| time.as_nanos() as u64)
     }
@@ -150,7 +155,7 @@ impl Watched {
     /// the kernel, or it has had the processor for so long. A thread that others keep from running on
     /// a busy machine does neither. True once per poll.
     pub(super) fn is_to_report(&self, after: Duration) -> bool {
-        if self.reported.load(Relaxed) || !self.is_where_it_was() {
+        if self.is_reported() || !self.is_where_it_was() {
             return false;
         }
         if thread_state::is_waiting(self.thread()) {

@@ -261,8 +261,8 @@ impl<T> OnceCell<T> {
 
     /// By whoever has the turn and does not use it (O2).
     fn pass_on(&self) {
-        self.holder.clear();
         let call = self.waiters.with(|list| {
+            self.holder.clear();
             if let (Some(plate), Some(&mut next)) = (list.plate.get(), list.front()) {
                 plate.note_one(next.granted());
             }
@@ -312,7 +312,7 @@ impl<'a, T> Turn<'a, T> {
         std::mem::forget(self);
         let refused = cell.slot.fill(value).is_err();
         assert!(!refused, "O1: one at a time, and none once there is a value");
-        cell.holder.clear();
+        cell.waiters.with(|_| cell.holder.clear());
         // O2.
         cell.waiters.answer_while(Answer::All, |_, _| true);
         cell.get().expect("it was filled")

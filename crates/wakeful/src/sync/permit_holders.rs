@@ -38,12 +38,13 @@ use std::panic::Location;
 /// Those who have permits, in the memory of the permits themselves.
 pub(super) struct PermitHolders {
     places: [Place; PLACES],
-    /// How many have none, of those who came, less of those who went, without the list's
-    /// lock. For the others see [`Counted`].
+    /// How many have none. Less than that for a moment, if somebody goes who was counted
+    /// under a lock that is still held.
     others: AtomicU32,
 }
 
-/// How many have none, of those who came, less of those who went, under the list's lock.
+/// How many more have none, of those who came and went under this hold of the list's lock:
+/// mostly one goes as another comes. See [`PermitHolders::settle`].
 #[derive(Clone, Copy)]
 pub(super) struct Counted(i32);
 
@@ -135,8 +136,8 @@ impl PermitHolders {
         barrier::lightest();
     }
 
-    /// Under the list's lock, by whoever gives its permits back there: for the first
-    /// place the caller has cleared FIRST.
+    /// Under the list's lock, by whoever gives its permits back there. From the first
+    /// place it has gone already (Q2).
     pub(super) fn leave(&self, spot: Spot, counted: &mut Counted, names: Option<&Names>) {
         let Some(place) = spot.of(&self.places) else {
             if spot == Spot::OTHERS {
@@ -145,7 +146,9 @@ impl PermitHolders {
             }
             return;
         };
-        place.free();
+        if spot != Spot::FIRST {
+            place.free();
+        }
         if let Some(names) = names {
             // Another may have claimed it meanwhile.
             names.places[usize::from(spot.0)].update(place.read());
@@ -198,6 +201,14 @@ impl PermitHolders {
     pub(super) fn take_up_as_another(spot: Spot, held: Held, names: Option<&Names>) {
         if let Some(place) = names.and_then(|names| spot.of(&names.places)) {
             place.replace(held);
+        }
+    }
+
+    /// Before the lock is let go of: who was counted under it counts for everybody.
+    pub(super) fn settle(&self, counted: &mut Counted) {
+        let more = std::mem::take(&mut counted.0);
+        if more != 0 {
+            self.others.fetch_add(more.cast_unsigned(), SeqCst);
         }
     }
 
@@ -290,8 +301,27 @@ mod tests {
         holders.leave_behind(rest[2]);
         holders.tell(true, &counted, &names);
         assert!(!names.has_others());
+        holders.settle(&mut counted);
+        holders.leave_first();
         holders.leave(first, &mut counted, Some(&names));
         assert_eq!(names.named().len(), 3);
         assert_eq!(Spot::from_remark(0), Spot::NOWHERE);
+    }
+
+    #[test]
+    fn who_is_counted_under_the_lock_or_without_it_counts_the_same() {
+        let (holders, mut counted) = (PermitHolders::nobody(), Counted::NOBODY);
+        let names = Names::none();
+        let all: Vec<Spot> = (1..=4).map(|task| holders.enter_behind(held(task))).collect();
+        assert_eq!(all[3], Spot::OTHERS);
+        // One comes without the lock and goes under it, another the other way round.
+        holders.leave(all[3], &mut counted, Some(&names));
+        holders.settle(&mut counted);
+        let handed = holders.hand(false, held(5).granted(), &mut counted, Some(&names));
+        assert_eq!(handed, Spot::OTHERS, "all places are taken");
+        holders.settle(&mut counted);
+        holders.leave_behind(handed);
+        holders.leave_behind(all[0]);
+        assert_eq!(holders.enter_behind(held(6)), all[0], "there are no others");
     }
 }

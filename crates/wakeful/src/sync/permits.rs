@@ -300,6 +300,7 @@ impl Permits {
     /// under this hold of the lock.
     fn leave(&self, list: &mut List<'_>, spot: Spot) {
         if spot == Spot::FIRST {
+            self.holders.leave_first();
             if list.is_empty() {
                 self.word.fetch_and(!FIRST, Release);
             } else {
@@ -314,7 +315,10 @@ impl Permits {
     /// The one who stands there has nothing to give back.
     #[cold]
     pub(super) fn forget(&self, spot: Spot) {
-        self.waiters.with(|list| self.leave(list, spot));
+        self.waiters.with(|list| {
+            self.leave(list, spot);
+            self.holders.settle(list);
+        });
     }
 
     /// Runs `round` under the list's lock and wakes whom it called, until it
@@ -324,7 +328,11 @@ impl Permits {
         let mut done = false;
         while !done {
             let mut calls = Calls::new();
-            done = self.waiters.with(|list| round(list, &mut calls));
+            done = self.waiters.with(|list| {
+                let done = round(list, &mut calls);
+                self.holders.settle(list);
+                done
+            });
             let woken = panic::catch_unwind(AssertUnwindSafe(|| calls.wake()));
             panicked = panicked.or(woken.err());
         }

@@ -3,7 +3,8 @@
 //! Taking it is one exchange and releasing it one store, half of what a lock
 //! costs that can put its waiters to sleep. The price: a waiter spins, and then
 //! gives its time slice away until the holder is done. So nothing that can block,
-//! allocate much or call foreign code belongs inside.
+//! allocate much or call foreign code belongs inside, unless nobody ever waits
+//! ([`SmallLock::try_with`]).
 
 #![allow(unsafe_code)]
 

@@ -161,7 +161,7 @@ pub(crate) fn yield_back(waker: &Waker, site: &'static std::panic::Location<'sta
         let current = context.current.get();
         // SAFETY: the task being polled on this thread is alive.
         if let Some(header) = unsafe { current.as_ref() } {
-            header.waiting.record_turn(site);
+            header.waiting.record_turn(site, context.now_ms.get());
             if waker::is_of(waker, current) {
                 return context.self_woken.set(true);
             }
@@ -178,7 +178,7 @@ fn yield_root(
     site: &'static std::panic::Location<'static>,
 ) {
     if let Some(record) = context.record() {
-        record.record_turn(site);
+        record.record_turn(site, context.now_ms.get());
     }
     if context.defers.get() {
         defer(context, waker);
@@ -482,6 +482,17 @@ pub(crate) fn set_root(root: *const RootNote) -> *const RootNote {
 #[inline]
 pub(crate) fn is_root_here(root: &RootNote) -> bool {
     CONTEXT.with(|context| ptr::eq(context.root.get(), root))
+}
+
+/// If this thread is in a `block_on`: its future has run tasks in this poll, and is about to
+/// wake itself to run more.
+pub(crate) fn root_has_worked() {
+    CONTEXT.with(|context| {
+        // SAFETY: a root that is set here is alive until it is unset.
+        if let Some(root) = unsafe { context.root.get().as_ref() } {
+            root.has_worked();
+        }
+    });
 }
 
 /// Polls the future of `block_on`, whose root was named, with a full budget and no

@@ -492,10 +492,10 @@ impl WaitingOn {
     }
 
     /// It waits for its turn: for nothing that could have its waker, so what is anchored
-    /// stays so. Since when is of no interest.
+    /// stays so.
     #[inline]
-    pub(crate) fn record_turn(&self, site: &'static Location<'static>) {
-        self.describe(WaitKind::Turn, 0, site);
+    pub(crate) fn record_turn(&self, site: &'static Location<'static>, since_ms: u32) {
+        self.describe(WaitKind::Turn, since_ms, site);
     }
 
     #[inline]

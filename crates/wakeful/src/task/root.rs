@@ -28,6 +28,8 @@ pub(crate) struct RootNote {
     began: AtomicU32,
     /// How often it was woken in its own poll. Written by the thread that is in there.
     self_wakes: AtomicU32,
+    /// The poll in which such a wake-up was counted, or is not to be.
+    woken_in: AtomicU32,
     /// Milliseconds of the runtime's clock when it first had to wait.
     pub(crate) born_ms: AtomicU32,
     /// Where `block_on` was called; null before.
@@ -38,6 +40,9 @@ pub(crate) struct RootNote {
     home: AtomicPtr<()>,
 }
 
+/// No poll has an odd number.
+const NO_POLL: u32 = u32::MAX;
+
 impl RootNote {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(u32::MAX as u64);
@@ -47,6 +52,7 @@ impl RootNote {
             rests: AtomicU32::new(0),
             began: AtomicU32::new(0),
             self_wakes: AtomicU32::new(0),
+            woken_in: AtomicU32::new(NO_POLL),
             born_ms: AtomicU32::new(0),
             site: AtomicPtr::new(ptr::null_mut()),
             waker: AtomicPtr::new(ptr::null_mut()),
@@ -106,9 +112,18 @@ impl RootNote {
     /// The thread that is in there wakes it.
     #[inline]
     pub(crate) fn is_woken_here(&self) {
-        if self.rests.load(Relaxed).is_multiple_of(2) {
+        let poll = self.rests.load(Relaxed);
+        // Once per poll, however often it wakes itself.
+        if poll.is_multiple_of(2) && self.woken_in.load(Relaxed) != poll {
+            self.woken_in.store(poll, Relaxed);
             self.self_wakes.store(self.self_wakes.load(Relaxed).wrapping_add(1), Relaxed);
         }
+    }
+
+    /// This poll has run tasks, of which more are to be run: if it wakes itself now, that
+    /// is not spinning.
+    pub(crate) fn has_worked(&self) {
+        self.woken_in.store(self.rests.load(Relaxed), Relaxed);
     }
 
     pub(crate) fn self_wakes(&self) -> u32 {
@@ -126,5 +141,31 @@ impl RootNote {
     pub(crate) fn site(&self) -> Option<&'static Location<'static>> {
         // SAFETY: only `begin` stores here, and only `&'static`s.
         unsafe { self.site.load(Relaxed).as_ref() }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::RootNote;
+    use std::panic::Location;
+    use std::ptr;
+
+    #[test]
+    fn it_wakes_itself_once_per_poll_and_not_for_the_work_of_others() {
+        let note = RootNote::new();
+        note.begin(Location::caller(), ptr::null());
+        let poll = |worked: bool, wakes: u32| {
+            note.goes_on();
+            if worked {
+                note.has_worked();
+            }
+            (0..wakes).for_each(|_| note.is_woken_here());
+            note.rests();
+            note.self_wakes()
+        };
+        let counts = [poll(false, 2), poll(true, 1), poll(false, 0), poll(false, 1)];
+        assert_eq!(counts, [1, 1, 1, 2]);
+        note.is_woken_here();
+        assert_eq!(note.self_wakes(), 2, "nobody polls it");
     }
 }

@@ -84,9 +84,10 @@ pub struct HolderDump {
 
 fn since(now: Duration, then_ms: u32) -> Duration {
     // Milliseconds wrap after 49 days; so does the difference. What seems to be in the
-    // future was written by a thread whose rough clock is ahead.
+    // future was written while the dump was taken, or by a thread whose rough clock is ahead.
+    const AHEAD_MS: u32 = 600_000;
     let passed_ms = (now.as_millis() as u32).wrapping_sub(then_ms);
-    Duration::from_millis(if passed_ms == u32::MAX { 0 } else { passed_ms.into() })
+    Duration::from_millis(if passed_ms > u32::MAX - AHEAD_MS { 0 } else { passed_ms.into() })
 }
 
 impl TaskDump {
