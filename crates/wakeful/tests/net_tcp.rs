@@ -256,11 +256,18 @@ fn readiness_is_told_to_everybody_and_kept_until_it_is_used_up() {
             let mut buf = [0; 8];
             assert_eq!(far.try_read(&mut buf).unwrap(), 1);
             assert_eq!(far.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
-            // Known not to be ready: the operation is not even tried.
-            let tried = far.try_io(Interest::READABLE, || -> std::io::Result<()> {
-                unreachable!("nothing to read")
-            });
-            assert_eq!(tried.unwrap_err().kind(), ErrorKind::WouldBlock);
+            // Known not to be ready: the operation is not even tried. A poller may still tell of
+            // what happened before: at most twice here.
+            let is_tried = || {
+                let mut tried = false;
+                let result = far.try_io(Interest::READABLE, || {
+                    tried = true;
+                    Err::<(), _>(ErrorKind::WouldBlock.into())
+                });
+                assert_eq!(result.unwrap_err().kind(), ErrorKind::WouldBlock);
+                tried
+            };
+            assert!((0..3).any(|_| !is_tried()));
             drop(near);
             assert!(far.ready(Interest::READABLE).await.unwrap().is_read_closed());
         });
