@@ -269,7 +269,9 @@ fn readiness_is_told_to_everybody_and_kept_until_it_is_used_up() {
             };
             assert!((0..3).any(|_| !is_tried()));
             drop(near);
-            assert!(far.ready(Interest::READABLE).await.unwrap().is_read_closed());
+            while !far.ready(Interest::READABLE).await.unwrap().is_read_closed() {
+                is_tried(); // late again; the end is told as well
+            }
         });
     }
 }
