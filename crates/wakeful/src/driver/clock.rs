@@ -4,6 +4,7 @@
 //! threads) or measures the machine (spinning) asks the system itself.
 
 use super::soon::{self, Moment};
+use super::stamp::Stamp;
 use crate::sys::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
@@ -96,14 +97,18 @@ impl Clock {
 
     /// About as much, for less: for what is measured or told, not for what is promised.
     #[inline]
-    pub(crate) fn about(&self) -> Duration {
-        if all_real() { soon::about().since(self.started_at) } else { self.elapsed() }
+    pub(crate) fn about(&self) -> Stamp {
+        if all_real() {
+            Stamp::from_ns(soon::about().ns_since(self.started_at))
+        } else {
+            Stamp::after(self.elapsed())
+        }
     }
 
     /// The tick that is over, if `tick` may be one of those by now, which is `about`.
     #[inline]
-    pub(crate) fn tick_if_due(&self, tick: u64, about: Duration) -> Option<u64> {
-        (tick_of(about).saturating_add(ABOUT_TICKS) >= tick).then(|| self.tick())
+    pub(crate) fn tick_if_due(&self, tick: u64, about: Stamp) -> Option<u64> {
+        (about.ns() / u64::from(TICK_NS) + ABOUT_TICKS >= tick).then(|| self.tick())
     }
 
     /// Now, on a scale that real instants share.
@@ -140,8 +145,14 @@ impl Clock {
         ticks(after, after.subsec_nanos().div_ceil(TICK_NS))
     }
 
+    #[inline]
     pub(crate) fn is_paused(&self) -> bool {
-        self.has_moved() && matches!(*self.hand.lock(), Hand::Paused(_))
+        self.has_moved() && self.stands()
+    }
+
+    #[cold]
+    fn stands(&self) -> bool {
+        matches!(*self.hand.lock(), Hand::Paused(_))
     }
 
     /// Stops the clock, at the end of the current tick: then whole milliseconds
@@ -252,7 +263,11 @@ mod tests {
         assert_eq!(clock.tick_if_due(100 + ABOUT_TICKS + 1, clock.about()), None);
         assert_eq!(clock.tick_if_due(100 + ABOUT_TICKS, clock.about()), Some(100));
         assert_eq!(clock.tick_if_due(7, clock.about()), Some(100));
-        assert_eq!(clock.tick_if_due(7, Duration::MAX), Some(100), "nothing overflows");
+        assert_eq!(
+            clock.tick_if_due(7, Stamp::after(Duration::MAX)),
+            Some(100),
+            "nothing overflows"
+        );
     }
 
     #[test]

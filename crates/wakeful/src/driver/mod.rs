@@ -1,7 +1,7 @@
 //! Station 6, the driver: what a thread waits in when it has nothing to do.
 //!
 //! - [`clock`]: what time it is, as this runtime sees it; [`soon`] answers faster,
-//!   a little late, or about right.
+//!   a little late, or about right; a [`stamp`] is a moment of it in one word.
 //! - [`poller`]: one worker's I/O; a [`source`] is one descriptor in it.
 //! - [`alarm`]: ends a wait in a poller after some time, whichever wait it is then.
 //! - [`uring`]: one worker's ring for files, inside its poller; [`in_flight`] has
@@ -25,6 +25,7 @@ mod loom_source;
 pub(crate) mod poller;
 pub(crate) mod soon;
 pub(crate) mod source;
+pub(crate) mod stamp;
 pub(crate) mod timers;
 #[cfg(target_os = "linux")]
 pub(crate) mod uring;

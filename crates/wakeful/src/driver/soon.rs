@@ -69,10 +69,10 @@ impl Moment {
         Moment(self.0.saturating_add(in_ns(duration)))
     }
 
-    /// How long after `earlier` it is.
+    /// How many nanoseconds after `earlier` it is.
     #[inline]
-    pub(crate) fn since(self, earlier: Moment) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    pub(crate) fn ns_since(self, earlier: Moment) -> u64 {
+        self.0.saturating_sub(earlier.0)
     }
 
     /// `None` if it is too far away to be told.

@@ -87,14 +87,21 @@ impl Injector {
 
     /// Takes up to `share(ready)` tasks: the first is returned, the others go
     /// to `rest`.
+    #[inline]
     pub(crate) fn take(
         &self,
         share: impl FnOnce(usize) -> usize,
         rest: impl FnMut(Runnable),
     ) -> Option<Runnable> {
-        if self.is_empty() {
-            return None;
-        }
+        if self.is_empty() { None } else { self.take_some(share, rest) }
+    }
+
+    #[inline(never)]
+    fn take_some(
+        &self,
+        share: impl FnOnce(usize) -> usize,
+        rest: impl FnMut(Runnable),
+    ) -> Option<Runnable> {
         let mut ready = self.ready.lock();
         self.refill(&mut ready);
         let count = share(ready.len()).clamp(1, ready.len().max(1)) - 1;

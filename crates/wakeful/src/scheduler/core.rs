@@ -6,6 +6,7 @@ use super::pace::Pace;
 use super::probe::{ALL, Probe, Sampling};
 use super::recorder::{Entry, Event};
 use crate::driver::poller::Poller;
+use crate::driver::stamp::Stamp;
 use crate::driver::timers::Timers;
 use crate::queue::{next, ring};
 use crate::sys::rng::Rng;
@@ -71,7 +72,7 @@ pub(crate) struct Core {
     pub(super) gave_way: Cell<u32>,
     /// Threads of this worker that ended, one after the other, before they began.
     pub(super) failed_starts: Cell<u32>,
-    pub(super) turn_started: Cell<Duration>,
+    pub(super) turn_started: Cell<Stamp>,
     turn_tick: Cell<u32>,
     /// The activity of `Remote::watched` when the turn started.
     turn_activity: Cell<u32>,
@@ -111,7 +112,7 @@ impl Core {
             has_fired: Cell::new(false),
             gave_way: Cell::new(0),
             failed_starts: Cell::new(0),
-            turn_started: Cell::new(Duration::ZERO),
+            turn_started: Cell::new(Stamp::START),
             turn_tick: Cell::new(0),
             turn_activity: Cell::new(0),
             spinner: Cell::new(Spinner::new()),
@@ -202,7 +203,8 @@ impl Core {
         let Remote { meter, recorder, .. } = self.remote();
         meter.has_stolen();
         if recorder.is_on() {
-            let (at, (_, task)) = (shared.estate.config.seam.clock.about(), task.cell_and_id());
+            let at = shared.estate.config.seam.clock.about().time();
+            let (_, task) = task.cell_and_id();
             recorder.note(Entry { event: Event::Steal, at, took: Duration::ZERO, task });
         }
     }
@@ -343,7 +345,7 @@ impl Core {
         let Some(other) = self.another(shared) else { return };
         let Remote { meter, turned_ms, timers, poller, .. } = other;
         let now = self.turn_started.get();
-        let unturned_ms = (now.as_millis() as u32).wrapping_sub(turned_ms.load(Relaxed));
+        let unturned_ms = now.ms().wrapping_sub(turned_ms.load(Relaxed));
         // A stamp from the future is a race.
         if !(UNTURNED_MS..u32::MAX / 2).contains(&unturned_ms) || meter.is_asleep() {
             return;
@@ -393,9 +395,9 @@ impl Core {
         self.start_turn_at(shared, shared.estate.config.seam.clock.about());
     }
 
-    fn start_turn_at(&self, shared: &MultiThread, now: Duration) {
+    fn start_turn_at(&self, shared: &MultiThread, now: Stamp) {
         shared.estate.turned(now);
-        self.remote().turned_ms.store(now.as_millis() as u32, Relaxed);
+        self.remote().turned_ms.store(now.ms(), Relaxed);
         self.turn_started.set(now);
         self.turn_tick.set(self.tick.get());
         self.turn_activity.set(self.remote().watched.activity());
@@ -417,7 +419,7 @@ impl Core {
     }
 
     /// Learns from the turn what a poll lasts here.
-    fn end_turn(&self, shared: &MultiThread, now: Duration) {
+    fn end_turn(&self, shared: &MultiThread, now: Stamp) {
         let activity = self.remote().watched.activity();
         let polled = activity.wrapping_sub(self.turn_activity.get());
         // A turn can end between the choice of a task and its poll, which then belongs
@@ -430,7 +432,7 @@ impl Core {
         self.remote().meter.has_polled(u64::from(polled));
         self.count_busy(now);
         let mut pace = self.pace.get();
-        pace.learn(polls, now.saturating_sub(self.turn_started.get()));
+        pace.learn(polls, now.ns_since(self.turn_started.get()));
         self.pace.set(pace);
         self.turn_polls.set(pace.turn(shared.estate.config.turn_interval));
         let (tolerance, io_tolerance) = match shared.has_cores {
@@ -443,10 +445,10 @@ impl Core {
     }
 
     /// Counts the turn until now, if a task was polled in it.
-    pub(super) fn count_busy(&self, now: Duration) {
+    pub(super) fn count_busy(&self, now: Stamp) {
         let remote = self.remote();
         if remote.watched.activity() != self.turn_activity.get() {
-            remote.meter.was_busy(now.saturating_sub(self.turn_started.get()));
+            remote.meter.was_busy(now.ns_since(self.turn_started.get()));
         }
     }
 }

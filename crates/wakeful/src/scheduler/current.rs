@@ -29,6 +29,7 @@ use super::root::{Held, Parked};
 use super::warden::{self, Ward};
 use super::watch::Watched;
 use crate::driver::poller::Poller;
+use crate::driver::stamp::Stamp;
 use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
 use crate::sys::barrier::Barriers;
@@ -306,7 +307,7 @@ impl CurrentThread {
         held: &Held,
         mut poll: impl FnMut() -> Poll<R>,
     ) -> R {
-        self.be_watched();
+        self.sit_down();
         loop {
             if self.estate.is_fatal() {
                 self.give_up(guard);
@@ -395,7 +396,7 @@ impl CurrentThread {
         let polls = core.tick().wrapping_sub(core.turn_tick.get());
         if polls >= core.turn_polls.get() + core.overtook.get() {
             // Once per turn: the clock is read, timers and descriptors are looked at.
-            self.start_turn();
+            self.change_turn();
             let waiting = core.queue.borrow().len();
             let may_go_first = waiting <= FEW && core.may_others_go_first();
             self.turn_timers();
@@ -476,8 +477,8 @@ impl CurrentThread {
         let clock = &self.estate.config.seam.clock;
         let started = clock.about();
         self.poll_task(task);
-        let took = clock.about().saturating_sub(started);
-        self.recorder.note(Entry { event: Event::Poll, at: started, took, task: id });
+        let took = clock.about().since(started);
+        self.recorder.note(Entry { event: Event::Poll, at: started.time(), took, task: id });
         if weight == ALL {
             return; // timed for the recorder only
         }
@@ -488,11 +489,13 @@ impl CurrentThread {
     }
 
     /// The poller, if there is something to watch.
+    #[inline]
     fn watching(&self) -> Option<&Arc<Poller>> {
         self.poller.get().filter(|poller| poller.has_sources())
     }
 
     /// Fires the timers that are due.
+    #[inline]
     pub(crate) fn turn_timers(&self) -> bool {
         let Some(next) = self.timers.next() else { return false };
         let clock = &self.estate.config.seam.clock;
@@ -520,6 +523,7 @@ impl CurrentThread {
 
     /// The next timer, if the clock is paused and nothing keeps it from being
     /// moved there.
+    #[inline]
     fn may_jump_to(&self) -> Option<u64> {
         let clock = &self.estate.config.seam.clock;
         if !clock.is_paused() || clock.is_held() {
@@ -528,12 +532,14 @@ impl CurrentThread {
         self.timers.earliest()
     }
 
-    fn start_turn(&self) {
-        self.start_turn_at(self.estate.config.seam.clock.about());
+    fn change_turn(&self) {
+        let now = self.estate.config.seam.clock.about();
+        self.count_busy(now);
+        self.start_turn(now);
     }
 
-    fn start_turn_at(&self, now: Duration) {
-        self.count_busy(now);
+    /// The turn before was counted.
+    fn start_turn(&self, now: Stamp) {
         let polls = self.core.tick().wrapping_sub(self.core.turn_tick.get());
         self.meter.has_polled(u64::from(polls));
         let weight = self.core.sampling.start_turn(now, polls.max(1), &self.core.probe);
@@ -545,11 +551,17 @@ impl CurrentThread {
         self.be_watched();
     }
 
-    /// This thread is at work: somebody is to watch it. After `held` was set, or
-    /// `sleeping` cleared (see `warden`).
-    fn be_watched(&self) {
+    /// This thread is the one that runs the tasks.
+    fn sit_down(&self) {
         self.core.watched.sit_down();
         self.ward.get_or_init(|| Ward::new(self.me.clone()));
+        self.be_watched();
+    }
+
+    /// This thread, which sat down, is at work: somebody is to watch it. After `held` was
+    /// set, or `sleeping` cleared (see `warden`).
+    #[inline]
+    fn be_watched(&self) {
         self.barriers.light();
         if warden::is_asleep() {
             warden::wake();
@@ -567,18 +579,18 @@ impl CurrentThread {
     }
 
     /// Ends the turn, and counts it until now if tasks were run in it.
-    fn count_busy(&self, now: Duration) {
+    fn count_busy(&self, now: Stamp) {
         let started = self.core.turn_started.take();
         if self.core.has_run.replace(false)
             && let Some(started) = started
         {
             let core = &self.core;
-            let spent = now.saturating_sub(started);
-            self.meter.was_busy(spent);
+            let spent_ns = now.ns_since(started);
+            self.meter.was_busy(spent_ns);
             let mut pace = core.pace.get();
             let polls = core.tick().wrapping_sub(core.turn_tick.get());
             let others = polls.saturating_sub(core.overtook.take());
-            pace.learn(if others > 0 { others } else { polls }, spent);
+            pace.learn(if others > 0 { others } else { polls }, spent_ns);
             core.pace.set(pace);
             core.turn_polls.set(pace.turn(self.estate.config.turn_interval));
             core.plan();
@@ -640,7 +652,7 @@ impl CurrentThread {
                 guard.slack.take_up();
             }
             self.meter.fell_asleep(fell_asleep);
-            held.note().waiting.waits_since(fell_asleep.as_millis() as u32);
+            held.note().waiting.waits_since(fell_asleep.ms());
             let poller = self.watching();
             let limit = self.core.quiet.limit(poller, limit.map(|tick| clock.until(tick)));
             let parker = &held.root().parker;
@@ -665,19 +677,19 @@ impl CurrentThread {
         // Late is early enough for who pushes; for the warden see `be_watched`.
         self.sleeping.store(false, Release);
         if self.recorder.is_on() {
-            let took = clock.about().saturating_sub(fell_asleep);
-            self.recorder.note(Entry { event: Event::Park, at: fell_asleep, took, task: 0 });
+            let (at, took) = (fell_asleep.time(), clock.about().since(fell_asleep));
+            self.recorder.note(Entry { event: Event::Park, at, took, task: 0 });
         }
         let woke_up = clock.about();
         // Looking around does not show what the poller knows.
         if events == 0 {
-            spinner.slept(woke_up.saturating_sub(fell_asleep));
+            spinner.slept(woke_up.ns_since(fell_asleep));
         }
         self.core.spinner.set(spinner);
         if let Some(callback) = &config.on_thread_unpark {
             callback();
         }
-        self.start_turn_at(woke_up);
+        self.start_turn(woke_up);
     }
 
     /// Another thread has the core: waits for it, or for the future's waker.

@@ -4,6 +4,7 @@
 use super::config::{Config, OrphanPolicy, UnhandledPanic};
 use super::local::LocalHome;
 use super::root::{self, Held, Parked, Root};
+use crate::driver::stamp::Stamp;
 use crate::sys::sync::Mutex;
 use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
@@ -19,7 +20,6 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 pub(crate) struct Estate {
     pub(crate) config: Arc<Config>,
@@ -78,8 +78,8 @@ impl Estate {
 
     /// A thread of the scheduler has read the clock.
     #[inline]
-    pub(super) fn turned(&self, now: Duration) {
-        let now_ms = now.as_millis() as u32;
+    pub(super) fn turned(&self, now: Stamp) {
+        let now_ms = now.ms();
         // Not with every turn: others read what lies beside it with every poll.
         if self.turn_ms.load(Relaxed) != now_ms {
             self.turn_ms.store(now_ms, Relaxed);

@@ -5,13 +5,13 @@ use super::pace::Pace;
 use super::probe::{Probe, Sampling};
 use super::quiet::Quiet;
 use super::watch::Watched;
+use crate::driver::stamp::Stamp;
 use crate::sys::rng::Rng;
 use crate::sys::spin::Spinner;
 use crate::task::heap::Allocator;
 use crate::task::runnable::Runnable;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// - W2. The core is touched only by the thread that set `held` of its scheduler.
 pub(super) struct Core {
@@ -36,7 +36,7 @@ pub(super) struct Core {
     /// length is that of those who keep them waiting.
     pub(super) overtook: Cell<u32>,
     /// When the turn started, once somebody had to ask.
-    pub(super) turn_started: Cell<Option<Duration>>,
+    pub(super) turn_started: Cell<Option<Stamp>>,
     /// A task was run in this turn.
     pub(super) has_run: Cell<bool>,
     pub(super) spinner: Cell<Spinner>,

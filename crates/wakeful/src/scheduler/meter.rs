@@ -3,6 +3,7 @@
 //! read by anybody.
 
 use super::histogram::Histogram;
+use crate::driver::stamp::Stamp;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
@@ -66,9 +67,9 @@ impl Meter {
         self.sleeps.load(Relaxed) % 2 == 1
     }
 
-    pub(super) fn fell_asleep(&self, now: Duration) {
+    pub(super) fn fell_asleep(&self, now: Stamp) {
         debug_assert!(!self.is_asleep(), "a worker falls asleep once");
-        self.asleep_since_ns.store(now.as_nanos() as u64, Relaxed);
+        self.asleep_since_ns.store(now.ns(), Relaxed);
         self.sleeps.store(self.sleeps.load(Relaxed) + 1, Release);
     }
 
@@ -79,9 +80,8 @@ impl Meter {
         }
     }
 
-    pub(super) fn was_busy(&self, how_long: Duration) {
-        let busy_ns = self.turns.busy_ns.load(Relaxed) + how_long.as_nanos() as u64;
-        self.turns.busy_ns.store(busy_ns, Relaxed);
+    pub(super) fn was_busy(&self, ns: u64) {
+        self.turns.busy_ns.store(self.turns.busy_ns.load(Relaxed) + ns, Relaxed);
     }
 
     pub(super) fn has_polled(&self, polls: u64) {

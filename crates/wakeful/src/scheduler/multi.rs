@@ -230,7 +230,7 @@ impl MultiThread {
     #[inline]
     fn mark_injected(&self, task: &Runnable) {
         if self.idle.all_asleep() {
-            self.probe.mark(task, self.estate.config.seam.clock.elapsed());
+            self.probe.mark(task, self.estate.config.seam.clock.about());
         }
     }
 

@@ -5,8 +5,6 @@
 //! one, so that sockets and timers wait for a poll, not for sixty. In the same way a
 //! backlog is as long as its polls are.
 
-use std::time::Duration;
-
 /// What a poll is taken to last before any was measured.
 const UNKNOWN_POLL_NS: u64 = 40_000;
 /// A turn should not last longer. That is several times what the look at clock and
@@ -20,7 +18,7 @@ const WORTH_WAKING_NS: u64 = 20_000;
 /// pass the sockets' memory to and fro. Measured with 64 and 512 connections.
 const WORTH_CARRYING_NS: u64 = 1_000_000;
 /// Longer turns are all the same: a clock that was moved by hand may say anything.
-const ENOUGH: Duration = Duration::from_secs(1);
+const ENOUGH_NS: u64 = 1_000_000_000;
 
 /// What one thread has learnt of its polls.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +34,10 @@ impl Pace {
     /// A turn of so many polls took so long. A rise counts at once, a fall slowly:
     /// taking long polls for short ones keeps tasks waiting, the reverse only looks
     /// and wakes too often.
-    pub(super) fn learn(&mut self, polls: u32, spent: Duration) {
-        let spent_ns = spent.min(ENOUGH).as_nanos() as u64;
-        let Some(new) = spent_ns.checked_div(polls.into()) else { return };
+    pub(super) fn learn(&mut self, polls: u32, spent_ns: u64) {
+        // In 32 bits a division takes half as long.
+        let Some(new) = (spent_ns.min(ENOUGH_NS) as u32).checked_div(polls) else { return };
+        let new = u64::from(new);
         self.poll_ns = if new >= self.poll_ns { new } else { (7 * self.poll_ns + new) / 8 };
     }
 
@@ -66,21 +65,20 @@ impl Pace {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::Pace;
-    use std::time::Duration;
 
     #[test]
     fn long_polls_make_short_turns_at_once_and_long_ones_by_and_by() {
         let mut pace = Pace::new();
         for _ in 0..100 {
-            pace.learn(61, Duration::from_micros(61));
+            pace.learn(61, 61_000);
         }
         assert_eq!((pace.turn(61), pace.turn(7), pace.tolerance(128)), (61, 7, 20));
         assert_eq!((pace.io_tolerance(256), pace.io_tolerance(5000)), (256, 1000));
-        pace.learn(2, Duration::from_millis(2));
+        pace.learn(2, 2_000_000);
         assert_eq!((pace.turn(61), pace.tolerance(128)), (1, 0), "one slow turn is enough");
         assert_eq!(pace.io_tolerance(256), 0, "long polls are worth a wake each");
         let turns = (0..100).map(|_| {
-            pace.learn(1, Duration::from_micros(1));
+            pace.learn(1, 1_000);
             pace.turn(61)
         });
         let turns: Vec<u32> = turns.collect();
@@ -91,7 +89,7 @@ mod tests {
     fn a_turn_without_polls_teaches_nothing() {
         let mut pace = Pace::new();
         let before = pace.turn(61);
-        pace.learn(0, Duration::from_secs(1));
+        pace.learn(0, 1_000_000_000);
         assert_eq!(pace.turn(61), before);
     }
 }

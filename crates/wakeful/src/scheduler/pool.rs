@@ -233,7 +233,7 @@ impl Pool {
             state = self.wait_for_work(state, left);
             if state.coming || state.closed {
                 state.idle -= 1;
-                spinner.slept(slept.elapsed());
+                spinner.slept(slept.elapsed().as_nanos() as u64);
                 // Another thread may have been quicker than the one sent for;
                 // then this one takes its place.
                 let sent_for = std::mem::take(&mut state.coming);

@@ -4,6 +4,7 @@
 
 use super::meter::Meter;
 use super::recorder::{Entry, Event, Recorder};
+use crate::driver::stamp::Stamp;
 use crate::task::header::Header;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
@@ -24,7 +25,7 @@ const RARELY: u32 = 16;
 /// So many turns in a row, each this soon after the one before, are many as well: a
 /// thread that sleeps often and shortly.
 const MANY: u32 = 64;
-const SOON: Duration = Duration::from_micros(250);
+const SOON_NS: u64 = 250_000;
 
 /// Which turns are sampled: all of a thread that sleeps now and then, some of one that is
 /// at work all the time. A sample reads the clock four times, and a request over a
@@ -32,7 +33,7 @@ const SOON: Duration = Duration::from_micros(250);
 pub(super) struct Sampling {
     /// Turns since the last that was sampled, of those that are one of many.
     passed: Cell<u32>,
-    last_turn: Cell<Duration>,
+    last_turn: Cell<Stamp>,
     /// Turns that came soon after another, in a row.
     hurried: Cell<u32>,
 }
@@ -40,13 +41,13 @@ pub(super) struct Sampling {
 impl Sampling {
     pub(super) fn new() -> Self {
         let (passed, hurried) = (Cell::new(0), Cell::new(0));
-        Self { passed, last_turn: Cell::new(Duration::ZERO), hurried }
+        Self { passed, last_turn: Cell::new(Stamp::START), hurried }
     }
 
     /// A turn begins, after one with so many polls. Answers for how many polls the first
     /// of this turn is to stand; 0: it is not to be timed.
-    pub(super) fn start_turn(&self, now: Duration, polls: u32, probe: &Probe) -> u32 {
-        let is_soon = now.saturating_sub(self.last_turn.replace(now)) < SOON;
+    pub(super) fn start_turn(&self, now: Stamp, polls: u32, probe: &Probe) -> u32 {
+        let is_soon = now.ns_since(self.last_turn.replace(now)) < SOON_NS;
         let hurried = if is_soon { self.hurried.get().saturating_add(1) } else { 0 };
         self.hurried.set(hurried);
         if polls < LONG_TURN && hurried < MANY {
@@ -71,7 +72,7 @@ pub(super) struct Probe {
     /// The cell of the task that is marked; null for none.
     cell: Cell<*const Header>,
     id: Cell<u64>,
-    woken_at: Cell<Duration>,
+    woken_at: Cell<Stamp>,
     /// Turns since.
     turns: Cell<u32>,
 }
@@ -82,7 +83,7 @@ impl Probe {
             due: Cell::new(false),
             cell: Cell::new(ptr::null()),
             id: Cell::new(0),
-            woken_at: Cell::new(Duration::ZERO),
+            woken_at: Cell::new(Stamp::START),
             turns: Cell::new(0),
         }
     }
@@ -103,17 +104,17 @@ impl Probe {
 
     /// The task was woken, or spawned, at this moment.
     #[cold]
-    pub(super) fn mark(&self, task: &Runnable, now: Duration, recorder: &Recorder) {
+    pub(super) fn mark(&self, task: &Runnable, now: Stamp, recorder: &Recorder) {
         let (cell, id) = task.cell_and_id();
         if self.cell.get().is_null() {
             self.set(cell.as_ptr(), id, now);
         }
         self.due.set(recorder.is_on());
         let event = if task.is_new() { Event::Spawn } else { Event::Wake };
-        recorder.note(Entry { event, at: now, took: Duration::ZERO, task: id });
+        recorder.note(Entry { event, at: now.time(), took: Duration::ZERO, task: id });
     }
 
-    fn set(&self, cell: *const Header, id: u64, woken_at: Duration) {
+    fn set(&self, cell: *const Header, id: u64, woken_at: Stamp) {
         self.cell.set(cell);
         self.id.set(id);
         self.woken_at.set(woken_at);
@@ -132,11 +133,11 @@ impl Probe {
 
     /// Its turn has come.
     #[cold]
-    pub(super) fn met(&self, task: &Runnable, now: Duration, meter: &Meter) {
+    pub(super) fn met(&self, task: &Runnable, now: Stamp, meter: &Meter) {
         let (_, id) = task.cell_and_id();
         self.cell.set(ptr::null());
         if id == self.id.get() {
-            meter.wake_to_poll.record(now.saturating_sub(self.woken_at.get()), 1);
+            meter.wake_to_poll.record(now.since(self.woken_at.get()), 1);
         }
     }
 }
@@ -153,9 +154,9 @@ impl InjectedProbe {
     }
 
     /// The task is about to be injected.
-    pub(super) fn mark(&self, task: &Runnable, now: Duration) {
+    pub(super) fn mark(&self, task: &Runnable, now: Stamp) {
         if self.cell.load(Relaxed).is_null() {
-            self.woken_ns.store(now.as_nanos() as u64, Relaxed);
+            self.woken_ns.store(now.ns(), Relaxed);
             self.cell.store(task.cell(), Release);
         }
     }
@@ -166,7 +167,7 @@ impl InjectedProbe {
         let is_at = ptr::eq(self.cell.load(Acquire), task.cell());
         if is_at {
             let (cell, id) = task.cell_and_id();
-            to.set(cell.as_ptr(), id, Duration::from_nanos(self.woken_ns.load(Relaxed)));
+            to.set(cell.as_ptr(), id, Stamp::from_ns(self.woken_ns.load(Relaxed)));
             self.cell.store(ptr::null_mut(), Relaxed);
         }
         is_at
@@ -175,7 +176,7 @@ impl InjectedProbe {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{MANY, Probe, RARELY, Sampling};
+    use super::{MANY, Probe, RARELY, Sampling, Stamp};
     use std::time::Duration;
 
     #[test]
@@ -184,7 +185,7 @@ mod tests {
         let mut now = Duration::from_secs(1);
         let mut turn = |after, polls| {
             now += after;
-            sampling.start_turn(now, polls, &probe)
+            sampling.start_turn(Stamp::after(now), polls, &probe)
         };
         let (slow, quick) = (Duration::from_millis(1), Duration::from_micros(9));
         assert!((0..1000).all(|_| turn(slow, 1) == 1), "one that sleeps now and then");

@@ -119,7 +119,7 @@ impl MultiThread {
             callback();
         }
         while self.is_all_stuck() && !self.estate.is_closing() && !self.estate.is_fatal() {
-            self.estate.turned(config.seam.clock.elapsed());
+            self.estate.turned(config.seam.clock.about());
             let Some(task) = self.injector.pop() else {
                 (0..self.remotes.len()).for_each(|worker| self.turn_driver(worker));
                 if self.injector.is_empty() {

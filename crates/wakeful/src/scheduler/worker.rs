@@ -257,8 +257,8 @@ impl Worker {
         if self.core().is_none() {
             return; // the core, and the right to write here, went elsewhere
         }
-        let took = clock.about().saturating_sub(started);
-        recorder.note(Entry { event: Event::Poll, at: started, took, task: id });
+        let took = clock.about().since(started);
+        recorder.note(Entry { event: Event::Poll, at: started.time(), took, task: id });
         if weight == ALL {
             // Timed for the recorder only.
         } else if took < meter::LONG {
@@ -421,12 +421,15 @@ impl Worker {
         meter.woke_up();
         let fell_asleep = core.turn_started.get();
         core.start_turn(&self.shared);
-        let took = core.turn_started.get().saturating_sub(fell_asleep);
-        recorder.note(Entry { event: Event::Park, at: fell_asleep, took, task: 0 });
+        let woke_up = core.turn_started.get();
+        if recorder.is_on() {
+            let (at, took) = (fell_asleep.time(), woke_up.since(fell_asleep));
+            recorder.note(Entry { event: Event::Park, at, took, task: 0 });
+        }
         // Looking around does not show what the poller knows.
         if woken_by == WokenBy::Others {
             let mut spinner = core.spinner.get();
-            spinner.slept(took);
+            spinner.slept(woke_up.ns_since(fell_asleep));
             core.spinner.set(spinner);
         }
         if let Some(callback) = &config.on_thread_unpark {

@@ -8,10 +8,10 @@
 //! sleeps it takes until it tries again.
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A sleep shorter than this was hardly worth the system calls.
-const SHORT: Duration = Duration::from_micros(60);
+const SHORT_NS: u64 = 60_000;
 /// How often it looks, and how long it pauses between two looks: in all about as
 /// long as it takes to wake a thread on another core.
 const LOOKS: u32 = 64;
@@ -54,8 +54,8 @@ impl Spinner {
     }
 
     /// Learns from a sleep.
-    pub(crate) fn slept(&mut self, how_long: Duration) {
-        if how_long < SHORT {
+    pub(crate) fn slept(&mut self, ns: u64) {
+        if ns < SHORT_NS {
             self.wait = self.wait.saturating_sub(1);
         } else {
             // Out of rhythm: the next burst has to show itself first.
@@ -88,18 +88,17 @@ pub(crate) fn several_cores() -> bool {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{MAX_BACKOFF, SHORT, Spinner};
-    use std::time::Duration;
+    use super::{MAX_BACKOFF, SHORT_NS, Spinner};
 
     #[test]
     fn spins_after_short_sleeps_and_backs_off_when_in_vain() {
         let mut spinner = Spinner::new();
         assert_eq!(spinner.wait, 1, "not before a short sleep was seen");
-        spinner.slept(SHORT);
+        spinner.slept(SHORT_NS);
         assert_eq!(spinner.wait, 1, "a long sleep is no reason");
         let mut tries = Vec::new();
         for sleep in 0..1000 {
-            spinner.slept(Duration::from_micros(1));
+            spinner.slept(1_000);
             if spinner.wait == 0 {
                 assert!(!spinner.spin(|_| false));
                 tries.push(sleep);
