@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
-use wakeful::runtime::RuntimeMetrics;
+use wakeful::runtime::{Builder, RuntimeMetrics};
 use wakeful::task::{block_in_place, yield_now};
 
 mod support {
@@ -158,4 +158,16 @@ fn tasks_in_the_shared_queue_are_counted_one_by_one() {
         }
     });
     assert_eq!(rt.metrics().global_queue_depth(), 0);
+}
+
+#[test]
+fn on_one_thread_polls_are_counted_and_looks_in_vain_are_not() {
+    let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    rt.block_on(async {
+        for _ in 0..100 {
+            // Two polls, and between them the thread finds nothing to run.
+            wakeful::spawn(wakeful::time::sleep(Duration::from_millis(1))).await.unwrap();
+        }
+    });
+    assert_eq!(rt.metrics().worker_poll_count(0), 200);
 }

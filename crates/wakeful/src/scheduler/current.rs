@@ -146,6 +146,7 @@ impl Drop for CoreGuard<'_> {
         if self.scheduler.core.has_run.get() {
             let now = self.scheduler.estate.config.seam.clock.about();
             self.scheduler.count_busy(now);
+            self.scheduler.count_polls();
         }
         self.scheduler.core.turn_started.set(None);
         if self.named.get()
@@ -540,15 +541,23 @@ impl CurrentThread {
 
     /// The turn before was counted.
     fn start_turn(&self, now: Stamp) {
-        let polls = self.core.tick().wrapping_sub(self.core.turn_tick.get());
-        self.meter.has_polled(u64::from(polls));
+        let polls = self.count_polls();
         let weight = self.core.sampling.start_turn(now, polls.max(1), &self.core.probe);
         self.core.weight.set(if weight == 0 && self.recorder.is_on() { ALL } else { weight });
         self.core.turn_started.set(Some(now));
-        self.core.turn_tick.set(self.core.tick());
         self.core.plan();
         self.estate.turned(now);
         self.be_watched();
+    }
+
+    /// Counts the polls of the turn; answers how many they were.
+    fn count_polls(&self) -> u32 {
+        let core = &self.core;
+        let polls = core.polls();
+        self.meter.has_polled(u64::from(polls));
+        core.turn_tick.set(core.tick());
+        core.vain.set(0);
+        polls
     }
 
     /// This thread is the one that runs the tasks.
@@ -588,7 +597,7 @@ impl CurrentThread {
             let spent_ns = now.ns_since(started);
             self.meter.was_busy(spent_ns);
             let mut pace = core.pace.get();
-            let polls = core.tick().wrapping_sub(core.turn_tick.get());
+            let polls = core.polls();
             let others = polls.saturating_sub(core.overtook.take());
             pace.learn(if others > 0 { others } else { polls }, spent_ns);
             core.pace.set(pace);
@@ -611,7 +620,11 @@ impl CurrentThread {
         }
         let mut queue = core.queue.borrow_mut();
         if queue.is_empty() {
-            let first = self.injector.take(|ready| ready, |task| queue.push_back(task))?;
+            let first = self.injector.take(|ready| ready, |task| queue.push_back(task));
+            let Some(first) = first else {
+                core.vain.set(core.vain.get() + 1);
+                return None;
+            };
             core.woken_until.set(tick.wrapping_add(queue.len() as u32));
             queue.push_front(first);
         }

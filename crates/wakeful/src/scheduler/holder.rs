@@ -18,12 +18,14 @@ pub(super) struct Core {
     pub(super) queue: RefCell<VecDeque<Runnable>>,
     pub(super) allocator: Cell<Option<Allocator>>,
     pub(super) rng: Cell<Rng>,
-    /// What others see: which task is polled, and how many polls there were so far,
-    /// wrapping. Written under W2, read by anybody.
+    /// What others see: which task is polled, and the tick, which goes on with each look
+    /// for a task, wrapping. Written under W2, read by anybody.
     pub(super) watched: Watched,
     /// The tick with which something is to be done besides a poll.
     pub(super) due_tick: Cell<u32>,
     pub(super) turn_tick: Cell<u32>,
+    /// Ticks of this turn with which there was no task to poll.
+    pub(super) vain: Cell<u32>,
     pub(super) pace: Cell<Pace>,
     /// Polls in a turn.
     pub(super) turn_polls: Cell<u32>,
@@ -61,6 +63,7 @@ impl Core {
             watched: Watched::new(),
             due_tick: Cell::new(0),
             turn_tick: Cell::new(0),
+            vain: Cell::new(0),
             pace: Cell::new(Pace::new()),
             turn_polls: Cell::new(1),
             gave_way: Cell::new(0),
@@ -76,10 +79,16 @@ impl Core {
         }
     }
 
-    /// Polls so far, wrapping.
+    /// Polls and looks for a task so far, wrapping.
     #[inline]
     pub(super) fn tick(&self) -> u32 {
         self.watched.activity()
+    }
+
+    /// Polls of this turn so far.
+    #[inline]
+    pub(super) fn polls(&self) -> u32 {
+        self.tick().wrapping_sub(self.turn_tick.get()).wrapping_sub(self.vain.get())
     }
 
     #[inline]
