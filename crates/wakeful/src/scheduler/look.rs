@@ -9,6 +9,7 @@ use super::multi::MultiThread;
 use super::recorder::Recorder;
 use super::root::Root;
 use crate::task::runnable::TaskRef;
+use crate::task::state::{BLOCKING, COMPLETE, NOTIFIED, RUNNING};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,11 +34,33 @@ pub(crate) trait Looks {
     }
 }
 
+impl CurrentThread {
+    /// The future of `block_on` that the thread polls which runs the tasks.
+    fn polled_root(&self) -> Option<u64> {
+        let thread = self.watched().thread();
+        let mut roots = self.estate.roots().into_iter();
+        roots.find(|root| root.thread == thread && root.note.is_polled()).map(|root| root.note.id)
+    }
+
+    /// Tasks in the queue of the thread that runs them. Nobody else can look at that, so
+    /// they are counted one by one.
+    fn count_queued(&self) -> usize {
+        let running = self.watched().running();
+        let mut ready = 0;
+        self.for_each_task(|task| {
+            let state = task.state();
+            let is_ready = state.has(RUNNING | NOTIFIED) && !state.has(COMPLETE | BLOCKING);
+            ready += usize::from(is_ready && Some(task.cell()) != running);
+        });
+        ready.saturating_sub(CurrentThread::injected(self))
+    }
+}
+
 /// One worker, at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerLook {
     pub(crate) doing: Doing,
-    /// Tasks that wait in its ring.
+    /// Tasks that wait in its own queue.
     pub(crate) queued: usize,
     pub(crate) timers: usize,
     pub(crate) sources: usize,
@@ -60,6 +83,8 @@ pub(crate) enum Doing {
     Looks,
     /// It polls the task in the cell at this address; for that long, if that is known.
     Polls(usize, Option<Duration>),
+    /// It polls the future of `block_on` of this number.
+    PollsRoot(u64),
 }
 
 impl WorkerLook {
@@ -146,12 +171,13 @@ impl Looks for CurrentThread {
         let doing = match (self.meter.asleep_since(), self.watched().polls()) {
             _ if !self.is_held() => Doing::Nothing,
             (Some(since), _) => Doing::Sleeps(since),
-            (None, None) => Doing::Looks,
+            (None, None) => self.polled_root().map_or(Doing::Looks, Doing::PollsRoot),
             (None, Some((cell, since))) => {
                 Doing::Polls(cell.addr().get(), since.map(|since| now.saturating_sub(since)))
             }
         };
         vec![WorkerLook {
+            queued: self.count_queued(),
             timers: self.timers.len(),
             sources: self.poller.get().map_or(0, |poller| poller.sources()),
             ..WorkerLook::of_meter(&self.meter, doing)

@@ -16,7 +16,7 @@ impl Dump {
     ///                  "state": "waiting", "worker": null, "closure": false, "orphan": false,
     ///                  "age_ms": 12, "polls": 1, "busy_ms": 0, "wakes": 0, "wakers": 1,
     ///                  "waiting_on": { "kind": "Mutex::lock", "resource": 4711,
-    ///                                  "site": "src/main.rs:4:9", "since_ms": 12, "certain": true,
+    ///                                  "thing": "#1267", "site": "src/main.rs:4:9", "since_ms": 12, "certain": true,
     ///                                  "holders": [ { "id": 6, "name": null,
     ///                                                 "acquired_at": "src/main.rs:9:9",
     ///                                                 "unpolled": false } ],
@@ -94,6 +94,7 @@ fn wait(json: &mut Json, wait: &WaitDump) {
     json.object(|json| {
         json.field("kind", |json| json.string(wait.kind()));
         json.field("resource", |json| json.plain(wait.resource()));
+        json.field("thing", |json| json.string(wait.thing()));
         json.field("site", |json| site(json, wait.site()));
         json.field("since_ms", |json| millis(json, wait.since()));
         json.field("certain", |json| json.plain(wait.is_certain()));

@@ -77,12 +77,10 @@ impl Dump {
         tasks.sort_by_key(|task| (!task.who().is_root(), task.who().number));
         name_holders(&mut tasks);
         find_parents(&mut tasks);
-        let named: BTreeMap<usize, Who> =
-            tasks.iter().map(|task| (task.cell, task.who().clone())).collect();
         let workers = looked
             .iter()
             .enumerate()
-            .map(|(index, look)| WorkerDump::new(index, look, now, &named))
+            .map(|(index, look)| WorkerDump::new(index, look, now, &tasks))
             .collect();
         Self {
             runtime: runtime.map(str::to_owned),

@@ -1,8 +1,11 @@
 //! One task in a dump.
 
+use super::text::Short;
+use crate::driver::clock::time_of;
 use crate::inspect::who::Who;
 use crate::scheduler::look::{Doing, WorkerLook};
 use crate::scheduler::root::Root;
+use crate::sys::descriptor;
 use crate::task::Id;
 use crate::task::header::{Anchorage, WaitKind, WaitingOn};
 use crate::task::heap;
@@ -10,6 +13,7 @@ use crate::task::root::is_root;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING};
 use crate::wait::plate::Plate;
+use std::os::fd::RawFd;
 use std::panic::Location;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -66,6 +70,7 @@ impl TaskState {
 pub struct WaitDump {
     kind: WaitKind,
     resource: u64,
+    thing: String,
     site: &'static Location<'static>,
     since: Duration,
     certain: bool,
@@ -242,6 +247,7 @@ impl WaitDump {
         Some(Self {
             kind: wait.kind,
             resource: wait.resource,
+            thing: in_words(wait.kind, wait.resource, now),
             site: wait.site,
             since: since(now, wait.since_ms),
             certain: anchored.is_some(),
@@ -264,6 +270,12 @@ impl WaitDump {
     /// id of a task, a file descriptor, an address.
     pub fn resource(&self) -> u64 {
         self.resource
+    }
+
+    /// The thing in words: a task, a descriptor with its addresses as the system knows
+    /// them now, or in how long a moment comes; of what has no other name, the number.
+    pub fn thing(&self) -> &str {
+        &self.thing
     }
 
     /// Where the call is in the program.
@@ -294,6 +306,18 @@ impl WaitDump {
     /// that can share a semaphore or a read lock, a few are told.
     pub fn has_other_holders(&self) -> bool {
         self.others
+    }
+}
+
+fn in_words(kind: WaitKind, resource: u64, now: Duration) -> String {
+    match kind {
+        WaitKind::Join => format!("task {resource}"),
+        WaitKind::Sleep => match time_of(resource).checked_sub(now) {
+            Some(left) => format!("in {}", Short(left)),
+            None => format!("{} ago", Short(now.saturating_sub(time_of(resource)))),
+        },
+        kind if kind.is_for_descriptor() => descriptor::in_words(resource as RawFd),
+        _ => format!("#{resource:x}"),
     }
 }
 

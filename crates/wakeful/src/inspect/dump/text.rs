@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// A time of two or three digits.
-struct Short(Duration);
+pub(super) struct Short(pub(super) Duration);
 
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,8 +129,8 @@ impl fmt::Display for TaskDump {
 
 impl fmt::Display for WaitDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "for {}", self.phrase())?;
-        write!(f, " #{:x} at {}, since {}", self.resource(), self.site(), Short(self.since()))
+        let (phrase, thing, since) = (self.phrase(), self.thing(), Short(self.since()));
+        write!(f, "for {phrase}: {thing}, at {}, since {since}", self.site())
     }
 }
 

@@ -1,8 +1,8 @@
 //! One worker in a dump.
 
+use super::TaskDump;
 use crate::inspect::who::Who;
 use crate::scheduler::look::{Doing, WorkerLook};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A worker at one moment. The one worker of a current-thread runtime is the thread
@@ -26,7 +26,8 @@ pub enum WorkerState {
     Asleep,
     /// It looks for work.
     Searching,
-    /// It polls a task.
+    /// It polls a task, or, as the thread of a current-thread runtime, the future of its
+    /// `block_on`.
     Polling,
 }
 
@@ -43,18 +44,19 @@ impl WorkerState {
 }
 
 impl WorkerDump {
-    pub(super) fn new(
-        index: usize,
-        look: &WorkerLook,
-        now: Duration,
-        named: &BTreeMap<usize, Who>,
-    ) -> Self {
+    pub(super) fn new(index: usize, look: &WorkerLook, now: Duration, tasks: &[TaskDump]) -> Self {
+        let who = |found: &dyn Fn(&TaskDump) -> bool| {
+            tasks.iter().find(|task| found(task)).map(|task| task.who().clone())
+        };
         let (state, task, how_long) = match look.doing {
             Doing::Nothing => (WorkerState::NotStarted, None, None),
             Doing::Sleeps(since) => (WorkerState::Asleep, None, Some(now.saturating_sub(since))),
             Doing::Looks => (WorkerState::Searching, None, None),
             Doing::Polls(cell, how_long) => {
-                (WorkerState::Polling, named.get(&cell).cloned(), how_long)
+                (WorkerState::Polling, who(&|task| task.cell == cell), how_long)
+            }
+            Doing::PollsRoot(root) => {
+                (WorkerState::Polling, who(&|task| task.who().number == root), None)
             }
         };
         Self { index, state, task, how_long, look: look.clone() }
@@ -70,7 +72,7 @@ impl WorkerDump {
         self.state
     }
 
-    /// The task that it polls.
+    /// What it polls.
     pub fn task(&self) -> Option<&Who> {
         self.task.as_ref()
     }

@@ -1,0 +1,74 @@
+//! `Handle::dump`: what is waited for, in words, and what the one worker of a current-thread runtime does.
+
+use std::time::Duration;
+
+use wakeful::inspect::{Dump, TaskState, WorkerState};
+use wakeful::io::AsyncReadExt;
+use wakeful::net::{TcpListener, TcpStream};
+use wakeful::runtime::{Builder, Handle};
+use wakeful::task::{self, yield_now};
+use wakeful::time::sleep;
+
+fn thing_of<'a>(dump: &'a Dump, name: &str) -> Option<&'a str> {
+    dump.find_named(name)?.waiting_on().map(|wait| wait.thing())
+}
+
+#[test]
+fn sockets_have_addresses_moments_come_in_a_while_and_tasks_have_numbers() {
+    let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    rt.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = listener.local_addr().unwrap();
+        let client = TcpStream::connect(near).await.unwrap();
+        let (mut server, far) = listener.accept().await.unwrap();
+        let named = |name| task::Builder::new().name(name);
+        let accepts =
+            named("accepts").spawn(async move { listener.accept().await.is_ok() }).unwrap();
+        let reads = named("reads").spawn(async move { server.read_u8().await.is_ok() }).unwrap();
+        let sleeps = named("sleeps").spawn(sleep(Duration::from_secs(90))).unwrap();
+        let awaited = sleeps.id();
+        let joins = named("joins").spawn(async move { sleeps.await.is_ok() }).unwrap();
+        while thing_of(&Handle::current().dump(), "joins").is_none() {
+            yield_now().await;
+        }
+        let dump = Handle::current().dump();
+        let text = dump.to_string();
+        let reading = thing_of(&dump, "reads").unwrap();
+        assert!(reading.ends_with(&format!(" ({near} to {far})")), "{text}");
+        assert!(reading.starts_with("descriptor "), "{text}");
+        assert!(thing_of(&dump, "accepts").unwrap().ends_with(&format!(" ({near})")), "{text}");
+        assert_eq!(thing_of(&dump, "sleeps"), Some("in 90 s"), "{text}");
+        assert_eq!(thing_of(&dump, "joins"), Some(format!("task {awaited}").as_str()), "{text}");
+        assert!(text.contains(&format!("for data to read: {reading}, at ")), "{text}");
+        let json = dump.to_json();
+        assert!(json.contains(&format!("\"thing\":\"{reading}\"")), "{json}");
+        drop(client);
+        for task in [accepts, reads, joins] {
+            task.abort();
+        }
+    });
+}
+
+#[test]
+fn the_one_worker_of_a_thread_polls_its_block_on_and_has_a_queue() {
+    let rt = Builder::new_current_thread().root_name("the root").build().unwrap();
+    let dump = rt.block_on(async {
+        for _ in 0..5 {
+            task::spawn(async {});
+        }
+        Handle::current().dump()
+    });
+    let worker = &dump.workers()[0];
+    assert_eq!((worker.state(), worker.queued()), (WorkerState::Polling, 5), "{dump}");
+    assert_eq!(worker.task().and_then(|who| who.name()), Some("the root"), "{dump}");
+    assert!(dump.to_string().contains("worker 0  polling block_on \"the root\""), "{dump}");
+
+    let dump = rt.block_on(async {
+        let asks = task::spawn(async { Handle::current().dump() });
+        task::spawn(yield_now());
+        asks.await.unwrap()
+    });
+    let worker = &dump.workers()[0];
+    let running = dump.tasks().iter().find(|task| task.state() == TaskState::Running(Some(0)));
+    assert_eq!(worker.task().and_then(|who| who.id()), running.unwrap().id(), "{dump}");
+}
