@@ -28,7 +28,10 @@ fn sockets_have_addresses_moments_come_in_a_while_and_tasks_have_numbers() {
         let sleeps = named("sleeps").spawn(sleep(Duration::from_secs(90))).unwrap();
         let awaited = sleeps.id();
         let joins = named("joins").spawn(async move { sleeps.await.is_ok() }).unwrap();
-        while thing_of(&Handle::current().dump(), "joins").is_none() {
+        let mut set = task::JoinSet::new();
+        set.spawn(sleep(Duration::from_secs(90)));
+        let any = named("any").spawn(async move { set.join_next().await.is_some() }).unwrap();
+        while thing_of(&Handle::current().dump(), "any").is_none() {
             yield_now().await;
         }
         let dump = Handle::current().dump();
@@ -39,11 +42,12 @@ fn sockets_have_addresses_moments_come_in_a_while_and_tasks_have_numbers() {
         assert!(thing_of(&dump, "accepts").unwrap().ends_with(&format!(" ({near})")), "{text}");
         assert_eq!(thing_of(&dump, "sleeps"), Some("in 90 s"), "{text}");
         assert_eq!(thing_of(&dump, "joins"), Some(format!("task {awaited}").as_str()), "{text}");
+        assert_eq!(thing_of(&dump, "any"), Some("any of several"), "{text}");
         assert!(text.contains(&format!("for data to read: {reading}, at ")), "{text}");
         let json = dump.to_json();
         assert!(json.contains(&format!("\"thing\":\"{reading}\"")), "{json}");
         drop(client);
-        for task in [accepts, reads, joins] {
+        for task in [accepts, reads, joins, any] {
             task.abort();
         }
     });

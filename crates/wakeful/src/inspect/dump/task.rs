@@ -232,7 +232,9 @@ impl WaitDump {
         let plate = Plate::of_record(record);
         let holders = match anchored {
             Some(Anchorage::Task(id)) => vec![HolderDump::running(id)],
-            None if wait.kind == WaitKind::Join => vec![HolderDump::running(wait.resource)],
+            None if wait.kind == WaitKind::Join && wait.resource != ANY => {
+                vec![HolderDump::running(wait.resource)]
+            }
             _ => plate.map_or(Vec::new(), |plate| {
                 let held = plate.holders().into_iter();
                 held.map(|held| HolderDump {
@@ -273,7 +275,8 @@ impl WaitDump {
     }
 
     /// The thing in words: a task, a descriptor with its addresses as the system knows
-    /// them now, or in how long a moment comes; of what has no other name, the number.
+    /// them now, a process, a signal, or in how long a moment comes; of what has no other
+    /// name, the number.
     pub fn thing(&self) -> &str {
         &self.thing
     }
@@ -309,9 +312,15 @@ impl WaitDump {
     }
 }
 
+/// Not the id of a task: whichever of several ends first.
+const ANY: u64 = 0;
+
 fn in_words(kind: WaitKind, resource: u64, now: Duration) -> String {
     match kind {
+        WaitKind::Join if resource == ANY => "any of several".to_owned(),
         WaitKind::Join => format!("task {resource}"),
+        WaitKind::ChildExit => format!("process {resource}"),
+        WaitKind::Signal => format!("signal {resource}"),
         WaitKind::Sleep => match time_of(resource).checked_sub(now) {
             Some(left) => format!("in {}", Short(left)),
             None => format!("{} ago", Short(now.saturating_sub(time_of(resource)))),
