@@ -56,8 +56,6 @@ pub(crate) struct Core {
     remote: Cell<*const Remote>,
     rng: Cell<Rng>,
     pub(crate) searching: Cell<bool>,
-    /// Polls of this worker, wrapping.
-    tick: Cell<u32>,
     slot_streak: Cell<u32>,
     pace: Cell<Pace>,
     /// Polls in a turn.
@@ -73,8 +71,7 @@ pub(crate) struct Core {
     /// Threads of this worker that ended, one after the other, before they began.
     pub(super) failed_starts: Cell<u32>,
     pub(super) turn_started: Cell<Stamp>,
-    turn_tick: Cell<u32>,
-    /// The activity of `Remote::watched` when the turn started.
+    /// The activity of `Remote::watched`, which counts polls, when the turn started.
     turn_activity: Cell<u32>,
     pub(super) spinner: Cell<Spinner>,
     /// If not 0, the next poll is timed, and stands for so many.
@@ -103,7 +100,6 @@ impl Core {
             remote: Cell::new(ptr::null()),
             rng: Cell::new(rng),
             searching: Cell::new(false),
-            tick: Cell::new(0),
             slot_streak: Cell::new(0),
             pace: Cell::new(Pace::new()),
             turn_polls: Cell::new(1),
@@ -113,7 +109,6 @@ impl Core {
             gave_way: Cell::new(0),
             failed_starts: Cell::new(0),
             turn_started: Cell::new(Stamp::START),
-            turn_tick: Cell::new(0),
             turn_activity: Cell::new(0),
             spinner: Cell::new(Spinner::new()),
             weight: Cell::new(0),
@@ -222,9 +217,8 @@ impl Core {
     #[inline]
     pub(super) fn next_task(&self, shared: &MultiThread) -> Option<Runnable> {
         let config = &shared.estate.config;
-        let tick = self.tick.get().wrapping_add(1);
-        self.tick.set(tick);
-        let is_turn_over = tick.wrapping_sub(self.turn_tick.get()) >= self.turn_polls.get();
+        let tick = self.remote().watched.activity();
+        let is_turn_over = tick.wrapping_sub(self.turn_activity.get()) >= self.turn_polls.get();
         if is_turn_over {
             self.turn(shared);
         }
@@ -399,7 +393,6 @@ impl Core {
         shared.estate.turned(now);
         self.remote().turned_ms.store(now.ms(), Relaxed);
         self.turn_started.set(now);
-        self.turn_tick.set(self.tick.get());
         self.turn_activity.set(self.remote().watched.activity());
         let polls = self.last_polls.take();
         // A turn in which nothing was polled, before a sleep say, changes nothing.
@@ -421,15 +414,12 @@ impl Core {
     /// Learns from the turn what a poll lasts here.
     fn end_turn(&self, shared: &MultiThread, now: Stamp) {
         let activity = self.remote().watched.activity();
-        let polled = activity.wrapping_sub(self.turn_activity.get());
-        // A turn can end between the choice of a task and its poll, which then belongs
-        // to the next one.
-        let polls = self.tick.get().wrapping_sub(self.turn_tick.get()).max(polled);
+        let polls = activity.wrapping_sub(self.turn_activity.get());
         if polls == 0 {
             return;
         }
-        self.last_polls.set(polled.max(1));
-        self.remote().meter.has_polled(u64::from(polled));
+        self.last_polls.set(polls);
+        self.remote().meter.has_polled(u64::from(polls));
         self.count_busy(now);
         let mut pace = self.pace.get();
         pace.learn(polls, now.ns_since(self.turn_started.get()));
