@@ -24,12 +24,7 @@ struct ThreadContext {
     current_id: Cell<u64>,
     /// The root of the innermost `block_on` that this thread is in.
     root: Cell<*const RootNote>,
-    /// The current task woke itself.
-    self_woken: Cell<bool>,
-    /// How many futures the current task waits in on purpose, for what may never
-    /// come.
-    exempt: Cell<u32>,
-    pub(super) budget: Cell<Budget>,
+    side: Cell<Side>,
     /// The heap whose allocator this thread holds.
     heap: Cell<*const Heap>,
     /// Milliseconds since the runtime on this thread started, read from its
@@ -51,9 +46,7 @@ thread_local! {
             current: Cell::new(ptr::null()),
             current_id: Cell::new(0),
             root: Cell::new(ptr::null()),
-            self_woken: Cell::new(false),
-            exempt: Cell::new(0),
-            budget: Cell::new(Budget::UNLIMITED),
+            side: Cell::new(Side::of(Budget::UNLIMITED)),
             heap: Cell::new(ptr::null()),
             now_ms: Cell::new(0),
             defers: Cell::new(false),
@@ -69,6 +62,39 @@ impl ThreadContext {
     fn next_poll(&self) -> &Self {
         self.polls.set(self.polls.get().wrapping_add(1));
         self
+    }
+
+    /// The current task woke itself.
+    #[inline]
+    fn wake_self(&self) {
+        self.side.set(Side(self.side.get().0 | SELF_WOKEN));
+    }
+}
+
+/// What goes on beside a poll, in one word, so that a poll within a poll puts all of it
+/// aside at once. From below: what is left of the budget (8 bits), SELF_WOKEN, and above
+/// EXEMPT_SHIFT how many futures the current task waits in on purpose, for what may never
+/// come.
+#[derive(Clone, Copy)]
+pub(super) struct Side(u64);
+
+/// The current task woke itself.
+const SELF_WOKEN: u64 = 1 << 8;
+const EXEMPT_SHIFT: u32 = 32;
+
+impl Side {
+    const fn of(budget: Budget) -> Self {
+        Self(budget.to_u8() as u64)
+    }
+
+    #[inline]
+    pub(super) fn is_self_woken(self) -> bool {
+        self.0 & SELF_WOKEN != 0
+    }
+
+    #[inline]
+    pub(super) fn is_exempt(self) -> bool {
+        self.0 >> EXEMPT_SHIFT != 0
     }
 }
 
@@ -95,21 +121,7 @@ fn number_thread(polls: &Cell<u64>) -> u64 {
 pub(super) struct Turn {
     outer: *const Header,
     outer_id: u64,
-    outer_marks: Marks,
-    outer_budget: Budget,
-}
-
-/// What happened on the side during a poll.
-#[derive(Clone, Copy)]
-pub(super) struct Marks {
-    pub(super) self_woken: bool,
-    exempt: u32,
-}
-
-impl Marks {
-    pub(super) fn is_exempt(&self) -> bool {
-        self.exempt > 0
-    }
+    outer_side: Side,
 }
 
 #[inline]
@@ -117,25 +129,18 @@ pub(super) fn start_task(cell: *const Header, id: u64) -> Turn {
     CONTEXT.with(|context| Turn {
         outer: context.next_poll().current.replace(cell),
         outer_id: context.current_id.replace(id),
-        outer_marks: Marks {
-            self_woken: context.self_woken.replace(false),
-            exempt: context.exempt.replace(0),
-        },
-        outer_budget: context.budget.replace(Budget::FULL),
+        outer_side: context.side.replace(Side::of(Budget::FULL)),
     })
 }
 
 impl Turn {
+    /// What happened on the side.
     #[inline]
-    pub(super) fn end(self) -> Marks {
+    pub(super) fn end(self) -> Side {
         CONTEXT.with(|context| {
             context.current.set(self.outer);
             context.current_id.set(self.outer_id);
-            context.budget.set(self.outer_budget);
-            Marks {
-                self_woken: context.self_woken.replace(self.outer_marks.self_woken),
-                exempt: context.exempt.replace(self.outer_marks.exempt),
-            }
+            context.side.replace(self.outer_side)
         })
     }
 }
@@ -147,7 +152,7 @@ pub(super) fn wake_current(cell: *const Header) -> bool {
     CONTEXT.with(|context| {
         let own = context.current.get() == cell;
         if own {
-            context.self_woken.set(true);
+            context.wake_self();
         }
         own
     })
@@ -163,7 +168,7 @@ pub(crate) fn yield_back(waker: &Waker, site: &'static std::panic::Location<'sta
         if let Some(header) = unsafe { current.as_ref() } {
             header.waiting.record_turn(site, context.now_ms.get());
             if waker::is_of(waker, current) {
-                return context.self_woken.set(true);
+                return context.wake_self();
             }
         }
         yield_root(context, waker, site);
@@ -408,12 +413,19 @@ pub(crate) fn waiting_site(site: &'static std::panic::Location<'static>) {
 
 /// The current task waits on purpose in one more future: see `may_wait_forever`.
 pub(super) fn exempt_current() {
-    CONTEXT.with(|context| context.exempt.set(context.exempt.get() + 1));
+    CONTEXT.with(|context| {
+        context.side.set(Side(context.side.get().0 + (1 << EXEMPT_SHIFT)));
+    });
 }
 
 /// In the same poll, that future ended or went away.
 pub(super) fn unexempt_current() {
-    CONTEXT.with(|context| context.exempt.set(context.exempt.get().saturating_sub(1)));
+    CONTEXT.with(|context| {
+        let side = context.side.get();
+        if side.is_exempt() {
+            context.side.set(Side(side.0 - (1 << EXEMPT_SHIFT)));
+        }
+    });
 }
 
 pub(crate) fn now_ms() -> u32 {
@@ -468,8 +480,33 @@ pub(crate) fn set_heap(heap: *const Heap) -> *const Heap {
 }
 
 #[inline]
-pub(super) fn with_budget<R>(f: impl FnOnce(&Cell<Budget>) -> R) -> R {
-    CONTEXT.with(|context| f(&context.budget))
+pub(super) fn budget() -> Budget {
+    CONTEXT.with(|context| Budget::from_u8(context.side.get().0 as u8))
+}
+
+/// Spends one unit of the budget, if it has one left or no limit; gives back what it was.
+#[inline]
+pub(super) fn spend() -> Option<Budget> {
+    CONTEXT.with(|context| {
+        let Side(side) = context.side.get();
+        let before = Budget::from_u8(side as u8);
+        // Of the whole word: nothing is borrowed from what lies above.
+        let after = side.wrapping_sub(1);
+        if (after as u8) < Budget::FULL.to_u8() {
+            context.side.set(Side(after));
+        } else if before == Budget::SPENT {
+            return None;
+        }
+        Some(before)
+    })
+}
+
+#[inline]
+pub(super) fn set_budget(budget: Budget) {
+    CONTEXT.with(|context| {
+        let others = context.side.get().0 & !u64::from(u8::MAX);
+        context.side.set(Side(others | u64::from(budget.to_u8())));
+    });
 }
 
 /// Names the root of the `block_on` that this thread is in from now on; gives back the
@@ -521,24 +558,21 @@ fn poll_as<R>(id: u64, poll: impl FnOnce() -> R) -> R {
     struct Restore {
         current: *const Header,
         id: u64,
-        budget: Budget,
-        exempt: u32,
+        side: Side,
     }
     impl Drop for Restore {
         fn drop(&mut self) {
             CONTEXT.with(|context| {
                 context.current.set(self.current);
                 context.current_id.set(self.id);
-                context.budget.set(self.budget);
-                context.exempt.set(self.exempt);
+                context.side.set(self.side);
             });
         }
     }
     let _restore = CONTEXT.with(|context| Restore {
         current: context.next_poll().current.replace(ptr::null()),
         id: context.current_id.replace(id),
-        budget: context.budget.replace(Budget::FULL),
-        exempt: context.exempt.replace(0),
+        side: context.side.replace(Side::of(Budget::FULL)),
     });
     poll()
 }

@@ -10,11 +10,20 @@ use std::task::{Context, Poll, ready};
 
 /// What is left of the current poll's allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Budget(Option<u8>);
+pub(crate) struct Budget(u8);
 
 impl Budget {
-    pub(crate) const FULL: Budget = Budget(Some(128));
-    pub(crate) const UNLIMITED: Budget = Budget(None);
+    pub(crate) const FULL: Budget = Budget(128);
+    pub(crate) const UNLIMITED: Budget = Budget(u8::MAX);
+    pub(super) const SPENT: Budget = Budget(0);
+
+    pub(super) const fn to_u8(self) -> u8 {
+        self.0
+    }
+
+    pub(super) const fn from_u8(left: u8) -> Self {
+        Self(left)
+    }
 }
 
 /// Runs `f` with another budget; the old one comes back afterwards.
@@ -22,10 +31,11 @@ pub(super) fn with_budget<R>(budget: Budget, f: impl FnOnce() -> R) -> R {
     struct Restore(Budget);
     impl Drop for Restore {
         fn drop(&mut self) {
-            context::with_budget(|cell| cell.set(self.0));
+            context::set_budget(self.0);
         }
     }
-    let _restore = Restore(context::with_budget(|cell| cell.replace(budget)));
+    let _restore = Restore(context::budget());
+    context::set_budget(budget);
     f()
 }
 
@@ -37,7 +47,7 @@ pub(crate) fn without_limit<R>(f: impl FnOnce() -> R) -> R {
 /// Whether the current task may go on before it should yield. Always true
 /// outside of a task and inside [`unconstrained`].
 pub fn has_budget_remaining() -> bool {
-    context::with_budget(|cell| cell.get() != Budget(Some(0)))
+    context::budget() != Budget::SPENT
 }
 
 /// Gives the spent unit back when dropped, unless
@@ -60,7 +70,7 @@ impl Drop for RestoreOnPending {
         // An unlimited budget has nothing to give back, so it marks "keep".
         let before = self.0.get();
         if before != Budget::UNLIMITED {
-            context::with_budget(|cell| cell.set(before));
+            context::set_budget(before);
         }
     }
 }
@@ -86,15 +96,7 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
 /// whether they have to wait anyway.
 #[inline]
 pub(crate) fn try_proceed() -> Option<RestoreOnPending> {
-    context::with_budget(|cell| {
-        let before = cell.get();
-        match before.0 {
-            None => {}
-            Some(0) => return None,
-            Some(left) => cell.set(Budget(Some(left - 1))),
-        }
-        Some(RestoreOnPending(Cell::new(before), PhantomData))
-    })
+    Some(RestoreOnPending(Cell::new(context::spend()?), PhantomData))
 }
 
 /// As [`poll_proceed`], but spends nothing.

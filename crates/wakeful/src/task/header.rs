@@ -13,6 +13,8 @@ use std::ptr::NonNull;
 /// Rules R1 to R5 of `state` say who may touch which field when.
 #[repr(C)]
 pub(crate) struct Header {
+    /// In front, so that to find it is to have the header: it is written with every wait.
+    pub(crate) waiting: WaitingOn,
     pub(crate) state: State,
     /// The link of whichever list the cell is in: injector, queue or free list.
     /// Written by the list's owner.
@@ -28,7 +30,6 @@ pub(crate) struct Header {
     pub(crate) origin: Cell<Origin>,
     /// Guarded by R2.
     pub(crate) join_waker: JoinWaker,
-    pub(crate) waiting: WaitingOn,
     /// Written under R1; read by anybody, approximately.
     pub(crate) polls: AtomicU32,
     /// Written by whoever wins the step from idle to notified.
@@ -46,6 +47,7 @@ impl Header {
     /// What a freshly cut piece of memory starts as.
     pub(crate) fn vacant(chunk: NonNull<Chunk>) -> Self {
         Self {
+            waiting: WaitingOn::nothing(),
             state: State::free(),
             next: AtomicPtr::new(std::ptr::null_mut()),
             vtable: Cell::new(&VACANT),
@@ -53,7 +55,6 @@ impl Header {
             id: Cell::new(0),
             origin: Cell::new(Origin::here()),
             join_waker: JoinWaker::empty(),
-            waiting: WaitingOn::nothing(),
             polls: AtomicU32::new(0),
             wakes: AtomicU32::new(0),
             parent: Cell::new(0),
@@ -173,15 +174,18 @@ pub(crate) struct WaitingOn {
     /// The address or number of the thing waited for, perhaps ANCHORED.
     resource: AtomicU64,
     site: AtomicPtr<Location<'static>>,
-    /// From below: milliseconds since when (32 bits), the kind (8 bits), and how the
-    /// task ended (8 bits), which is not about waiting and sits here because there is
-    /// room. One store per record: no task that ended waits, and none that waits has
-    /// ended. The outcome is written under R1 before COMPLETE.
-    about: AtomicU64,
+    /// Milliseconds since when.
+    since_ms: AtomicU32,
+    /// The kind in the lowest byte, NOTHING before the first record, and above it how the task ended, which is not about
+    /// waiting and sits here because there is room. One store per record: no task that
+    /// ended waits, and none that waits has ended. The outcome is written under R1 before
+    /// COMPLETE.
+    about: AtomicU32,
 }
 
-const KIND_SHIFT: u32 = 32;
-const OUTCOME_SHIFT: u32 = 40;
+/// No kind: nothing is recorded, or the task has ended.
+const NOTHING: u8 = 0;
+const OUTCOME_SHIFT: u32 = 8;
 
 /// In a record: what holds the task's waker is known for certain, see `wait::plate`.
 /// Neither addresses nor numbers reach this bit.
@@ -203,8 +207,6 @@ pub(crate) enum Anchorage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum WaitKind {
-    /// Nothing was recorded: a future that is not ours.
-    Unknown = 0,
     /// Another task's end.
     Join = 1,
     /// Its turn, after a yield.
@@ -273,6 +275,8 @@ pub(crate) enum WaitKind {
     Stdin = 42,
     /// Standard output or error, to take what was written.
     Stdout = 43,
+    /// A future that is not ours; only the place is known.
+    Unknown = 255,
 }
 
 impl WaitKind {
@@ -416,14 +420,14 @@ impl WaitingOn {
         Self {
             resource: AtomicU64::new(0),
             site: AtomicPtr::new(std::ptr::null_mut()),
-            about: AtomicU64::new(0),
+            since_ms: AtomicU32::new(0),
+            about: AtomicU32::new(0),
         }
     }
 
     /// Nothing is recorded, and no outcome.
     #[inline]
     pub(crate) fn clear(&self) {
-        self.site.store(std::ptr::null_mut(), Relaxed);
         self.about.store(0, Relaxed);
     }
 
@@ -436,7 +440,7 @@ impl WaitingOn {
     /// Nothing is to be said of what a task waited for that has ended.
     #[inline]
     pub(crate) fn set_outcome(&self, outcome: u8) {
-        self.about.store(u64::from(outcome) << OUTCOME_SHIFT, Relaxed);
+        self.about.store(u32::from(outcome) << OUTCOME_SHIFT, Relaxed);
     }
 
     /// The waker lies with this thing from here on.
@@ -457,9 +461,9 @@ impl WaitingOn {
     /// Where the waker lies, if that is known for certain.
     pub(crate) fn anchored(&self) -> Option<Anchorage> {
         let word = self.resource.load(Acquire);
-        let kind = (self.about.load(Relaxed) >> KIND_SHIFT) as u8;
-        if kind == WaitKind::Turn as u8 {
-            return None; // what it waits for has been written over
+        const TURN: u8 = WaitKind::Turn as u8;
+        if let NOTHING | TURN = self.about.load(Relaxed) as u8 {
+            return None; // what it waits for has been written over, or was another task's
         }
         match word & FLAGS {
             ANCHORED => Some(Anchorage::Plate(word & !FLAGS)),
@@ -500,33 +504,42 @@ impl WaitingOn {
 
     #[inline]
     fn describe(&self, kind: WaitKind, since_ms: u32, site: &'static Location<'static>) {
-        self.about.store((kind as u64) << KIND_SHIFT | u64::from(since_ms), Relaxed);
+        self.since_ms.store(since_ms, Relaxed);
         self.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
+        // Release: who sees that something is recorded does not see the place of the
+        // task before, in whose cell this one is.
+        self.about.store(kind as u32, Release);
     }
 
     /// Replaces the time only.
     pub(crate) fn waits_since(&self, since_ms: u32) {
-        let about = self.about.load(Relaxed) & !u64::from(u32::MAX);
-        self.about.store(about | u64::from(since_ms), Relaxed);
+        self.since_ms.store(since_ms, Relaxed);
     }
 
     /// Replaces the place only.
     #[inline]
     pub(crate) fn set_site(&self, site: &'static Location<'static>) {
         self.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
+        if self.about.load(Relaxed) as u8 == NOTHING {
+            self.resource.store(0, Relaxed);
+            self.about.store(WaitKind::Unknown as u32, Release);
+        }
     }
 
     /// What was last recorded, if anything. The fields are read one by one: a
     /// reader who races with the task may mix two records, never tear one.
     pub(crate) fn read(&self) -> Option<Wait> {
+        let kind = match self.about.load(Acquire) as u8 {
+            NOTHING => return None,
+            kind => WaitKind::from_u8(kind),
+        };
         let site = NonNull::new(self.site.load(Relaxed))?;
-        let about = self.about.load(Relaxed);
-        let kind = WaitKind::from_u8((about >> KIND_SHIFT) as u8);
         let resource = match kind {
             WaitKind::Turn => 0,
             _ => self.resource.load(Relaxed) & !FLAGS,
         };
         // SAFETY: only `describe` stores here, and only `&'static`s.
-        Some(Wait { kind, resource, site: unsafe { site.as_ref() }, since_ms: about as u32 })
+        let site = unsafe { site.as_ref() };
+        Some(Wait { kind, resource, site, since_ms: self.since_ms.load(Relaxed) })
     }
 }

@@ -56,7 +56,6 @@ pub use sender::{Sender, WeakSender};
 
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::AtomicUsize;
-use crate::wait::holder::Holder;
 use crate::wait::list::{Answer, Waiters};
 use crate::wait::word::{Word, Zero};
 use ring::Ring;
@@ -69,8 +68,6 @@ struct Shared<T> {
     tail: Waiters<Tail, u64>,
     /// Changed under the tail's lock, so that it belongs to a position.
     receivers: Word<Zero>,
-    /// The task that sent last: for those who ask who could send again.
-    last_sender: Holder,
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
 }
@@ -92,7 +89,6 @@ impl<T> Shared<T> {
             ring: Ring::new(capacity),
             tail: Waiters::new(Tail { position: 0, is_closed: false }),
             receivers: Word::new(0),
-            last_sender: Holder::nobody(),
             senders: AtomicUsize::new(1),
             weak_senders: AtomicUsize::new(0),
         }

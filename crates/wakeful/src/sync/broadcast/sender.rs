@@ -69,14 +69,12 @@ impl<T> Sender<T> {
     /// # Errors
     ///
     /// The value comes back if there is no receiver.
-    #[track_caller]
     #[inline]
     pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
         let mut value = value;
         loop {
             match self.shared.send(value) {
                 Sent::Done { receivers, old, is_awaited } => {
-                    self.shared.last_sender.set(Location::caller());
                     if is_awaited {
                         self.shared.call_receivers();
                     }

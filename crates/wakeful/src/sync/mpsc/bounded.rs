@@ -121,9 +121,8 @@ impl<T> Sender<T> {
     /// If there is no room, or the receiver was closed or dropped; the message
     /// comes back.
     #[inline]
-    #[track_caller]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        self.chan().try_send(message, Location::caller())
+        self.chan().try_send(message)
     }
 
     /// As [`send`](Self::send), for threads that run no tasks: it blocks the

@@ -52,7 +52,7 @@ use crate::sys::sync::{Arc, UnsafeCell, thread};
 use crate::wait::calls::Calls;
 use crate::wait::holder::Holder;
 use crate::wait::list::{Answer, Waiters};
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
@@ -87,8 +87,6 @@ pub(super) struct Chan<T> {
     losses: std::sync::atomic::AtomicU32,
     /// As many slots can be taken or promised. Never written.
     pub(super) limit: u64,
-    /// Who sent last: noted when it woke the receiver, and once per block.
-    last_sender: Holder,
     _gap_before_receiver: Gap,
 
     // Written by the receiver.
@@ -96,7 +94,7 @@ pub(super) struct Chan<T> {
     pub(super) head: AtomicU64,
     /// Whether the receiver has to look for waiting senders; see `room`.
     pub(super) attention: AtomicU32,
-    /// Who received last: noted when it waited, and once per block.
+    /// Who received last: noted when it waited.
     pub(super) last_receiver: Holder,
     /// See T4.
     waker: UnsafeCell<Option<Waker>>,
@@ -160,7 +158,6 @@ impl<T> Chan<T> {
             seen_head: AtomicU64::new(0),
             losses: std::sync::atomic::AtomicU32::new(0),
             limit,
-            last_sender: Holder::nobody(),
             _gap_before_receiver: Gap::new(),
             head: AtomicU64::new(0),
             attention: AtomicU32::new(0),
@@ -293,12 +290,9 @@ impl<T> Chan<T> {
 
     /// Puts a message where it was claimed, and wakes the receiver if it waited.
     #[inline]
-    pub(super) fn fill(&self, claim: Claim<T>, value: T, site: &'static Location<'static>) {
+    pub(super) fn fill(&self, claim: Claim<T>, value: T) {
         // SAFETY: B1: claimed, and filled once, as the claim is gone.
         unsafe { Block::fill(claim.block, block::offset(claim.position), value) };
-        if claim.receiver.is_some() || block::offset(claim.position) == 0 {
-            self.last_sender.set(site);
-        }
         if let Some(waker) = claim.receiver {
             waker.wake();
         }

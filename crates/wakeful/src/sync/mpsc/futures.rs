@@ -123,7 +123,7 @@ impl<T> Future for Sending<'_, T> {
             && let Ok(claim) = this.chan.claim()
         {
             let Some(value) = this.value.take() else { unreachable!("it was there above") };
-            this.chan.fill(claim, value, this.site);
+            this.chan.fill(claim, value);
             progress.made_progress();
             return Poll::Ready(Ok(()));
         }
@@ -132,7 +132,7 @@ impl<T> Future for Sending<'_, T> {
         let Some(value) = this.value.take() else { unreachable!("it was there above") };
         Poll::Ready(match room {
             Ok(()) => {
-                this.chan.send_promised(value, this.site);
+                this.chan.send_promised(value);
                 Ok(())
             }
             Err(Closed) => Err(SendError(value)),

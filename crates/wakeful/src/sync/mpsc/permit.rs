@@ -5,7 +5,6 @@ use super::chan::Chan;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::mem;
-use std::panic::Location;
 
 /// Room for one message, from [`Sender::reserve`] or [`Sender::try_reserve`].
 ///
@@ -27,11 +26,10 @@ impl<'a, T> Permit<'a, T> {
     ///
     /// If the receiver is dropped, so is the message, with the channel at the
     /// latest.
-    #[track_caller]
     pub fn send(self, value: T) {
         let chan = self.chan;
         mem::forget(self);
-        chan.send_promised(value, Location::caller());
+        chan.send_promised(value);
     }
 }
 
@@ -113,10 +111,9 @@ impl<T> OwnedPermit<T> {
 
     /// Sends a message and gives the sender back. It neither waits nor fails,
     /// also after the receiver was closed.
-    #[track_caller]
     pub fn send(self, value: T) -> Sender<T> {
         let sender = self.into_sender();
-        sender.chan().send_promised(value, Location::caller());
+        sender.chan().send_promised(value);
         sender
     }
 

@@ -7,7 +7,6 @@ use super::room::Refusal;
 use super::word::{CLOSED, QUEUED, Word};
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::*;
-use std::panic::Location;
 
 /// A sender that keeps the channel open.
 pub(super) struct Tx<T>(Arc<Chan<T>>);
@@ -75,11 +74,7 @@ impl<T> Drop for WeakTx<T> {
 impl<T> Chan<T> {
     /// Sends without regard to room.
     #[inline]
-    pub(super) fn send_unbounded(
-        &self,
-        value: T,
-        site: &'static Location<'static>,
-    ) -> Result<(), SendError<T>> {
+    pub(super) fn send_unbounded(&self, value: T) -> Result<(), SendError<T>> {
         let mut word = self.word();
         loop {
             if word.has(CLOSED) {
@@ -87,7 +82,7 @@ impl<T> Chan<T> {
             }
             match self.attempt(word, word.forward()) {
                 Attempt::Claimed(claim) => {
-                    self.fill(claim, value, site);
+                    self.fill(claim, value);
                     return Ok(());
                 }
                 Attempt::Lost(now) => word = now,
@@ -97,17 +92,13 @@ impl<T> Chan<T> {
 
     /// Sends if there is room now.
     #[inline]
-    pub(super) fn try_send(
-        &self,
-        value: T,
-        site: &'static Location<'static>,
-    ) -> Result<(), TrySendError<T>> {
+    pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         match self.claim() {
             Ok(claim) => {
-                self.fill(claim, value, site);
+                self.fill(claim, value);
                 Ok(())
             }
-            Err(word) => self.try_send_queued(word, value, site),
+            Err(word) => self.try_send_queued(word, value),
         }
     }
 
@@ -134,12 +125,7 @@ impl<T> Chan<T> {
     }
 
     #[cold]
-    fn try_send_queued(
-        &self,
-        word: Word,
-        value: T,
-        site: &'static Location<'static>,
-    ) -> Result<(), TrySendError<T>> {
+    fn try_send_queued(&self, word: Word, value: T) -> Result<(), TrySendError<T>> {
         if word.has(CLOSED) {
             return Err(TrySendError::Closed(value));
         }
@@ -148,7 +134,7 @@ impl<T> Chan<T> {
         }
         match self.try_promise_locked(1) {
             Ok(()) => {
-                self.send_promised(value, site);
+                self.send_promised(value);
                 Ok(())
             }
             Err(Refusal::Full) => Err(TrySendError::Full(value)),
@@ -157,7 +143,7 @@ impl<T> Chan<T> {
     }
 
     /// Sends into a slot that was promised to the caller.
-    pub(super) fn send_promised(&self, value: T, site: &'static Location<'static>) {
+    pub(super) fn send_promised(&self, value: T) {
         let mut word = self.word();
         loop {
             if word.reserved() == 0 {
@@ -166,7 +152,7 @@ impl<T> Chan<T> {
                 continue;
             }
             match self.attempt(word, word.unreserve(1).forward()) {
-                Attempt::Claimed(claim) => return self.fill(claim, value, site),
+                Attempt::Claimed(claim) => return self.fill(claim, value),
                 Attempt::Lost(now) => word = now,
             }
         }

@@ -65,9 +65,8 @@ impl<T> UnboundedSender<T> {
     ///
     /// If the receiver was closed or dropped; the message comes back.
     #[inline]
-    #[track_caller]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
-        self.chan().send_unbounded(message, Location::caller())
+        self.chan().send_unbounded(message)
     }
 
     /// Waits until the receiver was closed or dropped.

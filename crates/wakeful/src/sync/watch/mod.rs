@@ -57,7 +57,6 @@ pub use sender::Sender;
 
 use crate::sys::sync::atomic::AtomicUsize;
 use crate::sys::sync::{Arc, RwLock};
-use crate::wait::holder::Holder;
 use crate::wait::word::{Other, Word, Zero};
 use std::fmt;
 
@@ -73,9 +72,6 @@ struct Shared<T> {
     /// them.
     version: Word<Other>,
     receivers: Word<Zero>,
-    /// The task that changed the value last: for those who ask who could do so
-    /// again.
-    last_sender: Holder,
     senders: AtomicUsize,
 }
 
@@ -106,7 +102,6 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
         value: RwLock::new(init),
         version: Word::new(0),
         receivers: Word::new(0),
-        last_sender: Holder::nobody(),
         senders: AtomicUsize::new(1),
     });
     let receiver = Receiver::new(shared.clone(), 0);

@@ -37,7 +37,6 @@ impl<T> Sender<T> {
     ///
     /// The value comes back if nobody watches, and is not kept for whoever
     /// subscribes later; [`send_replace`](Self::send_replace) would keep it.
-    #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         if self.is_closed() {
             return Err(SendError(value));
@@ -63,7 +62,6 @@ impl<T> Sender<T> {
     /// sender.send_modify(|value| *value += 1);
     /// assert_eq!(*receiver.borrow(), 2);
     /// ```
-    #[track_caller]
     pub fn send_modify<F>(&self, modify: F)
     where
         F: FnOnce(&mut T),
@@ -78,7 +76,6 @@ impl<T> Sender<T> {
     /// did change. Answers what `modify` said.
     ///
     /// As [`send_modify`](Self::send_modify) otherwise.
-    #[track_caller]
     pub fn send_if_modified<F>(&self, modify: F) -> bool
     where
         F: FnOnce(&mut T) -> bool,
@@ -91,14 +88,12 @@ impl<T> Sender<T> {
             }
             shared.version.add(STEP)
         };
-        shared.last_sender.set(Location::caller());
         shared.version.call(moved);
         true
     }
 
     /// Puts a value in place of the one that is there, which is the answer.
     /// Whether or not anybody watches.
-    #[track_caller]
     pub fn send_replace(&self, mut value: T) -> T {
         self.send_modify(|old| mem::swap(old, &mut value));
         value
