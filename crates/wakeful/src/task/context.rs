@@ -24,7 +24,7 @@ struct ThreadContext {
     current_id: Cell<u64>,
     /// The root of the innermost `block_on` that this thread is in.
     root: Cell<*const RootNote>,
-    side: Cell<Side>,
+    side: Side,
     /// The heap whose allocator this thread holds.
     heap: Cell<*const Heap>,
     /// Milliseconds since the runtime on this thread started, read from its
@@ -46,7 +46,7 @@ thread_local! {
             current: Cell::new(ptr::null()),
             current_id: Cell::new(0),
             root: Cell::new(ptr::null()),
-            side: Cell::new(Side::of(Budget::UNLIMITED)),
+            side: Side::new(Budget::UNLIMITED),
             heap: Cell::new(ptr::null()),
             now_ms: Cell::new(0),
             defers: Cell::new(false),
@@ -63,38 +63,63 @@ impl ThreadContext {
         self.polls.set(self.polls.get().wrapping_add(1));
         self
     }
+}
 
+/// What goes on beside a poll: eight bytes, so that a poll within a poll puts all of it
+/// aside in one step. The single parts are read and written as what they are, as a read of
+/// all would have to wait for the write of a part.
+#[repr(C, align(8))]
+struct Side {
+    budget: Cell<Budget>,
     /// The current task woke itself.
-    #[inline]
-    fn wake_self(&self) {
-        self.side.set(Side(self.side.get().0 | SELF_WOKEN));
+    self_woken: Cell<bool>,
+    _unused: Cell<u16>,
+    /// How many futures the current task waits in on purpose, for what may never come.
+    exempt: Cell<u32>,
+}
+
+/// All of a [`Side`], put aside.
+#[derive(Clone, Copy)]
+struct Aside(u64);
+
+impl Aside {
+    /// Nothing has happened yet.
+    const fn fresh(budget: Budget) -> Self {
+        Self(u64::from_ne_bytes([budget.to_u8(), 0, 0, 0, 0, 0, 0, 0]))
     }
 }
 
-/// What goes on beside a poll, in one word, so that a poll within a poll puts all of it
-/// aside at once. From below: what is left of the budget (8 bits), SELF_WOKEN, and above
-/// EXEMPT_SHIFT how many futures the current task waits in on purpose, for what may never
-/// come.
-#[derive(Clone, Copy)]
-pub(super) struct Side(u64);
-
-/// The current task woke itself.
-const SELF_WOKEN: u64 = 1 << 8;
-const EXEMPT_SHIFT: u32 = 32;
-
 impl Side {
-    const fn of(budget: Budget) -> Self {
-        Self(budget.to_u8() as u64)
+    const fn new(budget: Budget) -> Self {
+        Self {
+            budget: Cell::new(budget),
+            self_woken: Cell::new(false),
+            _unused: Cell::new(0),
+            exempt: Cell::new(0),
+        }
     }
 
     #[inline]
-    pub(super) fn is_self_woken(self) -> bool {
-        self.0 & SELF_WOKEN != 0
+    fn replace(&self, with: Aside) -> Aside {
+        const { assert!(size_of::<Side>() == size_of::<Aside>()) }
+        // SAFETY: as large, as aligned and without padding, all of it in cells. What is
+        // written was read here before, or made by `fresh`: there, too, no byte but the
+        // budget's is other than 0.
+        let all = unsafe { &*ptr::from_ref(self).cast::<Cell<Aside>>() };
+        all.replace(with)
     }
+}
 
-    #[inline]
-    pub(super) fn is_exempt(self) -> bool {
-        self.0 >> EXEMPT_SHIFT != 0
+/// What happened on the side during a poll.
+#[derive(Clone, Copy)]
+pub(super) struct Marks {
+    pub(super) self_woken: bool,
+    exempt: u32,
+}
+
+impl Marks {
+    pub(super) fn is_exempt(&self) -> bool {
+        self.exempt > 0
     }
 }
 
@@ -121,7 +146,7 @@ fn number_thread(polls: &Cell<u64>) -> u64 {
 pub(super) struct Turn {
     outer: *const Header,
     outer_id: u64,
-    outer_side: Side,
+    outer_side: Aside,
 }
 
 #[inline]
@@ -129,18 +154,20 @@ pub(super) fn start_task(cell: *const Header, id: u64) -> Turn {
     CONTEXT.with(|context| Turn {
         outer: context.next_poll().current.replace(cell),
         outer_id: context.current_id.replace(id),
-        outer_side: context.side.replace(Side::of(Budget::FULL)),
+        outer_side: context.side.replace(Aside::fresh(Budget::FULL)),
     })
 }
 
 impl Turn {
-    /// What happened on the side.
     #[inline]
-    pub(super) fn end(self) -> Side {
+    pub(super) fn end(self) -> Marks {
         CONTEXT.with(|context| {
             context.current.set(self.outer);
             context.current_id.set(self.outer_id);
-            context.side.replace(self.outer_side)
+            let side = &context.side;
+            let marks = Marks { self_woken: side.self_woken.get(), exempt: side.exempt.get() };
+            side.replace(self.outer_side);
+            marks
         })
     }
 }
@@ -152,7 +179,7 @@ pub(super) fn wake_current(cell: *const Header) -> bool {
     CONTEXT.with(|context| {
         let own = context.current.get() == cell;
         if own {
-            context.wake_self();
+            context.side.self_woken.set(true);
         }
         own
     })
@@ -168,7 +195,7 @@ pub(crate) fn yield_back(waker: &Waker, site: &'static std::panic::Location<'sta
         if let Some(header) = unsafe { current.as_ref() } {
             header.waiting.record_turn(site, context.now_ms.get());
             if waker::is_of(waker, current) {
-                return context.wake_self();
+                return context.side.self_woken.set(true);
             }
         }
         yield_root(context, waker, site);
@@ -413,18 +440,14 @@ pub(crate) fn waiting_site(site: &'static std::panic::Location<'static>) {
 
 /// The current task waits on purpose in one more future: see `may_wait_forever`.
 pub(super) fn exempt_current() {
-    CONTEXT.with(|context| {
-        context.side.set(Side(context.side.get().0 + (1 << EXEMPT_SHIFT)));
-    });
+    CONTEXT.with(|context| context.side.exempt.set(context.side.exempt.get() + 1));
 }
 
 /// In the same poll, that future ended or went away.
 pub(super) fn unexempt_current() {
     CONTEXT.with(|context| {
-        let side = context.side.get();
-        if side.is_exempt() {
-            context.side.set(Side(side.0 - (1 << EXEMPT_SHIFT)));
-        }
+        let exempt = &context.side.exempt;
+        exempt.set(exempt.get().saturating_sub(1));
     });
 }
 
@@ -480,33 +503,8 @@ pub(crate) fn set_heap(heap: *const Heap) -> *const Heap {
 }
 
 #[inline]
-pub(super) fn budget() -> Budget {
-    CONTEXT.with(|context| Budget::from_u8(context.side.get().0 as u8))
-}
-
-/// Spends one unit of the budget, if it has one left or no limit; gives back what it was.
-#[inline]
-pub(super) fn spend() -> Option<Budget> {
-    CONTEXT.with(|context| {
-        let Side(side) = context.side.get();
-        let before = Budget::from_u8(side as u8);
-        // Of the whole word: nothing is borrowed from what lies above.
-        let after = side.wrapping_sub(1);
-        if (after as u8) < Budget::FULL.to_u8() {
-            context.side.set(Side(after));
-        } else if before == Budget::SPENT {
-            return None;
-        }
-        Some(before)
-    })
-}
-
-#[inline]
-pub(super) fn set_budget(budget: Budget) {
-    CONTEXT.with(|context| {
-        let others = context.side.get().0 & !u64::from(u8::MAX);
-        context.side.set(Side(others | u64::from(budget.to_u8())));
-    });
+pub(super) fn with_budget<R>(f: impl FnOnce(&Cell<Budget>) -> R) -> R {
+    CONTEXT.with(|context| f(&context.side.budget))
 }
 
 /// Names the root of the `block_on` that this thread is in from now on; gives back the
@@ -558,21 +556,21 @@ fn poll_as<R>(id: u64, poll: impl FnOnce() -> R) -> R {
     struct Restore {
         current: *const Header,
         id: u64,
-        side: Side,
+        side: Aside,
     }
     impl Drop for Restore {
         fn drop(&mut self) {
             CONTEXT.with(|context| {
                 context.current.set(self.current);
                 context.current_id.set(self.id);
-                context.side.set(self.side);
+                context.side.replace(self.side);
             });
         }
     }
     let _restore = CONTEXT.with(|context| Restore {
         current: context.next_poll().current.replace(ptr::null()),
         id: context.current_id.replace(id),
-        side: context.side.replace(Side::of(Budget::FULL)),
+        side: context.side.replace(Aside::fresh(Budget::FULL)),
     });
     poll()
 }

@@ -10,19 +10,23 @@ use std::task::{Context, Poll, ready};
 
 /// What is left of the current poll's allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub(crate) struct Budget(u8);
 
 impl Budget {
     pub(crate) const FULL: Budget = Budget(128);
     pub(crate) const UNLIMITED: Budget = Budget(u8::MAX);
-    pub(super) const SPENT: Budget = Budget(0);
+    const SPENT: Budget = Budget(0);
 
     pub(super) const fn to_u8(self) -> u8 {
         self.0
     }
 
-    pub(super) const fn from_u8(left: u8) -> Self {
-        Self(left)
+    /// What is left when a unit is spent; none if there is no limit, or nothing left.
+    #[inline]
+    fn less_one(self) -> Option<Budget> {
+        let less = self.0.wrapping_sub(1);
+        (less < Budget::FULL.0).then_some(Budget(less))
     }
 }
 
@@ -31,11 +35,10 @@ pub(super) fn with_budget<R>(budget: Budget, f: impl FnOnce() -> R) -> R {
     struct Restore(Budget);
     impl Drop for Restore {
         fn drop(&mut self) {
-            context::set_budget(self.0);
+            context::with_budget(|cell| cell.set(self.0));
         }
     }
-    let _restore = Restore(context::budget());
-    context::set_budget(budget);
+    let _restore = Restore(context::with_budget(|cell| cell.replace(budget)));
     f()
 }
 
@@ -47,7 +50,7 @@ pub(crate) fn without_limit<R>(f: impl FnOnce() -> R) -> R {
 /// Whether the current task may go on before it should yield. Always true
 /// outside of a task and inside [`unconstrained`].
 pub fn has_budget_remaining() -> bool {
-    context::budget() != Budget::SPENT
+    context::with_budget(|cell| cell.get() != Budget::SPENT)
 }
 
 /// Gives the spent unit back when dropped, unless
@@ -70,7 +73,7 @@ impl Drop for RestoreOnPending {
         // An unlimited budget has nothing to give back, so it marks "keep".
         let before = self.0.get();
         if before != Budget::UNLIMITED {
-            context::set_budget(before);
+            context::with_budget(|cell| cell.set(before));
         }
     }
 }
@@ -96,7 +99,15 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
 /// whether they have to wait anyway.
 #[inline]
 pub(crate) fn try_proceed() -> Option<RestoreOnPending> {
-    Some(RestoreOnPending(Cell::new(context::spend()?), PhantomData))
+    context::with_budget(|cell| {
+        let before = cell.get();
+        match before.less_one() {
+            Some(less) => cell.set(less),
+            None if before == Budget::SPENT => return None,
+            None => {}
+        }
+        Some(RestoreOnPending(Cell::new(before), PhantomData))
+    })
 }
 
 /// As [`poll_proceed`], but spends nothing.

@@ -116,7 +116,7 @@ unsafe fn poll(cell: NonNull<Header>) {
     let turn = context::start_task(cell.as_ptr(), header.id.get());
     // SAFETY: R1, by contract.
     let done = unsafe { (header.vtable.get().poll)(cell) };
-    let side = turn.end();
+    let mark = turn.end();
     if done {
         // SAFETY: R1, the outcome is stored.
         return unsafe { finish(cell) };
@@ -125,11 +125,11 @@ unsafe fn poll(cell: NonNull<Header>) {
         // SAFETY: the home lives while its tasks do.
         unsafe { header.chunk.as_ref().home.as_ref() }
     };
-    if side.is_self_woken() {
+    if mark.self_woken {
         // R3: still RUNNING, and the entry is ours again.
         return home().requeue(Runnable(cell));
     }
-    match header.state.end_poll(side.is_exempt()) {
+    match header.state.end_poll(mark.is_exempt()) {
         EndPoll::Idle => {}
         EndPoll::Requeue => home().requeue(Runnable(cell)),
         // SAFETY: R1 is still ours.
