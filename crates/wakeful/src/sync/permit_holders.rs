@@ -9,24 +9,24 @@
 //! - Q1. The first place belongs to whoever sets FIRST in the word of the permits, with
 //!   the same step by which it takes them, and who gives them back clears it with that
 //!   step: so a single holder costs two stores. The other places are claimed one by one.
-//! - Q2. Whoever takes permits says who it is after that, and then looks whether somebody
-//!   waits; if so, it tells (`tell`). Whoever gives permits back leaves its place after
-//!   that, and does the same; only the first place is emptied before, while FIRST still
-//!   says that somebody has it. So at any time there is a name, or a sign that somebody
-//!   has no name yet, for each holder.
+//! - Q2. Whoever takes permits says who it is after that, and unless it has the first place
+//!   looks whether somebody waits; if so, it tells (`tell`). Whoever gives permits back
+//!   leaves its place after that, and does the same; only the first place is emptied
+//!   before, while FIRST still says that somebody has it. So at any time there is a name,
+//!   or a sign that somebody has no name yet, for each holder, or it is about to tell.
 //! - Q3. The first to queue up copies the names to the plate; it does so under the list's
 //!   lock, after WAITERS was set. Others need not, as everybody tells while WAITERS is set.
+//!   If it finds the sign of one without a name, it looks again until there is none: that
+//!   one is a few instructions away from having a name, or from leaving.
 //! - Q4. Of permits that are handed to a waiter, the plate alone knows the name; the place
 //!   says that it stands elsewhere. It is written under the list's lock, and taken up by
 //!   the holder.
 //!
-//! The race one fears: a holder writes its name, sees nobody wait, and the first to queue
-//! up copies an empty place. Both write, then read what the other writes. Who leaves a
-//! place does so by an exchange, and so does who sets WAITERS, SeqCst. Who writes a name
-//! has only a light barrier there, for a heavy one on the other side: if the first to
-//! queue up finds somebody without a name, it has all threads pass a barrier (`sys::barrier`)
-//! and looks again. Then the name is there, or its owner has seen WAITERS. (Where the
-//! system has no such barrier, a name may be missing until the next one tells.)
+//! The race one fears: a holder claims its place, sees nobody wait, and the first to queue
+//! up copies an empty place. Both write, then read what the other writes: who claims or
+//! leaves a place does so by an exchange, and so does who sets WAITERS, SeqCst. So the
+//! holder tells, or the other finds its name, or its sign. Of the first place the sign is
+//! FIRST, in the very word that WAITERS is set in: there is no race, and nothing to look at.
 
 use crate::sys::barrier;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
@@ -58,28 +58,33 @@ pub(super) struct Spot(u8);
 
 impl Spot {
     /// In the first place (Q1).
-    pub(super) const FIRST: Spot = Spot(0);
-    const OTHERS: Spot = Spot(PLACES as u8);
+    pub(super) const FIRST: Spot = Spot(1);
+    const OTHERS: Spot = Spot(PLACES as u8 + 1);
     /// It holds nothing.
-    pub(super) const NOWHERE: Spot = Spot(PLACES as u8 + 1);
+    pub(super) const NOWHERE: Spot = Spot(0);
 
     /// As the remark that a waiter is left, which is 0 if it is left none.
     pub(super) fn to_remark(self) -> u32 {
-        u32::from(self.0) + 1
+        u32::from(self.0)
     }
 
     pub(super) fn from_remark(remark: u32) -> Self {
-        remark.checked_sub(1).map_or(Spot::NOWHERE, |spot| Spot(spot as u8))
+        Spot(remark as u8)
     }
 
     /// It is not in the first place, and has something.
     #[inline]
     pub(super) fn is_behind(self) -> bool {
-        (1..=Spot::OTHERS.0).contains(&self.0)
+        self.0 > Spot::FIRST.0
     }
 
+    fn nth(nth: usize) -> Self {
+        Spot(nth as u8 + 1)
+    }
+
+    #[inline]
     fn of(self, places: &[Place; PLACES]) -> Option<&Place> {
-        places.get(usize::from(self.0))
+        places.get(usize::from(self.0).wrapping_sub(1))
     }
 }
 
@@ -93,21 +98,20 @@ impl PermitHolders {
         }
     }
 
-    /// Whoever has taken permits and FIRST says who it is (Q2): the caller then looks
-    /// whether somebody waits.
+    /// Whoever has taken permits and FIRST says who it is (Q2).
     #[inline(always)]
     pub(super) fn enter_first(&self, held: Held) {
         self.places[0].write(held);
-        barrier::lightest();
     }
 
-    /// The same for one who has not got FIRST.
+    /// The same for one who has not got FIRST: the caller then looks whether somebody
+    /// waits.
     pub(super) fn enter_behind(&self, held: Held) -> Spot {
         let mut spot = Spot::OTHERS;
         if self.others.load(Relaxed) == 0
-            && let Some(free) = self.claim()
+            && let Some((free, place)) = self.claim()
         {
-            self.places[usize::from(free.0)].write(held);
+            place.write(held);
             spot = free;
         } else {
             self.others.fetch_add(1, SeqCst);
@@ -116,9 +120,10 @@ impl PermitHolders {
         spot
     }
 
-    fn claim(&self) -> Option<Spot> {
-        let free = self.places.iter().skip(1).position(Place::claim)?;
-        Some(Spot(free as u8 + 1))
+    fn claim(&self) -> Option<(Spot, &Place)> {
+        let mut behind = self.places.iter().enumerate().skip(1);
+        let (nth, place) = behind.find(|(_, place)| place.claim())?;
+        Some((Spot::nth(nth), place))
     }
 
     /// Q2: before FIRST is cleared.
@@ -138,20 +143,18 @@ impl PermitHolders {
 
     /// Under the list's lock, by whoever gives its permits back there. From the first
     /// place it has gone already (Q2).
+    #[inline]
     pub(super) fn leave(&self, spot: Spot, counted: &mut Counted, names: Option<&Names>) {
-        let Some(place) = spot.of(&self.places) else {
-            if spot == Spot::OTHERS {
-                counted.0 -= 1;
-                self.tell_others(counted, names);
+        if spot == Spot::OTHERS {
+            counted.0 -= 1;
+        } else if let Some(place) = spot.of(&self.places) {
+            if spot != Spot::FIRST {
+                place.free();
             }
-            return;
-        };
-        if spot != Spot::FIRST {
-            place.free();
-        }
-        if let Some(names) = names {
-            // Another may have claimed it meanwhile.
-            names.places[usize::from(spot.0)].update(place.read());
+            if let Some(told) = names.and_then(|names| spot.of(&names.places)) {
+                // Another may have claimed it meanwhile.
+                told.update(place.read());
+            }
         }
     }
 
@@ -165,19 +168,23 @@ impl PermitHolders {
         counted: &mut Counted,
         names: Option<&Names>,
     ) -> Spot {
-        let spot = match has_first {
-            true => Some(Spot::FIRST),
-            false if self.has_others(counted) => None,
-            false => self.claim(),
-        };
-        let (Some(spot), Some(names)) = (spot, names) else {
-            counted.0 += 1;
-            self.tell_others(counted, names);
-            return Spot::OTHERS;
-        };
-        self.places[usize::from(spot.0)].name_elsewhere();
-        names.places[usize::from(spot.0)].replace(held);
-        spot
+        if has_first || !self.has_others(counted) {
+            let first = || Some((Spot::FIRST, &self.places[0]));
+            if let Some(names) = names
+                && let Some((spot, place)) = if has_first { first() } else { self.claim() }
+                && let Some(told) = spot.of(&names.places)
+            {
+                place.name_elsewhere();
+                told.replace(held);
+                return spot;
+            }
+        }
+        counted.0 += 1;
+        if let Some(names) = names {
+            // At once: it will be a holder before the count is settled.
+            names.set_others(true);
+        }
+        Spot::OTHERS
     }
 
     /// What was handed to a waiter is taken up; false: it has a name there that is not
@@ -189,6 +196,9 @@ impl PermitHolders {
         site: &'static Location<'static>,
         names: Option<&Names>,
     ) -> bool {
+        if spot == Spot::OTHERS {
+            return true;
+        }
         let Some(place) = names.and_then(|names| spot.of(&names.places)) else { return true };
         let is_own = place.is_of(task);
         if is_own {
@@ -205,10 +215,14 @@ impl PermitHolders {
     }
 
     /// Before the lock is let go of: who was counted under it counts for everybody.
-    pub(super) fn settle(&self, counted: &mut Counted) {
-        let more = std::mem::take(&mut counted.0);
-        if more != 0 {
+    #[inline]
+    pub(super) fn settle(&self, counted: &mut Counted, names: Option<&Names>) {
+        if counted.0 != 0 {
+            let more = std::mem::take(&mut counted.0);
             self.others.fetch_add(more.cast_unsigned(), SeqCst);
+            if let Some(names) = names {
+                self.tell_others(counted, names);
+            }
         }
     }
 
@@ -216,10 +230,8 @@ impl PermitHolders {
         self.others.load(SeqCst) as i32 + counted.0 > 0
     }
 
-    fn tell_others(&self, counted: &Counted, names: Option<&Names>) {
-        if let Some(names) = names {
-            names.set_others(self.has_others(counted));
-        }
+    fn tell_others(&self, counted: &Counted, names: &Names) {
+        names.set_others(self.has_others(counted));
     }
 
     /// Q3: copies all names, under the list's lock. `has_first`: FIRST is set. Answers
@@ -236,7 +248,7 @@ impl PermitHolders {
             is_unsure |= seen == Seen::Somebody;
             to.update(seen);
         }
-        self.tell_others(counted, Some(names));
+        self.tell_others(counted, names);
         is_unsure
     }
 }
@@ -301,7 +313,7 @@ mod tests {
         holders.leave_behind(rest[2]);
         holders.tell(true, &counted, &names);
         assert!(!names.has_others());
-        holders.settle(&mut counted);
+        holders.settle(&mut counted, Some(&names));
         holders.leave_first();
         holders.leave(first, &mut counted, Some(&names));
         assert_eq!(names.named().len(), 3);
@@ -316,10 +328,10 @@ mod tests {
         assert_eq!(all[3], Spot::OTHERS);
         // One comes without the lock and goes under it, another the other way round.
         holders.leave(all[3], &mut counted, Some(&names));
-        holders.settle(&mut counted);
+        holders.settle(&mut counted, Some(&names));
         let handed = holders.hand(false, held(5).granted(), &mut counted, Some(&names));
         assert_eq!(handed, Spot::OTHERS, "all places are taken");
-        holders.settle(&mut counted);
+        holders.settle(&mut counted, Some(&names));
         holders.leave_behind(handed);
         holders.leave_behind(all[0]);
         assert_eq!(holders.enter_behind(held(6)), all[0], "there are no others");

@@ -36,9 +36,8 @@
 //! are ordered by its lock, and by the answer.
 
 use super::permit_holders::{Counted, PermitHolders, Spot};
-use crate::sys::barrier::Barriers;
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
-use crate::sys::sync::const_unless_model;
+use crate::sys::sync::{const_unless_model, thread};
 use crate::task::context;
 use crate::wait::calls::Calls;
 use crate::wait::holder::Held;
@@ -113,22 +112,19 @@ impl Permits {
 
     /// The current task has permits which it took at once, and FIRST or not.
     fn note(&self, has_first: bool, held: Held) -> Spot {
-        let spot = match has_first {
-            true => {
-                self.holders.enter_first(held);
-                Spot::FIRST
-            }
-            false => self.holders.enter_behind(held),
-        };
+        if has_first {
+            self.holders.enter_first(held);
+            return Spot::FIRST;
+        }
+        let spot = self.holders.enter_behind(held);
         self.tell_if_needed();
         spot
     }
 
-    /// Q2: after something has changed with those who have permits.
-    #[inline(always)]
+    /// Q2: after something has changed with those who have permits behind the first.
     fn tell_if_needed(&self) {
         if self.word.load(SeqCst) & WAITERS != 0 {
-            self.tell();
+            let _ = self.tell();
         }
     }
 
@@ -153,14 +149,13 @@ impl Permits {
         self.waiters.update_waker(waiter, waker)
     }
 
-    /// Tells those who ask on behalf of those who wait.
+    /// Tells those who ask on behalf of those who wait. Whether somebody has no name yet.
     #[cold]
-    fn tell(&self) {
-        self.waiters.with(|list| {
-            if let Some(plate) = list.plate.get() {
-                self.tell_names(list, plate);
-            }
-        });
+    fn tell(&self) -> bool {
+        self.waiters.with(|list| match list.plate.get() {
+            Some(plate) => self.tell_names(list, plate),
+            None => false,
+        })
     }
 
     /// The same; under the list's lock. Whether somebody has no name yet.
@@ -200,7 +195,6 @@ impl Permits {
             return false;
         }
         self.holders.enter_first(Held::by_current(site));
-        self.tell_if_needed();
         true
     }
 
@@ -266,6 +260,7 @@ impl Permits {
         // P1: with waiters, only the list's holder changes the word.
         while word & WAITERS == 0 {
             if permits > MAX - (word >> SHIFT) {
+                self.forget(spot);
                 too_many(permits);
             }
             let new = (word & !first) + (permits << SHIFT);
@@ -298,6 +293,7 @@ impl Permits {
 
     /// The one who stands there has no permits any more, or is about to give them away
     /// under this hold of the lock.
+    #[inline]
     fn leave(&self, list: &mut List<'_>, spot: Spot) {
         if spot == Spot::FIRST {
             self.holders.leave_first();
@@ -312,12 +308,19 @@ impl Permits {
         self.holders.leave(spot, list, names);
     }
 
+    /// Before the list's lock is let go of.
+    #[inline]
+    fn settle(&self, list: &mut List<'_>) {
+        let names = list.plate.get().map(|plate| &plate.names);
+        self.holders.settle(list, names);
+    }
+
     /// The one who stands there has nothing to give back.
     #[cold]
     pub(super) fn forget(&self, spot: Spot) {
         self.waiters.with(|list| {
             self.leave(list, spot);
-            self.holders.settle(list);
+            self.settle(list);
         });
     }
 
@@ -330,7 +333,7 @@ impl Permits {
             let mut calls = Calls::new();
             done = self.waiters.with(|list| {
                 let done = round(list, &mut calls);
-                self.holders.settle(list);
+                self.settle(list);
                 done
             });
             let woken = panic::catch_unwind(AssertUnwindSafe(|| calls.wake()));
@@ -460,12 +463,13 @@ impl Permits {
         }
     }
 
-    /// Somebody took permits a moment ago and has not said who it is: if it does not see
-    /// that somebody waits, its name is there after the barrier.
+    /// Q3: somebody took permits a moment ago and has not said who it is, or is about to
+    /// give them back.
     #[cold]
     fn make_sure(&self) {
-        Barriers::detect().heavy();
-        self.tell();
+        while self.tell() {
+            thread::yield_now();
+        }
     }
 
     /// A waiter gives up; what it already has goes to the others.

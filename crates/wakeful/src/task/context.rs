@@ -2,7 +2,7 @@
 //! thread-local memory without a destructor: an access is one instruction.
 
 use super::coop::Budget;
-use super::header::{ANCHORED, Header, TASK, Wait, WaitingOn};
+use super::header::{ANCHORED, Header, TASK, Wait, WaitKind, WaitingOn};
 use super::heap::{Heap, Home};
 use super::root::{RootNote, is_root};
 use super::waker;
@@ -105,8 +105,8 @@ impl Side {
         // SAFETY: as large, as aligned and without padding, all of it in cells. What is
         // written was read here before, or made by `fresh`: there, too, no byte but the
         // budget's is other than 0.
-        let all = unsafe { &*ptr::from_ref(self).cast::<Cell<Aside>>() };
-        all.replace(with)
+        let all = unsafe { &*ptr::from_ref(self).cast::<Cell<u64>>() };
+        Aside(all.replace(with.0))
     }
 }
 
@@ -338,6 +338,38 @@ impl ThreadContext {
             }
         }
     }
+
+    /// The record of one that waits for a task's end.
+    #[inline]
+    fn join_of(&self, task: &Header, flags: u64) -> Wait {
+        Wait {
+            kind: WaitKind::Join,
+            resource: task.id.get() | flags,
+            site: task.origin.get().spawned_at(),
+            since_ms: self.now_ms.get(),
+        }
+    }
+
+    /// Where the task that is being polled says what it waits for, if `waker` is its own.
+    #[inline]
+    fn record_of_task(&self, waker: &Waker) -> Option<&WaitingOn> {
+        let current = self.current.get();
+        if !waker::is_of(waker, current) {
+            return None;
+        }
+        // SAFETY: the task being polled on this thread is alive.
+        unsafe { current.as_ref() }.map(|header| &header.waiting)
+    }
+
+    /// The same for a root.
+    fn record_of_root(&self, waker: &Waker) -> Option<&WaitingOn> {
+        if !self.current.get().is_null() {
+            return None;
+        }
+        // SAFETY: this thread is in the `block_on` of the root.
+        let root = unsafe { self.root.get().as_ref() }?;
+        root.is_waker(waker.data()).then_some(&root.waiting)
+    }
 }
 
 /// Notes what the current task is about to wait for.
@@ -363,26 +395,19 @@ pub(crate) fn waiting_on_anchored(wait: impl FnOnce(u32) -> Wait) {
 /// As `waiting_on`, for the end of a task, with which `waker` lies: anchored, if that is
 /// the waker of what is being polled.
 #[inline]
-pub(super) fn waiting_for_join(waker: &Waker, wait: impl FnOnce(u32) -> Wait) {
-    CONTEXT.with(|context| {
-        let mut wait = wait(context.now_ms.get());
-        let current = context.current.get();
-        // SAFETY: the task being polled on this thread is alive.
-        let record = if let Some(header) = unsafe { current.as_ref() } {
-            if waker::is_of(waker, current) {
-                wait.resource |= ANCHORED | TASK;
-            }
-            &header.waiting
-        // SAFETY: this thread is in the `block_on` of the root.
-        } else if let Some(root) = unsafe { context.root.get().as_ref() } {
-            if root.is_waker(waker.data()) {
-                wait.resource |= ANCHORED | TASK;
-            }
-            &root.waiting
-        } else {
-            return;
-        };
-        record.record(wait);
+pub(super) fn waiting_for_join(task: &Header, waker: &Waker) {
+    CONTEXT.with(|context| match context.record_of_task(waker) {
+        Some(record) => record.record(context.join_of(task, ANCHORED | TASK)),
+        None => waiting_for_join_elsewhere(task, waker),
+    });
+}
+
+/// The same for what is no task, or was polled with another waker.
+#[cold]
+fn waiting_for_join_elsewhere(task: &Header, waker: &Waker) {
+    CONTEXT.with(|context| match context.record_of_root(waker) {
+        Some(record) => record.record(context.join_of(task, ANCHORED | TASK)),
+        None => waiting_on(|_| context.join_of(task, 0)),
     });
 }
 
@@ -394,20 +419,29 @@ pub(crate) fn waiting_at(
     wait: impl FnOnce(u32) -> Wait,
 ) -> Option<NonNull<WaitingOn>> {
     CONTEXT.with(|context| {
-        let current = context.current.get();
-        // SAFETY: the task being polled on this thread is alive, and so is the root that
-        // this thread is in the `block_on` of.
-        let (record, own) = unsafe {
-            match current.as_ref() {
-                Some(header) => (&header.waiting, waker::is_of(waker, current)),
-                None => {
-                    let root = context.root.get().as_ref()?;
-                    (&root.waiting, root.is_waker(waker.data()))
-                }
+        let wait = wait(context.now_ms.get());
+        match context.record_of_task(waker) {
+            Some(record) => {
+                record.record_at(wait);
+                Some(NonNull::from(record))
             }
-        };
-        record.record_at(wait(context.now_ms.get()), own);
-        own.then(|| NonNull::from(record))
+            None => waiting_elsewhere_at(waker, wait),
+        }
+    })
+}
+
+/// The same for what is no task, or was polled with another waker.
+#[cold]
+fn waiting_elsewhere_at(waker: &Waker, wait: Wait) -> Option<NonNull<WaitingOn>> {
+    CONTEXT.with(|context| match context.record_of_root(waker) {
+        Some(record) => {
+            record.record_at(wait);
+            Some(NonNull::from(record))
+        }
+        None => {
+            waiting_on(|_| wait);
+            None
+        }
     })
 }
 
@@ -416,14 +450,8 @@ pub(crate) fn waiting_at(
 #[inline]
 pub(crate) fn record_of(waker: &Waker) -> Option<NonNull<WaitingOn>> {
     CONTEXT.with(|context| {
-        let current = context.current.get();
-        let own = if current.is_null() {
-            // SAFETY: this thread is in the `block_on` of the root.
-            unsafe { context.root.get().as_ref() }.is_some_and(|root| root.is_waker(waker.data()))
-        } else {
-            waker::is_of(waker, current)
-        };
-        if own { context.record().map(NonNull::from) } else { None }
+        let record = context.record_of_task(waker).or_else(|| context.record_of_root(waker));
+        record.map(NonNull::from)
     })
 }
 

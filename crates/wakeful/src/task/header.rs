@@ -472,12 +472,11 @@ impl WaitingOn {
         }
     }
 
-    /// As `record`, and anchored or not.
+    /// As `record`, and anchored.
     #[inline]
-    pub(crate) fn record_at(&self, wait: Wait, anchored: bool) {
+    pub(crate) fn record_at(&self, wait: Wait) {
         self.describe(wait.kind, wait.since_ms, wait.site);
-        let anchored = if anchored { ANCHORED } else { 0 };
-        self.resource.store(wait.resource | anchored, Release);
+        self.anchor(wait.resource);
     }
 
     /// As `record`, for a thing that may be anchored: then it stays so.

@@ -2,7 +2,7 @@
 //! one that can only ask for it.
 
 use super::coop;
-use super::header::{Header, Wait, WaitKind};
+use super::header::Header;
 use super::heap::Heap;
 use super::runnable::TaskRef;
 use super::state::{COMPLETE, DropJoin, JOIN_WAKER, Release};
@@ -137,12 +137,7 @@ impl<T> Future for JoinHandle<T> {
                 Poll::Ready(output)
             }
             Poll::Pending => {
-                context::waiting_for_join(cx.waker(), |since_ms| Wait {
-                    kind: WaitKind::Join,
-                    resource: self.header().id.get(),
-                    site: self.header().origin.get().spawned_at(),
-                    since_ms,
-                });
+                context::waiting_for_join(self.header(), cx.waker());
                 Poll::Pending
             }
         }

@@ -147,7 +147,7 @@ impl<T> Waiter<T> {
     ///
     /// While it waits.
     pub(crate) fn reset(&self) {
-        assert_ne!(self.standing(), Standing::Waiting, "L3: still in a list");
+        assert!(self.standing.load(Acquire) != WAITING, "L3: still in a list");
         self.standing.store(IDLE, Relaxed);
     }
 }
@@ -324,7 +324,7 @@ impl<S, T> Locked<'_, S, T> {
 
     #[track_caller]
     fn enter(&self, waiter: Pin<&Waiter<T>>) -> NonNull<Waiter<T>> {
-        assert_eq!(waiter.standing(), Standing::Idle, "L4: a waiter waits once at a time");
+        assert!(waiter.standing.load(Acquire) == IDLE, "L4: a waiter waits once at a time");
         waiter.home.store(self.home, Relaxed);
         waiter.standing.store(WAITING, Relaxed);
         NonNull::from(waiter.get_ref())

@@ -31,6 +31,7 @@ pub(crate) fn is_of(waker: &Waker, cell: *const Header) -> bool {
 
 /// The waker is taken from where its task waits, and dropped: if it is a task's, the
 /// task's record does not lead there any longer.
+#[cold]
 pub(crate) fn weigh(waker: &Waker) {
     if std::ptr::eq(waker.vtable(), &VTABLE) {
         // SAFETY: a waker of ours, which keeps its cell.
