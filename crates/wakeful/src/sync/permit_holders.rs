@@ -16,8 +16,9 @@
 //!   or a sign that somebody has no name yet, for each holder, or it is about to tell.
 //! - Q3. The first to queue up copies the names to the plate; it does so under the list's
 //!   lock, after WAITERS was set. Others need not, as everybody tells while WAITERS is set.
-//!   If it finds the sign of one without a name, it looks again until there is none: that
-//!   one is a few instructions away from having a name, or from leaving.
+//!   If it finds the sign of one without a name, it waits until there is none, and tells:
+//!   that one is a few instructions away from having a name, or leaves, for which it needs
+//!   the lock, and tells as well.
 //! - Q4. Of permits that are handed to a waiter, the plate alone knows the name; the place
 //!   says that it stands elsewhere. It is written under the list's lock, and taken up by
 //!   the holder.
@@ -234,19 +235,29 @@ impl PermitHolders {
         names.set_others(self.has_others(counted));
     }
 
+    /// Who is in which place. `has_first`: FIRST is set.
+    fn seen(&self, has_first: bool) -> impl Iterator<Item = Seen> {
+        self.places.iter().enumerate().map(move |(nth, place)| match place.read() {
+            Seen::Nobody if nth == 0 && has_first => Seen::Somebody,
+            seen => seen,
+        })
+    }
+
+    /// Whether somebody has no name yet.
+    pub(super) fn has_unnamed(&self, has_first: bool) -> bool {
+        self.seen(has_first).any(|seen| seen == Seen::Somebody)
+    }
+
     /// Q3: copies all names, under the list's lock. `has_first`: FIRST is set. Answers
     /// whether somebody has no name yet.
     pub(super) fn tell(&self, has_first: bool, counted: &Counted, names: &Names) -> bool {
         let mut is_unsure = false;
         barrier::lightest(); // after the exchange that set WAITERS
-        for (nth, (from, to)) in self.places.iter().zip(&names.places).enumerate() {
-            let seen = match from.read() {
-                Seen::Elsewhere => continue, // Q4
-                Seen::Nobody if nth == 0 && has_first => Seen::Somebody,
-                seen => seen,
-            };
+        for (seen, told) in self.seen(has_first).zip(&names.places) {
             is_unsure |= seen == Seen::Somebody;
-            to.update(seen);
+            if seen != Seen::Elsewhere {
+                told.update(seen); // Q4
+            }
         }
         self.tell_others(counted, names);
         is_unsure

@@ -124,7 +124,7 @@ impl Permits {
     /// Q2: after something has changed with those who have permits behind the first.
     fn tell_if_needed(&self) {
         if self.word.load(SeqCst) & WAITERS != 0 {
-            let _ = self.tell();
+            self.tell();
         }
     }
 
@@ -149,13 +149,14 @@ impl Permits {
         self.waiters.update_waker(waiter, waker)
     }
 
-    /// Tells those who ask on behalf of those who wait. Whether somebody has no name yet.
+    /// Tells those who ask on behalf of those who wait.
     #[cold]
-    fn tell(&self) -> bool {
-        self.waiters.with(|list| match list.plate.get() {
-            Some(plate) => self.tell_names(list, plate),
-            None => false,
-        })
+    fn tell(&self) {
+        self.waiters.with(|list| {
+            if let Some(plate) = list.plate.get() {
+                self.tell_names(list, plate);
+            }
+        });
     }
 
     /// The same; under the list's lock. Whether somebody has no name yet.
@@ -467,9 +468,11 @@ impl Permits {
     /// give them back.
     #[cold]
     fn make_sure(&self) {
-        while self.tell() {
+        // Without the lock, which that one may need.
+        while self.holders.has_unnamed(self.word.load(SeqCst) & FIRST != 0) {
             thread::yield_now();
         }
+        self.tell();
     }
 
     /// A waiter gives up; what it already has goes to the others.

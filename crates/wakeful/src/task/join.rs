@@ -92,21 +92,23 @@ impl<T> JoinHandle<T> {
         self.header().id()
     }
 
-    /// The output, if the task is done; registers `waker` otherwise.
-    fn try_join(&mut self, waker: &Waker) -> Poll<Result<T, JoinError>> {
+    /// Registers `waker`, unless the task is done.
+    fn has_to_wait(&mut self, waker: &Waker) -> bool {
         let seen = self.header().state.load();
-        if !seen.has(COMPLETE) && self.register(waker, seen.has(JOIN_WAKER)) {
-            return Poll::Pending;
-        }
+        !seen.has(COMPLETE) && self.register(waker, seen.has(JOIN_WAKER))
+    }
+
+    /// The output of a task that is done.
+    fn take_output(&mut self) -> Result<T, JoinError> {
         let taken = self.header().waiting.outcome() == cell::outcome::TAKEN;
         assert!(!taken, "JoinHandle polled after completion");
         let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
         // SAFETY: R1: complete, and JOIN_INTEREST is ours; `take_output` writes
         // a value of exactly this type.
-        Poll::Ready(unsafe {
+        unsafe {
             (self.header().vtable.get().take_output)(self.cell, output.as_mut_ptr().cast());
             output.assume_init()
-        })
+        }
     }
 
     /// Leaves `waker` with the task. False: the task is complete.
@@ -131,16 +133,12 @@ impl<T> Future for JoinHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let progress = std::task::ready!(coop::poll_proceed(cx));
-        match self.try_join(cx.waker()) {
-            Poll::Ready(output) => {
-                progress.made_progress();
-                Poll::Ready(output)
-            }
-            Poll::Pending => {
-                context::waiting_for_join(self.header(), cx.waker());
-                Poll::Pending
-            }
+        if self.has_to_wait(cx.waker()) {
+            context::waiting_for_join(self.header(), cx.waker());
+            return Poll::Pending;
         }
+        progress.made_progress();
+        Poll::Ready(self.take_output())
     }
 }
 
@@ -154,7 +152,7 @@ impl<T> Drop for JoinHandle<T> {
             DropJoin::DropWaker => {
                 // SAFETY: R2, `drop_join` cleared the flag.
                 if let Some(waker) = unsafe { header.join_waker.take() } {
-                    waker::weigh(&waker);
+                    waker::weigh(waker);
                 }
                 header.state.drop_handle()
             }

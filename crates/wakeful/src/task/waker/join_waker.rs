@@ -28,7 +28,7 @@ impl JoinWaker {
         // SAFETY: by contract.
         let old = self.0.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) });
         if let Some(old) = old {
-            super::weigh(&old);
+            super::weigh(old);
         }
     }
 

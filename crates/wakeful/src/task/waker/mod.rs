@@ -32,11 +32,11 @@ pub(crate) fn is_of(waker: &Waker, cell: *const Header) -> bool {
 /// The waker is taken from where its task waits, and dropped: if it is a task's, the
 /// task's record does not lead there any longer.
 #[cold]
-pub(crate) fn weigh(waker: &Waker) {
+pub(crate) fn weigh(waker: Waker) {
     if std::ptr::eq(waker.vtable(), &VTABLE) {
         // SAFETY: a waker of ours, which keeps its cell.
         unsafe { cell_of(waker.data()) }.1.waiting.weigh();
-    } else if let Some(record) = context::record_of(waker) {
+    } else if let Some(record) = context::record_of(&waker) {
         // SAFETY: that of the root whose `block_on` this thread is in.
         unsafe { record.as_ref() }.weigh();
     }
