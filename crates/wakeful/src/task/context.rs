@@ -12,7 +12,7 @@ use crate::sys::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
@@ -188,7 +188,7 @@ pub(super) fn wake_current(cell: *const Header) -> bool {
 /// Puts the task behind `waker` back into its queue, after everything else that
 /// is ready had its turn; notes that it does so from there.
 #[inline]
-pub(crate) fn yield_back(waker: &Waker, site: &'static std::panic::Location<'static>) {
+pub(crate) fn yield_back(waker: &Waker, site: &'static Location<'static>) {
     CONTEXT.with(|context| {
         let current = context.current.get();
         // SAFETY: the task being polled on this thread is alive.
@@ -204,11 +204,7 @@ pub(crate) fn yield_back(waker: &Waker, site: &'static std::panic::Location<'sta
 
 /// The same for what is no task, or was polled with another waker.
 #[inline(never)]
-fn yield_root(
-    context: &ThreadContext,
-    waker: &Waker,
-    site: &'static std::panic::Location<'static>,
-) {
+fn yield_root(context: &ThreadContext, waker: &Waker, site: &'static Location<'static>) {
     if let Some(record) = context.record() {
         record.record_turn(site, context.now_ms.get());
     }
@@ -224,7 +220,7 @@ fn yield_root(
 #[cold]
 #[track_caller]
 pub(crate) fn give_way(waker: &Waker) {
-    yield_back(waker, std::panic::Location::caller());
+    yield_back(waker, Location::caller());
 }
 
 fn defer(context: &ThreadContext, waker: &Waker) {
@@ -350,6 +346,19 @@ impl ThreadContext {
         }
     }
 
+    #[inline]
+    fn wait_at(
+        &self,
+        record: &WaitingOn,
+        plate: u64,
+        kind: WaitKind,
+        site: &'static Location<'static>,
+    ) -> NonNull<WaitingOn> {
+        let since_ms = self.now_ms.get();
+        record.record_at(Wait { kind, resource: plate, site, since_ms });
+        NonNull::from(record)
+    }
+
     /// Where the task that is being polled says what it waits for, if `waker` is its own.
     #[inline]
     fn record_of_task(&self, waker: &Waker) -> Option<&WaitingOn> {
@@ -416,32 +425,30 @@ fn waiting_for_join_elsewhere(task: &Header, waker: &Waker) {
 #[inline]
 pub(crate) fn waiting_at(
     waker: &Waker,
-    wait: impl FnOnce(u32) -> Wait,
+    plate: u64,
+    kind: WaitKind,
+    site: &'static Location<'static>,
 ) -> Option<NonNull<WaitingOn>> {
-    CONTEXT.with(|context| {
-        let wait = wait(context.now_ms.get());
-        match context.record_of_task(waker) {
-            Some(record) => {
-                record.record_at(wait);
-                Some(NonNull::from(record))
-            }
-            None => waiting_elsewhere_at(waker, wait),
-        }
+    CONTEXT.with(|context| match context.record_of_task(waker) {
+        Some(record) => Some(context.wait_at(record, plate, kind, site)),
+        None => waiting_elsewhere_at(waker, plate, kind, site),
     })
 }
 
 /// The same for what is no task, or was polled with another waker.
 #[cold]
-fn waiting_elsewhere_at(waker: &Waker, wait: Wait) -> Option<NonNull<WaitingOn>> {
-    CONTEXT.with(|context| match context.record_of_root(waker) {
-        Some(record) => {
-            record.record_at(wait);
-            Some(NonNull::from(record))
+fn waiting_elsewhere_at(
+    waker: &Waker,
+    plate: u64,
+    kind: WaitKind,
+    site: &'static Location<'static>,
+) -> Option<NonNull<WaitingOn>> {
+    CONTEXT.with(|context| {
+        if let Some(record) = context.record_of_root(waker) {
+            return Some(context.wait_at(record, plate, kind, site));
         }
-        None => {
-            waiting_on(|_| wait);
-            None
-        }
+        waiting_on(|since_ms| Wait { kind, resource: plate, site, since_ms });
+        None
     })
 }
 
@@ -458,7 +465,7 @@ pub(crate) fn record_of(waker: &Waker) -> Option<NonNull<WaitingOn>> {
 /// Notes a better place for what the current task is about to wait for: that of
 /// the call, where the leaf knows only where its resource was made.
 #[inline]
-pub(crate) fn waiting_site(site: &'static std::panic::Location<'static>) {
+pub(crate) fn waiting_site(site: &'static Location<'static>) {
     CONTEXT.with(|context| {
         if let Some(record) = context.record() {
             record.set_site(site);

@@ -28,7 +28,7 @@ use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicPtr, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::task::context;
-use crate::task::header::{Anchorage, Wait, WaitKind, WaitingOn};
+use crate::task::header::{Anchorage, WaitKind, WaitingOn};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, PoisonError};
@@ -172,8 +172,7 @@ impl Anchor {
     #[inline]
     pub(super) fn cast_with(plate: &'static Plate, waker: &Waker, reason: Reason) -> Self {
         let (kind, site) = reason;
-        let resource = plate.address();
-        Self(context::waiting_at(waker, |since_ms| Wait { kind, resource, site, since_ms }))
+        Self(context::waiting_at(waker, plate.address(), kind, site))
     }
 
     /// The waiter was polled again, with the waker that it has.

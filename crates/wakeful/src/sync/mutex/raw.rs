@@ -153,8 +153,9 @@ impl RawMutex {
     #[inline]
     fn take_up(&self, site: &'static Location<'static>) {
         let number = context::current_id();
-        if self.word.load(Relaxed) >> SHIFT == number
-            && let Some(plate) = self.waiters.plate.get()
+        // X4.
+        if let Some(plate) = self.waiters.plate.get()
+            && plate.names.places[0].is_of(number)
         {
             return plate.names.places[0].take_up(site);
         }
