@@ -21,14 +21,21 @@ const WORTH_CARRYING_NS: u64 = 1_000_000;
 const ENOUGH_NS: u64 = 1_000_000_000;
 
 /// What one thread has learnt of its polls.
+///
+/// A turn in which the system gave the core to somebody else looks like one of long polls.
+/// So what one turn says counts for the length of the next, and only what two in a row say
+/// for more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    poll_ns: u64,
+    /// A poll of the last turn.
+    last_ns: u64,
+    /// A poll of several.
+    sure_ns: u64,
 }
 
 impl Pace {
     pub(super) const fn new() -> Self {
-        Self { poll_ns: UNKNOWN_POLL_NS }
+        Self { last_ns: UNKNOWN_POLL_NS, sure_ns: UNKNOWN_POLL_NS }
     }
 
     /// A turn of so many polls took so long. A rise counts at once, a fall slowly:
@@ -38,28 +45,32 @@ impl Pace {
         // In 32 bits a division takes half as long.
         let Some(new) = (spent_ns.min(ENOUGH_NS) as u32).checked_div(polls) else { return };
         let new = u64::from(new);
-        self.poll_ns = if new >= self.poll_ns { new } else { (7 * self.poll_ns + new) / 8 };
-    }
-
-    fn polls_in(self, span_ns: u64, at_most: u32) -> u32 {
-        (span_ns / self.poll_ns.max(1)).min(at_most.into()) as u32
+        let of_two = new.min(self.last_ns);
+        self.last_ns = new;
+        let old = self.sure_ns;
+        self.sure_ns = if of_two >= old { of_two } else { (7 * old + of_two) / 8 };
     }
 
     /// How many polls the next turn has, by the runtime's configuration `at_most`.
     pub(super) fn turn(self, at_most: u32) -> u32 {
-        self.polls_in(TURN_NS, at_most).max(1)
+        polls_in(TURN_NS, self.sure_ns.max(self.last_ns), at_most).max(1)
     }
 
     /// How many tasks may wait before another worker is woken.
     pub(super) fn tolerance(self, at_most: u32) -> u32 {
-        self.polls_in(WORTH_WAKING_NS, at_most)
+        polls_in(WORTH_WAKING_NS, self.sure_ns, at_most)
     }
 
     /// The same if a poller told of them.
     pub(super) fn io_tolerance(self, at_most: u32) -> u32 {
-        let are_short = self.poll_ns < WORTH_WAKING_NS;
-        self.polls_in(if are_short { WORTH_CARRYING_NS } else { WORTH_WAKING_NS }, at_most)
+        let are_short = self.sure_ns < WORTH_WAKING_NS;
+        let span_ns = if are_short { WORTH_CARRYING_NS } else { WORTH_WAKING_NS };
+        polls_in(span_ns, self.sure_ns, at_most)
     }
+}
+
+fn polls_in(span_ns: u64, poll_ns: u64, at_most: u32) -> u32 {
+    (span_ns / poll_ns.max(1)).min(at_most.into()) as u32
 }
 
 #[cfg(all(test, not(loom)))]
@@ -75,7 +86,9 @@ mod tests {
         assert_eq!((pace.turn(61), pace.turn(7), pace.tolerance(128)), (61, 7, 20));
         assert_eq!((pace.io_tolerance(256), pace.io_tolerance(5000)), (256, 1000));
         pace.learn(2, 2_000_000);
-        assert_eq!((pace.turn(61), pace.tolerance(128)), (1, 0), "one slow turn is enough");
+        assert_eq!((pace.turn(61), pace.tolerance(128)), (1, 20), "one long turn is enough");
+        pace.learn(1, 900_000);
+        assert_eq!((pace.turn(61), pace.tolerance(128)), (1, 0), "two are no accident");
         assert_eq!(pace.io_tolerance(256), 0, "long polls are worth a wake each");
         let turns = (0..100).map(|_| {
             pace.learn(1, 1_000);
@@ -83,6 +96,21 @@ mod tests {
         });
         let turns: Vec<u32> = turns.collect();
         assert!(turns.is_sorted() && turns[3] < 3 && turns[99] == 61, "{turns:?}");
+    }
+
+    #[test]
+    fn a_thread_that_was_put_aside_for_once_learns_nothing_from_it() {
+        let mut pace = Pace::new();
+        for _ in 0..100 {
+            pace.learn(61, 61_000);
+        }
+        let before = (pace.turn(61), pace.tolerance(128), pace.io_tolerance(256));
+        for _ in 0..10 {
+            pace.learn(61, 3_000_000);
+            assert_eq!((pace.turn(61), pace.tolerance(128)), (10, before.1));
+            pace.learn(10, 10_000);
+            assert_eq!((pace.turn(61), pace.tolerance(128), pace.io_tolerance(256)), before);
+        }
     }
 
     #[test]
