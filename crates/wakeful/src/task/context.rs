@@ -8,13 +8,13 @@ use super::root::{RootNote, is_root};
 use super::waker;
 use super::{Id, coop};
 use crate::sys::rng::Rng;
+use crate::sys::sync::atomic::Ordering::Relaxed;
 use crate::sys::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
 struct ThreadContext {
@@ -35,9 +35,6 @@ struct ThreadContext {
     /// There are put-off wakers.
     deferred: Cell<bool>,
     rng: Cell<Option<Rng>>,
-    /// Polls on this thread so far, and above them the thread's number once
-    /// [`poll_id`] was asked for.
-    polls: Cell<u64>,
 }
 
 thread_local! {
@@ -52,17 +49,9 @@ thread_local! {
             defers: Cell::new(false),
             deferred: Cell::new(false),
             rng: Cell::new(None),
-            polls: Cell::new(0),
         }
     };
     static DEFERRED: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
-}
-
-impl ThreadContext {
-    fn next_poll(&self) -> &Self {
-        self.polls.set(self.polls.get().wrapping_add(1));
-        self
-    }
 }
 
 /// What goes on beside a poll: eight bytes, so that a poll within a poll puts all of it
@@ -123,23 +112,19 @@ impl Marks {
     }
 }
 
-/// Bits of a [`poll_id`] that count polls.
-const POLL_BITS: u32 = 40;
-
-/// Which poll is going on, of all threads: tells whether two moments lie in one.
-#[inline]
-pub(crate) fn poll_id() -> u64 {
+/// Which poll is going on, and of which task or root: tells whether two moments lie in one.
+/// `None` in no poll of ours.
+pub(super) fn poll_id() -> Option<(u64, u32)> {
     CONTEXT.with(|context| {
-        let id = context.polls.get();
-        if id >> POLL_BITS != 0 { id } else { number_thread(&context.polls) }
+        // SAFETY: the task being polled on this thread is alive, and so is the root that
+        // this thread is in the `block_on` of.
+        unsafe {
+            match context.current.get().as_ref() {
+                Some(header) => Some((header.id.get(), header.polls.load(Relaxed))),
+                None => context.root.get().as_ref().map(|root| (root.id, root.poll())),
+            }
+        }
     })
-}
-
-#[cold]
-fn number_thread(polls: &Cell<u64>) -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    polls.set(polls.get() | NEXT.fetch_add(1, Relaxed) << POLL_BITS);
-    polls.get()
 }
 
 /// One poll of one task; what was there before comes back at its end.
@@ -152,7 +137,7 @@ pub(super) struct Turn {
 #[inline]
 pub(super) fn start_task(cell: *const Header, id: u64) -> Turn {
     CONTEXT.with(|context| Turn {
-        outer: context.next_poll().current.replace(cell),
+        outer: context.current.replace(cell),
         outer_id: context.current_id.replace(id),
         outer_side: context.side.replace(Aside::fresh(Budget::FULL)),
     })
@@ -189,30 +174,28 @@ pub(super) fn wake_current(cell: *const Header) -> bool {
 /// is ready had its turn; notes that it does so from there.
 #[inline]
 pub(crate) fn yield_back(waker: &Waker, site: &'static Location<'static>) {
-    CONTEXT.with(|context| {
-        let current = context.current.get();
-        // SAFETY: the task being polled on this thread is alive.
-        if let Some(header) = unsafe { current.as_ref() } {
-            header.waiting.record_turn(site, context.now_ms.get());
-            if waker::is_of(waker, current) {
-                return context.side.self_woken.set(true);
-            }
+    CONTEXT.with(|context| match context.record_of_task(waker) {
+        Some(record) => {
+            record.record_turn(site, context.now_ms.get());
+            context.side.self_woken.set(true);
         }
-        yield_root(context, waker, site);
+        None => yield_elsewhere(waker, site),
     });
 }
 
 /// The same for what is no task, or was polled with another waker.
 #[inline(never)]
-fn yield_root(context: &ThreadContext, waker: &Waker, site: &'static Location<'static>) {
-    if let Some(record) = context.record() {
-        record.record_turn(site, context.now_ms.get());
-    }
-    if context.defers.get() {
-        defer(context, waker);
-    } else {
-        waker.wake_by_ref();
-    }
+fn yield_elsewhere(waker: &Waker, site: &'static Location<'static>) {
+    CONTEXT.with(|context| {
+        if let Some(record) = context.record() {
+            record.record_turn(site, context.now_ms.get());
+        }
+        if context.defers.get() {
+            defer(context, waker);
+        } else {
+            waker.wake_by_ref();
+        }
+    });
 }
 
 /// The same, because the task has spent its budget: it is to be polled again, and not
@@ -603,7 +586,7 @@ fn poll_as<R>(id: u64, poll: impl FnOnce() -> R) -> R {
         }
     }
     let _restore = CONTEXT.with(|context| Restore {
-        current: context.next_poll().current.replace(ptr::null()),
+        current: context.current.replace(ptr::null()),
         id: context.current_id.replace(id),
         side: context.side.replace(Aside::fresh(Budget::FULL)),
     });

@@ -13,8 +13,8 @@ pin_project_lite::pin_project! {
     pub struct MayWaitForever<F> {
         #[pin]
         inner: F,
-        // The poll in which it was last pending, 0 for none.
-        pending_in: u64,
+        // The poll in which it was last pending.
+        pending_in: Option<(u64, u32)>,
     }
 
     impl<F> PinnedDrop for MayWaitForever<F> {
@@ -27,8 +27,8 @@ pin_project_lite::pin_project! {
 impl<F> Projection<'_, F> {
     /// The future is not pending, or no longer: in this poll it exempts nobody.
     fn settle(self) {
-        let pending_in = std::mem::take(self.pending_in);
-        if pending_in != 0 && pending_in == context::poll_id() {
+        let pending_in = self.pending_in.take();
+        if pending_in.is_some() && pending_in == context::poll_id() {
             context::unexempt_current();
         }
     }
@@ -48,7 +48,7 @@ impl<F> Projection<'_, F> {
 /// # }
 /// ```
 pub fn may_wait_forever<F: Future>(future: F) -> MayWaitForever<F> {
-    MayWaitForever { inner: future, pending_in: 0 }
+    MayWaitForever { inner: future, pending_in: None }
 }
 
 impl<F: Future> Future for MayWaitForever<F> {
@@ -62,7 +62,7 @@ impl<F: Future> Future for MayWaitForever<F> {
             return polled;
         }
         let poll_id = context::poll_id();
-        if std::mem::replace(this.pending_in, poll_id) != poll_id {
+        if poll_id.is_some() && std::mem::replace(this.pending_in, poll_id) != poll_id {
             context::exempt_current();
         }
         polled

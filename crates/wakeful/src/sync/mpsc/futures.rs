@@ -306,7 +306,7 @@ where
 {
     type Output = R;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
         let this = self.project();
         let polled = (this.poll)(this.rx, cx, this.site);

@@ -145,27 +145,42 @@ impl<T> Rx<T> {
         if word.has_ended() { Sight::End } else { Sight::Nothing(word) }
     }
 
-    #[inline]
+    // Inlined, so that nobody carries the place around who need not wait.
+    #[inline(always)]
     pub(super) fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,
         site: &'static Location<'static>,
     ) -> Poll<Option<T>> {
         let progress = ready!(coop::poll_proceed(cx));
+        let received = self.recv_or_park(cx.waker());
+        match received {
+            Poll::Ready(_) => progress.made_progress(),
+            Poll::Pending => self.note_wait(site),
+        }
+        received
+    }
+
+    #[inline]
+    fn recv_or_park(&mut self, waker: &Waker) -> Poll<Option<T>> {
         loop {
             if let Some(value) = self.pop() {
-                progress.made_progress();
                 return Poll::Ready(Some(value));
             }
-            match self.look_or_park(cx.waker(), site) {
+            match self.look_or_park(waker) {
                 Look::Ready => {}
-                Look::End => {
-                    progress.made_progress();
-                    return Poll::Ready(None);
-                }
+                Look::End => return Poll::Ready(None),
                 Look::Wait => return Poll::Pending,
             }
         }
+    }
+
+    /// The current task waits for a message, or gives way to who is about to send it.
+    #[inline]
+    fn note_wait(&self, site: &'static Location<'static>) {
+        self.chan.last_receiver.set(site);
+        let number = self.chan.room.plate.number(ptr::from_ref(self.chan()).addr());
+        wait::waiting_on_number(WaitKind::MpscRecv, number, site);
     }
 
     pub(super) fn poll_recv_many(
@@ -185,13 +200,16 @@ impl<T> Rx<T> {
                 progress.made_progress();
                 return Poll::Ready(self.pop_many(buffer, limit));
             }
-            match self.look_or_park(cx.waker(), site) {
+            match self.look_or_park(cx.waker()) {
                 Look::Ready => {}
                 Look::End => {
                     progress.made_progress();
                     return Poll::Ready(0);
                 }
-                Look::Wait => return Poll::Pending,
+                Look::Wait => {
+                    self.note_wait(site);
+                    return Poll::Pending;
+                }
             }
         }
     }
@@ -212,7 +230,7 @@ impl<T> Rx<T> {
 
     /// There is no message ready: finds out why, and parks if need be.
     #[cold]
-    fn look_or_park(&mut self, waker: &Waker, site: &'static Location<'static>) -> Look {
+    fn look_or_park(&mut self, waker: &Waker) -> Look {
         let mut looks = 0;
         loop {
             match self.look() {
@@ -236,9 +254,6 @@ impl<T> Rx<T> {
                 Sight::Nothing(_) => {}
             }
         }
-        self.chan.last_receiver.set(site);
-        let number = self.chan.room.plate.number(ptr::from_ref(self.chan()).addr());
-        wait::waiting_on_number(WaitKind::MpscRecv, number, site);
         Look::Wait
     }
 
