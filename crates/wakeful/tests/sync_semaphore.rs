@@ -209,6 +209,19 @@ fn permits_are_merged_split_and_forgotten() {
     assert_eq!(semaphore.try_acquire_owned().unwrap_err(), TryAcquireError::NoPermits);
 }
 
+/// The holder has gone although its permit could not go back: nobody waits for its name.
+#[test]
+fn one_waits_after_a_permit_that_did_not_fit() {
+    let semaphore = Semaphore::new(Semaphore::MAX_PERMITS);
+    let permit = semaphore.try_acquire().unwrap();
+    semaphore.add_permits(1);
+    panic_site(AssertUnwindSafe(|| drop(permit)));
+    assert_eq!(semaphore.forget_permits(usize::MAX), Semaphore::MAX_PERMITS);
+    let mut waiting = Hand::pending(semaphore.acquire());
+    semaphore.add_permits(1);
+    assert!(waiting.poll().is_ready());
+}
+
 #[test]
 fn misuse_panics_at_the_caller() {
     let first = line!();
