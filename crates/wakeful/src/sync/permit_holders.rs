@@ -117,7 +117,7 @@ impl PermitHolders {
         } else {
             self.others.fetch_add(1, SeqCst);
         }
-        barrier::lightest();
+        barrier::for_models();
         spot
     }
 
@@ -139,7 +139,7 @@ impl PermitHolders {
             Some(place) => place.free_in_order(),
             None => _ = self.others.fetch_sub(1, SeqCst),
         }
-        barrier::lightest();
+        barrier::for_models();
     }
 
     /// Under the list's lock, by whoever gives its permits back there. From the first
@@ -252,7 +252,7 @@ impl PermitHolders {
     /// whether somebody has no name yet.
     pub(super) fn tell(&self, has_first: bool, counted: &Counted, names: &Names) -> bool {
         let mut is_unsure = false;
-        barrier::lightest(); // after the exchange that set WAITERS
+        barrier::for_models(); // after the exchange that set WAITERS
         for (seen, told) in self.seen(has_first).zip(&names.places) {
             is_unsure |= seen == Seen::Somebody;
             if seen != Seen::Elsewhere {

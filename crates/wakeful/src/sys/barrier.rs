@@ -42,14 +42,12 @@ impl Barriers {
     }
 }
 
-/// The cheap half for who has no [`Barriers`] at hand. Where they are not asymmetric it is
-/// too light, so it is for what may go wrong there.
+/// A full barrier in models, and nothing elsewhere: for between two steps that are SeqCst,
+/// of which models make less than it is.
 #[inline(always)]
-pub(crate) fn lightest() {
+pub(crate) fn for_models() {
     if super::IS_MODEL {
         fence(Ordering::SeqCst);
-    } else {
-        std::sync::atomic::compiler_fence(Ordering::SeqCst);
     }
 }
 
