@@ -9,16 +9,19 @@
 //! deadlock. At the end every task of it is looked at again: if one has moved since
 //! the first look, nothing is said.
 //!
-//! A guard, a permit and a channel's receiver are taken to be with the task that got or
-//! last used them; there is no way to see that one was sent to another task. A circle
-//! through a task that gave away what it is waited for would be reported in error.
+//! A guard and a permit are with the task that got them, unless they own their share in the
+//! thing and so can go anywhere (wait N2): who waits for such a thing is not bound. A
+//! channel's receiver is taken to be with the task that last received, if that is not the
+//! very one that waits for room, and tells of circles only: it may be in other hands that
+//! have not received yet, so no `block_on` is ended for it. There is no way to see that a
+//! guard which borrows a `static` was sent to another task.
 
 use super::Dump;
 use super::report::{Deadlock, Edge, Futurelock, Quiescent, Report};
 use super::who::Who;
 use crate::scheduler::look::{Looks, WorkerLook};
 use crate::scheduler::root::Root;
-use crate::task::header::{Anchorage, Wait, WaitingOn};
+use crate::task::header::{Anchorage, Wait, WaitKind, WaitingOn};
 use crate::task::root::is_root;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_INTEREST, NOTIFIED, RUNNING};
@@ -127,7 +130,14 @@ impl Node {
             Anchorage::Task(id) => vec![Held { task: id, site: None, granted: false }],
             Anchorage::Plate(_) => Plate::of_record(record)?.known_holders()?,
         };
-        Some((wait, holders))
+        let number = self.waiter.number();
+        let is_own = wait.kind == WaitKind::MpscSend && holders.iter().all(|h| h.task == number);
+        (!is_own).then_some((wait, holders))
+    }
+
+    /// It waits for somebody who receives, and may have given the receiver away.
+    fn is_bound_loosely(&self) -> bool {
+        self.bond.as_ref().is_some_and(|(wait, _)| wait.kind == WaitKind::MpscSend)
     }
 
     /// It has no waker, and was not said to need none; or it is bound.
@@ -268,6 +278,7 @@ impl Graph {
         };
         let root = stuck.iter().copied().find(counts)?;
         let nothing_else = self.others == 0
+            && !self.nodes.values().any(Node::is_bound_loosely)
             && !self.nodes.values().any(|node| node.waiter.may_be_aborted())
             && self.nodes.len() == stuck.len()
             && looks.is_quiet()

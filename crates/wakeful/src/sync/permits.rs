@@ -133,6 +133,12 @@ impl Permits {
         self.note(false, Held::by_current(site))
     }
 
+    /// Somebody has permits that can go to any task or thread.
+    #[inline]
+    pub(super) fn go_anywhere(&self) {
+        self.waiters.plate.goes_anywhere();
+    }
+
     /// The plate, once somebody has had to wait.
     #[inline]
     pub(super) fn plate(&self) -> Option<&'static Plate> {

@@ -36,32 +36,42 @@ impl Held {
 /// take the task of one and the place of another.
 #[derive(Debug)]
 pub(crate) struct Holder {
+    /// Or NOBODY.
     task: AtomicU64,
-    /// Null while there is nobody.
+    /// Null if it is not known.
     site: AtomicPtr<Location<'static>>,
 }
 
+const NOBODY: u64 = u64::MAX;
+
 impl Holder {
     pub(crate) const fn nobody() -> Self {
-        Self { task: AtomicU64::new(0), site: AtomicPtr::new(ptr::null_mut()) }
+        Self { task: AtomicU64::new(NOBODY), site: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// The current task does it.
     #[inline]
     pub(crate) fn set(&self, site: &'static Location<'static>) {
-        self.task.store(context::current_id(), Relaxed);
-        // Release: who sees the place sees the task.
-        self.site.store(ptr::from_ref(site).cast_mut(), Release);
+        self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
+        // Release: who sees the task sees the place.
+        self.task.store(context::current_id(), Release);
+    }
+
+    /// The same, at a place that is not known.
+    pub(crate) fn set_somewhere(&self) {
+        self.site.store(ptr::null_mut(), Relaxed);
+        self.task.store(context::current_id(), Release);
     }
 
     #[inline]
     pub(crate) fn clear(&self) {
-        self.site.store(ptr::null_mut(), Relaxed);
+        self.task.store(NOBODY, Relaxed);
     }
 
     pub(crate) fn get(&self) -> Option<Held> {
+        let task = self.task.load(Acquire);
         // SAFETY: only `&'static`s are stored here.
-        let site = unsafe { self.site.load(Acquire).as_ref()? };
-        Some(Held { task: self.task.load(Relaxed), site: Some(site), granted: false })
+        let site = unsafe { self.site.load(Relaxed).as_ref() };
+        (task != NOBODY).then_some(Held { task, site, granted: false })
     }
 }

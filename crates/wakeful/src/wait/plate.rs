@@ -16,6 +16,10 @@
 //!   weighs the anchor under the same lock. A record that some other future has
 //!   written since is not anchored.
 //!
+//! - N2. A guard or a permit that owns its share in the thing, and so can go to any task or
+//!   thread, says so when it is made, for good: from then on who got the thing is told, and
+//!   not taken for who has it.
+//!
 //! So an anchored record is exact: if its task has one live waker, the thing's list
 //! has that waker, and nothing but this thing, or an abort, can ever wake the task.
 //! A task that waits for two things at once has one record, and the last to anchor
@@ -25,7 +29,7 @@
 use super::holder::Held;
 use super::places::{Names, Seen};
 use crate::sys::IS_MODEL;
-use crate::sys::sync::atomic::{AtomicPtr, Ordering::*};
+use crate::sys::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::task::context;
 use crate::task::header::{Anchorage, WaitKind, WaitingOn};
@@ -38,6 +42,8 @@ use std::task::Waker;
 #[derive(Debug)]
 pub(crate) struct Plate {
     pub(crate) names: Names,
+    /// Those who are named may have given the thing to others (N2).
+    passed: AtomicBool,
 }
 
 /// Plates that no thing has.
@@ -46,11 +52,14 @@ static SPARE: Mutex<Vec<&'static Plate>> = Mutex::new(Vec::new());
 impl Plate {
     fn obtain() -> &'static Plate {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_else(|| Box::leak(Box::new(Plate { names: Names::none() })))
+        spare.unwrap_or_else(|| {
+            Box::leak(Box::new(Plate { names: Names::none(), passed: AtomicBool::new(false) }))
+        })
     }
 
     fn give_back(&'static self) {
         self.names.clear();
+        self.passed.store(false, Relaxed);
         // What belongs to one run of a model is of no use to the next.
         if !IS_MODEL {
             SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
@@ -84,10 +93,16 @@ impl Plate {
         self.names.has_others()
     }
 
-    /// All holders, if they are known: at least one, and no others.
+    /// Whether those who are named may have given the thing to others.
+    pub(crate) fn may_be_passed_on(&self) -> bool {
+        self.passed.load(Acquire)
+    }
+
+    /// All holders, if they are known for certain: at least one, and no others.
     pub(crate) fn known_holders(&self) -> Option<Vec<Held>> {
         let holders = self.holders();
-        (!holders.is_empty() && !self.has_others()).then_some(holders)
+        let are_all = !holders.is_empty() && !self.has_others() && !self.may_be_passed_on();
+        are_all.then_some(holders)
     }
 
     fn address(&self) -> u64 {
@@ -95,9 +110,13 @@ impl Plate {
     }
 }
 
-/// A thing's plate, once it has one. Lies beside the thing's list.
+/// A thing's plate, once it has one. Lies beside the thing's list. Perhaps with PASSED.
 #[derive(Debug)]
 pub(crate) struct PlateOf(AtomicPtr<Plate>);
+
+/// In the address of a plate: there was a guard or permit that owns its share in the thing.
+const PASSED: usize = 1;
+const _: () = assert!(align_of::<Plate>() > PASSED);
 
 impl PlateOf {
     const_unless_model! {
@@ -108,8 +127,35 @@ impl PlateOf {
 
     #[inline]
     pub(crate) fn get(&self) -> Option<&'static Plate> {
-        // SAFETY: only `obtain` stores here.
-        unsafe { self.0.load(Acquire).as_ref() }
+        // SAFETY: only `first` stores here, and `goes_anywhere` adds that bit.
+        unsafe { self.0.load(Acquire).map_addr(|address| address & !PASSED).as_ref() }
+    }
+
+    /// N2: there is a guard or permit that can go to any task or thread.
+    #[inline]
+    pub(crate) fn goes_anywhere(&self) {
+        if self.0.load(Relaxed).addr() & PASSED == 0 {
+            self.goes_anywhere_first();
+        }
+    }
+
+    #[cold]
+    fn goes_anywhere_first(&self) {
+        self.change(|plate| plate.map_addr(|address| address | PASSED));
+        if let Some(plate) = self.get() {
+            plate.passed.store(true, Release);
+        }
+    }
+
+    /// Gives back what was there before.
+    fn change(&self, new: impl Fn(*mut Plate) -> *mut Plate) -> *mut Plate {
+        let mut old = self.0.load(Acquire);
+        loop {
+            match self.0.compare_exchange(old, new(old), AcqRel, Acquire) {
+                Ok(_) => return old,
+                Err(seen) => old = seen,
+            }
+        }
     }
 
     /// The plate, or a new one. Under the list's lock.
@@ -121,7 +167,13 @@ impl PlateOf {
     #[cold]
     fn first(&self) -> &'static Plate {
         let plate = Plate::obtain();
-        self.0.store(ptr::from_ref(plate).cast_mut(), Release);
+        let new = ptr::from_ref(plate).cast_mut();
+        let flags = |old: *mut Plate| old.addr() & PASSED;
+        // Both who come here and who passes it on exchange the word: one sees the other.
+        let old = self.change(|old| new.map_addr(|address| address | flags(old)));
+        if flags(old) != 0 {
+            plate.passed.store(true, Release);
+        }
         plate
     }
 

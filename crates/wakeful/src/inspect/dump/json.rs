@@ -19,7 +19,8 @@ impl Dump {
     ///                                  "thing": "#1267", "site": "src/main.rs:4:9", "since_ms": 12, "certain": true,
     ///                                  "holders": [ { "id": 6, "name": null,
     ///                                                 "acquired_at": "src/main.rs:9:9",
-    ///                                                 "unpolled": false } ],
+    ///                                                 "unpolled": false,
+    ///                                                 "may_have_passed_on": false } ],
     ///                                  "other_holders": false } } ] }
     /// ```
     pub fn to_json(&self) -> String {
@@ -112,5 +113,6 @@ fn holder(json: &mut Json, holder: &HolderDump) {
         id(json, holder.who());
         json.field("acquired_at", |json| json.option(holder.acquired_at(), site));
         json.field("unpolled", |json| json.plain(holder.is_unpolled()));
+        json.field("may_have_passed_on", |json| json.plain(holder.may_have_passed_on()));
     });
 }

@@ -85,6 +85,17 @@ pub struct HolderDump {
     pub(super) who: Option<Who>,
     site: Option<&'static Location<'static>>,
     granted: bool,
+    pub(super) hold: Hold,
+}
+
+/// What is known of somebody who is named as the one that has a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    Certain,
+    /// It may have given it to others.
+    Passed,
+    /// It received last from the channel.
+    Receives,
 }
 
 fn since(now: Duration, then_ms: u32) -> Duration {
@@ -236,12 +247,18 @@ impl WaitDump {
                 vec![HolderDump::running(wait.resource)]
             }
             _ => plate.map_or(Vec::new(), |plate| {
+                let hold = match wait.kind {
+                    WaitKind::MpscSend => Hold::Receives,
+                    _ if plate.may_be_passed_on() => Hold::Passed,
+                    _ => Hold::Certain,
+                };
                 let held = plate.holders().into_iter();
                 held.map(|held| HolderDump {
                     number: held.task,
                     who: None,
                     site: held.site,
                     granted: held.granted,
+                    hold,
                 })
                 .collect()
             }),
@@ -332,7 +349,7 @@ fn in_words(kind: WaitKind, resource: u64, now: Duration) -> String {
 
 impl HolderDump {
     fn running(id: u64) -> Self {
-        Self { number: id, who: None, site: None, granted: false }
+        Self { number: id, who: None, site: None, granted: false, hold: Hold::Certain }
     }
 
     /// The task; `None` if it is gone, or the holder is no task.
@@ -344,6 +361,12 @@ impl HolderDump {
     /// the very moment when another began to wait.
     pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
         self.site
+    }
+
+    /// Whether it may be in other hands by now: a guard or permit of the thing owns its
+    /// share in it, and can be given to any task or thread, or it is a channel's receiver.
+    pub fn may_have_passed_on(&self) -> bool {
+        self.hold != Hold::Certain
     }
 
     /// Whether the thing was handed to a future of the task which was not polled

@@ -1,5 +1,6 @@
 //! A dump for people: workers as a table, tasks as a tree.
 
+use super::task::Hold;
 use super::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -136,12 +137,20 @@ impl fmt::Display for WaitDump {
 
 impl fmt::Display for HolderDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (is, at) = match self.hold {
+            Hold::Certain => ("is with", "got"),
+            Hold::Passed => ("was got by", "got"),
+            Hold::Receives => ("was last received from by", "received"),
+        };
         match self.who() {
-            Some(who) => write!(f, "which is with {who}")?,
-            None => f.write_str("which is with no task of this runtime")?,
+            Some(who) => write!(f, "which {is} {who}")?,
+            None => write!(f, "which {is} no task of this runtime")?,
         }
         if let Some(site) = self.acquired_at() {
-            write!(f, ", got at {site}")?;
+            write!(f, ", {at} at {site}")?;
+        }
+        if self.hold == Hold::Passed {
+            f.write_str(", and may have been passed on")?;
         }
         if self.is_unpolled() {
             f.write_str(", by a future that was not polled since")?;

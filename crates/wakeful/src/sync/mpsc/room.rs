@@ -104,6 +104,14 @@ fn address(waiter: Pin<&Waiter<Ask>>) -> usize {
 }
 
 impl<T> Chan<T> {
+    /// Another task or thread than before receives.
+    pub(super) fn is_received_by_another(&self) {
+        self.last_receiver.set_somewhere();
+        if let Some(plate) = self.room.plate.get() {
+            self.room.with(|_| plate.note_if_new(self.last_receiver.get()));
+        }
+    }
+
     /// Whether so many slots more can be used, as far as the sender knows.
     #[inline]
     pub(super) fn fits(&self, word: Word, slots: u64) -> bool {

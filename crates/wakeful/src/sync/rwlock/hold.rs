@@ -147,6 +147,7 @@ pub(super) struct OwnedHold<T: ?Sized> {
 impl<T: ?Sized> OwnedHold<T> {
     #[inline]
     pub(super) fn new(lock: Arc<RwLock<T>>, portion: Portion) -> Self {
+        lock.raw.permits.go_anywhere();
         Self { lock, portion }
     }
 

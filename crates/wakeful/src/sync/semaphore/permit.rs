@@ -83,6 +83,7 @@ impl OwnedSemaphorePermit {
     /// For whoever just took them.
     #[inline]
     pub(super) fn new(sem: Arc<Semaphore>, permits: usize, spot: Spot) -> Self {
+        sem.permits.go_anywhere();
         Self { sem, permits, spot }
     }
 
