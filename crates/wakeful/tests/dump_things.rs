@@ -1,5 +1,7 @@
 //! `Handle::dump`: what is waited for, in words, and what the one worker of a current-thread runtime does.
 
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 use wakeful::inspect::{Dump, TaskState, WorkerState};
@@ -75,4 +77,59 @@ fn the_one_worker_of_a_thread_polls_its_block_on_and_has_a_queue() {
     let worker = &dump.workers()[0];
     let running = dump.tasks().iter().find(|task| task.state() == TaskState::Running(Some(0)));
     assert_eq!(worker.task().and_then(|who| who.id()), running.unwrap().id(), "{dump}");
+}
+
+/// Two ends of a block: one blocks until it is let go, the other knows when it does.
+fn block() -> (impl FnOnce() + Send, impl FnOnce(&Handle) -> Dump + Send) {
+    let (inside, is_inside) = channel();
+    let (let_go, may_go) = channel::<()>();
+    let blocks = move || {
+        inside.send(()).unwrap();
+        let _ = may_go.recv();
+    };
+    let looks = move |handle: &Handle| {
+        is_inside.recv().unwrap();
+        let dump = handle.dump();
+        drop(let_go);
+        dump
+    };
+    (blocks, looks)
+}
+
+#[track_caller]
+fn assert_runs_without_a_worker(dump: &Dump, name: &str) {
+    let state = dump.find_named(name).map(|task| task.state());
+    assert_eq!(state, Some(TaskState::Running(None)), "{dump}");
+}
+
+#[test]
+fn a_task_that_blocks_in_place_runs_without_a_worker() {
+    let rt = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let (blocks, looks) = block();
+    let named = task::Builder::new().name("in place");
+    let task = named.spawn_on(async { task::block_in_place(blocks) }, rt.handle()).unwrap();
+    assert_runs_without_a_worker(&looks(rt.handle()), "in place");
+    rt.block_on(task).unwrap();
+}
+
+#[test]
+fn a_task_of_a_local_set_runs_without_a_worker() {
+    let rt = Builder::new_current_thread().report_blocked_after(None).build().unwrap();
+    let (blocks, looks) = block();
+    let handle = rt.handle().clone();
+    let looks = thread::spawn(move || looks(&handle));
+    task::LocalSet::new().block_on(&rt, async {
+        let named = task::Builder::new().name("local");
+        named.spawn_local(async { blocks() }).unwrap().await.unwrap();
+    });
+    assert_runs_without_a_worker(&looks.join().unwrap(), "local");
+}
+
+#[test]
+fn the_age_of_a_block_on_is_its_own() {
+    let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    rt.block_on(async { sleep(Duration::from_secs(5)).await });
+    let dump = rt.block_on(async { Handle::current().dump() });
+    let root = dump.tasks().iter().find(|task| task.who().is_root()).unwrap();
+    assert_eq!(root.age(), Duration::ZERO, "it had not to wait yet: {dump}");
 }

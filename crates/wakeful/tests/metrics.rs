@@ -171,3 +171,31 @@ fn on_one_thread_polls_are_counted_and_looks_in_vain_are_not() {
     });
     assert_eq!(rt.metrics().worker_poll_count(0), 200);
 }
+
+#[test]
+fn polls_are_counted_with_the_turn_that_ends_with_its_block_on_or_in_place() {
+    let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    for round in 1..=10 {
+        rt.block_on(async {
+            for _ in 0..3 {
+                wakeful::spawn(async {});
+            }
+            wakeful::time::sleep(Duration::from_millis(1)).await;
+        });
+        assert_eq!(rt.metrics().worker_poll_count(0), 3 * round);
+    }
+
+    let rt = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    rt.block_on(async {
+        for _ in 0..20 {
+            let busy: Vec<_> = (0..5).map(|_| wakeful::spawn(async {})).collect();
+            wakeful::spawn(async { block_in_place(|| ()) }).await.unwrap();
+            for task in busy {
+                task.await.unwrap();
+            }
+        }
+    });
+    let metrics = rt.metrics();
+    wait_until_asleep(&metrics, 0);
+    assert_eq!(metrics.worker_poll_count(0), 20 * 6);
+}

@@ -38,7 +38,8 @@ impl Histogram {
     }
 
     /// The time within which the given part of them was done, as far as the buckets
-    /// tell: the upper end of the bucket where it falls, or the longest of all.
+    /// tell: the upper end of the bucket where it falls, or the longest of all; zero if
+    /// there were none.
     ///
     /// # Panics
     ///
@@ -46,6 +47,9 @@ impl Histogram {
     #[track_caller]
     pub fn quantile(&self, part: f64) -> Duration {
         assert!((0.0..=1.0).contains(&part), "a part is between 0 and 1, not {part}");
+        if self.count() == 0 {
+            return Duration::ZERO; // also where one was seen that no sample counts
+        }
         let wanted = (self.count() as f64 * part).ceil() as u64;
         let mut so_far = 0;
         for (end, count) in self.buckets() {
@@ -92,5 +96,9 @@ mod tests {
         assert_eq!(sum.max(), Duration::from_nanos(5_000));
         let none = Histogram::sum_of([]);
         assert_eq!((none.count(), none.p99()), (0, Duration::ZERO));
+        let seen = Writer::new();
+        seen.saw(Duration::from_millis(9));
+        let seen = Histogram::sum_of([&seen.read()]);
+        assert_eq!((seen.p50(), seen.max()), (Duration::ZERO, Duration::from_millis(9)));
     }
 }

@@ -65,9 +65,9 @@ impl Eq for Who {}
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.id(), &self.name) {
-            (Some(id), Some(name)) => write!(f, "task {id} \"{name}\""),
+            (Some(id), Some(name)) => write!(f, "task {id} {name:?}"),
             (Some(id), None) => write!(f, "task {id}"),
-            (None, Some(name)) => write!(f, "block_on \"{name}\""),
+            (None, Some(name)) => write!(f, "block_on {name:?}"),
             (None, None) => f.write_str("block_on"),
         }
     }

@@ -143,42 +143,46 @@ impl Child {
     ///
     /// Dropped before it is ready, the child is dropped, and what was read is lost.
     #[track_caller]
-    pub fn wait_with_output(mut self) -> impl Future<Output = io::Result<Output>> {
-        let site = Location::caller();
-        async move {
-            let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
-            let mut stdout = pin!(read_all(stdout));
-            let mut stderr = pin!(read_all(stderr));
-            let mut status = pin!(self.wait_at(site));
-            let (mut output, mut errors, mut ended) = (None, None, None);
-            poll_fn(|cx| {
-                // The first error ends it all.
-                if output.is_none()
-                    && let Poll::Ready(read) = stdout.as_mut().poll(cx)
-                {
-                    output = Some(read?);
-                }
-                if errors.is_none()
-                    && let Poll::Ready(read) = stderr.as_mut().poll(cx)
-                {
-                    errors = Some(read?);
-                }
-                if ended.is_none()
-                    && let Poll::Ready(status) = status.as_mut().poll(cx)
-                {
-                    ended = Some(status?);
-                }
-                match (output.is_some(), errors.is_some(), ended) {
-                    (true, true, Some(status)) => Poll::Ready(Ok(Output {
-                        status,
-                        stdout: output.take().unwrap_or_default(),
-                        stderr: errors.take().unwrap_or_default(),
-                    })),
-                    _ => Poll::Pending,
-                }
-            })
-            .await
-        }
+    pub fn wait_with_output(self) -> impl Future<Output = io::Result<Output>> {
+        self.output_at(Location::caller())
+    }
+
+    pub(super) async fn output_at(
+        mut self,
+        site: &'static Location<'static>,
+    ) -> io::Result<Output> {
+        let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
+        let mut stdout = pin!(read_all(stdout));
+        let mut stderr = pin!(read_all(stderr));
+        let mut status = pin!(self.wait_at(site));
+        let (mut output, mut errors, mut ended) = (None, None, None);
+        poll_fn(|cx| {
+            // The first error ends it all.
+            if output.is_none()
+                && let Poll::Ready(read) = stdout.as_mut().poll(cx)
+            {
+                output = Some(read?);
+            }
+            if errors.is_none()
+                && let Poll::Ready(read) = stderr.as_mut().poll(cx)
+            {
+                errors = Some(read?);
+            }
+            if ended.is_none()
+                && let Poll::Ready(status) = status.as_mut().poll(cx)
+            {
+                ended = Some(status?);
+            }
+            match (output.is_some(), errors.is_some(), ended) {
+                (true, true, Some(status)) => Poll::Ready(Ok(Output {
+                    status,
+                    stdout: output.take().unwrap_or_default(),
+                    stderr: errors.take().unwrap_or_default(),
+                })),
+                _ => Poll::Pending,
+            }
+        })
+        .await
     }
 }
 

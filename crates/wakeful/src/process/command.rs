@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Command as StdCommand, ExitStatus, Output, Stdio};
 
@@ -268,9 +269,10 @@ impl Command {
     /// As [`spawn`](Self::spawn).
     #[track_caller]
     pub fn status(&mut self) -> impl Future<Output = io::Result<ExitStatus>> + use<> {
+        let site = Location::caller();
         let waiting = self.spawn().map(|mut child| {
             (child.stdin, child.stdout, child.stderr) = (None, None, None);
-            child.wait_with_output()
+            child.output_at(site)
         });
         async { Ok(waiting?.await?.status) }
     }
@@ -291,7 +293,8 @@ impl Command {
     #[track_caller]
     pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + use<> {
         self.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let waiting = self.spawn().map(Child::wait_with_output);
+        let site = Location::caller();
+        let waiting = self.spawn().map(|child| child.output_at(site));
         async { waiting?.await }
     }
 }

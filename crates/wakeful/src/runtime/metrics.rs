@@ -187,14 +187,18 @@ impl RuntimeMetrics {
     /// is timed and counts for all of the turn before; polls of 10 ms and longer count
     /// once, and the longest is the longest that anybody saw.
     pub fn poll_times(&self) -> Histogram {
-        self.numbers().poll_times()
+        Histogram::sum_of(
+            self.handle.shared.looks().workers().iter().map(|worker| &worker.poll_times),
+        )
     }
 
     /// How long tasks wait between their wake-up and their poll. By samples: one
     /// wake-up per turn, of those that come from the worker itself, and those that wake
     /// a runtime that sleeps.
     pub fn wake_to_poll_times(&self) -> Histogram {
-        self.numbers().wake_to_poll()
+        Histogram::sum_of(
+            self.handle.shared.looks().workers().iter().map(|worker| &worker.wake_to_poll),
+        )
     }
 
     /// How many descriptors are watched.
@@ -232,7 +236,7 @@ impl RuntimeMetrics {
             spawned: self.spawned_tasks(),
             panicked: self.panicked_tasks(),
             queued: looks.injected() as u64,
-            workers: looks.workers(),
+            workers: looks.workers_and_queues(),
             pool_threads: pool_threads as u64,
             pool_idle: pool_idle as u64,
             pool_queued: pool_queued as u64,

@@ -111,6 +111,8 @@ struct CoreGuard<'a> {
     named: Cell<bool>,
     /// Its parking spot knows of the poller.
     kicks: Cell<bool>,
+    /// The last poll of its future after which it was noted since when that waits.
+    noted: Cell<Option<u32>>,
     /// Taken up for the first timer that this thread sleeps for.
     slack: Slack,
 }
@@ -128,6 +130,7 @@ impl<'a> CoreGuard<'a> {
             outer_defers: context::set_defers(true),
             named: Cell::new(false),
             kicks: Cell::new(false),
+            noted: Cell::new(None),
             slack: Slack::new(),
         })
     }
@@ -517,6 +520,7 @@ impl CurrentThread {
         }
         let clock = &self.estate.config.seam.clock;
         self.count_busy(clock.about());
+        self.count_polls();
         clock.advance_to(tick);
         self.turn_timers();
         true
@@ -665,7 +669,11 @@ impl CurrentThread {
                 guard.slack.take_up();
             }
             self.meter.fell_asleep(fell_asleep);
-            held.note().waiting.waits_since(fell_asleep.ms());
+            // Not if it was woken for others since: it waits for as long as before.
+            let poll = held.note().poll();
+            if guard.noted.replace(Some(poll)) != Some(poll) {
+                held.note().waiting.waits_since(fell_asleep.ms());
+            }
             let poller = self.watching();
             let limit = self.core.quiet.limit(poller, limit.map(|tick| clock.until(tick)));
             let parker = &held.root().parker;
@@ -709,6 +717,9 @@ impl CurrentThread {
     #[track_caller]
     fn wait_for_core(&self, held: &Held) {
         let parked = held.parked();
+        let now_ms = self.estate.now_ms();
+        held.note().has_to_wait(now_ms);
+        held.note().waiting.waits_since(now_ms);
         {
             let mut waiting = self.waiting.lock();
             waiting.push_back(held.parked());

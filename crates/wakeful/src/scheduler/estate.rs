@@ -135,6 +135,12 @@ impl Estate {
         }
     }
 
+    /// The cells of those of them that are being polled.
+    pub(super) fn running_locals(&self) -> Vec<usize> {
+        let locals: Vec<_> = self.locals.lock().iter().filter_map(Weak::upgrade).collect();
+        locals.iter().filter_map(|local| local.running()).map(|cell| cell.addr().get()).collect()
+    }
+
     /// A set of local tasks is polled in this runtime from now on.
     pub(super) fn add_local(&self, home: Weak<LocalHome>) {
         let mut locals = self.locals.lock();
@@ -260,7 +266,7 @@ impl Estate {
 
     /// Lists a thread that is about to park in `block_on`.
     pub(crate) fn list_parked(&self, parked: Parked) {
-        parked.root().note.born_ms.store(self.now_ms(), Relaxed);
+        parked.root().note.has_to_wait(self.now_ms());
         self.parked.lock().push(parked);
     }
 

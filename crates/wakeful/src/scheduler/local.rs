@@ -42,7 +42,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -84,6 +84,8 @@ pub(crate) struct LocalHome {
     /// Entries from other threads.
     injector: Injector,
     pollers: Pollers,
+    /// The task that is being polled, or null; for those who ask.
+    running: AtomicPtr<Header>,
     /// The tasks are being dropped, or are gone.
     closing: AtomicBool,
     /// The runtime in which the set was last polled.
@@ -125,6 +127,11 @@ impl LocalHome {
     #[inline]
     fn bound_here(&self) -> Option<&Bound> {
         (self.owner == thread_number()).then_some(&self.bound)
+    }
+
+    /// The cell of the task that is being polled.
+    pub(super) fn running(&self) -> Option<NonNull<Header>> {
+        NonNull::new(self.running.load(Relaxed))
     }
 
     /// Calls `f` with every task that has a cell, from any thread.
@@ -243,6 +250,7 @@ impl Local {
             heap: Heap::new(),
             injector: Injector::new(),
             pollers: Pollers::new(),
+            running: AtomicPtr::new(ptr::null_mut()),
             closing: AtomicBool::new(false),
             host: Mutex::new(None),
             report,
@@ -364,7 +372,10 @@ impl Local {
         self.check_fatal();
         for _ in 0..TASKS_PER_POLL {
             let Some(task) = self.next_task(order) else { return Left::Nothing };
+            let outer = self.home.running.load(Relaxed);
+            self.home.running.store(task.cell(), Relaxed);
             task.run();
+            self.home.running.store(outer, Relaxed);
             self.check_fatal();
         }
         if self.has_work() { Left::Work } else { Left::Nothing }

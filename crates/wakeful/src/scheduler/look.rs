@@ -19,6 +19,15 @@ pub(crate) trait Looks {
     /// Every task that has a cell, also those that are done and still referred to.
     fn each_task(&self, f: &mut dyn FnMut(TaskRef));
     fn workers(&self) -> Vec<WorkerLook>;
+    /// The same; those whose queues nobody else can look at have their tasks counted one by
+    /// one.
+    fn workers_and_queues(&self) -> Vec<WorkerLook> {
+        self.workers()
+    }
+    /// The cells of tasks that are polled by others than workers.
+    fn running_elsewhere(&self) -> Vec<usize> {
+        self.estate().running_locals()
+    }
     /// How many tasks were ever spawned.
     fn spawned(&self) -> u64;
     /// What the workers' recorders have noted.
@@ -97,7 +106,9 @@ impl WorkerLook {
             polls: meter.polls(),
             steals: meter.steals(),
             parks: meter.parks(),
-            busy: meter.busy(),
+            // A poll that lasts is not counted before it ends.
+            busy: meter.busy()
+                + if let Doing::Polls(_, Some(long)) = doing { long } else { Duration::ZERO },
             poll_times: meter.poll_times.read(),
             wake_to_poll: meter.wake_to_poll.read(),
         }
@@ -139,6 +150,16 @@ impl Looks for MultiThread {
         (0..self.remotes.len()).map(look).collect()
     }
 
+    fn running_elsewhere(&self) -> Vec<usize> {
+        let mut cells = self.estate.running_locals();
+        cells.extend(self.in_place.lock().iter());
+        let spares = self.spares.all();
+        cells.extend(
+            spares.iter().filter_map(|spare| spare.running()).map(|cell| cell.addr().get()),
+        );
+        cells
+    }
+
     fn spawned(&self) -> u64 {
         self.spawned_here() + self.estate.spawned_outside()
     }
@@ -177,11 +198,15 @@ impl Looks for CurrentThread {
             }
         };
         vec![WorkerLook {
-            queued: self.count_queued(),
             timers: self.timers.len(),
             sources: self.poller.get().map_or(0, |poller| poller.sources()),
             ..WorkerLook::of_meter(&self.meter, doing)
         }]
+    }
+
+    fn workers_and_queues(&self) -> Vec<WorkerLook> {
+        let queued = self.count_queued();
+        self.workers().into_iter().map(|worker| WorkerLook { queued, ..worker }).collect()
     }
 
     fn spawned(&self) -> u64 {

@@ -58,6 +58,8 @@ pub(crate) struct MultiThread {
     pub(crate) remotes: Box<[Remote]>,
     monitor: Monitor,
     pub(crate) spares: Spares,
+    /// The cells of tasks that are polled by threads which gave their core away.
+    pub(super) in_place: Mutex<Vec<usize>>,
     pub(super) probe: InjectedProbe,
     attendance: Attendance,
     /// There is more than one core to run on.
@@ -144,6 +146,7 @@ impl MultiThread {
             attendance: Attendance::new(workers),
             has_cores: spin::several_cores(),
             spares: Spares::new(),
+            in_place: Mutex::new(Vec::new()),
             probe: InjectedProbe::new(),
             threads: std::sync::Mutex::new(Threads::default()),
             left: Condvar::new(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// the thread for its return.
 #[repr(align(128))]
 pub(crate) struct Watched {
-    /// Counts polls, as they start.
+    /// Counts polls, as they start; on one thread also looks for a task that find none.
     activity: AtomicU32,
     /// The cell of the task it polls, or polled a moment ago; null while it runs none.
     running: AtomicPtr<Header>,

@@ -12,6 +12,7 @@ use crate::driver::poller::Poller;
 use crate::sys::park::Parker;
 use crate::sys::slack::Slack;
 use crate::task::context;
+use crate::task::header::Header;
 use crate::task::heap;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
@@ -33,6 +34,8 @@ struct Worker {
     slack: Slack,
     /// The thread's parking spot knows of its worker's poller.
     kicks: Cell<bool>,
+    /// The task that this thread polls after it has given its core away.
+    in_place: Cell<Option<NonNull<Header>>>,
 }
 
 thread_local! {
@@ -64,6 +67,16 @@ impl Worker {
     /// Whether this thread, with its core, is inside the poll of a task.
     fn is_in_poll(&self) -> bool {
         self.core().is_some_and(|core| core.remote().watched.running().is_some())
+    }
+
+    /// The poll that went on without a core has ended, or has its core again.
+    fn leave_place(&self) {
+        if let Some(cell) = self.in_place.take() {
+            let mut in_place = self.shared.in_place.lock();
+            if let Some(at) = in_place.iter().position(|other| *other == cell.addr().get()) {
+                in_place.swap_remove(at);
+            }
+        }
     }
 
     fn take_key(&self) -> Option<Key> {
@@ -130,6 +143,7 @@ pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
         core: Cell::new(ptr::null()),
         slack: Slack::new(),
         kicks: Cell::new(false),
+        in_place: Cell::new(None),
     };
     let parker = Arc::new(Parker::for_current_thread());
     shared.take_seat(&key, parker.clone());
@@ -179,7 +193,10 @@ impl Drop for Shift<'_> {
                 }
             }
             Some(_) => worker.shared.leave(),
-            None => worker.shared.leave_poll(),
+            None => {
+                worker.leave_place();
+                worker.shared.leave_poll();
+            }
         }
     }
 }
@@ -503,12 +520,15 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
 fn hand_over(worker: &Worker, key: Key) {
     let watched = &worker.shared.remotes[key.0].watched;
     worker.shared.stay_in_poll();
-    let now = worker.shared.estate.config.seam.clock.about();
-    worker.shared.cores[key.0].count_busy(now);
+    // Whoever carries on starts a turn of its own.
+    worker.shared.cores[key.0].change_turn(&worker.shared);
     let running = watched.running();
+    worker.in_place.set(running);
+    worker.shared.in_place.lock().extend(running.map(|cell| cell.addr().get()));
     watched.runs_nothing();
     if let Err((_, key)) = worker.shared.launch(key) {
         // No thread to be had: then the others wait, as they would have.
+        worker.leave_place();
         worker.shared.leave_poll();
         watched.set_running(running.map_or(ptr::null_mut(), NonNull::as_ptr));
         worker.put_key(key);

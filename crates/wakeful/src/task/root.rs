@@ -30,8 +30,8 @@ pub(crate) struct RootNote {
     self_wakes: AtomicU32,
     /// The poll in which such a wake-up was counted, or is not to be.
     woken_in: AtomicU32,
-    /// Milliseconds of the runtime's clock when it first had to wait.
-    pub(crate) born_ms: AtomicU32,
+    /// Milliseconds of the runtime's clock when it first had to wait, or UNKNOWN.
+    born_ms: AtomicU32,
     /// Where `block_on` was called; null before.
     site: AtomicPtr<Location<'static>>,
     /// The data of the waker that this root is polled with.
@@ -40,6 +40,8 @@ pub(crate) struct RootNote {
     home: AtomicPtr<()>,
 }
 
+/// It had not to wait yet.
+const UNKNOWN: u32 = u32::MAX;
 /// No poll has an odd number.
 const NO_POLL: u32 = u32::MAX;
 
@@ -53,7 +55,7 @@ impl RootNote {
             began: AtomicU32::new(0),
             self_wakes: AtomicU32::new(0),
             woken_in: AtomicU32::new(NO_POLL),
-            born_ms: AtomicU32::new(0),
+            born_ms: AtomicU32::new(UNKNOWN),
             site: AtomicPtr::new(ptr::null_mut()),
             waker: AtomicPtr::new(ptr::null_mut()),
             home: AtomicPtr::new(ptr::null_mut()),
@@ -64,10 +66,23 @@ impl RootNote {
     pub(crate) fn begin(&self, site: &'static Location<'static>, home: *const ()) {
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.waiting.clear();
+        self.born_ms.store(UNKNOWN, Relaxed);
         let began = (self.rests.load(Relaxed) | 1).wrapping_add(1);
         self.rests.store(began, Relaxed);
         self.began.store(began, Relaxed);
         self.home.store(home.cast_mut(), Relaxed);
+    }
+
+    /// It has to wait, at this moment.
+    pub(crate) fn has_to_wait(&self, now_ms: u32) {
+        if self.born_ms.load(Relaxed) == UNKNOWN {
+            self.born_ms.store(now_ms.min(UNKNOWN - 1), Relaxed);
+        }
+    }
+
+    /// When it first had to wait, if it had to.
+    pub(crate) fn waits_since(&self) -> Option<u32> {
+        Some(self.born_ms.load(Relaxed)).filter(|born_ms| *born_ms != UNKNOWN)
     }
 
     /// It ends.

@@ -68,12 +68,13 @@ impl Dump {
     pub(crate) fn take(looks: &dyn Looks, runtime: Option<&str>) -> Self {
         let config = &looks.estate().config;
         let now = config.seam.clock.elapsed();
-        let looked = looks.workers();
+        let looked = looks.workers_and_queues();
+        let elsewhere = looks.running_elsewhere();
         let mut tasks = Vec::new();
         for root in looks.roots() {
             tasks.extend(TaskDump::of_root(&root, config.root_name.as_deref(), now));
         }
-        looks.each_task(&mut |task| tasks.push(TaskDump::of_task(&task, &looked, now)));
+        looks.each_task(&mut |task| tasks.push(TaskDump::of_task(&task, &looked, &elsewhere, now)));
         tasks.sort_by_key(|task| (!task.who().is_root(), task.who().number));
         name_holders(&mut tasks);
         find_parents(&mut tasks);

@@ -43,7 +43,8 @@ pub struct TaskDump {
 #[non_exhaustive]
 pub enum TaskState {
     /// It is polled, by the worker of this number; `None` on a thread that is no
-    /// worker: of the blocking pool, or one that left its worker by `block_in_place`.
+    /// worker: of the blocking pool, a spare one, or one that left its worker by
+    /// `block_in_place`; and in a `LocalSet`.
     Running(Option<usize>),
     /// It is ready, and waits for a worker.
     Queued,
@@ -107,18 +108,22 @@ fn since(now: Duration, then_ms: u32) -> Duration {
 }
 
 impl TaskDump {
-    pub(super) fn of_task(task: &TaskRef, workers: &[WorkerLook], now: Duration) -> Self {
+    pub(super) fn of_task(
+        task: &TaskRef,
+        workers: &[WorkerLook],
+        elsewhere: &[usize],
+        now: Duration,
+    ) -> Self {
         let header = task.header();
         let state = task.state();
         let cell = task.cell().addr().get();
         let polls_it = |look: &WorkerLook| matches!(look.doing, Doing::Polls(it, _) if it == cell);
         let worker = workers.iter().position(polls_it);
         let is_closure = state.has(BLOCKING);
+        let runs = worker.is_some() || is_closure || elsewhere.contains(&cell);
         let task_state = match () {
             () if state.has(COMPLETE) => TaskState::Done,
-            () if state.has(RUNNING) && (worker.is_some() || is_closure) => {
-                TaskState::Running(worker)
-            }
+            () if state.has(RUNNING) && runs => TaskState::Running(worker),
             () if state.has(RUNNING | NOTIFIED) => TaskState::Queued,
             () => TaskState::Waiting,
         };
@@ -156,7 +161,7 @@ impl TaskDump {
             state,
             closure: false,
             forever: false,
-            age: since(now, note.born_ms.load(Relaxed)),
+            age: note.waits_since().map_or(Duration::ZERO, |first_ms| since(now, first_ms)),
             polls: note.polls(),
             busy: Duration::ZERO,
             wakes: note.polls().saturating_sub(1),

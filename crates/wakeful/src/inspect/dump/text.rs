@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// A time of two or three digits.
+/// A time in a few digits.
 pub(super) struct Short(pub(super) Duration);
 
 impl fmt::Display for Short {
@@ -53,7 +53,7 @@ impl fmt::Display for WorkerDump {
         }
         write!(
             f,
-            "worker {:<2} {doing:<32} {:>4} queued {:>4} timers {:>4} sources {:>9} polls {:>7} busy",
+            "worker {:<2} {doing:<40} {:>4} queued {:>4} timers {:>4} sources {:>9} polls {:>7} busy",
             self.index(),
             self.queued(),
             self.timers(),

@@ -86,7 +86,7 @@ impl fmt::Display for Orphan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "task {}", self.id)?;
         if let Some(name) = &self.name {
-            write!(f, " \"{name}\"")?;
+            write!(f, " {name:?}")?;
         }
         write!(
             f,
