@@ -91,6 +91,13 @@ impl<'a> Tree<'a> {
             writeln!(f, "{indent}{task}")?;
             if let Some(wait) = task.waiting_on() {
                 writeln!(f, "{indent}    {wait}")?;
+                if task.wakers() > 1 {
+                    writeln!(
+                        f,
+                        "{indent}    and perhaps for more: it has {} wakers",
+                        task.wakers()
+                    )?;
+                }
                 for holder in wait.holders() {
                     writeln!(f, "{indent}    {holder}")?;
                 }
