@@ -67,6 +67,11 @@ fn the_one_worker_of_a_thread_polls_its_block_on_and_has_a_queue() {
     let worker = &dump.workers()[0];
     assert_eq!((worker.state(), worker.queued()), (WorkerState::Polling, 5), "{dump}");
     assert_eq!(worker.task().and_then(|who| who.name()), Some("the root"), "{dump}");
+    let json = dump.to_json();
+    let (_, number) = json.split_once("\"parent_root\":").unwrap();
+    let (number, _) =
+        number[number.find("parent_root\":").unwrap() + 13..].split_once(',').unwrap();
+    assert!(json.contains(&format!("\"task\":null,\"root\":{number},")), "{json}");
     assert!(dump.to_string().contains("worker 0  polling block_on \"the root\""), "{dump}");
 
     let dump = rt.block_on(async {

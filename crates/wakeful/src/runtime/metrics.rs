@@ -75,7 +75,8 @@ impl RuntimeMetrics {
     }
 
     /// How many tasks are alive: spawned and not ended. Closures for the
-    /// blocking pool do not count.
+    /// blocking pool do not count, and neither here nor elsewhere do the tasks of a
+    /// `LocalSet`: these belong to the set.
     pub fn num_alive_tasks(&self) -> usize {
         use crate::task::state::{BLOCKING, COMPLETE};
         let mut alive = 0;

@@ -6,18 +6,22 @@ use crate::inspect::who::Who;
 use std::panic::Location;
 
 impl Dump {
-    /// The dump as JSON. Times are in milliseconds, places are `"file:line:column"`.
+    /// The dump as JSON. Times are in milliseconds, places are `"file:line:column"`. The
+    /// future of a `block_on` has no id; `root` is its number.
     ///
     /// ```text
     /// { "runtime": null, "taken_at_ms": 12, "queued": 0,
-    ///   "workers": [ { "index": 0, "state": "asleep", "task": null, "for_ms": 3, "queued": 0,
-    ///                  "timers": 1, "sources": 0, "polls": 17, "busy_ms": 0.4 } ],
-    ///   "tasks":   [ { "id": 7, "name": "reader", "spawned_at": "src/main.rs:3:5", "parent": null,
-    ///                  "state": "waiting", "worker": null, "closure": false, "orphan": false,
+    ///   "workers": [ { "index": 0, "state": "asleep", "task": null, "root": null,
+    ///                  "for_ms": 3, "queued": 0, "timers": 1, "sources": 0, "polls": 17,
+    ///                  "busy_ms": 0.4 } ],
+    ///   "tasks":   [ { "id": 7, "root": null, "name": "reader", "spawned_at": "src/main.rs:3:5",
+    ///                  "parent": null, "parent_root": 4294967295, "state": "waiting",
+    ///                  "worker": null, "closure": false, "orphan": false,
     ///                  "age_ms": 12, "polls": 1, "busy_ms": 0, "wakes": 0, "wakers": 1,
     ///                  "waiting_on": { "kind": "Mutex::lock", "resource": 4711,
-    ///                                  "thing": "#1267", "site": "src/main.rs:4:9", "since_ms": 12, "certain": true,
-    ///                                  "holders": [ { "id": 6, "name": null,
+    ///                                  "thing": "#1267", "site": "src/main.rs:4:9",
+    ///                                  "since_ms": 12, "certain": true,
+    ///                                  "holders": [ { "id": 6, "root": null, "name": null,
     ///                                                 "acquired_at": "src/main.rs:9:9",
     ///                                                 "unpolled": false,
     ///                                                 "may_have_passed_on": false } ],
@@ -50,8 +54,14 @@ fn millis(json: &mut Json, time: std::time::Duration) {
     json.plain(time.as_micros() as f64 / 1000.0);
 }
 
+/// What tells the futures of `block_on` apart.
+fn root(who: &Who) -> Option<u32> {
+    who.is_root().then_some(who.number as u32)
+}
+
 fn id(json: &mut Json, who: Option<&Who>) {
     json.field("id", |json| json.option(who.and_then(Who::id), Json::plain));
+    json.field("root", |json| json.option(who.and_then(root), Json::plain));
     json.field("name", |json| json.option(who.and_then(Who::name), Json::string));
 }
 
@@ -60,6 +70,7 @@ fn worker(json: &mut Json, worker: &WorkerDump) {
         json.field("index", |json| json.plain(worker.index()));
         json.field("state", |json| json.string(worker.state().name()));
         json.field("task", |json| json.option(worker.task().and_then(Who::id), Json::plain));
+        json.field("root", |json| json.option(worker.task().and_then(root), Json::plain));
         json.field("for_ms", |json| json.option(worker.how_long(), millis));
         json.field("queued", |json| json.plain(worker.queued()));
         json.field("timers", |json| json.plain(worker.timers()));
@@ -78,6 +89,8 @@ fn task(json: &mut Json, task: &TaskDump) {
         id(json, Some(task.who()));
         json.field("spawned_at", |json| site(json, task.who().spawned_at()));
         json.field("parent", |json| json.option(task.parent(), Json::plain));
+        let parent_root = task.parent.filter(|_| task.is_of_root()).map(|number| number as u32);
+        json.field("parent_root", |json| json.option(parent_root, Json::plain));
         json.field("state", |json| json.string(task.state().name()));
         json.field("worker", |json| json.option(worker, Json::plain));
         json.field("closure", |json| json.plain(task.is_closure()));
