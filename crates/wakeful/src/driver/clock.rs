@@ -15,6 +15,8 @@ const TICKS_PER_S: u64 = 1_000_000_000 / TICK_NS as u64;
 
 /// [`Clock::about`] is behind by less than so many ticks.
 const ABOUT_TICKS: u64 = 9;
+/// The last tick that it can tell of, in centuries.
+const LAST_STAMPED: u64 = u64::MAX / TICK_NS as u64;
 
 const _: () = assert!(1_000_000_000 % TICK_NS == 0, "a second is a whole number of ticks");
 
@@ -108,7 +110,8 @@ impl Clock {
     /// The tick that is over, if `tick` may be one of those by now, which is `about`.
     #[inline]
     pub(crate) fn tick_if_due(&self, tick: u64, about: Stamp) -> Option<u64> {
-        (about.ns() / u64::from(TICK_NS) + ABOUT_TICKS >= tick).then(|| self.tick())
+        let is_near = about.ns() / u64::from(TICK_NS) + ABOUT_TICKS >= tick;
+        (is_near || tick >= LAST_STAMPED).then(|| self.tick())
     }
 
     /// Now, on a scale that real instants share.
@@ -268,6 +271,10 @@ mod tests {
             Some(100),
             "nothing overflows"
         );
+        let later = time_of(LAST_STAMPED) * 2;
+        clock.advance_to(tick_of(later));
+        let tick = clock.tick_if_due(tick_of(later), clock.about());
+        assert_eq!(tick, Some(tick_of(later)), "a stamp does not reach there");
     }
 
     #[test]
