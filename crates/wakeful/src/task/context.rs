@@ -13,6 +13,7 @@ use crate::sys::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
@@ -113,15 +114,16 @@ impl Marks {
 }
 
 /// Which poll is going on, and of which task or root: tells whether two moments lie in one.
-/// `None` in no poll of ours.
-pub(super) fn poll_id() -> Option<(u64, u32)> {
+/// `None` in no poll of ours. One word, of the lower half of the id, as futures keep it.
+pub(super) fn poll_id() -> Option<NonZeroU64> {
+    let number = |id: u64, poll: u32| NonZeroU64::new(id << 32 | u64::from(poll));
     CONTEXT.with(|context| {
         // SAFETY: the task being polled on this thread is alive, and so is the root that
         // this thread is in the `block_on` of.
         unsafe {
             match context.current.get().as_ref() {
-                Some(header) => Some((header.id.get(), header.polls.load(Relaxed))),
-                None => context.root.get().as_ref().map(|root| (root.id, root.poll())),
+                Some(header) => number(header.id.get(), header.polls.load(Relaxed)),
+                None => context.root.get().as_ref().and_then(|root| number(root.id, root.poll())),
             }
         }
     })

@@ -2,6 +2,7 @@
 //! no waker left.
 
 use super::context;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,7 +15,7 @@ pin_project_lite::pin_project! {
         #[pin]
         inner: F,
         // The poll in which it was last pending.
-        pending_in: Option<(u64, u32)>,
+        pending_in: Option<NonZeroU64>,
     }
 
     impl<F> PinnedDrop for MayWaitForever<F> {
@@ -23,6 +24,9 @@ pin_project_lite::pin_project! {
         }
     }
 }
+
+// An idle task says so in the room that its cell has to spare.
+const _: () = assert!(size_of::<MayWaitForever<std::future::Pending<()>>>() == 8);
 
 impl<F> Projection<'_, F> {
     /// The future is not pending, or no longer: in this poll it exempts nobody.
