@@ -69,7 +69,7 @@ const FEW: usize = 4;
 
 const _: () = assert!(SLOTS == 1 << u8::BITS, "a slot is a byte");
 const _: () = assert!(LEVELS <= u16::BITS as usize, "one bit per level");
-const _: () = assert!(LEVELS * SLOTS < Place::NOWHERE.0 as usize, "a place for nowhere");
+const _: () = assert!(LEVELS * SLOTS < Place::NOWHERE.0 as usize, "no slot is nowhere");
 const _: () = assert!(size_of::<Links<()>>() <= 32, "half a cache line per timer");
 
 /// An entry of a wheel: something that has [`Links`] in it.

@@ -495,8 +495,8 @@ fn work_per_fired_timer_is_bounded() {
         fixture.wait(id, 12_345 + 16 + u64::from(rng.below(16_000)));
     }
     let mut fired = 0;
-    for now in 12_345..12_345 + 16_016 {
-        fired += fixture.fire(now).len();
+    for tick in 12_345..12_345 + 16_016 {
+        fired += fixture.fire(tick).len();
     }
     assert_eq!(fired, entries);
     // One level to cascade from, for most; at most three looks for each step.

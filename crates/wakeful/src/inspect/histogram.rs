@@ -1,6 +1,7 @@
 //! How long things took, as a user sees it.
 
 use crate::scheduler::histogram::{BUCKETS, Counts};
+use crate::scheduler::look::WorkerLook;
 use std::time::Duration;
 
 /// How long things took, counted in buckets that double: less than 1 ns, 2 ns, 4 ns
@@ -9,6 +10,16 @@ use std::time::Duration;
 pub struct Histogram(Counts);
 
 impl Histogram {
+    /// How long polls took on these workers.
+    pub(crate) fn of_polls(workers: &[WorkerLook]) -> Self {
+        Self::sum_of(workers.iter().map(|worker| &worker.poll_times))
+    }
+
+    /// How long their tasks waited between wake-up and poll.
+    pub(crate) fn of_wake_ups(workers: &[WorkerLook]) -> Self {
+        Self::sum_of(workers.iter().map(|worker| &worker.wake_to_poll))
+    }
+
     /// The sum of several.
     pub(crate) fn sum_of<'a>(all: impl IntoIterator<Item = &'a Counts>) -> Self {
         let mut sum = Counts { counts: [0; BUCKETS], sum_ns: 0, max_ns: 0 };

@@ -38,14 +38,6 @@ impl Numbers {
         self.workers.iter().map(|worker| worker.sources).sum()
     }
 
-    pub(crate) fn poll_times(&self) -> Histogram {
-        Histogram::sum_of(self.workers.iter().map(|worker| &worker.poll_times))
-    }
-
-    pub(crate) fn wake_to_poll(&self) -> Histogram {
-        Histogram::sum_of(self.workers.iter().map(|worker| &worker.wake_to_poll))
-    }
-
     /// As the text exposition format of Prometheus has it.
     pub(crate) fn prometheus(&self) -> String {
         let mut page = Page { text: String::new(), runtime: self.runtime.as_deref().unwrap_or("") };
@@ -78,11 +70,15 @@ impl Numbers {
         for (kind, count) in &self.reports {
             page.line("reports_total", &format!(",kind=\"{kind}\""), count);
         }
-        page.histogram("poll_seconds", "How long polls take, by samples.", &self.poll_times());
+        page.histogram(
+            "poll_seconds",
+            "How long polls take, by samples.",
+            &Histogram::of_polls(&self.workers),
+        );
         page.histogram(
             "wake_to_poll_seconds",
             "How long tasks wait between wake-up and poll, by samples.",
-            &self.wake_to_poll(),
+            &Histogram::of_wake_ups(&self.workers),
         );
         page.text
     }
@@ -176,9 +172,10 @@ impl fmt::Display for Numbers {
                 worker.sources
             )?;
         }
-        for (name, histogram) in
-            [("polls", self.poll_times()), ("wake to poll", self.wake_to_poll())]
-        {
+        for (name, histogram) in [
+            ("polls", Histogram::of_polls(&self.workers)),
+            ("wake to poll", Histogram::of_wake_ups(&self.workers)),
+        ] {
             writeln!(
                 f,
                 "{name}: {} by samples, half within {}, 99 of 100 within {}, longest {}",

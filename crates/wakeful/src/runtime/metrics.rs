@@ -188,18 +188,14 @@ impl RuntimeMetrics {
     /// is timed and counts for all of the turn before; polls of 10 ms and longer count
     /// once, and the longest is the longest that anybody saw.
     pub fn poll_times(&self) -> Histogram {
-        Histogram::sum_of(
-            self.handle.shared.looks().workers().iter().map(|worker| &worker.poll_times),
-        )
+        Histogram::of_polls(&self.handle.shared.looks().workers())
     }
 
     /// How long tasks wait between their wake-up and their poll. By samples: one
     /// wake-up per turn, of those that come from the worker itself, and those that wake
     /// a runtime that sleeps.
     pub fn wake_to_poll_times(&self) -> Histogram {
-        Histogram::sum_of(
-            self.handle.shared.looks().workers().iter().map(|worker| &worker.wake_to_poll),
-        )
+        Histogram::of_wake_ups(&self.handle.shared.looks().workers())
     }
 
     /// How many descriptors are watched.

@@ -296,9 +296,17 @@ impl CurrentThread {
             if let Some(guard) = CoreGuard::try_take(self) {
                 return self.run(&guard, &held, poll);
             }
-            if let Some(Poll::Ready(output)) = held.poll_if_woken(&mut poll) {
-                self.estate.check_fatal();
-                return output;
+            match held.poll_if_woken(&mut poll) {
+                Some(Poll::Ready(output)) => {
+                    self.estate.check_fatal();
+                    return output;
+                }
+                Some(Poll::Pending) => {
+                    let now_ms = self.estate.now_ms();
+                    held.note().has_to_wait(now_ms);
+                    held.note().waiting.waits_since(now_ms);
+                }
+                None => {}
             }
             self.wait_for_core(&held);
         }
@@ -717,9 +725,6 @@ impl CurrentThread {
     #[track_caller]
     fn wait_for_core(&self, held: &Held) {
         let parked = held.parked();
-        let now_ms = self.estate.now_ms();
-        held.note().has_to_wait(now_ms);
-        held.note().waiting.waits_since(now_ms);
         {
             let mut waiting = self.waiting.lock();
             waiting.push_back(held.parked());

@@ -98,6 +98,11 @@ pub(crate) enum Doing {
 
 impl WorkerLook {
     fn of_meter(meter: &Meter, doing: Doing) -> Self {
+        // A poll that lasts is not counted before it ends.
+        let lasts = match doing {
+            Doing::Polls(_, Some(how_long)) => how_long,
+            _ => Duration::ZERO,
+        };
         Self {
             doing,
             queued: 0,
@@ -106,9 +111,7 @@ impl WorkerLook {
             polls: meter.polls(),
             steals: meter.steals(),
             parks: meter.parks(),
-            // A poll that lasts is not counted before it ends.
-            busy: meter.busy()
-                + if let Doing::Polls(_, Some(long)) = doing { long } else { Duration::ZERO },
+            busy: meter.busy() + lasts,
             poll_times: meter.poll_times.read(),
             wake_to_poll: meter.wake_to_poll.read(),
         }

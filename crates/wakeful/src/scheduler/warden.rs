@@ -24,7 +24,7 @@ use super::spinners::{Look, Spinners};
 use super::watch::Watched;
 use crate::sys::barrier::Barriers;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -44,8 +44,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Ward {
     /// Nobody, once it has closed (W3).
     scheduler: Mutex<Weak<CurrentThread>>,
-    /// Its activity at the last look.
-    seen: AtomicU32,
     notes: Mutex<Notes>,
 }
 
@@ -62,11 +60,7 @@ impl Ward {
     pub(super) fn new(scheduler: Weak<CurrentThread>) -> Arc<Self> {
         let (spinners, look_around_at) = (Spinners::new(), Duration::ZERO);
         let notes = Notes { spinners, look_around_at, root: None };
-        let this = Arc::new(Self {
-            scheduler: Mutex::new(scheduler),
-            seen: AtomicU32::new(0),
-            notes: Mutex::new(notes),
-        });
+        let this = Arc::new(Self { scheduler: Mutex::new(scheduler), notes: Mutex::new(notes) });
         lock(&WARDS).push(this.clone());
         this
     }
@@ -92,20 +86,21 @@ impl Ward {
         if scheduler.estate.is_closing() {
             return false;
         }
-        // One that sleeps at this very moment may have been at work since the last look, and
-        // may do so at every look.
-        let activity = scheduler.watched().activity();
-        let has_moved = self.seen.swap(activity, Relaxed) != activity;
-        let is_awake = scheduler.is_awake() || has_moved;
         let config = &scheduler.estate.config;
         // A clock that stands tells nothing of how long a poll lasts.
-        if is_awake && !config.seam.clock.is_paused() {
+        if config.seam.clock.is_paused() {
+            return scheduler.is_awake();
+        }
+        // One that sleeps at this very moment may have been at work since the last look, and
+        // may do so at every look.
+        let is_at_work = scheduler.is_awake() || scheduler.watched().has_moved();
+        if is_at_work {
             let look =
                 || config.witness.in_context(Role::Blocking, &mut || self.observe(&scheduler));
             // A hook that panics does not end the watch.
             let _ = catch_unwind(AssertUnwindSafe(look));
         }
-        is_awake
+        is_at_work
     }
 
     /// Tells of a future of `block_on` that keeps others waiting, by a poll that lasts or by

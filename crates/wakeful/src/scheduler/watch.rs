@@ -128,6 +128,11 @@ impl Watched {
         Some(now.saturating_sub(Duration::from_nanos(self.since_ns.load(Relaxed))))
     }
 
+    /// Whether polls have started since the last look.
+    pub(super) fn has_moved(&self) -> bool {
+        self.activity.load(Acquire) != self.seen.load(Relaxed)
+    }
+
     /// Whether it is in the poll of the last look.
     pub(super) fn is_where_it_was(&self) -> bool {
         self.running().is_some() && self.activity.load(Acquire) == self.seen.load(Relaxed)

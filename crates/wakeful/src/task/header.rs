@@ -176,10 +176,10 @@ pub(crate) struct WaitingOn {
     site: AtomicPtr<Location<'static>>,
     /// Milliseconds since when.
     since_ms: AtomicU32,
-    /// The kind in the lowest byte, NOTHING before the first record, and above it how the task ended, which is not about
-    /// waiting and sits here because there is room. One store per record: no task that
-    /// ended waits, and none that waits has ended. The outcome is written under R1 before
-    /// COMPLETE.
+    /// The kind in the lowest byte, NOTHING before the first record, and above it how the
+    /// task ended, which is not about waiting and sits here because there is room. One store
+    /// per record: no task that ended waits, and none that waits has ended. The outcome is
+    /// written under R1 before COMPLETE.
     about: AtomicU32,
 }
 

@@ -81,7 +81,7 @@ impl RootNote {
     }
 
     /// When it first had to wait, if it had to.
-    pub(crate) fn waits_since(&self) -> Option<u32> {
+    pub(crate) fn first_waited_ms(&self) -> Option<u32> {
         Some(self.born_ms.load(Relaxed)).filter(|born_ms| *born_ms != UNKNOWN)
     }
 

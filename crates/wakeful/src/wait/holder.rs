@@ -63,6 +63,12 @@ impl Holder {
         self.task.store(context::current_id(), Release);
     }
 
+    /// Whether the current task did it last.
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        self.task.load(Relaxed) == context::current_id()
+    }
+
     #[inline]
     pub(crate) fn clear(&self) {
         self.task.store(NOBODY, Relaxed);

@@ -161,7 +161,7 @@ impl TaskDump {
             state,
             closure: false,
             forever: false,
-            age: note.waits_since().map_or(Duration::ZERO, |first_ms| since(now, first_ms)),
+            age: note.first_waited_ms().map_or(Duration::ZERO, |first_ms| since(now, first_ms)),
             polls: note.polls(),
             busy: Duration::ZERO,
             wakes: note.polls().saturating_sub(1),

@@ -92,11 +92,8 @@ impl<'a> Tree<'a> {
             if let Some(wait) = task.waiting_on() {
                 writeln!(f, "{indent}    {wait}")?;
                 if task.wakers() > 1 {
-                    writeln!(
-                        f,
-                        "{indent}    and perhaps for more: it has {} wakers",
-                        task.wakers()
-                    )?;
+                    let wakers = task.wakers();
+                    writeln!(f, "{indent}    and perhaps for more: it has {wakers} wakers")?;
                 }
                 for holder in wait.holders() {
                     writeln!(f, "{indent}    {holder}")?;
@@ -144,21 +141,19 @@ impl fmt::Display for WaitDump {
 
 impl fmt::Display for HolderDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (is, at) = match self.hold {
-            Hold::Certain => ("is with", "got"),
-            Hold::Passed => ("was got by", "got"),
-            Hold::Receives => ("was last received from by", "received"),
+        let (before, at, after) = match self.hold {
+            Hold::Certain => ("which is with", ", got at", ""),
+            Hold::Passed => ("which was got by", " at", ", and may have been passed on"),
+            Hold::Receives => ("from which the last to receive was", " at", ""),
         };
         match self.who() {
-            Some(who) => write!(f, "which {is} {who}")?,
-            None => write!(f, "which {is} no task of this runtime")?,
+            Some(who) => write!(f, "{before} {who}")?,
+            None => write!(f, "{before} no task of this runtime")?,
         }
         if let Some(site) = self.acquired_at() {
-            write!(f, ", {at} at {site}")?;
+            write!(f, "{at} {site}")?;
         }
-        if self.hold == Hold::Passed {
-            f.write_str(", and may have been passed on")?;
-        }
+        f.write_str(after)?;
         if self.is_unpolled() {
             f.write_str(", by a future that was not polled since")?;
         }

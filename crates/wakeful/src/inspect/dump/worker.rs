@@ -45,18 +45,17 @@ impl WorkerState {
 
 impl WorkerDump {
     pub(super) fn new(index: usize, look: &WorkerLook, now: Duration, tasks: &[TaskDump]) -> Self {
-        let who = |found: &dyn Fn(&TaskDump) -> bool| {
-            tasks.iter().find(|task| found(task)).map(|task| task.who().clone())
-        };
+        let who = |task: Option<&TaskDump>| task.map(|task| task.who().clone());
         let (state, task, how_long) = match look.doing {
             Doing::Nothing => (WorkerState::NotStarted, None, None),
             Doing::Sleeps(since) => (WorkerState::Asleep, None, Some(now.saturating_sub(since))),
             Doing::Looks => (WorkerState::Searching, None, None),
             Doing::Polls(cell, how_long) => {
-                (WorkerState::Polling, who(&|task| task.cell == cell), how_long)
+                (WorkerState::Polling, who(tasks.iter().find(|task| task.cell == cell)), how_long)
             }
             Doing::PollsRoot(root) => {
-                (WorkerState::Polling, who(&|task| task.who().number == root), None)
+                let root = tasks.iter().find(|task| task.who().number == root);
+                (WorkerState::Polling, who(root), None)
             }
         };
         Self { index, state, task, how_long, look: look.clone() }

@@ -94,7 +94,8 @@ pub(super) struct Chan<T> {
     pub(super) head: AtomicU64,
     /// Whether the receiver has to look for waiting senders; see `room`.
     pub(super) attention: AtomicU32,
-    /// Who received last: noted when it waited.
+    /// Who received last: noted when it waited, and, if the channel is bounded, when it is
+    /// another than before.
     pub(super) last_receiver: Holder,
     /// See T4.
     waker: UnsafeCell<Option<Waker>>,

@@ -104,9 +104,16 @@ fn address(waiter: Pin<&Waiter<Ask>>) -> usize {
 }
 
 impl<T> Chan<T> {
-    /// Another task or thread than before receives.
+    /// The receiver went to another task, or to a thread that runs none, and receives there.
+    #[cold]
     pub(super) fn is_received_by_another(&self) {
         self.last_receiver.set_somewhere();
+        self.tell_receiver();
+    }
+
+    /// Those who wait for room learn who receives.
+    #[cold]
+    pub(super) fn tell_receiver(&self) {
         if let Some(plate) = self.room.plate.get() {
             self.room.with(|_| plate.note_if_new(self.last_receiver.get()));
         }

@@ -21,9 +21,6 @@ use std::task::{Context, Poll, RawWakerVTable, Waker, ready};
 /// down.
 const CALM_AFTER: u32 = if IS_MODEL { 2 } else { 512 };
 
-/// Not the number of a task or root.
-const NOBODY: u64 = u64::MAX;
-
 pub(super) struct Rx<T> {
     chan: Arc<Chan<T>>,
     reader: Reader<T>,
@@ -31,8 +28,6 @@ pub(super) struct Rx<T> {
     parked: Option<Identity>,
     /// Messages until it calms down, while it is alert.
     calm_in: u32,
-    /// Who received last, of a bounded channel; NOBODY at first.
-    receiver: u64,
     /// Copies: the channel's own lie where senders write.
     is_bounded: bool,
     barriers: Barriers,
@@ -87,8 +82,7 @@ enum Look {
 impl<T> Rx<T> {
     pub(super) fn new(chan: Arc<Chan<T>>, reader: Reader<T>) -> Self {
         let (is_bounded, barriers) = (chan.limit != UNBOUNDED, chan.barriers);
-        let (parked, calm_in) = (None, CALM_AFTER);
-        Self { chan, reader, parked, calm_in, receiver: NOBODY, is_bounded, barriers }
+        Self { chan, reader, parked: None, calm_in: CALM_AFTER, is_bounded, barriers }
     }
 
     pub(super) fn chan(&self) -> &Chan<T> {
@@ -109,8 +103,8 @@ impl<T> Rx<T> {
         if !self.is_bounded {
             return;
         }
-        if self.receiver != context::current_id() {
-            self.is_another();
+        if !self.chan.last_receiver.is_current() {
+            self.chan.is_received_by_another();
         }
         let position = self.reader.position();
         self.chan.head.store(position, Release);
@@ -123,14 +117,6 @@ impl<T> Rx<T> {
         if self.chan.attention.load(Relaxed) != 0 {
             self.publish_alert(position);
         }
-    }
-
-    /// The receiver went to another task, or to a thread that runs none: those who wait for
-    /// room learn whose it is.
-    #[cold]
-    fn is_another(&mut self) {
-        self.receiver = context::current_id();
-        self.chan.is_received_by_another();
     }
 
     /// The receiver's part of the protocol of `room`, alert.
@@ -194,11 +180,12 @@ impl<T> Rx<T> {
 
     /// The current task waits for a message, or gives way to who is about to send it.
     #[inline]
-    fn note_wait(&mut self, site: &'static Location<'static>) {
-        if self.is_bounded && self.receiver != context::current_id() {
-            self.is_another();
-        }
+    fn note_wait(&self, site: &'static Location<'static>) {
+        let is_another = !self.chan.last_receiver.is_current();
         self.chan.last_receiver.set(site);
+        if is_another {
+            self.chan.tell_receiver();
+        }
         let number = self.chan.room.plate.number(ptr::from_ref(self.chan()).addr());
         wait::waiting_on_number(WaitKind::MpscRecv, number, site);
     }
