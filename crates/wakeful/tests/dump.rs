@@ -52,6 +52,39 @@ fn wait_of<'a>(dump: &'a Dump, name: &str) -> &'a wakeful::inspect::WaitDump {
 }
 
 #[test]
+fn the_wakers_of_a_task_are_counted_while_it_is_polled() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let own = || Handle::current().dump().find(wakeful::task::id()).unwrap().wakers();
+            let task = wakeful::spawn(async move {
+                let mut kept = Vec::new();
+                for yields in 0..3 {
+                    let mut seen = Vec::new();
+                    poll_fn(|cx| {
+                        seen.push(own());
+                        for _ in 0..2 {
+                            kept.push(cx.waker().clone());
+                            seen.push(own());
+                        }
+                        kept.pop();
+                        seen.push(own());
+                        Poll::Ready(())
+                    })
+                    .await;
+                    let before = yields;
+                    assert_eq!(seen, [before, before + 1, before + 2, before + 1]);
+                    // With its own waker, and so by way of the queue.
+                    yield_now().await;
+                }
+                kept.clear();
+                assert_eq!(own(), 0);
+            });
+            task.await.unwrap();
+        });
+    }
+}
+
+#[test]
 fn a_lock_that_is_waited_for_names_its_holder_and_where_it_was_taken() {
     for rt in runtimes() {
         rt.block_on(async {

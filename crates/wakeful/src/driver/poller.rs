@@ -384,8 +384,13 @@ mod wait {
         }
     }
 
+    #[inline]
     fn readiness(flags: EventFlags) -> Readiness {
         let has = |flag| flags.contains(flag);
+        // What most events say, at once.
+        if flags == EventFlags::IN | EventFlags::OUT {
+            return Readiness::READABLE | Readiness::WRITABLE;
+        }
         let hung_up = has(EventFlags::HUP);
         let mut ready = Readiness::NONE;
         if has(EventFlags::IN) || has(EventFlags::PRI) {

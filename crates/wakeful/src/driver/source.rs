@@ -23,6 +23,7 @@
 //! `writer`, one task each, without a lock; futures that name an interest wait in
 //! the list, which the poller looks at only while `listed` says so.
 
+use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use crate::wait::calls::Calls;
 use crate::wait::list::{Answer, Standing, Waiter, Waiters};
@@ -115,46 +116,55 @@ impl Direction {
 }
 
 /// Apart from its neighbours by two cache lines: pollers of several workers
-/// write to theirs all the time.
-#[repr(align(128))]
+/// write to theirs all the time. What every request needs is in the second of them; the
+/// writer's waker, which hardly one does, ends the first.
+#[repr(C, align(128))]
 pub(crate) struct Source {
+    waiters: Waiters<(), Readiness>,
+    _gap: [u64; GAP],
+    writer: Single,
     word: AtomicU64,
     /// The count of events at which a read, or a write, used up what there was.
     read_up: AtomicU64,
     written_up: AtomicU64,
     reader: Single,
-    writer: Single,
     /// Somebody may be in the list. Written under its lock.
     listed: AtomicBool,
-    waiters: Waiters<(), Readiness>,
 }
+
+/// In words.
+const GAP: usize = (SECOND_LINE - size_of::<Waker>() - size_of::<Waiters<(), Readiness>>()) / 8;
+const SECOND_LINE: usize = if IS_MODEL { 1024 } else { 64 };
+const _: () = assert!(IS_MODEL || std::mem::offset_of!(Source, word) == SECOND_LINE + 8);
+const _: () = assert!(IS_MODEL || size_of::<Source>() == 128);
 
 impl Source {
     pub(crate) fn new() -> Self {
         Self {
+            waiters: Waiters::new(()),
+            _gap: [0; GAP],
+            writer: Single::new(),
             word: AtomicU64::new(0),
             read_up: AtomicU64::new(NEVER),
             written_up: AtomicU64::new(NEVER),
             reader: Single::new(),
-            writer: Single::new(),
             listed: AtomicBool::new(false),
-            waiters: Waiters::new(()),
         }
     }
 
     #[inline]
     pub(crate) fn look(&self, mask: Readiness) -> Seen {
-        Seen::of(self.left_of(self.word.load(SeqCst)), mask)
+        Seen::of(self.left_of(self.word.load(SeqCst), mask), mask)
     }
 
-    /// The word without what was used up since its last event.
+    /// The word without what was used up since its last event, as far as `mask` asks.
     #[inline]
-    fn left_of(&self, word: u64) -> u64 {
+    fn left_of(&self, word: u64, mask: Readiness) -> u64 {
         let mut used_up = Readiness::NONE;
         for (up_to, kind) in
             [(&self.read_up, Readiness::READABLE), (&self.written_up, Readiness::WRITABLE)]
         {
-            if up_to.load(Acquire) == word / EVENT {
+            if !mask.and(kind).is_empty() && up_to.load(Acquire) == word / EVENT {
                 used_up = used_up | kind;
             }
         }
@@ -258,7 +268,8 @@ impl Source {
 
     /// The poller says what happened; wakes whoever waits for it.
     pub(crate) fn add(&self, ready: Readiness) {
-        let added = |word: u64| (self.left_of(word) | u64::from(ready.0)).wrapping_add(EVENT);
+        let left = |word| self.left_of(word, Readiness::READ | Readiness::WRITE);
+        let added = |word| (left(word) | u64::from(ready.0)).wrapping_add(EVENT);
         let _ = self.word.fetch_update(SeqCst, SeqCst, |word| Some(added(word)));
         self.call(ready);
     }

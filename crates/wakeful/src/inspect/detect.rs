@@ -29,7 +29,6 @@ use crate::wait::holder::Held;
 use crate::wait::plate::Plate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Somebody who waits.
 enum Waiter {
@@ -69,7 +68,7 @@ impl Waiter {
 
     fn polls(&self) -> u32 {
         match self {
-            Waiter::Task(task) => task.header().polls.load(Relaxed),
+            Waiter::Task(task) => task.header().polls(),
             Waiter::Root(root) => root.note.polls(),
         }
     }

@@ -94,6 +94,17 @@ enum Step {
     GiveWay,
 }
 
+/// What came of running tasks.
+#[must_use]
+enum Ran {
+    /// There may be more.
+    Some,
+    /// There are no more, or the root future goes first.
+    All,
+    /// There were none.
+    None,
+}
+
 thread_local! {
     /// The scheduler whose core this thread holds.
     static CURRENT: Cell<*const CurrentThread> = const { Cell::new(ptr::null()) };
@@ -335,14 +346,16 @@ impl CurrentThread {
                 self.core.quiet.stir();
                 context::wake_deferred();
             }
-            if self.run_tasks(held) {
-                continue;
-            }
-            if held.is_woken() {
+            match self.run_tasks(held) {
+                Ran::Some => {}
                 // It gave way to others, so to those of whom only the poller knows.
-                self.look_at_poller();
-            } else if !self.pass_time() {
-                self.park(guard, held);
+                Ran::None if held.is_woken() => _ = self.look_at_poller(),
+                Ran::All if held.is_woken() => {}
+                Ran::All | Ran::None => {
+                    if !self.pass_time() {
+                        self.park(guard, held);
+                    }
+                }
             }
         }
     }
@@ -359,10 +372,10 @@ impl CurrentThread {
         unreachable!("called when something fatal has happened")
     }
 
-    /// Runs tasks until the root future, if it is woken, is due; false if there were
-    /// none.
-    fn run_tasks(&self, held: &Held) -> bool {
+    /// Runs tasks until the root future, if it is woken, is due.
+    fn run_tasks(&self, held: &Held) -> Ran {
         let mut any = false;
+        let mut ran = Ran::Some;
         for _ in 0..self.estate.config.turn_interval {
             // Also if there are none: a root future may never rest.
             let step = if self.core.is_due() {
@@ -372,14 +385,17 @@ impl CurrentThread {
             };
             match step {
                 Step::Ran => any = true,
-                Step::GiveWay => break,
+                Step::GiveWay => {
+                    ran = if any { Ran::All } else { Ran::None };
+                    break;
+                }
             }
             if self.estate.is_fatal() {
                 break;
             }
         }
         self.core.watched.runs_nothing();
-        any
+        ran
     }
 
     /// Polls the next task. `any`: it is not the first of `run_tasks`; `starts`: it may be
@@ -608,12 +624,17 @@ impl CurrentThread {
             let core = &self.core;
             let spent_ns = now.ns_since(started);
             self.meter.was_busy(spent_ns);
-            let mut pace = core.pace.get();
             let polls = core.polls();
             let others = polls.saturating_sub(core.overtook.take());
-            pace.learn(if others > 0 { others } else { polls }, spent_ns);
-            core.pace.set(pace);
-            core.turn_polls.set(pace.turn(self.estate.config.turn_interval));
+            let polls = if others > 0 { others } else { polls };
+            let longest_turn = self.estate.config.turn_interval;
+            let mut pace = core.pace.get();
+            // Short polls tell nothing new where turns are as long as they can be.
+            if core.turn_polls.get() < longest_turn || !pace.is_longer(polls, spent_ns) {
+                pace.learn(polls, spent_ns);
+                core.pace.set(pace);
+                core.turn_polls.set(pace.turn(longest_turn));
+            }
             core.plan();
         }
     }

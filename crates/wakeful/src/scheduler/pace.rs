@@ -42,13 +42,22 @@ impl Pace {
     /// taking long polls for short ones keeps tasks waiting, the reverse only looks
     /// and wakes too often.
     pub(super) fn learn(&mut self, polls: u32, spent_ns: u64) {
-        // In 32 bits a division takes half as long.
-        let Some(new) = (spent_ns.min(ENOUGH_NS) as u32).checked_div(polls) else { return };
-        let new = u64::from(new);
+        let spent_ns = spent_ns.min(ENOUGH_NS);
+        let new = match polls {
+            0 => return,
+            1 => spent_ns, // a division takes as long as ten other steps
+            _ => u64::from(spent_ns as u32 / polls),
+        };
         let of_two = new.min(self.last_ns);
         self.last_ns = new;
         let old = self.sure_ns;
         self.sure_ns = if of_two >= old { of_two } else { (7 * old + of_two) / 8 };
+    }
+
+    /// Whether so many polls are known to last longer.
+    #[inline]
+    pub(super) fn is_longer(&self, polls: u32, spent_ns: u64) -> bool {
+        spent_ns <= self.sure_ns * u64::from(polls)
     }
 
     /// How many polls the next turn has, by the runtime's configuration `at_most`.
@@ -70,7 +79,11 @@ impl Pace {
 }
 
 fn polls_in(span_ns: u64, poll_ns: u64, at_most: u32) -> u32 {
-    (span_ns / poll_ns.max(1)).min(at_most.into()) as u32
+    // Most often it is as many as there may be; that is known without a division.
+    match poll_ns.saturating_mul(at_most.into()) <= span_ns {
+        true => at_most,
+        false => (span_ns / poll_ns) as u32,
+    }
 }
 
 #[cfg(all(test, not(loom)))]

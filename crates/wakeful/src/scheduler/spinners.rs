@@ -49,7 +49,7 @@ impl Look {
         let header = task.header();
         Self {
             number: header.id.get(),
-            polls: header.polls.load(Relaxed),
+            polls: header.polls(),
             wakes: header.wakes.load(Relaxed),
             yields: yields(&header.waiting),
         }

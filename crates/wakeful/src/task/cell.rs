@@ -146,7 +146,7 @@ pub(crate) unsafe fn fill<F: Future>(
     header.origin.set(birth.origin);
     header.parent.set(context::current_id() as u32);
     header.born_ms.set(context::now_ms());
-    header.polls.store(0, Relaxed);
+    header.reset_polls();
     header.wakes.store(0, Relaxed);
     header.waiting.clear();
     header.state.publish(birth.flags);

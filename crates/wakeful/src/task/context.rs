@@ -8,7 +8,6 @@ use super::root::{RootNote, is_root};
 use super::waker;
 use super::{Id, coop};
 use crate::sys::rng::Rng;
-use crate::sys::sync::atomic::Ordering::Relaxed;
 use crate::sys::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
@@ -122,7 +121,7 @@ pub(super) fn poll_id() -> Option<NonZeroU64> {
         // this thread is in the `block_on` of.
         unsafe {
             match context.current.get().as_ref() {
-                Some(header) => number(header.id.get(), header.polls.load(Relaxed)),
+                Some(header) => number(header.id.get(), header.polls()),
                 None => context.root.get().as_ref().and_then(|root| number(root.id, root.poll())),
             }
         }
@@ -157,6 +156,12 @@ impl Turn {
             marks
         })
     }
+}
+
+/// Whether `cell` is the task this thread is polling right now: then R1 is its.
+#[inline]
+pub(super) fn is_current(cell: *const Header) -> bool {
+    CONTEXT.with(|context| context.current.get() == cell)
 }
 
 /// If `cell` is the task this thread is polling right now, notes that it is to

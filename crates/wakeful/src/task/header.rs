@@ -30,8 +30,9 @@ pub(crate) struct Header {
     pub(crate) origin: Cell<Origin>,
     /// Guarded by R2.
     pub(crate) join_waker: JoinWaker,
+    /// Twice the number of polls; the lowest bit says that there is a spare waker (R6).
     /// Written under R1; read by anybody, approximately.
-    pub(crate) polls: AtomicU32,
+    polls: AtomicU32,
     /// Written by whoever wins the step from idle to notified.
     pub(crate) wakes: AtomicU32,
     /// Low half of the spawning task's id, 0 for none. Written at spawn (R5).
@@ -39,6 +40,9 @@ pub(crate) struct Header {
     /// Milliseconds since the runtime started. Written at spawn (R5).
     pub(crate) born_ms: Cell<u32>,
 }
+
+const SPARE: u32 = 1;
+const ONE_POLL: u32 = 2;
 
 /// The header of an empty cell leaves room for a small future in 128 bytes.
 const _: () = assert!(IS_MODEL || size_of::<Header>() == 104);
@@ -66,8 +70,51 @@ impl Header {
         super::Id::from_u64(self.id.get())
     }
 
-    pub(crate) fn count_poll(&self) {
-        self.polls.store(self.polls.load(Relaxed).wrapping_add(1), Relaxed);
+    /// How often it was polled, wrapping at half of what fits.
+    #[inline]
+    pub(crate) fn polls(&self) -> u32 {
+        self.polls.load(Relaxed) / ONE_POLL
+    }
+
+    /// A new task: it was never polled.
+    #[inline]
+    pub(crate) fn reset_polls(&self) {
+        self.polls.store(0, Relaxed);
+    }
+
+    /// A poll starts, under R1; `spare`: a spare waker came with it.
+    #[inline]
+    pub(crate) fn count_poll(&self, spare: bool) {
+        let polls = self.polls.load(Relaxed).wrapping_add(ONE_POLL);
+        self.polls.store(if spare { polls | SPARE } else { polls }, Relaxed);
+    }
+
+    /// Whether there is a spare waker.
+    #[inline]
+    pub(crate) fn has_spare(&self) -> bool {
+        self.polls.load(Relaxed) & SPARE != 0
+    }
+
+    /// Takes the spare waker, under R1; whether it was there.
+    #[inline]
+    pub(crate) fn take_spare(&self) -> bool {
+        let polls = self.polls.load(Relaxed);
+        let is_there = polls & SPARE != 0;
+        if is_there {
+            self.polls.store(polls & !SPARE, Relaxed);
+        }
+        is_there
+    }
+
+    /// Makes a waker that is no longer needed the spare one, under R1. False: there is one.
+    #[inline]
+    pub(crate) fn keep_as_spare(&self) -> bool {
+        let polls = self.polls.load(Relaxed);
+        let has_none = polls & SPARE == 0;
+        if has_none {
+            self.polls.store(polls | SPARE, Relaxed);
+        }
+        has_none
     }
 
     pub(crate) fn count_wake(&self) {

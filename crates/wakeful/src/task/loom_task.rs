@@ -5,10 +5,13 @@
 
 use super::loom_home::{model, start};
 use super::state::{Complete, DropJoin, EndPoll, Release, Shutdown, Start, State, Wake};
-use crate::sys::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, thread};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+
+/// In [`Task::left`]: polls leave no wakers.
+const NOT_LEFT: u32 = u32::MAX;
 
 /// A task without a cell.
 struct Task {
@@ -16,6 +19,10 @@ struct Task {
     /// Stands for the future and its output; R1 says who may touch it. True
     /// while the future is there.
     future: UnsafeCell<bool>,
+    /// There is a spare waker (R6); R1 says who may touch this.
+    spare: UnsafeCell<bool>,
+    /// Where the waker lies that a poll left behind, in the models that have it so.
+    left: AtomicU32,
     /// Stands for what is written at spawn (R5): which life of the cell it is.
     life: UnsafeCell<u32>,
     /// What two wakers write before they wake; the task is done once it has
@@ -45,6 +52,8 @@ impl Task {
         let task = Task {
             state: State::free(),
             future: UnsafeCell::new(true),
+            spare: UnsafeCell::new(false),
+            left: AtomicU32::new(NOT_LEFT),
             life: UnsafeCell::new(1),
             news: [AtomicU32::new(0), AtomicU32::new(0)],
             needs,
@@ -64,16 +73,46 @@ impl Task {
     fn run(&self) {
         match self.state.start_poll() {
             Start::Poll => self.poll(),
+            Start::PollWithSpare => {
+                self.set_spare(true);
+                self.poll();
+            }
             Start::Cancel => self.finish(),
+        }
+    }
+
+    /// The first poll starts outside of `run`.
+    fn start(&self) {
+        assert_eq!(self.state.start_poll(), Start::PollWithSpare);
+        self.set_spare(true);
+    }
+
+    /// Gives back whether there was one before.
+    fn set_spare(&self, spare: bool) -> bool {
+        // SAFETY: R1; loom checks it.
+        self.spare.with_mut(|old| unsafe { std::mem::replace(&mut *old, spare) })
+    }
+
+    /// `waker::clone` in a poll.
+    fn clone_own(&self) {
+        if !self.set_spare(false) {
+            self.state.clone_waker();
+        }
+    }
+
+    /// `waker::drop_waker` in a poll.
+    fn drop_own(&self) {
+        if self.set_spare(true) {
+            assert_eq!(self.state.drop_waker(), Release::Nothing);
         }
     }
 
     /// The body of `runnable::poll`, for a future that does not wake itself.
     fn poll(&self) {
-        if self.look() {
+        if self.look() || (self.left.load(Relaxed) != NOT_LEFT && self.leave_waker()) {
             return self.finish();
         }
-        match self.state.end_poll(false) {
+        match self.state.end_poll(false, self.set_spare(false)) {
             EndPoll::Idle => {}
             EndPoll::Requeue => self.run(),
             EndPoll::Cancel => self.finish(),
@@ -81,6 +120,26 @@ impl Task {
                 self.tally.orphans.fetch_add(1, Relaxed);
                 self.released(self.state.drop_handle());
             }
+        }
+    }
+
+    /// Leaves two wakers, of which one is the spare, for others to find, and looks again; if
+    /// there is nothing to wait for, takes one back.
+    fn leave_waker(&self) -> bool {
+        (0..2).for_each(|_| self.clone_own());
+        let not_found = self.left.swap(2, AcqRel);
+        (0..not_found).for_each(|_| self.drop_own());
+        let is_done = self.look();
+        if is_done {
+            (0..self.left.swap(0, AcqRel)).for_each(|_| self.drop_own());
+        }
+        is_done
+    }
+
+    /// Wakes by all the wakers that a poll has left.
+    fn wake_left(&self) {
+        for _ in 0..self.left.swap(0, AcqRel) {
+            self.act(self.state.wake_by_val());
         }
     }
 
@@ -96,7 +155,7 @@ impl Task {
         // SAFETY: R1; loom checks it.
         self.future.with_mut(|future| assert!(unsafe { std::mem::replace(&mut *future, false) }));
         self.tally.finished.fetch_add(1, Relaxed);
-        match self.state.complete() {
+        match self.state.complete(self.set_spare(false)) {
             Complete::Done => return,
             Complete::WakeJoiner => unreachable!("nobody registered"),
             Complete::DropOutput => self.drop_output(),
@@ -202,6 +261,51 @@ fn no_wake_is_lost() {
     });
 }
 
+/// R6: polls leave their spare waker and another, by which two threads wake; wakers that
+/// nobody found go in the next poll. Catches a spare that is given out twice, forgotten or
+/// taken back while somebody has it: the count says that the cell is free too early, or never.
+#[test]
+fn spare_wakers_are_counted() {
+    model(3, || {
+        let task = Task::spawned(2, 0, 0);
+        task.left.store(0, Relaxed);
+        let wakers = [0, 1].map(|from| {
+            with(&task, move |task| {
+                task.bring_news(from);
+                task.wake_left();
+            })
+        });
+        start();
+        task.run();
+        join(wakers);
+        task.drop_join();
+        task.assert_over(0);
+    });
+}
+
+/// R6 with nobody to wake: the waker that a poll has left is dropped by another thread, at
+/// any moment. Catches a spare that hides an orphan, or makes one of a task that is polled.
+#[test]
+fn a_spare_waker_hides_no_orphan() {
+    model(4, || {
+        let task = Task::spawned(1, 0, 1);
+        task.left.store(0, Relaxed);
+        let dropper = with(&task, |task| {
+            (0..task.left.swap(0, AcqRel)).for_each(|_| task.released(task.state.drop_waker()));
+        });
+        start();
+        task.run();
+        join([dropper]);
+        let found = task.left.swap(0, AcqRel);
+        (0..found).for_each(|_| task.released(task.state.drop_waker()));
+        assert_eq!(task.tally.orphans.load(Relaxed), 1);
+        task.act(task.state.abort(0));
+        task.released(task.state.drop_handle());
+        task.drop_join();
+        task.assert_over(1);
+    });
+}
+
 /// The last two wakers go without waking, while the poll that left them behind
 /// ends. Whoever is last must notice, and nobody else. Catches an orphan that
 /// both the end of the poll and the drop of a waker report, or neither.
@@ -249,7 +353,7 @@ fn a_wake_is_no_orphan() {
 fn a_task_that_keeps_running_hears_wakes_and_aborts() {
     model(4, || {
         let task = Task::spawned(1, 1, 1);
-        assert_eq!(task.state.start_poll(), Start::Poll);
+        task.start();
         let waker = with(&task, |task| {
             task.bring_news(0);
             task.act(task.state.wake_by_val());
@@ -275,7 +379,7 @@ fn a_task_that_keeps_running_hears_wakes_and_aborts() {
 fn a_task_that_keeps_running_is_woken_twice() {
     model(4, || {
         let task = Task::spawned(2, 2, 0);
-        assert_eq!(task.state.start_poll(), Start::Poll);
+        task.start();
         let wakers = [0, 1].map(|from| {
             with(&task, move |task| {
                 task.bring_news(from);
@@ -417,8 +521,8 @@ fn a_walker_meets_a_cell_that_is_reused() {
             }
         });
         start();
-        assert_eq!(task.state.start_poll(), Start::Poll);
-        assert_eq!(task.state.complete(), Complete::Done);
+        assert_eq!(task.state.start_poll(), Start::PollWithSpare);
+        assert_eq!(task.state.complete(true), Complete::Done);
         if task.state.drop_join(true) == DropJoin::Free {
             refill(&task);
         }

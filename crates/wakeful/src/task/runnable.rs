@@ -7,7 +7,6 @@ use super::header::Header;
 use super::heap::Heap;
 use super::state::{Complete, EndPoll, ORPHANED, Release, Snapshot, Start};
 use super::waker;
-use crate::sys::sync::atomic::Ordering::Relaxed;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -37,7 +36,7 @@ impl Runnable {
     /// Whether it was never polled.
     pub(crate) fn is_new(&self) -> bool {
         // SAFETY: we own the entry, so the cell is alive.
-        unsafe { self.0.as_ref() }.polls.load(Relaxed) == 0
+        unsafe { self.0.as_ref() }.polls() == 0
     }
 
     /// The address of the task's cell.
@@ -58,7 +57,8 @@ impl Runnable {
         // us R1.
         unsafe {
             match cell.as_ref().state.start_poll() {
-                Start::Poll => poll(cell),
+                Start::Poll => poll(cell, false),
+                Start::PollWithSpare => poll(cell, true),
                 Start::Cancel => finish_cancelled(cell),
             }
         }
@@ -108,11 +108,11 @@ impl Drop for Runnable {
 
 /// # Safety
 ///
-/// R1 is ours and the future is there.
-unsafe fn poll(cell: NonNull<Header>) {
+/// R1 is ours and the future is there; `spare`: a waker was counted for R6.
+unsafe fn poll(cell: NonNull<Header>, spare: bool) {
     // SAFETY: alive while RUNNING is set.
     let header = unsafe { cell.as_ref() };
-    header.count_poll();
+    header.count_poll(spare);
     let turn = context::start_task(cell.as_ptr(), header.id.get());
     // SAFETY: R1, by contract.
     let done = unsafe { (header.vtable.get().poll)(cell) };
@@ -129,7 +129,7 @@ unsafe fn poll(cell: NonNull<Header>) {
         // R3: still RUNNING, and the entry is ours again.
         return home().requeue(Runnable(cell));
     }
-    match header.state.end_poll(mark.is_exempt()) {
+    match header.state.end_poll(mark.is_exempt(), header.take_spare()) {
         EndPoll::Idle => {}
         EndPoll::Requeue => home().requeue(Runnable(cell)),
         // SAFETY: R1 is still ours.
@@ -163,7 +163,7 @@ pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>) {
 unsafe fn finish(cell: NonNull<Header>) {
     // SAFETY: RUNNING keeps the cell until it is released.
     let header = unsafe { cell.as_ref() };
-    let release = match header.state.complete() {
+    let release = match header.state.complete(header.take_spare()) {
         Complete::Done => return,
         Complete::WakeJoiner => {
             // SAFETY: R2, `complete` cleared JOIN_WAKER for us.

@@ -48,6 +48,10 @@
 //!   entry exists, or is about to be pushed by the thread that set it.
 //! - R5. Of the header's plain fields, those written at spawn are read-only
 //!   while LIVE is set; the others are written under R1.
+//! - R6. A poll starts with one waker more than there are, the *spare*: the first
+//!   clone that the future makes of its waker is that one, and needs no atomic step. The
+//!   step that takes RUNNING away takes back what is left of it. Whether it is there the
+//!   header says (under R1), since a task that woke itself keeps it in the queue (R3).
 //!
 //! Orderings: every transition is one read-modify-write with AcqRel. A wake
 //! releases what its caller wrote before it; the transition that takes NOTIFIED
@@ -108,6 +112,14 @@ impl Snapshot {
         (self.0 & HANDLE_MASK) >> HANDLE_SHIFT
     }
 
+    /// One more was counted: there are not too many.
+    #[inline(always)]
+    fn check_wakers(self) {
+        if self.wakers() > WAKER_MASK >> (WAKER_SHIFT + 1) {
+            count_overflow("wakers");
+        }
+    }
+
     /// Nothing refers to the cell any more.
     #[inline(always)]
     fn is_free(self) -> bool {
@@ -150,6 +162,8 @@ impl std::fmt::Debug for Snapshot {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     Poll,
+    /// The same, and a spare waker was counted (R6).
+    PollWithSpare,
     /// Drop the future instead of polling it.
     Cancel,
 }
@@ -276,34 +290,44 @@ impl State {
     #[inline]
     pub(crate) fn start_poll(&self) -> Start {
         let seen = self.load();
-        let seen = if !seen.has(RUNNING) {
+        if !seen.has(RUNNING) {
             debug_assert!(seen.has(NOTIFIED) && !seen.has(COMPLETE), "not an entry: {seen:?}");
-            // NOTIFIED (2) goes and RUNNING (1) comes: one subtraction.
-            Snapshot(self.0.fetch_sub(NOTIFIED - RUNNING, AcqRel))
-        } else if seen.has(NOTIFIED) {
-            // Woken by itself and by others (R3): the coming poll serves both.
-            Snapshot(self.0.fetch_and(!NOTIFIED, AcqRel))
-        } else {
-            seen
-        };
+            // NOTIFIED (2) goes, RUNNING (1) and the spare (R6) come: one addition.
+            let seen = Snapshot(self.0.fetch_add(WAKER_ONE - (NOTIFIED - RUNNING), AcqRel));
+            seen.check_wakers();
+            return self.started(seen, Start::PollWithSpare);
+        }
+        // Woken by itself and by others (R3): the coming poll serves both.
+        let both = seen.has(NOTIFIED);
+        let seen = if both { Snapshot(self.0.fetch_and(!NOTIFIED, AcqRel)) } else { seen };
+        self.started(seen, Start::Poll)
+    }
+
+    #[inline]
+    fn started(&self, seen: Snapshot, start: Start) -> Start {
         if seen.has(CANCELLED) {
+            if start == Start::PollWithSpare {
+                self.0.fetch_sub(WAKER_ONE, Relaxed);
+            }
             return Start::Cancel;
         }
         if seen.has(EXEMPT) {
             self.0.fetch_and(!EXEMPT, Relaxed);
         }
-        Start::Poll
+        start
     }
 
-    /// Arrows 4, 7 and 9, by the thread that polled. A task that woke itself
-    /// is requeued without calling this (R3).
+    /// Arrows 4, 7 and 9, by the thread that polled; `spare`: it is left (R6). A task that
+    /// woke itself is requeued without calling this (R3).
     #[inline]
-    pub(crate) fn end_poll(&self, exempt: bool) -> EndPoll {
+    pub(crate) fn end_poll(&self, exempt: bool, spare: bool) -> EndPoll {
         let mark = if exempt { EXEMPT } else { 0 };
+        let spare = if spare { WAKER_ONE } else { 0 };
         self.update(|seen| {
             debug_assert!(seen.has(RUNNING) && !seen.has(COMPLETE), "not polled: {seen:?}");
+            let seen = Snapshot(seen.0 - spare);
             if seen.has(CANCELLED) {
-                return (None, EndPoll::Cancel);
+                return (Some(seen.0), EndPoll::Cancel);
             }
             let idle = Snapshot((seen.0 & !RUNNING) | mark);
             if seen.has(NOTIFIED) {
@@ -317,14 +341,15 @@ impl State {
     }
 
     /// Arrow 3, by the thread that holds the task, after the future is gone and
-    /// the outcome stored. NOTIFIED goes with it, unless it is an entry in the
-    /// hands of another thread (see `claim_for_shutdown`).
+    /// the outcome stored; `spare`: it is left (R6). NOTIFIED goes with it, unless it is an
+    /// entry in the hands of another thread (see `claim_for_shutdown`).
     #[inline]
-    pub(crate) fn complete(&self) -> Complete {
+    pub(crate) fn complete(&self, spare: bool) -> Complete {
+        let spare = if spare { WAKER_ONE } else { 0 };
         self.update(|seen| {
             debug_assert!(seen.has(RUNNING) && !seen.has(COMPLETE), "completed twice: {seen:?}");
             let own_entry = if seen.has(FOREIGN_ENTRY) { 0 } else { NOTIFIED };
-            let done = (seen.0 | COMPLETE) & !own_entry;
+            let done = ((seen.0 - spare) | COMPLETE) & !own_entry;
             if seen.has(JOIN_WAKER) {
                 (Some(done & !JOIN_WAKER), Complete::WakeJoiner)
             } else if seen.has(JOIN_INTEREST) {
@@ -375,10 +400,7 @@ impl State {
 
     #[inline]
     pub(crate) fn clone_waker(&self) {
-        let seen = Snapshot(self.0.fetch_add(WAKER_ONE, Relaxed));
-        if seen.wakers() > WAKER_MASK >> (WAKER_SHIFT + 1) {
-            count_overflow("wakers");
-        }
+        Snapshot(self.0.fetch_add(WAKER_ONE, Relaxed)).check_wakers();
     }
 
     /// A waker goes without waking; arrow 9 if it was the last.

@@ -59,10 +59,12 @@ pub(crate) enum Registered {
     Called,
 }
 
+/// The state comes last: if nobody waits, it is all that is looked at.
+#[repr(C)]
 pub(crate) struct Single {
-    state: AtomicU32,
     /// Guarded by U1.
     waker: UnsafeCell<Option<Waker>>,
+    state: AtomicU32,
 }
 
 // SAFETY: U1 lets one thread at a time at the slot; wakers are Send and Sync.

@@ -128,6 +128,7 @@ impl TaskDump {
             () => TaskState::Waiting,
         };
         let waits = task_state == TaskState::Waiting;
+        let spare = state.has(RUNNING) && header.has_spare();
         Self {
             who: Who::of_task(header),
             parent: None,
@@ -137,10 +138,10 @@ impl TaskDump {
             closure: is_closure,
             forever: state.has(EXEMPT | FOREVER),
             age: since(now, header.born_ms.get()),
-            polls: header.polls.load(Relaxed),
+            polls: header.polls(),
             busy: heap::spent(task),
             wakes: header.wakes.load(Relaxed),
-            wakers: state.wakers(),
+            wakers: state.wakers().saturating_sub(spare.into()),
             waiting: if waits { WaitDump::read(&header.waiting, now) } else { None },
         }
     }

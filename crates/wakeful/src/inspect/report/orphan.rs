@@ -8,7 +8,6 @@ use crate::task::runnable::TaskRef;
 use std::fmt;
 use std::os::fd::RawFd;
 use std::panic::Location;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// A task that waits although no waker for it exists any more, so that nothing
@@ -34,7 +33,7 @@ impl Orphan {
             id: header.id(),
             name: origin.name().map(str::to_owned),
             spawned_at: origin.spawned_at(),
-            polls: header.polls.load(Relaxed),
+            polls: header.polls(),
             last_wait,
             descriptor: socket.map(|wait| descriptor::in_words(wait.resource as RawFd)),
         }

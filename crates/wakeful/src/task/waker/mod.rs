@@ -58,7 +58,11 @@ unsafe fn cell_of<'a>(data: *const ()) -> (NonNull<Header>, &'a Header) {
 /// As `RawWakerVTable` asks: `data` is that of a waker of ours.
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: the waker being cloned keeps the cell alive.
-    unsafe { cell_of(data) }.1.state.clone_waker();
+    let (cell, header) = unsafe { cell_of(data) };
+    let is_spare = context::is_current(cell.as_ptr()) && header.take_spare();
+    if !is_spare {
+        header.state.clone_waker();
+    }
     RawWaker::new(data, &VTABLE)
 }
 
@@ -69,10 +73,8 @@ unsafe fn wake(data: *const ()) {
     // SAFETY: this waker's count keeps the cell alive until it is given up.
     let (cell, header) = unsafe { cell_of(data) };
     if context::wake_current(cell.as_ptr()) {
-        // R3: noted without an atomic step; RUNNING keeps the cell.
-        let release = header.state.drop_waker();
-        debug_assert_eq!(release, Release::Nothing);
-        return;
+        // R3: noted without an atomic step.
+        return drop_current(header);
     }
     // SAFETY: this waker's count keeps the chunk.
     if context::is_at_home(unsafe { header.chunk.as_ref() }.home) {
@@ -108,12 +110,24 @@ unsafe fn wake_by_ref(data: *const ()) {
 unsafe fn drop_waker(data: *const ()) {
     // SAFETY: this waker's count keeps the cell alive until it is given up.
     let (cell, header) = unsafe { cell_of(data) };
+    if context::is_current(cell.as_ptr()) {
+        return drop_current(header);
+    }
     match header.state.drop_waker() {
         Release::Nothing => {}
         // SAFETY: told so by the state word.
         Release::Free => unsafe { Heap::free(cell) },
         // SAFETY: a handle was taken for the report; this is it.
         Release::Orphan => unsafe { TaskRef::from_cell(cell) }.report_orphan(),
+    }
+}
+
+/// A waker of the task that this thread polls is not needed any longer. RUNNING keeps the cell.
+#[inline]
+fn drop_current(header: &Header) {
+    if !header.keep_as_spare() {
+        let release = header.state.drop_waker();
+        debug_assert_eq!(release, Release::Nothing);
     }
 }
 
