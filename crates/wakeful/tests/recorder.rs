@@ -68,3 +68,36 @@ fn notes_what_happens_while_it_is_on() {
         );
     }
 }
+
+/// The marks of one kind on one row of the trace.
+fn marks(trace: &str, row: &str, kind: &str) -> usize {
+    let named = format!("\"args\":{{\"name\":\"{row}\"}}");
+    let before = trace.split(&named).next().unwrap();
+    let tid = before.rsplit("\"tid\":").next().unwrap().split(',').next().unwrap();
+    let of_kind = trace.split("{\"name\":").filter(|event| {
+        event.contains(&format!("\"cat\":\"{kind}\""))
+            && event.contains(&format!("\"tid\":{tid}}}"))
+    });
+    of_kind.count()
+}
+
+#[test]
+fn notes_what_other_threads_spawn_and_wake() {
+    for rt in runtimes() {
+        let handle = rt.handle().clone();
+        handle.record(true);
+        let bell = Arc::new(Notify::new());
+        let heard = bell.clone();
+        let task = handle.spawn(async move { heard.notified().await });
+        // It waits before it is woken.
+        while handle.dump().find(task.id()).is_none_or(|task| task.waiting_on().is_none()) {
+            rt.block_on(yield_now());
+        }
+        bell.notify_one();
+        rt.block_on(task).unwrap();
+        let trace = handle.trace();
+        let (spawns, wakes) =
+            (marks(&trace, "other threads", "spawn"), marks(&trace, "other threads", "wake"));
+        assert_eq!((spawns, wakes), (1, 1), "{trace}");
+    }
+}

@@ -4,24 +4,16 @@ use super::json::Json;
 use crate::scheduler::recorder::{Entry, Event};
 use std::collections::BTreeMap;
 
-/// In the format of `chrome://tracing` and Perfetto: one row per worker, a slice per poll
-/// and sleep, a mark for everything else; and a row of reports.
-pub(crate) fn chrome_trace(
-    workers: &[Vec<Entry>],
-    reports: &Vec<Entry>,
-    names: &BTreeMap<u64, String>,
-) -> String {
+/// In the format of `chrome://tracing` and Perfetto: rows with their names, a slice per
+/// poll and sleep, a mark for everything else; `names` are those of tasks.
+pub(crate) fn chrome_trace(rows: &[(String, Vec<Entry>)], names: &BTreeMap<u64, String>) -> String {
     let mut json = Json::new();
     json.object(|json| {
         json.field("displayTimeUnit", |json| json.string("ns"));
         json.field("traceEvents", |json| {
             json.array(|json| {
-                for (row, entries) in workers.iter().chain([reports]).enumerate() {
-                    let name = match row == workers.len() {
-                        true => "reports".to_owned(),
-                        false => format!("worker {row}"),
-                    };
-                    json.item(|json| name_row(json, row, &name));
+                for (row, (name, entries)) in rows.iter().enumerate() {
+                    json.item(|json| name_row(json, row, name));
                     for entry in entries {
                         json.item(|json| event(json, row, entry, names));
                     }

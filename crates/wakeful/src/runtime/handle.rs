@@ -4,6 +4,7 @@ use super::context::{self, Entered};
 use super::shared::{Flavor, Shared};
 use super::{Id, RuntimeFlavor, RuntimeMetrics, blocking, spawn};
 use crate::inspect::{self, Dump, Report};
+use crate::scheduler::recorder::Recorder;
 use crate::task::{JoinHandle, driving};
 use std::fmt;
 use std::marker::PhantomData;
@@ -158,9 +159,11 @@ impl Handle {
     /// Switches the flight recorder on or off: while it is on, each worker notes what it
     /// does (polls, wake-ups, spawns, sleeps, thefts) in a ring of the last few thousand
     /// events, which [`trace`](Self::trace) gives out. It starts with the next turn of
-    /// each worker's loop, and times every poll, so it costs a little while it is on.
+    /// each worker's loop, and times every poll, so it costs a little while it is on. What
+    /// other threads spawn or wake is noted in a ring of its own.
     pub fn record(&self, on: bool) {
         self.shared.looks().recorders().iter().for_each(|recorder| recorder.switch(on));
+        self.shared.looks().estate().elsewhere.switch(on);
         self.shared.reporter.recorder.switch(on);
     }
 
@@ -169,16 +172,19 @@ impl Handle {
         self.shared.reporter.recorder.is_on()
     }
 
-    /// What the flight recorder has noted, as JSON for `chrome://tracing` or Perfetto. The
-    /// last row is that of reports.
+    /// What the flight recorder has noted, as JSON for `chrome://tracing` or Perfetto: a row
+    /// per worker, one of all other threads, and one of reports.
     pub fn trace(&self) -> String {
         let looks = self.shared.looks();
-        let rows: Vec<_> = looks.recorders().iter().map(|recorder| recorder.read()).collect();
-        let reports = self.shared.reporter.recorder.read();
+        let workers = looks.recorders().into_iter().map(Recorder::read).enumerate();
+        let mut rows: Vec<_> =
+            workers.map(|(worker, noted)| (format!("worker {worker}"), noted)).collect();
+        rows.push(("other threads".to_owned(), looks.estate().elsewhere.read()));
+        rows.push(("reports".to_owned(), self.shared.reporter.recorder.read()));
         let dump = self.dump();
         let names = dump.tasks().iter().filter_map(|task| Some((task.id()?, task.who())));
         let names = names.map(|(id, who)| (id.as_u64(), who.to_string())).collect();
-        inspect::chrome_trace(&rows, &reports, &names)
+        inspect::chrome_trace(&rows, &names)
     }
 
     /// Looks who waits for whom, now: deadlocks and the like, as they would be

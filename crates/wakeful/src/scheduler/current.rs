@@ -287,6 +287,7 @@ impl CurrentThread {
             self.core.push_woken(task);
             return Ok(());
         }
+        self.estate.note_injected(&task);
         self.injector.push(task)?;
         if self.sleeping.load(SeqCst)
             && let Some(holder) = &*self.holder.lock()

@@ -3,6 +3,7 @@
 
 use super::config::{Config, OrphanPolicy, UnhandledPanic};
 use super::local::LocalHome;
+use super::recorder::{Entry, SharedRecorder};
 use super::root::{self, Held, Parked, Root};
 use crate::driver::stamp::Stamp;
 use crate::sys::sync::Mutex;
@@ -37,6 +38,8 @@ pub(crate) struct Estate {
     /// Milliseconds of the clock when some worker last read it: for tasks spawned
     /// from outside, whose threads do not read it.
     turn_ms: AtomicU32,
+    /// Of the threads that are not the scheduler's.
+    pub(crate) elsewhere: SharedRecorder,
 }
 
 impl Estate {
@@ -50,6 +53,7 @@ impl Estate {
             parked: Mutex::new(Vec::new()),
             locals: Mutex::new(Vec::new()),
             turn_ms: AtomicU32::new(0),
+            elsewhere: SharedRecorder::new(),
         }
     }
 
@@ -85,6 +89,15 @@ impl Estate {
             self.turn_ms.store(now_ms, Relaxed);
         }
         context::set_now_ms(now_ms);
+    }
+
+    /// A thread that is not the scheduler's woke or spawned this task, and is about to
+    /// inject it.
+    #[inline]
+    pub(super) fn note_injected(&self, task: &Runnable) {
+        if self.elsewhere.is_on() {
+            self.elsewhere.note(Entry::woken(task, self.config.seam.clock.elapsed()));
+        }
     }
 
     /// Makes a task in the outside heap. If nobody is at work, nobody has read the

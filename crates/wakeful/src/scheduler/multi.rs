@@ -228,10 +228,11 @@ impl MultiThread {
         }
     }
 
-    /// A task is about to go to the injector: if it finds everybody asleep, it is
-    /// measured how long it waits.
+    /// A task is about to go to the injector: that is recorded, and if it finds everybody
+    /// asleep, it is measured how long it waits.
     #[inline]
     fn mark_injected(&self, task: &Runnable) {
+        self.estate.note_injected(task);
         if self.idle.all_asleep() {
             self.probe.mark(task, self.estate.config.seam.clock.about());
         }

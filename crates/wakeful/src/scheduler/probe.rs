@@ -3,14 +3,13 @@
 //! Plain cells of one thread; two instructions with each wake-up and each poll.
 
 use super::meter::Meter;
-use super::recorder::{Entry, Event, Recorder};
+use super::recorder::{Entry, Recorder};
 use crate::driver::stamp::Stamp;
 use crate::task::header::Header;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
-use std::time::Duration;
 
 /// A mark that is not met after so many turns is given up: its task went elsewhere.
 const PATIENCE: u32 = 16;
@@ -110,8 +109,7 @@ impl Probe {
             self.set(cell.as_ptr(), id, now);
         }
         self.due.set(recorder.is_on());
-        let event = if task.is_new() { Event::Spawn } else { Event::Wake };
-        recorder.note(Entry { event, at: now.time(), took: Duration::ZERO, task: id });
+        recorder.note(Entry::woken(task, now.time()));
     }
 
     fn set(&self, cell: *const Header, id: u64, woken_at: Stamp) {

@@ -5,8 +5,9 @@
 //! something mixed; so it looks at the count before and after, and leaves out what
 //! may have been written over meanwhile.
 
-use std::sync::OnceLock;
+use crate::task::runnable::Runnable;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Events that a ring has room for.
@@ -49,6 +50,14 @@ pub(crate) struct Entry {
     pub(crate) took: Duration,
     /// 0 if it is about no task.
     pub(crate) task: u64,
+}
+
+impl Entry {
+    /// A task was woken, or spawned, at this moment.
+    pub(super) fn woken(task: &Runnable, at: Duration) -> Self {
+        let event = if task.is_new() { Event::Spawn } else { Event::Wake };
+        Self { event, at, took: Duration::ZERO, task: task.cell_and_id().1 }
+    }
 }
 
 /// One worker's recorder.
@@ -116,6 +125,36 @@ impl Recorder {
         // One more than was counted may be half written.
         let safe = (ring.count.load(Relaxed) + 1).saturating_sub(ROOM as u64);
         entries.into_iter().filter(|(nth, _)| *nth >= safe).map(|(_, entry)| entry).collect()
+    }
+}
+
+/// The recorder of all threads that are no workers: one of them at a time notes something.
+pub(crate) struct SharedRecorder {
+    recorder: Recorder,
+    turn: Mutex<()>,
+}
+
+impl SharedRecorder {
+    pub(super) fn new() -> Self {
+        Self { recorder: Recorder::new(), turn: Mutex::new(()) }
+    }
+
+    pub(crate) fn switch(&self, on: bool) {
+        self.recorder.switch(on);
+    }
+
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.recorder.is_on()
+    }
+
+    pub(super) fn note(&self, entry: Entry) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.recorder.note(entry);
+    }
+
+    pub(crate) fn read(&self) -> Vec<Entry> {
+        self.recorder.read()
     }
 }
 
