@@ -109,6 +109,7 @@ fn sleeping_with_the_thread() {
     assert!(workers[0] != workers[1] || workers == [None, None], "{workers:?}");
     let spares = rt.metrics().spare_threads();
     assert!(rt.metrics().spare_threads_started() >= 1, "{spares} spares");
+    assert!(rt.metrics().spare_thread_polls() >= 1);
     // They leave again: the monitor goes on looking until all is quiet.
     while rt.metrics().spare_threads() > 0 {
         std::thread::yield_now();

@@ -18,6 +18,7 @@ pub(crate) struct Numbers {
     pub(crate) pool_queued: u64,
     pub(crate) spares: u64,
     pub(crate) spares_started: u64,
+    pub(crate) spare_polls: u64,
     pub(crate) reports: Vec<(&'static str, u64)>,
 }
 
@@ -54,6 +55,7 @@ impl Numbers {
         page.gauge("blocking_queue_depth", "Closures that wait for a thread.", self.pool_queued);
         page.gauge("spare_threads", "Threads that stand in for stuck workers.", self.spares);
         page.counter("spare_threads_started", "Spare threads ever started.", self.spares_started);
+        page.counter("spare_thread_polls", "Polls by spare threads.", self.spare_polls);
         page.by_worker("worker_polls", "Polls of a worker.", &self.workers, |worker| worker.polls);
         page.by_worker("worker_steals", "Thefts by a worker.", &self.workers, |worker| {
             worker.steals
@@ -187,8 +189,13 @@ impl fmt::Display for Numbers {
         }
         writeln!(
             f,
-            "blocking pool: {} threads, {} idle, {} closures queued; spare threads: {} of {} ever started",
-            self.pool_threads, self.pool_idle, self.pool_queued, self.spares, self.spares_started
+            "blocking pool: {} threads, {} idle, {} closures queued; spare threads: {} of {} ever started, {} polls",
+            self.pool_threads,
+            self.pool_idle,
+            self.pool_queued,
+            self.spares,
+            self.spares_started,
+            self.spare_polls
         )?;
         f.write_str("reports:")?;
         for (kind, count) in &self.reports {

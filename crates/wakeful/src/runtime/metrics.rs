@@ -142,6 +142,14 @@ impl RuntimeMetrics {
         }
     }
 
+    /// How many polls spare threads have made; those of workers do not count them.
+    pub fn spare_thread_polls(&self) -> u64 {
+        match &self.handle.shared.flavor {
+            Flavor::Current(_) => 0,
+            Flavor::Multi(scheduler) => scheduler.spares.polls(),
+        }
+    }
+
     /// How many tasks were spawned so far, closures for the blocking pool included.
     pub fn spawned_tasks(&self) -> u64 {
         self.handle.shared.looks().spawned()
@@ -239,6 +247,7 @@ impl RuntimeMetrics {
             pool_queued: pool_queued as u64,
             spares: self.spare_threads() as u64,
             spares_started: self.spare_threads_started(),
+            spare_polls: self.spare_thread_polls(),
             reports: self.reports(),
         }
     }

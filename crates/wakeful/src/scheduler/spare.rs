@@ -23,11 +23,13 @@ const NAP: Duration = Duration::from_millis(1);
 pub(crate) struct Spares {
     list: Mutex<Vec<Arc<Watched>>>,
     started: AtomicU64,
+    polls: AtomicU64,
 }
 
 impl Spares {
     pub(super) fn new() -> Self {
-        Self { list: Mutex::new(Vec::new()), started: AtomicU64::new(0) }
+        let (started, polls) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { list: Mutex::new(Vec::new()), started, polls }
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Watched>> {
@@ -37,6 +39,11 @@ impl Spares {
     /// How many were ever started.
     pub(crate) fn started(&self) -> u64 {
         self.started.load(Relaxed)
+    }
+
+    /// How many polls they have made, all together.
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.load(Relaxed)
     }
 
     /// How many there are.
@@ -127,6 +134,7 @@ impl MultiThread {
                 }
                 continue;
             };
+            self.spares.polls.fetch_add(1, Relaxed);
             me.start_poll(&task);
             task.run();
             context::wake_deferred();
