@@ -258,6 +258,25 @@ fn stalls_of_a_block_on() {
     assert!(spinning.polls() >= 20_000 && spinning.within() >= Duration::from_secs(1), "{report}");
 }
 
+/// A task of a local set that keeps its thread is named, not the `block_on` that the set is in.
+#[test]
+fn a_stall_of_a_local_task() {
+    let (rt, told) = current_thread();
+    let set = wakeful::task::LocalSet::new();
+    let _waits = set.spawn_local(async { sleep(LIMIT).await });
+    let (report, id) = set.block_on(&rt, async move {
+        let stalls = wakeful::task::Builder::new().name("local");
+        let stalls = stalls.spawn_local(async move { waits_with_the_thread(&told) }).unwrap();
+        let id = stalls.id();
+        (stalls.await.unwrap(), id)
+    });
+    println!("{report}");
+    let Report::Blocked(blocked) = &report else { panic!("{report}") };
+    assert_eq!((blocked.task().name(), blocked.task().id()), (Some("local"), Some(id)));
+    assert!(blocked.how_long() >= Duration::from_millis(100), "{report}");
+    assert!(blocked.stack().iter().any(|name| name.contains("waits_with_the_thread")), "{report}");
+}
+
 #[inline(never)]
 fn waits_with_the_thread(told: &Receiver<Report>) -> Report {
     told.recv_timeout(LIMIT).expect("a poll that waits for its own report gets it")

@@ -141,16 +141,24 @@ impl Estate {
 
     /// The tasks of local sets.
     pub(super) fn for_each_local(&self, mut f: impl FnMut(TaskRef)) {
-        // Held while it is walked, and let go of outside of the lock.
-        let locals: Vec<_> = self.locals.lock().iter().filter_map(Weak::upgrade).collect();
-        for local in locals {
+        for local in self.locals() {
             local.for_each_task(&mut f);
         }
     }
 
+    /// The sets, held while they are looked at: they are let go of outside of the lock.
+    fn locals(&self) -> Vec<Arc<LocalHome>> {
+        self.locals.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The one of them that this thread polls.
+    pub(super) fn running_local(&self, thread: i32) -> Option<TaskRef> {
+        self.locals().iter().find_map(|local| local.running_on(thread))
+    }
+
     /// The cells of those of them that are being polled.
     pub(super) fn running_locals(&self) -> Vec<usize> {
-        let locals: Vec<_> = self.locals.lock().iter().filter_map(Weak::upgrade).collect();
+        let locals = self.locals();
         locals.iter().filter_map(|local| local.running()).map(|cell| cell.addr().get()).collect()
     }
 

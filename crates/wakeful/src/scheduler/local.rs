@@ -28,6 +28,7 @@ use super::estate::Estate;
 use super::inside::Frame;
 use super::pollers::{Poller, Pollers};
 use crate::queue::injector::Injector;
+use crate::sys::backtrace;
 use crate::sys::sync::Mutex;
 use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
@@ -79,6 +80,8 @@ pub(crate) struct LocalHome {
     this: Weak<LocalHome>,
     /// The thread that made the set.
     owner: u64,
+    /// The system's number of it.
+    thread: i32,
     bound: Bound,
     heap: Heap,
     /// Entries from other threads.
@@ -132,6 +135,12 @@ impl LocalHome {
     /// The cell of the task that is being polled.
     pub(super) fn running(&self) -> Option<NonNull<Header>> {
         NonNull::new(self.running.load(Relaxed))
+    }
+
+    /// The task that is being polled, if that thread does it.
+    pub(super) fn running_on(&self, thread: i32) -> Option<TaskRef> {
+        let is_there = self.thread == thread;
+        self.running().filter(|_| is_there).and_then(TaskRef::try_from_cell)
     }
 
     /// Calls `f` with every task that has a cell, from any thread.
@@ -236,6 +245,7 @@ impl Local {
         let home = Arc::new_cyclic(|this| LocalHome {
             this: this.clone(),
             owner: thread_number(),
+            thread: backtrace::this_thread(),
             bound: Bound {
                 queue: RefCell::new(VecDeque::new()),
                 allocator: Cell::new(None),

@@ -53,13 +53,16 @@ struct Notes {
     look_around_at: Duration,
     /// The future of `block_on` on the thread that runs the tasks, once it was looked at.
     root: Option<Box<Watched>>,
+    /// The task of a local set that this thread polled in it at the last look, and which
+    /// poll that was.
+    local: Option<(u64, u32)>,
 }
 
 impl Ward {
     /// Lists it.
     pub(super) fn new(scheduler: Weak<CurrentThread>) -> Arc<Self> {
         let (spinners, look_around_at) = (Spinners::new(), Duration::ZERO);
-        let notes = Notes { spinners, look_around_at, root: None };
+        let notes = Notes { spinners, look_around_at, root: None, local: None };
         let this = Arc::new(Self { scheduler: Mutex::new(scheduler), notes: Mutex::new(notes) });
         lock(&WARDS).push(this.clone());
         this
@@ -104,7 +107,7 @@ impl Ward {
     }
 
     /// Tells of a future of `block_on` that keeps others waiting, by a poll that lasts or by
-    /// waking itself all the time.
+    /// waking itself all the time; of a task of a local set in it, if it is that one's poll.
     fn observe_root(&self, scheduler: &CurrentThread, notes: &mut Notes, now: Duration) {
         let config = &scheduler.estate.config;
         let watched = notes.root.get_or_insert_with(|| Box::new(Watched::new()));
@@ -112,6 +115,9 @@ impl Ward {
         // Of several threads in `block_on`, one runs the tasks.
         let roots = scheduler.estate.roots();
         let Some(root) = roots.into_iter().find(|root| root.thread == thread) else { return };
+        let local = scheduler.estate.running_local(thread);
+        let poll = local.as_ref().map(|task| (task.header().id.get(), task.header().polls()));
+        let is_same_poll = std::mem::replace(&mut notes.local, poll) == poll;
         mirror(&root, watched);
         let stuck = watched.look(now);
         if let Some(spin) = notes.spinners.saw(&Look::at_root(&root), now) {
@@ -126,7 +132,8 @@ impl Ward {
         if !watched.is_reported() && scheduler.has_tasks() && sight.is_to_report() {
             mirror(&root, watched);
             if watched.is_where_it_was() {
-                sight.report(Subject::Root(root));
+                let task = local.filter(|_| is_same_poll);
+                sight.report(task.map_or(Subject::Root(root), Subject::Task));
             }
         }
     }
