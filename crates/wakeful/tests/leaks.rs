@@ -62,6 +62,15 @@ async fn run_tasks() {
             .map(|_: ()| ())
             .unwrap_err();
         drop(wakeful::spawn(async { std::panic::resume_unwind(Box::new(text(0))) }).abort_handle());
+        // Aborted in the queue, where it is by its own wish.
+        let yields: JoinHandle<()> = wakeful::spawn(async {
+            loop {
+                yield_now().await
+            }
+        });
+        yield_now().await;
+        yields.abort();
+        yields.await.unwrap_err();
         let held = text(n);
         let aborted = wakeful::spawn(may_wait_forever(async move {
             pending::<()>().await;

@@ -628,14 +628,10 @@ impl CurrentThread {
             let polls = core.polls();
             let others = polls.saturating_sub(core.overtook.take());
             let polls = if others > 0 { others } else { polls };
-            let longest_turn = self.estate.config.turn_interval;
+            let (turn, at_most) = (core.turn_polls.get(), self.estate.config.turn_interval);
             let mut pace = core.pace.get();
-            // Short polls tell nothing new where turns are as long as they can be.
-            if core.turn_polls.get() < longest_turn || !pace.is_longer(polls, spent_ns) {
-                pace.learn(polls, spent_ns);
-                core.pace.set(pace);
-                core.turn_polls.set(pace.turn(longest_turn));
-            }
+            core.turn_polls.set(pace.learn_turn(polls, spent_ns, turn, at_most));
+            core.pace.set(pace);
             core.plan();
         }
     }

@@ -54,10 +54,15 @@ impl Pace {
         self.sure_ns = if of_two >= old { of_two } else { (7 * old + of_two) / 8 };
     }
 
-    /// Whether so many polls are known to last longer.
+    /// The same where turns have `turn` polls, and `at_most` as many: answers how many the
+    /// next one has. Polls as short as those before tell nothing new if there may be no more.
     #[inline]
-    pub(super) fn is_longer(&self, polls: u32, spent_ns: u64) -> bool {
-        spent_ns <= self.sure_ns * u64::from(polls)
+    pub(super) fn learn_turn(&mut self, polls: u32, spent_ns: u64, turn: u32, at_most: u32) -> u32 {
+        if turn == at_most && spent_ns <= self.sure_ns * u64::from(polls) {
+            return turn;
+        }
+        self.learn(polls, spent_ns);
+        self.turn(at_most)
     }
 
     /// How many polls the next turn has, by the runtime's configuration `at_most`.
@@ -124,6 +129,23 @@ mod tests {
             pace.learn(10, 10_000);
             assert_eq!((pace.turn(61), pace.tolerance(128), pace.io_tolerance(256)), before);
         }
+    }
+
+    #[test]
+    fn turns_that_are_as_long_as_they_can_be_are_shortened() {
+        let (mut pace, mut turn) = (Pace::new(), 1);
+        for _ in 0..100 {
+            turn = pace.learn_turn(61, 61_000, turn, 61);
+        }
+        assert_eq!(turn, 61);
+        turn = pace.learn_turn(61, 61 * 2_000_000, turn, 61);
+        assert_eq!(turn, 1, "one long turn is enough");
+        for _ in 0..100 {
+            turn = pace.learn_turn(1, 1_000, turn, 61);
+        }
+        assert_eq!(turn, 61);
+        turn = pace.learn_turn(61, 61 * 20_000, turn, 61);
+        assert_eq!(turn, 25, "longer ones, which are not long");
     }
 
     #[test]

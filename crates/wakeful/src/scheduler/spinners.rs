@@ -15,6 +15,9 @@ const POLLS_PER_SECOND: u32 = 20_000;
 /// Of so many polls, one may be for a wake-up by another.
 const POLLS_PER_WAKE: u32 = 100;
 
+/// As far as polls are counted before they begin anew.
+const COUNTED: u32 = u32::MAX >> 1;
+
 /// A task that spins.
 pub(super) struct Spin {
     pub(super) polls: u32,
@@ -86,11 +89,38 @@ impl Spinners {
         if within < WATCH {
             return None;
         }
-        let (polls, wakes) = (polls.wrapping_sub(seen.polls), wakes.wrapping_sub(seen.wakes));
+        let since = |count: u32, seen: u32| count.wrapping_sub(seen) & COUNTED;
+        let (polls, wakes) = (since(polls, seen.polls), since(wakes, seen.wakes));
         let spins = !seen.yields
             && u64::from(polls) * 1000 >= u64::from(POLLS_PER_SECOND) * within.as_millis() as u64
             && wakes < polls / POLLS_PER_WAKE;
         self.0.remove(&number);
         spins.then_some(Spin { polls, within })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{COUNTED, Look, Spinners};
+    use std::time::Duration;
+
+    /// Seen every 10 ms for a second and more, with so many polls and wake-ups by others in
+    /// a second, from these counts on.
+    fn spins(polls: u32, wakes: u32, first: u32) -> bool {
+        let mut spinners = Spinners::new();
+        (0..=110).any(|tick| {
+            let (polls, wakes) =
+                (first + polls / 100 * tick, first.wrapping_add(wakes / 100 * tick));
+            let look = Look { number: 1, polls: polls & COUNTED, wakes, yields: false };
+            spinners.saw(&look, Duration::from_millis(10) * tick).is_some()
+        })
+    }
+
+    #[test]
+    fn counts_that_begin_anew_are_no_spinning() {
+        for first in [0, COUNTED - 500] {
+            assert!(spins(30_000, 0, first), "from {first}");
+            assert!(!spins(1_000, 1_000, first) && !spins(30_000, 30_000, first), "from {first}");
+        }
     }
 }

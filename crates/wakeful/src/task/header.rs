@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// Rules R1 to R5 of `state` say who may touch which field when.
+/// Rules R1 to R6 of `state` say who may touch which field when.
 #[repr(C)]
 pub(crate) struct Header {
     /// In front, so that to find it is to have the header: it is written with every wait.

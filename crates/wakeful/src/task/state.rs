@@ -49,11 +49,13 @@
 //! - R5. Of the header's plain fields, those written at spawn are read-only
 //!   while LIVE is set; the others are written under R1.
 //! - R6. A poll starts with one waker more than there are, the *spare*: the first
-//!   clone that the future makes of its waker is that one, and needs no atomic step. The
-//!   step that takes RUNNING away takes back what is left of it. Whether it is there the
-//!   header says (under R1), since a task that woke itself keeps it in the queue (R3).
+//!   clone that the future makes of its waker is that one, and needs no atomic step. If it
+//!   is left when the poll is over, the step that ends the poll or the task takes it back.
+//!   Whether it is there the header says (under R1), since a task that woke itself keeps it
+//!   in the queue (R3). Whoever looks at the word of a task that is RUNNING may count it.
 //!
-//! Orderings: every transition is one read-modify-write with AcqRel. A wake
+//! Orderings: every transition is one read-modify-write with AcqRel (what is done to the
+//! word besides, while RUNNING keeps the cell, needs no order). A wake
 //! releases what its caller wrote before it; the transition that takes NOTIFIED
 //! away acquires it, so the poll sees it. That is why a wake of an already
 //! notified task is still a read-modify-write: a plain load could pass before
@@ -325,6 +327,7 @@ impl State {
         let spare = if spare { WAKER_ONE } else { 0 };
         self.update(|seen| {
             debug_assert!(seen.has(RUNNING) && !seen.has(COMPLETE), "not polled: {seen:?}");
+            debug_assert!(spare == 0 || seen.wakers() > 0, "waker count underflow: {seen:?}");
             let seen = Snapshot(seen.0 - spare);
             if seen.has(CANCELLED) {
                 return (Some(seen.0), EndPoll::Cancel);
@@ -348,6 +351,7 @@ impl State {
         let spare = if spare { WAKER_ONE } else { 0 };
         self.update(|seen| {
             debug_assert!(seen.has(RUNNING) && !seen.has(COMPLETE), "completed twice: {seen:?}");
+            debug_assert!(spare == 0 || seen.wakers() > 0, "waker count underflow: {seen:?}");
             let own_entry = if seen.has(FOREIGN_ENTRY) { 0 } else { NOTIFIED };
             let done = ((seen.0 - spare) | COMPLETE) & !own_entry;
             if seen.has(JOIN_WAKER) {

@@ -214,7 +214,7 @@ impl TaskDump {
         self.age
     }
 
-    /// How often it was polled.
+    /// How often it was polled; after two thousand million times it begins anew.
     pub fn polls(&self) -> u32 {
         self.polls
     }
@@ -231,7 +231,7 @@ impl TaskDump {
         self.wakes
     }
 
-    /// How many wakers for it there are.
+    /// How many wakers for it there are; of a task that is being polled perhaps one too many.
     pub fn wakers(&self) -> u64 {
         self.wakers
     }

@@ -56,7 +56,7 @@ impl Orphan {
         self.spawned_at
     }
 
-    /// How often it was polled.
+    /// How often it was polled; after two thousand million times it begins anew.
     pub fn polls(&self) -> u32 {
         self.polls
     }
