@@ -4,17 +4,22 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Release, Sender as Hold, channel};
 use std::thread;
+use std::time::Duration;
 
 use wakeful::inspect::{Report, TaskState};
 use wakeful::runtime::{Builder, Handle, Runtime};
 use wakeful::sync::{Mutex, RwLock, Semaphore, mpsc};
 use wakeful::task::yield_now;
+use wakeful::time::timeout;
+
+/// Nothing here takes as long.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn runtimes() -> Vec<(Runtime, Release<Report>)> {
     let told = |builder: &mut Builder| {
         let (tell, told) = channel();
         let hook = move |report: &Report| drop(tell.send(report.clone()));
-        (builder.root_name("root").on_report(hook).build().unwrap(), told)
+        (builder.enable_time().root_name("root").on_report(hook).build().unwrap(), told)
     };
     vec![
         told(&mut Builder::new_current_thread()),
@@ -143,13 +148,16 @@ fn tasks_whose_messages_were_there_at_once_can_be_in_a_circle() {
         rt.block_on(async {
             let a = named("a").spawn(sends_on(to_b, of_a)).unwrap();
             let b = named("b").spawn(sends_on(to_a, of_b)).unwrap();
-            let found = loop {
-                let found = Handle::current().diagnose();
-                if !found.is_empty() {
-                    break found;
+            let looks = async {
+                loop {
+                    let found = Handle::current().diagnose();
+                    if !found.is_empty() {
+                        break found;
+                    }
+                    yield_now().await;
                 }
-                yield_now().await;
             };
+            let found = timeout(LIMIT, looks).await.expect("it is found");
             let [Report::Deadlock(deadlock)] = &found[..] else { panic!("{found:?}") };
             assert_eq!(deadlock.edges().len(), 2);
             drop((a, b));
