@@ -73,6 +73,8 @@ pub(crate) struct Core {
     pub(super) turn_started: Cell<Stamp>,
     /// The activity of `Remote::watched`, which counts polls, when the turn started.
     turn_activity: Cell<u32>,
+    /// The same when the injector was last looked at in its turn.
+    injector_activity: Cell<u32>,
     pub(super) spinner: Cell<Spinner>,
     /// If not 0, the next poll is timed, and stands for so many.
     pub(super) weight: Cell<u32>,
@@ -110,6 +112,7 @@ impl Core {
             failed_starts: Cell::new(0),
             turn_started: Cell::new(Stamp::START),
             turn_activity: Cell::new(0),
+            injector_activity: Cell::new(0),
             spinner: Cell::new(Spinner::new()),
             weight: Cell::new(0),
             observes: Cell::new(false),
@@ -229,10 +232,12 @@ impl Core {
         {
             return Some(task);
         }
-        if (is_turn_over || tick.is_multiple_of(config.injector_interval))
-            && let Some(task) = shared.injector.pop()
-        {
-            return Some(task);
+        let unlooked = tick.wrapping_sub(self.injector_activity.get());
+        if is_turn_over || unlooked >= config.injector_interval {
+            self.injector_activity.set(tick);
+            if let Some(task) = shared.injector.pop() {
+                return Some(task);
+            }
         }
         let streak = self.slot_streak.get();
         if streak < SLOT_STREAK

@@ -642,11 +642,12 @@ impl CurrentThread {
         let (core, config) = (&self.core, &self.estate.config);
         let tick = self.core.tick().wrapping_add(1);
         self.core.watched.set_activity(tick);
-        if tick.is_multiple_of(config.injector_interval)
-            && let Some(task) = self.injector.pop()
-        {
-            core.woken_until.set(core.woken_until.get().wrapping_add(1));
-            return Some(task);
+        if tick.wrapping_sub(core.injector_tick.get()) >= config.injector_interval {
+            core.injector_tick.set(tick);
+            if let Some(task) = self.injector.pop() {
+                core.woken_until.set(core.woken_until.get().wrapping_add(1));
+                return Some(task);
+            }
         }
         let mut queue = core.queue.borrow_mut();
         if queue.is_empty() {

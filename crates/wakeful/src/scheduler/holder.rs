@@ -24,6 +24,8 @@ pub(super) struct Core {
     /// The tick with which something is to be done besides a poll.
     pub(super) due_tick: Cell<u32>,
     pub(super) turn_tick: Cell<u32>,
+    /// The tick with which the injector was last looked at in its turn.
+    pub(super) injector_tick: Cell<u32>,
     /// Ticks of this turn with which there was no task to poll.
     pub(super) vain: Cell<u32>,
     pub(super) pace: Cell<Pace>,
@@ -63,6 +65,7 @@ impl Core {
             watched: Watched::new(),
             due_tick: Cell::new(0),
             turn_tick: Cell::new(0),
+            injector_tick: Cell::new(0),
             vain: Cell::new(0),
             pace: Cell::new(Pace::new()),
             turn_polls: Cell::new(1),
