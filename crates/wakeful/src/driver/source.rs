@@ -132,7 +132,7 @@ pub(crate) struct Source {
     listed: AtomicBool,
 }
 
-/// In words.
+/// In words. (In a model all parts are larger, and lie anywhere.)
 const GAP: usize = (SECOND_LINE - size_of::<Waker>() - size_of::<Waiters<(), Readiness>>()) / 8;
 const SECOND_LINE: usize = if IS_MODEL { 1024 } else { 64 };
 const _: () = assert!(IS_MODEL || std::mem::offset_of!(Source, word) == SECOND_LINE + 8);

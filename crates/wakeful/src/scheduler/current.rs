@@ -98,11 +98,11 @@ enum Step {
 #[must_use]
 enum Ran {
     /// There may be more.
-    Some,
+    Part,
     /// There are no more, or the root future goes first.
     All,
     /// There were none.
-    None,
+    Nothing,
 }
 
 thread_local! {
@@ -348,11 +348,11 @@ impl CurrentThread {
                 context::wake_deferred();
             }
             match self.run_tasks(held) {
-                Ran::Some => {}
+                Ran::Part => {}
                 // It gave way to others, so to those of whom only the poller knows.
-                Ran::None if held.is_woken() => _ = self.look_at_poller(),
+                Ran::Nothing if held.is_woken() => _ = self.look_at_poller(),
                 Ran::All if held.is_woken() => {}
-                Ran::All | Ran::None => {
+                Ran::All | Ran::Nothing => {
                     if !self.pass_time() {
                         self.park(guard, held);
                     }
@@ -376,7 +376,7 @@ impl CurrentThread {
     /// Runs tasks until the root future, if it is woken, is due.
     fn run_tasks(&self, held: &Held) -> Ran {
         let mut any = false;
-        let mut ran = Ran::Some;
+        let mut ran = Ran::Part;
         for _ in 0..self.estate.config.turn_interval {
             // Also if there are none: a root future may never rest.
             let step = if self.core.is_due() {
@@ -387,7 +387,7 @@ impl CurrentThread {
             match step {
                 Step::Ran => any = true,
                 Step::GiveWay => {
-                    ran = if any { Ran::All } else { Ran::None };
+                    ran = if any { Ran::All } else { Ran::Nothing };
                     break;
                 }
             }

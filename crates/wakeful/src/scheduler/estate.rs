@@ -38,7 +38,7 @@ pub(crate) struct Estate {
     /// Milliseconds of the clock when some worker last read it: for tasks spawned
     /// from outside, whose threads do not read it.
     turn_ms: AtomicU32,
-    /// Of the threads that are not the scheduler's.
+    /// Of all threads that are not at a worker's place.
     pub(crate) elsewhere: SharedRecorder,
 }
 
@@ -91,7 +91,7 @@ impl Estate {
         context::set_now_ms(now_ms);
     }
 
-    /// A thread that is not the scheduler's woke or spawned this task, and is about to
+    /// A thread that is not at a worker's place woke or spawned this task, and is about to
     /// inject it.
     #[inline]
     pub(super) fn note_injected(&self, task: &Runnable) {

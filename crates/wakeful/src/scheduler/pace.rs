@@ -45,7 +45,7 @@ impl Pace {
         let spent_ns = spent_ns.min(ENOUGH_NS);
         let new = match polls {
             0 => return,
-            1 => spent_ns, // a division takes as long as ten other steps
+            1 => spent_ns, // as most often where a thread sleeps after each: no division
             _ => u64::from(spent_ns as u32 / polls),
         };
         let of_two = new.min(self.last_ns);
@@ -85,9 +85,10 @@ impl Pace {
 
 fn polls_in(span_ns: u64, poll_ns: u64, at_most: u32) -> u32 {
     // Most often it is as many as there may be; that is known without a division.
-    match poll_ns.saturating_mul(at_most.into()) <= span_ns {
-        true => at_most,
-        false => (span_ns / poll_ns) as u32,
+    if poll_ns.saturating_mul(at_most.into()) <= span_ns {
+        at_most
+    } else {
+        (span_ns / poll_ns) as u32
     }
 }
 

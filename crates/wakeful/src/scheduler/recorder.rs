@@ -128,7 +128,8 @@ impl Recorder {
     }
 }
 
-/// The recorder of all threads that are no workers: one of them at a time notes something.
+/// The recorder of all threads that are not at a worker's place: one of them at a time notes
+/// something.
 pub(crate) struct SharedRecorder {
     recorder: Recorder,
     turn: Mutex<()>,
