@@ -19,6 +19,8 @@
 //!
 //! What that thread works with is its core (`holder`, with rule W2).
 
+mod sleep;
+
 use super::config::{Config, NextTask};
 use super::estate::Estate;
 use super::holder::Core;
@@ -45,7 +47,6 @@ use crate::task::{JoinHandle, context};
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -531,37 +532,6 @@ impl CurrentThread {
         clock.tick_if_due(next, clock.about()).is_some_and(|tick| self.timers.turn(tick) > 0)
     }
 
-    /// Whether a timer is due, or a paused clock could be moved to where one is:
-    /// everything waits, so time may as well pass.
-    fn pass_time(&self) -> bool {
-        if self.turn_timers() {
-            return true;
-        }
-        let Some(tick) = self.may_jump_to() else { return false };
-        if let Some(poller) = self.watching()
-            && self.turn_poller(poller, Some(Duration::ZERO)) > 0
-        {
-            return true; // that comes first: it took no time
-        }
-        let clock = &self.estate.config.seam.clock;
-        self.count_busy(clock.about());
-        self.count_polls();
-        clock.advance_to(tick);
-        self.turn_timers();
-        true
-    }
-
-    /// The next timer, if the clock is paused and nothing keeps it from being
-    /// moved there.
-    #[inline]
-    fn may_jump_to(&self) -> Option<u64> {
-        let clock = &self.estate.config.seam.clock;
-        if !clock.is_paused() || clock.is_held() {
-            return None;
-        }
-        self.timers.earliest()
-    }
-
     fn change_turn(&self) {
         let now = self.estate.config.seam.clock.about();
         self.count_busy(now);
@@ -664,117 +634,6 @@ impl CurrentThread {
             queue.swap(0, chosen);
         }
         queue.pop_front()
-    }
-
-    fn park(&self, guard: &CoreGuard<'_>, held: &Held) {
-        let mut spinner = self.core.spinner.get();
-        if spinner.is_due() && spinner.spin(|_| !self.injector.is_empty() || held.is_woken()) {
-            return self.core.spinner.set(spinner);
-        }
-        let config = &self.estate.config;
-        if let Some(callback) = &config.on_thread_park {
-            callback();
-            context::wake_deferred();
-        }
-        if !guard.named.replace(true) {
-            *self.holder.lock() = Some(held.parked());
-            self.estate.list_parked(held.parked());
-        }
-        let clock = &config.seam.clock;
-        let fell_asleep = clock.about();
-        self.count_busy(fell_asleep);
-        self.sleeping.store(true, SeqCst);
-        let mut events = 0;
-        let nothing = self.injector.is_empty() && self.core.queue.borrow().is_empty();
-        // Time passed until here: a clock that was held, or had nowhere to jump
-        // to, may have been let go while there was no holder to tell.
-        let stands = self.may_jump_to().is_none();
-        if nothing && stands && !held.is_woken() && !self.estate.is_fatal() {
-            // A paused clock makes nobody wait for a timer.
-            let limit = self.timers.wake_up_at().filter(|_| !clock.is_paused());
-            if limit.is_some() {
-                guard.slack.take_up();
-            }
-            self.meter.fell_asleep(fell_asleep);
-            // Not if it was woken for others since: it waits for as long as before.
-            let poll = held.note().poll();
-            if guard.noted.replace(Some(poll)) != Some(poll) {
-                held.note().waiting.waits_since(fell_asleep.ms());
-            }
-            let poller = self.watching();
-            let limit = self.core.quiet.limit(poller, limit.map(|tick| clock.until(tick)));
-            let parker = &held.root().parker;
-            match poller {
-                Some(poller) => {
-                    if !guard.kicks.replace(true) {
-                        parker.set_kick(Some(poller.clone()));
-                    }
-                    parker.park_inside(|| events = self.turn_poller(poller, limit));
-                }
-                None => parker.park(limit),
-            }
-            let is_quiet = self.core.quiet.is_over(poller, limit);
-            let nothing = || self.injector.is_empty() && self.core.queue.borrow().is_empty();
-            if is_quiet && !held.is_woken() && nothing() {
-                self.core.quiet.looks();
-                let witness = &config.witness;
-                let _ = catch_unwind(AssertUnwindSafe(|| witness.look_around()));
-            }
-            self.meter.woke_up();
-        }
-        // Late is early enough for who pushes; for the warden see `be_watched`.
-        self.sleeping.store(false, Release);
-        if self.recorder.is_on() {
-            let (at, took) = (fell_asleep.time(), clock.about().since(fell_asleep));
-            self.recorder.note(Entry { event: Event::Park, at, took, task: 0 });
-        }
-        let woke_up = clock.about();
-        // Looking around does not show what the poller knows.
-        if events == 0 {
-            spinner.slept(woke_up.ns_since(fell_asleep));
-        }
-        self.core.spinner.set(spinner);
-        if let Some(callback) = &config.on_thread_unpark {
-            callback();
-        }
-        self.start_turn(woke_up);
-    }
-
-    /// Another thread has the core: waits for it, or for the future's waker.
-    #[track_caller]
-    fn wait_for_core(&self, held: &Held) {
-        let parked = held.parked();
-        {
-            let mut waiting = self.waiting.lock();
-            waiting.push_back(held.parked());
-            self.waiting_len.store(waiting.len(), SeqCst);
-        }
-        if self.held.load(SeqCst) && !held.is_woken() && !self.estate.is_fatal() {
-            held.root().parker.park(None);
-        }
-        let mut waiting = self.waiting.lock();
-        // If it is gone from the list, we were woken to take the core over, and
-        // that is what the caller tries next.
-        if let Some(at) = waiting.iter().position(|other| other.is(&parked)) {
-            waiting.remove(at);
-        }
-        self.waiting_len.store(waiting.len(), SeqCst);
-    }
-
-    /// The core is free: the one who has waited longest may try.
-    fn wake_waiting(&self) {
-        if self.waiting_len.load(SeqCst) == 0 {
-            return;
-        }
-        let next = {
-            let mut waiting = self.waiting.lock();
-            let next = waiting.pop_front();
-            self.waiting_len.store(waiting.len(), SeqCst);
-            next
-        };
-        if let Some(next) = next {
-            next.unpark();
-        }
     }
 
     pub(super) fn spawned_here(&self) -> u64 {
