@@ -324,8 +324,8 @@ mod wait {
         coarse: Option<Coarse>,
     }
 
-    // SAFETY: an event's number may be a pointer for others; ours are numbers, and
-    // the buffer is empty between turns.
+    // SAFETY: an event's number may be a pointer for others; ours are numbers, and what a
+    // turn leaves in the buffer is not looked at by the next.
     unsafe impl Send for Buffer {}
 
     impl Buffer {
@@ -377,8 +377,7 @@ mod wait {
                 Ok(()) | Err(Errno::INTR) => {}
                 Err(error) => panic!("waiting for I/O failed: {error}"),
             }
-            for event in self.events.drain(..) {
-                let (data, flags) = (event.data, event.flags);
+            for &epoll::Event { flags, data, .. } in &self.events {
                 each(data.u64() as usize, readiness(flags));
             }
         }

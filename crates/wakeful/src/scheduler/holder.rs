@@ -1,6 +1,7 @@
 //! Station 4, current-thread: what the thread works with that runs the tasks. They come
 //! in woken, spawned or given way (`current`), and leave there to be polled.
 
+use super::config::Config;
 use super::pace::Pace;
 use super::probe::{Probe, Sampling};
 use super::quiet::Quiet;
@@ -41,8 +42,6 @@ pub(super) struct Core {
     pub(super) overtook: Cell<u32>,
     /// When the turn started, once somebody had to ask.
     pub(super) turn_started: Cell<Option<Stamp>>,
-    /// A task was run in this turn.
-    pub(super) has_run: Cell<bool>,
     pub(super) spinner: Cell<Spinner>,
     /// If not 0, the next poll is timed, and stands for so many.
     pub(super) weight: Cell<u32>,
@@ -73,7 +72,6 @@ impl Core {
             woken_until: Cell::new(0),
             overtook: Cell::new(0),
             turn_started: Cell::new(None),
-            has_run: Cell::new(false),
             spinner: Cell::new(Spinner::new()),
             weight: Cell::new(0),
             quiet: Quiet::new(),
@@ -107,6 +105,17 @@ impl Core {
             0 => self.turn_tick.get().wrapping_add(self.turn_polls.get() + self.overtook.get()),
             _ => self.tick(),
         });
+    }
+
+    /// A turn of so many polls took so long: says how many the next has.
+    #[inline]
+    pub(super) fn learn(&self, polls: u32, spent_ns: u64, config: &Config) {
+        let (turn, at_most) = (self.turn_polls.get(), config.turn_interval);
+        let mut pace = self.pace.get();
+        if let Some(turn) = pace.learn_turn(polls, spent_ns, turn, at_most) {
+            self.turn_polls.set(turn);
+            self.pace.set(pace);
+        }
     }
 
     #[inline]

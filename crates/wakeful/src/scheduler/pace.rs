@@ -55,12 +55,24 @@ impl Pace {
     }
 
     /// The same where turns have `turn` polls, and `at_most` as many: answers how many the
-    /// next one has. Polls as short as those before tell nothing new if there may be no more.
+    /// next one has, if there is something new. There is not if polls are as short as those
+    /// before, and there may be no more of them.
     #[inline]
-    pub(super) fn learn_turn(&mut self, polls: u32, spent_ns: u64, turn: u32, at_most: u32) -> u32 {
+    pub(super) fn learn_turn(
+        &mut self,
+        polls: u32,
+        spent_ns: u64,
+        turn: u32,
+        at_most: u32,
+    ) -> Option<u32> {
         if turn == at_most && spent_ns <= self.sure_ns * u64::from(polls) {
-            return turn;
+            return None;
         }
+        Some(self.relearn(polls, spent_ns, at_most))
+    }
+
+    #[inline(never)]
+    fn relearn(&mut self, polls: u32, spent_ns: u64, at_most: u32) -> u32 {
         self.learn(polls, spent_ns);
         self.turn(at_most)
     }
@@ -135,18 +147,16 @@ mod tests {
     #[test]
     fn turns_that_are_as_long_as_they_can_be_are_shortened() {
         let (mut pace, mut turn) = (Pace::new(), 1);
-        for _ in 0..100 {
-            turn = pace.learn_turn(61, 61_000, turn, 61);
-        }
-        assert_eq!(turn, 61);
-        turn = pace.learn_turn(61, 61 * 2_000_000, turn, 61);
-        assert_eq!(turn, 1, "one long turn is enough");
-        for _ in 0..100 {
-            turn = pace.learn_turn(1, 1_000, turn, 61);
-        }
-        assert_eq!(turn, 61);
-        turn = pace.learn_turn(61, 61 * 20_000, turn, 61);
-        assert_eq!(turn, 25, "longer ones, which are not long");
+        let mut learn = |polls, spent_ns| {
+            turn = pace.learn_turn(polls, spent_ns, turn, 61).unwrap_or(turn);
+            turn
+        };
+        let short = |_| learn(61, 61_000);
+        assert_eq!((0..100).map(short).last(), Some(61));
+        assert_eq!(learn(61, 61 * 2_000_000), 1, "one long turn is enough");
+        let single = |_| learn(1, 1_000);
+        assert_eq!((0..100).map(single).last(), Some(61));
+        assert_eq!(learn(61, 61 * 20_000), 25, "longer ones, which are not long");
     }
 
     #[test]

@@ -45,23 +45,25 @@ impl Sampling {
 
     /// A turn begins, after one with so many polls. Answers for how many polls the first
     /// of this turn is to stand; 0: it is not to be timed.
+    #[inline]
     pub(super) fn start_turn(&self, now: Stamp, polls: u32, probe: &Probe) -> u32 {
         let is_soon = now.ns_since(self.last_turn.replace(now)) < SOON_NS;
-        let hurried = if is_soon { self.hurried.get().saturating_add(1) } else { 0 };
-        self.hurried.set(hurried);
-        if polls < LONG_TURN && hurried < MANY {
-            probe.start_turn();
-            return polls;
-        }
-        let nth = (self.passed.get() + 1) % RARELY;
-        self.passed.set(nth);
-        match nth {
-            0 => {
+        let hurried = self.hurried.get();
+        if !is_soon || hurried < MANY {
+            self.hurried.set(if is_soon { hurried + 1 } else { 0 });
+            if polls < LONG_TURN && self.hurried.get() < MANY {
                 probe.start_turn();
-                polls * RARELY
+                return polls;
             }
-            _ => 0,
         }
+        let passed = self.passed.get() + 1;
+        if passed < RARELY {
+            self.passed.set(passed);
+            return 0;
+        }
+        self.passed.set(0);
+        probe.start_turn();
+        polls * RARELY
     }
 }
 

@@ -38,6 +38,7 @@ impl Quiet {
     }
 
     /// For how long to sleep, at most `limit`, in this poller if there is one.
+    #[inline]
     pub(super) fn limit(
         &self,
         poller: Option<&Arc<Poller>>,
@@ -54,6 +55,7 @@ impl Quiet {
         if is_told { limit } else { Some(QUIET) }
     }
 
+    #[cold]
     fn set_alarm(&self, poller: &Poller) -> bool {
         let is_set = poller.set_alarm(QUIET);
         self.alarm_set.set(is_set);
@@ -62,6 +64,7 @@ impl Quiet {
     }
 
     /// After a sleep with this limit in this poller: whether it told of a quiet time.
+    #[inline]
     pub(super) fn is_over(&self, poller: Option<&Arc<Poller>>, limit: Option<Duration>) -> bool {
         let has_rung = poller.is_some_and(|poller| poller.has_rung());
         if has_rung {

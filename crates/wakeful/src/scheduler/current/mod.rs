@@ -123,8 +123,8 @@ struct CoreGuard<'a> {
     named: Cell<bool>,
     /// Its parking spot knows of the poller.
     kicks: Cell<bool>,
-    /// The last poll of its future after which it was noted since when that waits.
-    noted: Cell<Option<u32>>,
+    /// Since the last poll of its future it was noted since when that waits.
+    noted: Cell<bool>,
     /// Taken up for the first timer that this thread sleeps for.
     slack: Slack,
 }
@@ -142,7 +142,7 @@ impl<'a> CoreGuard<'a> {
             outer_defers: context::set_defers(true),
             named: Cell::new(false),
             kicks: Cell::new(false),
-            noted: Cell::new(None),
+            noted: Cell::new(false),
             slack: Slack::new(),
         })
     }
@@ -158,10 +158,9 @@ impl Drop for CoreGuard<'_> {
         if let Some(rng) = context::set_rng(self.outer_rng) {
             self.scheduler.core.rng.set(rng);
         }
-        if self.scheduler.core.has_run.get() {
-            let now = self.scheduler.estate.config.seam.clock.about();
-            self.scheduler.count_busy(now);
-            self.scheduler.count_polls();
+        if self.scheduler.core.polls() > 0 {
+            self.scheduler.end_turn(self.scheduler.estate.config.seam.clock.about());
+            self.scheduler.core.plan();
         }
         self.scheduler.core.turn_started.set(None);
         if self.named.get()
@@ -345,6 +344,7 @@ impl CurrentThread {
                     }
                     return output;
                 }
+                guard.noted.set(false);
                 self.core.quiet.stir();
                 context::wake_deferred();
             }
@@ -534,29 +534,20 @@ impl CurrentThread {
 
     fn change_turn(&self) {
         let now = self.estate.config.seam.clock.about();
-        self.count_busy(now);
-        self.start_turn(now);
+        let polls = self.end_turn(now);
+        self.start_turn(now, polls);
     }
 
-    /// The turn before was counted.
-    fn start_turn(&self, now: Stamp) {
-        let polls = self.count_polls();
-        let weight = self.core.sampling.start_turn(now, polls.max(1), &self.core.probe);
-        self.core.weight.set(if weight == 0 && self.recorder.is_on() { ALL } else { weight });
-        self.core.turn_started.set(Some(now));
-        self.core.plan();
+    /// A turn starts, after one with so many polls.
+    #[inline]
+    fn start_turn(&self, now: Stamp, polls: u32) {
+        let core = &self.core;
+        let weight = core.sampling.start_turn(now, polls.max(1), &core.probe);
+        core.weight.set(if weight == 0 && self.recorder.is_on() { ALL } else { weight });
+        core.turn_started.set(Some(now));
+        core.plan();
         self.estate.turned(now);
         self.be_watched();
-    }
-
-    /// Counts the polls of the turn; answers how many they were.
-    fn count_polls(&self) -> u32 {
-        let core = &self.core;
-        let polls = core.polls();
-        self.meter.has_polled(u64::from(polls));
-        core.turn_tick.set(core.tick());
-        core.vain.set(0);
-        polls
     }
 
     /// This thread is the one that runs the tasks.
@@ -578,32 +569,32 @@ impl CurrentThread {
 
     /// A turn with tasks in it. The first of a `block_on` has not asked the clock.
     fn start_running(&self) {
-        let core = &self.core;
-        core.quiet.stir();
-        if !core.has_run.replace(true) && core.turn_started.get().is_none() {
-            core.turn_started.set(Some(self.estate.config.seam.clock.about()));
+        self.core.quiet.stir();
+        if self.core.turn_started.get().is_none() {
+            self.core.turn_started.set(Some(self.estate.config.seam.clock.about()));
             self.be_watched();
         }
     }
 
-    /// Ends the turn, and counts it until now if tasks were run in it.
-    fn count_busy(&self, now: Stamp) {
-        let started = self.core.turn_started.take();
-        if self.core.has_run.replace(false)
+    /// Ends the turn: counts its polls, and if there were any, the time until now.
+    /// Answers how many they were.
+    #[inline]
+    fn end_turn(&self, now: Stamp) -> u32 {
+        let core = &self.core;
+        let polls = core.polls();
+        core.turn_tick.set(core.tick());
+        core.vain.set(0);
+        self.meter.has_polled(u64::from(polls));
+        let started = core.turn_started.take();
+        if polls > 0
             && let Some(started) = started
         {
-            let core = &self.core;
             let spent_ns = now.ns_since(started);
             self.meter.was_busy(spent_ns);
-            let polls = core.polls();
             let others = polls.saturating_sub(core.overtook.take());
-            let polls = if others > 0 { others } else { polls };
-            let (turn, at_most) = (core.turn_polls.get(), self.estate.config.turn_interval);
-            let mut pace = core.pace.get();
-            core.turn_polls.set(pace.learn_turn(polls, spent_ns, turn, at_most));
-            core.pace.set(pace);
-            core.plan();
+            core.learn(if others > 0 { others } else { polls }, spent_ns, &self.estate.config);
         }
+        polls
     }
 
     /// Station 4: the next task to poll.

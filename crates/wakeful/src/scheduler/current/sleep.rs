@@ -24,8 +24,8 @@ impl CurrentThread {
             return true; // that comes first: it took no time
         }
         let clock = &self.estate.config.seam.clock;
-        self.count_busy(clock.about());
-        self.count_polls();
+        self.end_turn(clock.about());
+        self.core.plan();
         clock.advance_to(tick);
         self.turn_timers();
         true
@@ -43,59 +43,32 @@ impl CurrentThread {
     }
 
     pub(super) fn park(&self, guard: &CoreGuard<'_>, held: &Held) {
-        let mut spinner = self.core.spinner.get();
-        if spinner.is_due() && spinner.spin(|_| !self.injector.is_empty() || held.is_woken()) {
-            return self.core.spinner.set(spinner);
+        if self.core.spinner.get().is_due() && self.spin(held) {
+            return;
         }
-        let config = &self.estate.config;
+        let config = &*self.estate.config;
         if let Some(callback) = &config.on_thread_park {
             callback();
             context::wake_deferred();
         }
-        if !guard.named.replace(true) {
-            *self.holder.lock() = Some(held.parked());
-            self.estate.list_parked(held.parked());
+        if !guard.named.get() {
+            self.name_holder(guard, held);
         }
         let clock = &config.seam.clock;
         let fell_asleep = clock.about();
-        self.count_busy(fell_asleep);
+        let polls = self.end_turn(fell_asleep);
         self.sleeping.store(true, SeqCst);
-        let mut events = 0;
-        let nothing = self.injector.is_empty() && self.core.queue.borrow().is_empty();
         // Time passed until here: a clock that was held, or had nowhere to jump
         // to, may have been let go while there was no holder to tell.
         let stands = self.may_jump_to().is_none();
-        if nothing && stands && !held.is_woken() && !self.estate.is_fatal() {
-            // A paused clock makes nobody wait for a timer.
-            let limit = self.timers.wake_up_at().filter(|_| !clock.is_paused());
-            if limit.is_some() {
-                guard.slack.take_up();
-            }
+        let mut events = 0;
+        if stands && self.has_nothing(held) && !self.estate.is_fatal() {
             self.meter.fell_asleep(fell_asleep);
             // Not if it was woken for others since: it waits for as long as before.
-            let poll = held.note().poll();
-            if guard.noted.replace(Some(poll)) != Some(poll) {
+            if !guard.noted.replace(true) {
                 held.note().waiting.waits_since(fell_asleep.ms());
             }
-            let poller = self.watching();
-            let limit = self.core.quiet.limit(poller, limit.map(|tick| clock.until(tick)));
-            let parker = &held.root().parker;
-            match poller {
-                Some(poller) => {
-                    if !guard.kicks.replace(true) {
-                        parker.set_kick(Some(poller.clone()));
-                    }
-                    parker.park_inside(|| events = self.turn_poller(poller, limit));
-                }
-                None => parker.park(limit),
-            }
-            let is_quiet = self.core.quiet.is_over(poller, limit);
-            let nothing = || self.injector.is_empty() && self.core.queue.borrow().is_empty();
-            if is_quiet && !held.is_woken() && nothing() {
-                self.core.quiet.looks();
-                let witness = &config.witness;
-                let _ = catch_unwind(AssertUnwindSafe(|| witness.look_around()));
-            }
+            events = self.sleep(guard, held);
             self.meter.woke_up();
         }
         // Late is early enough for who pushes; for the warden see `be_watched`.
@@ -107,13 +80,73 @@ impl CurrentThread {
         let woke_up = clock.about();
         // Looking around does not show what the poller knows.
         if events == 0 {
+            let mut spinner = self.core.spinner.get();
             spinner.slept(woke_up.ns_since(fell_asleep));
+            self.core.spinner.set(spinner);
         }
-        self.core.spinner.set(spinner);
         if let Some(callback) = &config.on_thread_unpark {
             callback();
         }
-        self.start_turn(woke_up);
+        self.start_turn(woke_up, polls);
+    }
+
+    /// Looks around for a moment instead of sleeping; whether something came.
+    #[cold]
+    fn spin(&self, held: &Held) -> bool {
+        let mut spinner = self.core.spinner.get();
+        let came = spinner.spin(|_| !self.injector.is_empty() || held.is_woken());
+        self.core.spinner.set(spinner);
+        came
+    }
+
+    #[cold]
+    fn name_holder(&self, guard: &CoreGuard<'_>, held: &Held) {
+        guard.named.set(true);
+        *self.holder.lock() = Some(held.parked());
+        self.estate.list_parked(held.parked());
+    }
+
+    /// Whether there is neither a task to poll nor the root future.
+    #[inline]
+    fn has_nothing(&self, held: &Held) -> bool {
+        self.injector.is_empty() && self.core.queue.borrow().is_empty() && !held.is_woken()
+    }
+
+    /// Sleeps until something comes, in the poller if there is something to watch; answers
+    /// what that told of.
+    #[inline]
+    fn sleep(&self, guard: &CoreGuard<'_>, held: &Held) -> usize {
+        let clock = &self.estate.config.seam.clock;
+        // A paused clock makes nobody wait for a timer.
+        let limit = self.timers.wake_up_at().filter(|_| !clock.is_paused()).map(|tick| {
+            guard.slack.take_up();
+            clock.until(tick)
+        });
+        let poller = self.watching();
+        let limit = self.core.quiet.limit(poller, limit);
+        let parker = &held.root().parker;
+        let mut events = 0;
+        match poller {
+            Some(poller) => {
+                if !guard.kicks.get() {
+                    guard.kicks.set(true);
+                    parker.set_kick(Some(poller.clone()));
+                }
+                parker.park_inside(|| events = self.turn_poller(poller, limit));
+            }
+            None => parker.park(limit),
+        }
+        if self.core.quiet.is_over(poller, limit) && self.has_nothing(held) {
+            self.look_around();
+        }
+        events
+    }
+
+    #[cold]
+    fn look_around(&self) {
+        self.core.quiet.looks();
+        let witness = &self.estate.config.witness;
+        let _ = catch_unwind(AssertUnwindSafe(|| witness.look_around()));
     }
 
     /// Another thread has the core: waits for it, or for the future's waker.
