@@ -4,7 +4,7 @@
 
 use super::idle::{BeforeParking, Idle};
 use crate::queue::injector::Injector;
-use crate::sys::park::Parker;
+use crate::sys::park::{Kick, Parker};
 use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use crate::sys::sync::{Mutex, thread};
 use crate::task::loom_home::{Entries, model, start};
@@ -273,6 +273,39 @@ fn a_token_is_never_lost() {
         start();
         while flags.iter().any(|flag| flag.load(Relaxed) == 0) {
             parker.park(None);
+        }
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+/// What a thread waits inside of, in a model: another parking spot.
+struct Bell(Parker);
+
+impl Kick for Bell {
+    fn kick(&self) {
+        self.0.unpark();
+    }
+}
+
+/// The same for a thread that waits inside of something. Catches one that goes to wait
+/// there with a token, as it did not see it and was not seen, which nothing ends.
+#[test]
+fn a_token_ends_the_wait_inside() {
+    model(5, || {
+        let parker = Arc::new(Parker::for_current_thread());
+        let bell = Arc::new(Bell(Parker::for_current_thread()));
+        parker.set_kick(Some(bell.clone()));
+        let flags = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+        let others = [0, 1].map(|own| {
+            let (parker, flags) = (parker.clone(), flags.clone());
+            thread::spawn(move || {
+                flags[own].store(1, Relaxed);
+                parker.unpark();
+            })
+        });
+        start();
+        while flags.iter().any(|flag| flag.load(Relaxed) == 0) {
+            parker.park_inside(|| bell.0.park(None));
         }
         others.into_iter().for_each(|other| other.join().unwrap());
     });

@@ -11,14 +11,17 @@
 //!     └───────────────────┴──────── park() ◄───────┘
 //! ```
 //!
-//! INSIDE is a second PARKED, for a thread that waits in a poller.
+//! A thread that waits in a poller does not move the state, it says so in `inside`, and
+//! looks for a token after that. Whoever leaves a token looks at `inside` after that: one
+//! of them sees the other. Sleeping there takes one exchange.
 //!
 //! A token left by [`Parker::unpark`] makes the next [`Parker::park`] return at
 //! once, so "set a flag, then unpark" never loses the flag. The swap in
 //! `unpark` releases and the swap in `park` acquires: what was written before
 //! the former is seen after the latter.
 
-use crate::sys::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use crate::sys::barrier;
+use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use crate::sys::sync::{Mutex, Thread, thread};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +29,6 @@ use std::time::Duration;
 const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
-/// As PARKED, but the thread waits inside something that is to be kicked.
-const INSIDE: u32 = 3;
 
 /// What a thread can wait inside of, instead of a plain park.
 pub(crate) trait Kick: Send + Sync {
@@ -38,16 +39,19 @@ pub(crate) trait Kick: Send + Sync {
 /// Parks the thread that made it; any thread unparks it.
 pub(crate) struct Parker {
     state: AtomicU32,
+    /// The thread waits inside of something that is to be kicked, or is about to, or has
+    /// done so a moment ago.
+    inside: AtomicBool,
     thread: Thread,
-    /// What the thread waits inside of, while it is INSIDE.
+    /// What that is.
     kick: Mutex<Option<Arc<dyn Kick>>>,
 }
 
 impl Parker {
     /// A spot for the calling thread.
     pub(crate) fn for_current_thread() -> Self {
-        let (state, thread) = (AtomicU32::new(EMPTY), thread::current());
-        Self { state, thread, kick: Mutex::new(None) }
+        let (state, inside) = (AtomicU32::new(EMPTY), AtomicBool::new(false));
+        Self { state, inside, thread: thread::current(), kick: Mutex::new(None) }
     }
 
     /// Waits for a token, at most `limit` if there is one. With a limit it may
@@ -78,10 +82,17 @@ impl Parker {
     /// As `park`, but by calling `wait`, which a kick ends. Not called if there
     /// is a token already.
     pub(crate) fn park_inside(&self, wait: impl FnOnce()) {
-        if self.state.compare_exchange(EMPTY, INSIDE, SeqCst, SeqCst).is_ok() {
+        self.inside.store(true, SeqCst);
+        barrier::for_models();
+        if self.state.load(SeqCst) == EMPTY {
             wait();
         }
-        self.state.swap(EMPTY, SeqCst);
+        // Whoever sees this late kicks in vain, and the next wait ends early.
+        self.inside.store(false, Release);
+        // A token that comes later is there for the next time.
+        if self.state.load(Relaxed) != EMPTY {
+            self.state.swap(EMPTY, SeqCst);
+        }
     }
 
     /// Leaves a token and wakes the thread if it is parked. Answers whether a
@@ -89,7 +100,11 @@ impl Parker {
     pub(crate) fn unpark(&self) -> bool {
         match self.state.swap(NOTIFIED, SeqCst) {
             PARKED => self.thread.unpark(),
-            INSIDE => {
+            EMPTY => {
+                barrier::for_models();
+                if !self.inside.load(SeqCst) {
+                    return false;
+                }
                 let kick = self.kick.lock().clone();
                 if let Some(kick) = kick {
                     kick.kick();
