@@ -412,6 +412,24 @@ fn time_spent_is_charged_to_the_task_that_spent_it() {
     });
 }
 
+#[test]
+fn a_poll_that_lasts_is_charged_while_it_does() {
+    for rt in runtimes() {
+        let busy_enough = rt.block_on(rt.spawn(async {
+            let (handle, own) = (Handle::current(), wakeful::task::id());
+            // Somebody else has to look twice; the limit is that of a test that hangs.
+            let started = std::time::Instant::now();
+            while started.elapsed() < Duration::from_secs(60) {
+                if handle.dump().find(own).unwrap().busy() >= Duration::from_millis(20) {
+                    return true;
+                }
+            }
+            false
+        }));
+        assert!(busy_enough.unwrap(), "{}", rt.handle().dump());
+    }
+}
+
 async fn pending_until_aborted() {
     task::may_wait_forever(pending::<()>()).await;
 }

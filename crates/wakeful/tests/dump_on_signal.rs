@@ -13,9 +13,14 @@ const CHILD: &str = "WAKEFUL_TEST_CHILD";
 
 /// Runs this test again, as a child.
 fn child(test: &str, environment: &[(&str, &str)]) -> Child {
+    child_of("env", &[], test, environment)
+}
+
+/// The same by a program that runs what its last arguments are.
+fn child_of(by: &str, args: &[&str], test: &str, environment: &[(&str, &str)]) -> Child {
     let this = std::env::current_exe().expect("a test binary knows where it is");
-    let mut command = Command::new(this);
-    command.args(["--exact", test, "--nocapture"]).env(CHILD, "1");
+    let mut command = Command::new(by);
+    command.args(args).arg(this).args(["--exact", test, "--nocapture"]).env(CHILD, "1");
     for (name, value) in environment {
         command.env(name, value);
     }
@@ -89,6 +94,22 @@ fn sigquit_prints_a_dump_while_every_worker_is_blocked() {
     assert!(text.contains("\"stuck one\" running on worker"), "{text}");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success(), "and the program goes on");
+}
+
+/// As shells start what they run in the background.
+#[test]
+fn a_program_that_was_started_to_ignore_sigquit_prints_a_dump() {
+    if is_child() {
+        return block_all_workers(Builder::new_multi_thread().dump_on_signal(true));
+    }
+    let test = "a_program_that_was_started_to_ignore_sigquit_prints_a_dump";
+    let mut child = child_of("sh", &["-c", "trap '' QUIT; exec \"$0\" \"$@\""], test, &[]);
+    wait_until_ready(&mut child);
+    quit(&child);
+    let text = stderr_until(&mut child, "wakers");
+    assert!(text.contains("\"stuck one\" running on worker"), "{text}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

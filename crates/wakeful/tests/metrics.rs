@@ -199,3 +199,29 @@ fn polls_are_counted_with_the_turn_that_ends_with_its_block_on_or_in_place() {
     wait_until_asleep(&metrics, 0);
     assert_eq!(metrics.worker_poll_count(0), 20 * 6);
 }
+
+#[test]
+fn a_long_poll_is_counted_wherever_in_a_turn_it_comes() {
+    const LONG: Duration = Duration::from_millis(15);
+    const TIMES: u32 = 5;
+    for rt in serial_runtimes() {
+        rt.block_on(async {
+            for _ in 0..TIMES {
+                // The one in the middle is not the first of its turn.
+                let before = wakeful::spawn(async {});
+                let long = wakeful::spawn(async { work(LONG) });
+                let after = wakeful::spawn(async {});
+                for task in [before, long, after] {
+                    task.await.unwrap();
+                }
+            }
+        });
+        let metrics = rt.metrics();
+        if rt.name == "multi_thread" {
+            wait_until_asleep(&metrics, 0);
+        }
+        // The clock that this is measured by is not that of `work`, and may differ a little.
+        let (times, least) = (metrics.poll_times(), LONG * TIMES * 9 / 10);
+        assert!(times.sum() >= least, "{:?} of {least:?}, {}", times.sum(), rt.name);
+    }
+}

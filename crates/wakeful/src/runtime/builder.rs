@@ -227,7 +227,7 @@ impl Builder {
         self
     }
 
-    /// A name for the runtime itself, for reports.
+    /// A name for the runtime itself, for dumps and metrics.
     ///
     /// # Panics
     ///
@@ -432,9 +432,11 @@ impl Builder {
 
     /// Prints a [dump](Handle::dump) of this runtime to stderr whenever the process gets
     /// SIGQUIT (Ctrl-\\ on a terminal), also while every worker is blocked; with what
-    /// [`Handle::diagnose`] finds, and with a file of the [trace](Handle::trace) if the
-    /// recorder is on. The program goes on, where `kill -QUIT` would otherwise have ended
-    /// it; SIGTERM, or SIGABRT for a core dump, still do.
+    /// [`Handle::diagnose`] finds, and with the [trace](Handle::trace) if the recorder is on:
+    /// that goes to the file `wakeful-trace-….json` in the current directory, and stderr
+    /// says its name. The program goes on, where `kill -QUIT` would otherwise have ended
+    /// it, or done nothing, as with what a script runs in the background; SIGTERM, or
+    /// SIGABRT for a core dump, still end it.
     ///
     /// On under `#[wakeful::main]`. A program that handles SIGQUIT itself, by
     /// `wakeful::signal` or in any other way, keeps it, and gets no dumps. The environment

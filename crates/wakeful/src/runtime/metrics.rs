@@ -193,8 +193,9 @@ impl RuntimeMetrics {
     }
 
     /// How long polls take. By samples: the first poll of each turn of a worker's loop
-    /// is timed and counts for all of the turn before; polls of 10 ms and longer count
-    /// once, and the longest is the longest that anybody saw.
+    /// is timed and counts for all of the turn before. Polls of 10 ms and longer count
+    /// for themselves, and those of them that nobody timed, of one turn, as one; the
+    /// longest is the longest that anybody saw.
     pub fn poll_times(&self) -> Histogram {
         Histogram::of_polls(&self.handle.shared.looks().workers())
     }

@@ -102,15 +102,17 @@ mod imp {
     /// Whether the signal is ours; the first call sees to it.
     pub(super) fn install() -> bool {
         static INSTALLED: OnceLock<bool> = OnceLock::new();
-        *INSTALLED.get_or_init(|| is_default() && start().is_some())
+        *INSTALLED.get_or_init(|| is_free() && start().is_some())
     }
 
-    fn is_default() -> bool {
+    /// Whether nobody handles it. Shells have those ignore it that they start in the
+    /// background, who could use a dump all the same.
+    fn is_free() -> bool {
         let mut old = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: fills plain data.
         unsafe {
             libc::sigaction(libc::SIGQUIT, ptr::null(), old.as_mut_ptr()) == 0
-                && old.assume_init().sa_sigaction == libc::SIG_DFL
+                && matches!(old.assume_init().sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
         }
     }
 

@@ -78,6 +78,8 @@ pub(crate) struct Core {
     pub(super) spinner: Cell<Spinner>,
     /// If not 0, the next poll is timed, and stands for so many.
     pub(super) weight: Cell<u32>,
+    /// What the timed poll of this turn took, if it was long.
+    pub(super) timed_ns: Cell<u64>,
     /// It is not 0, or a wake-up is marked.
     pub(super) observes: Cell<bool>,
     /// Polls of the turn before, until the next one begins.
@@ -115,6 +117,7 @@ impl Core {
             injector_activity: Cell::new(0),
             spinner: Cell::new(Spinner::new()),
             weight: Cell::new(0),
+            timed_ns: Cell::new(0),
             observes: Cell::new(false),
             last_polls: Cell::new(1),
             probe: Probe::new(),
@@ -426,8 +429,11 @@ impl Core {
         self.last_polls.set(polls);
         self.remote().meter.has_polled(u64::from(polls));
         self.count_busy(now);
+        let spent_ns = now.ns_since(self.turn_started.get());
+        let clock = &shared.estate.config.seam.clock;
+        self.remote().meter.turn_lasted(spent_ns, &self.timed_ns, clock);
         let mut pace = self.pace.get();
-        pace.learn(polls, now.ns_since(self.turn_started.get()));
+        pace.learn(polls, spent_ns);
         self.pace.set(pace);
         self.turn_polls.set(pace.turn(shared.estate.config.turn_interval));
         let (tolerance, io_tolerance) = match shared.has_cores {

@@ -45,6 +45,8 @@ pub(super) struct Core {
     pub(super) spinner: Cell<Spinner>,
     /// If not 0, the next poll is timed, and stands for so many.
     pub(super) weight: Cell<u32>,
+    /// What the timed poll of this turn took, if it was long.
+    pub(super) timed_ns: Cell<u64>,
     pub(super) quiet: Quiet,
     pub(super) probe: Probe,
     pub(super) sampling: Sampling,
@@ -74,6 +76,7 @@ impl Core {
             turn_started: Cell::new(None),
             spinner: Cell::new(Spinner::new()),
             weight: Cell::new(0),
+            timed_ns: Cell::new(0),
             quiet: Quiet::new(),
             probe: Probe::new(),
             sampling: Sampling::new(),

@@ -3,7 +3,9 @@
 //! read by anybody.
 
 use super::histogram::Histogram;
+use crate::driver::clock::Clock;
 use crate::driver::stamp::Stamp;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
@@ -19,7 +21,8 @@ pub(crate) struct Meter {
     /// When the worker fell asleep last, by the runtime's clock.
     asleep_since_ns: AtomicU64,
     turns: Turns,
-    /// How long polls take: the first poll of a turn is timed, and stands for all.
+    /// How long polls take: the first poll of a turn is timed, and stands for all; long
+    /// ones stand for themselves.
     pub(crate) poll_times: Histogram,
     /// How long tasks wait between wake-up and poll, by samples as well.
     pub(crate) wake_to_poll: Histogram,
@@ -84,6 +87,25 @@ impl Meter {
         self.turns.busy_ns.store(self.turns.busy_ns.load(Relaxed) + ns, Relaxed);
     }
 
+    /// A turn took so long, and its timed poll, if that was long, `timed_ns` of it. Where
+    /// polls are short a turn is: what is left, if it is long, was a poll that nobody timed,
+    /// or several.
+    #[inline]
+    pub(super) fn turn_lasted(&self, ns: u64, timed_ns: &Cell<u64>, clock: &Clock) {
+        if ns >= LONG.as_nanos() as u64 {
+            self.long_turn(ns.saturating_sub(timed_ns.take()), clock);
+        }
+    }
+
+    #[cold]
+    fn long_turn(&self, rest_ns: u64, clock: &Clock) {
+        let rest = Duration::from_nanos(rest_ns);
+        // A clock that was moved by hand says nothing.
+        if rest >= LONG && !clock.has_moved() {
+            self.poll_times.record(rest, 1);
+        }
+    }
+
     pub(super) fn has_polled(&self, polls: u64) {
         self.turns.polls.store(self.turns.polls.load(Relaxed) + polls, Relaxed);
     }
@@ -118,5 +140,34 @@ impl Meter {
 
     pub(crate) fn busy(&self) -> Duration {
         Duration::from_nanos(self.turns.busy_ns.load(Relaxed))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{LONG, Meter};
+    use crate::driver::clock::Clock;
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    #[test]
+    fn a_long_poll_is_counted_once() {
+        let (meter, clock) = (Meter::awake(), Clock::new(false));
+        let long = LONG.as_nanos() as u64;
+        let counted = |timed_ns, turn_ns| {
+            let timed = Cell::new(timed_ns);
+            let before = meter.poll_times.read();
+            meter.turn_lasted(turn_ns, &timed, &clock);
+            let after = meter.poll_times.read();
+            assert_eq!(timed.get(), if turn_ns < long { timed_ns } else { 0 });
+            let counts = after.counts.iter().zip(before.counts).map(|(now, then)| now - then);
+            (counts.sum::<u64>(), Duration::from_nanos(after.sum_ns - before.sum_ns))
+        };
+        assert_eq!(counted(0, long - 1), (0, Duration::ZERO), "a turn like others");
+        assert_eq!(counted(0, long), (1, LONG), "one that nobody timed");
+        assert_eq!(counted(3 * long, 3 * long + 5), (0, Duration::ZERO), "it was timed");
+        assert_eq!(counted(long, 3 * long), (1, 2 * LONG), "there was another");
+        clock.pause().expect("it goes");
+        assert_eq!(counted(0, 9 * long), (0, Duration::ZERO), "the clock was moved");
     }
 }

@@ -23,6 +23,7 @@ use super::root::Root;
 use super::spinners::{Look, Spinners};
 use super::watch::Watched;
 use crate::sys::barrier::Barriers;
+use crate::task::heap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -143,7 +144,9 @@ impl Ward {
         let (now, mut notes) = (config.seam.clock.elapsed(), lock(&self.notes));
         if let Some(stuck) = watched.look(now) {
             let sight = Sight { config, watched, worker: Some(0), alone: true, stuck, now };
-            if sight.observe(&mut notes.spinners).is_some() {
+            if let Some(lasts) = sight.observe(&mut notes.spinners) {
+                // SAFETY: a cell of this scheduler, which the ward keeps alive.
+                unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), TICK) };
                 scheduler.meter.poll_times.saw(stuck);
             }
         }

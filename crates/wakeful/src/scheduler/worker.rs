@@ -285,6 +285,7 @@ impl Worker {
         } else {
             // One of a kind. The monitor charges it for as long as it lasts.
             meter.poll_times.record(took, 1);
+            core.timed_ns.set(took.as_nanos() as u64);
         }
     }
 

@@ -512,10 +512,15 @@ impl CurrentThread {
         if weight == ALL {
             return; // timed for the recorder only
         }
-        let weight = if took < meter::LONG { weight } else { 1 };
-        self.meter.poll_times.record(took, u64::from(weight));
-        // SAFETY: a cell of this scheduler, which the caller keeps alive.
-        unsafe { heap::charge(cell, id, took * weight) };
+        if took < meter::LONG {
+            self.meter.poll_times.record(took, u64::from(weight));
+            // SAFETY: a cell of this scheduler, which the caller keeps alive.
+            unsafe { heap::charge(cell, id, took * weight) };
+        } else {
+            // One of a kind. The warden charges it for as long as it lasts.
+            self.meter.poll_times.record(took, 1);
+            self.core.timed_ns.set(took.as_nanos() as u64);
+        }
     }
 
     /// The poller, if there is something to watch.
@@ -591,6 +596,7 @@ impl CurrentThread {
         {
             let spent_ns = now.ns_since(started);
             self.meter.was_busy(spent_ns);
+            self.meter.turn_lasted(spent_ns, &core.timed_ns, &self.estate.config.seam.clock);
             let others = polls.saturating_sub(core.overtook.take());
             core.learn(if others > 0 { others } else { polls }, spent_ns, &self.estate.config);
         }
