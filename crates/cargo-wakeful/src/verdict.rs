@@ -121,10 +121,11 @@ impl fmt::Display for NotTaken {
             "wakeful is NOT in the place of tokio: cargo would build the real one. Nothing was built."
         )?;
         for tokio in &self.tokios {
-            let place = tokio.source.as_deref().map_or_else(
-                || format!("the folder {}", tokio.manifest.display()),
-                |source| source.to_owned(),
-            );
+            let place = match tokio.source.as_deref() {
+                None => format!("the folder {}", tokio.manifest.display()),
+                Some(source) if source.starts_with("registry+") => "the registry".to_owned(),
+                Some(source) => source.to_owned(),
+            };
             write!(f, "\n  chosen: tokio {} from {place}", tokio.version)?;
         }
         for obstacle in &self.obstacles {

@@ -12,7 +12,10 @@
 //! }
 //! ```
 //!
-//! The walk of a task through the code is drawn in ARCHITECTURE.md; every file
+//! The Cargo features are tokio's. `full` is on unless `default-features = false` says
+//! otherwise; `test-util`, the clock that can be paused, has to be asked for.
+//!
+//! The walk of a task through the code is drawn in ARCHITECTURE.md; every file on it
 //! opens with the station that it serves.
 #![deny(unsafe_code)]
 // Without some of the features, some of what the others share has no use.

@@ -63,6 +63,11 @@ fn runtime() -> (Runtime, Receiver<Report>) {
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let names: Vec<&str> = bugs().iter().map(|(name, _)| *name).collect();
+    if let Some(unknown) = wanted.iter().find(|wanted| !names.contains(&wanted.as_str())) {
+        eprintln!("there is no bug {unknown:?} here, but {}", names.join(", "));
+        std::process::exit(2);
+    }
     for (name, plant) in bugs() {
         if !wanted.is_empty() && !wanted.iter().any(|other| other == name) {
             continue;

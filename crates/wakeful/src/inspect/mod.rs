@@ -1,10 +1,12 @@
-//! Why is my task not running? Reads what the rooms below record and puts it
-//! into words. Nothing below depends on this room.
+//! Why is my task not running? Dumps, reports, metrics and traces.
 //!
 //! - [`Dump`]: every task and worker at one moment, from
 //!   [`Handle::dump`](crate::runtime::Handle::dump).
 //! - [`Report`]: something that went wrong, told once, to
 //!   [`Builder::on_report`](crate::runtime::Builder::on_report).
+//!
+//! For readers of the source: it reads what the other rooms record and puts it into
+//! words. Nothing on the walk of a task depends on this room.
 
 mod detect;
 mod dump;

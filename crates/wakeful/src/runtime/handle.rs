@@ -173,7 +173,8 @@ impl Handle {
     }
 
     /// What the flight recorder has noted, as JSON for `chrome://tracing` or Perfetto: a row
-    /// per worker, one of all other threads, and one of reports.
+    /// per worker, one of all other threads, and one of reports. Tasks go by their names; those
+    /// that have ended, by their numbers.
     pub fn trace(&self) -> String {
         let looks = self.shared.looks();
         let workers = looks.recorders().into_iter().map(Recorder::read).enumerate();

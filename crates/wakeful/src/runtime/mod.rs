@@ -1,13 +1,14 @@
-//! The runtime: schedulers, the blocking pool and the thread's context, put
-//! together by a [`Builder`].
+//! The runtime: what runs tasks, made by a [`Builder`].
 //!
 //! - [`Runtime`] owns everything and shuts it down; [`LocalRuntime`] is one that
 //!   may not leave its thread.
 //! - [`Handle`] is a reference to it, for spawning from anywhere.
 //! - [`EnterGuard`] makes it the current one of a thread.
-//! - What spawns and awaits tasks needs a runtime, so it lives here, and is seen
-//!   from outside as part of `task`: `spawn`, `blocking`, `task_builder`,
-//!   `local_set`, `join_set` with its `join_slots` and `join_builder`.
+//!
+//! For readers of the source: schedulers, the blocking pool and the thread's context are put
+//! together here. What spawns and awaits tasks needs a runtime, so it lives here as well, and
+//! is seen from outside as part of `task`: `spawn`, `blocking`, `task_builder`,
+//! `local_set`, `join_set` with its `join_slots` and `join_builder`.
 #![allow(unsafe_code)]
 
 #[cfg(target_os = "linux")]
