@@ -4,8 +4,10 @@ use std::future::{poll_fn, ready};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
 use wakeful::runtime::{Builder, Handle};
+use wakeful::sync::Notify;
 use wakeful::task::coop::{self, cooperative};
 use wakeful::task::{consume_budget, unconstrained, yield_now};
 
@@ -342,4 +344,40 @@ fn who_gives_way_gives_way_to_the_future_of_block_on_too() {
     });
     let turns = others.load(SeqCst);
     assert!((TURNS - 1..=TURNS + 1).contains(&turns), "{turns} turns of the other for {TURNS}");
+}
+
+#[test]
+fn long_polls_keep_the_future_of_block_on_waiting_for_one_not_for_sixty() {
+    const TURNS: usize = 20;
+    let rt = current_thread();
+    let polls = Arc::new(AtomicUsize::new(0));
+    let bells = Arc::new([Notify::new(), Notify::new()]);
+    let longest = rt.block_on(async {
+        // They wake each other, so there is always one to run, and none gives way.
+        let tasks = [0, 1].map(|own| {
+            let (polls, bells) = (polls.clone(), bells.clone());
+            wakeful::spawn(async move {
+                loop {
+                    bells[own].notified().await;
+                    polls.fetch_add(1, SeqCst);
+                    let started = Instant::now();
+                    while started.elapsed() < Duration::from_millis(1) {
+                        std::hint::spin_loop();
+                    }
+                    bells[1 - own].notify_one();
+                }
+            })
+        });
+        bells[0].notify_one();
+        let mut waits = Vec::new();
+        for _ in 0..TURNS {
+            let before = polls.load(SeqCst);
+            yield_now().await;
+            waits.push(polls.load(SeqCst) - before);
+        }
+        tasks.iter().for_each(|task| task.abort());
+        // The first turns have to find out how long polls are.
+        waits.into_iter().skip(3).max().unwrap()
+    });
+    assert!(longest <= 3, "{longest} polls of others");
 }

@@ -1,18 +1,20 @@
 //! TCP against the system itself, on both kinds of runtime.
 
 use std::future::{pending, poll_fn};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{self, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
+use std::time::Duration;
 
 use wakeful::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use wakeful::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
 use wakeful::runtime::{Builder, OrphanPolicy};
 use wakeful::select;
 use wakeful::task::yield_now;
+use wakeful::time::timeout;
 
 mod support {
     pub mod dice;
@@ -22,6 +24,9 @@ mod support {
 use support::dice::{Dice, seed};
 use support::panic_site::panic_site;
 use support::runtimes::{Watched, watch};
+
+/// Only a bug comes near it.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn runtimes() -> [Watched; 3] {
     let multi = |workers| {
@@ -421,6 +426,36 @@ fn options_are_those_of_the_system() {
             stream.set_quickack(true).unwrap();
             assert!(stream.take_error().unwrap().is_none());
         });
+    }
+}
+
+#[test]
+fn a_write_of_more_slices_than_the_system_takes_is_no_sign_of_a_full_connection() {
+    const SLICES: usize = 3000;
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (mut near, mut far) = pair().await;
+            let slices = vec![IoSlice::new(b"x"); SLICES];
+            let taken = near.write_vectored(&slices).await.unwrap();
+            assert!((1..SLICES).contains(&taken), "{taken}, {}", rt.name);
+            timeout(LIMIT, near.write_all(b"more")).await.expect("there is room").unwrap();
+            let mut all = vec![0; taken + 4];
+            far.read_exact(&mut all).await.unwrap();
+            assert!(all.ends_with(b"xmore"));
+        });
+    }
+}
+
+#[test]
+fn nothing_is_looked_up_before_somebody_waits_for_it() {
+    drop(TcpStream::connect("localhost:9"));
+    drop(lookup_host("localhost:9"));
+    for rt in runtimes() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // Called where there is no runtime, and polled where there is one.
+        rt.block_on(TcpStream::connect(("localhost", port))).unwrap();
+        rt.block_on(TcpListener::bind("localhost:0")).unwrap();
     }
 }
 

@@ -351,3 +351,50 @@ fn a_deadlock_beside_open_sockets_is_found() {
         rt.shutdown_background();
     }
 }
+
+/// Refuses sockets of IPv6 to the calling thread, as on a system that has none; false if the system does not let it.
+#[cfg(target_os = "linux")]
+fn go_without_ipv6() -> bool {
+    use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JUMP, BPF_K, BPF_LD, BPF_RET, BPF_STMT, BPF_W};
+    let load = (BPF_LD | BPF_W | BPF_ABS) as u16;
+    let is = (BPF_JMP | BPF_JEQ | BPF_K) as u16;
+    let answer = (BPF_RET | BPF_K) as u16;
+    let refusal = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32;
+    // SAFETY: they make plain data of plain data.
+    let mut program = unsafe {
+        [
+            BPF_STMT(load, 0), // the number of the call
+            BPF_JUMP(is, libc::SYS_socket as u32, 0, 3),
+            BPF_STMT(load, 16), // its first argument
+            BPF_JUMP(is, libc::AF_INET6 as u32, 0, 1),
+            BPF_STMT(answer, refusal),
+            BPF_STMT(answer, libc::SECCOMP_RET_ALLOW),
+        ]
+    };
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the program is there while the call reads it; it concerns this thread only.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_address_without_sockets_of_its_kind_is_passed_over() {
+    let test = || {
+        if !go_without_ipv6() {
+            return eprintln!("the system lets nobody refuse system calls: not tested");
+        }
+        current_thread().block_on(async {
+            let (_listener, four) = listen().await;
+            let six = SocketAddr::from((net::Ipv6Addr::LOCALHOST, four.port()));
+            let error = TcpStream::connect(six).await.unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EAFNOSUPPORT));
+            let stream = TcpStream::connect(&[six, four][..]).await.unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), four);
+        });
+    };
+    // A thread of its own: what it cannot do, it can never do again.
+    thread::spawn(test).join().unwrap();
+}

@@ -104,12 +104,13 @@ fn look_up(known: Option<SocketAddr>, name: impl FnOnce() -> (String, Option<u16
         return Box::pin(ready(Ok(vec![known].into_iter())));
     }
     let (host, port) = name();
-    let looked_up = spawn_blocking(move || match port {
+    let look = move || match port {
         Some(port) => std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port)),
         None => std::net::ToSocketAddrs::to_socket_addrs(&*host),
-    });
+    };
     Box::pin(async move {
-        match looked_up.await {
+        // Not before it is polled: the runtime may be one that runs it later.
+        match spawn_blocking(look).await {
             Ok(addrs) => addrs,
             Err(_) => Err(io::Error::other("the look-up was cancelled: its runtime is gone")),
         }

@@ -14,6 +14,9 @@ use std::os::fd::AsFd;
 use std::panic::Location;
 use std::task::{Context, Poll, ready};
 
+/// More slices than that the system does not take at once.
+const MOST_SLICES: usize = 1024;
+
 /// How bytes get in and out.
 pub(crate) trait Transfer: AsFd {
     /// Whether a read that gets less than there is room for has got all there is.
@@ -120,7 +123,8 @@ impl<S: Transfer> Evented<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let size = bufs.iter().map(|buf| buf.len()).sum();
+        // The system takes no more of them, and that is no sign that there is no room.
+        let size = bufs.iter().take(MOST_SLICES).map(|buf| buf.len()).sum();
         self.poll_write(cx, size, |io| uninterrupted(|| rustix::io::writev(io, bufs)))
     }
 

@@ -18,6 +18,9 @@ pub(crate) struct Evented<S: AsFd> {
     registration: Registration,
 }
 
+/// More than that the system neither gives nor takes at once.
+const MOST_BYTES: usize = 0x7fff_f000;
+
 pub(crate) const BOTH: mio::Interest = mio::Interest::READABLE.add(mio::Interest::WRITABLE);
 
 impl<S: AsFd> Evented<S> {
@@ -98,7 +101,7 @@ impl<S: AsFd> Evented<S> {
     /// tell of a change only after the operation that blocks.
     #[inline]
     fn use_up_if_short(&self, direction: Direction, seen: &Seen, count: usize, room: usize) {
-        if cfg!(target_os = "linux") && 0 < count && count < room {
+        if cfg!(target_os = "linux") && 0 < count && count < room && count < MOST_BYTES {
             self.registration.use_up(direction, *seen);
         }
     }

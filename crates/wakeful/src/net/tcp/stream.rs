@@ -52,7 +52,12 @@ impl TcpStream {
         async move {
             let mut last = None;
             for addr in resolved.await? {
-                match TcpSocket::for_addr(addr)?.connect_from(addr, site).await {
+                // A system may have no sockets of one family, and addresses of both.
+                let connected = match TcpSocket::for_addr(addr) {
+                    Ok(socket) => socket.connect_from(addr, site).await,
+                    Err(error) => Err(error),
+                };
+                match connected {
                     Ok(stream) => return Ok(stream),
                     Err(error) => last = Some(error),
                 }

@@ -434,6 +434,11 @@ impl CurrentThread {
             if may_go_first && core.queue.borrow().len() > waiting {
                 core.put_back(waiting);
             }
+            // Long polls make short turns, and keep the root future waiting as little.
+            if any && held.is_woken() {
+                core.plan();
+                return Step::GiveWay;
+            }
         }
         let step = self.step(held, any, true, |task| match core.weight.get() {
             0 => self.poll_task(task),
