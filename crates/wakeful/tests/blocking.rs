@@ -217,25 +217,50 @@ fn a_detached_closure_runs_all_the_same() {
 }
 
 #[test]
-fn a_runtime_that_goes_drops_what_waits_and_waits_for_what_runs() {
-    for rt in with_pool_of(1) {
+fn a_runtime_that_goes_waits_for_what_runs_and_for_what_waits() {
+    const WAITING: usize = 20;
+    for rt in with_pool_of(1).into_iter().chain(runtimes()) {
         let Watched { runtime, reports, name } = rt;
         let (gate, running) = gated();
         let running = runtime.spawn_blocking(running);
         gate.started.recv().unwrap();
-        // The closure that runs can end only once the one that waits was dropped.
-        let mut release = Some(gate.release);
-        let mark = OnDrop(move || release.take().unwrap().send(()).unwrap());
-        let waiting = runtime.spawn_blocking(move || {
-            let _mark = mark;
-            unreachable!("its turn never came");
-        });
+        let (ran, has_run) = mpsc::channel();
+        let waiting: Vec<_> = (0..WAITING)
+            .map(|nth| {
+                let ran = ran.clone();
+                runtime.spawn_blocking(move || ran.send(nth).unwrap())
+            })
+            .collect();
+        drop(ran);
+        let opener = thread::spawn(move || gate.release.send(()).unwrap());
         drop(runtime);
-        assert!(running.is_finished() && waiting.is_finished(), "{name}");
+        opener.join().unwrap();
         executor::block_on(running).unwrap();
-        let error: JoinError = executor::block_on(waiting).map(|_: ()| ()).unwrap_err();
-        assert!(error.is_cancelled(), "{name}: {error}");
+        for waiting in waiting {
+            executor::block_on(waiting).unwrap();
+        }
+        let mut all: Vec<usize> = has_run.into_iter().collect();
+        all.sort_unstable();
+        assert_eq!(all, Vec::from_iter(0..WAITING), "{name}");
         drop(reports);
+    }
+}
+
+#[test]
+fn what_is_asked_for_last_of_all_is_done() {
+    for (name, mut builder) in builders() {
+        for _ in 0..50 {
+            let runtime = builder.build().unwrap();
+            let (ran, has_run) = mpsc::channel();
+            runtime.block_on(async {
+                for nth in 0..10 {
+                    let ran = ran.clone();
+                    spawn_blocking(move || ran.send(nth).unwrap());
+                }
+            });
+            drop((ran, runtime));
+            assert_eq!(has_run.into_iter().count(), 10, "{name}");
+        }
     }
 }
 

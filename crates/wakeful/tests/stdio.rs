@@ -144,8 +144,7 @@ fn last_words() {
     });
     runtime.shutdown_background();
     free.send(()).unwrap();
-    // What is not mandatory was dropped.
-    assert!(has_run.recv().is_err());
+    has_run.recv().expect("what was queued runs, too");
     let other = current_thread();
     other.block_on(stdout.flush()).unwrap();
 }

@@ -32,7 +32,8 @@ impl<F: FnOnce() -> R, R> Future for Closure<F> {
 /// The pool grows up to
 /// [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads);
 /// beyond that closures wait their turn. A closure that has started cannot be
-/// aborted, and a runtime that is dropped waits for it.
+/// aborted. A runtime that is dropped waits for those that run, and for those that wait
+/// their turn: they run before it is gone.
 ///
 /// # Panics
 ///
@@ -52,7 +53,7 @@ where
     R: Send + 'static,
 {
     let site = Location::caller();
-    match context::with_current(|shared| spawn_closure(shared, f, Origin::at(site, None), false)) {
+    match context::with_current(|shared| spawn_closure(shared, f, Origin::at(site, None), true)) {
         Some(handle) => handle,
         None => no_runtime(),
     }

@@ -113,7 +113,7 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        blocking::spawn_blocking_on(&self.shared, func, None, false)
+        blocking::spawn_blocking_on(&self.shared, func, None, true)
     }
 
     /// Runs a future on the calling thread, to its end.

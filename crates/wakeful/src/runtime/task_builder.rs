@@ -172,6 +172,6 @@ impl<'a> Builder<'a> {
         Function: FnOnce() -> Output + Send + 'static,
         Output: Send + 'static,
     {
-        Ok(spawn_blocking_on(&handle.shared, function, self.name, false))
+        Ok(spawn_blocking_on(&handle.shared, function, self.name, true))
     }
 }

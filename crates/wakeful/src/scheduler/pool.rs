@@ -84,7 +84,8 @@ impl Drop for Shift<'_> {
 /// A closure, as a task.
 pub(crate) struct Job {
     pub(crate) task: Runnable,
-    /// Runs even if the pool closes before its turn.
+    /// Runs even if the pool closes before its turn: whatever a user asked for, who may have
+    /// something saved on the way out, and what must not be lost of ours.
     pub(crate) mandatory: bool,
 }
 
