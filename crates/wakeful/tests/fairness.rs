@@ -352,14 +352,16 @@ fn long_polls_keep_the_future_of_block_on_waiting_for_one_not_for_sixty() {
     let rt = current_thread();
     let polls = Arc::new(AtomicUsize::new(0));
     let bells = Arc::new([Notify::new(), Notify::new()]);
+    let root_bell = Arc::new(Notify::new());
     let longest = rt.block_on(async {
         // They wake each other, so there is always one to run, and none gives way.
         let tasks = [0, 1].map(|own| {
-            let (polls, bells) = (polls.clone(), bells.clone());
+            let (polls, bells, root_bell) = (polls.clone(), bells.clone(), root_bell.clone());
             wakeful::spawn(async move {
                 loop {
                     bells[own].notified().await;
                     polls.fetch_add(1, SeqCst);
+                    root_bell.notify_one();
                     let started = Instant::now();
                     while started.elapsed() < Duration::from_millis(1) {
                         std::hint::spin_loop();
@@ -372,7 +374,7 @@ fn long_polls_keep_the_future_of_block_on_waiting_for_one_not_for_sixty() {
         let mut waits = Vec::new();
         for _ in 0..TURNS {
             let before = polls.load(SeqCst);
-            yield_now().await;
+            root_bell.notified().await;
             waits.push(polls.load(SeqCst) - before);
         }
         tasks.iter().for_each(|task| task.abort());
@@ -380,4 +382,26 @@ fn long_polls_keep_the_future_of_block_on_waiting_for_one_not_for_sixty() {
         waits.into_iter().skip(3).max().unwrap()
     });
     assert!(longest <= 3, "{longest} polls of others");
+}
+
+#[test]
+fn who_gives_way_in_block_on_lets_all_others_go_first_however_long_they_take() {
+    const OTHERS: usize = 10;
+    let (rt, done) = (current_thread(), Arc::new(AtomicUsize::new(0)));
+    rt.block_on(async {
+        for _ in 0..3 {
+            for _ in 0..OTHERS {
+                let done = done.clone();
+                wakeful::spawn(async move {
+                    let started = Instant::now();
+                    while started.elapsed() < Duration::from_millis(1) {
+                        std::hint::spin_loop();
+                    }
+                    done.fetch_add(1, SeqCst);
+                });
+            }
+            yield_now().await;
+            assert_eq!(done.swap(0, SeqCst), OTHERS);
+        }
+    });
 }

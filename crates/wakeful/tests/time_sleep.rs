@@ -175,6 +175,23 @@ fn when_many_are_due_at_once_they_still_fire_in_order() {
 }
 
 #[wakeful::test(start_paused = true)]
+async fn one_that_was_reset_is_elapsed_without_a_poll() {
+    let start = Instant::now();
+    let (mut done, mut fresh) = (Box::pin(sleep(ms(1))), Box::pin(sleep(ms(1))));
+    done.as_mut().await;
+    for sleep in [&mut done, &mut fresh] {
+        sleep.as_mut().reset(start + ms(5));
+    }
+    let never_polled = sleep(ms(1));
+    advance(ms(3)).await;
+    assert!(!done.is_elapsed() && !fresh.is_elapsed());
+    advance(ms(1)).await;
+    assert!(done.is_elapsed() && fresh.is_elapsed());
+    assert!(!never_polled.is_elapsed(), "nobody has asked it anything");
+    assert!(poll_once(done.as_mut()).await.is_ready());
+}
+
+#[wakeful::test(start_paused = true)]
 async fn deadline_and_is_elapsed_tell_how_it_stands() {
     let start = Instant::now();
     let mut sleep = pin!(sleep(ms(10)));

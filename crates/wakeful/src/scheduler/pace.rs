@@ -95,6 +95,11 @@ impl Pace {
     }
 }
 
+/// Whether a turn lasted as long as it should, or longer.
+pub(super) fn is_long(turn_ns: u64) -> bool {
+    turn_ns >= TURN_NS
+}
+
 fn polls_in(span_ns: u64, poll_ns: u64, at_most: u32) -> u32 {
     // Most often it is as many as there may be; that is known without a division.
     if poll_ns.saturating_mul(at_most.into()) <= span_ns {

@@ -107,6 +107,8 @@ thread_local! {
 /// This thread's root while it is inside `block_on`.
 pub(crate) struct Held {
     handle: Option<RootHandle>,
+    /// It was woken when its last poll ended: it gave way to others.
+    gave_way: Cell<bool>,
     outer: *const RootNote,
     outer_defers: bool,
 }
@@ -124,7 +126,7 @@ impl Held {
         // Unless this thread goes on to hold a scheduler's core, nobody here
         // would wake what is put off.
         let outer_defers = context::set_defers(false);
-        Self { handle: Some(handle), outer, outer_defers }
+        Self { handle: Some(handle), gave_way: Cell::new(false), outer, outer_defers }
     }
 
     fn handle(&self) -> &RootHandle {
@@ -169,6 +171,16 @@ impl Held {
 
     pub(crate) fn is_woken(&self) -> bool {
         self.handle().root.woken.load(Acquire)
+    }
+
+    /// Its poll has ended, and what it put off was woken.
+    pub(crate) fn has_rested(&self) {
+        self.gave_way.set(self.is_woken());
+    }
+
+    /// Whether it is woken, and not by itself.
+    pub(crate) fn is_called(&self) -> bool {
+        self.is_woken() && !self.gave_way.get()
     }
 
     pub(crate) fn parked(&self) -> Parked {

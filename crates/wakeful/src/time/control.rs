@@ -36,8 +36,9 @@ pub fn resume() {
 
 /// Moves a paused clock forward and lets the timers fire that are due.
 ///
-/// Tasks that were woken have had no turn yet when this returns; sleep or yield
-/// to give them one.
+/// It yields once after that: tasks that were woken have had a turn when this returns,
+/// also where it is the future of `block_on` that calls it. (tokio promises neither, and lets
+/// that future go first.) It does not wait until they are done.
 ///
 /// # Panics
 ///

@@ -67,8 +67,7 @@ pin_project_lite::pin_project! {
         site: &'static Location<'static>,
         // Keeps the timers alive.
         keeper: Arc<Keeper>,
-        // Whose timers the entry is registered with, once it is.
-        owner: Option<usize>,
+        place: Place,
         #[pin]
         entry: Entry,
     }
@@ -78,6 +77,16 @@ pin_project_lite::pin_project! {
             this.unregister();
         }
     }
+}
+
+/// With whose timers a [`Sleep`] is registered.
+#[derive(Clone, Copy)]
+enum Place {
+    /// With nobody's: it was not polled.
+    New,
+    /// The same, after its deadline was moved.
+    Reset,
+    With(usize),
 }
 
 impl Sleep {
@@ -90,7 +99,7 @@ impl Sleep {
         if !keeper.shared.has_time {
             no_timers();
         }
-        Self { deadline, site, keeper, owner: None, entry: Entry::new() }
+        Self { deadline, site, keeper, place: Place::New, entry: Entry::new() }
     }
 
     /// As `new`, for a future that has checked the context already.
@@ -99,7 +108,7 @@ impl Sleep {
         deadline: Instant,
         site: &'static Location<'static>,
     ) -> Self {
-        Self { deadline, site, keeper, owner: None, entry: Entry::new() }
+        Self { deadline, site, keeper, place: Place::New, entry: Entry::new() }
     }
 
     /// The moment this waits for.
@@ -107,9 +116,17 @@ impl Sleep {
         self.deadline
     }
 
-    /// Whether that moment has come, as far as the timer noticed.
+    /// Whether that moment has come, as far as the timer noticed. One that was never
+    /// polled has not noticed, unless it was [`reset`](Sleep::reset).
     pub fn is_elapsed(&self) -> bool {
-        self.owner.is_some() && self.entry.standing() == Standing::Fired
+        match self.place {
+            Place::New => false,
+            Place::Reset => {
+                let clock = self.keeper.shared.clock();
+                clock.tick() >= clock.tick_at(self.deadline.into_std())
+            }
+            Place::With(_) => self.entry.standing() == Standing::Fired,
+        }
     }
 
     /// Moves the deadline. A task that waits for this future need not poll it
@@ -118,13 +135,15 @@ impl Sleep {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let mut this = self.project();
         *this.deadline = deadline;
-        let Some(owner) = *this.owner else { return };
         let entry = this.entry.as_mut().into_ref();
-        if entry.standing() != Standing::Waiting {
-            // Done once: the next poll starts over.
-            *this.owner = None;
-            return;
-        }
+        let owner = match *this.place {
+            Place::With(owner) if entry.standing() == Standing::Waiting => owner,
+            // Not begun, or done once: the next poll starts over.
+            _ => {
+                *this.place = Place::Reset;
+                return;
+            }
+        };
         let shared = &this.keeper.shared;
         let tick = shared.clock().tick_at(deadline.into_std());
         let timers = shared.timers_of(owner);
@@ -136,7 +155,7 @@ impl Sleep {
     #[inline(never)] // or it stands wherever a time limit goes that never got here
     fn unregister(self: Pin<&mut Self>) {
         let this = self.project();
-        if let Some(owner) = this.owner.take() {
+        if let Place::With(owner) = std::mem::replace(this.place, Place::New) {
             this.keeper.shared.timers_of(owner).cancel(this.entry.into_ref());
         }
     }
@@ -147,7 +166,7 @@ impl Sleep {
         let shared = &this.keeper.shared;
         let tick = shared.clock().tick_at(this.deadline.into_std());
         let timers = shared.timers();
-        *this.owner = Some(timers.owner);
+        *this.place = Place::With(timers.owner);
         match timers.register(this.entry.into_ref(), tick, cx.waker()) {
             Registered::Due => Poll::Ready(()),
             Registered::Waiting => Poll::Pending,
@@ -161,7 +180,7 @@ impl Sleep {
 
     pub(super) fn poll_elapsed(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
-        let Some(owner) = *this.owner else { return self.register(cx) };
+        let Place::With(owner) = *this.place else { return self.register(cx) };
         let entry = this.entry.into_ref();
         if entry.standing() == Standing::Waiting {
             this.keeper.shared.timers_of(owner).update_waker(entry, cx.waker());

@@ -25,6 +25,7 @@ use super::config::{Config, NextTask};
 use super::estate::Estate;
 use super::holder::Core;
 use super::meter::{self, Meter};
+use super::pace;
 use super::probe::ALL;
 use super::recorder::{Entry, Event, Recorder};
 use super::root::{Held, Parked};
@@ -347,6 +348,7 @@ impl CurrentThread {
                 guard.noted.set(false);
                 self.core.quiet.stir();
                 context::wake_deferred();
+                held.has_rested();
             }
             match self.run_tasks(held) {
                 Ran::Part => {}
@@ -426,7 +428,7 @@ impl CurrentThread {
         let polls = core.tick().wrapping_sub(core.turn_tick.get());
         if polls >= core.turn_polls.get() + core.overtook.get() {
             // Once per turn: the clock is read, timers and descriptors are looked at.
-            self.change_turn();
+            let spent_ns = self.change_turn();
             let waiting = core.queue.borrow().len();
             let may_go_first = waiting <= FEW && core.may_others_go_first();
             self.turn_timers();
@@ -434,8 +436,9 @@ impl CurrentThread {
             if may_go_first && core.queue.borrow().len() > waiting {
                 core.put_back(waiting);
             }
-            // Long polls make short turns, and keep the root future waiting as little.
-            if any && held.is_woken() {
+            // Long polls do not keep the root future waiting for as many as short ones, unless
+            // it gave way to them.
+            if any && pace::is_long(spent_ns) && held.is_called() {
                 core.plan();
                 return Step::GiveWay;
             }
@@ -542,10 +545,14 @@ impl CurrentThread {
         clock.tick_if_due(next, clock.about()).is_some_and(|tick| self.timers.turn(tick) > 0)
     }
 
-    fn change_turn(&self) {
-        let now = self.estate.config.seam.clock.about();
+    /// Answers how long the turn was that ends, in real time.
+    fn change_turn(&self) -> u64 {
+        let clock = &self.estate.config.seam.clock;
+        let (now, started) = (clock.about(), self.core.turn_started.get());
         let polls = self.end_turn(now);
         self.start_turn(now, polls);
+        // A clock that was moved by hand says nothing.
+        started.filter(|_| !clock.has_moved()).map_or(0, |started| now.ns_since(started))
     }
 
     /// A turn starts, after one with so many polls.
