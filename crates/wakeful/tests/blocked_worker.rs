@@ -1,16 +1,18 @@
 //! A worker whose thread is blocked, with leave (`block_in_place`) or without: the others carry on.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use futures::executor;
 use futures::stream::{FuturesUnordered, StreamExt};
+use wakeful::inspect::Report;
 use wakeful::io::AsyncReadExt;
 use wakeful::net::TcpListener;
-use wakeful::runtime::{Builder, Handle, OrphanPolicy};
+use wakeful::runtime::{Builder, Handle, OrphanPolicy, Runtime};
 use wakeful::task::{JoinError, block_in_place, consume_budget, yield_now};
 
 mod support {
@@ -281,4 +283,37 @@ fn a_runtime_that_goes_waits_for_those_who_block_in_place() {
     let error: JoinError = executor::block_on(task).map(|_: ()| ()).unwrap_err();
     assert!(error.is_cancelled(), "{error}");
     drop(reports);
+}
+
+/// A socket's own time-out ends as such, although the thread was found blocked meanwhile: a signal would make it an
+/// interruption.
+#[test]
+fn asking_why_a_thread_blocks_ends_none_of_its_system_calls() {
+    let multi_thread = Builder::new_multi_thread().worker_threads(2).build_with_reports();
+    for (rt, reports) in [Builder::new_current_thread().build_with_reports(), multi_thread] {
+        let error = rt.block_on(rt.spawn(async move {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
+            loop {
+                let error = socket.recv(&mut [0]).unwrap_err();
+                if error.kind() != ErrorKind::WouldBlock || reports.try_recv().is_ok() {
+                    return error;
+                }
+            }
+        }));
+        assert_eq!(error.unwrap().kind(), ErrorKind::WouldBlock);
+    }
+}
+
+trait WithReports {
+    /// A runtime, and what it reports.
+    fn build_with_reports(&mut self) -> (Runtime, mpsc::Receiver<Report>);
+}
+
+impl WithReports for Builder {
+    fn build_with_reports(&mut self) -> (Runtime, mpsc::Receiver<Report>) {
+        let (tell, told) = mpsc::channel();
+        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        (self.on_report(hook).build().unwrap(), told)
+    }
 }

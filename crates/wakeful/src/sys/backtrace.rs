@@ -10,9 +10,9 @@
 //!
 //! The signal is SIGURG: whoever does not ask for it does not notice it, and it has no
 //! other use today. A program that handles it itself keeps it, and gets no stacks.
-//! System calls that the signal interrupts are restarted (SA_RESTART); the few that
-//! cannot be (a sleep of the C library's, say) return early with EINTR, which Rust's
-//! std takes care of.
+//! System calls that the signal interrupts are restarted (SA_RESTART). A thread in one that
+//! cannot be, and would return early with EINTR, is let alone: no stack is worth that. Sleeps
+//! and locks are such, too, but Rust's std, and C libraries as a rule, go on with them.
 //!
 //! One request at a time. `word` says who is to answer:
 //!
@@ -25,6 +25,7 @@
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
 mod imp {
+    use crate::sys::thread_state;
     use std::cell::Cell;
     use std::ffi::{c_int, c_void};
     use std::mem::MaybeUninit;
@@ -135,7 +136,7 @@ mod imp {
     pub(crate) fn of_thread(thread: i32) -> Vec<usize> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread <= 0 || !is_installed() {
+        if thread <= 0 || !is_installed() || !thread_state::takes_signals(thread) {
             return Vec::new();
         }
         WORD.store(thread, Release);

@@ -27,6 +27,62 @@ pub(crate) fn processor_time(thread: i32) -> Option<Duration> {
     read.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
+/// Whether a signal, handled with SA_RESTART, leaves no trace in what the thread does: if it
+/// runs, if it is in a system call that is taken up again, or in one of those whose callers
+/// wait on, as Rust's std does in a lock and a sleep.
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+pub(crate) fn takes_signals(thread: i32) -> bool {
+    let Ok(call) = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")) else {
+        return false;
+    };
+    let mut words = call.split_ascii_whitespace();
+    let number = match words.next() {
+        Some("running") => return true,
+        number => number.and_then(|number| number.parse().ok()),
+    };
+    let first = words.next().and_then(|word| i32::from_str_radix(word.get(2..)?, 16).ok());
+    match number {
+        // None at all: a page fault, say.
+        Some(-1) => true,
+        Some(
+            libc::SYS_futex
+            | libc::SYS_nanosleep
+            | libc::SYS_clock_nanosleep
+            | libc::SYS_wait4
+            | libc::SYS_waitid
+            | libc::SYS_flock
+            | libc::SYS_openat
+            | libc::SYS_getrandom,
+        ) => true,
+        Some(
+            libc::SYS_read
+            | libc::SYS_readv
+            | libc::SYS_write
+            | libc::SYS_writev
+            | libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+            | libc::SYS_sendto
+            | libc::SYS_sendmsg
+            | libc::SYS_accept
+            | libc::SYS_accept4
+            | libc::SYS_connect,
+        ) => first.is_some_and(|descriptor| !has_time_out(descriptor)),
+        _ => false,
+    }
+}
+
+/// Whether it is a socket that waits for a limited time: what is interrupted there is not
+/// taken up again.
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+fn has_time_out(descriptor: i32) -> bool {
+    use rustix::net::sockopt::{Timeout, socket_timeout};
+    // SAFETY: another's, who may close it meanwhile, and then another thing has its number:
+    // nothing is done but ask.
+    let socket = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
+    let is_limited = |which| matches!(socket_timeout(socket, which), Ok(Some(_)));
+    descriptor >= 0 && (is_limited(Timeout::Recv) || is_limited(Timeout::Send))
+}
+
 #[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
 pub(crate) fn is_waiting(_thread: i32) -> bool {
     true
@@ -39,11 +95,14 @@ pub(crate) fn processor_time(_thread: i32) -> Option<Duration> {
 
 #[cfg(all(test, target_os = "linux", not(loom)))]
 mod tests {
-    use super::{is_waiting, processor_time};
+    use super::{is_waiting, processor_time, takes_signals};
     use crate::sys::backtrace::this_thread;
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
     use std::sync::mpsc;
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_thread_that_waits_is_told_from_one_that_works() {
@@ -64,5 +123,45 @@ mod tests {
         drop(release);
         other.join().unwrap();
         assert!(!is_waiting(number), "gone");
+        assert!(!takes_signals(number), "gone");
+    }
+
+    /// Whether this is said, sooner or later, of a thread that waits in `call`, which
+    /// `end` ends.
+    fn is_said(takes: bool, call: impl FnOnce() + Send + 'static, end: impl FnOnce()) -> bool {
+        let (tell, told) = mpsc::channel();
+        let other = thread::spawn(move || {
+            tell.send(this_thread()).unwrap();
+            call();
+        });
+        let (number, started) = (told.recv().unwrap(), Instant::now());
+        let is_so = || is_waiting(number) && takes_signals(number) == takes;
+        while !is_so() && started.elapsed() < Duration::from_secs(60) {
+            thread::yield_now();
+        }
+        let is_said = is_so();
+        end();
+        other.join().unwrap();
+        is_said
+    }
+
+    #[test]
+    fn a_call_that_would_not_be_taken_up_again_is_known() {
+        assert!(takes_signals(this_thread()), "it runs");
+        let (go, gone) = mpsc::channel::<()>();
+        assert!(is_said(true, move || assert!(gone.recv().is_err()), || drop(go)), "a lock");
+        for (limit, takes) in [(None, true), (Some(Duration::from_secs(600)), false)] {
+            let (near, mut far) = UnixStream::pair().unwrap();
+            near.set_read_timeout(limit).unwrap();
+            let read = move || assert_eq!((&near).read(&mut [0]).unwrap(), 1);
+            assert!(is_said(takes, read, move || far.write_all(b"x").unwrap()), "{limit:?}");
+        }
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let poll = move || {
+            let mut poll = libc::pollfd { fd: near.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one of them, which is there.
+            assert_eq!(unsafe { libc::poll(&mut poll, 1, -1) }, 1);
+        };
+        assert!(is_said(false, poll, move || far.write_all(b"x").unwrap()), "a poll");
     }
 }

@@ -40,7 +40,8 @@ impl Blocked {
     }
 
     /// The functions that the thread was in at that moment, the innermost first, up to
-    /// the task's own future. Empty where the system does not let us look.
+    /// the task's own future. Empty where the system does not let us look, and in a system
+    /// call that looking would end.
     pub fn stack(&self) -> &[String] {
         &self.stack
     }
