@@ -219,7 +219,7 @@ fn a_detached_closure_runs_all_the_same() {
 #[test]
 fn a_runtime_that_goes_waits_for_what_runs_and_for_what_waits() {
     const WAITING: usize = 20;
-    for rt in with_pool_of(1).into_iter().chain(runtimes()) {
+    for rt in with_pool_of(1).chain(runtimes()) {
         let Watched { runtime, reports, name } = rt;
         let (gate, running) = gated();
         let running = runtime.spawn_blocking(running);
