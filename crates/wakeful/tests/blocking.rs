@@ -232,7 +232,18 @@ fn a_runtime_that_goes_waits_for_what_runs_and_for_what_waits() {
             })
             .collect();
         drop(ran);
-        let opener = thread::spawn(move || gate.release.send(()).unwrap());
+        let handle = runtime.handle().clone();
+        let opener = thread::spawn(move || {
+            // Closures are refused once the runtime is about to go: nothing new, but what was there.
+            let is_refused = || {
+                let probe = handle.spawn_blocking(|| ());
+                probe.is_finished() && executor::block_on(probe).is_err()
+            };
+            while !is_refused() {
+                thread::yield_now();
+            }
+            gate.release.send(()).unwrap();
+        });
         drop(runtime);
         opener.join().unwrap();
         executor::block_on(running).unwrap();

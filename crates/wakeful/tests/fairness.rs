@@ -405,3 +405,36 @@ fn who_gives_way_in_block_on_lets_all_others_go_first_however_long_they_take() {
         }
     });
 }
+
+#[test]
+fn a_future_of_block_on_that_takes_long_lets_as_many_others_run() {
+    const ROUNDS: usize = 50;
+    let rt = current_thread();
+    let polls = Arc::new(AtomicUsize::new(0));
+    let bells = Arc::new([Notify::new(), Notify::new()]);
+    let root_bell = Arc::new(Notify::new());
+    rt.block_on(async {
+        let tasks = [0, 1].map(|own| {
+            let (polls, bells, root_bell) = (polls.clone(), bells.clone(), root_bell.clone());
+            wakeful::spawn(async move {
+                loop {
+                    bells[own].notified().await;
+                    polls.fetch_add(1, SeqCst);
+                    root_bell.notify_one();
+                    bells[1 - own].notify_one();
+                }
+            })
+        });
+        bells[0].notify_one();
+        for _ in 0..ROUNDS {
+            root_bell.notified().await;
+            let started = Instant::now();
+            while started.elapsed() < Duration::from_millis(1) {
+                std::hint::spin_loop();
+            }
+        }
+        tasks.iter().for_each(|task| task.abort());
+    });
+    let polls = polls.load(SeqCst);
+    assert!(polls >= 10 * ROUNDS, "{polls} polls of others for {ROUNDS} of its own");
+}

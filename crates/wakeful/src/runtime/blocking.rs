@@ -33,7 +33,7 @@ impl<F: FnOnce() -> R, R> Future for Closure<F> {
 /// [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads);
 /// beyond that closures wait their turn. A closure that has started cannot be
 /// aborted. A runtime that is dropped waits for those that run, and for those that wait
-/// their turn: they run before it is gone.
+/// their turn.
 ///
 /// # Panics
 ///

@@ -439,7 +439,8 @@ impl Builder {
     /// SIGABRT for a core dump, still end it.
     ///
     /// On under `#[wakeful::main]`. A program that handles SIGQUIT itself, by
-    /// `wakeful::signal` or in any other way, keeps it, and gets no dumps. The environment
+    /// `wakeful::signal` or in any other way, keeps it, and gets no dumps; one that ignores it
+    /// gets them, and its children do not inherit that it is ignored. The environment
     /// variable `WAKEFUL_DUMP_AFTER`, a time like `10s`, has a dump of every runtime
     /// printed once, so long after it was built.
     pub fn dump_on_signal(&mut self, on: bool) -> &mut Self {

@@ -18,8 +18,8 @@ pub(crate) struct Evented<S: AsFd> {
     registration: Registration,
 }
 
-/// More than that the system neither gives nor takes at once.
-const MOST_BYTES: usize = 0x7fff_f000;
+/// More than that, or a little more, the system neither gives nor takes at once.
+const MOST_BYTES: usize = 0x7fff_0000;
 
 pub(crate) const BOTH: mio::Interest = mio::Interest::READABLE.add(mio::Interest::WRITABLE);
 

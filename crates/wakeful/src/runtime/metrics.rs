@@ -194,8 +194,8 @@ impl RuntimeMetrics {
 
     /// How long polls take. By samples: the first poll of each turn of a worker's loop
     /// is timed and counts for all of the turn before. Polls of 10 ms and longer count
-    /// for themselves, and those of them that nobody timed, of one turn, as one; the
-    /// longest is the longest that anybody saw.
+    /// for themselves: if they are timed, or if the thread that watches sees them last, as it
+    /// does from 20 ms on; those of one turn as one. The longest is the longest that anybody saw.
     pub fn poll_times(&self) -> Histogram {
         Histogram::of_polls(&self.handle.shared.looks().workers())
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 /// An executor for tasks, a blocking pool, and their context.
 ///
-/// Dropping it drops every task and waits for closures of the blocking pool
-/// that are running; see [`shutdown_timeout`](Self::shutdown_timeout) and
+/// Dropping it drops every task and waits for closures of the blocking pool, those that
+/// run and those that wait for a thread; see [`shutdown_timeout`](Self::shutdown_timeout) and
 /// [`shutdown_background`](Self::shutdown_background) for not waiting.
 ///
 /// ```
@@ -116,13 +116,14 @@ impl Runtime {
         self.handle.metrics()
     }
 
-    /// Shuts down: drops all tasks and waits for running closures of the
-    /// blocking pool, at most `duration`. What still runs then is left behind.
+    /// Shuts down: drops all tasks and waits for closures of the blocking pool, at most
+    /// `duration`. Those that are not done by then are left behind, and still run.
     pub fn shutdown_timeout(mut self, duration: Duration) {
         self.shut_down(Some(duration));
     }
 
-    /// Shuts down without waiting for anything; may be called from async code.
+    /// Shuts down without waiting for anything; may be called from async code. Closures of
+    /// the blocking pool are left behind, and still run.
     pub fn shutdown_background(mut self) {
         self.shut_down(Some(Duration::ZERO));
     }

@@ -430,8 +430,13 @@ impl Core {
         self.remote().meter.has_polled(u64::from(polls));
         self.count_busy(now);
         let spent_ns = now.ns_since(self.turn_started.get());
-        let clock = &shared.estate.config.seam.clock;
-        self.remote().meter.turn_lasted(spent_ns, &self.timed_ns, clock);
+        let seen = || {
+            // A clock that was moved by hand says nothing.
+            let is_real = !shared.estate.config.seam.clock.has_moved();
+            let lasted = self.remote().watched.lasted_since(self.turn_activity.get());
+            lasted.filter(|_| is_real).map(|_| u64::MAX)
+        };
+        self.remote().meter.turn_lasted(spent_ns, self.timed_ns.take(), seen);
         let mut pace = self.pace.get();
         pace.learn(polls, spent_ns);
         self.pace.set(pace);

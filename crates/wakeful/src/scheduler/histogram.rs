@@ -38,10 +38,15 @@ impl Histogram {
 
     /// So many took so long. By the one who writes.
     pub(crate) fn record(&self, took: Duration, times: u64) {
+        self.count(took, times);
+        self.saw(took);
+    }
+
+    /// The same for what may be several: no longest of them.
+    pub(super) fn count(&self, took: Duration, times: u64) {
         let ns = took.as_nanos().min(u128::from(u64::MAX)) as u64;
         add(&self.counts[bucket_of(ns)], times);
         add(&self.sum_ns, ns.saturating_mul(times));
-        self.saw(took);
     }
 
     /// One took so long that everybody should know, counted or not. By anybody.

@@ -47,6 +47,8 @@ pub(super) struct Core {
     pub(super) weight: Cell<u32>,
     /// What the timed poll of this turn took, if it was long.
     pub(super) timed_ns: Cell<u64>,
+    /// The root future was polled in this turn, which so was not the tasks' alone.
+    pub(super) root_polled: Cell<bool>,
     pub(super) quiet: Quiet,
     pub(super) probe: Probe,
     pub(super) sampling: Sampling,
@@ -77,6 +79,7 @@ impl Core {
             spinner: Cell::new(Spinner::new()),
             weight: Cell::new(0),
             timed_ns: Cell::new(0),
+            root_polled: Cell::new(false),
             quiet: Quiet::new(),
             probe: Probe::new(),
             sampling: Sampling::new(),

@@ -3,9 +3,7 @@
 //! read by anybody.
 
 use super::histogram::Histogram;
-use crate::driver::clock::Clock;
 use crate::driver::stamp::Stamp;
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
@@ -87,22 +85,16 @@ impl Meter {
         self.turns.busy_ns.store(self.turns.busy_ns.load(Relaxed) + ns, Relaxed);
     }
 
-    /// A turn took so long, and its timed poll, if that was long, `timed_ns` of it. Where
-    /// polls are short a turn is: what is left, if it is long, was a poll that nobody timed,
-    /// or several.
+    /// A turn took so long, and its timed poll, if that was long, `timed_ns` of it. If the
+    /// rest is long, and a poll was `seen` to last in it, that is a poll that nobody timed,
+    /// or several; they took no more than `seen` answers.
     #[inline]
-    pub(super) fn turn_lasted(&self, ns: u64, timed_ns: &Cell<u64>, clock: &Clock) {
-        if ns >= LONG.as_nanos() as u64 {
-            self.long_turn(ns.saturating_sub(timed_ns.take()), clock);
-        }
-    }
-
-    #[cold]
-    fn long_turn(&self, rest_ns: u64, clock: &Clock) {
-        let rest = Duration::from_nanos(rest_ns);
-        // A clock that was moved by hand says nothing.
-        if rest >= LONG && !clock.has_moved() {
-            self.poll_times.record(rest, 1);
+    pub(super) fn turn_lasted(&self, ns: u64, timed_ns: u64, seen: impl FnOnce() -> Option<u64>) {
+        let rest_ns = ns.saturating_sub(timed_ns);
+        if rest_ns >= LONG.as_nanos() as u64
+            && let Some(most_ns) = seen()
+        {
+            self.poll_times.count(Duration::from_nanos(rest_ns.min(most_ns)), 1);
         }
     }
 
@@ -146,28 +138,26 @@ impl Meter {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{LONG, Meter};
-    use crate::driver::clock::Clock;
-    use std::cell::Cell;
     use std::time::Duration;
 
     #[test]
     fn a_long_poll_is_counted_once() {
-        let (meter, clock) = (Meter::awake(), Clock::new(false));
+        let meter = Meter::awake();
         let long = LONG.as_nanos() as u64;
-        let counted = |timed_ns, turn_ns| {
-            let timed = Cell::new(timed_ns);
+        let counted = |timed_ns, turn_ns, seen| {
             let before = meter.poll_times.read();
-            meter.turn_lasted(turn_ns, &timed, &clock);
+            meter.turn_lasted(turn_ns, timed_ns, || seen);
             let after = meter.poll_times.read();
-            assert_eq!(timed.get(), if turn_ns < long { timed_ns } else { 0 });
             let counts = after.counts.iter().zip(before.counts).map(|(now, then)| now - then);
             (counts.sum::<u64>(), Duration::from_nanos(after.sum_ns - before.sum_ns))
         };
-        assert_eq!(counted(0, long - 1), (0, Duration::ZERO), "a turn like others");
-        assert_eq!(counted(0, long), (1, LONG), "one that nobody timed");
-        assert_eq!(counted(3 * long, 3 * long + 5), (0, Duration::ZERO), "it was timed");
-        assert_eq!(counted(long, 3 * long), (1, 2 * LONG), "there was another");
-        clock.pause().expect("it goes");
-        assert_eq!(counted(0, 9 * long), (0, Duration::ZERO), "the clock was moved");
+        let (all, nothing) = (Some(u64::MAX), (0, Duration::ZERO));
+        assert_eq!(counted(0, long - 1, all), nothing, "a turn like others");
+        assert_eq!(counted(0, long, all), (1, LONG), "one that nobody timed");
+        assert_eq!(counted(0, long, None), nothing, "many short ones");
+        assert_eq!(counted(0, 9 * long, Some(2 * long)), (1, 2 * LONG), "not all of it");
+        assert_eq!(counted(3 * long, 3 * long + 5, all), nothing, "it was timed");
+        assert_eq!(counted(long, 3 * long, all), (1, 2 * LONG), "there was another");
+        assert_eq!(counted(long, 5, all), nothing, "more than there was");
     }
 }

@@ -263,8 +263,9 @@ impl Pool {
         }
     }
 
-    /// Lets nothing in any more; closures that wait are dropped, except the
-    /// mandatory ones, which still run, and the first, if there is a thread for it.
+    /// Lets nothing in any more. Closures that wait still run, except those that are not
+    /// mandatory (reads of ours that nobody waits for any more); of these the first does, if
+    /// there is a thread for it.
     pub(crate) fn close(&self) {
         let dropped: VecDeque<Job> = {
             let mut state = self.lock();

@@ -107,7 +107,7 @@ thread_local! {
 /// This thread's root while it is inside `block_on`.
 pub(crate) struct Held {
     handle: Option<RootHandle>,
-    /// It was woken when its last poll ended: it gave way to others.
+    /// It was woken when its last poll ended: by itself, as a rule, to give way to others.
     gave_way: Cell<bool>,
     outer: *const RootNote,
     outer_defers: bool,
@@ -178,7 +178,7 @@ impl Held {
         self.gave_way.set(self.is_woken());
     }
 
-    /// Whether it is woken, and not by itself.
+    /// Whether it is woken, and did not give way to others.
     pub(crate) fn is_called(&self) -> bool {
         self.is_woken() && !self.gave_way.get()
     }

@@ -1,7 +1,7 @@
 //! The warden: one thread of the process that watches the current-thread schedulers, as the
 //! monitor does the workers of a runtime. There is nobody to take over the work of a thread
-//! that is stuck there, so it only tells: of polls that last, of tasks that spin, and who
-//! waits for whom. The future of `block_on` is watched like a task, as long as there are
+//! that is stuck there, so it only tells: of polls that last (whose time it charges to their
+//! tasks), of tasks that spin, and who waits for whom. The future of `block_on` is watched like a task, as long as there are
 //! tasks that it could keep waiting.
 //!
 //! It is started when a current-thread runtime first has something to do, ticks while one of

@@ -25,6 +25,10 @@ pub(crate) struct Watched {
     /// When that was first seen, by the runtime's clock.
     since_ns: AtomicU64,
     stuck: AtomicBool,
+    /// The last `activity` that was found again in a later look: a poll that lasted.
+    lasted: AtomicU32,
+    /// For how long it was seen to.
+    lasted_ns: AtomicU64,
     /// What processor time the thread had had when it was first seen stuck.
     had_ns: AtomicU64,
     /// In how many looks it was found to wait.
@@ -45,6 +49,8 @@ impl Watched {
             seen: AtomicU32::new(0),
             since_ns: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
+            lasted: AtomicU32::new(0),
+            lasted_ns: AtomicU64::new(0),
             had_ns: AtomicU64::new(0),
             waits: AtomicU32::new(0),
             reported: AtomicBool::new(false),
@@ -125,7 +131,20 @@ impl Watched {
             self.had_ns.store(self.processor_ns(), Relaxed);
         }
         self.running()?;
-        Some(now.saturating_sub(Duration::from_nanos(self.since_ns.load(Relaxed))))
+        let stuck = now.saturating_sub(Duration::from_nanos(self.since_ns.load(Relaxed)));
+        if !stuck.is_zero() {
+            self.lasted_ns.store(stuck.as_nanos() as u64, Relaxed);
+            self.lasted.store(activity, Release);
+        }
+        Some(stuck)
+    }
+
+    /// For how long the last poll was seen that lasted, if there was one since this `activity`.
+    /// By the thread itself.
+    pub(super) fn lasted_since(&self, activity: u32) -> Option<u64> {
+        let nth = self.lasted.load(Acquire).wrapping_sub(activity);
+        let is_since = (1..=self.activity().wrapping_sub(activity)).contains(&nth);
+        is_since.then(|| self.lasted_ns.load(Relaxed))
     }
 
     /// Whether polls have started since the last look.

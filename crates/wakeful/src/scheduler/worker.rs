@@ -266,6 +266,8 @@ impl Worker {
         core.go_on_observing();
         let (cell, id) = task.cell_and_id();
         let clock = &self.shared.estate.config.seam.clock;
+        // SAFETY: a cell of this scheduler, which this thread keeps alive.
+        let before = unsafe { heap::charged(cell, id) };
         let started = clock.about();
         if core.probe.is_at(&task) {
             core.probe.met(&task, started, meter);
@@ -283,9 +285,14 @@ impl Worker {
             // SAFETY: a cell of this scheduler, which this thread keeps alive.
             unsafe { heap::charge(cell, id, took * weight) };
         } else {
-            // One of a kind. The monitor charges it for as long as it lasts.
+            // One of a kind, of which the monitor has charged what it saw.
             meter.poll_times.record(took, 1);
             core.timed_ns.set(took.as_nanos() as u64);
+            // SAFETY: as above.
+            unsafe {
+                let seen = heap::charged(cell, id).saturating_sub(before);
+                heap::charge(cell, id, took.saturating_sub(seen));
+            }
         }
     }
 

@@ -10,9 +10,10 @@
 //!
 //! The signal is SIGURG: whoever does not ask for it does not notice it, and it has no
 //! other use today. A program that handles it itself keeps it, and gets no stacks.
-//! System calls that the signal interrupts are restarted (SA_RESTART). A thread in one that
-//! cannot be, and would return early with EINTR, is let alone: no stack is worth that. Sleeps
-//! and locks are such, too, but Rust's std, and C libraries as a rule, go on with them.
+//! System calls that the signal interrupts are restarted (SA_RESTART). A thread that is seen
+//! in one that cannot be, and would return early with EINTR, is let alone: no stack is worth
+//! that. Sleeps and locks are such, too, but Rust's std, and C libraries as a rule, go on with
+//! them.
 //!
 //! One request at a time. `word` says who is to answer:
 //!

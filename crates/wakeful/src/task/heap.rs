@@ -153,6 +153,17 @@ pub(crate) unsafe fn charge(cell: NonNull<Header>, id: u64, time: Duration) {
     spent.add(cells, index, id, time);
 }
 
+/// What was charged for the task of that id, in that cell, which may be another's by now.
+///
+/// # Safety
+///
+/// As [`charge`].
+pub(crate) unsafe fn charged(cell: NonNull<Header>, id: u64) -> Duration {
+    // SAFETY: by contract.
+    let (spent, _, index) = unsafe { place_of(cell) };
+    spent.get(index, id)
+}
+
 /// What was charged for the task.
 pub(crate) fn spent(task: &TaskRef) -> Duration {
     // SAFETY: the reference keeps the cell, and the cell its heap (H3).

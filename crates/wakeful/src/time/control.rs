@@ -36,9 +36,8 @@ pub fn resume() {
 
 /// Moves a paused clock forward and lets the timers fire that are due.
 ///
-/// It yields once after that: tasks that were woken have had a turn when this returns,
-/// also where it is the future of `block_on` that calls it. (tokio promises neither, and lets
-/// that future go first.) It does not wait until they are done.
+/// It yields once after that, so tasks that were woken may have had a turn when this returns;
+/// it does not wait until they are done.
 ///
 /// # Panics
 ///

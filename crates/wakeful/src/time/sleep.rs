@@ -116,8 +116,9 @@ impl Sleep {
         self.deadline
     }
 
-    /// Whether that moment has come, as far as the timer noticed. One that was never
-    /// polled has not noticed, unless it was [`reset`](Sleep::reset).
+    /// Whether that moment has come, as far as the timer noticed; or by the clock, after a
+    /// [`reset`](Sleep::reset) that no poll has followed. One that was never polled, nor reset, has
+    /// not noticed anything.
     pub fn is_elapsed(&self) -> bool {
         match self.place {
             Place::New => false,

@@ -338,6 +338,7 @@ impl CurrentThread {
                 self.give_up(guard);
             }
             if let Some(polled) = held.poll_if_woken(&mut poll) {
+                self.core.root_polled.set(true);
                 if let Poll::Ready(output) = polled {
                     // It may be this last poll that has lost a waker.
                     if self.estate.is_fatal() {
@@ -513,6 +514,8 @@ impl CurrentThread {
         let weight = self.core.weight.replace(if self.recorder.is_on() { ALL } else { 0 });
         let (cell, id) = task.cell_and_id();
         let clock = &self.estate.config.seam.clock;
+        // SAFETY: a cell of this scheduler, which the caller keeps alive.
+        let before = unsafe { heap::charged(cell, id) };
         let started = clock.about();
         self.poll_task(task);
         let took = clock.about().since(started);
@@ -522,12 +525,17 @@ impl CurrentThread {
         }
         if took < meter::LONG {
             self.meter.poll_times.record(took, u64::from(weight));
-            // SAFETY: a cell of this scheduler, which the caller keeps alive.
+            // SAFETY: as above.
             unsafe { heap::charge(cell, id, took * weight) };
         } else {
-            // One of a kind. The warden charges it for as long as it lasts.
+            // One of a kind, of which the warden has charged what it saw.
             self.meter.poll_times.record(took, 1);
             self.core.timed_ns.set(took.as_nanos() as u64);
+            // SAFETY: as above.
+            unsafe {
+                let seen = heap::charged(cell, id).saturating_sub(before);
+                heap::charge(cell, id, took.saturating_sub(seen));
+            }
         }
     }
 
@@ -545,14 +553,15 @@ impl CurrentThread {
         clock.tick_if_due(next, clock.about()).is_some_and(|tick| self.timers.turn(tick) > 0)
     }
 
-    /// Answers how long the turn was that ends, in real time.
+    /// Answers how long tasks kept the thread in the turn that ends, if they did so alone.
     fn change_turn(&self) -> u64 {
         let clock = &self.estate.config.seam.clock;
+        // A clock that was moved by hand says nothing.
+        let is_theirs = !self.core.root_polled.get() && !clock.has_moved();
         let (now, started) = (clock.about(), self.core.turn_started.get());
         let polls = self.end_turn(now);
         self.start_turn(now, polls);
-        // A clock that was moved by hand says nothing.
-        started.filter(|_| !clock.has_moved()).map_or(0, |started| now.ns_since(started))
+        started.filter(|_| is_theirs).map_or(0, |started| now.ns_since(started))
     }
 
     /// A turn starts, after one with so many polls.
@@ -599,8 +608,9 @@ impl CurrentThread {
     fn end_turn(&self, now: Stamp) -> u32 {
         let core = &self.core;
         let polls = core.polls();
-        core.turn_tick.set(core.tick());
+        let first = core.turn_tick.replace(core.tick());
         core.vain.set(0);
+        let (root_polled, timed_ns) = (core.root_polled.take(), core.timed_ns.take());
         self.meter.has_polled(u64::from(polls));
         let started = core.turn_started.take();
         if polls > 0
@@ -608,7 +618,13 @@ impl CurrentThread {
         {
             let spent_ns = now.ns_since(started);
             self.meter.was_busy(spent_ns);
-            self.meter.turn_lasted(spent_ns, &core.timed_ns, &self.estate.config.seam.clock);
+            let seen = || {
+                // A clock that was moved by hand says nothing.
+                let is_real = !self.estate.config.seam.clock.has_moved();
+                let lasted = core.watched.lasted_since(first).filter(|_| is_real);
+                lasted.map(|seen_ns| if root_polled { seen_ns } else { u64::MAX })
+            };
+            self.meter.turn_lasted(spent_ns, timed_ns, seen);
             let others = polls.saturating_sub(core.overtook.take());
             core.learn(if others > 0 { others } else { polls }, spent_ns, &self.estate.config);
         }
