@@ -216,7 +216,10 @@ fn a_long_poll_is_counted_wherever_in_a_turn_it_comes() {
     for rt in serial_runtimes() {
         for _ in 0..TIMES {
             rt.block_on(async {
-                // The one in the middle is not the first of its turn.
+                // Turns have many polls by then, and the one in the middle is not the first of its own.
+                for task in Vec::from_iter((0..500).map(|_| wakeful::spawn(async {}))) {
+                    task.await.unwrap();
+                }
                 let before = wakeful::spawn(async {});
                 let long = wakeful::spawn(async { work_until_seen() });
                 let after = wakeful::spawn(async {});
