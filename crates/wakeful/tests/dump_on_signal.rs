@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 
@@ -23,6 +24,14 @@ fn child_of(by: &str, args: &[&str], test: &str, environment: &[(&str, &str)]) -
     command.args(args).arg(this).args(["--exact", test, "--nocapture"]).env(CHILD, "1");
     for (name, value) in environment {
         command.env(name, value);
+    }
+    // Whoever runs the tests may ignore the signal, as scripts do with what they run in the background.
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            Ok(())
+        });
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
