@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use wakeful::runtime::{Builder, Handle};
 use wakeful::sync::Notify;
 use wakeful::task::coop::{self, cooperative};
-use wakeful::task::{consume_budget, unconstrained, yield_now};
+use wakeful::task::{JoinHandle, consume_budget, unconstrained, yield_now};
 
 mod support {
     pub mod runtimes;
@@ -346,38 +346,60 @@ fn who_gives_way_gives_way_to_the_future_of_block_on_too() {
     assert!((TURNS - 1..=TURNS + 1).contains(&turns), "{turns} turns of the other for {TURNS}");
 }
 
-#[test]
-fn long_polls_keep_the_future_of_block_on_waiting_for_one_not_for_sixty() {
-    const TURNS: usize = 20;
-    let rt = current_thread();
-    let polls = Arc::new(AtomicUsize::new(0));
-    let bells = Arc::new([Notify::new(), Notify::new()]);
-    let root_bell = Arc::new(Notify::new());
-    let longest = rt.block_on(async {
-        // They wake each other, so there is always one to run, and none gives way.
+/// Keeps its thread at work.
+fn work(how_long: Duration) {
+    let started = Instant::now();
+    while started.elapsed() < how_long {
+        std::hint::spin_loop();
+    }
+}
+
+/// Two tasks that wake each other, so that there is always one to run, and none gives way; each poll takes `how_long`,
+/// and wakes the future of `block_on` that waits for `called`.
+struct Pair {
+    polls: Arc<AtomicUsize>,
+    called: Arc<Notify>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Pair {
+    fn start(how_long: Duration) -> Self {
+        let (polls, called) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let bells = Arc::new([Notify::new(), Notify::new()]);
+        bells[0].notify_one();
         let tasks = [0, 1].map(|own| {
-            let (polls, bells, root_bell) = (polls.clone(), bells.clone(), root_bell.clone());
+            let (polls, called, bells) = (polls.clone(), called.clone(), bells.clone());
             wakeful::spawn(async move {
                 loop {
                     bells[own].notified().await;
                     polls.fetch_add(1, SeqCst);
-                    root_bell.notify_one();
-                    let started = Instant::now();
-                    while started.elapsed() < Duration::from_millis(1) {
-                        std::hint::spin_loop();
-                    }
+                    called.notify_one();
+                    work(how_long);
                     bells[1 - own].notify_one();
                 }
             })
         });
-        bells[0].notify_one();
+        Self { polls, called, tasks }
+    }
+
+    fn stop(self) -> usize {
+        self.tasks.iter().for_each(|task| task.abort());
+        self.polls.load(SeqCst)
+    }
+}
+
+#[test]
+fn long_polls_keep_the_future_of_block_on_waiting_for_one_not_for_sixty() {
+    const TURNS: usize = 20;
+    let longest = current_thread().block_on(async {
+        let pair = Pair::start(Duration::from_millis(1));
         let mut waits = Vec::new();
         for _ in 0..TURNS {
-            let before = polls.load(SeqCst);
-            root_bell.notified().await;
-            waits.push(polls.load(SeqCst) - before);
+            let before = pair.polls.load(SeqCst);
+            pair.called.notified().await;
+            waits.push(pair.polls.load(SeqCst) - before);
         }
-        tasks.iter().for_each(|task| task.abort());
+        pair.stop();
         // The first turns have to find out how long polls are.
         waits.into_iter().skip(3).max().unwrap()
     });
@@ -393,10 +415,7 @@ fn who_gives_way_in_block_on_lets_all_others_go_first_however_long_they_take() {
             for _ in 0..OTHERS {
                 let done = done.clone();
                 wakeful::spawn(async move {
-                    let started = Instant::now();
-                    while started.elapsed() < Duration::from_millis(1) {
-                        std::hint::spin_loop();
-                    }
+                    work(Duration::from_millis(1));
                     done.fetch_add(1, SeqCst);
                 });
             }
@@ -409,32 +428,13 @@ fn who_gives_way_in_block_on_lets_all_others_go_first_however_long_they_take() {
 #[test]
 fn a_future_of_block_on_that_takes_long_lets_as_many_others_run() {
     const ROUNDS: usize = 50;
-    let rt = current_thread();
-    let polls = Arc::new(AtomicUsize::new(0));
-    let bells = Arc::new([Notify::new(), Notify::new()]);
-    let root_bell = Arc::new(Notify::new());
-    rt.block_on(async {
-        let tasks = [0, 1].map(|own| {
-            let (polls, bells, root_bell) = (polls.clone(), bells.clone(), root_bell.clone());
-            wakeful::spawn(async move {
-                loop {
-                    bells[own].notified().await;
-                    polls.fetch_add(1, SeqCst);
-                    root_bell.notify_one();
-                    bells[1 - own].notify_one();
-                }
-            })
-        });
-        bells[0].notify_one();
+    let polls = current_thread().block_on(async {
+        let pair = Pair::start(Duration::ZERO);
         for _ in 0..ROUNDS {
-            root_bell.notified().await;
-            let started = Instant::now();
-            while started.elapsed() < Duration::from_millis(1) {
-                std::hint::spin_loop();
-            }
+            pair.called.notified().await;
+            work(Duration::from_millis(1));
         }
-        tasks.iter().for_each(|task| task.abort());
+        pair.stop()
     });
-    let polls = polls.load(SeqCst);
     assert!(polls >= 10 * ROUNDS, "{polls} polls of others for {ROUNDS} of its own");
 }

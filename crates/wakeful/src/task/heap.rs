@@ -153,6 +153,20 @@ pub(crate) unsafe fn charge(cell: NonNull<Header>, id: u64, time: Duration) {
     spent.add(cells, index, id, time);
 }
 
+/// As [`charge`], for a poll that took so long and was perhaps seen by another, who charged
+/// for some of it: what is not `charged` since `before`.
+///
+/// # Safety
+///
+/// As [`charge`].
+pub(crate) unsafe fn charge_rest(cell: NonNull<Header>, id: u64, before: Duration, time: Duration) {
+    // SAFETY: by contract.
+    unsafe {
+        let seen = charged(cell, id).saturating_sub(before);
+        charge(cell, id, time.saturating_sub(seen));
+    }
+}
+
 /// What was charged for the task of that id, in that cell, which may be another's by now.
 ///
 /// # Safety

@@ -532,10 +532,7 @@ impl CurrentThread {
             self.meter.poll_times.record(took, 1);
             self.core.timed_ns.set(took.as_nanos() as u64);
             // SAFETY: as above.
-            unsafe {
-                let seen = heap::charged(cell, id).saturating_sub(before);
-                heap::charge(cell, id, took.saturating_sub(seen));
-            }
+            unsafe { heap::charge_rest(cell, id, before, took) };
         }
     }
 
