@@ -70,7 +70,7 @@ fn cargo_test(root: &Path, filters: &[&str]) -> Command {
     let mut command = Command::new(cargo);
     command
         .current_dir(root)
-        .env("RUSTFLAGS", "--cfg loom -C debug-assertions")
+        .env("RUSTFLAGS", "--cfg loom -C debug-assertions -D warnings")
         .env("LOOM_MAX_PREEMPTIONS", preemptions)
         // Link-time optimisation costs more here than the models win by it.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")

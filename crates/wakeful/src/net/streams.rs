@@ -180,7 +180,7 @@ macro_rules! streams {
             }
 
             /// As [`AsyncRead::poll_read`], by a shared reference.
-            #[inline]
+            #[inline(always)]
             pub(crate) fn poll_read_shared(
                 &self,
                 cx: &mut Context<'_>,
@@ -190,7 +190,7 @@ macro_rules! streams {
             }
 
             /// As [`AsyncWrite::poll_write`], by a shared reference.
-            #[inline]
+            #[inline(always)]
             pub(crate) fn poll_write_shared(
                 &self,
                 cx: &mut Context<'_>,
@@ -219,7 +219,7 @@ macro_rules! streams {
         }
 
         impl AsyncRead for $stream {
-            #[inline]
+            #[inline(always)]
             fn poll_read(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
@@ -230,7 +230,7 @@ macro_rules! streams {
         }
 
         impl AsyncWrite for $stream {
-            #[inline]
+            #[inline(always)]
             fn poll_write(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,

@@ -97,7 +97,7 @@ impl<S: AsFd> Evented<S> {
 }
 
 impl<S: Transfer> Evented<S> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll_recv(
         &self,
         cx: &mut Context<'_>,
@@ -113,7 +113,7 @@ impl<S: Transfer> Evented<S> {
         Poll::Ready(Ok(()))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write(cx, buf.len(), |io| uninterrupted(|| io.send(buf)))
     }

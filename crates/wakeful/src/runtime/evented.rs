@@ -66,7 +66,7 @@ impl<S: AsFd> Evented<S> {
     /// `operation` gets the thing and answers how many bytes came out of the
     /// `room` there was: less means that there are no more now. Say 0 where that
     /// cannot be known.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll_read(
         &self,
         cx: &mut Context<'_>,
@@ -82,7 +82,7 @@ impl<S: AsFd> Evented<S> {
 
     /// Writes once it can be done without blocking; see
     /// [`poll_read`](Self::poll_read).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll_write(
         &self,
         cx: &mut Context<'_>,

@@ -124,10 +124,10 @@ impl Registration {
         cx: &mut Context<'_>,
         kind: WaitKind,
     ) -> Poll<io::Result<Seen>> {
-        let progress = ready!(coop::poll_proceed(cx));
+        ready!(coop::poll_budget_available(cx));
         match self.poll_seen(direction, cx) {
             Poll::Ready(seen) => {
-                progress.made_progress();
+                coop::spend();
                 Poll::Ready(seen)
             }
             Poll::Pending => {
@@ -138,7 +138,7 @@ impl Registration {
     }
 
     /// Repeats `operation` until it would not block, waiting in between.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll_io<R>(
         &self,
         direction: Direction,
@@ -146,7 +146,7 @@ impl Registration {
         kind: WaitKind,
         mut operation: impl FnMut(&Seen) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        let progress = ready!(coop::poll_proceed(cx));
+        ready!(coop::poll_budget_available(cx));
         loop {
             let seen = match self.poll_seen(direction, cx) {
                 Poll::Ready(seen) => seen?,
@@ -158,7 +158,7 @@ impl Registration {
             match operation(&seen) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.clear(seen),
                 result => {
-                    progress.made_progress();
+                    coop::spend();
                     return Poll::Ready(result);
                 }
             }

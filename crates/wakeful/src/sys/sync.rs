@@ -12,7 +12,7 @@ mod imp {
     /// once more, in that order, when they are made.
     pub(crate) mod atomic {
         use loom::sync::atomic as weak;
-        pub(crate) use weak::{AtomicIsize, AtomicU8, Ordering, fence};
+        pub(crate) use weak::{AtomicIsize, Ordering, fence};
 
         macro_rules! ordered {
             ($($name:ident $(<$param:ident>)?: $value:ty;)+) => {$(

@@ -110,7 +110,7 @@ pub(crate) fn try_proceed() -> Option<RestoreOnPending> {
     })
 }
 
-/// As [`poll_proceed`], but spends nothing.
+/// As [`poll_proceed`], but spends nothing: [`spend`] does, once the operation got somewhere.
 #[inline]
 pub(crate) fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
     if has_budget_remaining() {
@@ -119,6 +119,16 @@ pub(crate) fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
         context::give_way(cx.waker());
         Poll::Pending
     }
+}
+
+/// Spends one unit, if there is a limit and one left.
+#[inline]
+pub(crate) fn spend() {
+    context::with_budget(|cell| {
+        if let Some(less) = cell.get().less_one() {
+            cell.set(less);
+        }
+    });
 }
 
 /// Spends one unit of budget, yielding if there is none left. For loops that

@@ -136,7 +136,8 @@ pub(crate) fn spawn<F: Future>(
 /// may touch: loom reports an entry that two hold, or that was handed over
 /// without synchronisation.
 pub(crate) struct Entries {
-    home: Arc<TestHome>,
+    /// Keeps the cells.
+    _home: Arc<TestHome>,
     cells: Vec<NonNull<Header>>,
     marks: Vec<UnsafeCell<u32>>,
 }
@@ -156,7 +157,7 @@ impl Entries {
         });
         let cells = cells.collect();
         let marks = (0..count).map(|_| UnsafeCell::new(0)).collect();
-        Arc::new(Entries { home, cells, marks })
+        Arc::new(Entries { _home: home, cells, marks })
     }
 
     /// Entry `number`, about to be pushed for the first time.
@@ -185,9 +186,5 @@ impl Entries {
         let mut ended: Vec<usize> = ended.into_iter().collect();
         ended.sort_unstable();
         assert_eq!(ended, (0..self.cells.len()).collect::<Vec<_>>(), "an entry was lost");
-    }
-
-    pub(crate) fn home(&self) -> &TestHome {
-        &self.home
     }
 }
