@@ -20,6 +20,7 @@ use super::multi::{Leaving, MultiThread};
 use super::spinners::{Look, Spinners};
 use super::watch::Watched;
 use crate::sys::park::Parker;
+use crate::sys::slack::Leisure;
 use crate::task::heap;
 use crate::task::runnable::TaskRef;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,9 +29,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-pub(super) const TICK: Duration = Duration::from_millis(10);
+const TICK: Duration = Duration::from_millis(10);
+/// A look may be later by so much, which is how often most kernels tick.
+pub(super) const LATE: Duration = Duration::from_millis(4);
 /// Looks without anybody awake before the monitor goes to sleep.
-pub(super) const QUIET_TICKS: u32 = 10;
+const QUIET_TICKS: u32 = 10;
 /// How often it is looked who waits for whom while the runtime is at work,
 pub(super) const LOOK_AROUND: Duration = Duration::from_secs(1);
 /// and how much of the time that may take: one part of so many.
@@ -105,8 +108,9 @@ impl Monitor {
         let mut spinners = Spinners::new();
         let mut look_around_at = clock.elapsed() + LOOK_AROUND;
         let mut quiet = 0;
+        let leisure = Leisure::new(LATE);
         while !self.stopped.load(SeqCst) {
-            parker.park(Some(TICK));
+            leisure.during(|| parker.park(Some(TICK)));
             if !shared.try_enter() {
                 return;
             }

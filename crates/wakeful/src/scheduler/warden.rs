@@ -18,17 +18,28 @@
 
 use super::config::{Role, Subject};
 use super::current::CurrentThread;
-use super::monitor::{LOOK_AROUND, LOOK_AROUND_SHARE, QUIET_TICKS, Sight, TICK};
+use super::monitor::{LATE, LOOK_AROUND, LOOK_AROUND_SHARE, Sight};
 use super::root::Root;
 use super::spinners::{Look, Spinners};
 use super::watch::Watched;
 use crate::sys::barrier::Barriers;
+use crate::sys::slack::Leisure;
 use crate::task::heap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
+
+/// How often it looks. Nobody waits for its help, so it is seldom: who serves one request
+/// after the other on one core is interrupted by every look.
+const TICK: Duration = Duration::from_millis(25);
+/// Polls that are to be reported early are looked for so often until then,
+const LOOKS: u32 = 4;
+/// but not more often than this.
+const SHORTEST_TICK: Duration = Duration::from_millis(5);
+/// How long nobody is awake before it goes to sleep.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// Also true before the thread is started.
 static ASLEEP: AtomicBool = AtomicBool::new(true);
@@ -45,12 +56,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Ward {
     /// Nobody, once it has closed (W3).
     scheduler: Mutex<Weak<CurrentThread>>,
+    /// How often it wants to be looked at.
+    tick: Duration,
     notes: Mutex<Notes>,
 }
 
 /// What the warden remembers of a scheduler.
 struct Notes {
     spinners: Spinners,
+    /// The last look.
+    looked_at: Duration,
     look_around_at: Duration,
     /// The future of `block_on` on the thread that runs the tasks, once it was looked at.
     root: Option<Box<Watched>>,
@@ -60,11 +75,13 @@ struct Notes {
 }
 
 impl Ward {
-    /// Lists it.
-    pub(super) fn new(scheduler: Weak<CurrentThread>) -> Arc<Self> {
-        let (spinners, look_around_at) = (Spinners::new(), Duration::ZERO);
-        let notes = Notes { spinners, look_around_at, root: None, local: None };
-        let this = Arc::new(Self { scheduler: Mutex::new(scheduler), notes: Mutex::new(notes) });
+    /// Lists it. A poll of it is to be reported after so long.
+    pub(super) fn new(scheduler: Weak<CurrentThread>, report_after: Option<Duration>) -> Arc<Self> {
+        let (scheduler, looked_at, look_around_at) =
+            (Mutex::new(scheduler), Duration::ZERO, Duration::ZERO);
+        let (spinners, root, local) = (Spinners::new(), None, None);
+        let notes = Mutex::new(Notes { spinners, looked_at, look_around_at, root, local });
+        let this = Arc::new(Self { scheduler, tick: tick(report_after), notes });
         lock(&WARDS).push(this.clone());
         this
     }
@@ -142,11 +159,12 @@ impl Ward {
     fn observe(&self, scheduler: &CurrentThread) {
         let (config, watched) = (&scheduler.estate.config, scheduler.watched());
         let (now, mut notes) = (config.seam.clock.elapsed(), lock(&self.notes));
+        let since = now.saturating_sub(std::mem::replace(&mut notes.looked_at, now));
         if let Some(stuck) = watched.look(now) {
             let sight = Sight { config, watched, worker: Some(0), alone: true, stuck, now };
             if let Some(lasts) = sight.observe(&mut notes.spinners) {
                 // SAFETY: a cell of this scheduler, which the ward keeps alive.
-                unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), TICK) };
+                unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), since) };
                 scheduler.meter.poll_times.saw(stuck);
             }
         }
@@ -159,6 +177,11 @@ impl Ward {
             notes.look_around_at = now + LOOK_AROUND.max(took * LOOK_AROUND_SHARE);
         }
     }
+}
+
+/// How often a scheduler is to be looked at whose polls are reported after so long.
+fn tick(report_after: Option<Duration>) -> Duration {
+    report_after.map_or(TICK, |after| (after / LOOKS).clamp(SHORTEST_TICK, TICK))
 }
 
 /// Mirrors what the root says of itself; its poll may have ended since the look before.
@@ -194,16 +217,18 @@ pub(super) fn wake() {
 
 fn watch() {
     THREAD.get_or_init(thread::current);
-    let mut quiet = 0;
+    let (mut quiet, mut tick) = (Duration::ZERO, SHORTEST_TICK);
+    let leisure = Leisure::new(LATE);
     loop {
-        thread::park_timeout(TICK);
+        leisure.during(|| thread::park_timeout(tick));
         let wards = lock(&WARDS).clone();
         let awake = wards.iter().filter(|ward| ward.look()).count();
+        quiet = if awake == 0 { quiet + tick } else { Duration::ZERO };
+        tick = wards.iter().map(|ward| ward.tick).min().unwrap_or(TICK);
         drop(wards);
-        quiet = if awake == 0 { quiet + 1 } else { 0 };
-        if quiet >= QUIET_TICKS {
+        if quiet >= QUIET {
             sleep();
-            quiet = 0;
+            quiet = Duration::ZERO;
         }
     }
 }
@@ -224,4 +249,16 @@ fn is_anybody_awake() -> bool {
     let is_awake =
         |ward: &Arc<Ward>| lock(&ward.scheduler).upgrade().is_some_and(|it| it.is_awake());
     wards.iter().any(is_awake)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::tick;
+    use std::time::Duration;
+
+    #[test]
+    fn who_wants_early_reports_is_looked_at_more_often() {
+        let ticks = [1, 40, 100, 1000].map(|ms| tick(Some(Duration::from_millis(ms))).as_millis());
+        assert_eq!((ticks, tick(None).as_millis()), ([5, 10, 25, 25], 25));
+    }
 }

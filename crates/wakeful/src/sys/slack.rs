@@ -2,9 +2,15 @@
 //!
 //! By default Linux lets timers of ordinary threads be late by 50 µs, so that
 //! several can be served at once. A thread that sleeps until its next timer asks
-//! for less, and gives back what it had when it has done so for the last time.
+//! for less, and gives back what it had when it has done so for the last time. One that
+//! only looks around now and then allows more: its timer then goes off with an interrupt
+//! that comes anyway, and what else runs on that core is not interrupted once more.
+//!
+//! A new thread has the slack of the one that starts it. So the latter is allowed for
+//! single sleeps only, in which nothing can be started.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 /// The slack of the thread that made it, which must not leave it.
 #[derive(Debug)]
@@ -36,22 +42,60 @@ impl Drop for Slack {
     }
 }
 
+/// Allows sleeps of the thread that made it to be late.
+#[derive(Debug)]
+pub(crate) struct Leisure {
+    late_ns: u64,
+    /// What it has otherwise.
+    before_ns: u64,
+    _thread: std::marker::PhantomData<*const ()>,
+}
+
+impl Leisure {
+    pub(crate) fn new(late: Duration) -> Self {
+        let (late_ns, before_ns) = (late.as_nanos() as u64, imp::current());
+        Self { late_ns, before_ns, _thread: std::marker::PhantomData }
+    }
+
+    /// Calls `sleep`, which may last longer.
+    pub(crate) fn during<R>(&self, sleep: impl FnOnce() -> R) -> R {
+        imp::set(self.late_ns);
+        let slept = sleep();
+        imp::set(self.before_ns);
+        slept
+    }
+}
+
 #[cfg(all(target_os = "linux", not(loom)))]
 mod imp {
     use rustix::thread::{current_timer_slack, set_current_timer_slack};
     use std::num::NonZeroU64;
 
-    /// Sets this thread's slack and gives back the one before. If the kernel
-    /// refuses, sleeps are a little longer.
-    pub(super) fn replace(slack_ns: u64) -> u64 {
-        let before_ns = current_timer_slack().unwrap_or(0);
+    pub(super) fn current() -> u64 {
+        current_timer_slack().unwrap_or(0)
+    }
+
+    /// If the kernel refuses, sleeps are as long as they were.
+    pub(super) fn set(slack_ns: u64) {
         let _ = set_current_timer_slack(NonZeroU64::new(slack_ns));
+    }
+
+    /// Sets this thread's slack and gives back the one before.
+    pub(super) fn replace(slack_ns: u64) -> u64 {
+        let before_ns = current();
+        set(slack_ns);
         before_ns
     }
 }
 
 #[cfg(not(all(target_os = "linux", not(loom))))]
 mod imp {
+    pub(super) fn current() -> u64 {
+        0
+    }
+
+    pub(super) fn set(_slack_ns: u64) {}
+
     pub(super) fn replace(_slack_ns: u64) -> u64 {
         0
     }
@@ -59,8 +103,9 @@ mod imp {
 
 #[cfg(all(test, target_os = "linux", not(loom)))]
 mod tests {
-    use super::Slack;
+    use super::{Leisure, Slack};
     use rustix::thread::current_timer_slack;
+    use std::time::Duration;
 
     #[test]
     fn a_thread_gets_back_what_it_had() {
@@ -72,5 +117,14 @@ mod tests {
         assert_eq!(current_timer_slack().unwrap(), 1);
         drop(slack);
         assert_eq!(current_timer_slack().unwrap(), before_ns);
+    }
+
+    #[test]
+    fn only_the_sleep_itself_may_be_late() {
+        let before_ns = current_timer_slack().unwrap();
+        let leisure = Leisure::new(Duration::from_millis(4));
+        assert_eq!(current_timer_slack().unwrap(), before_ns);
+        let during_ns = leisure.during(|| current_timer_slack().unwrap());
+        assert_eq!((during_ns, current_timer_slack().unwrap()), (4_000_000, before_ns));
     }
 }

@@ -576,7 +576,8 @@ impl CurrentThread {
     /// This thread is the one that runs the tasks.
     fn sit_down(&self) {
         self.core.watched.sit_down();
-        self.ward.get_or_init(|| Ward::new(self.me.clone()));
+        let report_after = self.estate.config.report_blocked_after;
+        self.ward.get_or_init(|| Ward::new(self.me.clone(), report_after));
         self.be_watched();
     }
 
