@@ -409,8 +409,8 @@ impl Builder {
     /// after, and if all workers are stuck, a spare thread joins them. 20 ms by
     /// default; `None` leaves a stuck worker alone with what it has.
     ///
-    /// A monitor thread looks every 10 ms while the runtime is at work, and sleeps
-    /// while it is not.
+    /// A monitor thread looks every 10 ms, or a little later, while the runtime is at work,
+    /// and sleeps while it is not.
     pub fn rescue_after(&mut self, after: Option<Duration>) -> &mut Self {
         self.rescue_after = after;
         self
@@ -418,7 +418,8 @@ impl Builder {
 
     /// After how long a poll is reported as [`Blocked`](crate::inspect::Blocked); 100 ms by
     /// default, and never with `None`. A multi-thread runtime's monitor notices; for
-    /// current-thread runtimes, one thread of the process does.
+    /// current-thread runtimes, one thread of the process does, which looks every 25 ms, or
+    /// four times within this time if that is less, but not more often than every 5 ms.
     pub fn report_blocked_after(&mut self, after: Option<Duration>) -> &mut Self {
         self.report_blocked_after = after;
         self

@@ -195,7 +195,7 @@ impl RuntimeMetrics {
     /// How long polls take. By samples: the first poll of each turn of a worker's loop
     /// is timed and counts for all of the turn before. Polls of 10 ms and longer count
     /// for themselves: if they are timed, or if the thread that watches sees them last, as it
-    /// does from 20 ms on; those of one turn as one. The longest is the longest that anybody saw.
+    /// does from 30 ms on, or 60 on a current-thread runtime; those of one turn as one. The longest is the longest that anybody saw.
     pub fn poll_times(&self) -> Histogram {
         Histogram::of_polls(&self.handle.shared.looks().workers())
     }

@@ -7,8 +7,7 @@ use crate::driver::stamp::Stamp;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
-/// A poll that lasts as long is no longer one of many like it, and the monitor has
-/// noticed it.
+/// A poll that lasts as long is no longer one of many like it.
 pub(super) const LONG: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]

@@ -108,14 +108,15 @@ impl Monitor {
         let mut spinners = Spinners::new();
         let mut look_around_at = clock.elapsed() + LOOK_AROUND;
         let mut quiet = 0;
-        let leisure = Leisure::new(LATE);
+        let leisure = Leisure::new();
+        let mut looked_at = clock.elapsed();
         while !self.stopped.load(SeqCst) {
-            leisure.during(|| parker.park(Some(TICK)));
+            leisure.during(LATE, || parker.park(Some(TICK)));
             if !shared.try_enter() {
                 return;
             }
             // A foreign waker that panics does not end the watch.
-            let _ = catch_unwind(AssertUnwindSafe(|| look(shared, &mut spinners)));
+            let _ = catch_unwind(AssertUnwindSafe(|| look(shared, &mut spinners, &mut looked_at)));
             shared.leave();
             quiet = if shared.idle.all_asleep() { quiet + 1 } else { 0 };
             let falls_quiet = quiet >= QUIET_TICKS;
@@ -152,16 +153,17 @@ fn look_around(shared: &MultiThread) {
 
 /// Compares every worker with the last look, and does for those that have not moved
 /// what they cannot.
-fn look(shared: &MultiThread, spinners: &mut Spinners) {
+fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration) {
     let config = &shared.estate.config;
     let now = config.seam.clock.elapsed();
+    let since = now.saturating_sub(std::mem::replace(looked_at, now));
     for (index, remote) in shared.remotes.iter().enumerate() {
         let Some(stuck) = remote.watched.look(now) else { continue };
         let (watched, worker) = (&remote.watched, Some(index));
         let sight = Sight { config, watched, worker, alone: false, stuck, now };
         if let Some(lasts) = sight.observe(spinners) {
             // SAFETY: a cell of this scheduler, which the monitor keeps alive.
-            unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), TICK) };
+            unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };
             remote.meter.poll_times.saw(stuck);
         }
         if config.rescue_after.is_some_and(|after| stuck + TICK >= after) && !stuck.is_zero() {
@@ -175,7 +177,7 @@ fn look(shared: &MultiThread, spinners: &mut Spinners) {
             let sight = Sight { config, watched: &spare, worker: None, alone: false, stuck, now };
             if let Some(lasts) = sight.observe(spinners) {
                 // SAFETY: as above.
-                unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), TICK) };
+                unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };
             }
         }
     }
@@ -221,8 +223,11 @@ impl Sight<'_> {
 
     /// Whether the poll has lasted for too long.
     pub(super) fn is_to_report(&self) -> bool {
-        let is_due = |after: &Duration| self.stuck >= *after && self.watched.is_to_report(*after);
-        self.config.report_blocked_after.as_ref().is_some_and(is_due)
+        let after = self.config.report_blocked_after;
+        // From the middle on it is looked what the thread does.
+        after.is_some_and(|after| {
+            self.stuck >= after / 2 && self.watched.is_to_report(self.stuck, after)
+        })
     }
 
     pub(super) fn report(&self, subject: Subject) {

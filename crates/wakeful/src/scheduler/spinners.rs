@@ -80,7 +80,7 @@ impl Spinners {
     /// A task that is being polled at this moment, or a root.
     pub(super) fn saw(&mut self, look: &Look, now: Duration) -> Option<Spin> {
         let Look { number, polls, wakes, yields } = *look;
-        self.0.retain(|_, seen| now.saturating_sub(seen.last) < WATCH / 2);
+        self.0.retain(|_, seen| now.saturating_sub(seen.last) < WATCH);
         let new = Seen { first: now, last: now, polls, wakes, yields: false };
         let seen = self.0.entry(number).or_insert(new);
         seen.last = now;

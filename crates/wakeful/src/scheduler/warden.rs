@@ -144,8 +144,7 @@ impl Ward {
             }
             return;
         }
-        let lasts = |stuck: &Duration| config.report_blocked_after.is_some_and(|it| *stuck >= it);
-        let Some(stuck) = stuck.filter(lasts) else { return };
+        let Some(stuck) = stuck else { return };
         let sight = Sight { config, watched, worker: Some(0), alone: true, stuck, now };
         if !watched.is_reported() && scheduler.has_tasks() && sight.is_to_report() {
             mirror(&root, watched);
@@ -164,7 +163,7 @@ impl Ward {
             let sight = Sight { config, watched, worker: Some(0), alone: true, stuck, now };
             if let Some(lasts) = sight.observe(&mut notes.spinners) {
                 // SAFETY: a cell of this scheduler, which the ward keeps alive.
-                unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), since) };
+                unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };
                 scheduler.meter.poll_times.saw(stuck);
             }
         }
@@ -218,17 +217,19 @@ pub(super) fn wake() {
 fn watch() {
     THREAD.get_or_init(thread::current);
     let (mut quiet, mut tick) = (Duration::ZERO, SHORTEST_TICK);
-    let leisure = Leisure::new(LATE);
+    let leisure = Leisure::new();
     loop {
-        leisure.during(|| thread::park_timeout(tick));
+        leisure.during(LATE.min(tick / LOOKS), || thread::park_timeout(tick));
         let wards = lock(&WARDS).clone();
-        let awake = wards.iter().filter(|ward| ward.look()).count();
-        quiet = if awake == 0 { quiet + tick } else { Duration::ZERO };
-        tick = wards.iter().map(|ward| ward.tick).min().unwrap_or(TICK);
+        // As often as one of those wants who are awake.
+        let wanted = wards.iter().filter(|ward| ward.look()).map(|ward| ward.tick).min();
         drop(wards);
+        quiet = if wanted.is_none() { quiet + tick } else { Duration::ZERO };
+        tick = wanted.unwrap_or(TICK);
         if quiet >= QUIET {
             sleep();
-            quiet = Duration::ZERO;
+            // Who woke it up may be one of those who want to be looked at often.
+            (quiet, tick) = (Duration::ZERO, SHORTEST_TICK);
         }
     }
 }

@@ -177,8 +177,8 @@ impl Watched {
 
     /// Whether the poll that it is in has lasted for `after` by its own fault: it waits in
     /// the kernel, or it has had the processor for so long. A thread that others keep from running on
-    /// a busy machine does neither. True once per poll.
-    pub(super) fn is_to_report(&self, after: Duration) -> bool {
+    /// a busy machine does neither. True once per poll. `stuck`: for how long it was seen in it.
+    pub(super) fn is_to_report(&self, stuck: Duration, after: Duration) -> bool {
         if self.is_reported() || !self.is_where_it_was() {
             return false;
         }
@@ -186,6 +186,9 @@ impl Watched {
             self.waits.store(self.waits.load(Relaxed) + 1, Relaxed);
         } else {
             self.waits.store(0, Relaxed);
+        }
+        if stuck < after {
+            return false;
         }
         let had = self.processor_ns().saturating_sub(self.had_ns.load(Relaxed));
         let computes = Duration::from_nanos(had) >= after;

@@ -45,21 +45,19 @@ impl Drop for Slack {
 /// Allows sleeps of the thread that made it to be late.
 #[derive(Debug)]
 pub(crate) struct Leisure {
-    late_ns: u64,
-    /// What it has otherwise.
+    /// The slack it has otherwise.
     before_ns: u64,
     _thread: std::marker::PhantomData<*const ()>,
 }
 
 impl Leisure {
-    pub(crate) fn new(late: Duration) -> Self {
-        let (late_ns, before_ns) = (late.as_nanos() as u64, imp::current());
-        Self { late_ns, before_ns, _thread: std::marker::PhantomData }
+    pub(crate) fn new() -> Self {
+        Self { before_ns: imp::current(), _thread: std::marker::PhantomData }
     }
 
-    /// Calls `sleep`, which may last longer.
-    pub(crate) fn during<R>(&self, sleep: impl FnOnce() -> R) -> R {
-        imp::set(self.late_ns);
+    /// Calls `sleep`, which may last longer by so much.
+    pub(crate) fn during<R>(&self, late: Duration, sleep: impl FnOnce() -> R) -> R {
+        imp::set(late.as_nanos() as u64);
         let slept = sleep();
         imp::set(self.before_ns);
         slept
@@ -122,9 +120,10 @@ mod tests {
     #[test]
     fn only_the_sleep_itself_may_be_late() {
         let before_ns = current_timer_slack().unwrap();
-        let leisure = Leisure::new(Duration::from_millis(4));
+        let leisure = Leisure::new();
         assert_eq!(current_timer_slack().unwrap(), before_ns);
-        let during_ns = leisure.during(|| current_timer_slack().unwrap());
+        let late = Duration::from_millis(4);
+        let during_ns = leisure.during(late, || current_timer_slack().unwrap());
         assert_eq!((during_ns, current_timer_slack().unwrap()), (4_000_000, before_ns));
     }
 }

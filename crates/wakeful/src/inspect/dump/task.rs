@@ -221,7 +221,7 @@ impl TaskDump {
 
     /// How long it was polled in all, by samples: one poll of each turn of a worker
     /// is timed and stands for the others, and a poll that lasts is seen by the
-    /// monitor. Not known of the future of a `block_on`.
+    /// monitor, from 30 ms on, or 60 on a current-thread runtime. Not known of the future of a `block_on`.
     pub fn busy(&self) -> Duration {
         self.busy
     }

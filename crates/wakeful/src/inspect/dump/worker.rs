@@ -77,7 +77,8 @@ impl WorkerDump {
     }
 
     /// How long it has slept, or been seen in the same poll: the monitor looks every
-    /// 10 ms, so a poll that began since has no time yet.
+    /// 10 ms, the thread that watches current-thread runtimes every 25, so a poll that began
+    /// since has no time yet.
     pub fn how_long(&self) -> Option<Duration> {
         self.how_long
     }

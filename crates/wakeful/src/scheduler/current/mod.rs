@@ -525,8 +525,9 @@ impl CurrentThread {
         }
         if took < meter::LONG {
             self.meter.poll_times.record(took, u64::from(weight));
+            // Less what the warden saw of it.
             // SAFETY: as above.
-            unsafe { heap::charge(cell, id, took * weight) };
+            unsafe { heap::charge_rest(cell, id, before, took * weight) };
         } else {
             // One of a kind, of which the warden has charged what it saw.
             self.meter.poll_times.record(took, 1);
