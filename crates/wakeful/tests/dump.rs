@@ -85,6 +85,37 @@ fn the_wakers_of_a_task_are_counted_while_it_is_polled() {
 }
 
 #[test]
+fn polls_and_wake_ups_by_others_are_counted() {
+    // On one thread, so that each of them is a poll of its own.
+    let rt = Builder::new_current_thread().build().unwrap();
+    rt.block_on(async {
+        let bell = Arc::new(Notify::new());
+        let theirs = bell.clone();
+        let listener = named("listener", async move {
+            for _ in 0..3 {
+                yield_now().await;
+            }
+            loop {
+                theirs.notified().await;
+            }
+        });
+        let counts = |dump: &Dump| {
+            let task = dump.find(listener.id()).unwrap();
+            (task.polls(), task.wakes())
+        };
+        let dump = dump_when(|dump| waits(dump, "listener")).await;
+        assert_eq!(counts(&dump), (4, 0), "its spawn and its yields are no wake-ups by others");
+        for rings in 1..=5 {
+            bell.notify_one();
+            bell.notify_one(); // one while it is queued changes nothing
+            let dump = dump_when(|dump| waits(dump, "listener")).await;
+            assert_eq!(counts(&dump), (4 + rings, rings));
+        }
+        assert!(Handle::current().metrics().wake_to_poll_times().count() > 0);
+    });
+}
+
+#[test]
 fn a_lock_that_is_waited_for_names_its_holder_and_where_it_was_taken() {
     for rt in runtimes() {
         rt.block_on(async {

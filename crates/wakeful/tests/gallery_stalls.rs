@@ -219,15 +219,17 @@ fn stalls_of_a_current_thread_runtime() {
 /// The future of a `block_on` that keeps a task waiting is told of like a task.
 #[test]
 fn stalls_of_a_block_on() {
-    for yields in [false, true] {
+    // In its first poll, or in a later one; of a task that was there before, or that it made.
+    for (yields, spawns) in [(false, false), (true, false), (false, true)] {
         let (rt, told) = current_thread();
-        let _waits = rt.spawn(async { sleep(LIMIT).await });
-        // In its first poll, or in a later one.
+        let waits = || rt.spawn(async { sleep(LIMIT).await });
+        let _before = (!spawns).then(waits);
         let (report, line) = rt.block_on(async {
+            let _own = spawns.then(waits);
             if yields {
                 wakeful::task::yield_now().await;
             }
-            (waits_with_the_thread(&told), line!() - 4)
+            (waits_with_the_thread(&told), line!() - 5)
         });
         println!("{report}");
         let Report::Blocked(blocked) = &report else { panic!("{report}") };

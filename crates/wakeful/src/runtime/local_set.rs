@@ -2,7 +2,7 @@
 //! `scheduler::local`.
 
 use super::local_runtime::spawn_on_own_thread;
-use super::shared::Shared;
+use super::shared::{Flavor, Shared};
 use super::spawn::birth_here;
 use super::{Id, Runtime, UnhandledPanic, context};
 use crate::inspect::{Orphan, Report, Reporter};
@@ -367,6 +367,13 @@ fn settle_in(local: &Local) -> NextTask {
 impl Host for Shared {
     fn estate(&self) -> &Estate {
         Shared::estate(self)
+    }
+
+    fn be_watched(&self) {
+        // The workers of the other kind always are.
+        if let Flavor::Current(scheduler) = &self.flavor {
+            scheduler.be_listed();
+        }
     }
 }
 

@@ -51,6 +51,8 @@ pub(super) struct Core {
     pub(super) root_polled: Cell<bool>,
     pub(super) quiet: Quiet,
     pub(super) probe: Probe,
+    /// The tick before that with which the marked task is taken, if none overtakes it.
+    expected_tick: Cell<u32>,
     pub(super) sampling: Sampling,
 }
 
@@ -82,6 +84,7 @@ impl Core {
             root_polled: Cell::new(false),
             quiet: Quiet::new(),
             probe: Probe::new(),
+            expected_tick: Cell::new(0),
             sampling: Sampling::new(),
         }
     }
@@ -104,13 +107,27 @@ impl Core {
         self.tick().wrapping_sub(self.due_tick.get()) as i32 >= 0
     }
 
-    /// Says anew what is due when: a poll that is to be timed at once, or the end of the
-    /// turn.
+    /// Says anew what is due when: a poll that is to be timed at once, the end of the turn,
+    /// or before that the poll of the marked task. One that others overtook is looked for
+    /// with every poll from there on.
     pub(super) fn plan(&self) {
+        let tick = self.tick();
         self.due_tick.set(match self.weight.get() {
-            0 => self.turn_tick.get().wrapping_add(self.turn_polls.get() + self.overtook.get()),
-            _ => self.tick(),
+            0 => {
+                let polls = self.turn_polls.get() + self.overtook.get();
+                let turn_end = self.turn_tick.get().wrapping_add(polls);
+                let until = |due: u32| due.wrapping_sub(tick).cast_signed();
+                let expected = Some(self.expected_tick.get()).filter(|_| self.probe.is_marked());
+                expected.filter(|expected| until(*expected) < until(turn_end)).unwrap_or(turn_end)
+            }
+            _ => tick,
         });
+    }
+
+    /// The marked task has so many before it.
+    pub(super) fn expect(&self, before: usize) {
+        self.expected_tick.set(self.tick().wrapping_add(before as u32));
+        self.plan();
     }
 
     /// A turn of so many polls took so long: says how many the next has.
@@ -144,6 +161,7 @@ impl Core {
         let first = (queue.len() - count) as u32;
         self.woken_until.set(self.tick().wrapping_add(first));
         self.overtook.set(self.overtook.get() + first);
-        self.plan();
+        // The marked task may be one of those who went before others.
+        self.expect(0);
     }
 }

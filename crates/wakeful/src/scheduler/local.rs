@@ -72,6 +72,8 @@ fn thread_number() -> u64 {
 pub(crate) trait Host: Send + Sync {
     /// Where orphans are reported.
     fn estate(&self) -> &Estate;
+    /// It has local tasks, which a poll could keep waiting.
+    fn be_watched(&self);
 }
 
 /// What wakers, JoinHandles and cells see of a set; see the rules above.
@@ -332,6 +334,7 @@ impl Local {
         self.bound().host_address.set(address);
         if let Some(host) = host.as_ref().and_then(Weak::upgrade) {
             host.estate().add_local(Arc::downgrade(&self.home));
+            host.be_watched();
         }
         let old = std::mem::replace(&mut *self.home.host.lock(), host);
         drop(old);

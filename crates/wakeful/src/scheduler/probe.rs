@@ -81,7 +81,7 @@ pub(super) struct Probe {
 impl Probe {
     pub(super) fn new() -> Self {
         Self {
-            due: Cell::new(false),
+            due: Cell::new(true),
             cell: Cell::new(ptr::null()),
             id: Cell::new(0),
             woken_at: Cell::new(Stamp::START),

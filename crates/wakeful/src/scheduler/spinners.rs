@@ -5,7 +5,6 @@ use super::root::Root;
 use crate::task::header::{WaitKind, WaitingOn};
 use crate::task::runnable::TaskRef;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// For how long a task is watched.
@@ -53,7 +52,7 @@ impl Look {
         Self {
             number: header.id.get(),
             polls: header.polls(),
-            wakes: header.wakes.load(Relaxed),
+            wakes: header.wakes(),
             yields: yields(&header.waiting),
         }
     }

@@ -10,7 +10,8 @@
 //! Protocol of its sleep: the warden sets ASLEEP, then looks whether some scheduler is awake;
 //! a scheduler that begins to work says so first (`held`, `sleeping`), then looks at ASLEEP.
 //! Between the two steps each has a barrier, the warden the heavy one of the pair, so at
-//! least one of them sees the other. A scheduler lists itself before.
+//! least one of them sees the other. A scheduler is listed when it first has a task or has to
+//! wait, and looks at ASLEEP after that: the lock of the list orders the two.
 //!
 //! - W3. The warden refers to a scheduler only under the lock of its ward, and a runtime
 //!   that ends waits for that lock, unless it was told not to wait. By then the tasks are

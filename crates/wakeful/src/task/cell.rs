@@ -10,7 +10,6 @@ use super::join::JoinHandle;
 use super::runnable::Runnable;
 use super::waker;
 use crate::sys::sync::UnsafeCell;
-use crate::sys::sync::atomic::Ordering::Relaxed;
 use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -146,8 +145,7 @@ pub(crate) unsafe fn fill<F: Future>(
     header.origin.set(birth.origin);
     header.parent.set(context::current_id() as u32);
     header.born_ms.set(context::now_ms());
-    header.reset_polls();
-    header.wakes.store(0, Relaxed);
+    header.reset_counts();
     header.waiting.clear();
     header.state.publish(birth.flags);
     // SAFETY: published with one entry and one JoinHandle; these are they.

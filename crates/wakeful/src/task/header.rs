@@ -30,19 +30,20 @@ pub(crate) struct Header {
     pub(crate) origin: Cell<Origin>,
     /// Guarded by R2.
     pub(crate) join_waker: JoinWaker,
-    /// Twice the number of polls; the lowest bit says that there is a spare waker (R6).
-    /// Written under R1; read by anybody, approximately.
-    polls: AtomicU32,
-    /// Written by whoever wins the step from idle to notified.
-    pub(crate) wakes: AtomicU32,
+    /// In the lower half twice the number of polls, and in its lowest bit whether there is a
+    /// spare waker (R6); in the upper half how many of the polls it was queued for, by its
+    /// spawn or a wake-up. One word, as most polls write all of it. Written under R1; read by
+    /// anybody, approximately.
+    counts: AtomicU64,
     /// Low half of the spawning task's id, 0 for none. Written at spawn (R5).
     pub(crate) parent: Cell<u32>,
     /// Milliseconds since the runtime started. Written at spawn (R5).
     pub(crate) born_ms: Cell<u32>,
 }
 
-const SPARE: u32 = 1;
-const ONE_POLL: u32 = 2;
+const SPARE: u64 = 1;
+const ONE_POLL: u64 = 2;
+const ONE_QUEUED: u64 = 1 << 32;
 
 /// The header of an empty cell leaves room for a small future in 128 bytes.
 const _: () = assert!(IS_MODEL || size_of::<Header>() == 104);
@@ -59,8 +60,7 @@ impl Header {
             id: Cell::new(0),
             origin: Cell::new(Origin::here()),
             join_waker: JoinWaker::empty(),
-            polls: AtomicU32::new(0),
-            wakes: AtomicU32::new(0),
+            counts: AtomicU64::new(0),
             parent: Cell::new(0),
             born_ms: Cell::new(0),
         }
@@ -73,35 +73,49 @@ impl Header {
     /// How often it was polled, wrapping at half of what fits.
     #[inline]
     pub(crate) fn polls(&self) -> u32 {
-        self.polls.load(Relaxed) / ONE_POLL
+        self.counts.load(Relaxed) as u32 / ONE_POLL as u32
+    }
+
+    /// How often it was polled because somebody else had woken it, wrapping. (One too many
+    /// for each time that the polls begin anew.)
+    pub(crate) fn wakes(&self) -> u32 {
+        // The first time it was its spawn.
+        ((self.counts.load(Relaxed) >> 32) as u32).saturating_sub(1)
     }
 
     /// A new task: it was never polled.
     #[inline]
-    pub(crate) fn reset_polls(&self) {
-        self.polls.store(0, Relaxed);
+    pub(crate) fn reset_counts(&self) {
+        self.counts.store(0, Relaxed);
     }
 
-    /// A poll starts, under R1; `spare`: a spare waker came with it.
+    /// A poll starts, under R1; `queued`: it has not queued itself, so a spare waker came
+    /// with it.
     #[inline]
-    pub(crate) fn count_poll(&self, spare: bool) {
-        let polls = self.polls.load(Relaxed).wrapping_add(ONE_POLL);
-        self.polls.store(if spare { polls | SPARE } else { polls }, Relaxed);
+    pub(crate) fn count_poll(&self, queued: bool) {
+        let counts = self.counts.load(Relaxed);
+        let new = match queued {
+            // SPARE is not set: it belongs to a poll, or the entry that one made.
+            true => counts.wrapping_add(ONE_POLL + ONE_QUEUED + SPARE),
+            false => counts.wrapping_add(ONE_POLL),
+        };
+        debug_assert!(!queued || counts & SPARE == 0, "two spare wakers");
+        self.counts.store(new, Relaxed);
     }
 
     /// Whether there is a spare waker.
     #[inline]
     pub(crate) fn has_spare(&self) -> bool {
-        self.polls.load(Relaxed) & SPARE != 0
+        self.counts.load(Relaxed) & SPARE != 0
     }
 
     /// Takes the spare waker, under R1; whether it was there.
     #[inline]
     pub(crate) fn take_spare(&self) -> bool {
-        let polls = self.polls.load(Relaxed);
-        let is_there = polls & SPARE != 0;
+        let counts = self.counts.load(Relaxed);
+        let is_there = counts & SPARE != 0;
         if is_there {
-            self.polls.store(polls & !SPARE, Relaxed);
+            self.counts.store(counts & !SPARE, Relaxed);
         }
         is_there
     }
@@ -109,16 +123,12 @@ impl Header {
     /// Makes a waker that is no longer needed the spare one, under R1. False: there is one.
     #[inline]
     pub(crate) fn keep_as_spare(&self) -> bool {
-        let polls = self.polls.load(Relaxed);
-        let has_none = polls & SPARE == 0;
+        let counts = self.counts.load(Relaxed);
+        let has_none = counts & SPARE == 0;
         if has_none {
-            self.polls.store(polls | SPARE, Relaxed);
+            self.counts.store(counts | SPARE, Relaxed);
         }
         has_none
-    }
-
-    pub(crate) fn count_wake(&self) {
-        self.wakes.store(self.wakes.load(Relaxed).wrapping_add(1), Relaxed);
     }
 }
 

@@ -15,7 +15,6 @@ use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING}
 use crate::wait::plate::Plate;
 use std::os::fd::RawFd;
 use std::panic::Location;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// A task, or the future of a `block_on`, at one moment.
@@ -140,7 +139,7 @@ impl TaskDump {
             age: since(now, header.born_ms.get()),
             polls: header.polls(),
             busy: heap::spent(task),
-            wakes: header.wakes.load(Relaxed),
+            wakes: header.wakes(),
             wakers: state.wakers().saturating_sub(spare.into()),
             waiting: if waits { WaitDump::read(&header.waiting, now) } else { None },
         }

@@ -282,12 +282,12 @@ impl CurrentThread {
     fn push(&self, task: Runnable) -> Result<(), Runnable> {
         if self.is_held_here() {
             if self.core.probe.is_due() {
-                let now = self.estate.config.seam.clock.about();
-                self.core.probe.mark(&task, now, &self.recorder);
+                self.mark(&task);
             }
             self.core.push_woken(task);
             return Ok(());
         }
+        self.be_listed();
         self.estate.note_injected(&task);
         self.injector.push(task)?;
         if self.sleeping.load(SeqCst)
@@ -296,6 +296,23 @@ impl CurrentThread {
             holder.unpark();
         }
         Ok(())
+    }
+
+    /// The wake-up of this task, which comes to the end of the queue next, is marked, or
+    /// recorded. The first that comes here is.
+    #[cold]
+    fn mark(&self, task: &Runnable) {
+        self.be_listed();
+        let core = &self.core;
+        let is_other_marked = core.probe.is_marked();
+        core.probe.mark(task, self.estate.config.seam.clock.about(), &self.recorder);
+        if is_other_marked {
+            return;
+        }
+        core.expect(match self.estate.config.seam.next_task {
+            NextTask::Shuffled => 0,
+            NextTask::InOrder => core.queue.borrow().len(),
+        });
     }
 
     /// Runs a future on the calling thread, and tasks while it waits.
@@ -444,9 +461,15 @@ impl CurrentThread {
                 return Step::GiveWay;
             }
         }
-        let step = self.step(held, any, true, |task| match core.weight.get() {
-            0 => self.poll_task(task),
-            _ => self.time_task(task),
+        let step = self.step(held, any, true, |task| {
+            if core.probe.is_at(&task) {
+                let now = self.estate.config.seam.clock.about();
+                core.probe.met(&task, now, &self.meter);
+            }
+            match core.weight.get() {
+                0 => self.poll_task(task),
+                _ => self.time_task(task),
+            }
         });
         core.plan();
         step
@@ -499,10 +522,6 @@ impl CurrentThread {
 
     #[inline(always)]
     fn poll_task(&self, task: Runnable) {
-        if self.core.probe.is_at(&task) {
-            let now = self.estate.config.seam.clock.about();
-            self.core.probe.met(&task, now, &self.meter);
-        }
         self.core.watched.set_running(task.cell());
         task.run();
         context::wake_deferred();
@@ -577,6 +596,22 @@ impl CurrentThread {
     /// This thread is the one that runs the tasks.
     fn sit_down(&self) {
         self.core.watched.sit_down();
+        if self.ward.get().is_some() {
+            self.be_watched();
+        }
+    }
+
+    /// There is something that could be kept waiting here: the warden is to know of this
+    /// scheduler. Not from the start: many a `block_on` ends before.
+    #[inline]
+    pub(crate) fn be_listed(&self) {
+        if self.ward.get().is_none() {
+            self.be_listed_first();
+        }
+    }
+
+    #[cold]
+    fn be_listed_first(&self) {
         let report_after = self.estate.config.report_blocked_after;
         self.ward.get_or_init(|| Ward::new(self.me.clone(), report_after));
         self.be_watched();

@@ -46,6 +46,7 @@ impl CurrentThread {
         if self.core.spinner.get().is_due() && self.spin(held) {
             return;
         }
+        self.be_listed();
         let config = &*self.estate.config;
         if let Some(callback) = &config.on_thread_park {
             callback();

@@ -143,7 +143,6 @@ pub(crate) unsafe fn act(cell: NonNull<Header>, duty: Wake) {
             // SAFETY: we own the entry, so the cell and its home are alive.
             unsafe {
                 let header = cell.as_ref();
-                header.count_wake();
                 header.chunk.as_ref().home.as_ref().schedule(Runnable::from_cell(cell));
             }
         }
