@@ -13,14 +13,20 @@
 //! thing and so can go anywhere (wait N2): who waits for such a thing is not bound. A
 //! channel's receiver is taken to be with the task that last received, if that is not the
 //! very one that waits for room, and tells of circles only: it may be in other hands that
-//! have not received yet, so no `block_on` is ended for it. There is no way to see that a
-//! guard which borrows a `static` was sent to another task.
+//! have not received yet.
+//!
+//! There is no way to see that a guard that borrows was given to another task or thread, or
+//! the future that has it. Most go to a task that was spawned for them: so who waits for what
+//! a task has is stuck only if the tasks are which that one has spawned. And a circle of locks
+//! is told, but a `block_on` is ended only if nobody else could change anything
+//! (`is_up_to_nobody_else`).
 
 use super::Dump;
 use super::report::{Deadlock, Edge, Futurelock, Quiescent, Report};
 use super::who::Who;
 use crate::scheduler::look::{Looks, WorkerLook};
 use crate::scheduler::root::Root;
+use crate::sys::own_threads;
 use crate::task::header::{Anchorage, Wait, WaitKind, WaitingOn};
 use crate::task::root::is_root;
 use crate::task::runnable::TaskRef;
@@ -73,16 +79,25 @@ impl Waiter {
         }
     }
 
-    /// Whether somebody other than the one who awaits it could ask for its end.
-    /// Among its handles is the one that this node has.
-    fn may_be_aborted(&self) -> bool {
+    /// Whether somebody could ask for its end who is not known to be stuck. Among its
+    /// handles is the one that this node has, and if it `is_awaited`, that of a node.
+    fn may_be_aborted(&self, is_awaited: bool) -> bool {
         match self {
-            Waiter::Task(task) => {
-                let state = task.state();
-                state.handles() > 1 + u64::from(state.has(JOIN_INTEREST))
-            }
+            Waiter::Task(task) => task.state().handles() > 1 + u64::from(is_awaited),
             Waiter::Root(_) => false,
         }
+    }
+
+    /// The lower half of the number of whoever spawned it.
+    fn parent(&self) -> Option<u32> {
+        match self {
+            Waiter::Task(task) => Some(task.header().parent.get()).filter(|parent| *parent != 0),
+            Waiter::Root(_) => None,
+        }
+    }
+
+    fn has_join_handle(&self) -> bool {
+        matches!(self, Waiter::Task(task) if task.state().has(JOIN_INTEREST))
     }
 
     /// Whether it was said that it may wait for ever.
@@ -106,8 +121,27 @@ struct Node {
     waiter: Waiter,
     polls: u32,
     wakers: u64,
-    /// What a bound one waits for, and who has it.
-    bond: Option<(Wait, Vec<Held>)>,
+    bond: Option<Bond>,
+}
+
+/// What a bound one waits for.
+struct Bond {
+    wait: Wait,
+    /// Who has it: at least one.
+    holders: Vec<Held>,
+    /// Who stands before it in the queue with a part of it.
+    ahead: Option<Held>,
+}
+
+impl Bond {
+    /// Everybody who would have to do something.
+    fn all(&self) -> impl Iterator<Item = &Held> {
+        self.ahead.iter().chain(&self.holders)
+    }
+
+    fn is_ahead(&self, held: &Held) -> bool {
+        self.ahead.as_ref() == Some(held)
+    }
 }
 
 impl Node {
@@ -122,21 +156,30 @@ impl Node {
         Some(node)
     }
 
-    fn read_bond(&self) -> Option<(Wait, Vec<Held>)> {
-        let record = self.waiter.record();
+    fn read_bond(&self) -> Option<Bond> {
+        let (record, number) = (self.waiter.record(), self.waiter.number());
         let wait = record.read()?;
-        let holders = match record.anchored()? {
-            Anchorage::Task(id) => vec![Held { task: id, site: None, granted: false }],
-            Anchorage::Plate(_) => Plate::of_record(record)?.known_holders()?,
+        let (holders, ahead) = match record.anchored()? {
+            Anchorage::Task(id) => (vec![Held { task: id, site: None, granted: false }], None),
+            Anchorage::Plate(_) => {
+                let plate = Plate::of_record(record)?;
+                // With one waker, it is not also another who waits there.
+                (plate.known_holders()?, plate.ahead().filter(|ahead| ahead.task != number))
+            }
         };
-        let number = self.waiter.number();
         let is_own = wait.kind == WaitKind::MpscSend && holders.iter().all(|h| h.task == number);
-        (!is_own).then_some((wait, holders))
+        (!is_own).then_some(Bond { wait, holders, ahead })
+    }
+
+    /// The task whose end it waits for.
+    fn awaits(&self) -> Option<u64> {
+        let Bond { wait, holders, .. } = self.bond.as_ref()?;
+        (wait.kind == WaitKind::Join).then(|| holders[0].task)
     }
 
     /// It waits for somebody who receives, and may have given the receiver away.
     fn is_bound_loosely(&self) -> bool {
-        self.bond.as_ref().is_some_and(|(wait, _)| wait.kind == WaitKind::MpscSend)
+        self.bond.as_ref().is_some_and(|bond| bond.wait.kind == WaitKind::MpscSend)
     }
 
     /// It has no waker, and was not said to need none; or it is bound.
@@ -148,8 +191,8 @@ impl Node {
     fn is_unmoved(&self) -> bool {
         let same_bond = || match (&self.bond, self.read_bond()) {
             (None, _) => true,
-            (Some((wait, held)), Some((wait_now, held_now))) => {
-                wait.resource == wait_now.resource && *held == held_now
+            (Some(then), Some(now)) => {
+                then.wait.resource == now.wait.resource && then.all().eq(now.all())
             }
             (Some(_), None) => false,
         };
@@ -166,16 +209,25 @@ struct Graph {
     /// How many others there are that are not done: they run, are ready, or wait for
     /// what is not known for certain.
     others: usize,
+    /// Who has spawned those: the lower halves of their numbers.
+    parents_of_others: BTreeSet<u32>,
     root_name: Option<String>,
 }
 
 impl Graph {
     fn take(looks: &dyn Looks) -> Self {
         let (mut nodes, mut others) = (BTreeMap::new(), 0);
+        let mut parents_of_others = BTreeSet::new();
         let roots = looks.roots().into_iter().map(Waiter::Root);
-        let mut add = |waiter: Waiter| match Node::look(waiter).filter(Node::may_be_stuck) {
-            Some(node) => drop(nodes.insert(node.waiter.number(), node)),
-            None => others += 1,
+        let mut add = |waiter: Waiter| {
+            let parent = waiter.parent();
+            match Node::look(waiter).filter(Node::may_be_stuck) {
+                Some(node) => drop(nodes.insert(node.waiter.number(), node)),
+                None => {
+                    others += 1;
+                    parents_of_others.extend(parent);
+                }
+            }
         };
         roots.for_each(&mut add);
         looks.each_task(&mut |task| {
@@ -183,23 +235,41 @@ impl Graph {
                 add(Waiter::Task(task));
             }
         });
-        Self { nodes, others, root_name: looks.estate().config.root_name.clone() }
+        let root_name = looks.estate().config.root_name.clone();
+        Self { nodes, others, parents_of_others, root_name }
     }
 
-    /// Who can never run again: bound to each other, or without a waker.
+    /// Who can never run again: bound to each other, or without a waker. Who waits for
+    /// somebody else is taken away, and then who waits for those, and so on.
     fn stuck(&self) -> BTreeSet<u64> {
         let mut stuck: BTreeSet<u64> = self.nodes.keys().copied().collect();
-        loop {
-            let goes = |number: &u64| match &self.nodes[number].bond {
-                Some((_, holders)) => !holders.iter().all(|held| stuck.contains(&held.task)),
-                None => false,
-            };
-            let gone: Vec<u64> = stuck.iter().copied().filter(goes).collect();
-            if gone.is_empty() {
-                return stuck;
+        let mut waiters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        // Who waits for a thing that one of the children of this one may have.
+        let mut of_children: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let mut goes = Vec::new();
+        for (number, node) in &self.nodes {
+            let Some(bond) = &node.bond else { continue };
+            for held in bond.all() {
+                match self.nodes.contains_key(&held.task) {
+                    true => waiters.entry(held.task).or_default().push(*number),
+                    false => goes.push(*number),
+                }
             }
-            stuck.retain(|number| !gone.contains(number));
+            for held in bond.holders.iter().filter(|_| bond.wait.kind != WaitKind::Join) {
+                of_children.entry(held.task as u32).or_default().push(*number);
+            }
         }
+        let parents = self.parents_of_others.iter();
+        goes.extend(parents.flat_map(|parent| of_children.remove(parent)).flatten());
+        while let Some(number) = goes.pop() {
+            if stuck.remove(&number) {
+                goes.extend(waiters.remove(&number).into_iter().flatten());
+                let parent = self.nodes[&number].waiter.parent();
+                let children = parent.and_then(|parent| of_children.remove(&parent));
+                goes.extend(children.into_iter().flatten());
+            }
+        }
+        stuck
     }
 
     /// The circles among those, each once, as the numbers along it.
@@ -225,21 +295,23 @@ impl Graph {
         cycles
     }
 
-    /// Whom a bound one waits for; of several, the first that is bound itself.
+    /// Whom a bound one waits for.
     fn next(&self, number: u64) -> Option<u64> {
         self.held(number).map(|held| held.task)
     }
 
+    /// Of several, the first that is bound itself, and is another.
     fn held(&self, number: u64) -> Option<Held> {
-        let (_, holders) = self.nodes[&number].bond.as_ref()?;
+        let bond = self.nodes[&number].bond.as_ref()?;
         let bound = |held: &&Held| self.nodes.get(&held.task).is_some_and(|n| n.bond.is_some());
-        holders.iter().find(bound).or(holders.first()).copied()
+        let other = bond.all().filter(bound).find(|held| held.task != number);
+        other.or(bond.all().find(bound)).or(bond.holders.first()).copied()
     }
 
     fn edge(&self, number: u64) -> Option<Edge> {
         let node = &self.nodes[&number];
-        let (wait, _) = node.bond.as_ref()?;
-        let held = self.held(number)?;
+        let bond = node.bond.as_ref()?;
+        let (wait, held) = (&bond.wait, self.held(number)?);
         Some(Edge {
             task: node.waiter.who(self.root_name.as_deref())?,
             kind: wait.kind.name(),
@@ -249,6 +321,8 @@ impl Graph {
             holder: self.nodes.get(&held.task)?.waiter.who(self.root_name.as_deref())?,
             acquired_at: held.site,
             unpolled: held.granted,
+            ahead: bond.is_ahead(&held),
+            may_be_aborted: node.waiter.may_be_aborted(node.waiter.has_join_handle()),
         })
     }
 
@@ -277,17 +351,41 @@ impl Graph {
         };
         let root = stuck.iter().copied().find(counts)?;
         let nothing_else = self.others == 0
-            && !self.nodes.values().any(Node::is_bound_loosely)
-            && !self.nodes.values().any(|node| node.waiter.may_be_aborted())
             && self.nodes.len() == stuck.len()
             && looks.is_quiet()
             && !config.seam.clock.is_held()
-            && !looks.workers().iter().any(can_happen);
+            && !looks.workers().iter().any(can_happen)
+            && self.is_up_to_nobody_else(looks);
         let unmoved = || self.nodes.values().all(Node::is_unmoved);
         if !nothing_else || !unmoved() || !looks.is_quiet() {
             return None;
         }
         self.nodes[&root].waiter.who(self.root_name.as_deref())
+    }
+
+    /// Whether no thread besides could change anything. Who holds a lock is not enough to
+    /// know that: its guard, or the future that has it, may have been given to a thread, and
+    /// a permit may come from anywhere. So either all of them only wait for each other's end,
+    /// and all handles are with those who wait, or there are no other threads.
+    fn is_up_to_nobody_else(&self, looks: &dyn Looks) -> bool {
+        let config = &looks.estate().config;
+        let nodes = || self.nodes.values();
+        let awaited: BTreeSet<u64> = nodes().filter_map(Node::awaits).collect();
+        let only_await = nodes().all(|node| node.bond.is_none() || node.awaits().is_some());
+        let may_be_aborted =
+            |node: &Node| node.waiter.may_be_aborted(awaited.contains(&node.waiter.number()));
+        // Under test it is enough that nobody is known to.
+        let nobody_known = || {
+            let may_be = |node: &Node| node.waiter.may_be_aborted(node.waiter.has_join_handle());
+            config.always_end_quiescent
+                && !nodes().any(|node| node.is_bound_loosely() || may_be(node))
+        };
+        (only_await && !nodes().any(may_be_aborted))
+            || nobody_known()
+            || own_threads::are_all(
+                config.address(),
+                &looks.roots().iter().map(|root| root.thread).collect::<Vec<_>>(),
+            )
     }
 }
 

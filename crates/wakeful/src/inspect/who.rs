@@ -11,7 +11,7 @@ use std::panic::Location;
 #[derive(Clone, Debug)]
 pub struct Who {
     /// A task's id, or a root's number.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     name: Option<String>,
     spawned_at: &'static Location<'static>,
 }

@@ -247,9 +247,13 @@ impl Witness for RuntimeWitness {
         let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return };
         let reports = inspect::detect(shared.looks(), shared.name.as_deref());
         for report in reports {
-            let is_end = matches!(report, Report::Quiescent(_));
-            if self.report(&report) && is_end {
-                shared.estate().end_block_on(report.to_string());
+            self.report(&report);
+            if let Report::Quiescent(quiescent) = &report {
+                let roots = shared.estate().roots();
+                let ends = roots.iter().find(|root| root.note.id == quiescent.root().number);
+                if let Some(root) = ends {
+                    root.end(report.to_string());
+                }
             }
         }
     }

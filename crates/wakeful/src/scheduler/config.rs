@@ -4,6 +4,7 @@
 use super::root::Root;
 use crate::driver::clock::Clock;
 use crate::driver::poller::Batch;
+use crate::sys::own_threads::OwnThread;
 use crate::sys::rng::Rng;
 use crate::task::header::Header;
 use crate::task::id::IdSource;
@@ -133,6 +134,11 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// Tells this runtime from others.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Starts a named thread that lives inside of the runtime's context.
     pub(crate) fn spawn_thread(
         &self,
@@ -143,8 +149,9 @@ impl Config {
         if let Some(bytes) = self.thread_stack_size {
             builder = builder.stack_size(bytes);
         }
-        let witness = self.witness.clone();
+        let (witness, whose) = (self.witness.clone(), self.address());
         builder.spawn(move || {
+            let _own = OwnThread::new(whose);
             let mut life = Some(life);
             witness.in_context(role, &mut || {
                 if let Some(life) = life.take() {

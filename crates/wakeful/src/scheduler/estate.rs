@@ -175,7 +175,7 @@ impl Estate {
     }
 
     /// The futures of `block_on` on all threads.
-    pub(super) fn roots(&self) -> Vec<Arc<Root>> {
+    pub(crate) fn roots(&self) -> Vec<Arc<Root>> {
         root::roots_of(self.address())
     }
 

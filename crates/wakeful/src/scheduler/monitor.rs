@@ -16,9 +16,10 @@
 //! `attendance`).
 
 use super::config::{Config, Role, Stall, Subject};
-use super::multi::{Leaving, MultiThread};
+use super::multi::{Leaving, MultiThread, Remote};
 use super::spinners::{Look, Spinners};
 use super::watch::Watched;
+use crate::sys::own_threads::OwnThread;
 use crate::sys::park::Parker;
 use crate::sys::slack::Leisure;
 use crate::task::heap;
@@ -29,11 +30,15 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+/// How often it looks while a worker is found in a poll, or with tasks in its ring,
 const TICK: Duration = Duration::from_millis(10);
+/// and otherwise: what is stuck after such a look is found by the next, and rescued by the
+/// one after that.
+const LEISURELY_TICK: Duration = Duration::from_millis(25);
 /// A look may be later by so much, which is how often most kernels tick.
 pub(super) const LATE: Duration = Duration::from_millis(4);
-/// Looks without anybody awake before the monitor goes to sleep.
-const QUIET_TICKS: u32 = 10;
+/// How long nobody is awake before the monitor goes to sleep.
+const QUIET: Duration = Duration::from_millis(100);
 /// How often it is looked who waits for whom while the runtime is at work,
 pub(super) const LOOK_AROUND: Duration = Duration::from_secs(1);
 /// and how much of the time that may take: one part of so many.
@@ -82,6 +87,7 @@ impl Monitor {
         let spawned = builder.spawn(move || {
             let leaving = Leaving(shared);
             let shared = &*leaving.0;
+            let _own = OwnThread::new(shared.estate.config.address());
             // Not as a worker: it drives no tasks. But it may drop some.
             let witness = &shared.estate.config.witness;
             witness.in_context(Role::Blocking, &mut || shared.monitor().run(shared));
@@ -107,19 +113,20 @@ impl Monitor {
         let clock = &shared.estate.config.seam.clock;
         let mut spinners = Spinners::new();
         let mut look_around_at = clock.elapsed() + LOOK_AROUND;
-        let mut quiet = 0;
+        let (mut quiet, mut tick) = (Duration::ZERO, TICK);
         let leisure = Leisure::new();
         let mut looked_at = clock.elapsed();
         while !self.stopped.load(SeqCst) {
-            leisure.during(LATE, || parker.park(Some(TICK)));
+            leisure.during(LATE, || parker.park(Some(tick)));
             if !shared.try_enter() {
                 return;
             }
             // A foreign waker that panics does not end the watch.
             let _ = catch_unwind(AssertUnwindSafe(|| look(shared, &mut spinners, &mut looked_at)));
             shared.leave();
-            quiet = if shared.idle.all_asleep() { quiet + 1 } else { 0 };
-            let falls_quiet = quiet >= QUIET_TICKS;
+            quiet = if shared.idle.all_asleep() { quiet + tick } else { Duration::ZERO };
+            tick = if is_anybody_busy(shared) { TICK } else { LEISURELY_TICK };
+            let falls_quiet = quiet >= QUIET;
             let now = clock.elapsed();
             if falls_quiet || now >= look_around_at {
                 look_around(shared);
@@ -128,7 +135,7 @@ impl Monitor {
             }
             if falls_quiet {
                 self.sleep(shared, parker);
-                quiet = 0;
+                (quiet, tick) = (Duration::ZERO, TICK);
             }
         }
     }
@@ -142,6 +149,13 @@ impl Monitor {
             parker.park(None);
         }
     }
+}
+
+/// Whether a poll is going on that may turn out to be long, or tasks wait for one to end.
+fn is_anybody_busy(shared: &MultiThread) -> bool {
+    let is_busy = |remote: &Remote| remote.watched.running().is_some() || !remote.ring.is_empty();
+    let is_polling = |spare: &Arc<Watched>| spare.running().is_some();
+    shared.remotes.iter().any(is_busy) || shared.spares.all().iter().any(is_polling)
 }
 
 /// Lets the rooms above look who waits for whom.

@@ -7,23 +7,30 @@ use crate::task::context;
 use crate::task::root::RootNote;
 use std::cell::Cell;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicU8, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Poll, Wake, Waker};
 
 /// One thread's way of being woken while it is in `block_on`.
 pub(crate) struct Root {
-    /// The future is to be polled (again).
-    woken: AtomicBool,
+    /// WOKEN: the future is to be polled (again). ENDED: the `block_on` is to end instead,
+    /// unless it is woken after all.
+    woken: AtomicU8,
+    /// Why it is to end. Written before ENDED.
+    verdict: Mutex<String>,
     /// The thread is where it cannot miss `woken`, or may be: see `wake_by_ref`.
     pub(crate) parker: Parker,
     /// For those who ask why it does not go on.
     pub(crate) note: RootNote,
     /// The system's number of the thread.
-    pub(super) thread: i32,
+    pub(crate) thread: i32,
     /// What the wakers hold: as many references as there are wakers, and one.
     call: OnceLock<Weak<Call>>,
 }
+
+const RESTS: u8 = 0;
+const WOKEN: u8 = 1;
+const ENDED: u8 = 2;
 
 /// The waker of a root, counted apart from other references to it.
 struct Call(Arc<Root>);
@@ -37,7 +44,7 @@ impl Wake for Call {
         // The store comes first, and `park` looks at the token last: a thread
         // that goes to park after this finds the token.
         let root = &self.0;
-        root.woken.store(true, Release);
+        root.woken.store(WOKEN, Release);
         if context::is_root_here(&root.note) {
             root.note.is_woken_here();
         } else {
@@ -53,9 +60,25 @@ impl Root {
         call.map_or(0, |call| call.strong_count().saturating_sub(1))
     }
 
-    /// Whether it is to be polled.
+    /// Whether it is to be polled, or to end.
     pub(crate) fn is_woken(&self) -> bool {
-        self.woken.load(Acquire)
+        self.woken.load(Acquire) != RESTS
+    }
+
+    /// It can never go on: its `block_on` panics with `why`, unless it is woken meanwhile.
+    pub(crate) fn end(&self, why: String) {
+        *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        // Release: who sees it sees why.
+        if self.woken.compare_exchange(RESTS, ENDED, Release, Relaxed).is_ok() {
+            self.parker.unpark();
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn has_ended(&self) -> ! {
+        let why = std::mem::take(&mut *self.verdict.lock().unwrap_or_else(PoisonError::into_inner));
+        panic!("{why}");
     }
 }
 
@@ -68,7 +91,8 @@ pub(crate) struct RootHandle {
 impl RootHandle {
     fn new() -> Self {
         let root = Arc::new(Root {
-            woken: AtomicBool::new(true),
+            woken: AtomicU8::new(WOKEN),
+            verdict: Mutex::default(),
             parker: Parker::for_current_thread(),
             note: RootNote::new(),
             thread: backtrace::this_thread(),
@@ -121,7 +145,7 @@ impl Held {
         let spare = SPARE.try_with(Cell::take).ok().flatten();
         let handle = spare.unwrap_or_else(RootHandle::new);
         handle.root.note.begin(Location::caller(), home);
-        handle.root.woken.store(true, Relaxed);
+        handle.root.woken.store(WOKEN, Relaxed);
         let outer = context::set_root(&handle.root.note);
         // Unless this thread goes on to hold a scheduler's core, nobody here
         // would wake what is put off.
@@ -146,16 +170,32 @@ impl Held {
     }
 
     /// Takes the wake-up, if there is one.
+    ///
+    /// # Panics
+    ///
+    /// If it is to end.
     #[inline]
+    #[track_caller]
     fn take_woken(&self) -> bool {
         let woken = &self.handle().root.woken;
         // The load spares an exchange; a wake that it misses leaves a token
         // with the parker, or came from this thread and is seen next time.
-        woken.load(Relaxed) && woken.swap(false, Acquire)
+        if woken.load(Relaxed) == RESTS {
+            return false;
+        }
+        match woken.swap(RESTS, Acquire) {
+            ENDED => self.root().has_ended(),
+            seen => seen == WOKEN,
+        }
     }
 
     /// Polls the future, if it is woken.
+    ///
+    /// # Panics
+    ///
+    /// If the future does, or it was found that it can never go on.
     #[inline]
+    #[track_caller]
     pub(crate) fn poll_if_woken<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Option<Poll<R>> {
         if !self.take_woken() {
             return None;
@@ -170,7 +210,7 @@ impl Held {
     }
 
     pub(crate) fn is_woken(&self) -> bool {
-        self.handle().root.woken.load(Acquire)
+        self.root().is_woken()
     }
 
     /// Its poll has ended, and what it put off was woken.

@@ -24,6 +24,7 @@ use super::root::Root;
 use super::spinners::{Look, Spinners};
 use super::watch::Watched;
 use crate::sys::barrier::Barriers;
+use crate::sys::own_threads::{EVERYBODYS, OwnThread};
 use crate::sys::slack::Leisure;
 use crate::task::heap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -217,6 +218,7 @@ pub(super) fn wake() {
 
 fn watch() {
     THREAD.get_or_init(thread::current);
+    let _own = OwnThread::new(EVERYBODYS);
     let (mut quiet, mut tick) = (Duration::ZERO, SHORTEST_TICK);
     let leisure = Leisure::new();
     loop {

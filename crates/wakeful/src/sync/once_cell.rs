@@ -263,10 +263,13 @@ impl<T> OnceCell<T> {
     fn pass_on(&self) {
         let call = self.waiters.with(|list| {
             self.holder.clear();
-            if let (Some(plate), Some(&mut next)) = (list.plate.get(), list.front()) {
-                plate.note_one(next.granted());
-            }
-            let next = list.pop_front(Answer::One);
+            let front = list.front().copied();
+            let next = list.pop_front_with(Answer::One, |list| {
+                if let (Some(plate), Some(next)) = (list.plate.get(), front) {
+                    plate.note_one(next.granted());
+                }
+                0
+            });
             // O1.
             list.taken = next.is_some();
             next

@@ -22,6 +22,9 @@
 //! - Q4. Of permits that are handed to a waiter, the plate alone knows the name; the place
 //!   says that it stands elsewhere. It is written under the list's lock, and taken up by
 //!   the holder.
+//! - Q5. The waiter in front may have a part of what it asks for (P2), which those behind it
+//!   would get if it left. So the plate names it as the one ahead, as long as it has a part.
+//!   Written under the list's lock.
 //!
 //! The race one fears: a holder claims its place, sees nobody wait, and the first to queue
 //! up copies an empty place. Both write, then read what the other writes: who claims or
@@ -44,13 +47,18 @@ pub(super) struct PermitHolders {
     others: AtomicU32,
 }
 
-/// How many more have none, of those who came and went under this hold of the list's lock:
-/// mostly one goes as another comes. See [`PermitHolders::settle`].
+/// What the list's lock guards.
 #[derive(Clone, Copy)]
-pub(super) struct Counted(i32);
+pub(super) struct Counted {
+    /// How many more have no place, of those who came and went under this hold of the lock:
+    /// mostly one goes as another comes. See [`PermitHolders::settle`].
+    more: i32,
+    /// Somebody is noted as the one ahead (Q5).
+    pub(super) has_ahead: bool,
+}
 
 impl Counted {
-    pub(super) const NOBODY: Self = Self(0);
+    pub(super) const NOBODY: Self = Self { more: 0, has_ahead: false };
 }
 
 /// Where a holder stands.
@@ -147,7 +155,7 @@ impl PermitHolders {
     #[inline]
     pub(super) fn leave(&self, spot: Spot, counted: &mut Counted, names: Option<&Names>) {
         if spot == Spot::OTHERS {
-            counted.0 -= 1;
+            counted.more -= 1;
         } else if let Some(place) = spot.of(&self.places) {
             if spot != Spot::FIRST {
                 place.free();
@@ -180,7 +188,7 @@ impl PermitHolders {
                 return spot;
             }
         }
-        counted.0 += 1;
+        counted.more += 1;
         if let Some(names) = names {
             // At once: it will be a holder before the count is settled.
             names.set_others(true);
@@ -218,8 +226,8 @@ impl PermitHolders {
     /// Before the lock is let go of: who was counted under it counts for everybody.
     #[inline]
     pub(super) fn settle(&self, counted: &mut Counted, names: Option<&Names>) {
-        if counted.0 != 0 {
-            let more = std::mem::take(&mut counted.0);
+        if counted.more != 0 {
+            let more = std::mem::take(&mut counted.more);
             self.others.fetch_add(more.cast_unsigned(), SeqCst);
             if let Some(names) = names {
                 self.tell_others(counted, names);
@@ -228,7 +236,7 @@ impl PermitHolders {
     }
 
     fn has_others(&self, counted: &Counted) -> bool {
-        self.others.load(SeqCst) as i32 + counted.0 > 0
+        self.others.load(SeqCst) as i32 + counted.more > 0
     }
 
     fn tell_others(&self, counted: &Counted, names: &Names) {

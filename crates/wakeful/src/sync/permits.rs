@@ -194,7 +194,8 @@ impl Permits {
     #[inline(always)]
     pub(super) fn try_take_first(&self, wanted: usize, site: &'static Location<'static>) -> bool {
         let word = self.word.load(Relaxed);
-        if word & (CLOSED | WAITERS | FIRST) != 0 || word >> SHIFT < wanted {
+        // Who wants none has none to be named for.
+        if word & (CLOSED | WAITERS | FIRST) != 0 || word >> SHIFT < wanted || wanted == 0 {
             return false;
         }
         let new = (word - (wanted << SHIFT)) | FIRST;
@@ -217,6 +218,7 @@ impl Permits {
             }
             let (new, has_first) = taken(word, wanted);
             match self.word.compare_exchange_weak(word, new, Acquire, Acquire) {
+                Ok(_) if wanted == 0 => return Taken::Yes(Spot::NOWHERE),
                 Ok(_) => return Taken::Yes(self.note(has_first, Held::by_current(site))),
                 Err(changed) => word = changed,
             }
@@ -320,6 +322,10 @@ impl Permits {
     fn settle(&self, list: &mut List<'_>) {
         let names = list.plate.get().map(|plate| &plate.names);
         self.holders.settle(list, names);
+        let has_part = list.front().is_some_and(|front| front.lacks < front.wanted);
+        if has_part || list.has_ahead {
+            note_ahead(list);
+        }
     }
 
     /// The one who stands there has nothing to give back.
@@ -368,8 +374,7 @@ impl Permits {
             *in_hand -= front.lacks;
             front.lacks = 0;
             let held = Held { task: front.task, site: Some(front.site), granted: true };
-            let spot = self.hand(list, held);
-            let call = list.pop_front_with(Answer::One, spot.to_remark());
+            let call = list.pop_front_with(Answer::One, |list| self.hand(list, held).to_remark());
             calls.push(call.expect("it is in front"));
         }
         if list.is_empty() {
@@ -458,12 +463,16 @@ impl Permits {
                 // Q3.
                 is_unsure = is_first && self.tell_names(&counted, plate);
             });
+            if there > 0 {
+                note_ahead(list);
+            }
             Queued::Waits
         });
         if is_unsure {
             self.make_sure();
         }
         match queued {
+            Queued::Taken(_) if wanted == 0 => Taken::Yes(Spot::NOWHERE),
             Queued::Taken(has_first) => Taken::Yes(self.note(has_first, Held::by_current(site))),
             Queued::Waits => Taken::Short,
             Queued::Closed => Taken::Closed,
@@ -528,6 +537,17 @@ impl Permits {
     }
 }
 
+/// Q5: says who is ahead, if somebody is.
+#[cold]
+fn note_ahead(list: &mut List<'_>) {
+    let part = list.front().filter(|front| front.lacks < front.wanted);
+    let ahead = part.map(|front| Held { task: front.task, site: Some(front.site), granted: false });
+    list.has_ahead = ahead.is_some();
+    if let Some(plate) = list.plate.get() {
+        plate.note_ahead(ahead);
+    }
+}
+
 /// What came of queuing up.
 enum Queued {
     Waits,
@@ -540,7 +560,7 @@ enum Queued {
 /// somebody waits, which only those can pass who want none, it stays as it is (P1).
 #[inline]
 fn taken(word: usize, wanted: usize) -> (usize, bool) {
-    let has_first = word & (FIRST | WAITERS) == 0;
+    let has_first = word & (FIRST | WAITERS) == 0 && wanted > 0;
     ((word - (wanted << SHIFT)) | if has_first { FIRST } else { 0 }, has_first)
 }
 

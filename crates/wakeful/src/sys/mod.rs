@@ -1,5 +1,5 @@
 //! What the other rooms stand on: the std/loom switch, memory barriers, a
-//! parking spot for a thread, what another thread does and where it is, when to spin before parking and how late to wake up
+//! parking spot for a thread, which threads are the runtimes' own, what another thread does and where it is, when to spin before parking and how late to wake up
 //! after it, small random numbers, a descriptor in words, and the system's errors.
 //!
 //! This is the only room that reads `cfg(loom)`. Everything else takes its
@@ -12,6 +12,7 @@ pub(crate) mod descriptor;
 pub(crate) mod lock;
 #[cfg(any(feature = "fs", feature = "process"))]
 pub(crate) mod os_error;
+pub(crate) mod own_threads;
 pub(crate) mod park;
 pub(crate) mod rng;
 pub(crate) mod slack;

@@ -45,6 +45,18 @@ const SPARE: u64 = 1;
 const ONE_POLL: u64 = 2;
 const ONE_QUEUED: u64 = 1 << 32;
 
+/// What a poll adds to the counts of its task: known where the poll starts, so that to
+/// count it is one addition.
+#[derive(Clone, Copy)]
+pub(crate) struct PollCount(u64);
+
+impl PollCount {
+    /// Of a task that had queued itself.
+    pub(crate) const AGAIN: Self = Self(ONE_POLL);
+    /// Of one that somebody else had queued, which comes with a spare waker.
+    pub(crate) const QUEUED: Self = Self(ONE_POLL + ONE_QUEUED + SPARE);
+}
+
 /// The header of an empty cell leaves room for a small future in 128 bytes.
 const _: () = assert!(IS_MODEL || size_of::<Header>() == 104);
 
@@ -89,18 +101,13 @@ impl Header {
         self.counts.store(0, Relaxed);
     }
 
-    /// A poll starts, under R1; `queued`: it has not queued itself, so a spare waker came
-    /// with it.
+    /// A poll starts, under R1.
     #[inline]
-    pub(crate) fn count_poll(&self, queued: bool) {
+    pub(crate) fn count_poll(&self, count: PollCount) {
         let counts = self.counts.load(Relaxed);
-        let new = match queued {
-            // SPARE is not set: it belongs to a poll, or the entry that one made.
-            true => counts.wrapping_add(ONE_POLL + ONE_QUEUED + SPARE),
-            false => counts.wrapping_add(ONE_POLL),
-        };
-        debug_assert!(!queued || counts & SPARE == 0, "two spare wakers");
-        self.counts.store(new, Relaxed);
+        // It belongs to a poll, and to the entry that one made for itself.
+        debug_assert!(counts & count.0 & SPARE == 0, "two spare wakers");
+        self.counts.store(counts.wrapping_add(count.0), Relaxed);
     }
 
     /// Whether there is a spare waker.

@@ -3,7 +3,7 @@
 //! task, [`TaskRef`] a counted reference that can look but not poll.
 
 use super::context;
-use super::header::Header;
+use super::header::{Header, PollCount};
 use super::heap::Heap;
 use super::state::{Complete, EndPoll, ORPHANED, Release, Snapshot, Start};
 use super::waker;
@@ -57,8 +57,8 @@ impl Runnable {
         // us R1.
         unsafe {
             match cell.as_ref().state.start_poll() {
-                Start::Poll => poll(cell, false),
-                Start::PollWithSpare => poll(cell, true),
+                Start::Poll => poll(cell, PollCount::AGAIN),
+                Start::PollWithSpare => poll(cell, PollCount::QUEUED),
                 Start::Cancel => finish_cancelled(cell),
             }
         }
@@ -108,11 +108,11 @@ impl Drop for Runnable {
 
 /// # Safety
 ///
-/// R1 is ours and the future is there; `spare`: a waker was counted for R6.
-unsafe fn poll(cell: NonNull<Header>, spare: bool) {
+/// R1 is ours and the future is there; `count` says whether a waker was counted for R6.
+unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
     // SAFETY: alive while RUNNING is set.
     let header = unsafe { cell.as_ref() };
-    header.count_poll(spare);
+    header.count_poll(count);
     let turn = context::start_task(cell.as_ptr(), header.id.get());
     // SAFETY: R1, by contract.
     let done = unsafe { (header.vtable.get().poll)(cell) };

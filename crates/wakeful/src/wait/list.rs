@@ -459,13 +459,24 @@ impl<S, T> Locked<'_, S, T> {
         Some(self.answer(front, answer))
     }
 
-    /// The same, with a remark beside the answer.
+    /// The same; after it was taken off the list, and before it learns of that, `hand` notes
+    /// that the thing is its, and gives a remark to go with the answer. So nobody who looks
+    /// sees it wait for what it has.
     #[inline]
-    pub(crate) fn pop_front_with(&mut self, answer: Answer, remark: u32) -> Option<Call> {
+    pub(crate) fn pop_front_with(
+        &mut self,
+        answer: Answer,
+        hand: impl FnOnce(&mut Self) -> u32,
+    ) -> Option<Call> {
         let front = self.queue.front?;
-        // SAFETY: in the list, so alive (L3).
-        unsafe { front.as_ref() }.remark.store(remark, Relaxed);
-        Some(self.answer(front, answer))
+        let call = self.unlink(front);
+        let remark = hand(self);
+        // SAFETY: in the list until a moment ago, so alive (L3). L2: the last access.
+        unsafe {
+            front.as_ref().remark.store(remark, Relaxed);
+            front.as_ref().standing.store(answer as u32, Release);
+        }
+        Some(call)
     }
 
     /// Answers the waiter that came last, if there is one.

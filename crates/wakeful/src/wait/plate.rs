@@ -27,7 +27,7 @@
 //! piece of information until the next poll; none is ever too many.
 
 use super::holder::Held;
-use super::places::{Names, Seen};
+use super::places::{Names, Place, Seen};
 use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use crate::sys::sync::const_unless_model;
@@ -42,6 +42,9 @@ use std::task::Waker;
 #[derive(Debug)]
 pub(crate) struct Plate {
     pub(crate) names: Names,
+    /// The one in front of the queue, if it has got a part of what it asks for: it keeps
+    /// that from those behind it.
+    ahead: Place,
     /// Those who are named may have given the thing to others (N2).
     passed: AtomicBool,
 }
@@ -53,12 +56,14 @@ impl Plate {
     fn obtain() -> &'static Plate {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| {
-            Box::leak(Box::new(Plate { names: Names::none(), passed: AtomicBool::new(false) }))
+            let (names, ahead) = (Names::none(), Place::new());
+            Box::leak(Box::new(Plate { names, ahead, passed: AtomicBool::new(false) }))
         })
     }
 
     fn give_back(&'static self) {
         self.names.clear();
+        self.ahead.free();
         self.passed.store(false, Relaxed);
         // What belongs to one run of a model is of no use to the next.
         if !IS_MODEL {
@@ -75,6 +80,20 @@ impl Plate {
     /// The same, if it is known who it is, and unless it is noted already.
     pub(crate) fn note_if_new(&self, held: Option<Held>) {
         self.names.places[0].update(held.map_or(Seen::Nobody, Seen::Named));
+    }
+
+    /// The one that waits in front with a part of what it asks for, or nobody. Under the
+    /// list's lock.
+    pub(crate) fn note_ahead(&self, held: Option<Held>) {
+        self.ahead.update(held.map_or(Seen::Nobody, Seen::Named));
+    }
+
+    /// The one that waits in front with a part of what it asks for.
+    pub(crate) fn ahead(&self) -> Option<Held> {
+        match self.ahead.read() {
+            Seen::Named(held) => Some(held),
+            _ => None,
+        }
     }
 
     /// The plate that an anchored record leads to.

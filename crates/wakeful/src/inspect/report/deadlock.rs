@@ -1,6 +1,7 @@
 //! Tasks that wait for each other.
 
 use crate::inspect::who::Who;
+use crate::task::header::WaitKind;
 use std::fmt;
 use std::panic::Location;
 
@@ -15,6 +16,8 @@ pub struct Edge {
     pub(crate) holder: Who,
     pub(crate) acquired_at: Option<&'static Location<'static>>,
     pub(crate) unpolled: bool,
+    pub(crate) ahead: bool,
+    pub(crate) may_be_aborted: bool,
 }
 
 impl Edge {
@@ -43,9 +46,17 @@ impl Edge {
         &self.holder
     }
 
-    /// Where that one got the thing; `None` for a JoinHandle.
+    /// Where that one got the thing, or, if it only [is ahead](Self::is_ahead), waits for it;
+    /// `None` for a JoinHandle.
     pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
         self.acquired_at
+    }
+
+    /// Whether that one has not got it either, but stands before the waiting task in the
+    /// queue, and what is free is kept for it: a writer that waits for readers keeps further
+    /// readers waiting.
+    pub fn is_ahead(&self) -> bool {
+        self.ahead
     }
 
     /// Whether the thing was handed to a future that was not polled since.
@@ -58,11 +69,16 @@ impl fmt::Display for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} waits for {} #{:x} at {},\n      which is with {}",
-            self.task, self.phrase, self.resource, self.site, self.holder
+            "{} waits for {} #{:x} at {},\n      {} {}",
+            self.task,
+            self.phrase,
+            self.resource,
+            self.site,
+            if self.ahead { "behind" } else { "which is with" },
+            self.holder
         )?;
         if let Some(site) = self.acquired_at {
-            write!(f, ", got at {site}")?;
+            write!(f, ", {} at {site}", if self.ahead { "who waits for it" } else { "got" })?;
         }
         if self.unpolled {
             f.write_str(", by a future that was not polled since")?;
@@ -80,6 +96,18 @@ impl Cycle {
         let mut tasks: Vec<u64> = self.0.iter().map(|edge| edge.task.number).collect();
         tasks.sort_unstable();
         tasks
+    }
+
+    /// What could end it after all.
+    fn unless(&self) -> &'static str {
+        let is_semaphore = |edge: &Edge| edge.kind == WaitKind::Semaphore.name();
+        let may_be_aborted = self.0.iter().any(|edge| edge.may_be_aborted);
+        match (self.0.iter().any(is_semaphore), may_be_aborted) {
+            (false, false) => "",
+            (true, false) => " unless somebody adds permits",
+            (false, true) => " unless one of them is aborted",
+            (true, true) => " unless one of them is aborted, or somebody adds permits",
+        }
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,10 +163,11 @@ impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tasks = self.edges().len();
         if let [edge] = self.edges() {
-            writeln!(f, "{} waits for itself, and can never run again:", edge.task)?;
+            write!(f, "{} waits for itself, and can never run again", edge.task)?;
         } else {
-            writeln!(f, "{tasks} tasks wait for each other, and can never run again:")?;
+            write!(f, "{tasks} tasks wait for each other, and can never run again")?;
         }
+        writeln!(f, "{}:", self.0.unless())?;
         self.0.write(f)?;
         f.write_str(
             "  Take locks in the same order everywhere, let go of a guard before awaiting what needs \

@@ -105,6 +105,9 @@ pub(super) struct Chan<T> {
     /// Senders and owned permits.
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
+    /// Slots that are promised to permits which somebody has: room that the receiver does
+    /// not make. Part of no protocol, so std's also in models.
+    pub(super) reserved: std::sync::atomic::AtomicUsize,
     /// Those who wait for room.
     pub(super) room: Waiters<Room, Ask>,
     /// Those who wait for the receiver's end.
@@ -168,6 +171,7 @@ impl<T> Chan<T> {
             spares: Spares::new(),
             senders: AtomicUsize::new(1),
             weak_senders: AtomicUsize::new(0),
+            reserved: std::sync::atomic::AtomicUsize::new(0),
             room: Waiters::new(Room::new()),
             closing: Waiters::new(()),
             barriers: Barriers::detect(),

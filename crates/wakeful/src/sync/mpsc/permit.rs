@@ -18,6 +18,7 @@ impl<'a, T> Permit<'a, T> {
     /// One slot was promised to it.
     #[inline]
     pub(super) fn new(chan: &'a Chan<T>) -> Self {
+        chan.has_reserved(1);
         Self { chan }
     }
 
@@ -30,12 +31,14 @@ impl<'a, T> Permit<'a, T> {
         let chan = self.chan;
         mem::forget(self);
         chan.send_promised(value);
+        chan.has_used_reserved(1);
     }
 }
 
 impl<T> Drop for Permit<'_, T> {
     fn drop(&mut self) {
         self.chan.release(1);
+        self.chan.has_used_reserved(1);
     }
 }
 
@@ -57,6 +60,7 @@ pub struct PermitIterator<'a, T> {
 impl<'a, T> PermitIterator<'a, T> {
     /// So many slots were promised to it.
     pub(super) fn new(chan: &'a Chan<T>, left: usize) -> Self {
+        chan.has_reserved(left);
         Self { chan, left }
     }
 }
@@ -66,7 +70,7 @@ impl<'a, T> Iterator for PermitIterator<'a, T> {
 
     fn next(&mut self) -> Option<Permit<'a, T>> {
         self.left = self.left.checked_sub(1)?;
-        Some(Permit::new(self.chan))
+        Some(Permit { chan: self.chan })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -81,6 +85,7 @@ impl<T> Drop for PermitIterator<'_, T> {
     fn drop(&mut self) {
         if self.left > 0 {
             self.chan.release(self.left as u64);
+            self.chan.has_used_reserved(self.left);
         }
     }
 }
@@ -102,6 +107,7 @@ pub struct OwnedPermit<T> {
 impl<T> OwnedPermit<T> {
     /// One slot was promised to it.
     pub(super) fn new(sender: Sender<T>) -> Self {
+        sender.chan().has_reserved(1);
         Self { sender: Some(sender) }
     }
 
@@ -113,14 +119,14 @@ impl<T> OwnedPermit<T> {
     /// also after the receiver was closed.
     pub fn send(self, value: T) -> Sender<T> {
         let sender = self.into_sender();
-        sender.chan().send_promised(value);
+        Permit { chan: sender.chan() }.send(value);
         sender
     }
 
     /// Gives the room back, and the sender.
     pub fn release(self) -> Sender<T> {
         let sender = self.into_sender();
-        drop(Permit::new(sender.chan()));
+        drop(Permit { chan: sender.chan() });
         sender
     }
 
@@ -141,7 +147,7 @@ impl<T> OwnedPermit<T> {
 impl<T> Drop for OwnedPermit<T> {
     fn drop(&mut self) {
         if let Some(sender) = &self.sender {
-            drop(Permit::new(sender.chan()));
+            drop(Permit { chan: sender.chan() });
         }
     }
 }

@@ -47,6 +47,7 @@ use crate::sys::sync::atomic::Ordering::*;
 use crate::task::header::WaitKind;
 use crate::wait::calls::Calls;
 use crate::wait::list::{Answer, Locked, Standing, Waiter};
+use crate::wait::plate::Plate;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::Waker;
@@ -117,6 +118,30 @@ impl<T> Chan<T> {
         if let Some(plate) = self.room.plate.get() {
             self.room.with(|_| plate.note_if_new(self.last_receiver.get()));
         }
+    }
+
+    /// Somebody has permits for so many slots, which it may give back at any time.
+    pub(super) fn has_reserved(&self, slots: usize) {
+        self.reserved.fetch_add(slots, SeqCst);
+        self.tell_reserved();
+    }
+
+    /// So many of them were used or given back.
+    pub(super) fn has_used_reserved(&self, slots: usize) {
+        self.reserved.fetch_sub(slots, SeqCst);
+        self.tell_reserved();
+    }
+
+    /// Those who wait for room learn whether it may come from others than who receives.
+    fn tell_reserved(&self) {
+        if let Some(plate) = self.room.plate.get() {
+            self.room.with(|_| self.note_reserved(plate));
+        }
+    }
+
+    /// The same, under the lock.
+    fn note_reserved(&self, plate: &Plate) {
+        plate.names.set_others(self.reserved.load(SeqCst) > 0);
     }
 
     /// Whether so many slots more can be used, as far as the sender knows.
@@ -236,6 +261,7 @@ impl<T> Chan<T> {
             let ask = Ask { slots, who: address(waiter) };
             queue.push_anchored(waiter, ask, waker, (WaitKind::MpscSend, site), |plate| {
                 plate.note_if_new(self.last_receiver.get());
+                self.note_reserved(plate);
             });
             self.serve(queue, &mut calls);
             Asked::Waiting

@@ -141,10 +141,13 @@ impl RawMutex {
             // X3. Nothing to release: the lock goes with the answer.
             let contended = if list.is_single() { 0 } else { CONTENDED };
             self.word.store(locked_by(next.task) | HANDED | contended, Relaxed);
-            if let Some(plate) = list.plate.get() {
-                plate.note_one(Held { task: next.task, site: Some(next.site), granted: true });
-            }
-            list.pop_front(Answer::One).expect("it is in front")
+            let call = list.pop_front_with(Answer::One, |list| {
+                if let Some(plate) = list.plate.get() {
+                    plate.note_one(Held { task: next.task, site: Some(next.site), granted: true });
+                }
+                0
+            });
+            call.expect("it is in front")
         });
         call.wake();
     }

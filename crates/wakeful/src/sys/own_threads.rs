@@ -1,0 +1,82 @@
+//! Which threads of the process are the runtimes' own, so that it can be told whether there
+//! are others: those may do anything, and nobody else knows what.
+
+use super::backtrace::this_thread;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The system's number of a thread, and the address that stands for whose it is.
+static OWN: Mutex<Vec<(i32, usize)>> = Mutex::new(Vec::new());
+
+/// Of threads that serve every runtime.
+pub(crate) const EVERYBODYS: usize = 0;
+
+fn lock() -> MutexGuard<'static, Vec<(i32, usize)>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The time in which the thread that made it is a runtime's own.
+pub(crate) struct OwnThread {
+    thread: i32,
+    _thread: std::marker::PhantomData<*const ()>,
+}
+
+impl OwnThread {
+    /// `whose`: the address of something that only this runtime has, or [`EVERYBODYS`].
+    pub(crate) fn new(whose: usize) -> Self {
+        let thread = this_thread();
+        lock().push((thread, whose));
+        Self { thread, _thread: std::marker::PhantomData }
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        let mut own = lock();
+        if let Some(at) = own.iter().position(|(thread, _)| *thread == self.thread) {
+            own.swap_remove(at);
+        }
+    }
+}
+
+/// Whether the thread is everybody's, or this runtime's.
+fn is_own(thread: i32, whose: usize) -> bool {
+    lock().iter().any(|own| own.0 == thread && [whose, EVERYBODYS].contains(&own.1))
+}
+
+/// Whether the process has no threads but those of this runtime and these. False also if
+/// that cannot be found out.
+pub(crate) fn are_all(whose: usize, others: &[i32]) -> bool {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
+    threads.into_iter().all(|thread| {
+        let number = thread.ok().and_then(|thread| thread.file_name().to_str()?.parse().ok());
+        number.is_some_and(|number| others.contains(&number) || is_own(number, whose))
+    })
+}
+
+#[cfg(all(test, target_os = "linux", not(loom)))]
+mod tests {
+    use super::{EVERYBODYS, OwnThread, are_all, is_own};
+    use crate::sys::backtrace::this_thread;
+
+    #[test]
+    fn a_thread_is_somebodys_for_its_time() {
+        let me = this_thread();
+        assert!(!is_own(me, 7));
+        let seventh = OwnThread::new(7);
+        assert!(is_own(me, 7) && !is_own(me, 8));
+        drop(seventh);
+        let everybodys = OwnThread::new(EVERYBODYS);
+        assert!(is_own(me, 7) && is_own(me, 8));
+        drop(everybodys);
+        assert!(!is_own(me, 7) && !is_own(me, EVERYBODYS));
+    }
+
+    #[test]
+    fn a_thread_that_is_nobodys_is_another() {
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || ends.recv());
+        assert!(!are_all(7, &[this_thread()]));
+        drop(end);
+        other.join().unwrap().unwrap_err();
+    }
+}
