@@ -82,6 +82,8 @@ mod tests {
         assert_eq!(at("open", Path::new("/x"), too_many).raw_os_error(), Some(24));
         let other_device = io::Error::from_raw_os_error(18);
         assert_eq!(at("rename", Path::new("/x"), other_device).raw_os_error(), Some(18));
+        let through_a_file = io::Error::from_raw_os_error(20);
+        assert_eq!(at("open", Path::new("/x/y"), through_a_file).raw_os_error(), Some(20));
         let own = at("open", Path::new("/x"), io::Error::other("background task failed"));
         assert_eq!(own.to_string(), "background task failed");
     }
