@@ -3,6 +3,7 @@
 
 use super::root::Root;
 use crate::task::header::{WaitKind, WaitingOn};
+use crate::task::heap;
 use crate::task::runnable::TaskRef;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,6 +14,8 @@ const WATCH: Duration = Duration::from_secs(1);
 const POLLS_PER_SECOND: u32 = 20_000;
 /// Of so many polls, one may be for a wake-up by another.
 const POLLS_PER_WAKE: u32 = 100;
+/// A task whose polls take longer in the mean does something in them.
+const WORK: Duration = Duration::from_micros(2);
 
 /// As far as polls are counted before they begin anew.
 const COUNTED: u32 = u32::MAX >> 1;
@@ -28,6 +31,7 @@ struct Seen {
     last: Duration,
     polls: u32,
     wakes: u32,
+    busy: Duration,
     /// It was seen to give way on purpose.
     yields: bool,
 }
@@ -38,6 +42,8 @@ pub(super) struct Look {
     polls: u32,
     /// By others.
     wakes: u32,
+    /// How long its polls took, all together; nothing is known of a root.
+    busy: Duration,
     yields: bool,
 }
 
@@ -53,6 +59,7 @@ impl Look {
             number: header.id.get(),
             polls: header.polls(),
             wakes: header.wakes(),
+            busy: heap::spent(task),
             yields: yields(&header.waiting),
         }
     }
@@ -63,6 +70,7 @@ impl Look {
             number: root.note.id,
             polls,
             wakes: polls.wrapping_sub(root.note.self_wakes()),
+            busy: Duration::ZERO,
             yields: yields(&root.note.waiting),
         }
     }
@@ -78,9 +86,9 @@ impl Spinners {
 
     /// A task that is being polled at this moment, or a root.
     pub(super) fn saw(&mut self, look: &Look, now: Duration) -> Option<Spin> {
-        let Look { number, polls, wakes, yields } = *look;
+        let Look { number, polls, wakes, busy, yields } = *look;
         self.0.retain(|_, seen| now.saturating_sub(seen.last) < WATCH);
-        let new = Seen { first: now, last: now, polls, wakes, yields: false };
+        let new = Seen { first: now, last: now, polls, wakes, busy, yields: false };
         let seen = self.0.entry(number).or_insert(new);
         seen.last = now;
         seen.yields |= yields;
@@ -90,7 +98,9 @@ impl Spinners {
         }
         let since = |count: u32, seen: u32| count.wrapping_sub(seen) & COUNTED;
         let (polls, wakes) = (since(polls, seen.polls), since(wakes, seen.wakes));
+        let works = busy.saturating_sub(seen.busy) > WORK * polls;
         let spins = !seen.yields
+            && !works
             && u64::from(polls) * 1000 >= u64::from(POLLS_PER_SECOND) * within.as_millis() as u64
             && wakes < polls / POLLS_PER_WAKE;
         self.0.remove(&number);
@@ -104,13 +114,14 @@ mod tests {
     use std::time::Duration;
 
     /// Seen every 10 ms for a second and more, with so many polls and wake-ups by others in
-    /// a second, from these counts on.
-    fn spins(polls: u32, wakes: u32, first: u32) -> bool {
+    /// a second, from these counts on, and polls that take so many nanoseconds.
+    fn spins(polls: u32, wakes: u32, first: u32, poll_ns: u64) -> bool {
         let mut spinners = Spinners::new();
         (0..=110).any(|tick| {
+            let busy = Duration::from_nanos(poll_ns * u64::from(polls / 100 * tick));
             let (polls, wakes) =
                 (first + polls / 100 * tick, first.wrapping_add(wakes / 100 * tick));
-            let look = Look { number: 1, polls: polls & COUNTED, wakes, yields: false };
+            let look = Look { number: 1, polls: polls & COUNTED, wakes, busy, yields: false };
             spinners.saw(&look, Duration::from_millis(10) * tick).is_some()
         })
     }
@@ -118,8 +129,15 @@ mod tests {
     #[test]
     fn counts_that_begin_anew_are_no_spinning() {
         for first in [0, COUNTED - 500] {
-            assert!(spins(30_000, 0, first), "from {first}");
-            assert!(!spins(1_000, 1_000, first) && !spins(30_000, 30_000, first), "from {first}");
+            assert!(spins(30_000, 0, first, 0), "from {first}");
+            let few = [(1_000, 1_000), (30_000, 30_000)];
+            assert!(!few.iter().any(|few| spins(few.0, few.1, first, 0)), "from {first}");
         }
+    }
+
+    #[test]
+    fn who_works_in_every_poll_does_not_spin() {
+        assert!(spins(200_000, 0, 0, 1_000));
+        assert!(!spins(200_000, 0, 0, 4_000));
     }
 }
