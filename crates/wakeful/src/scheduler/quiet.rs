@@ -11,8 +11,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long nothing happens before it is looked.
+/// How long nothing happens before it is looked for the first time,
 const QUIET: Duration = Duration::from_millis(100);
+/// and at least so many times as long as the last look took: what becomes ready meanwhile
+/// has to wait for it.
+const SHARE: u32 = 100;
 
 /// Plain cells of the thread that runs the tasks.
 pub(super) struct Quiet {
@@ -22,12 +25,14 @@ pub(super) struct Quiet {
     alarm_set: Cell<bool>,
     /// Something ran since.
     stirred: Cell<bool>,
+    /// How long nothing happens before it is looked.
+    period: Cell<Duration>,
 }
 
 impl Quiet {
     pub(super) fn new() -> Self {
         let (looked, alarm_set) = (Cell::new(false), Cell::new(false));
-        Self { looked, alarm_set, stirred: Cell::new(false) }
+        Self { looked, alarm_set, stirred: Cell::new(false), period: Cell::new(QUIET) }
     }
 
     /// Something runs.
@@ -44,7 +49,8 @@ impl Quiet {
         poller: Option<&Arc<Poller>>,
         limit: Option<Duration>,
     ) -> Option<Duration> {
-        if self.looked.get() || limit.is_some_and(|limit| limit <= QUIET) {
+        let period = self.period.get();
+        if self.looked.get() || limit.is_some_and(|limit| limit <= period) {
             return limit;
         }
         let is_told = poller.is_some_and(|poller| {
@@ -52,12 +58,12 @@ impl Quiet {
             let is_set = self.alarm_set.get() && !poller.has_rung();
             is_set || self.set_alarm(poller)
         });
-        if is_told { limit } else { Some(QUIET) }
+        if is_told { limit } else { Some(period) }
     }
 
     #[cold]
     fn set_alarm(&self, poller: &Poller) -> bool {
-        let is_set = poller.set_alarm(QUIET);
+        let is_set = poller.set_alarm(self.period.get());
         self.alarm_set.set(is_set);
         self.stirred.set(false);
         is_set
@@ -70,12 +76,14 @@ impl Quiet {
         if has_rung {
             self.alarm_set.set(false);
         }
-        limit == Some(QUIET) || (has_rung && !self.stirred.get())
+        limit == Some(self.period.get()) || (has_rung && !self.stirred.get())
     }
 
-    /// It is looked now. Once is enough: the next sleep is as long as it can be.
-    pub(super) fn looks(&self) {
+    /// It was looked, which took so long. Once is enough: the next sleep is as long as it
+    /// can be.
+    pub(super) fn has_looked(&self, took: Duration) {
         self.looked.set(true);
+        self.period.set(QUIET.max(took * SHARE));
     }
 }
 
@@ -96,7 +104,7 @@ mod tests {
         assert_eq!(quiet.limit(None, Some(SHORT)), Some(SHORT));
         assert_eq!(quiet.limit(None, Some(LONG)), Some(QUIET));
         assert!(quiet.is_over(None, Some(QUIET)) && !quiet.is_over(None, Some(SHORT)));
-        quiet.looks();
+        quiet.has_looked(Duration::ZERO);
         assert_eq!(quiet.limit(None, None), None);
         quiet.stir();
         assert_eq!(quiet.limit(None, None), Some(QUIET));
@@ -118,7 +126,7 @@ mod tests {
         quiet.stir();
         assert!(!sleep(&quiet, &poller), "something ran since it was set");
         assert!(sleep(&quiet, &poller), "nothing ran");
-        quiet.looks();
+        quiet.has_looked(Duration::ZERO);
         // Set again, it rings at a busy moment: the next sleep must not rely on it.
         quiet.stir();
         assert_eq!(quiet.limit(Some(&poller), None), None);

@@ -145,9 +145,10 @@ impl CurrentThread {
 
     #[cold]
     fn look_around(&self) {
-        self.core.quiet.looks();
-        let witness = &self.estate.config.witness;
-        let _ = catch_unwind(AssertUnwindSafe(|| witness.look_around()));
+        let config = &self.estate.config;
+        let before = config.seam.clock.about();
+        let _ = catch_unwind(AssertUnwindSafe(|| config.witness.look_around()));
+        self.core.quiet.has_looked(config.seam.clock.about().since(before));
     }
 
     /// Another thread has the core: waits for it, or for the future's waker.
