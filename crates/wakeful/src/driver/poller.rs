@@ -240,7 +240,12 @@ impl Poller {
     /// Waits for events, at most `limit`, and passes them on; at once, if
     /// another thread is at it. Answers how many there were.
     pub(crate) fn turn(&self, limit: Option<Duration>) -> usize {
-        self.turn.try_with(|turn| self.turn_alone(turn, limit)).unwrap_or(0)
+        self.try_turn(limit).unwrap_or(0)
+    }
+
+    /// As `turn`; none, if another thread is at it.
+    pub(crate) fn try_turn(&self, limit: Option<Duration>) -> Option<usize> {
+        self.turn.try_with(|turn| self.turn_alone(turn, limit))
     }
 
     /// As `turn`, without a lock.

@@ -9,6 +9,7 @@ use crate::driver::poller::Poller;
 use crate::driver::stamp::Stamp;
 use crate::driver::timers::Timers;
 use crate::queue::{next, ring};
+use crate::sys::park::Kick;
 use crate::sys::rng::Rng;
 use crate::sys::spin::Spinner;
 use crate::task::header::Header;
@@ -363,6 +364,17 @@ impl Core {
     /// worker's ring.
     pub(super) fn turn_poller(&self, poller: &Poller, limit: Option<Duration>) -> usize {
         self.driven(|| poller.turn(limit))
+    }
+
+    /// Waits in this worker's own poller. If another waits there, as somebody does while the
+    /// worker is stuck, that one is sent away, and it is for the caller to try again.
+    pub(super) fn wait_in_poller(&self, poller: &Poller, limit: Option<Duration>) -> usize {
+        let turned = self.driven(|| poller.try_turn(limit));
+        turned.unwrap_or_else(|| {
+            poller.kick();
+            std::thread::yield_now();
+            0
+        })
     }
 
     /// Calls `turn`, which wakes tasks that are better kept than carried elsewhere.

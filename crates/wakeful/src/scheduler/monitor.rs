@@ -117,7 +117,9 @@ impl Monitor {
         let leisure = Leisure::new();
         let mut looked_at = clock.elapsed();
         while !self.stopped.load(SeqCst) {
-            leisure.during(LATE, || parker.park(Some(tick)));
+            if !stand_by(shared, tick) {
+                leisure.during(LATE, || parker.park(Some(tick)));
+            }
             if !shared.try_enter() {
                 return;
             }
@@ -180,14 +182,14 @@ fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration)
             unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };
             remote.meter.poll_times.saw(stuck);
         }
-        if config.rescue_after.is_some_and(|after| stuck + TICK >= after) && !stuck.is_zero() {
+        if is_stuck(config, stuck) {
             remote.watched.set_stuck(true);
             rescue(shared, index);
         }
     }
     for spare in shared.spares.all() {
         if let Some(stuck) = spare.look(now) {
-            spare.set_stuck(!stuck.is_zero());
+            spare.set_stuck(is_stuck(config, stuck));
             let sight = Sight { config, watched: &spare, worker: None, alone: false, stuck, now };
             if let Some(lasts) = sight.observe(spinners) {
                 // SAFETY: as above.
@@ -201,8 +203,48 @@ fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration)
         shared.notify();
     }
     if shared.is_all_stuck() && !shared.injector.is_empty() {
-        shared.spares.send_for_one(shared);
+        shared.spares.send_for_more(shared);
     }
+}
+
+/// Whether a thread that was seen in one poll for so long is to be helped.
+fn is_stuck(config: &Config, stuck: Duration) -> bool {
+    !stuck.is_zero() && config.rescue_after.is_some_and(|after| stuck + TICK >= after)
+}
+
+/// If a worker is stuck that watches descriptors, and nobody else is there for it, waits in
+/// its place for a tick: what becomes ready there is passed on at once, not at the next look.
+/// False: there is none.
+fn stand_by(shared: &MultiThread, tick: Duration) -> bool {
+    let mut stuck = shared.remotes.iter().filter(|remote| remote.watched.is_stuck());
+    let Some(remote) = stuck.find(|remote| remote.poller.get().is_some_and(|it| it.has_sources()))
+    else {
+        return false;
+    };
+    let Some(poller) = remote.poller.get().filter(|_| shared.spares.len() == 0) else {
+        return false;
+    };
+    let clock = &shared.estate.config.seam.clock;
+    let until = clock.elapsed() + tick;
+    // Where all are stuck, what comes is for a spare thread, which the next look sends for.
+    let mut is_for_spares = false;
+    while remote.watched.is_stuck() && !is_for_spares && shared.try_enter() {
+        let left = until.saturating_sub(clock.elapsed());
+        let timer = remote.timers.next().map(|tick| clock.until(tick));
+        let limit = timer.map_or(left, |timer| timer.min(left));
+        let turned = catch_unwind(AssertUnwindSafe(|| {
+            let events = poller.try_turn(Some(limit));
+            events.map(|events| events + remote.timers.turn(clock.tick()))
+        }));
+        shared.leave();
+        is_for_spares = shared.is_all_stuck() && !shared.injector.is_empty();
+        // Its owner is back, or about to be.
+        let Ok(Some(_)) = turned else { break };
+        if left.is_zero() {
+            break;
+        }
+    }
+    true
 }
 
 /// A thread that polls, as it was seen at one look.

@@ -9,6 +9,7 @@ use super::config::Role;
 use super::multi::{Leaving, MultiThread};
 use super::watch::Watched;
 use crate::sys::sync::Mutex;
+use crate::sys::thread_state;
 use crate::task::context;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -51,18 +52,33 @@ impl Spares {
         self.list.lock().len()
     }
 
-    /// Starts one, unless there is one that is not stuck, or there are too many. By
-    /// the monitor, which is inside of the scheduler.
-    pub(super) fn send_for_one(&self, shared: &MultiThread) {
-        let mut list = self.list.lock();
-        let enough = list.iter().any(|spare| !spare.is_stuck())
-            || list.len() >= shared.estate.config.max_spare_threads;
-        if enough || !shared.try_enter() {
+    /// Starts one, or as many as there are, unless there is one that is not stuck. By the
+    /// monitor, which is inside of the scheduler.
+    pub(super) fn send_for_more(&self, shared: &MultiThread) {
+        let there = self.all();
+        if there.iter().any(|spare| !spare.is_stuck()) {
+            return;
+        }
+        // Threads that compute get no more done by being many; one more is for the tasks that
+        // do not.
+        let workers = shared.remotes.iter().map(|remote| &remote.watched);
+        let all = workers.chain(there.iter().map(|spare| &**spare));
+        let computing = all.filter(|watched| !thread_state::is_waiting(watched.thread())).count();
+        if computing > shared.remotes.len() {
+            return;
+        }
+        let room = shared.estate.config.max_spare_threads.saturating_sub(there.len());
+        for _ in 0..there.len().max(1).min(shared.injector.len()).min(room) {
+            self.send_for_one(shared);
+        }
+    }
+
+    fn send_for_one(&self, shared: &MultiThread) {
+        if !shared.try_enter() {
             return;
         }
         let me = Arc::new(Watched::new());
-        list.push(me.clone());
-        drop(list);
+        self.list.lock().push(me.clone());
         let started = shared.begin_thread(|shared| {
             let config = shared.estate.config.clone();
             let mine = me.clone();
@@ -116,6 +132,16 @@ impl MultiThread {
         }
     }
 
+    /// Waits for a moment, where descriptors are watched if there are any.
+    fn nap(&self) {
+        let pollers = self.remotes.iter().filter_map(|remote| remote.poller.get());
+        let waited =
+            pollers.filter(|poller| poller.has_sources()).find_map(|it| it.try_turn(Some(NAP)));
+        if waited.is_none() {
+            thread::park_timeout(NAP);
+        }
+    }
+
     /// The life of a spare thread.
     fn stand_in(&self, me: &Watched) {
         let config = &self.estate.config;
@@ -130,7 +156,7 @@ impl MultiThread {
             let Some(task) = self.injector.pop() else {
                 (0..self.remotes.len()).for_each(|worker| self.turn_driver(worker));
                 if self.injector.is_empty() {
-                    thread::park_timeout(NAP);
+                    self.nap();
                 }
                 continue;
             };
