@@ -6,10 +6,13 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use wakeful::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use wakeful::net::unix::pipe;
+use wakeful::task::yield_now;
+use wakeful::time::timeout;
 
 mod support {
     pub mod panic_site;
@@ -171,6 +174,45 @@ fn a_pipe_that_is_open_for_both_is_never_at_its_end() {
             sender.write_all(b"other").await.unwrap();
             drop(sender);
             assert_eq!(next.await.unwrap(), 5);
+        });
+    }
+}
+
+/// The poller has told that nobody writes any more.
+async fn end_is_known(receiver: &pipe::Receiver) {
+    while !receiver.ready(Interest::READABLE).await.unwrap().is_read_closed() {
+        yield_now().await;
+    }
+}
+
+/// Somebody left and somebody else came, who is silent: what was the end is none any more.
+#[test]
+fn a_pipe_that_goes_on_after_its_end_keeps_nobody_busy() {
+    for rt in runtimes() {
+        let folder = Folder::new();
+        let path = fifo(&folder);
+        rt.block_on(async {
+            let mut receiver = options().open_receiver(&path).unwrap();
+            drop(options().open_sender(&path).unwrap());
+            end_is_known(&receiver).await;
+            let mut buf = [0; 4];
+            assert_eq!(receiver.read(&mut buf).await.unwrap(), 0);
+
+            let mut sender = options().open_sender(&path).unwrap();
+            {
+                let mut next = pin!(receiver.read(&mut buf));
+                assert!(timeout(Duration::ZERO, &mut next).await.is_err(), "{}", rt.name);
+                sender.write_all(b"more").await.unwrap();
+                assert_eq!(next.await.unwrap(), 4);
+            }
+            drop(sender);
+            end_is_known(&receiver).await;
+
+            // The same for those who try.
+            let _silent = options().open_sender(&path).unwrap();
+            receiver.readable().await.unwrap();
+            assert_eq!(receiver.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+            assert!(timeout(Duration::ZERO, receiver.readable()).await.is_err(), "{}", rt.name);
         });
     }
 }

@@ -51,7 +51,7 @@ impl Socket {
             match self.source.poll_ready(Direction::Read, &mut Context::from_waker(waker)) {
                 Poll::Pending => return read,
                 Poll::Ready(seen) => match self.bytes.swap(0, SeqCst) {
-                    0 => self.source.clear(seen),
+                    0 => self.source.take_back(seen),
                     bytes => {
                         read += bytes;
                         self.source.use_up(Direction::Read, seen);

@@ -6,8 +6,13 @@
 //! Readiness is kept in one word: what the descriptor is ready for, as far as we
 //! know, and a count of the events that said so. The system tells of changes only
 //! (edge-triggered), so what is ready stays ready until an operation finds out
-//! that it is not ([`Source::clear`]); the count keeps that operation from
+//! that it is not ([`Source::take_back`]); the count keeps that operation from
 //! clearing news that came after it looked.
+//!
+//! An end may turn out to be none: what the system tells as one is also an error that
+//! concerned one packet, a message in the error queue, or the last writer of a named
+//! pipe, after whom another came. At a true end no operation would block, so one that
+//! would takes the end back as well. Who kept it would try again at once, for ever.
 //!
 //! Most often it finds out by reading or writing less than it could have. That happens
 //! with every request, so it is said in a store beside the word ([`Source::use_up`]): up
@@ -49,7 +54,7 @@ impl Readiness {
     /// What ends the wait of a write.
     pub(crate) const WRITE: Self = Self(Self::WRITABLE.0 | Self::WRITE_CLOSED.0);
     const ALL: u64 = (1 << 6) - 1;
-    /// What stays for good once it is there.
+    /// What looks like an end, and mostly is one.
     const FINAL: u8 = Self::READ_CLOSED.0 | Self::WRITE_CLOSED.0;
 
     pub(crate) fn is_empty(self) -> bool {
@@ -235,8 +240,8 @@ impl Source {
         let _ = self.waiters.cancel(waiter);
     }
 
-    /// An operation found that what it saw is no longer so. What came after it
-    /// looked stays, and so does the end of a stream.
+    /// Somebody says that what was seen is no longer so, for reasons of its own. What
+    /// came after it looked stays, and so does an end.
     pub(crate) fn clear(&self, seen: Seen) {
         self.remove(seen.events, seen.ready.0 & !Readiness::FINAL);
     }
@@ -251,9 +256,8 @@ impl Source {
         up_to.store(seen.events, Release);
     }
 
-    /// As [`clear`](Self::clear), the end included. For datagram sockets: an error
-    /// that concerned one packet looks like the end of writing, and is not.
-    #[cfg(feature = "net")]
+    /// An operation would have blocked: what it saw is no longer so, an end included.
+    /// What came after it looked stays.
     pub(crate) fn take_back(&self, seen: Seen) {
         self.remove(seen.events, seen.ready.0);
     }

@@ -6,7 +6,7 @@
 //! So whoever receives waits for errors too, and an operation that would block
 //! takes everything back that was seen, ends included.
 
-use crate::driver::source::{Direction, Readiness, Seen};
+use crate::driver::source::{Direction, Readiness};
 use crate::io::ReadBuf;
 use crate::net::transfer::uninterrupted;
 use crate::runtime::evented::Evented;
@@ -133,46 +133,13 @@ pub(crate) fn into_unfilled<S, O: Origin<S>>(
 }
 
 impl<S: AsFd> Evented<S> {
-    /// What an operation found out about what it had seen.
-    fn learn<R>(&self, seen: Seen, result: io::Result<R>) -> io::Result<R> {
-        if let Err(error) = &result
-            && error.kind() == io::ErrorKind::WouldBlock
-        {
-            self.registration().take_back(seen);
-        }
-        result
-    }
-
-    /// Repeats an operation until it would not block, waiting in between; any
-    /// number of tasks may.
-    pub(crate) async fn async_packet<R>(
-        &self,
-        mask: Readiness,
-        kind: WaitKind,
-        site: &'static Location<'static>,
-        mut operation: impl FnMut(&S) -> io::Result<R>,
-    ) -> io::Result<R> {
-        let learned = |seen: &Seen| self.learn(*seen, operation(self));
-        self.registration().async_io(mask, kind, site, learned).await
-    }
-
-    /// Tries an operation once, if the socket is known to be ready for it.
-    pub(crate) fn try_packet<R>(
-        &self,
-        mask: Readiness,
-        operation: impl FnOnce(&S) -> io::Result<R>,
-    ) -> io::Result<R> {
-        let seen = self.registration().look(mask);
-        self.try_io(mask, |io| self.learn(seen, operation(io)))
-    }
-
     /// Receives once there is something; any number of tasks may wait for it.
     pub(crate) async fn async_fetch<R>(
         &self,
         site: &'static Location<'static>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.async_packet(INCOMING, WaitKind::IoRead, site, operation).await
+        self.async_io(INCOMING, WaitKind::IoRead, site, operation).await
     }
 
     /// Sends once there is room; any number of tasks may wait for it.
@@ -181,7 +148,7 @@ impl<S: AsFd> Evented<S> {
         site: &'static Location<'static>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.async_packet(Readiness::WRITE, WaitKind::IoWrite, site, operation).await
+        self.async_io(Readiness::WRITE, WaitKind::IoWrite, site, operation).await
     }
 
     /// Receives if there is something.
@@ -189,12 +156,12 @@ impl<S: AsFd> Evented<S> {
         &self,
         operation: impl FnOnce(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.try_packet(INCOMING, operation)
+        self.try_io(INCOMING, operation)
     }
 
     /// Sends if there is room.
     pub(crate) fn try_post<R>(&self, operation: impl FnOnce(&S) -> io::Result<R>) -> io::Result<R> {
-        self.try_packet(Readiness::WRITE, operation)
+        self.try_io(Readiness::WRITE, operation)
     }
 
     /// Receives once there is something, for the task that asks last.
@@ -203,13 +170,13 @@ impl<S: AsFd> Evented<S> {
         cx: &mut Context<'_>,
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        let polled = self.poll_packet(Direction::Read, cx, WaitKind::IoRead, &mut operation);
+        let polled = self.poll_io(Direction::Read, cx, WaitKind::IoRead, &mut operation);
         if polled.is_ready() {
             return polled;
         }
         // The waker is in its place, and errors call it, though they do not count
         // as something to read.
-        match self.try_packet(Readiness::ERROR, operation) {
+        match self.try_io(Readiness::ERROR, operation) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
             result => Poll::Ready(result),
         }
@@ -221,17 +188,7 @@ impl<S: AsFd> Evented<S> {
         cx: &mut Context<'_>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.poll_packet(Direction::Write, cx, WaitKind::IoWrite, operation)
-    }
-
-    fn poll_packet<R>(
-        &self,
-        direction: Direction,
-        cx: &mut Context<'_>,
-        kind: WaitKind,
-        mut operation: impl FnMut(&S) -> io::Result<R>,
-    ) -> Poll<io::Result<R>> {
-        self.registration().poll_io(direction, cx, kind, |seen| self.learn(*seen, operation(self)))
+        self.poll_io(Direction::Write, cx, WaitKind::IoWrite, operation)
     }
 }
 
@@ -473,7 +430,7 @@ macro_rules! datagrams {
                 interest: Interest,
                 f: impl FnOnce() -> io::Result<R>,
             ) -> io::Result<R> {
-                self.io.try_packet(mask_of(interest), |_| f())
+                self.io.try_io(mask_of(interest), |_| f())
             }
 
             /// Repeats an operation of the user's own until it does not fail with
@@ -489,7 +446,7 @@ macro_rules! datagrams {
                 mut f: impl FnMut() -> io::Result<R>,
             ) -> impl Future<Output = io::Result<R>> {
                 let (mask, site) = (mask_of(interest), Location::caller());
-                self.io.async_packet(mask, WaitKind::IoReady, site, move |_| f())
+                self.io.async_io(mask, WaitKind::IoReady, site, move |_| f())
             }
         }
 

@@ -107,3 +107,39 @@ fn a_runtime_that_goes_tells_those_who_wait() {
         drop(a);
     }
 }
+
+/// As after a message in the error queue of a socket, which the system tells of as of an
+/// end: an operation that would block shows that it was none.
+#[test]
+fn an_end_that_is_none_keeps_nobody_busy() {
+    const ENDS: Readiness = Readiness(Readiness::READ_CLOSED.0 | Readiness::WRITE_CLOSED.0);
+    const BOTH: Readiness = Readiness(Readiness::READ.0 | Readiness::WRITE.0);
+    for runtime in runtimes() {
+        let (a, _b) = pair();
+        let a = runtime.block_on(async {
+            let a = Evented::both(a).unwrap();
+            // The only thing that the system has to tell.
+            let here = Location::caller();
+            a.registration.ready(Readiness::WRITE, WaitKind::IoReady, here).await.unwrap();
+            a
+        });
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let block = || Err::<usize, _>(io::Error::from(io::ErrorKind::WouldBlock));
+        let is_known = || !a.registration.look(ENDS).ready.is_empty();
+
+        a.registration.assume(ENDS);
+        assert!(a.poll_read(&mut cx, 1, |_| block()).is_pending());
+        assert!(a.poll_write(&mut cx, 1, |_| block()).is_pending());
+        assert!(!is_known());
+
+        a.registration.assume(ENDS);
+        let here = Location::caller();
+        let mut waits = std::pin::pin!(a.async_io(BOTH, WaitKind::IoReady, here, |_| block()));
+        assert!(waits.as_mut().poll(&mut cx).is_pending());
+        assert!(!is_known());
+
+        a.registration.assume(ENDS);
+        assert_eq!(a.try_io(BOTH, |_| block()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(!is_known());
+    }
+}

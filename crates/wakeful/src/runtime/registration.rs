@@ -79,7 +79,7 @@ impl Registration {
         self.registered.source.look(mask)
     }
 
-    /// An operation would have blocked: what was seen is no longer so.
+    /// Somebody says that what was seen is no longer so; an end stays.
     #[inline]
     pub(crate) fn clear(&self, seen: Seen) {
         self.registered.source.clear(seen);
@@ -91,8 +91,8 @@ impl Registration {
         self.registered.source.use_up(direction, seen);
     }
 
-    /// As [`clear`](Self::clear), the end included; for datagram sockets.
-    #[cfg(feature = "net")]
+    /// An operation would have blocked: what was seen is no longer so, an end included.
+    #[inline]
     pub(crate) fn take_back(&self, seen: Seen) {
         self.registered.source.take_back(seen);
     }
@@ -156,7 +156,7 @@ impl Registration {
                 }
             };
             match operation(&seen) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.clear(seen),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.take_back(seen),
                 result => {
                     coop::spend();
                     return Poll::Ready(result);
@@ -178,7 +178,7 @@ impl Registration {
         }
         match operation() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.clear(seen);
+                self.take_back(seen);
                 Err(io::ErrorKind::WouldBlock.into())
             }
             result => result,
@@ -197,7 +197,7 @@ impl Registration {
             let seen = self.ready(mask, kind, site).await?;
             let progress = poll_fn(coop::poll_proceed).await;
             match operation(&seen) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.clear(seen),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.take_back(seen),
                 result => {
                     progress.made_progress();
                     return result;
