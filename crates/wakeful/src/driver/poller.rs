@@ -8,7 +8,9 @@
 //!   [`Source`]. An event may be on its way while the descriptor is deregistered,
 //!   so the source goes to `retired` after that, and is let go of at the start of
 //!   the next turn: events that were fetched before have been passed on by then
-//!   (P1), and none is fetched after.
+//!   (P1), and none is fetched after. If the system refuses to deregister it, it stays
+//!   for as long as the poller: it was closed before, and whoever has a duplicate of the
+//!   descriptor keeps the system watching what it stood for.
 //!
 //! A poller may have a ring for files (`uring`): its descriptor is watched like any
 //! other, and every turn passes on what the ring has completed.
@@ -217,11 +219,11 @@ impl Poller {
         }
     }
 
-    /// Watches it no longer.
+    /// Watches it no longer, unless the system refuses (P2).
     pub(crate) fn deregister(&self, fd: RawFd, registered: &Registered) -> io::Result<()> {
-        let deregistered = self.registry.deregister(&mut SourceFd(&fd));
+        self.registry.deregister(&mut SourceFd(&fd))?;
         self.forget(registered);
-        deregistered
+        Ok(())
     }
 
     /// P2: the system does not know it any more.
@@ -484,3 +486,7 @@ fn readiness(event: &mio::event::Event) -> Readiness {
     let present = kinds.iter().filter(|(present, _)| *present);
     present.fold(Readiness::NONE, |all, (_, kind)| all | *kind)
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "poller_tests.rs"]
+mod poller_tests;

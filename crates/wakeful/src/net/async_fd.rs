@@ -175,7 +175,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     fn take_out(&mut self) -> Option<T> {
         let inner = self.inner.take()?;
-        // The system forgets it in any case when it is closed.
+        // It fails if the descriptor was closed before; the poller then keeps what the
+        // system may still tell of.
         let _ = self.registration.deregister();
         Some(inner)
     }
