@@ -6,7 +6,7 @@ use std::net::{self, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use wakeful::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -562,6 +562,37 @@ fn ten_thousand_connections_are_open_at_once() {
             yield_now().await;
         }
     });
+}
+
+/// Nobody's, but it can be counted who holds it.
+struct Idle;
+
+impl Wake for Idle {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_waker_that_was_left_goes_with_the_socket() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (listener, addr) = listen().await;
+            let idle = Arc::new(Idle);
+            let waker = Waker::from(idle.clone());
+            let wait = async || {
+                let stream = TcpStream::connect(addr).await.unwrap();
+                let mut cx = Context::from_waker(&waker);
+                assert!(stream.poll_read_ready(&mut cx).is_pending());
+                stream
+            };
+            let (near, other) = (wait().await, wait().await);
+            let _far = [listener.accept().await.unwrap(), listener.accept().await.unwrap()];
+            assert_eq!(Arc::strong_count(&idle), 2 + 2, "{}", rt.name);
+            drop(near);
+            assert_eq!(Arc::strong_count(&idle), 2 + 1, "{}", rt.name);
+            let _taken_out = other.into_std().unwrap();
+            assert_eq!(Arc::strong_count(&idle), 2, "{}", rt.name);
+        });
+    }
 }
 
 /// A task that waits for a connection for ever is no orphan: somebody may connect.

@@ -10,7 +10,7 @@
 //!   structure inside.
 //!
 //! A worker parks until its next timer: in its poller while that has something
-//! to watch, in `sys::park` otherwise. Control enters by the poll of a future that
+//! to watch or to let go of, in `sys::park` otherwise. Control enters by the poll of a future that
 //! registers, and by `Timers::turn` and `Poller::turn`, which a worker calls once
 //! per turn of its loop; it leaves through the wakers.
 #![allow(unsafe_code)]

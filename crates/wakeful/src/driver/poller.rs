@@ -47,6 +47,9 @@ const ALARM: Token = Token(2);
 /// Numbers up to this one are the poller's own; no source has one for an address.
 const LAST_OWN: usize = 2;
 
+/// So many sources wait for the next turn before somebody asks for one.
+const MANY_RETIRED: usize = 64;
+
 /// How many events are fetched at once. The others stay with the system until the
 /// next turn.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +75,7 @@ pub(crate) struct Poller {
     sources: Mutex<Slab<Arc<Source>>>,
     /// How many those are.
     count: AtomicUsize,
+    /// What the next turn lets go of (P2). Its lock is taken inside that of `sources`.
     retired: Mutex<Vec<Arc<Source>>>,
     /// Whether there are any. Set under the lock, after the source went in.
     has_retired: AtomicBool,
@@ -122,10 +126,11 @@ impl Poller {
         })
     }
 
-    /// Whether there is anything to wait for in here.
+    /// Whether there is reason to turn it: something to wait for in here, or to let go of.
     #[inline]
     pub(crate) fn has_sources(&self) -> bool {
-        self.count.load(SeqCst) > 0 || self.is_ring_busy()
+        // Who finds a count without a source finds that it is retired, too (`forget`).
+        self.count.load(SeqCst) > 0 || self.has_retired.load(Relaxed) || self.is_ring_busy()
     }
 
     /// The ring for files of this poller's owner, which makes it if there is none
@@ -219,24 +224,37 @@ impl Poller {
         }
     }
 
-    /// Watches it no longer, unless the system refuses (P2).
+    /// Watches it no longer, unless the system refuses (P2). By its owner: nobody begins
+    /// to wait for it any more, and who has left a waker is let go of.
     pub(crate) fn deregister(&self, fd: RawFd, registered: &Registered) -> io::Result<()> {
-        self.registry.deregister(&mut SourceFd(&fd))?;
-        self.forget(registered);
-        Ok(())
+        let deregistered = self.registry.deregister(&mut SourceFd(&fd));
+        if deregistered.is_ok() {
+            self.forget(registered);
+        }
+        // Foreign code, so without a lock.
+        registered.source.let_wakers_go();
+        deregistered
     }
 
     /// P2: the system does not know it any more.
     fn forget(&self, registered: &Registered) {
-        let kept = {
-            let mut sources = lock(&self.sources);
-            let kept = sources.remove(registered.place);
-            self.count.store(sources.len(), SeqCst);
-            kept
-        };
+        let mut sources = lock(&self.sources);
+        let left = self.retire(sources.remove(registered.place));
+        // After that, so that who sees the one sees the other.
+        self.count.store(sources.len(), SeqCst);
+        drop(sources);
+        // Who turns it may sleep in here, and nothing may happen.
+        if left.is_multiple_of(MANY_RETIRED) {
+            self.kick();
+        }
+    }
+
+    /// Answers how many wait to be let go of.
+    fn retire(&self, source: Arc<Source>) -> usize {
         let mut retired = lock(&self.retired);
-        retired.push(kept);
+        retired.push(source);
         self.has_retired.store(true, Relaxed);
+        retired.len()
     }
 
     /// Waits for events, at most `limit`, and passes them on; at once, if

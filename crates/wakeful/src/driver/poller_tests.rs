@@ -34,3 +34,40 @@ fn what_the_system_refuses_to_forget_is_kept() {
     drop((duplicate, poller));
     assert!(source.upgrade().is_none());
 }
+
+#[test]
+fn what_is_deregistered_is_let_go_of_by_one_more_turn() {
+    let poller = poller();
+    let (reader, _writer) = io::pipe().unwrap();
+    let fd = reader.as_raw_fd();
+    let registered = poller.register(fd, Interest::READABLE).unwrap();
+    poller.deregister(fd, &registered).unwrap();
+    let source: Weak<Source> = Arc::downgrade(&registered.source);
+    drop(registered);
+    assert_eq!((poller.sources(), poller.has_sources()), (0, true));
+    assert!(source.upgrade().is_some());
+    poller.turn(NOW);
+    assert!(source.upgrade().is_none() && !poller.has_sources());
+}
+
+#[test]
+fn who_sleeps_while_nothing_happens_is_asked_to_let_go() {
+    /// The limit for a test that fails.
+    const LONG: Duration = Duration::from_secs(20);
+    let poller = poller();
+    let (reader, _writer) = io::pipe().unwrap();
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            let began = std::time::Instant::now();
+            poller.turn(Some(LONG));
+            began.elapsed()
+        });
+        // It may let go of the first, when it begins.
+        for _ in 0..2 * MANY_RETIRED {
+            let fd = reader.as_raw_fd();
+            let registered = poller.register(fd, Interest::READABLE).unwrap();
+            poller.deregister(fd, &registered).unwrap();
+        }
+        assert!(sleeper.join().unwrap() < LONG);
+    });
+}

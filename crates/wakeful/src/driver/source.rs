@@ -256,6 +256,13 @@ impl Source {
         up_to.store(seen.events, Release);
     }
 
+    /// Nobody waits any more in the places for one: the descriptor goes, and a waker must
+    /// not outlive it. Not while somebody begins to wait.
+    pub(crate) fn let_wakers_go(&self) {
+        self.reader.forget();
+        self.writer.forget();
+    }
+
     /// An operation would have blocked: what it saw is no longer so, an end included.
     /// What came after it looked stays.
     pub(crate) fn take_back(&self, seen: Seen) {
