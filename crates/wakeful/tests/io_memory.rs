@@ -3,13 +3,14 @@
 use std::cell::Cell;
 use std::future::{pending, poll_fn};
 use std::io::{ErrorKind, IoSlice};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
 use futures::FutureExt;
 use wakeful::io::{
-    self, AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt, SeekFrom,
-    SimplexStream, duplex, empty, join, repeat, simplex, sink, split,
+    self, AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt, DuplexStream,
+    SeekFrom, SimplexStream, duplex, empty, join, repeat, simplex, sink, split,
 };
 use wakeful::runtime::OrphanPolicy;
 use wakeful::task::{consume_budget, yield_now};
@@ -25,6 +26,13 @@ use support::panic_site::panic_site;
 use support::runtimes::{runtimes, serial_builders, watch};
 use support::script::{Act, Script, give};
 use support::stays::CountingWaker;
+
+#[test]
+fn a_panic_does_not_spoil_a_stream_in_memory() {
+    fn can_be_seen_after<T: UnwindSafe + RefUnwindSafe>() {}
+    can_be_seen_after::<DuplexStream>();
+    can_be_seen_after::<SimplexStream>();
+}
 
 #[wakeful::test]
 async fn what_goes_in_at_one_end_comes_out_at_the_other() {

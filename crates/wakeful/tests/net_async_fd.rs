@@ -216,6 +216,34 @@ fn a_part_of_what_is_ready_is_cleared() {
     }
 }
 
+/// What a guard was given for is cleared with it; what else, only if it is named.
+#[test]
+fn a_guard_clears_what_it_was_not_given_for_if_asked_to() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            // Ready for both when it is first looked at: the system tells of that once.
+            let ready_for_both = async || {
+                let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
+                (&b).write_all(b"x").unwrap();
+                let fd = watch(a, Interest::READABLE | Interest::WRITABLE);
+                drop(fd.readable().await.unwrap());
+                (fd, b)
+            };
+            let is_ready = |fd: &AsyncFd<_>, interest| fd.try_io(interest, |_| Ok(())).is_ok();
+
+            let (fd, _b) = ready_for_both().await;
+            fd.readable().await.unwrap().clear_ready();
+            assert!(!is_ready(&fd, Interest::READABLE) && is_ready(&fd, Interest::WRITABLE));
+
+            let (fd, _b) = ready_for_both().await;
+            let mut guard = fd.readable().await.unwrap();
+            guard.clear_ready_matching(Ready::WRITABLE);
+            assert!(guard.ready().is_readable());
+            assert!(is_ready(&fd, Interest::READABLE) && !is_ready(&fd, Interest::WRITABLE));
+        });
+    }
+}
+
 #[test]
 fn what_is_urgent_comes_as_priority() {
     for rt in runtimes() {

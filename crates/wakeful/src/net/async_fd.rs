@@ -355,14 +355,17 @@ macro_rules! guards {
             /// guard was given for is no longer so. What came after the guard, and
             /// the end of a stream, stay.
             pub fn clear_ready(&mut self) {
-                self.clear_ready_matching(Ready::ALL);
+                if let Some(seen) = self.seen.take() {
+                    self.async_fd.registration.clear(seen);
+                }
             }
 
-            /// As [`clear_ready`](Self::clear_ready), for a part of it.
+            /// As [`clear_ready`](Self::clear_ready), for just these: a part of what
+            /// the guard was given for, or something else.
             pub fn clear_ready_matching(&mut self, ready: Ready) {
                 let Some(mut seen) = self.seen.take() else { return };
                 let left = Ready::from_bits(seen.ready.0) - ready;
-                seen.ready = seen.ready.and(Readiness(ready.bits()));
+                seen.ready = Readiness(ready.bits());
                 self.async_fd.registration.clear(seen);
                 if !left.is_empty() {
                     seen.ready = Readiness(left.bits());

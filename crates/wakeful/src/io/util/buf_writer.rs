@@ -76,7 +76,7 @@ impl<W: AsyncWrite> BufWriter<W> {
         self.inner
     }
 
-    /// What is in the buffer.
+    /// What is in the buffer, without what the writer took in a flush that is not done.
     pub fn buffer(&self) -> &[u8] {
         &self.buf[self.written..]
     }

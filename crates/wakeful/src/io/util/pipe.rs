@@ -21,7 +21,7 @@ use crate::wait::single::{Registered, Single};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IoSlice};
-use std::panic::Location;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::task::{Context, Poll, ready};
 
 pub(super) struct Pipe {
@@ -41,6 +41,10 @@ struct Contents {
     /// Nothing more comes in. What is there can still be read.
     is_closed: bool,
 }
+
+// A panic leaves the bytes and the flag whole, and a waker in its place at the worst.
+impl UnwindSafe for Pipe {}
+impl RefUnwindSafe for Pipe {}
 
 impl Pipe {
     /// # Panics
