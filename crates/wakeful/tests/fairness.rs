@@ -1,11 +1,15 @@
 //! Who runs when: order, budget, and that nobody is kept waiting by a neighbour, however badly it behaves.
 
 use std::future::{poll_fn, ready};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use wakeful::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use wakeful::net::unix::pipe;
+use wakeful::net::{TcpListener, TcpStream};
 use wakeful::runtime::{Builder, Handle};
 use wakeful::sync::Notify;
 use wakeful::task::coop::{self, cooperative};
@@ -147,6 +151,51 @@ fn a_loop_over_what_is_always_ready_lets_others_run() {
         rt.block_on(other).unwrap();
         // It was stopped while it waited for its next turn, in the one that went beyond the budget.
         assert_eq!(rt.block_on(looping).unwrap() % 128, 1, "{}", rt.name);
+    }
+}
+
+/// Counts how often `step` is done before another task, which is spawned now, has had its turn.
+async fn steps_before_another(mut step: impl FnMut(&mut Context<'_>) -> Poll<()>) -> usize {
+    poll_fn(&mut step).await; // from now on it is known that there is no need to wait
+    yield_now().await; // a fresh budget
+    let other = wakeful::spawn(async {});
+    let mut steps = 0;
+    while !other.is_finished() {
+        poll_fn(&mut step).await;
+        steps += 1;
+        assert!(steps < 1_000, "it keeps all others waiting");
+    }
+    steps
+}
+
+#[test]
+fn a_loop_over_a_socket_or_a_pipe_that_never_has_to_wait_lets_others_run() {
+    /// More than is read, and less than the system takes at once.
+    const SENT: [u8; 4_000] = [0; 4_000];
+    async fn both(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> [usize; 2] {
+        to.write_all(&SENT).await.unwrap();
+        let read = |cx: &mut Context<'_>| {
+            let mut byte = [0];
+            Pin::new(&mut from).poll_read(cx, &mut ReadBuf::new(&mut byte)).map(Result::unwrap)
+        };
+        let reads = steps_before_another(read).await;
+        let write = |cx: &mut Context<'_>| {
+            Pin::new(&mut to).poll_write(cx, &[1]).map(|count| assert_eq!(count.unwrap(), 1))
+        };
+        [reads, steps_before_another(write).await]
+    }
+    for (name, mut builder) in serial_builders() {
+        let rt = watch(name, builder.enable_all());
+        let steps = rt.spawn(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (far, _) = listener.accept().await.unwrap();
+            let (sender, receiver) = pipe::pipe().unwrap();
+            [both(far, near).await, both(receiver, sender).await]
+        });
+        // It gave way in the step that went beyond the budget.
+        let steps = rt.block_on(steps).unwrap();
+        assert!(steps.as_flattened().iter().all(|steps| steps % 128 == 1), "{name}: {steps:?}");
     }
 }
 
