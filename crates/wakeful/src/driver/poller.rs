@@ -31,6 +31,7 @@ use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
 use std::io;
 use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -296,7 +297,12 @@ impl Poller {
             count += 1;
             let source = std::ptr::with_exposed_provenance::<Source>(token);
             // SAFETY: P2: registered, or retired since the turn began.
-            unsafe { &*source }.add(ready);
+            let source = unsafe { &*source };
+            // The system tells of each event once: a foreign waker that panics must not keep
+            // the others from those who wait for them. Its panic was printed.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| source.add(ready))) {
+                std::mem::forget(payload);
+            }
         });
         // The system told of completions, or there are some that it will tell of.
         count + self.turn_ring()

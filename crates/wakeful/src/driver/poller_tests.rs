@@ -1,6 +1,6 @@
 //! A poller alone, with pipes of the system.
 
-use super::super::source::Readiness;
+use super::super::source::{Direction, Readiness};
 use super::*;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -70,4 +70,35 @@ fn who_sleeps_while_nothing_happens_is_asked_to_let_go() {
         }
         assert!(sleeper.join().unwrap() < LONG);
     });
+}
+
+/// A waker of others that panics.
+struct Panics;
+
+impl std::task::Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("as planned");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_keeps_no_event_from_others() {
+    let poller = poller();
+    let ends: Vec<_> = (0..3).map(|_| io::pipe().unwrap()).collect();
+    let registered: Vec<_> = ends
+        .iter()
+        .map(|(reader, _)| poller.register(reader.as_raw_fd(), Interest::READABLE).unwrap())
+        .collect();
+    let waker = std::task::Waker::from(Arc::new(Panics));
+    let mut cx = std::task::Context::from_waker(&waker);
+    for watched in &registered {
+        assert!(watched.source.poll_ready(Direction::Read, &mut cx).is_pending());
+    }
+    for (_, mut writer) in ends.iter().map(|(reader, writer)| (reader, writer)) {
+        writer.write_all(b"x").unwrap();
+    }
+    assert_eq!(poller.turn(NOW), 3);
+    for watched in &registered {
+        assert_eq!(watched.source.look(Readiness::READ).ready, Readiness::READABLE);
+    }
 }

@@ -409,8 +409,8 @@ impl Builder {
     /// after, and if all workers are stuck, a spare thread joins them. 20 ms by
     /// default; `None` leaves a stuck worker alone with what it has.
     ///
-    /// A monitor thread looks every 10 ms, or a little later, while the runtime is at work,
-    /// and sleeps while it is not.
+    /// A monitor thread looks every 10 ms, or a little later, while tasks are found to be
+    /// polled, every 25 ms while the runtime is at work otherwise, and sleeps while it is not.
     pub fn rescue_after(&mut self, after: Option<Duration>) -> &mut Self {
         self.rescue_after = after;
         self
@@ -450,9 +450,9 @@ impl Builder {
     }
 
     /// Ends a `block_on` that can never return with a panic whose message is the
-    /// report [`Quiescent`](crate::inspect::Quiescent), even if there are other
-    /// [`Handle`]s through which somebody outside could bring the runtime work. On under
-    /// `#[wakeful::test]`. Without it, the `block_on` ends if there are none.
+    /// report [`Quiescent`](crate::inspect::Quiescent), even if there are other threads, which
+    /// could bring the runtime work, or let go of what is waited for. On under
+    /// `#[wakeful::test]`. Without it, the `block_on` ends if no other thread could.
     pub fn always_end_quiescent(&mut self, always: bool) -> &mut Self {
         self.always_end_quiescent = always;
         self

@@ -5,8 +5,8 @@ use crate::inspect::who::Who;
 use std::fmt;
 
 /// The future of a `block_on` waits for something that can never happen, and nothing
-/// else in the runtime can happen either. The `block_on` ends with a panic whose
-/// message is this report.
+/// else in the runtime can happen either, nor could another thread help. The `block_on` ends
+/// with a panic whose message is this report.
 #[derive(Clone, Debug)]
 pub struct Quiescent {
     root: Who,
