@@ -365,3 +365,75 @@ fn only_the_block_on_that_cannot_return_ends() {
         }
     }
 }
+
+/// Of several `block_on`s that can never return, each ends.
+#[test]
+fn every_block_on_that_cannot_return_ends() {
+    for mut builder in builders() {
+        let rt = build(&mut builder);
+        let stuck = || {
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                rt.block_on(async {
+                    let _ = wakeful::spawn(std::future::pending::<()>()).await;
+                });
+            }));
+            ended.unwrap_err().downcast::<String>().unwrap()
+        };
+        thread::scope(|scope| {
+            let both = [scope.spawn(stuck), scope.spawn(stuck)];
+            for ended in both {
+                assert!(ended.join().unwrap().contains("can never return"));
+            }
+        });
+    }
+}
+
+/// Two locks in opposite orders are a deadlock although one of the tasks has a child that goes on.
+#[test]
+fn a_child_that_goes_on_hides_no_circle_of_locks() {
+    let rt = build(&mut Builder::new_current_thread());
+    let found = rt.block_on(async {
+        let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+        let other = (b.clone(), a.clone());
+        let takes = |first: Arc<Mutex<()>>, second: Arc<Mutex<()>>, has_child: bool| {
+            wakeful::spawn(async move {
+                let _first = first.lock().await;
+                if has_child {
+                    wakeful::spawn(wakeful::time::sleep(LIMIT));
+                }
+                yield_now().await;
+                drop(second.lock().await);
+            })
+        };
+        let _both = (takes(a, b, true), takes(other.0, other.1, false));
+        loop {
+            let found = Handle::current().diagnose();
+            if !found.is_empty() {
+                return found;
+            }
+            yield_now().await;
+        }
+    });
+    assert!(matches!(&*found, [Report::Deadlock(_)]), "{found:?}");
+}
+
+/// Permits that were added to none have a holder.
+#[test]
+fn permits_that_became_one_with_none_are_somebodys() {
+    let rt = build(&mut Builder::new_current_thread());
+    rt.block_on(async {
+        let seats = Arc::new(Semaphore::new(1));
+        let mut all = seats.acquire_many(0).await.unwrap();
+        all.merge(seats.acquire().await.unwrap());
+        let theirs = seats.clone();
+        let waiter = task::Builder::new().name("waiter").spawn(async move {
+            drop(theirs.acquire().await.unwrap());
+        });
+        yield_now().await;
+        let dump = Handle::current().dump();
+        let wait = dump.find_named("waiter").unwrap().waiting_on().unwrap();
+        assert_eq!(wait.holders().len(), 1, "{dump}");
+        drop(all);
+        waiter.unwrap().await.unwrap();
+    });
+}

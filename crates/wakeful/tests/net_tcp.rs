@@ -686,3 +686,22 @@ fn nothing_is_opened_on_a_runtime_that_is_gone() {
         drop(reports);
     }
 }
+
+/// An operation of the user's that would block for reasons of its own does not hide the end of the stream.
+#[test]
+fn an_end_is_not_taken_back_by_what_would_block_for_another_reason() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (theirs, mut mine) = pair().await;
+            drop(theirs);
+            mine.readable().await.unwrap();
+            let both = Interest::READABLE | Interest::WRITABLE;
+            for _ in 0..2 {
+                let would_block = || Err::<(), _>(ErrorKind::WouldBlock.into());
+                mine.try_io(both, would_block).unwrap_err();
+            }
+            let read = timeout(LIMIT, async { mine.read(&mut [0; 8]).await.unwrap() }).await;
+            assert_eq!(read.expect("the end is there"), 0);
+        });
+    }
+}

@@ -8,9 +8,10 @@
 //!   [`Source`]. An event may be on its way while the descriptor is deregistered,
 //!   so the source goes to `retired` after that, and is let go of at the start of
 //!   the next turn: events that were fetched before have been passed on by then
-//!   (P1), and none is fetched after. If the system refuses to deregister it, it stays
-//!   for as long as the poller: it was closed before, and whoever has a duplicate of the
-//!   descriptor keeps the system watching what it stood for.
+//!   (P1), and none is fetched after. If the system refuses to deregister it, it was closed
+//!   before. Then it is looked whether the system still watches what it stood for, as it
+//!   does if there is a duplicate of the descriptor: such a source is `kept` for as long
+//!   as the poller.
 //!
 //! A poller may have a ring for files (`uring`): its descriptor is watched like any
 //! other, and every turn passes on what the ring has completed.
@@ -30,7 +31,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
@@ -78,6 +79,8 @@ pub(crate) struct Poller {
     count: AtomicUsize,
     /// What the next turn lets go of (P2). Its lock is taken inside that of `sources`.
     retired: Mutex<Vec<Arc<Source>>>,
+    /// What nobody waits for any more, and the system may tell of for good.
+    kept: Mutex<Vec<Arc<Source>>>,
     /// Whether there are any. Set under the lock, after the source went in.
     has_retired: AtomicBool,
     /// Made for the first operation on a file; none, if there cannot be one.
@@ -118,6 +121,7 @@ impl Poller {
             sources: Mutex::new(Slab::new()),
             count: AtomicUsize::new(0),
             retired: Mutex::new(Vec::new()),
+            kept: Mutex::new(Vec::new()),
             #[cfg(target_os = "linux")]
             ring: OnceLock::new(),
             #[cfg(target_os = "linux")]
@@ -225,16 +229,37 @@ impl Poller {
         }
     }
 
-    /// Watches it no longer, unless the system refuses (P2). By its owner: nobody begins
+    /// Watches it no longer (P2). By its owner: nobody begins
     /// to wait for it any more, and who has left a waker is let go of.
     pub(crate) fn deregister(&self, fd: RawFd, registered: &Registered) -> io::Result<()> {
         let deregistered = self.registry.deregister(&mut SourceFd(&fd));
-        if deregistered.is_ok() {
+        if deregistered.is_ok() || !self.is_known(&registered.source) {
             self.forget(registered);
+        } else {
+            self.keep(registered);
         }
         // Foreign code, so without a lock.
         registered.source.let_wakers_go();
         deregistered
+    }
+
+    /// Whether the system could still tell of it: if its descriptor was closed too early, and
+    /// a duplicate is open.
+    #[cold]
+    fn is_known(&self, source: &Arc<Source>) -> bool {
+        let address = Arc::as_ptr(source).addr();
+        let path = format!("/proc/self/fdinfo/{}", self.registry.as_raw_fd());
+        let Ok(watched) = std::fs::read_to_string(path) else { return true };
+        watched.split_ascii_whitespace().any(|word| usize::from_str_radix(word, 16) == Ok(address))
+    }
+
+    /// P2: the system knows it for good, and nobody else does.
+    #[cold]
+    fn keep(&self, registered: &Registered) {
+        let mut sources = lock(&self.sources);
+        let kept = sources.remove(registered.place);
+        lock(&self.kept).push(kept);
+        self.count.store(sources.len(), SeqCst);
     }
 
     /// P2: the system does not know it any more.
@@ -267,6 +292,18 @@ impl Poller {
     /// As `turn`; none, if another thread is at it.
     pub(crate) fn try_turn(&self, limit: Option<Duration>) -> Option<usize> {
         self.turn.try_with(|turn| self.turn_alone(turn, limit))
+    }
+
+    /// The same; without waiting, if there is a reason not to by the time when it could.
+    pub(crate) fn try_turn_unless(
+        &self,
+        limit: Option<Duration>,
+        is_called: impl FnOnce() -> bool,
+    ) -> Option<usize> {
+        self.turn.try_with(|turn| {
+            let limit = if is_called() { Some(Duration::ZERO) } else { limit };
+            self.turn_alone(turn, limit)
+        })
     }
 
     /// As `turn`, without a lock.

@@ -99,6 +99,17 @@ impl Seen {
         }
     }
 
+    /// Whether something came to its end.
+    #[inline]
+    pub(crate) fn has_end(&self) -> bool {
+        self.ready.0 & Readiness::FINAL != 0
+    }
+
+    /// The same without those.
+    pub(crate) fn without(self, others: Readiness) -> Self {
+        Self { ready: Readiness(self.ready.0 & !others.0), ..self }
+    }
+
     fn is_news(&self) -> bool {
         !self.ready.is_empty() || self.is_shut_down
     }

@@ -16,9 +16,9 @@
 //! have not received yet.
 //!
 //! There is no way to see that a guard that borrows was given to another task or thread, or
-//! the future that has it. Most go to a task that was spawned for them: so who waits for what
-//! a task has is stuck only if the tasks are which that one has spawned. And a circle of locks
-//! is told, but a `block_on` is ended only if nobody else could change anything
+//! the future that has it. Permits and receivers often go to a task that was spawned for them:
+//! so who waits for those of a task is stuck only if the tasks are which that one has spawned.
+//! And a circle of locks is told, but a `block_on` is ended only if nobody else could change anything
 //! (`is_up_to_nobody_else`).
 
 use super::Dump;
@@ -120,6 +120,8 @@ impl Waiter {
 struct Node {
     waiter: Waiter,
     polls: u32,
+    /// Which of its rests it is in, if it is a root.
+    rest: u32,
     wakers: u64,
     bond: Option<Bond>,
 }
@@ -139,6 +141,11 @@ impl Bond {
         self.ahead.iter().chain(&self.holders)
     }
 
+    /// Permits and receivers often go to a task that was spawned for them, guards hardly ever.
+    fn is_often_given_away(&self) -> bool {
+        matches!(self.wait.kind, WaitKind::Semaphore | WaitKind::MpscSend)
+    }
+
     fn is_ahead(&self, held: &Held) -> bool {
         self.ahead.as_ref() == Some(held)
     }
@@ -148,8 +155,12 @@ impl Node {
     /// `None`: it does not wait.
     fn look(waiter: Waiter) -> Option<Self> {
         let polls = waiter.polls();
+        let rest = match &waiter {
+            Waiter::Root(root) => root.note.poll(),
+            Waiter::Task(_) => 0,
+        };
         let wakers = waiter.wakers()?;
-        let mut node = Self { waiter, polls, wakers, bond: None };
+        let mut node = Self { waiter, polls, rest, wakers, bond: None };
         if wakers == 1 {
             node.bond = node.read_bond();
         }
@@ -255,7 +266,7 @@ impl Graph {
                     false => goes.push(*number),
                 }
             }
-            for held in bond.holders.iter().filter(|_| bond.wait.kind != WaitKind::Join) {
+            for held in bond.holders.iter().filter(|_| bond.is_often_given_away()) {
                 of_children.entry(held.task as u32).or_default().push(*number);
             }
         }
@@ -340,27 +351,26 @@ impl Graph {
         })
     }
 
-    /// A root that is stuck while nothing else can happen. One without a waker may be
+    /// The roots that are stuck while nothing else can happen. One without a waker may be
     /// meant to wait for ever, while others bring the runtime work: it counts only
     /// where that was ruled out.
-    fn stuck_root(&self, looks: &dyn Looks, stuck: &BTreeSet<u64>) -> Option<Who> {
+    fn stuck_roots(&self, looks: &dyn Looks, stuck: &BTreeSet<u64>) -> Vec<&Node> {
         let can_happen = |look: &WorkerLook| look.timers + look.sources > 0;
         let config = &looks.estate().config;
         let counts = |number: &u64| {
             is_root(*number) && (self.nodes[number].bond.is_some() || config.always_end_quiescent)
         };
-        let root = stuck.iter().copied().find(counts)?;
-        let nothing_else = self.others == 0
+        let roots: Vec<&Node> =
+            stuck.iter().filter(|root| counts(root)).map(|root| &self.nodes[root]).collect();
+        let nothing_else = !roots.is_empty()
+            && self.others == 0
             && self.nodes.len() == stuck.len()
             && looks.is_quiet()
             && !config.seam.clock.is_held()
             && !looks.workers().iter().any(can_happen)
             && self.is_up_to_nobody_else(looks);
         let unmoved = || self.nodes.values().all(Node::is_unmoved);
-        if !nothing_else || !unmoved() || !looks.is_quiet() {
-            return None;
-        }
-        self.nodes[&root].waiter.who(self.root_name.as_deref())
+        if nothing_else && unmoved() && looks.is_quiet() { roots } else { Vec::new() }
     }
 
     /// Whether no thread besides could change anything. Who holds a lock is not enough to
@@ -398,8 +408,10 @@ pub(crate) fn detect(looks: &dyn Looks, runtime: Option<&str>) -> Vec<Report> {
     }
     let mut reports: Vec<Report> =
         graph.cycles(&stuck).iter().filter_map(|cycle| graph.report_cycle(cycle)).collect();
-    if let Some(root) = graph.stuck_root(looks, &stuck) {
-        reports.push(Report::Quiescent(Quiescent::new(root, Dump::take(looks, runtime))));
+    for node in graph.stuck_roots(looks, &stuck) {
+        let Some(who) = node.waiter.who(graph.root_name.as_deref()) else { continue };
+        let quiescent = Quiescent::new(who, node.rest, Dump::take(looks, runtime));
+        reports.push(Report::Quiescent(quiescent));
     }
     reports
 }

@@ -425,7 +425,9 @@ impl Builder {
         self
     }
 
-    /// How many spare threads may stand in for workers that are stuck; 64 by default.
+    /// How many spare threads may stand in for workers that are stuck; 64 by default. So many
+    /// there are only where tasks wait with their threads: once more threads compute than there
+    /// are workers, another is started only if no poll has begun for a tenth of a second.
     pub fn max_spare_threads(&mut self, val: usize) -> &mut Self {
         self.max_spare_threads = val;
         self

@@ -10,9 +10,10 @@ use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
 use crate::wait::list::Waiter;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -91,10 +92,30 @@ impl Registration {
         self.registered.source.use_up(direction, seen);
     }
 
-    /// An operation would have blocked: what was seen is no longer so, an end included.
+    /// The same, the end of a direction included, if it turns out to be none: a message in the
+    /// error queue looks like one, and so does a named pipe between two writers. But it may
+    /// be one all the same, of the direction that the operation was not about.
     #[inline]
     pub(crate) fn take_back(&self, seen: Seen) {
+        let seen = if seen.has_end() { seen.without(self.ends()) } else { seen };
         self.registered.source.take_back(seen);
+    }
+
+    /// The ends that the system tells of now.
+    #[cold]
+    fn ends(&self) -> Readiness {
+        // SAFETY: the descriptor is open as long as it is registered.
+        let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
+        let mut asked = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let told = match poll(&mut asked, Some(&now)) {
+            Ok(_) => asked[0].revents(),
+            // Not known, so they stay.
+            Err(_) => PollFlags::HUP,
+        };
+        let when = |flags, ends| if told.intersects(flags) { ends } else { Readiness::NONE };
+        when(PollFlags::HUP | PollFlags::RDHUP, Readiness::READ_CLOSED)
+            | when(PollFlags::HUP, Readiness::WRITE_CLOSED)
     }
 
     /// Takes it to be ready before the system has said so, as a new socket is. If
@@ -146,8 +167,8 @@ impl Registration {
         kind: WaitKind,
         mut operation: impl FnMut(&Seen) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        ready!(coop::poll_budget_available(cx));
         loop {
+            ready!(coop::poll_budget_available(cx));
             let seen = match self.poll_seen(direction, cx) {
                 Poll::Ready(seen) => seen?,
                 Poll::Pending => {
@@ -155,13 +176,16 @@ impl Registration {
                     return Poll::Pending;
                 }
             };
-            match operation(&seen) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.take_back(seen),
-                result => {
-                    coop::spend();
-                    return Poll::Ready(result);
-                }
+            let result = operation(&seen);
+            let would_block = is_would_block(&result);
+            // Also for an end that stays, and is seen again at once.
+            if !would_block || seen.has_end() {
+                coop::spend();
             }
+            if !would_block {
+                return Poll::Ready(result);
+            }
+            self.take_back(seen);
         }
     }
 
@@ -196,13 +220,15 @@ impl Registration {
         loop {
             let seen = self.ready(mask, kind, site).await?;
             let progress = poll_fn(coop::poll_proceed).await;
-            match operation(&seen) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.take_back(seen),
-                result => {
-                    progress.made_progress();
-                    return result;
-                }
+            let result = operation(&seen);
+            let would_block = is_would_block(&result);
+            if !would_block || seen.has_end() {
+                progress.made_progress();
             }
+            if !would_block {
+                return result;
+            }
+            self.take_back(seen);
         }
     }
 
@@ -216,6 +242,11 @@ impl Registration {
     ) -> Ready<'_> {
         Ready { registration: self, waiter: Waiter::new(), mask, kind, site }
     }
+}
+
+#[inline]
+fn is_would_block<R>(result: &io::Result<R>) -> bool {
+    matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
 pin_project_lite::pin_project! {

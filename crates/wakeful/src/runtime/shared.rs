@@ -245,14 +245,21 @@ impl Witness for RuntimeWitness {
 
     fn look_around(&self) {
         let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return };
-        let reports = inspect::detect(shared.looks(), shared.name.as_deref());
-        for report in reports {
+        let detect = || inspect::detect(shared.looks(), shared.name.as_deref());
+        let is_end = |report: &Report| matches!(report, Report::Quiescent(_));
+        let (mut ends, others): (Vec<_>, Vec<_>) = detect().into_iter().partition(is_end);
+        let told = others.iter().filter(|report| self.report(report)).count();
+        if told > 0 && !ends.is_empty() {
+            // Whoever was told may have helped: by an abort, say.
+            ends = detect().into_iter().filter(is_end).collect();
+        }
+        for report in ends {
             self.report(&report);
             if let Report::Quiescent(quiescent) = &report {
                 let roots = shared.estate().roots();
                 let ends = roots.iter().find(|root| root.note.id == quiescent.root().number);
                 if let Some(root) = ends {
-                    root.end(report.to_string());
+                    root.end(quiescent.rest, report.to_string());
                 }
             }
         }

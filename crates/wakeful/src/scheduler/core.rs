@@ -9,7 +9,7 @@ use crate::driver::poller::Poller;
 use crate::driver::stamp::Stamp;
 use crate::driver::timers::Timers;
 use crate::queue::{next, ring};
-use crate::sys::park::Kick;
+use crate::sys::park::{Kick, Parker};
 use crate::sys::rng::Rng;
 use crate::sys::spin::Spinner;
 use crate::task::header::Header;
@@ -368,8 +368,14 @@ impl Core {
 
     /// Waits in this worker's own poller. If another waits there, as somebody does while the
     /// worker is stuck, that one is sent away, and it is for the caller to try again.
-    pub(super) fn wait_in_poller(&self, poller: &Poller, limit: Option<Duration>) -> usize {
-        let turned = self.driven(|| poller.try_turn(limit));
+    pub(super) fn wait_in_poller(
+        &self,
+        poller: &Poller,
+        parker: &Parker,
+        limit: Option<Duration>,
+    ) -> usize {
+        // That one may have got a kick which was for this worker.
+        let turned = self.driven(|| poller.try_turn_unless(limit, || parker.has_token()));
         turned.unwrap_or_else(|| {
             poller.kick();
             std::thread::yield_now();

@@ -4,6 +4,7 @@
 
 use super::idle::{BeforeParking, Idle};
 use crate::queue::injector::Injector;
+use crate::sys::lock::SmallLock;
 use crate::sys::park::{Kick, Parker};
 use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use crate::sys::sync::{Mutex, thread};
@@ -308,6 +309,44 @@ fn a_token_ends_the_wait_inside() {
             parker.park_inside(|| bell.0.park(None));
         }
         others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+/// Another waits for a moment where a thread is to wait, one at a time, as the monitor does in
+/// the poller of a worker that is stuck; it gets the kick that was meant for the thread.
+/// Catches one that goes to wait there without a second look for a token.
+#[test]
+fn a_kick_that_another_got_is_not_missed() {
+    model(4, || {
+        let parker = Arc::new(Parker::for_current_thread());
+        let bell = Arc::new(Bell(Parker::for_current_thread()));
+        parker.set_kick(Some(bell.clone()));
+        let (turn, flag) = (Arc::new(SmallLock::new(())), Arc::new(AtomicU32::new(0)));
+        let (others, rings) = (turn.clone(), bell.clone());
+        let stands_by = thread::spawn(move || {
+            // Takes a kick if there is one, and does not wait.
+            others.try_with(|()| rings.0.park_inside(|| ()));
+        });
+        let (unparks, sets) = (parker.clone(), flag.clone());
+        let waker = thread::spawn(move || {
+            sets.store(1, Relaxed);
+            unparks.unpark();
+        });
+        start();
+        while flag.load(Relaxed) == 0 {
+            parker.park_inside(|| {
+                let waited = turn.try_with(|()| {
+                    if !parker.has_token() {
+                        bell.0.park(None);
+                    }
+                });
+                if waited.is_none() {
+                    thread::yield_now();
+                }
+            });
+        }
+        stands_by.join().unwrap();
+        waker.join().unwrap();
     });
 }
 

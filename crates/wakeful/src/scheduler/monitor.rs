@@ -35,6 +35,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// and otherwise: what is stuck after such a look is found by the next, and rescued by the
 /// one after that.
 const LEISURELY_TICK: Duration = Duration::from_millis(25);
+/// and while several workers are stuck, of which it can wait in one's place.
+const BRIEF_TICK: Duration = Duration::from_millis(1);
 /// A look may be later by so much, which is how often most kernels tick.
 pub(super) const LATE: Duration = Duration::from_millis(4);
 /// How long nobody is awake before the monitor goes to sleep.
@@ -216,11 +218,11 @@ fn is_stuck(config: &Config, stuck: Duration) -> bool {
 /// its place for a tick: what becomes ready there is passed on at once, not at the next look.
 /// False: there is none.
 fn stand_by(shared: &MultiThread, tick: Duration) -> bool {
+    let has_sources = |remote: &&Remote| remote.poller.get().is_some_and(|it| it.has_sources());
     let mut stuck = shared.remotes.iter().filter(|remote| remote.watched.is_stuck());
-    let Some(remote) = stuck.find(|remote| remote.poller.get().is_some_and(|it| it.has_sources()))
-    else {
-        return false;
-    };
+    let Some(remote) = stuck.find(has_sources) else { return false };
+    // Of several, the others wait for the next look, which is soon.
+    let tick = if stuck.any(|remote| has_sources(&remote)) { BRIEF_TICK } else { tick };
     let Some(poller) = remote.poller.get().filter(|_| shared.spares.len() == 0) else {
         return false;
     };

@@ -16,8 +16,8 @@ pub(crate) struct Root {
     /// WOKEN: the future is to be polled (again). ENDED: the `block_on` is to end instead,
     /// unless it is woken after all.
     woken: AtomicU8,
-    /// Why it is to end. Written before ENDED.
-    verdict: Mutex<String>,
+    /// Why it is to end, and in which of its rests. Written before ENDED.
+    verdict: Mutex<(u32, String)>,
     /// The thread is where it cannot miss `woken`, or may be: see `wake_by_ref`.
     pub(crate) parker: Parker,
     /// For those who ask why it does not go on.
@@ -65,20 +65,29 @@ impl Root {
         self.woken.load(Acquire) != RESTS
     }
 
-    /// It can never go on: its `block_on` panics with `why`, unless it is woken meanwhile.
-    pub(crate) fn end(&self, why: String) {
-        *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    /// It can never go on from this rest of its future: its `block_on` panics with `why`,
+    /// unless it has gone on meanwhile.
+    pub(crate) fn end(&self, rest: u32, why: String) {
+        *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = (rest, why);
         // Release: who sees it sees why.
         if self.woken.compare_exchange(RESTS, ENDED, Release, Relaxed).is_ok() {
             self.parker.unpark();
         }
     }
 
+    /// By its own thread, which is to end.
+    ///
+    /// # Panics
+    ///
+    /// Unless that was said of an earlier rest: then it is as if it was woken for nothing.
     #[cold]
     #[track_caller]
-    fn has_ended(&self) -> ! {
-        let why = std::mem::take(&mut *self.verdict.lock().unwrap_or_else(PoisonError::into_inner));
-        panic!("{why}");
+    fn has_ended(&self) {
+        let (rest, why) =
+            std::mem::take(&mut *self.verdict.lock().unwrap_or_else(PoisonError::into_inner));
+        if self.note.poll() == rest {
+            panic!("{why}");
+        }
     }
 }
 
@@ -183,10 +192,11 @@ impl Held {
         if woken.load(Relaxed) == RESTS {
             return false;
         }
-        match woken.swap(RESTS, Acquire) {
-            ENDED => self.root().has_ended(),
-            seen => seen == WOKEN,
+        let seen = woken.swap(RESTS, Acquire);
+        if seen == ENDED {
+            self.root().has_ended();
         }
+        seen != RESTS
     }
 
     /// Polls the future, if it is woken.

@@ -25,12 +25,25 @@ pub(crate) struct Spares {
     list: Mutex<Vec<Arc<Watched>>>,
     started: AtomicU64,
     polls: AtomicU64,
+    /// How many polls everybody had begun at the last look, and for how many looks no more.
+    /// Written by the monitor.
+    seen: AtomicU64,
+    still: AtomicU64,
 }
+
+/// After so many looks without a poll that begins, one more thread is started in any case:
+/// those that compute may wait for a task that nobody comes to.
+const STILL: u64 = 10;
 
 impl Spares {
     pub(super) fn new() -> Self {
-        let (started, polls) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { list: Mutex::new(Vec::new()), started, polls }
+        Self {
+            list: Mutex::new(Vec::new()),
+            started: AtomicU64::new(0),
+            polls: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
+            still: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Watched>> {
@@ -64,13 +77,25 @@ impl Spares {
         let workers = shared.remotes.iter().map(|remote| &remote.watched);
         let all = workers.chain(there.iter().map(|spare| &**spare));
         let computing = all.filter(|watched| !thread_state::is_waiting(watched.thread())).count();
-        if computing > shared.remotes.len() {
+        if computing > shared.remotes.len() && !self.has_long_been_still(shared) {
             return;
         }
         let room = shared.estate.config.max_spare_threads.saturating_sub(there.len());
         for _ in 0..there.len().max(1).min(shared.injector.len()).min(room) {
             self.send_for_one(shared);
         }
+    }
+
+    /// Whether no poll has begun for a while, neither of a worker nor of a spare.
+    fn has_long_been_still(&self, shared: &MultiThread) -> bool {
+        let workers = shared.remotes.iter().map(|remote| u64::from(remote.watched.activity()));
+        let begun = workers.sum::<u64>() + self.polls();
+        let still = match self.seen.swap(begun, Relaxed) == begun {
+            true => self.still.load(Relaxed) + 1,
+            false => 0,
+        };
+        self.still.store(still % STILL, Relaxed);
+        still >= STILL
     }
 
     fn send_for_one(&self, shared: &MultiThread) {

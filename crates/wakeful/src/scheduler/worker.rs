@@ -470,7 +470,7 @@ impl Worker {
             parker.set_kick(Some(poller.clone()));
         }
         let mut events = 0;
-        parker.park_inside(|| events = core.wait_in_poller(poller, limit));
+        parker.park_inside(|| events = core.wait_in_poller(poller, parker, limit));
         if events > 0 { WokenBy::Poller } else { WokenBy::Others }
     }
 }

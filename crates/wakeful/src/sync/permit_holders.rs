@@ -87,6 +87,13 @@ impl Spot {
         self.0 > Spot::FIRST.0
     }
 
+    /// Of two that become one, the second is left: not if it is the only one.
+    pub(super) fn stay_somewhere(&mut self, left: &mut Self) {
+        if *self == Spot::NOWHERE {
+            std::mem::swap(self, left);
+        }
+    }
+
     fn nth(nth: usize) -> Self {
         Spot(nth as u8 + 1)
     }

@@ -95,6 +95,12 @@ impl Parker {
         }
     }
 
+    /// Whether there is a token. For the thread itself, once it has the right to wait where
+    /// others may wait, too: a kick that one of them has got came after its token.
+    pub(crate) fn has_token(&self) -> bool {
+        self.state.load(SeqCst) != EMPTY
+    }
+
     /// Leaves a token and wakes the thread if it is parked. Answers whether a
     /// system call was made.
     pub(crate) fn unpark(&self) -> bool {

@@ -10,12 +10,14 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub struct Quiescent {
     root: Who,
+    /// The rest of its future that it was found in.
+    pub(crate) rest: u32,
     dump: Dump,
 }
 
 impl Quiescent {
-    pub(crate) fn new(root: Who, dump: Dump) -> Self {
-        Self { root, dump }
+    pub(crate) fn new(root: Who, rest: u32, dump: Dump) -> Self {
+        Self { root, rest, dump }
     }
 
     /// The future of the `block_on`.

@@ -50,7 +50,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*, fence};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -287,9 +287,9 @@ impl CurrentThread {
             self.core.push_woken(task);
             return Ok(());
         }
-        self.be_listed();
         self.estate.note_injected(&task);
         self.injector.push(task)?;
+        self.be_listed();
         if self.sleeping.load(SeqCst)
             && let Some(holder) = &*self.holder.lock()
         {
@@ -613,7 +613,12 @@ impl CurrentThread {
     #[cold]
     fn be_listed_first(&self) {
         let report_after = self.estate.config.report_blocked_after;
-        self.ward.get_or_init(|| Ward::new(self.me.clone(), report_after));
+        let ward = self.ward.get_or_init(|| Ward::new(self.me.clone(), report_after));
+        // Whoever closes says so first, and then looks for a ward.
+        fence(SeqCst);
+        if self.estate.is_closing() {
+            return ward.unlist();
+        }
         self.be_watched();
     }
 
@@ -720,10 +725,12 @@ impl CurrentThread {
 
     /// Drops every task. Nobody is in `block_on` any more: the runtime is gone.
     pub(crate) fn close(self: &Arc<Self>) {
+        let is_first = self.estate.start_closing();
+        fence(SeqCst);
         if let Some(ward) = self.ward.get() {
             ward.unlist();
         }
-        if !self.estate.start_closing() {
+        if !is_first {
             return;
         }
         let Some(guard) = CoreGuard::try_take(self) else {

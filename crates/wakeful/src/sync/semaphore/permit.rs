@@ -51,6 +51,7 @@ impl<'a> SemaphorePermit<'a> {
         );
         self.permits = merged(self.permits, other.permits);
         other.permits = 0;
+        self.spot.stay_somewhere(&mut other.spot);
     }
 
     /// Takes `n` permits out of this, as one of their own; None if there are fewer.
@@ -105,6 +106,7 @@ impl OwnedSemaphorePermit {
         );
         self.permits = merged(self.permits, other.permits);
         other.permits = 0;
+        self.spot.stay_somewhere(&mut other.spot);
     }
 
     /// Takes `n` permits out of this, as one of their own; None if there are fewer.
