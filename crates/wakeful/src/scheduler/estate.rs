@@ -179,6 +179,11 @@ impl Estate {
         root::roots_of(self.address())
     }
 
+    /// Whether the future of some `block_on` is being polled, or is to be.
+    pub(super) fn is_any_root_awake(&self) -> bool {
+        self.roots().iter().any(|root| root.note.is_polled() || root.is_woken())
+    }
+
     /// Drops every future in the outside heap. After all queues are closed.
     pub(crate) fn cancel_outside(&self) {
         self.outside_heap.cancel_all();

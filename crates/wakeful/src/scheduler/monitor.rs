@@ -130,15 +130,21 @@ impl Monitor {
             shared.leave();
             quiet = if shared.idle.all_asleep() { quiet + tick } else { Duration::ZERO };
             tick = if is_anybody_busy(shared) { TICK } else { LEISURELY_TICK };
-            let falls_quiet = quiet >= QUIET;
-            let now = clock.elapsed();
+            // A future of `block_on` that is still at work may be about to wait for ever, and
+            // nobody would look again.
+            let falls_quiet = quiet >= QUIET && !shared.estate.is_any_root_awake();
+            let (now, moves) = (clock.elapsed(), moves(shared));
             if falls_quiet || now >= look_around_at {
                 look_around(shared);
                 let took = clock.elapsed().saturating_sub(now);
                 look_around_at = now + LOOK_AROUND.max(took * LOOK_AROUND_SHARE);
             }
             if falls_quiet {
-                self.sleep(shared, parker);
+                // What has happened during the look was not looked at: a `block_on` that was
+                // ended may have been followed by another, say.
+                if self::moves(shared) == moves && !shared.estate.is_any_root_awake() {
+                    self.sleep(shared, parker);
+                }
                 (quiet, tick) = (Duration::ZERO, TICK);
             }
         }
@@ -160,6 +166,11 @@ fn is_anybody_busy(shared: &MultiThread) -> bool {
     let is_busy = |remote: &Remote| remote.watched.running().is_some() || !remote.ring.is_empty();
     let is_polling = |spare: &Arc<Watched>| spare.running().is_some();
     shared.remotes.iter().any(is_busy) || shared.spares.all().iter().any(is_polling)
+}
+
+/// How often workers have fallen asleep or woken up.
+fn moves(shared: &MultiThread) -> u64 {
+    shared.remotes.iter().map(|remote| remote.meter.parks_and_unparks()).sum()
 }
 
 /// Lets the rooms above look who waits for whom.
