@@ -2,16 +2,18 @@
 
 use std::future::{poll_fn, ready};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use futures::stream::{FuturesUnordered, StreamExt};
+use futures::task::{ArcWake, AtomicWaker};
 use wakeful::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use wakeful::net::unix::pipe;
 use wakeful::net::{TcpListener, TcpStream};
 use wakeful::runtime::{Builder, Handle};
-use wakeful::sync::Notify;
+use wakeful::sync::{self, Notify};
 use wakeful::task::coop::{self, cooperative};
 use wakeful::task::{JoinHandle, consume_budget, unconstrained, yield_now};
 
@@ -217,6 +219,83 @@ fn a_loop_over_finished_tasks_lets_others_run() {
         });
         rt.block_on(looping).unwrap();
         assert_eq!(trace.take(), ["the neighbour ran", "the loop ended"], "{}", rt.name);
+    }
+}
+
+/// Were each of them polled in vain before each next 128 are, it would take their square.
+#[test]
+fn a_set_of_futures_ends_its_turn_when_there_is_no_budget_left() {
+    const FUTURES: usize = 10_000;
+    for rt in runtimes() {
+        let polls = Arc::new(AtomicUsize::new(0));
+        let counted = polls.clone();
+        let all = async move {
+            let mutex = sync::Mutex::new(0);
+            let add = || async { *mutex.lock().await += 1 };
+            let add = || {
+                let mut add = Box::pin(add());
+                let polls = &counted;
+                poll_fn(move |cx| {
+                    polls.fetch_add(1, Relaxed);
+                    add.as_mut().poll(cx)
+                })
+            };
+            let set = FuturesUnordered::from_iter(std::iter::repeat_with(add).take(FUTURES));
+            assert_eq!(set.count().await, FUTURES);
+            *mutex.lock().await
+        };
+        assert_eq!(rt.block_on(rt.spawn(all)).unwrap(), FUTURES);
+        // Two in vain for each 128.
+        assert!(polls.load(Relaxed) < FUTURES * 11 / 10, "{}: {polls:?} polls", rt.name);
+    }
+}
+
+/// A future within a task, polled again as long as it was woken in its poll.
+struct PolledWhileWoken<F> {
+    inner: Pin<Box<F>>,
+    woken: Arc<WokenFlag>,
+}
+
+#[derive(Default)]
+struct WokenFlag {
+    is_woken: AtomicBool,
+    outer: AtomicWaker,
+}
+
+impl ArcWake for WokenFlag {
+    fn wake_by_ref(flag: &Arc<Self>) {
+        flag.is_woken.store(true, SeqCst);
+        flag.outer.wake();
+    }
+}
+
+impl<F: Future> Future for PolledWhileWoken<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let waker = futures::task::waker(self.woken.clone());
+        for _ in 0..1_000 {
+            self.woken.outer.register(cx.waker());
+            self.woken.is_woken.store(false, SeqCst);
+            let poll = self.inner.as_mut().poll(&mut Context::from_waker(&waker));
+            if poll.is_ready() || !self.woken.is_woken.load(SeqCst) {
+                return poll;
+            }
+        }
+        panic!("it would go on for ever");
+    }
+}
+
+#[test]
+fn what_polls_whatever_was_woken_ends_its_turn_when_there_is_no_budget_left() {
+    for rt in runtimes() {
+        let spends = async {
+            for _ in 0..1_000 {
+                consume_budget().await;
+            }
+        };
+        let spends = PolledWhileWoken { inner: Box::pin(spends), woken: Arc::default() };
+        rt.block_on(rt.spawn(spends)).unwrap();
     }
 }
 

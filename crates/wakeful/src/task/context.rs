@@ -62,7 +62,8 @@ struct Side {
     budget: Cell<Budget>,
     /// The current task woke itself.
     self_woken: Cell<bool>,
-    _unused: Cell<u16>,
+    /// How many futures within the current task were woken at once for want of budget.
+    gave_way: Cell<u16>,
     /// How many futures the current task waits in on purpose, for what may never come.
     exempt: Cell<u32>,
 }
@@ -83,7 +84,7 @@ impl Side {
         Self {
             budget: Cell::new(budget),
             self_woken: Cell::new(false),
-            _unused: Cell::new(0),
+            gave_way: Cell::new(0),
             exempt: Cell::new(0),
         }
     }
@@ -210,8 +211,27 @@ fn yield_elsewhere(waker: &Waker, site: &'static Location<'static>) {
 #[cold]
 #[track_caller]
 pub(crate) fn give_way(waker: &Waker) {
-    yield_back(waker, Location::caller());
+    let site = Location::caller();
+    CONTEXT.with(|context| {
+        let own = context.record_of_task(waker).or_else(|| context.record_of_root(waker));
+        let gave_way = &context.side.gave_way;
+        match context.record() {
+            Some(record) if own.is_none() && gave_way.get() < GIVE_WAY_AT_ONCE => {
+                gave_way.set(gave_way.get() + 1);
+                record.record_turn(site, context.now_ms.get());
+                waker.wake_by_ref();
+            }
+            _ => yield_back(waker, site),
+        }
+    });
 }
+
+/// So many futures of a poll that was left without budget are woken at once, if a set
+/// within the task (`FuturesUnordered`, say) polls them, the others after the poll. Such a
+/// set ends its turn once it sees two of its futures wake themselves. Were all put off, it
+/// would poll every one of them in vain before each next unit of work, and were all woken at
+/// once, a set that only stops when nothing is woken would go on for ever.
+const GIVE_WAY_AT_ONCE: u16 = 2;
 
 fn defer(context: &ThreadContext, waker: &Waker) {
     let by_ref = waker;
