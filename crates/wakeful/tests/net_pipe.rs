@@ -217,6 +217,25 @@ fn a_pipe_that_goes_on_after_its_end_keeps_nobody_busy() {
     }
 }
 
+/// A pipe tells as an error that nobody reads any more.
+#[test]
+fn an_operation_of_the_users_own_does_not_take_the_end_back() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (sender, receiver) = pipe::pipe().unwrap();
+            sender.writable().await.unwrap();
+            while sender.try_write(&[0; 65_536]).is_ok() {}
+            drop(receiver);
+            sender.writable().await.unwrap();
+            let block = || Err::<(), _>(std::io::Error::from(ErrorKind::WouldBlock));
+            assert_eq!(sender.try_io(block).unwrap_err().kind(), ErrorKind::WouldBlock);
+            sender.writable().await.unwrap();
+            let error = sender.try_write(b"x").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BrokenPipe, "{}", rt.name);
+        });
+    }
+}
+
 #[test]
 fn what_is_not_a_pipe_is_refused() {
     fn refused<T>(result: std::io::Result<T>) -> String {

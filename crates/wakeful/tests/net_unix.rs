@@ -9,6 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -501,5 +504,35 @@ fn a_read_that_ends_at_descriptors_is_not_taken_for_the_last() {
                 }
             }
         });
+    }
+}
+
+/// The system tells of an end, and that there is nothing to receive, at the same time.
+#[test]
+fn who_receives_after_a_shutdown_waits_and_keeps_nobody_busy() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (near, _far) = UnixDatagram::pair().unwrap();
+            near.shutdown(Shutdown::Read).unwrap();
+            while !near.ready(Interest::READABLE).await.unwrap().is_read_closed() {
+                yield_now().await;
+            }
+            let mut buf = [0; 4];
+            let mut receives = pin!(near.recv(&mut buf));
+            let woken = Arc::new(Woken::default());
+            let waker = Waker::from(woken.clone());
+            assert!(receives.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            assert_eq!(woken.0.load(SeqCst), 0, "{}: it is to be polled again", rt.name);
+        });
+    }
+}
+
+/// Counts.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
     }
 }

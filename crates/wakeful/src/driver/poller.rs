@@ -6,12 +6,12 @@
 //!   the lock of `turn`, or, of a poller that only one thread comes to, that one.
 //! - P2. The number that the system keeps with a descriptor is the address of its
 //!   [`Source`]. An event may be on its way while the descriptor is deregistered,
-//!   so the source goes to `retired` after that, and is let go of at the start of
-//!   the next turn: events that were fetched before have been passed on by then
-//!   (P1), and none is fetched after. If the system refuses to deregister it, it was closed
-//!   before. Then it is looked whether the system still watches what it stood for, as it
-//!   does if there is a duplicate of the descriptor: such a source is `kept` for as long
-//!   as the poller.
+//!   so the source goes to `retired` after that, and is free for another descriptor from
+//!   the start of the next turn on: events that were fetched before have been passed on by
+//!   then (P1), and none is fetched after.
+//! - P3. A source lives as long as its poller. Who closes a descriptor before it is
+//!   deregistered, and has a duplicate of it, leaves the system with an address that it
+//!   tells of for good: whoever has that source by then is woken for nothing.
 //!
 //! A poller may have a ring for files (`uring`): its descriptor is watched like any
 //! other, and every turn passes on what the ring has completed.
@@ -31,7 +31,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
@@ -77,11 +77,9 @@ pub(crate) struct Poller {
     sources: Mutex<Slab<Arc<Source>>>,
     /// How many those are.
     count: AtomicUsize,
-    /// What the next turn lets go of (P2). Its lock is taken inside that of `sources`.
-    retired: Mutex<Vec<Arc<Source>>>,
-    /// What nobody waits for any more, and the system may tell of for good.
-    kept: Mutex<Vec<Arc<Source>>>,
-    /// Whether there are any. Set under the lock, after the source went in.
+    /// What is not registered any more. Its lock is taken inside that of `sources`.
+    unused: Mutex<Unused>,
+    /// Whether any of it is retired. Set under the lock, after the source went in.
     has_retired: AtomicBool,
     /// Made for the first operation on a file; none, if there cannot be one.
     #[cfg(target_os = "linux")]
@@ -102,6 +100,14 @@ pub(crate) struct Registered {
     pub(crate) is_first: bool,
 }
 
+/// Sources without a descriptor (P2).
+#[derive(Default)]
+struct Unused {
+    /// From the next turn on they are free.
+    retired: Vec<Arc<Source>>,
+    free: Vec<Arc<Source>>,
+}
+
 /// What the one who turns the poller needs.
 struct Turn {
     poll: Poll,
@@ -120,8 +126,7 @@ impl Poller {
             turn: SmallLock::new(Turn { poll, events }),
             sources: Mutex::new(Slab::new()),
             count: AtomicUsize::new(0),
-            retired: Mutex::new(Vec::new()),
-            kept: Mutex::new(Vec::new()),
+            unused: Mutex::new(Unused::default()),
             #[cfg(target_os = "linux")]
             ring: OnceLock::new(),
             #[cfg(target_os = "linux")]
@@ -131,7 +136,7 @@ impl Poller {
         })
     }
 
-    /// Whether there is reason to turn it: something to wait for in here, or to let go of.
+    /// Whether there is reason to turn it: something to wait for in here, or to set free.
     #[inline]
     pub(crate) fn has_sources(&self) -> bool {
         // Who finds a count without a source finds that it is retired, too (`forget`).
@@ -212,14 +217,14 @@ impl Poller {
 
     /// Watches a descriptor. Its owner deregisters it before it closes it.
     pub(crate) fn register(&self, fd: RawFd, interest: Interest) -> io::Result<Registered> {
-        let source = Arc::new(Source::new());
-        let token = Token(Arc::as_ptr(&source).expose_provenance());
         let registered = {
             let mut sources = lock(&self.sources);
+            let source = self.unused_source();
             let place = sources.insert(source.clone());
             self.count.store(sources.len(), SeqCst);
             Registered { source, place, is_first: sources.len() == 1 }
         };
+        let token = Token(Arc::as_ptr(&registered.source).expose_provenance());
         match self.registry.register(&mut SourceFd(&fd), token, interest) {
             Ok(()) => Ok(registered),
             Err(error) => {
@@ -229,40 +234,28 @@ impl Poller {
         }
     }
 
+    fn unused_source(&self) -> Arc<Source> {
+        match lock(&self.unused).free.pop() {
+            Some(source) => {
+                source.renew();
+                source
+            }
+            None => Arc::new(Source::new()),
+        }
+    }
+
     /// Watches it no longer (P2). By its owner: nobody begins
     /// to wait for it any more, and who has left a waker is let go of.
     pub(crate) fn deregister(&self, fd: RawFd, registered: &Registered) -> io::Result<()> {
         let deregistered = self.registry.deregister(&mut SourceFd(&fd));
-        if deregistered.is_ok() || !self.is_known(&registered.source) {
-            self.forget(registered);
-        } else {
-            self.keep(registered);
-        }
         // Foreign code, so without a lock.
         registered.source.let_wakers_go();
+        // The system may refuse: it was closed before (P3).
+        self.forget(registered);
         deregistered
     }
 
-    /// Whether the system could still tell of it: if its descriptor was closed too early, and
-    /// a duplicate is open.
-    #[cold]
-    fn is_known(&self, source: &Arc<Source>) -> bool {
-        let address = Arc::as_ptr(source).addr();
-        let path = format!("/proc/self/fdinfo/{}", self.registry.as_raw_fd());
-        let Ok(watched) = std::fs::read_to_string(path) else { return true };
-        watched.split_ascii_whitespace().any(|word| usize::from_str_radix(word, 16) == Ok(address))
-    }
-
-    /// P2: the system knows it for good, and nobody else does.
-    #[cold]
-    fn keep(&self, registered: &Registered) {
-        let mut sources = lock(&self.sources);
-        let kept = sources.remove(registered.place);
-        lock(&self.kept).push(kept);
-        self.count.store(sources.len(), SeqCst);
-    }
-
-    /// P2: the system does not know it any more.
+    /// P2: the system does not tell of it any more.
     fn forget(&self, registered: &Registered) {
         let mut sources = lock(&self.sources);
         let left = self.retire(sources.remove(registered.place));
@@ -275,12 +268,12 @@ impl Poller {
         }
     }
 
-    /// Answers how many wait to be let go of.
+    /// Answers how many wait to be set free.
     fn retire(&self, source: Arc<Source>) -> usize {
-        let mut retired = lock(&self.retired);
-        retired.push(source);
+        let mut unused = lock(&self.unused);
+        unused.retired.push(source);
         self.has_retired.store(true, Relaxed);
-        retired.len()
+        unused.retired.len()
     }
 
     /// Waits for events, at most `limit`, and passes them on; at once, if
@@ -317,9 +310,9 @@ impl Poller {
     }
 
     fn turn_alone(&self, turn: &mut Turn, limit: Option<Duration>) -> usize {
-        // P2. What is not seen yet is let go of by a later turn.
+        // P2. What is not seen yet is set free by a later turn.
         if self.has_retired.load(Relaxed) {
-            self.let_retired_go();
+            self.free_retired();
         }
         let Turn { poll, events } = turn;
         let mut count = self.turn_ring();
@@ -333,7 +326,7 @@ impl Poller {
             }
             count += 1;
             let source = std::ptr::with_exposed_provenance::<Source>(token);
-            // SAFETY: P2: registered, or retired since the turn began.
+            // SAFETY: P3: there was one at that address, and it lives as long as we do.
             let source = unsafe { &*source };
             // The system tells of each event once: a foreign waker that panics must not keep
             // the others from those who wait for them. Its panic was printed.
@@ -346,12 +339,11 @@ impl Poller {
     }
 
     #[cold]
-    fn let_retired_go(&self) {
-        let mut retired = lock(&self.retired);
+    fn free_retired(&self) {
+        let mut unused = lock(&self.unused);
+        let Unused { retired, free } = &mut *unused;
+        free.append(retired);
         self.has_retired.store(false, Relaxed);
-        let gone = std::mem::take(&mut *retired);
-        drop(retired);
-        drop(gone);
     }
 
     /// Everybody who waits for something here is told that it will not come.

@@ -3,8 +3,7 @@
 use super::super::source::{Direction, Readiness};
 use super::*;
 use std::io::Write;
-use std::os::fd::AsRawFd;
-use std::sync::Weak;
+use std::os::fd::{AsRawFd, IntoRawFd};
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
@@ -13,41 +12,67 @@ fn poller() -> Poller {
 }
 
 /// Does what the user of a deprecated constructor of `AsyncFd` can: the descriptor is
-/// closed too early, and a duplicate of it is open.
+/// closed too early, a duplicate of it is open, and its number is that of another by then.
 #[test]
-fn what_the_system_refuses_to_forget_is_kept() {
+fn what_the_system_may_tell_of_is_there_as_long_as_the_poller() {
     let poller = poller();
     let (reader, mut writer) = io::pipe().unwrap();
-    let duplicate = reader.try_clone().unwrap();
-    let fd = reader.as_raw_fd();
-    let registered = poller.register(fd, Interest::READABLE).unwrap();
-    drop(reader);
-    poller.deregister(fd, &registered).unwrap_err();
-    let source: Weak<Source> = Arc::downgrade(&registered.source);
-    drop(registered);
+    let (another, _writer) = io::pipe().unwrap();
+    let registered = poller.register(reader.as_raw_fd(), Interest::READABLE).unwrap();
+    let of_another = poller.register(another.as_raw_fd(), Interest::READABLE).unwrap();
+    poller.deregister(another.as_raw_fd(), &registered).unwrap();
+    poller.deregister(another.as_raw_fd(), &of_another).unwrap_err();
+    let sources = [registered, of_another].map(|it| Arc::downgrade(&it.source));
     poller.turn(NOW);
-    assert!(source.upgrade().is_some(), "its address is still with the system");
+    let all_there = || sources.iter().all(|source| source.upgrade().is_some());
+    assert!(all_there() && !poller.has_sources());
 
     writer.write_all(b"x").unwrap();
-    assert_eq!(poller.turn(NOW), 1);
-    assert_eq!(source.upgrade().unwrap().look(Readiness::READ).ready, Readiness::READABLE);
-    drop((duplicate, poller));
-    assert!(source.upgrade().is_none());
+    assert_eq!(poller.turn(NOW), 1, "it tells of the first");
+    assert!(all_there());
+    drop(poller);
+    assert!(sources.iter().all(|source| source.upgrade().is_none()));
 }
 
 #[test]
-fn what_is_deregistered_is_let_go_of_by_one_more_turn() {
+fn what_is_deregistered_is_free_for_another_after_one_more_turn() {
     let poller = poller();
-    let (reader, _writer) = io::pipe().unwrap();
+    let (reader, mut writer) = io::pipe().unwrap();
+    writer.write_all(b"x").unwrap();
     let fd = reader.as_raw_fd();
-    let registered = poller.register(fd, Interest::READABLE).unwrap();
-    poller.deregister(fd, &registered).unwrap();
-    let source: Weak<Source> = Arc::downgrade(&registered.source);
-    drop(registered);
-    assert_eq!((poller.sources(), poller.has_sources()), (0, true));
-    assert!(source.upgrade().is_some());
+    let register = || poller.register(fd, Interest::READABLE).unwrap();
+    let deregister = |registered: Registered| {
+        poller.deregister(fd, &registered).unwrap();
+        Arc::as_ptr(&registered.source)
+    };
+    let registered = register();
     poller.turn(NOW);
-    assert!(source.upgrade().is_none() && !poller.has_sources());
+    let readable = registered.source.look(Readiness::READ);
+    assert_eq!(readable.ready, Readiness::READABLE);
+    registered.source.use_up(Direction::Read, readable);
+    let source = deregister(registered);
+    assert_eq!((poller.sources(), poller.has_sources()), (0, true));
+
+    let second = deregister(register());
+    assert_ne!(second, source, "an event may be on its way");
+    poller.turn(NOW);
+    assert!(!poller.has_sources());
+    let (third, fourth) = (register(), register_another(&poller));
+    let reused = [&third, &fourth].map(|it| Arc::as_ptr(&it.source));
+    assert!(reused.contains(&source) && reused.contains(&second), "{reused:?}");
+    let nothing = |it: &Registered| it.source.look(Readiness::READ).ready.is_empty();
+    assert!(nothing(&third) && nothing(&fourth), "what was known of the one before is gone");
+    poller.turn(NOW);
+    assert_eq!(third.source.look(Readiness::READ).ready, Readiness::READABLE);
+    assert!(nothing(&fourth));
+}
+
+/// With a descriptor that nothing happens to.
+fn register_another(poller: &Poller) -> Registered {
+    let (reader, writer) = io::pipe().unwrap();
+    // Closed with the process.
+    std::mem::forget(writer);
+    poller.register(reader.into_raw_fd(), Interest::READABLE).unwrap()
 }
 
 #[test]

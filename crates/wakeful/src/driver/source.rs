@@ -11,8 +11,8 @@
 //!
 //! An end may turn out to be none: what the system tells as one is also an error that
 //! concerned one packet, a message in the error queue, or the last writer of a named
-//! pipe, after whom another came. At a true end no operation would block, so one that
-//! would takes the end back as well. Who kept it would try again at once, for ever.
+//! pipe, after whom another came. At a true end of its direction no operation would block,
+//! so one that would takes the end back as well. Who kept it would try again at once, for ever.
 //!
 //! Most often it finds out by reading or writing less than it could have. That happens
 //! with every request, so it is said in a store beside the word ([`Source::use_up`]): up
@@ -166,6 +166,15 @@ impl Source {
             reader: Single::new(),
             listed: AtomicBool::new(false),
         }
+    }
+
+    /// It is for another descriptor from now on. The system may still tell of the one before,
+    /// if that was closed too early.
+    pub(crate) fn renew(&self) {
+        self.read_up.store(NEVER, Relaxed);
+        self.written_up.store(NEVER, Relaxed);
+        // The count goes on, so that what was seen before concerns nothing from now on.
+        self.word.fetch_and(!(EVENT - 1), SeqCst);
     }
 
     #[inline]

@@ -10,6 +10,7 @@ use crate::driver::source::{Direction, Readiness};
 use crate::io::ReadBuf;
 use crate::net::transfer::uninterrupted;
 use crate::runtime::evented::Evented;
+use crate::runtime::registration::Whose;
 use crate::task::header::WaitKind;
 use bytes::BufMut;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, addr::SocketAddrArg};
@@ -139,7 +140,7 @@ impl<S: AsFd> Evented<S> {
         site: &'static Location<'static>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.async_io(INCOMING, WaitKind::IoRead, site, operation).await
+        self.async_io(Whose::Ours, INCOMING, WaitKind::IoRead, site, operation).await
     }
 
     /// Sends once there is room; any number of tasks may wait for it.
@@ -148,7 +149,7 @@ impl<S: AsFd> Evented<S> {
         site: &'static Location<'static>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.async_io(Readiness::WRITE, WaitKind::IoWrite, site, operation).await
+        self.async_io(Whose::Ours, Readiness::WRITE, WaitKind::IoWrite, site, operation).await
     }
 
     /// Receives if there is something.
@@ -156,12 +157,12 @@ impl<S: AsFd> Evented<S> {
         &self,
         operation: impl FnOnce(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.try_io(INCOMING, operation)
+        self.try_io(Whose::Ours, INCOMING, operation)
     }
 
     /// Sends if there is room.
     pub(crate) fn try_post<R>(&self, operation: impl FnOnce(&S) -> io::Result<R>) -> io::Result<R> {
-        self.try_io(Readiness::WRITE, operation)
+        self.try_io(Whose::Ours, Readiness::WRITE, operation)
     }
 
     /// Receives once there is something, for the task that asks last.
@@ -176,7 +177,7 @@ impl<S: AsFd> Evented<S> {
         }
         // The waker is in its place, and errors call it, though they do not count
         // as something to read.
-        match self.try_io(Readiness::ERROR, operation) {
+        match self.try_io(Whose::Ours, Readiness::ERROR, operation) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
             result => Poll::Ready(result),
         }
@@ -203,6 +204,7 @@ macro_rules! datagrams {
         };
         use crate::net::transfer::mask_of;
         use crate::runtime::evented::Evented;
+        use crate::runtime::registration::Whose;
         use crate::task::header::WaitKind;
         use bytes::BufMut;
         use std::fmt;
@@ -430,7 +432,7 @@ macro_rules! datagrams {
                 interest: Interest,
                 f: impl FnOnce() -> io::Result<R>,
             ) -> io::Result<R> {
-                self.io.try_io(mask_of(interest), |_| f())
+                self.io.try_io(Whose::TheUsers, mask_of(interest), |_| f())
             }
 
             /// Repeats an operation of the user's own until it does not fail with
@@ -446,7 +448,7 @@ macro_rules! datagrams {
                 mut f: impl FnMut() -> io::Result<R>,
             ) -> impl Future<Output = io::Result<R>> {
                 let (mask, site) = (mask_of(interest), Location::caller());
-                self.io.async_io(mask, WaitKind::IoReady, site, move |_| f())
+                self.io.async_io(Whose::TheUsers, mask, WaitKind::IoReady, site, move |_| f())
             }
         }
 

@@ -9,6 +9,7 @@ macro_rules! streams {
         use crate::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
         use crate::net::transfer::mask_of;
         use crate::runtime::evented::{BOTH, Evented};
+        use crate::runtime::registration::Whose;
         use crate::task::header::WaitKind;
         use bytes::BufMut;
         use std::fmt;
@@ -150,7 +151,7 @@ macro_rules! streams {
                 interest: Interest,
                 f: impl FnOnce() -> io::Result<R>,
             ) -> io::Result<R> {
-                self.io.try_io(mask_of(interest), |_| f())
+                self.io.try_io(Whose::TheUsers, mask_of(interest), |_| f())
             }
 
             /// Repeats an operation of the user's own until it does not fail with
@@ -166,7 +167,7 @@ macro_rules! streams {
                 mut f: impl FnMut() -> io::Result<R>,
             ) -> impl Future<Output = io::Result<R>> {
                 let (mask, site) = (mask_of(interest), Location::caller());
-                self.io.async_io(mask, WaitKind::IoReady, site, move |_| f())
+                self.io.async_io(Whose::TheUsers, mask, WaitKind::IoReady, site, move |_| f())
             }
 
             /// Two halves that borrow the stream: cheap, for one task.

@@ -4,6 +4,7 @@
 use crate::driver::source::{Direction, Readiness};
 use crate::io::{Interest, ReadBuf, Ready};
 use crate::runtime::evented::Evented;
+use crate::runtime::registration::Whose;
 use crate::task::header::WaitKind;
 use bytes::BufMut;
 use rustix::io::Errno;
@@ -131,15 +132,17 @@ impl<S: Transfer> Evented<S> {
     pub(crate) fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         // SAFETY: initialised bytes are as good; the system writes no others.
         let space = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
-        self.try_io(Readiness::READ, |io| uninterrupted(|| io.recv(space)))
+        self.try_io(Whose::Ours, Readiness::READ, |io| uninterrupted(|| io.recv(space)))
     }
 
     pub(crate) fn try_recv_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.try_io(Readiness::READ, |io| uninterrupted(|| rustix::io::readv(io, bufs)))
+        self.try_io(Whose::Ours, Readiness::READ, |io| {
+            uninterrupted(|| rustix::io::readv(io, bufs))
+        })
     }
 
     pub(crate) fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        self.try_io(Readiness::READ, |io| {
+        self.try_io(Whose::Ours, Readiness::READ, |io| {
             let chunk = buf.chunk_mut();
             // SAFETY: only written to, and with initialised bytes.
             let space = unsafe { chunk.as_uninit_slice_mut() };
@@ -151,10 +154,12 @@ impl<S: Transfer> Evented<S> {
     }
 
     pub(crate) fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.try_io(Readiness::WRITE, |io| uninterrupted(|| io.send(buf)))
+        self.try_io(Whose::Ours, Readiness::WRITE, |io| uninterrupted(|| io.send(buf)))
     }
 
     pub(crate) fn try_send_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.try_io(Readiness::WRITE, |io| uninterrupted(|| rustix::io::writev(io, bufs)))
+        self.try_io(Whose::Ours, Readiness::WRITE, |io| {
+            uninterrupted(|| rustix::io::writev(io, bufs))
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! Something with a descriptor, together with its registration.
 
-use super::registration::Registration;
+use super::registration::{Registration, Whose};
 use crate::driver::source::{Direction, Readiness, Seen};
 use crate::task::header::WaitKind;
 use std::fmt;
@@ -121,21 +121,23 @@ impl<S: AsFd> Evented<S> {
     /// As `poll_io`, but any number of tasks may wait; dropping it loses nothing.
     pub(crate) async fn async_io<R>(
         &self,
+        whose: Whose,
         mask: Readiness,
         kind: WaitKind,
         site: &'static Location<'static>,
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.registration.async_io(mask, kind, site, |_| operation(self)).await
+        self.registration.async_io(whose, mask, kind, site, |_| operation(self)).await
     }
 
     /// Tries once, if it is known to be ready.
     pub(crate) fn try_io<R>(
         &self,
+        whose: Whose,
         mask: Readiness,
         operation: impl FnOnce(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.registration.try_io(mask, || operation(self))
+        self.registration.try_io(whose, mask, || operation(self))
     }
 }
 

@@ -134,12 +134,35 @@ fn an_end_that_is_none_keeps_nobody_busy() {
 
         a.registration.assume(ENDS);
         let here = Location::caller();
-        let mut waits = std::pin::pin!(a.async_io(BOTH, WaitKind::IoReady, here, |_| block()));
+        let mut waits =
+            std::pin::pin!(a.async_io(Whose::TheUsers, BOTH, WaitKind::IoReady, here, |_| block()));
         assert!(waits.as_mut().poll(&mut cx).is_pending());
         assert!(!is_known());
 
         a.registration.assume(ENDS);
-        assert_eq!(a.try_io(BOTH, |_| block()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(
+            a.try_io(Whose::TheUsers, BOTH, |_| block()).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
         assert!(!is_known());
+    }
+}
+
+/// Who came next may have relied on the one that failed to call the owner of the poller.
+#[test]
+fn a_registration_that_fails_calls_the_owner_of_the_poller() {
+    for runtime in runtimes().into_iter().skip(1) {
+        let _entered = runtime.enter();
+        let keeper = crate::runtime::registration::keeper_with_io();
+        let (poller, _) = keeper.shared.poller().unwrap();
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let refused = Evented::both(file).err().expect("the system cannot watch it");
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        // What is left of it is cleared away by a turn.
+        let began = std::time::Instant::now();
+        while poller.has_sources() {
+            assert!(began.elapsed().as_secs() < 20, "nobody turns the poller");
+            std::thread::yield_now();
+        }
     }
 }

@@ -31,6 +31,13 @@ pub(crate) struct Registration {
     _keeper: Arc<Keeper>,
 }
 
+/// Who has written an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Ours,
+    TheUsers,
+}
+
 // What is shared with the runtime is changed by the runtime, never by the code of
 // the user that a panic cuts short.
 impl UnwindSafe for Registration {}
@@ -51,7 +58,10 @@ impl Registration {
         let keeper = keeper_with_io();
         let (poller, owner) = keeper.shared.poller()?;
         let poller = poller.clone();
-        let registered = poller.register(fd, interest)?;
+        let registered = poller.register(fd, interest).inspect_err(|_| {
+            // For a moment it may have been the first: then who came next told nobody.
+            keeper.shared.wake_poller(owner);
+        })?;
         // Registered first, then looked; whoever closes sets the sign first, and then
         // tells those who are registered.
         if keeper.shared.is_closing() {
@@ -92,19 +102,22 @@ impl Registration {
         self.registered.source.use_up(direction, seen);
     }
 
-    /// The same, the end of a direction included, if it turns out to be none: a message in the
-    /// error queue looks like one, and so does a named pipe between two writers. But it may
-    /// be one all the same, of the direction that the operation was not about.
+    /// The same, the end of a direction included: a message in the error queue looks like one,
+    /// and so does a named pipe between two writers. An operation of ours knows which direction
+    /// it is about, and does not block at its end. Of one of the user's neither is known: what
+    /// the system still tells of stays.
     #[inline]
-    pub(crate) fn take_back(&self, seen: Seen) {
-        let seen = if seen.has_end() { seen.without(self.ends()) } else { seen };
+    fn take_back(&self, seen: Seen, whose: Whose) {
+        let asks = seen.has_end() && whose == Whose::TheUsers;
+        let seen = if asks { seen.without(self.ends()) } else { seen };
         self.registered.source.take_back(seen);
     }
 
     /// The ends that the system tells of now.
     #[cold]
     fn ends(&self) -> Readiness {
-        // SAFETY: the descriptor is open as long as it is registered.
+        // SAFETY: it was just used; if it was closed although it is registered, another is
+        // asked, or none, and we are told what does not matter.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
         let mut asked = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -114,8 +127,12 @@ impl Registration {
             Err(_) => PollFlags::HUP,
         };
         let when = |flags, ends| if told.intersects(flags) { ends } else { Readiness::NONE };
+        // A pipe that nobody reads any more is told of as an error, and so is one packet's.
+        let error = when(PollFlags::ERR, Readiness::WRITE_CLOSED);
+        let is_socket = || rustix::net::sockopt::socket_type(fd).is_ok();
         when(PollFlags::HUP | PollFlags::RDHUP, Readiness::READ_CLOSED)
             | when(PollFlags::HUP, Readiness::WRITE_CLOSED)
+            | if error.is_empty() || is_socket() { Readiness::NONE } else { error }
     }
 
     /// Takes it to be ready before the system has said so, as a new socket is. If
@@ -158,7 +175,7 @@ impl Registration {
         }
     }
 
-    /// Repeats `operation` until it would not block, waiting in between.
+    /// Repeats `operation`, one of ours, until it would not block, waiting in between.
     #[inline(always)]
     pub(crate) fn poll_io<R>(
         &self,
@@ -185,13 +202,14 @@ impl Registration {
             if !would_block {
                 return Poll::Ready(result);
             }
-            self.take_back(seen);
+            self.take_back(seen, Whose::Ours);
         }
     }
 
     /// Tries `operation` once, if the descriptor is known to be ready for it.
     pub(crate) fn try_io<R>(
         &self,
+        whose: Whose,
         mask: Readiness,
         operation: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
@@ -202,7 +220,7 @@ impl Registration {
         }
         match operation() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.take_back(seen);
+                self.take_back(seen, whose);
                 Err(io::ErrorKind::WouldBlock.into())
             }
             result => result,
@@ -212,6 +230,7 @@ impl Registration {
     /// As [`poll_io`](Self::poll_io), for any of `mask` and any number of tasks.
     pub(crate) async fn async_io<R>(
         &self,
+        whose: Whose,
         mask: Readiness,
         kind: WaitKind,
         site: &'static Location<'static>,
@@ -228,7 +247,7 @@ impl Registration {
             if !would_block {
                 return result;
             }
-            self.take_back(seen);
+            self.take_back(seen, whose);
         }
     }
 

@@ -4,6 +4,7 @@ use super::TcpStream;
 use crate::driver::source::{Direction, Readiness};
 use crate::net::addr::{self, ToSocketAddrs, no_address};
 use crate::runtime::evented::Evented;
+use crate::runtime::registration::Whose;
 use crate::task::header::WaitKind;
 use rustix::net::SocketFlags;
 use std::fmt;
@@ -66,7 +67,8 @@ impl TcpListener {
     pub fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + '_ {
         let site = Location::caller();
         async move {
-            let accepted = self.io.async_io(Readiness::READ, WaitKind::Accept, site, accept);
+            let accepted =
+                self.io.async_io(Whose::Ours, Readiness::READ, WaitKind::Accept, site, accept);
             let (stream, peer) = accepted.await?;
             Ok((TcpStream::accepted_at(stream, site)?, peer))
         }

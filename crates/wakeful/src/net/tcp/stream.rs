@@ -112,7 +112,8 @@ impl TcpStream {
         buf: &'a mut [u8],
     ) -> impl Future<Output = io::Result<usize>> + Send + 'a {
         let site = Location::caller();
-        self.io.async_io(Readiness::READ, WaitKind::IoRead, site, move |io| io.peek(buf))
+        self.io
+            .async_io(Whose::Ours, Readiness::READ, WaitKind::IoRead, site, move |io| io.peek(buf))
     }
 
     /// Whether what is written goes out at once (`TCP_NODELAY`).

@@ -5,6 +5,7 @@ use crate::driver::source::{Direction, Readiness};
 use crate::net::tcp::check_nonblocking;
 use crate::net::transfer::uninterrupted;
 use crate::runtime::evented::Evented;
+use crate::runtime::registration::Whose;
 use crate::task::header::WaitKind;
 use rustix::net::SocketFlags;
 use std::fmt;
@@ -103,7 +104,8 @@ impl UnixListener {
     ) -> impl Future<Output = io::Result<(UnixStream, SocketAddr)>> + Send + Sync + '_ {
         let site = Location::caller();
         async move {
-            let accepted = self.io.async_io(Readiness::READ, WaitKind::Accept, site, accept);
+            let accepted =
+                self.io.async_io(Whose::Ours, Readiness::READ, WaitKind::Accept, site, accept);
             let (stream, peer) = accepted.await?;
             Ok((UnixStream::accepted_at(stream, site)?, peer))
         }

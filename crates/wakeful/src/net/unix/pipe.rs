@@ -20,6 +20,7 @@ use crate::driver::source::Readiness;
 use crate::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use crate::net::transfer::Transfer;
 use crate::runtime::evented::Evented;
+use crate::runtime::registration::Whose;
 use bytes::BufMut;
 use rustix::fs::{FileType, OFlags};
 use rustix::pipe::PipeFlags;
@@ -239,7 +240,7 @@ macro_rules! ends {
             /// Tries an operation of the user's own on the pipe, if it is known to
             /// be ready; if that fails with `WouldBlock`, it is known not to be.
             pub fn try_io<R>(&self, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-                self.io.try_io($mask, |_| f())
+                self.io.try_io(Whose::TheUsers, $mask, |_| f())
             }
         }
 
