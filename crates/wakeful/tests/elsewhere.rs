@@ -85,6 +85,21 @@ fn permits_that_a_thread_adds() {
     }
 }
 
+/// Who has the runtime may shut it down, and that ends what is waited for.
+#[test]
+fn the_end_of_the_runtime_for_a_block_on_of_a_handle() {
+    let rt = build(Builder::new_multi_thread().worker_threads(1));
+    let handle = rt.handle().clone();
+    let waits = thread::spawn(move || handle.block_on(handle.spawn(std::future::pending::<()>())));
+    while !is_quiet(rt.handle()) {
+        thread::yield_now();
+    }
+    let found = rt.handle().diagnose();
+    assert!(!is_ended(&found), "{found:?}");
+    rt.shutdown_background();
+    assert!(waits.join().unwrap().unwrap_err().is_cancelled());
+}
+
 #[test]
 fn a_guard_that_a_scoped_thread_has() {
     for mut builder in builders() {

@@ -66,7 +66,8 @@ impl Waiter {
                 waits.then(|| state.wakers())
             }
             Waiter::Root(root) => {
-                let waits = !root.note.is_polled() && !root.is_woken();
+                // One that is about to end helps nobody.
+                let waits = !root.note.is_polled() && !root.goes_on();
                 waits.then(|| root.live_wakers() as u64)
             }
         }
@@ -376,7 +377,8 @@ impl Graph {
     /// Whether no thread besides could change anything. Who holds a lock is not enough to
     /// know that: its guard, or the future that has it, may have been given to a thread, and
     /// a permit may come from anywhere. So either all of them only wait for each other's end,
-    /// and all handles are with those who wait, or there are no other threads.
+    /// all handles are with those who wait, and so is the runtime itself, or there are no other
+    /// threads.
     fn is_up_to_nobody_else(&self, looks: &dyn Looks) -> bool {
         let config = &looks.estate().config;
         let nodes = || self.nodes.values();
@@ -390,7 +392,8 @@ impl Graph {
             config.always_end_quiescent
                 && !nodes().any(|node| node.is_bound_loosely() || may_be(node))
         };
-        (only_await && !nodes().any(may_be_aborted))
+        let may_be_shut_down = looks.roots().iter().any(|root| root.note.may_be_shut_down());
+        (only_await && !may_be_shut_down && !nodes().any(may_be_aborted))
             || nobody_known()
             || own_threads::are_all(
                 config.address(),

@@ -253,15 +253,29 @@ impl Witness for RuntimeWitness {
             // Whoever was told may have helped: by an abort, say.
             ends = detect().into_iter().filter(is_end).collect();
         }
-        for report in ends {
+        let mut ended = Vec::new();
+        while let Some(report) = ends.pop() {
+            let Report::Quiescent(quiescent) = &report else { continue };
+            let number = quiescent.root().number;
+            ended.push(number);
             self.report(&report);
-            if let Report::Quiescent(quiescent) = &report {
-                let roots = shared.estate().roots();
-                let ends = roots.iter().find(|root| root.note.id == quiescent.root().number);
-                if let Some(root) = ends {
-                    root.end(quiescent.rest, report.to_string());
-                }
+            let roots = shared.estate().roots();
+            if let Some(root) = roots.iter().find(|root| root.note.id == number) {
+                root.end(quiescent.rest, report.to_string());
             }
+            if !ends.is_empty() {
+                // The hook may have helped the others.
+                let is_left = |report: &Report| matches!(report, Report::Quiescent(other) if !ended.contains(&other.root().number));
+                ends = detect().into_iter().filter(is_left).collect();
+            }
+        }
+    }
+
+    fn root_rests(&self) {
+        let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return };
+        match &shared.flavor {
+            Flavor::Current(scheduler) => scheduler.root_rests(),
+            Flavor::Multi(scheduler) => scheduler.root_rests(),
         }
     }
 

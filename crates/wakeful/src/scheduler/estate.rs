@@ -11,6 +11,7 @@ use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
 use crate::task::heap::{Allocator, Heap, Home};
 use crate::task::id::IdSource;
+use crate::task::root::Through;
 use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::state::{BLOCKING, ORPHANED};
 use crate::task::{JoinHandle, context};
@@ -179,9 +180,10 @@ impl Estate {
         root::roots_of(self.address())
     }
 
-    /// Whether the future of some `block_on` is being polled, or is to be.
-    pub(super) fn is_any_root_awake(&self) -> bool {
-        self.roots().iter().any(|root| root.note.is_polled() || root.is_woken())
+    /// Which poll or rest each of them is in: whoever has looked at them and finds the same
+    /// afterwards has missed nothing.
+    pub(super) fn rests(&self) -> Vec<(u64, u32)> {
+        self.roots().iter().map(|root| (root.note.id, root.note.poll())).collect()
     }
 
     /// Drops every future in the outside heap. After all queues are closed.
@@ -267,9 +269,9 @@ impl Estate {
     ///
     /// If the future does, or the runtime has given up.
     #[track_caller]
-    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+    pub(crate) fn block_on<F: Future>(&self, future: F, through: Through) -> F::Output {
         let mut future = pin!(future);
-        let held = Held::new(self.address());
+        let held = Held::new(self.address(), through);
         let mut cx = Context::from_waker(held.waker());
         let mut listed = None;
         loop {
@@ -284,6 +286,9 @@ impl Estate {
             // reason first and looks at the list then.
             listed.get_or_insert_with(|| Listed::new(self, &held));
             held.note().waiting.waits_since(self.now_ms());
+            if polled.is_some() {
+                self.config.witness.root_rests();
+            }
             if !held.is_woken() && !self.is_fatal() {
                 held.root().parker.park(None);
             }

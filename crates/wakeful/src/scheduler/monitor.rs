@@ -8,8 +8,10 @@
 //! polls that last, of tasks that spin, and when it is time to look who waits for whom.
 //!
 //! Protocol of its sleep: the monitor sets `asleep`, then looks whether all
-//! workers sleep; a worker that wakes up has left the sleepers first, then looks
-//! at `asleep`. Both are SeqCst, so at least one of them sees the other.
+//! workers sleep, and whether all futures of `block_on` are where they were when it looked
+//! at them last; a worker that wakes up has left the sleepers first, and such a future
+//! that rests has noted that first, then looks at `asleep`. All are SeqCst, so at least one of
+//! them sees the other. One that is being polled does not keep the monitor awake.
 //!
 //! While it looks, the monitor may hold tasks that it moves, so it counts as
 //! seated in the scheduler: whoever closes up finds them in the injector (rule A1 in
@@ -25,7 +27,7 @@ use crate::sys::slack::Leisure;
 use crate::task::heap;
 use crate::task::runnable::TaskRef;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, Ordering::*, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -130,29 +132,25 @@ impl Monitor {
             shared.leave();
             quiet = if shared.idle.all_asleep() { quiet + tick } else { Duration::ZERO };
             tick = if is_anybody_busy(shared) { TICK } else { LEISURELY_TICK };
-            // A future of `block_on` that is still at work may be about to wait for ever, and
-            // nobody would look again.
-            let falls_quiet = quiet >= QUIET && !shared.estate.is_any_root_awake();
-            let (now, moves) = (clock.elapsed(), moves(shared));
+            let falls_quiet = quiet >= QUIET;
+            let (now, moves) = (clock.elapsed(), Moves::of(shared));
             if falls_quiet || now >= look_around_at {
                 look_around(shared);
                 let took = clock.elapsed().saturating_sub(now);
                 look_around_at = now + LOOK_AROUND.max(took * LOOK_AROUND_SHARE);
             }
             if falls_quiet {
-                // What has happened during the look was not looked at: a `block_on` that was
-                // ended may have been followed by another, say.
-                if self::moves(shared) == moves && !shared.estate.is_any_root_awake() {
-                    self.sleep(shared, parker);
-                }
+                self.sleep(shared, parker, &moves);
                 (quiet, tick) = (Duration::ZERO, TICK);
             }
         }
     }
 
-    fn sleep(&self, shared: &MultiThread, parker: &Parker) {
+    /// Unless something has happened since these were the moves: that was not looked at.
+    fn sleep(&self, shared: &MultiThread, parker: &Parker, moves: &Moves) {
         self.asleep.store(true, SeqCst);
-        if !shared.idle.all_asleep() {
+        fence(SeqCst);
+        if !shared.idle.all_asleep() || Moves::of(shared) != *moves {
             self.asleep.store(false, SeqCst);
         }
         while self.asleep.load(SeqCst) && !self.stopped.load(SeqCst) {
@@ -168,9 +166,22 @@ fn is_anybody_busy(shared: &MultiThread) -> bool {
     shared.remotes.iter().any(is_busy) || shared.spares.all().iter().any(is_polling)
 }
 
-/// How often workers have fallen asleep or woken up.
-fn moves(shared: &MultiThread) -> u64 {
-    shared.remotes.iter().map(|remote| remote.meter.parks_and_unparks()).sum()
+/// What has happened so far.
+#[derive(PartialEq)]
+struct Moves {
+    /// How often workers have fallen asleep or woken up, and threads without a core have ended
+    /// a poll.
+    workers: u64,
+    roots: Vec<(u64, u32)>,
+}
+
+impl Moves {
+    fn of(shared: &MultiThread) -> Self {
+        let workers: u64 =
+            shared.remotes.iter().map(|remote| remote.meter.parks_and_unparks()).sum();
+        let elsewhere = shared.polls_elsewhere.load(SeqCst);
+        Self { workers: workers + elsewhere, roots: shared.estate.rests() }
+    }
 }
 
 /// Lets the rooms above look who waits for whom.

@@ -42,11 +42,12 @@ use crate::task::JoinHandle;
 use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
 use crate::task::heap::{Heap, Home};
+use crate::task::root::Through;
 use crate::task::runnable::{Runnable, TaskRef};
 use std::any::Any;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::sync::{Arc, Condvar, MutexGuard, OnceLock, Weak};
 use std::thread;
 use std::time::Instant;
@@ -57,6 +58,8 @@ pub(crate) struct MultiThread {
     pub(crate) idle: Idle,
     pub(crate) remotes: Box<[Remote]>,
     monitor: Monitor,
+    /// How many polls have ended on threads that had given their core away.
+    pub(super) polls_elsewhere: AtomicU64,
     pub(crate) spares: Spares,
     /// The cells of tasks that are polled by threads which gave their core away.
     pub(super) in_place: Mutex<Vec<usize>>,
@@ -143,6 +146,7 @@ impl MultiThread {
             idle: Idle::new(workers),
             remotes,
             monitor: Monitor::new(),
+            polls_elsewhere: AtomicU64::new(0),
             attendance: Attendance::new(workers),
             has_cores: spin::several_cores(),
             spares: Spares::new(),
@@ -411,10 +415,27 @@ impl MultiThread {
         self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// The future of a `block_on` rests, and nothing but the monitor looks at it.
+    pub(crate) fn root_rests(&self) {
+        // The rest was noted before this, and the monitor looks at it after it has said that
+        // it sleeps: one of us sees the other.
+        fence(SeqCst);
+        if self.monitor.is_asleep() {
+            self.wake_monitor();
+        }
+    }
+
+    /// A thread that has given its core away has ended its poll: what that task waits for now
+    /// was not looked at.
+    pub(super) fn has_ended_poll(&self) {
+        self.polls_elsewhere.fetch_add(1, SeqCst);
+        self.root_rests();
+    }
+
     /// Runs a future on the calling thread, which is no worker.
     #[track_caller]
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.estate.block_on(future)
+        self.estate.block_on(future, Through::Runtime)
     }
 
     pub(super) fn spawned_here(&self) -> u64 {

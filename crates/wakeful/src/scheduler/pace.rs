@@ -10,6 +10,10 @@ const UNKNOWN_POLL_NS: u64 = 40_000;
 /// A turn should not last longer. That is several times what the look at clock and
 /// driver costs when sixty short polls are in it, and nothing one would wait for.
 const TURN_NS: u64 = 500_000;
+/// The future of `block_on` waits for tasks that were ready before it, as many as a turn has at
+/// most; for longer than this, only for those that have begun. It is much more than tasks take
+/// that some program may count on to run first, in a debug build on a busy machine.
+const LONG_NS: u64 = 5_000_000;
 /// A backlog that its worker gets through in this time is not worth waking another
 /// for: the wake alone takes about as long.
 const WORTH_WAKING_NS: u64 = 20_000;
@@ -95,9 +99,9 @@ impl Pace {
     }
 }
 
-/// Whether a turn lasted as long as it should, or longer.
-pub(super) fn is_long(turn_ns: u64) -> bool {
-    turn_ns >= TURN_NS
+/// Whether the future of `block_on` has been kept waiting for too long.
+pub(super) fn is_long(spent_ns: u64) -> bool {
+    spent_ns >= LONG_NS
 }
 
 fn polls_in(span_ns: u64, poll_ns: u64, at_most: u32) -> u32 {

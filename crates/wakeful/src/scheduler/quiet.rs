@@ -9,6 +9,7 @@
 use crate::driver::poller::Poller;
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 
 /// How long nothing happens before it is looked for the first time,
@@ -17,10 +18,11 @@ const QUIET: Duration = Duration::from_millis(100);
 /// has to wait for it.
 const SHARE: u32 = 100;
 
-/// Plain cells of the thread that runs the tasks.
+/// Plain cells of the thread that runs the tasks, but for one.
 pub(super) struct Quiet {
-    /// It was looked since something last ran.
-    looked: Cell<bool>,
+    /// It was looked since something last ran. Also written by threads whose `block_on` rests
+    /// beside: they want it looked again.
+    looked: AtomicBool,
     /// The poller's alarm is set.
     alarm_set: Cell<bool>,
     /// Something ran since.
@@ -31,14 +33,14 @@ pub(super) struct Quiet {
 
 impl Quiet {
     pub(super) fn new() -> Self {
-        let (looked, alarm_set) = (Cell::new(false), Cell::new(false));
+        let (looked, alarm_set) = (AtomicBool::new(false), Cell::new(false));
         Self { looked, alarm_set, stirred: Cell::new(false), period: Cell::new(QUIET) }
     }
 
     /// Something runs.
     #[inline]
     pub(super) fn stir(&self) {
-        self.looked.set(false);
+        self.looked.store(false, Relaxed);
         self.stirred.set(true);
     }
 
@@ -50,7 +52,7 @@ impl Quiet {
         limit: Option<Duration>,
     ) -> Option<Duration> {
         let period = self.period.get();
-        if self.looked.get() || limit.is_some_and(|limit| limit <= period) {
+        if self.looked.load(Relaxed) || limit.is_some_and(|limit| limit <= period) {
             return limit;
         }
         let is_told = poller.is_some_and(|poller| {
@@ -82,8 +84,13 @@ impl Quiet {
     /// It was looked, which took so long. Once is enough: the next sleep is as long as it
     /// can be.
     pub(super) fn has_looked(&self, took: Duration) {
-        self.looked.set(true);
+        self.looked.store(true, SeqCst);
         self.period.set(QUIET.max(took * SHARE));
+    }
+
+    /// By any thread: it is to be looked once more. True, if nobody was about to.
+    pub(super) fn look_again(&self) -> bool {
+        self.looked.swap(false, SeqCst)
     }
 }
 

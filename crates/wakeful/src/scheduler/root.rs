@@ -4,7 +4,7 @@
 use crate::sys::backtrace;
 use crate::sys::park::Parker;
 use crate::task::context;
-use crate::task::root::RootNote;
+use crate::task::root::{RootNote, Through};
 use std::cell::Cell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering::*};
@@ -16,7 +16,7 @@ pub(crate) struct Root {
     /// WOKEN: the future is to be polled (again). ENDED: the `block_on` is to end instead,
     /// unless it is woken after all.
     woken: AtomicU8,
-    /// Why it is to end, and in which of its rests. Written before ENDED.
+    /// Why it is to end, and in which of its rests. Its lock is held while ENDED is set.
     verdict: Mutex<(u32, String)>,
     /// The thread is where it cannot miss `woken`, or may be: see `wake_by_ref`.
     pub(crate) parker: Parker,
@@ -65,12 +65,22 @@ impl Root {
         self.woken.load(Acquire) != RESTS
     }
 
+    /// Whether it is to be polled.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.woken.load(Acquire) == WOKEN
+    }
+
     /// It can never go on from this rest of its future: its `block_on` panics with `why`,
     /// unless it has gone on meanwhile.
     pub(crate) fn end(&self, rest: u32, why: String) {
-        *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = (rest, why);
-        // Release: who sees it sees why.
-        if self.woken.compare_exchange(RESTS, ENDED, Release, Relaxed).is_ok() {
+        let mut verdict = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of two who say so, the one that is late may mean an earlier rest. Who ends takes the
+        // lock, so it sees why.
+        if self.note.poll() == rest
+            && self.woken.compare_exchange(RESTS, ENDED, Release, Relaxed).is_ok()
+        {
+            *verdict = (rest, why);
+            drop(verdict);
             self.parker.unpark();
         }
     }
@@ -150,10 +160,10 @@ impl Held {
     /// Takes this thread's root, or makes one. It starts out woken: the first
     /// poll is due.
     #[track_caller]
-    pub(crate) fn new(home: *const ()) -> Self {
+    pub(crate) fn new(home: *const (), through: Through) -> Self {
         let spare = SPARE.try_with(Cell::take).ok().flatten();
         let handle = spare.unwrap_or_else(RootHandle::new);
-        handle.root.note.begin(Location::caller(), home);
+        handle.root.note.begin(Location::caller(), home, through);
         handle.root.woken.store(WOKEN, Relaxed);
         let outer = context::set_root(&handle.root.note);
         // Unless this thread goes on to hold a scheduler's core, nobody here

@@ -65,8 +65,9 @@ impl Spares {
         self.list.lock().len()
     }
 
-    /// Starts one, or as many as there are, unless there is one that is not stuck. By the
-    /// monitor, which is inside of the scheduler.
+    /// Starts as many as there are, or one, unless there is one that is not stuck; if they compute,
+    /// one, and only if nothing has happened for long. By the monitor, which is inside of the
+    /// scheduler.
     pub(super) fn send_for_more(&self, shared: &MultiThread) {
         let there = self.all();
         if there.iter().any(|spare| !spare.is_stuck()) {
@@ -77,11 +78,13 @@ impl Spares {
         let workers = shared.remotes.iter().map(|remote| &remote.watched);
         let all = workers.chain(there.iter().map(|spare| &**spare));
         let computing = all.filter(|watched| !thread_state::is_waiting(watched.thread())).count();
-        if computing > shared.remotes.len() && !self.has_long_been_still(shared) {
+        let compute = computing > shared.remotes.len();
+        if compute && !self.has_long_been_still(shared) {
             return;
         }
+        let more = if compute { 1 } else { there.len().max(1) };
         let room = shared.estate.config.max_spare_threads.saturating_sub(there.len());
-        for _ in 0..there.len().max(1).min(shared.injector.len()).min(room) {
+        for _ in 0..more.min(shared.injector.len()).min(room) {
             self.send_for_one(shared);
         }
     }

@@ -195,6 +195,7 @@ impl Drop for Shift<'_> {
             Some(_) => worker.shared.leave(),
             None => {
                 worker.leave_place();
+                worker.shared.has_ended_poll();
                 worker.shared.leave_poll();
             }
         }

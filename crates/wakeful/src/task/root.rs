@@ -4,7 +4,7 @@
 use super::header::WaitingOn;
 use std::panic::Location;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 /// Marks the number of a root, which is no [`Id`](super::Id). No bit above it is set in
 /// any number, so that there is room for flags beside one.
@@ -38,6 +38,17 @@ pub(crate) struct RootNote {
     waker: AtomicPtr<()>,
     /// Tells the scheduler whose `block_on` it is from others; null between two.
     home: AtomicPtr<()>,
+    /// Whether it was called on a handle.
+    through_handle: AtomicBool,
+}
+
+/// What `block_on` was called on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Through {
+    /// Borrowed until it returns, so nobody can shut it down.
+    Runtime,
+    /// The runtime may be shut down by whoever has it, which ends what is waited for.
+    Handle,
 }
 
 /// It had not to wait yet.
@@ -59,11 +70,18 @@ impl RootNote {
             site: AtomicPtr::new(ptr::null_mut()),
             waker: AtomicPtr::new(ptr::null_mut()),
             home: AtomicPtr::new(ptr::null_mut()),
+            through_handle: AtomicBool::new(false),
         }
     }
 
     /// One `block_on` begins, of the scheduler `home`.
-    pub(crate) fn begin(&self, site: &'static Location<'static>, home: *const ()) {
+    pub(crate) fn begin(
+        &self,
+        site: &'static Location<'static>,
+        home: *const (),
+        through: Through,
+    ) {
+        self.through_handle.store(through == Through::Handle, Relaxed);
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.waiting.clear();
         self.born_ms.store(UNKNOWN, Relaxed);
@@ -88,6 +106,11 @@ impl RootNote {
     /// It ends.
     pub(crate) fn end(&self) {
         self.home.store(ptr::null_mut(), Relaxed);
+    }
+
+    /// Whether the runtime could be shut down meanwhile.
+    pub(crate) fn may_be_shut_down(&self) -> bool {
+        self.through_handle.load(Relaxed)
     }
 
     /// Whether it is a `block_on` of this scheduler.
@@ -161,14 +184,14 @@ impl RootNote {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::RootNote;
+    use super::{RootNote, Through};
     use std::panic::Location;
     use std::ptr;
 
     #[test]
     fn it_wakes_itself_once_per_poll_and_not_for_the_work_of_others() {
         let note = RootNote::new();
-        note.begin(Location::caller(), ptr::null());
+        note.begin(Location::caller(), ptr::null(), Through::Runtime);
         let poll = |worked: bool, wakes: u32| {
             note.goes_on();
             if worked {

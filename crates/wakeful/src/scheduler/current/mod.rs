@@ -42,6 +42,7 @@ use crate::sys::sync::Mutex;
 use crate::task::cell::{self, Birth, Fit};
 use crate::task::header::Header;
 use crate::task::heap::{self, Heap, Home};
+use crate::task::root::Through;
 use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::state::COMPLETE;
 use crate::task::{JoinHandle, context};
@@ -319,7 +320,7 @@ impl CurrentThread {
     #[track_caller]
     pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         let mut future = pin!(future);
-        let held = Held::new(self.estate.address());
+        let held = Held::new(self.estate.address(), Through::Runtime);
         let mut cx = Context::from_waker(held.waker());
         let mut poll = || future.as_mut().poll(&mut cx);
         loop {
@@ -335,6 +336,7 @@ impl CurrentThread {
                     let now_ms = self.estate.now_ms();
                     held.note().has_to_wait(now_ms);
                     held.note().waiting.waits_since(now_ms);
+                    self.root_rests();
                 }
                 None => {}
             }
@@ -398,10 +400,11 @@ impl CurrentThread {
     fn run_tasks(&self, held: &Held) -> Ran {
         let mut any = false;
         let mut ran = Ran::Part;
+        let mut spent_ns = 0;
         for _ in 0..self.estate.config.turn_interval {
             // Also if there are none: a root future may never rest.
             let step = if self.core.is_due() {
-                self.step_when_due(held, any)
+                self.step_when_due(held, any, &mut spent_ns)
             } else {
                 self.step(held, any, !any, |task| self.poll_task(task))
             };
@@ -438,15 +441,16 @@ impl CurrentThread {
         Step::Ran
     }
 
-    /// A step that something else is due with: a turn is over, or the poll is timed.
+    /// A step that something else is due with: a turn is over, or the poll is timed. `spent_ns`:
+    /// how long the turns of `run_tasks` have lasted.
     #[inline(never)]
-    fn step_when_due(&self, held: &Held, any: bool) -> Step {
+    fn step_when_due(&self, held: &Held, any: bool, spent_ns: &mut u64) -> Step {
         let core = &self.core;
         self.core.watched.runs_nothing();
         let polls = core.tick().wrapping_sub(core.turn_tick.get());
         if polls >= core.turn_polls.get() + core.overtook.get() {
             // Once per turn: the clock is read, timers and descriptors are looked at.
-            let spent_ns = self.change_turn();
+            *spent_ns += self.change_turn();
             let waiting = core.queue.borrow().len();
             let may_go_first = waiting <= FEW && core.may_others_go_first();
             self.turn_timers();
@@ -456,7 +460,7 @@ impl CurrentThread {
             }
             // Long polls do not keep the root future waiting for as many as short ones, unless
             // it gave way to them.
-            if any && pace::is_long(spent_ns) && held.is_called() {
+            if any && pace::is_long(*spent_ns) && held.is_called() {
                 core.plan();
                 return Step::GiveWay;
             }

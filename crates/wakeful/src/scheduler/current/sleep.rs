@@ -7,7 +7,7 @@ use crate::scheduler::recorder::{Entry, Event};
 use crate::scheduler::root::Held;
 use crate::task::context;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{Ordering::*, fence};
 use std::time::Duration;
 
 impl CurrentThread {
@@ -146,9 +146,25 @@ impl CurrentThread {
     #[cold]
     fn look_around(&self) {
         let config = &self.estate.config;
-        let before = config.seam.clock.about();
+        let (before, rests) = (config.seam.clock.about(), self.estate.rests());
         let _ = catch_unwind(AssertUnwindSafe(|| config.witness.look_around()));
         self.core.quiet.has_looked(config.seam.clock.about().since(before));
+        // See `root_rests`.
+        fence(SeqCst);
+        if self.estate.rests() != rests {
+            self.core.quiet.look_again();
+        }
+    }
+
+    /// The future of a `block_on` rests on a thread that does not hold the core, and whoever
+    /// does may have looked around already.
+    pub(crate) fn root_rests(&self) {
+        // The rest was noted before this, and who has looked around looks at it after it has
+        // noted that: one of us sees the other.
+        fence(SeqCst);
+        if self.core.quiet.look_again() {
+            self.wake_holder();
+        }
     }
 
     /// Another thread has the core: waits for it, or for the future's waker.
