@@ -1,6 +1,10 @@
 //! `Handle::dump`: what is waited for, in words, and what the one worker of a current-thread runtime does.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -8,8 +12,9 @@ use wakeful::inspect::{Dump, TaskState, WorkerState};
 use wakeful::io::AsyncReadExt;
 use wakeful::net::{TcpListener, TcpStream};
 use wakeful::runtime::{Builder, Handle};
+use wakeful::sync::{Barrier, Mutex, Notify, RwLock, Semaphore, broadcast, mpsc, oneshot, watch};
 use wakeful::task::{self, yield_now};
-use wakeful::time::sleep;
+use wakeful::time::{sleep, timeout};
 
 fn thing_of<'a>(dump: &'a Dump, name: &str) -> Option<&'a str> {
     dump.find_named(name)?.waiting_on().map(|wait| wait.thing())
@@ -51,6 +56,159 @@ fn sockets_have_addresses_moments_come_in_a_while_and_tasks_have_numbers() {
         drop(client);
         for task in [accepts, reads, joins, any] {
             task.abort();
+        }
+    });
+}
+
+/// Runs all that is ready, and gives back what is seen then.
+async fn dump_at_rest() -> Dump {
+    for _ in 0..10 {
+        yield_now().await;
+    }
+    Handle::current().dump()
+}
+
+/// Polls it again, although nothing has happened to it.
+async fn polled_twice(waits: impl Future) {
+    let mut waits = std::pin::pin!(waits);
+    let polled = poll_fn(|cx| Poll::Ready(waits.as_mut().poll(cx).is_pending())).await;
+    assert!(polled, "it has nothing to wait for");
+    yield_now().await;
+    waits.await;
+}
+
+type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Of every kind one that waits, and what that is called.
+fn all_kinds() -> Vec<(&'static str, Boxed)> {
+    fn boxed(waits: impl Future<Output: Send> + Send + 'static) -> Boxed {
+        Box::pin(async { drop(waits.await) })
+    }
+    let (mutex, lock, seats) = (Mutex::new(()), RwLock::new(()), Semaphore::new(0));
+    let locked = async move {
+        let _first = mutex.lock().await;
+        drop(mutex.lock().await);
+    };
+    let reads = async move {
+        let _first = lock.write().await;
+        drop(lock.read().await);
+    };
+    let (to, mut from) = mpsc::channel::<()>(1);
+    let (full, keep) = mpsc::channel::<()>(1);
+    let (told, tells) = oneshot::channel::<()>();
+    let (changer, mut changes) = watch::channel(());
+    let (announce, mut heard) = broadcast::channel::<()>(1);
+    vec![
+        ("Mutex::lock", boxed(locked)),
+        ("RwLock::read", boxed(reads)),
+        ("Semaphore::acquire", boxed(async move { seats.acquire().await.is_ok() })),
+        ("Notify::notified", boxed(async { Notify::new().notified().await })),
+        ("Barrier::wait", boxed(async { Barrier::new(2).wait().await.is_leader() })),
+        ("mpsc::Receiver::recv", boxed(async move { (from.recv().await, to).0 })),
+        (
+            "mpsc::Sender::send",
+            boxed(async move {
+                full.send(()).await.unwrap();
+                (full.send(()).await.is_ok(), keep).0
+            }),
+        ),
+        ("oneshot::Receiver", boxed(async move { (tells.await.is_ok(), told).0 })),
+        (
+            "watch::Receiver::changed",
+            boxed(async move { (changes.changed().await.is_ok(), changer).0 }),
+        ),
+        (
+            "broadcast::Receiver::recv",
+            boxed(async move { (heard.recv().await.is_ok(), announce).0 }),
+        ),
+        ("sleep", boxed(sleep(Duration::from_secs(90)))),
+        ("JoinHandle", boxed(async { task::spawn(sleep(Duration::from_secs(90))).await.is_ok() })),
+    ]
+}
+
+#[test]
+fn who_is_polled_for_nothing_waits_for_the_same_also_within_a_timeout() {
+    let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    rt.block_on(async {
+        let mut tasks = task::JoinSet::new();
+        for (twice, once) in all_kinds().into_iter().zip(all_kinds()) {
+            let kind = twice.0;
+            tasks.build_task().name(kind).spawn(polled_twice(twice.1)).unwrap();
+            let within = timeout(Duration::from_secs(900), polled_twice(once.1));
+            let name = format!("{kind} within");
+            tasks.build_task().name(&name).spawn(async { drop(within.await) }).unwrap();
+        }
+        let dump = dump_at_rest().await;
+        for (kind, _) in all_kinds() {
+            for name in [kind.to_owned(), format!("{kind} within")] {
+                let waiting = dump.find_named(&name).and_then(|task| task.waiting_on());
+                let waiting = waiting.unwrap_or_else(|| panic!("{name}: {dump}"));
+                assert_eq!((waiting.kind(), waiting.is_earlier()), (kind, false), "{name}: {dump}");
+            }
+        }
+    });
+}
+
+/// A future of somebody else, which has the waker.
+async fn foreign() {
+    let (_keep, waits) = futures::channel::oneshot::channel::<()>();
+    let _ = waits.await;
+}
+
+#[test]
+fn what_is_over_is_not_waited_for() {
+    let rt = Builder::new_current_thread().enable_all().root_name("root").build().unwrap();
+    let lock = Arc::new(Mutex::new(()));
+    let (held, theirs) = (rt.block_on(lock.clone().lock_owned()), lock.clone());
+    let task = rt.block_on(async {
+        let waits = async move {
+            drop(theirs.lock().await);
+            foreign().await;
+        };
+        let task = task::Builder::new().name("waits").spawn(waits).unwrap();
+        let dump = dump_at_rest().await;
+        let waiting = dump.find_named("waits").unwrap().waiting_on().unwrap();
+        assert_eq!((waiting.kind(), waiting.is_earlier()), ("Mutex::lock", false), "{dump}");
+        task
+    });
+    drop(held);
+    let dump = rt.block_on(dump_at_rest());
+    let waiting = dump.find_named("waits").unwrap().waiting_on().unwrap();
+    assert_eq!((waiting.kind(), waiting.is_earlier()), ("Mutex::lock", true), "{dump}");
+    let text = dump.to_string();
+    assert!(
+        text.contains("not wakeful's own") && text.contains("before that for a lock"),
+        "{text}"
+    );
+    assert!(dump.to_json().contains("\"earlier\":true"), "{}", dump.to_json());
+    task.abort();
+}
+
+/// A moment and a notification are waited for beside what matters.
+#[test]
+fn a_lock_tells_more_than_what_ends_the_wait_for_it() {
+    let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    rt.block_on(async {
+        let (lock, ends) = (Arc::new(Mutex::new(())), Arc::new(Notify::new()));
+        let _held = lock.lock().await;
+        for (name, lock_first) in [("lock first", true), ("lock last", false)] {
+            let (lock, ends) = (lock.clone(), ends.clone());
+            let waits = async move {
+                let locked = async { drop(lock.lock().await) };
+                let ended = async { ends.notified().await };
+                let late = sleep(Duration::from_secs(90));
+                if lock_first {
+                    wakeful::select! { biased; () = locked => {} () = ended => {} () = late => {} }
+                } else {
+                    wakeful::select! { biased; () = late => {} () = ended => {} () = locked => {} }
+                }
+            };
+            task::Builder::new().name(name).spawn(waits).unwrap();
+        }
+        let dump = dump_at_rest().await;
+        for name in ["lock first", "lock last"] {
+            let waiting = dump.find_named(name).unwrap().waiting_on().unwrap();
+            assert_eq!((waiting.kind(), waiting.holders().len()), ("Mutex::lock", 1), "{dump}");
         }
     });
 }

@@ -2,7 +2,7 @@
 //! thread-local memory without a destructor: an access is one instruction.
 
 use super::coop::Budget;
-use super::header::{ANCHORED, Header, TASK, Wait, WaitKind, WaitingOn};
+use super::header::{ANCHORED, Header, Slot, TASK, Wait, WaitKind, WaitingOn};
 use super::heap::{Heap, Home};
 use super::root::{RootNote, is_root};
 use super::waker;
@@ -334,13 +334,13 @@ pub fn try_id() -> Option<Id> {
 impl ThreadContext {
     /// Where the task or root that is being polled says what it waits for.
     #[inline]
-    fn record(&self) -> Option<&WaitingOn> {
+    fn record(&self) -> Option<Slot<'_>> {
         // SAFETY: the task being polled on this thread is alive, and so is the root that
         // this thread is in the `block_on` of.
         unsafe {
             match self.current.get().as_ref() {
-                Some(header) => Some(&header.waiting),
-                None => self.root.get().as_ref().map(|root| &root.waiting),
+                Some(header) => Some(header.slot()),
+                None => self.root.get().as_ref().map(RootNote::slot),
             }
         }
     }
@@ -359,35 +359,35 @@ impl ThreadContext {
     #[inline]
     fn wait_at(
         &self,
-        record: &WaitingOn,
+        record: Slot<'_>,
         plate: u64,
         kind: WaitKind,
         site: &'static Location<'static>,
     ) -> NonNull<WaitingOn> {
         let since_ms = self.now_ms.get();
         record.record_at(Wait { kind, resource: plate, site, since_ms });
-        NonNull::from(record)
+        NonNull::from(record.waiting)
     }
 
     /// Where the task that is being polled says what it waits for, if `waker` is its own.
     #[inline]
-    fn record_of_task(&self, waker: &Waker) -> Option<&WaitingOn> {
+    fn record_of_task(&self, waker: &Waker) -> Option<Slot<'_>> {
         let current = self.current.get();
         if !waker::is_of(waker, current) {
             return None;
         }
         // SAFETY: the task being polled on this thread is alive.
-        unsafe { current.as_ref() }.map(|header| &header.waiting)
+        unsafe { current.as_ref() }.map(Header::slot)
     }
 
     /// The same for a root.
-    fn record_of_root(&self, waker: &Waker) -> Option<&WaitingOn> {
+    fn record_of_root(&self, waker: &Waker) -> Option<Slot<'_>> {
         if !self.current.get().is_null() {
             return None;
         }
         // SAFETY: this thread is in the `block_on` of the root.
         let root = unsafe { self.root.get().as_ref() }?;
-        root.is_waker(waker.data()).then_some(&root.waiting)
+        root.is_waker(waker.data()).then(|| root.slot())
     }
 }
 
@@ -399,6 +399,34 @@ pub(crate) fn waiting_on(wait: impl FnOnce(u32) -> Wait) {
             record.record(wait(context.now_ms.get()));
         }
     });
+}
+
+/// As `waiting_on`, for what is most often waited for beside something else, to end that: a
+/// moment, a notification. A lock, say, that the task waits for as well tells more.
+#[inline]
+pub(crate) fn waiting_beside(wait: impl FnOnce(u32) -> Wait) {
+    CONTEXT.with(|context| {
+        if let Some(record) = context.record().filter(|record| !record.is_anchored()) {
+            record.record(wait(context.now_ms.get()));
+        }
+    });
+}
+
+/// From here on it shows whether something is noted that the current task waits for.
+#[inline]
+pub(crate) fn begin_to_note() {
+    CONTEXT.with(|context| {
+        if let Some(record) = context.record() {
+            record.unmark();
+        }
+    });
+}
+
+/// Whether anything was, in this poll and since [`begin_to_note`].
+#[inline]
+pub(crate) fn is_noted() -> bool {
+    CONTEXT
+        .with(|context| context.record().is_some_and(|record| record.waiting.is_of(record.stamp)))
 }
 
 /// As `waiting_on`, for what may be anchored.
@@ -468,7 +496,7 @@ fn waiting_elsewhere_at(
 pub(crate) fn record_of(waker: &Waker) -> Option<NonNull<WaitingOn>> {
     CONTEXT.with(|context| {
         let record = context.record_of_task(waker).or_else(|| context.record_of_root(waker));
-        record.map(NonNull::from)
+        record.map(|record| NonNull::from(record.waiting))
     })
 }
 

@@ -88,6 +88,18 @@ impl Header {
         self.counts.load(Relaxed) as u32 / ONE_POLL as u32
     }
 
+    /// What tells this poll, or the last one, from those before; for records.
+    #[inline]
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp::of_twice(self.counts.load(Relaxed) as u32)
+    }
+
+    /// Where it says what it waits for.
+    #[inline]
+    pub(crate) fn slot(&self) -> Slot<'_> {
+        Slot { waiting: &self.waiting, stamp: self.stamp() }
+    }
+
     /// How often it was polled because somebody else had woken it, wrapping. (One too many
     /// for each time that the polls begin anew.)
     pub(crate) fn wakes(&self) -> u32 {
@@ -240,11 +252,33 @@ pub(crate) struct WaitingOn {
     site: AtomicPtr<Location<'static>>,
     /// Milliseconds since when.
     since_ms: AtomicU32,
-    /// The kind in the lowest byte, NOTHING before the first record, and above it how the
-    /// task ended, which is not about waiting and sits here because there is room. One store
+    /// The kind in the lowest byte, NOTHING before the first record, in the one above it how the
+    /// task ended, which is not about waiting and sits here because there is room, and in the
+    /// upper half in which poll. One store
     /// per record: no task that ended waits, and none that waits has ended. The outcome is
     /// written under R1 before COMPLETE.
     about: AtomicU32,
+}
+
+/// Which poll something was recorded in: the lower half of its number, in the upper half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp(u32);
+
+impl Stamp {
+    const MASK: u32 = 0xffff << 16;
+
+    /// Of a number that is given twice, and perhaps one more.
+    #[inline]
+    pub(crate) fn of_twice(polls: u32) -> Self {
+        Self(polls << 15 & Self::MASK)
+    }
+}
+
+/// A record, and the poll that it is written in.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot<'a> {
+    pub(crate) waiting: &'a WaitingOn,
+    pub(crate) stamp: Stamp,
 }
 
 /// No kind: nothing is recorded, or the task has ended.
@@ -536,57 +570,16 @@ impl WaitingOn {
         }
     }
 
-    /// As `record`, and anchored.
+    /// Whether the record is of that poll.
     #[inline]
-    pub(crate) fn record_at(&self, wait: Wait) {
-        self.describe(wait.kind, wait.since_ms, wait.site);
-        self.anchor(wait.resource);
-    }
-
-    /// As `record`, for a thing that may be anchored: then it stays so.
-    #[inline]
-    pub(crate) fn record_anchored(&self, wait: Wait) {
-        if self.resource.load(Relaxed) & !FLAGS != wait.resource {
-            self.resource.store(wait.resource, Relaxed);
-        }
-        self.describe(wait.kind, wait.since_ms, wait.site);
-    }
-
-    #[inline]
-    pub(crate) fn record(&self, wait: Wait) {
-        self.resource.store(wait.resource, Relaxed);
-        self.describe(wait.kind, wait.since_ms, wait.site);
-    }
-
-    /// It waits for its turn: for nothing that could have its waker, so what is anchored
-    /// stays so.
-    #[inline]
-    pub(crate) fn record_turn(&self, site: &'static Location<'static>, since_ms: u32) {
-        self.describe(WaitKind::Turn, since_ms, site);
-    }
-
-    #[inline]
-    fn describe(&self, kind: WaitKind, since_ms: u32, site: &'static Location<'static>) {
-        self.since_ms.store(since_ms, Relaxed);
-        self.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
-        // Release: who sees that something is recorded does not see the place of the
-        // task before, in whose cell this one is.
-        self.about.store(kind as u32, Release);
+    pub(crate) fn is_of(&self, poll: Stamp) -> bool {
+        let about = self.about.load(Relaxed);
+        about as u8 != NOTHING && about & Stamp::MASK == poll.0
     }
 
     /// Replaces the time only.
     pub(crate) fn waits_since(&self, since_ms: u32) {
         self.since_ms.store(since_ms, Relaxed);
-    }
-
-    /// Replaces the place only.
-    #[inline]
-    pub(crate) fn set_site(&self, site: &'static Location<'static>) {
-        self.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
-        if self.about.load(Relaxed) as u8 == NOTHING {
-            self.resource.store(0, Relaxed);
-            self.about.store(WaitKind::Unknown as u32, Release);
-        }
     }
 
     /// What was last recorded, if anything. The fields are read one by one: a
@@ -604,5 +597,70 @@ impl WaitingOn {
         // SAFETY: only `describe` stores here, and only `&'static`s.
         let site = unsafe { site.as_ref() };
         Some(Wait { kind, resource, site, since_ms: self.since_ms.load(Relaxed) })
+    }
+}
+
+impl Slot<'_> {
+    /// As `record`, and anchored.
+    #[inline]
+    pub(crate) fn record_at(self, wait: Wait) {
+        self.describe(wait.kind, wait.since_ms, wait.site);
+        self.waiting.anchor(wait.resource);
+    }
+
+    /// As `record`, for a thing that may be anchored: then it stays so.
+    #[inline]
+    pub(crate) fn record_anchored(self, wait: Wait) {
+        if self.waiting.resource.load(Relaxed) & !FLAGS != wait.resource {
+            self.waiting.resource.store(wait.resource, Relaxed);
+        }
+        self.describe(wait.kind, wait.since_ms, wait.site);
+    }
+
+    #[inline]
+    pub(crate) fn record(self, wait: Wait) {
+        self.waiting.resource.store(wait.resource, Relaxed);
+        self.describe(wait.kind, wait.since_ms, wait.site);
+    }
+
+    /// Whether it was recorded in this poll that the task waits, and the waker lies there still.
+    #[inline]
+    pub(crate) fn is_anchored(self) -> bool {
+        self.waiting.resource.load(Relaxed) & ANCHORED != 0 && self.waiting.is_of(self.stamp)
+    }
+
+    /// It waits for its turn: for nothing that could have its waker, so what is anchored
+    /// stays so.
+    #[inline]
+    pub(crate) fn record_turn(self, site: &'static Location<'static>, since_ms: u32) {
+        self.describe(WaitKind::Turn, since_ms, site);
+    }
+
+    #[inline]
+    fn describe(self, kind: WaitKind, since_ms: u32, site: &'static Location<'static>) {
+        self.waiting.since_ms.store(since_ms, Relaxed);
+        self.waiting.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
+        // Release: who sees that something is recorded does not see the place of the
+        // task before, in whose cell this one is.
+        self.waiting.about.store(kind as u32 | self.stamp.0, Release);
+    }
+
+    /// As if nothing was recorded in this poll.
+    #[inline]
+    pub(crate) fn unmark(self) {
+        let about = self.waiting.about.load(Relaxed);
+        if about & Stamp::MASK == self.stamp.0 {
+            self.waiting.about.store(about ^ Stamp::MASK, Relaxed);
+        }
+    }
+
+    /// Replaces the place only, of what was recorded in this poll.
+    #[inline]
+    pub(crate) fn set_site(self, site: &'static Location<'static>) {
+        self.waiting.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
+        if !self.waiting.is_of(self.stamp) {
+            self.waiting.resource.store(0, Relaxed);
+            self.waiting.about.store(WaitKind::Unknown as u32 | self.stamp.0, Release);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The future of `block_on`, as far as it is like a task: it waits for things,
 //! holds things and spawns tasks. It has no cell; what can be told of it is here.
 
-use super::header::WaitingOn;
+use super::header::{Slot, Stamp, WaitingOn};
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -145,6 +145,18 @@ impl RootNote {
     /// Which poll is going on, of all that the thread ever had here; odd: none is.
     pub(crate) fn poll(&self) -> u32 {
         self.rests.load(Acquire)
+    }
+
+    /// What tells this poll, or the last one, from those before; for records.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let rests = self.rests.load(Acquire);
+        // Odd, it has gone on by one already.
+        Stamp::of_twice(if rests.is_multiple_of(2) { rests } else { rests.wrapping_sub(3) })
+    }
+
+    /// Where it says what it waits for.
+    pub(super) fn slot(&self) -> Slot<'_> {
+        Slot { waiting: &self.waiting, stamp: self.stamp() }
     }
 
     /// The thread that is in there wakes it.

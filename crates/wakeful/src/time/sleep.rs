@@ -211,20 +211,30 @@ pub(super) fn shut_down() -> ! {
 impl Future for Sleep {
     type Output = ();
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let progress = ready!(coop::poll_proceed(cx));
-        if self.as_mut().poll_elapsed(cx).is_ready() {
-            progress.made_progress();
-            return Poll::Ready(());
+        let polled = self.as_mut().poll_silently(cx);
+        if polled.is_pending() {
+            self.note();
         }
-        let (site, resource) = (self.site, self.entry.tick());
-        task::context::waiting_on(|since_ms| Wait {
-            kind: WaitKind::Sleep,
-            resource,
-            site,
-            since_ms,
-        });
-        Poll::Pending
+        polled
+    }
+}
+
+impl Sleep {
+    /// Notes nothing.
+    pub(super) fn poll_silently(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let progress = ready!(coop::poll_proceed(cx));
+        ready!(self.as_mut().poll_elapsed(cx));
+        progress.made_progress();
+        Poll::Ready(())
+    }
+
+    /// The current task waits for this moment.
+    #[inline]
+    pub(super) fn note(&self) {
+        let (kind, site, resource) = (WaitKind::Sleep, self.site, self.entry.tick());
+        task::context::waiting_beside(|since_ms| Wait { kind, resource, site, since_ms });
     }
 }
 

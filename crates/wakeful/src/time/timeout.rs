@@ -6,7 +6,7 @@ use super::sleep::{Sleep, no_timers, shut_down};
 use crate::driver::soon::Moment;
 use crate::runtime::context::Keeper;
 use crate::runtime::{Id, Shared, context, registry};
-use crate::task::coop;
+use crate::task::{self, coop};
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -140,22 +140,29 @@ impl<T: Future> Future for Timeout<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let had_budget = coop::has_budget_remaining();
+        task::context::begin_to_note();
         if let Poll::Ready(output) = this.value.poll(cx) {
             return Poll::Ready(Ok(output));
         }
+        let is_noted = task::context::is_noted();
         if this.delay.is_none() {
             let keeper = runtime(*this.runtime);
             let deadline =
                 this.deadline.instant().map_or_else(Instant::far_future, Instant::from_std);
             this.delay.set(Some(Sleep::on(keeper, deadline, this.site)));
         }
-        let Some(delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
+        let Some(mut delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
+        let mut poll = || delay.as_mut().poll_silently(cx);
         let elapsed = if had_budget && !coop::has_budget_remaining() {
             // The future used all of the budget up: the limit still counts.
-            coop::without_limit(|| delay.poll(cx))
+            coop::without_limit(poll)
         } else {
-            delay.poll(cx)
+            poll()
         };
+        // What is waited for tells more than until when.
+        if elapsed.is_pending() && !is_noted {
+            delay.note();
+        }
         elapsed.map(|()| Err(Elapsed::new()))
     }
 }

@@ -42,6 +42,17 @@ pub(crate) fn waiting_on<T: ?Sized>(
     waiting_on_number(kind, (&raw const *resource).cast::<()>().addr() as u64, site);
 }
 
+/// As [`waiting_on`], for what is most often waited for beside something else.
+#[inline]
+pub(crate) fn waiting_beside<T: ?Sized>(
+    kind: WaitKind,
+    resource: &T,
+    site: &'static Location<'static>,
+) {
+    let resource = (&raw const *resource).cast::<()>().addr() as u64;
+    context::waiting_beside(|since_ms| Wait { kind, resource, site, since_ms });
+}
+
 /// The same for a thing that has a number: a descriptor, say.
 #[inline]
 pub(crate) fn waiting_on_number(kind: WaitKind, resource: u64, site: &'static Location<'static>) {

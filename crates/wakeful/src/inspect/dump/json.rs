@@ -20,7 +20,7 @@ impl Dump {
     ///                  "age_ms": 12, "polls": 1, "busy_ms": 0, "wakes": 0, "wakers": 1,
     ///                  "waiting_on": { "kind": "Mutex::lock", "resource": 4711,
     ///                                  "thing": "#1267", "site": "src/main.rs:4:9",
-    ///                                  "since_ms": 12, "certain": true,
+    ///                                  "since_ms": 12, "earlier": false, "certain": true,
     ///                                  "holders": [ { "id": 6, "root": null, "name": null,
     ///                                                 "acquired_at": "src/main.rs:9:9",
     ///                                                 "unpolled": false,
@@ -111,6 +111,7 @@ fn wait(json: &mut Json, wait: &WaitDump) {
         json.field("thing", |json| json.string(wait.thing()));
         json.field("site", |json| site(json, wait.site()));
         json.field("since_ms", |json| millis(json, wait.since()));
+        json.field("earlier", |json| json.plain(wait.is_earlier()));
         json.field("certain", |json| json.plain(wait.is_certain()));
         json.field("holders", |json| {
             json.array(|json| {

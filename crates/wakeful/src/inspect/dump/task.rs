@@ -7,7 +7,7 @@ use crate::scheduler::look::{Doing, WorkerLook};
 use crate::scheduler::root::Root;
 use crate::sys::descriptor;
 use crate::task::Id;
-use crate::task::header::{Anchorage, WaitKind, WaitingOn};
+use crate::task::header::{Anchorage, Stamp, WaitKind, WaitingOn};
 use crate::task::heap;
 use crate::task::root::is_root;
 use crate::task::runnable::TaskRef;
@@ -73,6 +73,7 @@ pub struct WaitDump {
     thing: String,
     site: &'static Location<'static>,
     since: Duration,
+    earlier: bool,
     certain: bool,
     pub(super) holders: Vec<HolderDump>,
     pub(super) others: bool,
@@ -141,7 +142,11 @@ impl TaskDump {
             busy: heap::spent(task),
             wakes: header.wakes(),
             wakers: state.wakers().saturating_sub(spare.into()),
-            waiting: if waits { WaitDump::read(&header.waiting, now) } else { None },
+            waiting: if waits {
+                WaitDump::read(&header.waiting, || header.stamp(), now)
+            } else {
+                None
+            },
         }
     }
 
@@ -166,7 +171,7 @@ impl TaskDump {
             busy: Duration::ZERO,
             wakes: note.polls().saturating_sub(1),
             wakers: root.live_wakers() as u64,
-            waiting: if waits { WaitDump::read(&note.waiting, now) } else { None },
+            waiting: if waits { WaitDump::read(&note.waiting, || note.stamp(), now) } else { None },
         })
     }
 
@@ -242,8 +247,11 @@ impl TaskDump {
 }
 
 impl WaitDump {
-    fn read(record: &WaitingOn, now: Duration) -> Option<Self> {
+    fn read(record: &WaitingOn, poll: impl Fn() -> Stamp, now: Duration) -> Option<Self> {
+        let last_poll = poll();
         let wait = record.read()?;
+        // If it is polled meanwhile, nothing is known.
+        let earlier = !record.is_of(last_poll) && poll() == last_poll;
         let anchored = record.anchored();
         let plate = Plate::of_record(record);
         let holders = match anchored {
@@ -274,6 +282,7 @@ impl WaitDump {
             thing: in_words(wait.kind, wait.resource, now),
             site: wait.site,
             since: since(now, wait.since_ms),
+            earlier,
             certain: anchored.is_some(),
             holders,
             others: plate.is_some_and(Plate::has_others),
@@ -311,6 +320,12 @@ impl WaitDump {
     /// How long ago it was last polled in there.
     pub fn since(&self) -> Duration {
         self.since
+    }
+
+    /// Whether that was in an earlier poll than its last: then it waits in a future that is not
+    /// wakeful's own, or in one that was not polled again as nothing had happened to it.
+    pub fn is_earlier(&self) -> bool {
+        self.earlier
     }
 
     /// Whether it is known for certain that a waker of the task lies with this very

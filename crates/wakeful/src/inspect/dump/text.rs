@@ -135,6 +135,14 @@ impl fmt::Display for TaskDump {
 impl fmt::Display for WaitDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (phrase, thing, since) = (self.phrase(), self.thing(), Short(self.since()));
+        if self.is_earlier() {
+            let unknown = "for a future that is not wakeful's own, or was not polled again";
+            return write!(
+                f,
+                "{unknown}; before that for {phrase}: {thing}, at {}, {since} ago",
+                self.site()
+            );
+        }
         write!(f, "for {phrase}: {thing}, at {}, since {since}", self.site())
     }
 }

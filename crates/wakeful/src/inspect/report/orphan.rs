@@ -19,6 +19,8 @@ pub struct Orphan {
     spawned_at: &'static Location<'static>,
     polls: u32,
     last_wait: Option<Wait>,
+    /// That was in an earlier poll.
+    is_earlier: bool,
     /// What that was for, if for a socket or the like.
     descriptor: Option<String>,
 }
@@ -35,6 +37,7 @@ impl Orphan {
             spawned_at: origin.spawned_at(),
             polls: header.polls(),
             last_wait,
+            is_earlier: !header.waiting.is_of(header.stamp()),
             descriptor: socket.map(|wait| descriptor::in_words(wait.resource as RawFd)),
         }
     }
@@ -105,6 +108,9 @@ impl fmt::Display for Orphan {
                     write!(f, ", {until:?} after the runtime started")?;
                 }
                 write!(f, ", made at {site}")?;
+                if self.is_earlier {
+                    f.write_str(", which was before its last poll")?;
+                }
             }
             None => f.write_str("it has not waited in any future of wakeful's own")?,
         }

@@ -259,7 +259,7 @@ impl<T> Future for Closed<'_, T> {
         let this = self.project();
         let shared = &*this.sender.shared;
         if shared.receivers.poll(this.waiter.as_ref(), Zero, cx).is_pending() {
-            wait::waiting_on(WaitKind::BroadcastClosed, shared, this.site);
+            wait::waiting_beside(WaitKind::BroadcastClosed, shared, this.site);
             return Poll::Pending;
         }
         Poll::Ready(())

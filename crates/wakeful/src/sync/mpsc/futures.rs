@@ -365,7 +365,7 @@ impl<T> Future for Closing<'_, T> {
         } else if let Standing::Answered(_) = list.update_waker(waiter, cx.waker()) {
             return Poll::Ready(());
         }
-        wait::waiting_on(WaitKind::MpscClosed, *this.chan, this.site);
+        wait::waiting_beside(WaitKind::MpscClosed, *this.chan, this.site);
         Poll::Pending
     }
 }

@@ -66,7 +66,7 @@ impl Wait {
             return Poll::Ready(());
         }
         if waker.is_some() {
-            wait::waiting_on(WaitKind::Notified, notify, this.site);
+            wait::waiting_beside(WaitKind::Notified, notify, this.site);
         }
         Poll::Pending
     }

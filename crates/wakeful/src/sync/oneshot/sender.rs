@@ -83,7 +83,7 @@ impl<T> Sender<T> {
             progress.made_progress();
             return Poll::Ready(());
         }
-        wait::waiting_on(WaitKind::OneshotClosed, self.end.shared(), site);
+        wait::waiting_beside(WaitKind::OneshotClosed, self.end.shared(), site);
         Poll::Pending
     }
 }
