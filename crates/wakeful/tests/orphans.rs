@@ -469,3 +469,30 @@ async fn so_does_one_on_many_threads() {
     wakeful::spawn(yield_now()).await.unwrap();
     drop((shelf, task));
 }
+
+/// What is not told today does not keep what comes tomorrow from being told.
+#[test]
+fn a_flood_of_reports_is_held_back_and_silences_nothing_that_comes_later() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let counts = told.clone();
+    let rt = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .on_report(move |_| drop(counts.fetch_add(1, SeqCst)))
+        .build()
+        .unwrap();
+    let orphans = |count: usize| {
+        rt.block_on(async {
+            (0..count).for_each(|_| drop(task::spawn(pending::<()>())));
+            for _ in 0..count {
+                yield_now().await;
+            }
+        });
+        told.swap(0, SeqCst)
+    };
+    assert_eq!(orphans(5_000), 1_000);
+    assert_eq!(orphans(1), 0);
+    rt.block_on(advance(Duration::from_secs(4)));
+    assert_eq!((orphans(200), orphans(300)), (200, 200), "a hundred for each second");
+    assert_eq!(rt.metrics().reports()[0].1, 5_501, "all are counted");
+}

@@ -36,28 +36,52 @@ pub(crate) struct Reporter {
 struct Told {
     /// By kind and finding.
     findings: BTreeMap<(usize, Vec<u64>), Duration>,
-    /// By kind: how many have been told, less those that time has paid for.
-    levels: [(u64, Duration); KINDS.len()],
+    levels: [Level; KINDS.len()],
+}
+
+/// Of one kind.
+#[derive(Default)]
+struct Level {
+    /// How many have been told, less those that time has paid for until then.
+    told: u64,
+    since: Duration,
+    /// How many were not told since the last that was.
+    held_back: u64,
+}
+
+/// What is to be done with a report.
+enum Verdict {
+    /// Told, with how many were held back before it.
+    Tell {
+        held_back: u64,
+    },
+    /// It was told a moment ago.
+    Known,
+    HoldBack,
 }
 
 impl Told {
-    /// Whether this one is to be told.
-    fn admit(&mut self, report: &Report, now: Duration) -> bool {
+    fn admit(&mut self, report: &Report, now: Duration) -> Verdict {
         let kind = report.index();
         if let Some(finding) = report.finding() {
             self.findings.retain(|_, told| now.saturating_sub(*told) < TELL_AGAIN);
             if self.findings.contains_key(&(kind, finding.clone())) {
-                return false;
+                return Verdict::Known;
             }
             self.findings.insert((kind, finding), now);
         }
-        let (level, since) = &mut self.levels[kind];
-        let paid = now.saturating_sub(*since).as_secs() * PER_SECOND;
+        let level = &mut self.levels[kind];
+        let paid = now.saturating_sub(level.since).as_secs() * PER_SECOND;
         if paid > 0 {
-            (*level, *since) = (level.saturating_sub(paid), now);
+            (level.told, level.since) = (level.told.saturating_sub(paid), now);
         }
-        *level += 1;
-        *level <= BURST
+        // Only what is told counts: a flood does not silence what comes long after it.
+        if level.told >= BURST {
+            level.held_back += 1;
+            return Verdict::HoldBack;
+        }
+        level.told += 1;
+        Verdict::Tell { held_back: std::mem::take(&mut level.held_back) }
     }
 }
 
@@ -69,19 +93,17 @@ impl Reporter {
     /// Tells it, unless it was told a moment ago. Answers whether it did.
     pub(crate) fn report(&self, report: &Report, now: Duration) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let admitted = told.admit(report, now);
-        if admitted {
+        let verdict = told.admit(report, now);
+        if let Verdict::Tell { .. } = verdict {
             let (took, task) = (Duration::ZERO, report.task());
             self.recorder.note(Entry { event: Event::Report, at: now, took, task });
         }
         drop(told);
-        if !admitted && report.finding().is_some() {
+        if let Verdict::Known = verdict {
             return false;
         }
         self.counts[report.index()].fetch_add(1, Relaxed);
-        if !admitted {
-            return false;
-        }
+        let Verdict::Tell { held_back } = verdict else { return false };
         record(report);
         // Whoever noticed may be a worker in the middle of its loop, or a user's
         // thread in the drop of a waker: neither must die of a hook that panics
@@ -89,9 +111,12 @@ impl Reporter {
         let told = catch_unwind(AssertUnwindSafe(|| match &self.hook {
             Some(hook) => hook(report),
             None => {
+                let before = match held_back {
+                    0 => String::new(),
+                    count => format!("wakeful: {count} more like the following were held back\n"),
+                };
                 // In one piece, or what others print gets in between.
-                let text = format!("wakeful: {report}\n");
-                eprint!("{text}");
+                print(report, &format!("{before}wakeful: {report}\n"));
             }
         }));
         if let Err(payload) = told {
@@ -107,6 +132,19 @@ impl Reporter {
 
     pub(crate) fn orphans(&self) -> u64 {
         self.counts[0].load(Relaxed)
+    }
+}
+
+/// Prints a report that nobody else wants.
+fn print(report: &Report, text: &str) {
+    match report {
+        // Whoever runs tests holds back what they print until they have ended, and one that
+        // hangs never does. This goes past that; also, the thread that has noticed may have been
+        // started by another test.
+        Report::Blocked(_) | Report::Spinning(_) | Report::Deadlock(_) | Report::Futurelock(_) => {
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+        Report::Orphan(_) | Report::Quiescent(_) | Report::LostPanic(_) => eprint!("{text}"),
     }
 }
 
