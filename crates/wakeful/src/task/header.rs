@@ -260,17 +260,23 @@ pub(crate) struct WaitingOn {
     about: AtomicU32,
 }
 
-/// Which poll something was recorded in: the lower half of its number, in the upper half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which poll something was recorded in: 15 bits of its number, at the upper end. The bit below
+/// means nothing.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp(u32);
 
 impl Stamp {
-    const MASK: u32 = 0xffff << 16;
+    const MASK: u32 = 0x7fff << 17;
 
     /// Of a number that is given twice, and perhaps one more.
     #[inline]
     pub(crate) fn of_twice(polls: u32) -> Self {
-        Self(polls << 15 & Self::MASK)
+        Self(polls << 16)
+    }
+
+    #[inline]
+    pub(crate) fn is(self, other: Stamp) -> bool {
+        (self.0 ^ other.0) & Self::MASK == 0
     }
 }
 
@@ -570,11 +576,21 @@ impl WaitingOn {
         }
     }
 
-    /// Whether the record is of that poll.
+    /// Whether the record is of that poll, and not of a yield: who waits has had its turn.
     #[inline]
     pub(crate) fn is_of(&self, poll: Stamp) -> bool {
         let about = self.about.load(Relaxed);
-        about as u8 != NOTHING && about & Stamp::MASK == poll.0
+        const TURN: u8 = WaitKind::Turn as u8;
+        !matches!(about as u8, NOTHING | TURN) && Stamp(about).is(poll)
+    }
+
+    #[inline]
+    fn describe(&self, about: u32, since_ms: u32, site: &'static Location<'static>) {
+        self.since_ms.store(since_ms, Relaxed);
+        self.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
+        // Release: who sees that something is recorded does not see the place of the
+        // task before, in whose cell this one is.
+        self.about.store(about, Release);
     }
 
     /// Replaces the time only.
@@ -633,23 +649,19 @@ impl Slot<'_> {
     /// stays so.
     #[inline]
     pub(crate) fn record_turn(self, site: &'static Location<'static>, since_ms: u32) {
-        self.describe(WaitKind::Turn, since_ms, site);
+        self.waiting.describe(WaitKind::Turn as u32, since_ms, site);
     }
 
     #[inline]
     fn describe(self, kind: WaitKind, since_ms: u32, site: &'static Location<'static>) {
-        self.waiting.since_ms.store(since_ms, Relaxed);
-        self.waiting.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
-        // Release: who sees that something is recorded does not see the place of the
-        // task before, in whose cell this one is.
-        self.waiting.about.store(kind as u32 | self.stamp.0, Release);
+        self.waiting.describe(kind as u32 | self.stamp.0, since_ms, site);
     }
 
     /// As if nothing was recorded in this poll.
     #[inline]
     pub(crate) fn unmark(self) {
         let about = self.waiting.about.load(Relaxed);
-        if about & Stamp::MASK == self.stamp.0 {
+        if Stamp(about).is(self.stamp) {
             self.waiting.about.store(about ^ Stamp::MASK, Relaxed);
         }
     }

@@ -4,7 +4,7 @@
 use super::header::{Slot, Stamp, WaitingOn};
 use std::panic::Location;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 /// Marks the number of a root, which is no [`Id`](super::Id). No bit above it is set in
 /// any number, so that there is room for flags beside one.
@@ -36,19 +36,18 @@ pub(crate) struct RootNote {
     site: AtomicPtr<Location<'static>>,
     /// The data of the waker that this root is polled with.
     waker: AtomicPtr<()>,
-    /// Tells the scheduler whose `block_on` it is from others; null between two.
+    /// Tells the scheduler whose `block_on` it is from others, one byte further on if it was
+    /// called on a handle; null between two.
     home: AtomicPtr<()>,
-    /// Whether it was called on a handle.
-    through_handle: AtomicBool,
 }
 
 /// What `block_on` was called on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
     /// Borrowed until it returns, so nobody can shut it down.
-    Runtime,
+    Runtime = 0,
     /// The runtime may be shut down by whoever has it, which ends what is waited for.
-    Handle,
+    Handle = 1,
 }
 
 /// It had not to wait yet.
@@ -70,7 +69,6 @@ impl RootNote {
             site: AtomicPtr::new(ptr::null_mut()),
             waker: AtomicPtr::new(ptr::null_mut()),
             home: AtomicPtr::new(ptr::null_mut()),
-            through_handle: AtomicBool::new(false),
         }
     }
 
@@ -81,14 +79,14 @@ impl RootNote {
         home: *const (),
         through: Through,
     ) {
-        self.through_handle.store(through == Through::Handle, Relaxed);
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.waiting.clear();
         self.born_ms.store(UNKNOWN, Relaxed);
         let began = (self.rests.load(Relaxed) | 1).wrapping_add(1);
         self.rests.store(began, Relaxed);
         self.began.store(began, Relaxed);
-        self.home.store(home.cast_mut(), Relaxed);
+        let home = home.cast_mut().cast::<u8>().wrapping_add(through as usize);
+        self.home.store(home.cast(), Relaxed);
     }
 
     /// It has to wait, at this moment.
@@ -110,12 +108,12 @@ impl RootNote {
 
     /// Whether the runtime could be shut down meanwhile.
     pub(crate) fn may_be_shut_down(&self) -> bool {
-        self.through_handle.load(Relaxed)
+        self.home.load(Relaxed).addr() & Through::Handle as usize != 0
     }
 
     /// Whether it is a `block_on` of this scheduler.
     pub(crate) fn is_of(&self, home: *const ()) -> bool {
-        ptr::eq(self.home.load(Relaxed), home)
+        self.home.load(Relaxed).addr() & !(Through::Handle as usize) == home.addr()
     }
 
     /// A poll begins: of one that rested before, or the first.

@@ -140,7 +140,10 @@ impl<T: Future> Future for Timeout<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let had_budget = coop::has_budget_remaining();
-        task::context::begin_to_note();
+        // Not the first time: it is ready at once, most often.
+        if this.delay.is_some() {
+            task::context::begin_to_note();
+        }
         if let Poll::Ready(output) = this.value.poll(cx) {
             return Poll::Ready(Ok(output));
         }
@@ -152,12 +155,11 @@ impl<T: Future> Future for Timeout<T> {
             this.delay.set(Some(Sleep::on(keeper, deadline, this.site)));
         }
         let Some(mut delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
-        let mut poll = || delay.as_mut().poll_silently(cx);
         let elapsed = if had_budget && !coop::has_budget_remaining() {
             // The future used all of the budget up: the limit still counts.
-            coop::without_limit(poll)
+            coop::without_limit(|| delay.as_mut().poll_silently(cx))
         } else {
-            poll()
+            delay.as_mut().poll_silently(cx)
         };
         // What is waited for tells more than until when.
         if elapsed.is_pending() && !is_noted {

@@ -251,7 +251,7 @@ impl WaitDump {
         let last_poll = poll();
         let wait = record.read()?;
         // If it is polled meanwhile, nothing is known.
-        let earlier = !record.is_of(last_poll) && poll() == last_poll;
+        let earlier = !record.is_of(last_poll) && poll().is(last_poll);
         let anchored = record.anchored();
         let plate = Plate::of_record(record);
         let holders = match anchored {
