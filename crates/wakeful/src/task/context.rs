@@ -412,21 +412,15 @@ pub(crate) fn waiting_beside(wait: impl FnOnce(u32) -> Wait) {
     });
 }
 
-/// From here on it shows whether something is noted that the current task waits for.
+/// As `waiting_on`, unless something was noted in this poll, whatever it was.
 #[inline]
-pub(crate) fn begin_to_note() {
+pub(crate) fn waiting_if_nothing(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
-        if let Some(record) = context.record() {
-            record.unmark();
+        let is_free = |record: &Slot<'_>| !record.waiting.is_of(record.stamp);
+        if let Some(record) = context.record().filter(is_free) {
+            record.record(wait(context.now_ms.get()));
         }
     });
-}
-
-/// Whether anything was, in this poll and since [`begin_to_note`].
-#[inline]
-pub(crate) fn is_noted() -> bool {
-    CONTEXT
-        .with(|context| context.record().is_some_and(|record| record.waiting.is_of(record.stamp)))
 }
 
 /// As `waiting_on`, for what may be anchored.

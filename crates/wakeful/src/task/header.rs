@@ -657,15 +657,6 @@ impl Slot<'_> {
         self.waiting.describe(kind as u32 | self.stamp.0, since_ms, site);
     }
 
-    /// As if nothing was recorded in this poll.
-    #[inline]
-    pub(crate) fn unmark(self) {
-        let about = self.waiting.about.load(Relaxed);
-        if Stamp(about).is(self.stamp) {
-            self.waiting.about.store(about ^ Stamp::MASK, Relaxed);
-        }
-    }
-
     /// Replaces the place only, of what was recorded in this poll.
     #[inline]
     pub(crate) fn set_site(self, site: &'static Location<'static>) {

@@ -215,7 +215,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.as_mut().poll_silently(cx);
         if polled.is_pending() {
-            self.note();
+            task::context::waiting_beside(|since_ms| self.wait(since_ms));
         }
         polled
     }
@@ -230,11 +230,10 @@ impl Sleep {
         Poll::Ready(())
     }
 
-    /// The current task waits for this moment.
+    /// What a task waits for in here.
     #[inline]
-    pub(super) fn note(&self) {
-        let (kind, site, resource) = (WaitKind::Sleep, self.site, self.entry.tick());
-        task::context::waiting_beside(|since_ms| Wait { kind, resource, site, since_ms });
+    pub(super) fn wait(&self, since_ms: u32) -> Wait {
+        Wait { kind: WaitKind::Sleep, resource: self.entry.tick(), site: self.site, since_ms }
     }
 }
 

@@ -140,14 +140,9 @@ impl<T: Future> Future for Timeout<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let had_budget = coop::has_budget_remaining();
-        // Not the first time: it is ready at once, most often.
-        if this.delay.is_some() {
-            task::context::begin_to_note();
-        }
         if let Poll::Ready(output) = this.value.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        let is_noted = task::context::is_noted();
         if this.delay.is_none() {
             let keeper = runtime(*this.runtime);
             let deadline =
@@ -162,8 +157,8 @@ impl<T: Future> Future for Timeout<T> {
             delay.as_mut().poll_silently(cx)
         };
         // What is waited for tells more than until when.
-        if elapsed.is_pending() && !is_noted {
-            delay.note();
+        if elapsed.is_pending() {
+            task::context::waiting_if_nothing(|since_ms| delay.wait(since_ms));
         }
         elapsed.map(|()| Err(Elapsed::new()))
     }
