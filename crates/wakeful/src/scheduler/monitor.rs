@@ -37,7 +37,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// and otherwise: what is stuck after such a look is found by the next, and rescued by the
 /// one after that.
 const LEISURELY_TICK: Duration = Duration::from_millis(25);
-/// and while several workers are stuck, of which it can wait in one's place.
+/// and while several workers are stuck, of which it can wait in one's place; twice as long after
+/// each look that found nothing for them.
 const BRIEF_TICK: Duration = Duration::from_millis(1);
 /// A look may be later by so much, which is how often most kernels tick.
 pub(super) const LATE: Duration = Duration::from_millis(4);
@@ -120,15 +121,20 @@ impl Monitor {
         let (mut quiet, mut tick) = (Duration::ZERO, TICK);
         let leisure = Leisure::new();
         let mut looked_at = clock.elapsed();
+        let mut brief = BRIEF_TICK;
         while !self.stopped.load(SeqCst) {
-            if !stand_by(shared, tick) {
-                leisure.during(LATE, || parker.park(Some(tick)));
+            let mut events = 0;
+            match stand_by(shared, tick, brief) {
+                Some(came) => events += came,
+                None => leisure.during(LATE, || parker.park(Some(tick))),
             }
             if !shared.try_enter() {
                 return;
             }
             // A foreign waker that panics does not end the watch.
-            let _ = catch_unwind(AssertUnwindSafe(|| look(shared, &mut spinners, &mut looked_at)));
+            let looks = || look(shared, &mut spinners, &mut looked_at);
+            events += catch_unwind(AssertUnwindSafe(looks)).unwrap_or(0);
+            brief = if events > 0 { BRIEF_TICK } else { TICK.min(brief * 2) };
             shared.leave();
             quiet = if shared.idle.all_asleep() { quiet + tick } else { Duration::ZERO };
             tick = if is_anybody_busy(shared) { TICK } else { LEISURELY_TICK };
@@ -192,8 +198,9 @@ fn look_around(shared: &MultiThread) {
 }
 
 /// Compares every worker with the last look, and does for those that have not moved
-/// what they cannot.
-fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration) {
+/// what they cannot. Answers how many events and timers there were for these.
+fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration) -> usize {
+    let mut events = 0;
     let config = &shared.estate.config;
     let now = config.seam.clock.elapsed();
     let since = now.saturating_sub(std::mem::replace(looked_at, now));
@@ -208,7 +215,7 @@ fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration)
         }
         if is_stuck(config, stuck) {
             remote.watched.set_stuck(true);
-            rescue(shared, index);
+            events += rescue(shared, index);
         }
     }
     for spare in shared.spares.all() {
@@ -229,6 +236,7 @@ fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration)
     if shared.is_all_stuck() && !shared.injector.is_empty() {
         shared.spares.send_for_more(shared);
     }
+    events
 }
 
 /// Whether a thread that was seen in one poll for so long is to be helped.
@@ -237,17 +245,16 @@ fn is_stuck(config: &Config, stuck: Duration) -> bool {
 }
 
 /// If a worker is stuck that watches descriptors, and nobody else is there for it, waits in
-/// its place for a tick: what becomes ready there is passed on at once, not at the next look.
-/// False: there is none.
-fn stand_by(shared: &MultiThread, tick: Duration) -> bool {
+/// its place for a tick, or a brief one if there are several: what becomes ready there is passed on
+/// at once, not at the next look. Answers how much that was; none: there is no such worker.
+fn stand_by(shared: &MultiThread, tick: Duration, brief: Duration) -> Option<usize> {
     let has_sources = |remote: &&Remote| remote.poller.get().is_some_and(|it| it.has_sources());
     let mut stuck = shared.remotes.iter().filter(|remote| remote.watched.is_stuck());
-    let Some(remote) = stuck.find(has_sources) else { return false };
+    let remote = stuck.find(has_sources)?;
     // Of several, the others wait for the next look, which is soon.
-    let tick = if stuck.any(|remote| has_sources(&remote)) { BRIEF_TICK } else { tick };
-    let Some(poller) = remote.poller.get().filter(|_| shared.spares.len() == 0) else {
-        return false;
-    };
+    let tick = if stuck.any(|remote| has_sources(&remote)) { brief } else { tick };
+    let poller = remote.poller.get().filter(|_| shared.spares.len() == 0)?;
+    let mut came = 0;
     let clock = &shared.estate.config.seam.clock;
     let until = clock.elapsed() + tick;
     // Where all are stuck, what comes is for a spare thread, which the next look sends for.
@@ -263,12 +270,13 @@ fn stand_by(shared: &MultiThread, tick: Duration) -> bool {
         shared.leave();
         is_for_spares = shared.is_all_stuck() && !shared.injector.is_empty();
         // Its owner is back, or about to be.
-        let Ok(Some(_)) = turned else { break };
+        let Ok(Some(events)) = turned else { break };
+        came += events;
         if left.is_zero() {
             break;
         }
     }
-    true
+    Some(came)
 }
 
 /// A thread that polls, as it was seen at one look.
@@ -321,9 +329,9 @@ impl Sight<'_> {
     }
 }
 
-/// Does what a worker that is stuck cannot do.
-fn rescue(shared: &MultiThread, worker: usize) {
-    shared.turn_driver(worker);
+/// Does what a worker that is stuck cannot do; answers how many events and timers there were.
+fn rescue(shared: &MultiThread, worker: usize) -> usize {
+    let events = shared.turn_driver(worker);
     let remote = &shared.remotes[worker];
     let mut moved = Vec::new();
     moved.extend(remote.next.take());
@@ -332,4 +340,5 @@ fn rescue(shared: &MultiThread, worker: usize) {
         shared.injector.push_batch(moved);
         shared.notify();
     }
+    events
 }

@@ -152,12 +152,11 @@ impl MultiThread {
     }
 
     /// Fires the timers of a worker that is stuck, and looks at its descriptors.
-    pub(super) fn turn_driver(&self, worker: usize) {
+    pub(super) fn turn_driver(&self, worker: usize) -> usize {
         let remote = &self.remotes[worker];
-        remote.timers.turn(self.estate.config.seam.clock.tick());
-        if let Some(poller) = remote.poller.get() {
-            poller.turn(Some(Duration::ZERO));
-        }
+        let timers = remote.timers.turn(self.estate.config.seam.clock.tick());
+        let poller = remote.poller.get();
+        timers + poller.map_or(0, |poller| poller.turn(Some(Duration::ZERO)))
     }
 
     /// Waits for a moment, where descriptors are watched if there are any.
@@ -182,7 +181,9 @@ impl MultiThread {
         while self.is_all_stuck() && !self.estate.is_closing() && !self.estate.is_fatal() {
             self.estate.turned(config.seam.clock.about());
             let Some(task) = self.injector.pop() else {
-                (0..self.remotes.len()).for_each(|worker| self.turn_driver(worker));
+                for worker in 0..self.remotes.len() {
+                    self.turn_driver(worker);
+                }
                 if self.injector.is_empty() {
                     self.nap();
                 }

@@ -119,16 +119,14 @@ impl fmt::Display for TaskDump {
             }
             state => f.write_str(state.name())?,
         }
-        write!(
-            f,
-            ", spawned at {}, {} old, {} polls, {} busy, {} wakes, {} wakers",
-            self.who().spawned_at(),
-            Short(self.age()),
-            self.polls(),
-            Short(self.busy()),
-            self.wakes(),
-            self.wakers(),
-        )
+        let (polls, wakes, wakers) = (self.polls(), self.wakes(), self.wakers());
+        write!(f, ", spawned at {}, ", self.who().spawned_at())?;
+        if self.who().is_root() {
+            // When it began, and how long it has worked, is not known.
+            return write!(f, "{polls} polls, {wakes} wakes, {wakers} wakers");
+        }
+        let (age, busy) = (Short(self.age()), Short(self.busy()));
+        write!(f, "{age} old, {polls} polls, {busy} busy, {wakes} wakes, {wakers} wakers")
     }
 }
 
