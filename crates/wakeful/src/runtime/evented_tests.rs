@@ -156,7 +156,7 @@ fn a_registration_that_fails_calls_the_owner_of_the_poller() {
         let keeper = crate::runtime::registration::keeper_with_io();
         let (poller, _) = keeper.shared.poller().unwrap();
         let file = std::fs::File::open("/proc/self/exe").unwrap();
-        let refused = Evented::both(file).err().expect("the system cannot watch it");
+        let Err(refused) = Evented::both(file) else { panic!("the system cannot watch it") };
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         // What is left of it is cleared away by a turn.
         let began = std::time::Instant::now();

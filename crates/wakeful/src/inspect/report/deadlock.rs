@@ -59,6 +59,10 @@ impl Edge {
         self.ahead
     }
 
+    fn is_for(&self, kind: WaitKind) -> bool {
+        self.kind == kind.name()
+    }
+
     /// Whether the thing was handed to a future that was not polled since.
     pub fn is_unpolled(&self) -> bool {
         self.unpolled
@@ -74,11 +78,20 @@ impl fmt::Display for Edge {
             self.phrase,
             self.resource,
             self.site,
-            if self.ahead { "behind" } else { "which is with" },
+            match () {
+                () if self.ahead => "behind",
+                () if self.is_for(WaitKind::MpscSend) => "from which the last to receive was",
+                () => "which is with",
+            },
             self.holder
         )?;
         if let Some(site) = self.acquired_at {
-            write!(f, ", {} at {site}", if self.ahead { "who waits for it" } else { "got" })?;
+            let how = match () {
+                () if self.ahead => ", who waits for it",
+                () if self.is_for(WaitKind::MpscSend) => ",",
+                () => ", got",
+            };
+            write!(f, "{how} at {site}")?;
         }
         if self.unpolled {
             f.write_str(", by a future that was not polled since")?;
@@ -100,13 +113,39 @@ impl Cycle {
 
     /// What could end it after all.
     fn unless(&self) -> &'static str {
-        let is_semaphore = |edge: &Edge| edge.kind == WaitKind::Semaphore.name();
+        let is_semaphore = |edge: &Edge| edge.is_for(WaitKind::Semaphore);
         let may_be_aborted = self.0.iter().any(|edge| edge.may_be_aborted);
         match (self.0.iter().any(is_semaphore), may_be_aborted) {
             (false, false) => "",
             (true, false) => " unless somebody adds permits",
             (false, true) => " unless one of them is aborted",
             (true, true) => " unless one of them is aborted, or somebody adds permits",
+        }
+    }
+
+    /// What to do about it.
+    fn advice(&self) -> &'static str {
+        let all_for = |kind| self.0.iter().all(|edge| edge.is_for(kind));
+        let is_alone = self.0.len() == 1;
+        match () {
+            () if all_for(WaitKind::MpscSend) => {
+                "Give the channels room for what is on its way, or receive while sending."
+            }
+            () if all_for(WaitKind::OnceCell) => {
+                "A value cannot be computed from itself: let what computes it do without it."
+            }
+            () if all_for(WaitKind::Join) => {
+                "A task cannot wait for its own end: let somebody else await one of the handles."
+            }
+            () if is_alone => {
+                "Let go of the first guard or permit before waiting again (a block of its own will do), \
+                 or pass it on. It may also be with another future of the same task, which is not \
+                 polled meanwhile."
+            }
+            () => {
+                "Take locks in the same order everywhere, let go of a guard before awaiting what needs \
+                 the lock (a block of its own will do), and give channels room for what is on its way."
+            }
         }
     }
 
@@ -169,10 +208,7 @@ impl fmt::Display for Deadlock {
         }
         writeln!(f, "{}:", self.0.unless())?;
         self.0.write(f)?;
-        f.write_str(
-            "  Take locks in the same order everywhere, let go of a guard before awaiting what needs \
-             the lock (a block of its own will do), and give channels room for what is on its way.",
-        )
+        write!(f, "  {}", self.0.advice())
     }
 }
 
