@@ -169,7 +169,7 @@ fn what_is_over_is_not_waited_for() {
         let dump = dump_at_rest().await;
         let waiting = dump.find_named("waits").unwrap().waiting_on().unwrap();
         assert_eq!((waiting.kind(), waiting.is_earlier()), ("Mutex::lock", false), "{dump}");
-        task
+        task.abort_handle()
     });
     drop(held);
     let dump = rt.block_on(dump_at_rest());
