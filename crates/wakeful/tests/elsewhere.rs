@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use wakeful::inspect::{Report, TaskState, WorkerState};
-use wakeful::runtime::{Builder, Handle, Runtime};
+use wakeful::runtime::{Builder, Handle, RngSeed, Runtime};
 use wakeful::sync::{Mutex, RwLock, Semaphore, mpsc, oneshot};
 use wakeful::task::{self, yield_now};
 use wakeful::time::timeout;
@@ -98,6 +98,37 @@ fn the_end_of_the_runtime_for_a_block_on_of_a_handle() {
     assert!(!is_ended(&found), "{found:?}");
     rt.shutdown_background();
     assert!(waits.join().unwrap().unwrap_err().is_cancelled());
+}
+
+/// Runtimes that are shuffled number their tasks alike, and one awaits a task of another.
+#[test]
+fn a_task_of_another_runtime_with_a_number_of_ours() {
+    let shuffled = || {
+        let seed = RngSeed::from_bytes(b"any");
+        build(Builder::new_current_thread().shuffle_tasks(seed))
+    };
+    let (give, given) = channel();
+    let (tell, told) = channel();
+    let theirs = thread::spawn(move || {
+        shuffled().block_on(async {
+            let (end, ends) = oneshot::channel::<()>();
+            let task = wakeful::spawn(ends);
+            let (done, is_done) = oneshot::channel::<()>();
+            give.send((task, end, done)).unwrap();
+            is_done.await.unwrap();
+        });
+    });
+    let (task, end, done) = given.recv().unwrap();
+    let waits = async {
+        let orphan = wakeful::spawn(std::future::pending::<()>());
+        assert_eq!(orphan.id(), task.id(), "the test needs that");
+        tell.send(end).unwrap();
+        task.await.unwrap().unwrap();
+    };
+    let found = found_while(&shuffled(), waits, told, |end| end.send(()).unwrap());
+    assert!(!is_ended(&found), "{found:?}");
+    done.send(()).unwrap();
+    theirs.join().unwrap();
 }
 
 #[test]

@@ -30,7 +30,9 @@ use crate::sys::own_threads;
 use crate::task::header::{Anchorage, Wait, WaitKind, WaitingOn};
 use crate::task::root::is_root;
 use crate::task::runnable::TaskRef;
-use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_INTEREST, NOTIFIED, RUNNING};
+use crate::task::state::{
+    BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_INTEREST, JOIN_WAKER, NOTIFIED, RUNNING,
+};
 use crate::wait::holder::Held;
 use crate::wait::plate::Plate;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +97,10 @@ impl Waiter {
             Waiter::Task(task) => Some(task.header().parent.get()).filter(|parent| *parent != 0),
             Waiter::Root(_) => None,
         }
+    }
+
+    fn is_awaited(&self) -> bool {
+        matches!(self, Waiter::Task(task) if task.state().has(JOIN_WAKER))
     }
 
     fn has_join_handle(&self) -> bool {
@@ -261,10 +267,15 @@ impl Graph {
         let mut goes = Vec::new();
         for (number, node) in &self.nodes {
             let Some(bond) = &node.bond else { continue };
+            let awaits = bond.wait.kind == WaitKind::Join;
             for held in bond.all() {
-                match self.nodes.contains_key(&held.task) {
-                    true => waiters.entry(held.task).or_default().push(*number),
-                    false => goes.push(*number),
+                match self.nodes.get(&held.task) {
+                    // If nobody awaits it, it is one of another runtime that is meant: those that
+                    // are shuffled number their tasks alike.
+                    Some(holder) if !awaits || holder.waiter.is_awaited() => {
+                        waiters.entry(held.task).or_default().push(*number);
+                    }
+                    _ => goes.push(*number),
                 }
             }
             for held in bond.holders.iter().filter(|_| bond.is_often_given_away()) {
