@@ -211,7 +211,6 @@ pub(super) fn shut_down() -> ! {
 impl Future for Sleep {
     type Output = ();
 
-    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.as_mut().poll_silently(cx);
         if polled.is_pending() {
@@ -223,6 +222,7 @@ impl Future for Sleep {
 
 impl Sleep {
     /// Notes nothing.
+    #[inline(always)]
     pub(super) fn poll_silently(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let progress = ready!(coop::poll_proceed(cx));
         ready!(self.as_mut().poll_elapsed(cx));

@@ -144,22 +144,26 @@ impl<T: Future> Future for Timeout<T> {
             return Poll::Ready(Ok(output));
         }
         if this.delay.is_none() {
-            let keeper = runtime(*this.runtime);
             let deadline =
                 this.deadline.instant().map_or_else(Instant::far_future, Instant::from_std);
-            this.delay.set(Some(Sleep::on(keeper, deadline, this.site)));
+            this.delay.set(Some(Sleep::on(runtime(*this.runtime), deadline, this.site)));
         }
-        let Some(mut delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
-        let elapsed = if had_budget && !coop::has_budget_remaining() {
-            // The future used all of the budget up: the limit still counts.
-            coop::without_limit(|| delay.as_mut().poll_silently(cx))
-        } else {
-            delay.as_mut().poll_silently(cx)
-        };
-        // What is waited for tells more than until when.
-        if elapsed.is_pending() {
-            task::context::waiting_if_nothing(|since_ms| delay.wait(since_ms));
-        }
-        elapsed.map(|()| Err(Elapsed::new()))
+        let Some(delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
+        poll_delay(delay, had_budget && !coop::has_budget_remaining(), cx)
+            .map(|()| Err(Elapsed::new()))
     }
+}
+
+/// If the future `used_up` all of the budget, the limit still counts.
+#[inline(never)]
+fn poll_delay(mut delay: Pin<&mut Sleep>, used_up: bool, cx: &mut Context<'_>) -> Poll<()> {
+    if used_up {
+        return coop::without_limit(|| poll_delay(delay, false, cx));
+    }
+    let elapsed = delay.as_mut().poll_silently(cx);
+    // What is waited for tells more than until when.
+    if elapsed.is_pending() {
+        task::context::waiting_if_nothing(|since_ms| delay.wait(since_ms));
+    }
+    elapsed
 }
