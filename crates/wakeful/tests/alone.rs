@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wakeful::inspect::Report;
 use wakeful::runtime::{Builder, Runtime, RuntimeFlavor};
 use wakeful::sync::Mutex;
-use wakeful::task::{AbortHandle, block_in_place};
+use wakeful::task::{AbortHandle, block_in_place, spawn_blocking};
 
 /// The text with which it ended.
 fn end_of(rt: &Runtime) -> String {
@@ -47,13 +47,13 @@ fn fall_quiet() {
 fn late_ends_of(rt: &Runtime) -> [String; 3] {
     let of_root = async {
         let task = wakeful::spawn(std::future::pending::<()>());
-        fall_quiet();
+        spawn_blocking(fall_quiet).await.unwrap();
         task.await.unwrap();
     };
     let of_lock = async {
         let lock = Mutex::new(());
         let _first = lock.lock().await;
-        fall_quiet();
+        spawn_blocking(fall_quiet).await.unwrap();
         drop(lock.lock().await);
     };
     let in_place = async {

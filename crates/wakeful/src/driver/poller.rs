@@ -11,7 +11,8 @@
 //!   then (P1), and none is fetched after.
 //! - P3. A source lives as long as its poller. Who closes a descriptor before it is
 //!   deregistered, and has a duplicate of it, leaves the system with an address that it
-//!   tells of for good: whoever has that source by then is woken for nothing.
+//!   tells of for good. If it refuses to deregister it, nobody else gets that source; if the
+//!   number is that of another descriptor by then, somebody may be woken for nothing.
 //!
 //! A poller may have a ring for files (`uring`): its descriptor is watched like any
 //! other, and every turn passes on what the ring has completed.
@@ -106,6 +107,8 @@ struct Unused {
     /// From the next turn on they are free.
     retired: Vec<Arc<Source>>,
     free: Vec<Arc<Source>>,
+    /// They never are (P3).
+    kept: Vec<Arc<Source>>,
 }
 
 /// What the one who turns the poller needs.
@@ -250,9 +253,20 @@ impl Poller {
         let deregistered = self.registry.deregister(&mut SourceFd(&fd));
         // Foreign code, so without a lock.
         registered.source.let_wakers_go();
-        // The system may refuse: it was closed before (P3).
-        self.forget(registered);
+        match deregistered {
+            Ok(()) => self.forget(registered),
+            Err(_) => self.keep(registered),
+        }
         deregistered
+    }
+
+    /// The system refuses, as it was closed before, and may tell of it for good (P3): nobody else
+    /// gets it.
+    #[cold]
+    fn keep(&self, registered: &Registered) {
+        let mut sources = lock(&self.sources);
+        lock(&self.unused).kept.push(sources.remove(registered.place));
+        self.count.store(sources.len(), SeqCst);
     }
 
     /// P2: the system does not tell of it any more.
@@ -341,7 +355,7 @@ impl Poller {
     #[cold]
     fn free_retired(&self) {
         let mut unused = lock(&self.unused);
-        let Unused { retired, free } = &mut *unused;
+        let Unused { retired, free, .. } = &mut *unused;
         free.append(retired);
         self.has_retired.store(false, Relaxed);
     }

@@ -68,8 +68,7 @@ impl Waiter {
                 waits.then(|| state.wakers())
             }
             Waiter::Root(root) => {
-                // One that is about to end helps nobody.
-                let waits = !root.note.is_polled() && !root.goes_on();
+                let waits = !root.note.is_polled() && !root.is_woken();
                 waits.then(|| root.live_wakers() as u64)
             }
         }

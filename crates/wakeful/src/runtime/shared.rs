@@ -247,26 +247,24 @@ impl Witness for RuntimeWitness {
         let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return };
         let detect = || inspect::detect(shared.looks(), shared.name.as_deref());
         let is_end = |report: &Report| matches!(report, Report::Quiescent(_));
-        let (mut ends, others): (Vec<_>, Vec<_>) = detect().into_iter().partition(is_end);
-        let told = others.iter().filter(|report| self.report(report)).count();
+        let found = detect();
+        let mut told = found.iter().filter(|report| !is_end(report) && self.report(report)).count();
+        let mut ends: Vec<Report> = found.into_iter().filter(is_end).collect();
         if told > 0 && !ends.is_empty() {
             // Whoever was told may have helped: by an abort, say.
             ends = detect().into_iter().filter(is_end).collect();
         }
-        let mut ended = Vec::new();
-        while let Some(report) = ends.pop() {
+        told = ends.iter().filter(|report| self.report(report)).count();
+        if told > 1 {
+            // Or one that was told of the first has helped the second.
+            ends = detect().into_iter().filter(is_end).collect();
+        }
+        for report in ends {
             let Report::Quiescent(quiescent) = &report else { continue };
-            let number = quiescent.root().number;
-            ended.push(number);
-            self.report(&report);
             let roots = shared.estate().roots();
-            if let Some(root) = roots.iter().find(|root| root.note.id == number) {
+            let root = roots.iter().find(|root| root.note.id == quiescent.root().number);
+            if let Some(root) = root {
                 root.end(quiescent.rest, report.to_string());
-            }
-            if !ends.is_empty() {
-                // The hook may have helped the others.
-                let is_left = |report: &Report| matches!(report, Report::Quiescent(other) if !ended.contains(&other.root().number));
-                ends = detect().into_iter().filter(is_left).collect();
             }
         }
     }

@@ -11,7 +11,8 @@
 //! workers sleep, and whether all futures of `block_on` are where they were when it looked
 //! at them last; a worker that wakes up has left the sleepers first, and such a future
 //! that rests has noted that first, then looks at `asleep`. All are SeqCst, so at least one of
-//! them sees the other. One that is being polled does not keep the monitor awake.
+//! them sees the other. One that is being polled does not keep the monitor awake, but is looked
+//! after once in a while: it may end without a rest.
 //!
 //! While it looks, the monitor may hold tasks that it moves, so it counts as
 //! seated in the scheduler: whoever closes up finds them in the injector (rule A1 in
@@ -44,6 +45,9 @@ const BRIEF_TICK: Duration = Duration::from_millis(1);
 pub(super) const LATE: Duration = Duration::from_millis(4);
 /// How long nobody is awake before the monitor goes to sleep.
 const QUIET: Duration = Duration::from_millis(100);
+/// How long it sleeps at first while a future of `block_on` is being polled; then twice as long
+/// each time.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it is looked who waits for whom while the runtime is at work,
 pub(super) const LOOK_AROUND: Duration = Duration::from_secs(1);
 /// and how much of the time that may take: one part of so many.
@@ -122,11 +126,15 @@ impl Monitor {
         let leisure = Leisure::new();
         let mut looked_at = clock.elapsed();
         let mut brief = BRIEF_TICK;
+        let (mut look_again_at, mut patience) = (Duration::ZERO, PATIENCE);
         while !self.stopped.load(SeqCst) {
             let mut events = 0;
             match stand_by(shared, tick, brief) {
                 Some(came) => events += came,
-                None => leisure.during(LATE, || parker.park(Some(tick))),
+                None => {
+                    brief = BRIEF_TICK;
+                    leisure.during(LATE, || parker.park(Some(tick)));
+                }
             }
             if !shared.try_enter() {
                 return;
@@ -138,30 +146,48 @@ impl Monitor {
             shared.leave();
             quiet = if shared.idle.all_asleep() { quiet + tick } else { Duration::ZERO };
             tick = if is_anybody_busy(shared) { TICK } else { LEISURELY_TICK };
-            let falls_quiet = quiet >= QUIET;
             let (now, moves) = (clock.elapsed(), Moves::of(shared));
+            let falls_quiet = quiet >= QUIET && now >= look_again_at;
             if falls_quiet || now >= look_around_at {
                 look_around(shared);
                 let took = clock.elapsed().saturating_sub(now);
                 look_around_at = now + LOOK_AROUND.max(took * LOOK_AROUND_SHARE);
+                look_again_at = now + took * LOOK_AROUND_SHARE;
             }
             if falls_quiet {
-                self.sleep(shared, parker, &moves);
+                let is_over = self.sleep(shared, parker, &moves, patience);
                 (quiet, tick) = (Duration::ZERO, TICK);
+                patience = if is_over { PATIENCE } else { patience * 2 };
             }
         }
     }
 
-    /// Unless something has happened since these were the moves: that was not looked at.
-    fn sleep(&self, shared: &MultiThread, parker: &Parker, moves: &Moves) {
+    /// Unless something has happened since these were the moves: that was not looked at. For no
+    /// longer than `patience`, if a future of `block_on` is being polled: it may be what another
+    /// waits for, and nobody hears of its end. False: that was how it ended.
+    fn sleep(
+        &self,
+        shared: &MultiThread,
+        parker: &Parker,
+        moves: &Moves,
+        patience: Duration,
+    ) -> bool {
         self.asleep.store(true, SeqCst);
         fence(SeqCst);
         if !shared.idle.all_asleep() || Moves::of(shared) != *moves {
             self.asleep.store(false, SeqCst);
         }
+        let mut is_over = true;
         while self.asleep.load(SeqCst) && !self.stopped.load(SeqCst) {
-            parker.park(None);
+            if moves.is_any_root_polled() {
+                parker.park(Some(patience));
+                // Whoever wakes us at this moment says the same.
+                is_over = !self.asleep.swap(false, SeqCst);
+            } else {
+                parker.park(None);
+            }
         }
+        is_over
     }
 }
 
@@ -187,6 +213,10 @@ impl Moves {
             shared.remotes.iter().map(|remote| remote.meter.parks_and_unparks()).sum();
         let elsewhere = shared.polls_elsewhere.load(SeqCst);
         Self { workers: workers + elsewhere, roots: shared.estate.rests() }
+    }
+
+    fn is_any_root_polled(&self) -> bool {
+        self.roots.iter().any(|(_, rest)| rest.is_multiple_of(2))
     }
 }
 

@@ -65,11 +65,6 @@ impl Root {
         self.woken.load(Acquire) != RESTS
     }
 
-    /// Whether it is to be polled.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.woken.load(Acquire) == WOKEN
-    }
-
     /// It can never go on from this rest of its future: its `block_on` panics with `why`,
     /// unless it has gone on meanwhile.
     pub(crate) fn end(&self, rest: u32, why: String) {
@@ -96,6 +91,8 @@ impl Root {
         let (rest, why) =
             std::mem::take(&mut *self.verdict.lock().unwrap_or_else(PoisonError::into_inner));
         if self.note.poll() == rest {
+            // It does not wait: while it unwinds, it lets go of what others wait for.
+            self.note.goes_on();
             panic!("{why}");
         }
     }

@@ -194,6 +194,7 @@ impl MultiThread {
             task.run();
             context::wake_deferred();
             me.runs_nothing();
+            self.has_ended_poll();
         }
         if let Some(callback) = &config.on_thread_stop {
             callback();

@@ -57,8 +57,14 @@ pub(crate) fn are_all(whose: usize, others: &[i32]) -> bool {
 
 /// Whether it works for an io_uring: in the kernel, and nowhere else.
 fn is_of_a_ring(thread: i32) -> bool {
-    let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
-    name.is_ok_and(|name| name.starts_with("iou-wrk-") || name.starts_with("iou-sqp-"))
+    const PF_IO_WORKER: u64 = 0x10;
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    // After its name, which ends with a bracket: its state, five numbers, and the flags.
+    let flags = stat.ok().and_then(|stat| {
+        let (_, rest) = stat.rsplit_once(") ")?;
+        rest.split(' ').nth(6)?.parse::<u64>().ok()
+    });
+    flags.is_some_and(|flags| flags & PF_IO_WORKER != 0)
 }
 
 #[cfg(all(test, target_os = "linux", not(loom)))]

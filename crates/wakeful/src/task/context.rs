@@ -218,7 +218,13 @@ pub(crate) fn give_way(waker: &Waker) {
         match context.record() {
             Some(record) if own.is_none() && gave_way.get() < GIVE_WAY_AT_ONCE => {
                 gave_way.set(gave_way.get() + 1);
-                record.record_turn(site, context.now_ms.get());
+                record.record_gave_way(site, context.now_ms.get());
+                // SAFETY: as in `record`.
+                let root = unsafe { context.root.get().as_ref() };
+                if let Some(root) = root.filter(|_| context.current.get().is_null()) {
+                    // It wakes itself in its poll, and does not spin.
+                    root.has_worked();
+                }
                 waker.wake_by_ref();
             }
             _ => yield_back(waker, site),
@@ -406,7 +412,7 @@ pub(crate) fn waiting_on(wait: impl FnOnce(u32) -> Wait) {
 #[inline]
 pub(crate) fn waiting_beside(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
-        if let Some(record) = context.record().filter(|record| !record.is_anchored()) {
+        if let Some(record) = context.record().filter(|record| !record.is_at_plate()) {
             record.record(wait(context.now_ms.get()));
         }
     });
@@ -416,9 +422,8 @@ pub(crate) fn waiting_beside(wait: impl FnOnce(u32) -> Wait) {
 #[inline]
 pub(crate) fn waiting_if_nothing(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
-        let is_free = |record: &Slot<'_>| !record.waiting.is_of(record.stamp);
-        if let Some(record) = context.record().filter(is_free) {
-            record.record(wait(context.now_ms.get()));
+        if let Some(record) = context.record() {
+            record.record_if_nothing(|| wait(context.now_ms.get()));
         }
     });
 }

@@ -639,10 +639,30 @@ impl Slot<'_> {
         self.describe(wait.kind, wait.since_ms, wait.site);
     }
 
-    /// Whether it was recorded in this poll that the task waits, and the waker lies there still.
+    /// Whether it was recorded in this poll that the task waits, and the waker lies there still. Not
+    /// for the end of a task: where a root's waker goes with a handle, its record is not told.
     #[inline]
-    pub(crate) fn is_anchored(self) -> bool {
-        self.waiting.resource.load(Relaxed) & ANCHORED != 0 && self.waiting.is_of(self.stamp)
+    pub(crate) fn is_at_plate(self) -> bool {
+        let is_there = self.waiting.resource.load(Relaxed) & FLAGS == ANCHORED;
+        is_there && self.waiting.is_of(self.stamp)
+    }
+
+    /// As `record`, unless something was recorded in this poll. It waits beside that for something
+    /// else, so nothing is certain.
+    #[inline]
+    pub(crate) fn record_if_nothing(self, wait: impl FnOnce() -> Wait) {
+        let about = self.waiting.about.load(Relaxed);
+        if about as u8 == NOTHING || !Stamp(about).is(self.stamp) {
+            return self.record(wait());
+        }
+        if self.waiting.resource.load(Relaxed) & FLAGS == FLAGS {
+            self.waiting.weigh();
+        }
+    }
+
+    /// It gives way for want of budget, polled by somebody within the task.
+    pub(crate) fn record_gave_way(self, site: &'static Location<'static>, since_ms: u32) {
+        self.describe(WaitKind::Turn, since_ms, site);
     }
 
     /// It waits for its turn: for nothing that could have its waker, so what is anchored
@@ -661,7 +681,8 @@ impl Slot<'_> {
     #[inline]
     pub(crate) fn set_site(self, site: &'static Location<'static>) {
         self.waiting.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
-        if !self.waiting.is_of(self.stamp) {
+        let about = self.waiting.about.load(Relaxed);
+        if about as u8 == NOTHING || !Stamp(about).is(self.stamp) {
             self.waiting.resource.store(0, Relaxed);
             self.waiting.about.store(WaitKind::Unknown as u32 | self.stamp.0, Release);
         }
