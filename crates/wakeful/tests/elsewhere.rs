@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use wakeful::inspect::{Report, TaskState, WorkerState};
 use wakeful::runtime::{Builder, Handle, RngSeed, Runtime};
-use wakeful::sync::{Mutex, RwLock, Semaphore, mpsc, oneshot};
+use wakeful::sync::{Mutex, Notify, RwLock, Semaphore, mpsc, oneshot};
 use wakeful::task::{self, yield_now};
 use wakeful::time::timeout;
 
@@ -98,6 +98,38 @@ fn the_end_of_the_runtime_for_a_block_on_of_a_handle() {
     assert!(!is_ended(&found), "{found:?}");
     rt.shutdown_background();
     assert!(waits.join().unwrap().unwrap_err().is_cancelled());
+}
+
+/// A handle that the future of `block_on` has polled, and that another task has now. What that future waits for
+/// since is a notification, or somebody else's future.
+#[test]
+fn a_handle_that_went_to_another_task() {
+    for mut builder in builders() {
+        for is_foreign in [false, true] {
+            let (tell, told) = channel();
+            let waits = async {
+                let mut idle = wakeful::spawn(std::future::pending::<()>());
+                wakeful::select! {
+                    biased;
+                    _ = &mut idle => unreachable!(),
+                    () = std::future::ready(()) => {}
+                }
+                wakeful::spawn(async move { drop(idle.await) });
+                let called = Arc::new(Notify::new());
+                let (call, calls) = futures::channel::oneshot::channel::<()>();
+                tell.send((call, called.clone())).unwrap();
+                match is_foreign {
+                    true => calls.await.unwrap(),
+                    false => called.notified().await,
+                }
+            };
+            let found = found_while(&build(&mut builder), waits, told, |(call, called)| {
+                called.notify_one();
+                let _ = call.send(());
+            });
+            assert!(!is_ended(&found), "{found:?}");
+        }
+    }
 }
 
 /// Runtimes that are shuffled number their tasks alike, and one awaits a task of another.

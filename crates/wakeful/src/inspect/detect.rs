@@ -264,8 +264,17 @@ impl Graph {
         // Who waits for a thing that one of the children of this one may have.
         let mut of_children: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         let mut goes = Vec::new();
+        let mut awaited: BTreeMap<u64, usize> = BTreeMap::new();
+        for id in self.nodes.values().filter_map(Node::awaits) {
+            *awaited.entry(id).or_default() += 1;
+        }
         for (number, node) in &self.nodes {
             let Some(bond) = &node.bond else { continue };
+            // Only one can await a task. The root that did before is not told when its handle has
+            // gone to another.
+            if is_root(*number) && node.awaits().is_some_and(|id| awaited[&id] > 1) {
+                goes.push(*number);
+            }
             let awaits = bond.wait.kind == WaitKind::Join;
             for held in bond.all() {
                 match self.nodes.get(&held.task) {
