@@ -30,6 +30,12 @@ fn what_the_system_may_tell_of_is_there_as_long_as_the_poller() {
     writer.write_all(b"x").unwrap();
     assert_eq!(poller.turn(NOW), 1, "it tells of the first");
     assert!(all_there());
+    let others = [(); 2].map(|()| register_another(&poller));
+    let is_reused = |source: &std::sync::Weak<Source>| {
+        others.iter().any(|other| std::ptr::eq(Arc::as_ptr(&other.source), source.as_ptr()))
+    };
+    assert_eq!(sources.each_ref().map(is_reused), [true, false], "the second may be told of");
+    drop(others);
     drop(poller);
     assert!(sources.iter().all(|source| source.upgrade().is_none()));
 }

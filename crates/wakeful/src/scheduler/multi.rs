@@ -425,8 +425,8 @@ impl MultiThread {
         }
     }
 
-    /// A thread that has given its core away has ended its poll: what that task waits for now
-    /// was not looked at.
+    /// A thread without a core has ended its poll: what its task waits for since then was not
+    /// looked at.
     pub(super) fn has_ended_poll(&self) {
         self.polls_elsewhere.fetch_add(1, SeqCst);
         self.root_rests();
