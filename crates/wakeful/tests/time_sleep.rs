@@ -12,12 +12,14 @@ use wakeful::task::coop::has_budget_remaining;
 use wakeful::time::{Duration, Instant, Sleep, advance, sleep, sleep_until};
 
 mod support {
+    pub mod bad_wakers;
     pub mod clocks;
     pub mod dice;
     pub mod panic_site;
     pub mod runtimes;
     pub mod stays;
 }
+use support::bad_wakers::{panics, panics_when_cloned, panics_when_woken};
 use support::clocks::{
     Log, ms, paused, poll_once, real_current_thread, real_multi_thread, secs, us,
 };
@@ -441,4 +443,21 @@ fn a_root_future_that_never_rests_hears_of_its_timer() {
             assert!(start.elapsed() >= ms(2), "{}", rt.name);
         });
     }
+}
+
+#[wakeful::test(start_paused = true)]
+async fn wakers_that_panic_harm_no_other_sleep_and_no_later_poll() {
+    let mut bad = Box::pin(sleep(ms(5)));
+    assert!(bad.as_mut().poll(&mut Context::from_waker(&panics_when_woken())).is_pending());
+    let (count, waker) = CountingWaker::new();
+    let mut good: Vec<_> = (0..100).map(|_| Box::pin(sleep(ms(5)))).collect();
+    for sleep in &mut good {
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    let mut uncloned = Box::pin(sleep(ms(5)));
+    let mut cx = Context::from_waker(Box::leak(Box::new(panics_when_cloned())));
+    assert!(panics(|| _ = uncloned.as_mut().poll(&mut cx)));
+    uncloned.await;
+    assert_eq!(count.take(), 100);
+    assert!(bad.is_elapsed());
 }

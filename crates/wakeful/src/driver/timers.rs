@@ -231,13 +231,16 @@ impl Timers {
         }
         let mut waker = None;
         let registered = self.state.with(|state| {
-            if state.closed {
-                entry.when.store(SHUT_DOWN, Release);
-                return Registered::ShutDown;
-            }
             let cell = NonNull::from(entry.get_ref());
             // SAFETY: I1 and I4; linked here or not at all.
             unsafe { state.wheel.remove(cell) };
+            if state.closed {
+                // Whoever closes is not there yet, and will not find it.
+                // SAFETY: I1.
+                waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
+                entry.when.store(SHUT_DOWN, Release);
+                return Registered::ShutDown;
+            }
             entry.when.store(tick, Relaxed);
             // SAFETY: as above, and not linked now.
             match unsafe { state.wheel.insert(cell, tick) } {
@@ -377,20 +380,13 @@ impl Batch {
         self.len += 1;
     }
 
+    /// If one panics, neither the others are to blame nor whoever turns: it was printed.
     fn wake(&mut self) {
         let len = mem::take(&mut self.len);
-        for waker in self.wakers[..len].iter_mut().filter_map(Option::take) {
-            waker.wake();
-        }
-    }
-}
-
-impl Drop for Batch {
-    /// If there is any left, the one before panicked: the others are not to
-    /// blame.
-    fn drop(&mut self) {
-        for waker in self.wakers.iter_mut().filter_map(Option::take) {
-            let _ = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        let mut wakers = self.wakers[..len].iter_mut().filter_map(Option::take);
+        let mut wake = || wakers.by_ref().for_each(Waker::wake);
+        while let Err(payload) = panic::catch_unwind(AssertUnwindSafe(&mut wake)) {
+            mem::forget(payload); // its drop might panic again
         }
     }
 }
@@ -447,5 +443,19 @@ mod tests {
         assert_eq!((wake_up_at(true, 24), wake_up_at(true, 25)), (Some(24), Some(36)));
         assert_eq!(wake_up_at(true, LAST_TICK), Some(LAST_TICK));
         assert_eq!(wake_up_at(true, u64::MAX), None, "nothing waits");
+    }
+
+    /// Whoever closes goes by many timers, some at a time, and wakes those in between.
+    #[test]
+    fn a_timer_that_moves_while_all_close_is_let_go_of() {
+        let timers = Timers::new(0);
+        let entry = std::pin::pin!(Entry::new());
+        let entry = entry.as_ref();
+        let waiting = timers.register(entry, 1_000, Waker::noop());
+        assert_eq!(waiting, Registered::WaitingFirst);
+        timers.state.with(|state| state.closed = true);
+        assert_eq!(timers.rearm(entry, 500), Registered::ShutDown);
+        let left = timers.state.with(|state| state.wheel.pop_any());
+        assert!(left.is_none(), "its future may go at any moment");
     }
 }

@@ -167,8 +167,9 @@ impl Sleep {
         let shared = &this.keeper.shared;
         let tick = shared.clock().tick_at(this.deadline.into_std());
         let timers = shared.timers();
+        let registered = timers.register(this.entry.into_ref(), tick, cx.waker());
         *this.place = Place::With(timers.owner);
-        match timers.register(this.entry.into_ref(), tick, cx.waker()) {
+        match registered {
             Registered::Due => Poll::Ready(()),
             Registered::Waiting => Poll::Pending,
             Registered::WaitingFirst => {

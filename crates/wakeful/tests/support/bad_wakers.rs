@@ -1,0 +1,37 @@
+//! Wakers that panic, as foreign code may.
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Arc;
+use std::task::{RawWakerVTable, Wake, Waker};
+
+struct OnWake;
+
+impl Wake for OnWake {
+    fn wake(self: Arc<Self>) {
+        panic!("a foreign waker that is woken");
+    }
+}
+
+/// Panics when it is woken.
+pub fn panics_when_woken() -> Waker {
+    Waker::from(Arc::new(OnWake))
+}
+
+/// Panics when it is cloned.
+pub fn panics_when_cloned() -> Waker {
+    const VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |_| panic!("a foreign waker that is cloned"),
+        |_| unreachable!("there is no clone of it"),
+        |_| unreachable!("nobody has it"),
+        |_| {},
+    );
+    // SAFETY: there is nothing behind it, and its functions look at nothing.
+    unsafe { Waker::new(ptr::null(), &VTABLE) }
+}
+
+/// Whether it panics.
+pub fn panics(action: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(action)).is_err()
+}
