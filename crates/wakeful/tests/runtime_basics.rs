@@ -265,6 +265,30 @@ fn a_current_runtime_that_is_gone_is_never_touched() {
 }
 
 #[test]
+fn a_runtime_that_a_guard_comes_back_to_stays() {
+    thread::spawn(|| {
+        let token = Arc::new(());
+        let alive = Arc::downgrade(&token);
+        let outer =
+            Builder::new_current_thread().on_report(move |_| drop(token.clone())).build().unwrap();
+        let inner = current_thread();
+        let mut guard = None;
+        // The guard outlives the future, so the `block_on` is left before it.
+        let left = catch_unwind(AssertUnwindSafe(|| {
+            outer.block_on(async { guard = Some(inner.enter()) });
+        }));
+        assert!(left.is_err());
+        drop(guard);
+        drop(outer);
+        assert!(alive.upgrade().is_some(), "it is what the thread came back to");
+        let handle = Handle::try_current().unwrap();
+        assert!(executor::block_on(handle.spawn(async {})).unwrap_err().is_cancelled());
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
 fn handle_block_on_leaves_the_driving_to_the_runtimes_own() {
     for rt in runtimes() {
         let shelf = Shelf::default();

@@ -35,6 +35,7 @@ thread_local! {
 
 /// Makes a runtime the current one until it is dropped.
 pub(crate) struct Entered<'a> {
+    own: *const Shared,
     outer: *const Shared,
     depth: usize,
     left: bool,
@@ -63,13 +64,14 @@ fn enter_raw<'a>(shared: *const Shared) -> Entered<'a> {
     CONTEXT.with(|context| {
         let depth = context.depth.get() + 1;
         context.depth.set(depth);
-        Entered { outer: context.current.replace(shared), depth, left: false, _shared: PhantomData }
+        let outer = context.current.replace(shared);
+        Entered { own: shared, outer, depth, left: false, _shared: PhantomData }
     })
 }
 
 impl Entered<'_> {
     /// Leaves the context, if this guard is the innermost; otherwise it stays,
-    /// since an inner guard will come back to it.
+    /// since an inner guard will come back to it, and the runtime with it, for ever.
     ///
     /// # Panics
     ///
@@ -85,6 +87,9 @@ impl Entered<'_> {
                 context.depth.set(self.depth - 1);
                 return true;
             }
+            // It is what an inner guard comes back to, when nobody may have the runtime any more.
+            // SAFETY: from an Arc (see `enter_raw`) that the caller still refers to.
+            unsafe { Arc::increment_strong_count(self.own) };
             if !std::thread::panicking() {
                 panic!(
                     "`EnterGuard` values dropped out of order. Guards returned by \
