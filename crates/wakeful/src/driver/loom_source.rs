@@ -5,6 +5,7 @@ use super::source::{Direction, Readiness, Source};
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::{Arc, thread};
 use crate::task::loom_home::{model, start};
+use crate::wait::list::Waiter;
 use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize as StdUsize;
 use std::task::{Context, Poll, Wake, Waker};
@@ -137,5 +138,38 @@ fn of_two_who_read_none_hides_what_comes() {
         let read = read + others;
         assert!(read == 2 || count.0.load(SeqCst) > 0, "{read} read, and nobody is woken");
         assert_eq!(read + socket.read(&waker), 2);
+    });
+}
+
+/// One who waits in the list goes to another task as it is called, and a third reads what it was
+/// called for. Catches one that waits without being listed.
+#[test]
+fn one_who_moves_as_it_is_called_is_called_again() {
+    model(3, || {
+        let socket = Socket::used();
+        let count = StdArc::new(Count(StdUsize::new(0)));
+        let (old, new) = (Waker::noop(), Waker::from(count.clone()));
+        let waiter = Box::pin(Waiter::new());
+        let poll = |waker: &Waker| {
+            let mut cx = Context::from_waker(waker);
+            socket.source.poll_listed(waiter.as_ref(), Readiness::READ, &mut cx)
+        };
+        assert_eq!(socket.read(old), 0);
+        assert!(poll(old).is_pending());
+        let system = thread::spawn({
+            let socket = socket.clone();
+            move || {
+                socket.comes();
+                socket.read(Waker::noop());
+            }
+        });
+        start();
+        let polled = poll(&new);
+        system.join().unwrap();
+        if polled.is_pending() {
+            socket.comes();
+            assert!(count.0.load(SeqCst) > 0, "it waits for ever");
+        }
+        socket.source.leave(waiter.as_ref());
     });
 }

@@ -237,9 +237,9 @@ impl Source {
             self.leave(waiter);
             return Poll::Ready(seen);
         }
-        if waiter.standing() == Standing::Waiting {
-            self.waiters.update_waker(waiter, cx.waker());
-        } else {
+        // If it is called this very moment, the one who is woken may be another: it waits anew.
+        let waits = self.waiters.update_waker(waiter, cx.waker()) == Standing::Waiting;
+        if !waits {
             waiter.reset();
             let waker = cx.waker().clone();
             self.waiters.with(|list| {
