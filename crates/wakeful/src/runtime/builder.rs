@@ -537,6 +537,8 @@ impl Builder {
         let witness = RuntimeWitness::new(self.on_report.clone());
         let (reporter, panics) = (witness.reporter.clone(), witness.panics.clone());
         let config = Arc::new(self.config(witness.clone()));
+        // It panics if it does not understand the environment: not after there are threads.
+        let files = Files::new(self.file_backend.unwrap_or_else(FileBackend::from_env));
         let pool = Arc::new(Pool::new(config.clone()));
         let flavor = match self.kind {
             Kind::CurrentThread => Flavor::Current(CurrentThread::start(config)),
@@ -544,7 +546,6 @@ impl Builder {
         };
         let name = self.name.clone();
         let local_to = local.then(|| std::thread::current().id());
-        let files = Files::new(self.file_backend.unwrap_or_else(FileBackend::from_env));
         let id = Id::next();
         let has_time = self.has_time;
         let shared = Arc::new(Shared {
