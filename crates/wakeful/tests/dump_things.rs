@@ -213,6 +213,51 @@ fn a_lock_tells_more_than_what_ends_the_wait_for_it() {
     });
 }
 
+/// What a future gets is with the task that polled it last.
+#[test]
+fn who_went_to_another_task_before_it_got_the_lock_holds_it_there() {
+    let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    rt.block_on(async {
+        let (lock, seats) = (Arc::new(Mutex::new(())), Arc::new(Semaphore::new(1)));
+        let held = (lock.lock().await, seats.acquire().await.unwrap());
+        let (give, given) = oneshot::channel();
+        let theirs = (lock.clone(), seats.clone());
+        let first = async move {
+            let (lock, seats) = (theirs.0.clone(), theirs.1.clone());
+            let mut locks: Pin<Box<dyn Future<Output = ()> + Send>> =
+                Box::pin(async move { std::mem::forget(lock.lock().await) });
+            let mut sits: Pin<Box<dyn Future<Output = ()> + Send>> =
+                Box::pin(async move { std::mem::forget(seats.acquire().await) });
+            assert!(futures::poll!(&mut locks).is_pending());
+            assert!(futures::poll!(&mut sits).is_pending());
+            drop(give.send((locks, sits)));
+        };
+        let second = async move {
+            let (mut locks, mut sits) = given.await.unwrap();
+            assert!(futures::poll!(&mut locks).is_pending());
+            assert!(futures::poll!(&mut sits).is_pending());
+            task::may_wait_forever(std::future::pending::<()>()).await;
+            drop((locks, sits));
+        };
+        task::Builder::new().name("first").spawn(first).unwrap();
+        task::Builder::new().name("second").spawn(second).unwrap();
+        dump_at_rest().await;
+        drop(held);
+        let (lock, seats) = (lock.clone(), seats.clone());
+        let locks = async move { drop(lock.lock().await) };
+        let sits = async move { drop(seats.acquire().await) };
+        task::Builder::new().name("locks").spawn(locks).unwrap();
+        task::Builder::new().name("sits").spawn(sits).unwrap();
+        let dump = dump_at_rest().await;
+        for name in ["locks", "sits"] {
+            let waiting = dump.find_named(name).unwrap().waiting_on().unwrap();
+            let holders: Vec<_> =
+                waiting.holders().iter().map(|holder| holder.who()?.name()).collect();
+            assert_eq!(holders, [Some("second")], "{dump}");
+        }
+    });
+}
+
 #[test]
 fn the_one_worker_of_a_thread_polls_its_block_on_and_has_a_queue() {
     let rt = Builder::new_current_thread().root_name("the root").build().unwrap();

@@ -6,6 +6,7 @@ use std::future::pending;
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::mpsc;
+use std::task::Context;
 use std::thread;
 
 use wakeful::runtime::{Builder, OrphanPolicy};
@@ -13,10 +14,12 @@ use wakeful::signal;
 use wakeful::signal::unix::{Signal, SignalKind, signal as listen};
 
 mod support {
+    pub mod bad_wakers;
     pub mod panic_site;
     pub mod runtimes;
     pub mod sockets;
 }
+use support::bad_wakers::panics_when_woken;
 use support::panic_site::panic_site;
 use support::runtimes::{Watched, watch};
 use support::sockets::{current_thread, poll_once, runtimes};
@@ -271,5 +274,22 @@ fn kinds_are_numbers() {
     ];
     for (kind, number) in named {
         assert_eq!(kind.as_raw_value(), number);
+    }
+}
+
+#[test]
+fn a_waker_that_panics_silences_no_signal() {
+    for rt in runtimes() {
+        rt.block_on(async {
+            let (mut bad, mut good) =
+                (listen(real_time(20)).unwrap(), listen(real_time(21)).unwrap());
+            for _ in 0..3 {
+                assert!(bad.poll_recv(&mut Context::from_waker(&panics_when_woken())).is_pending());
+                raise(real_time(20));
+                raise(real_time(21));
+                assert_eq!(good.recv().await, Some(()), "{}", rt.name);
+                assert_eq!(bad.recv().await, Some(()), "{}", rt.name);
+            }
+        });
     }
 }

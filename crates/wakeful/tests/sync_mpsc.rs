@@ -14,10 +14,12 @@ use wakeful::sync::mpsc::error::{SendError, SendTimeoutError, TryRecvError, TryS
 use wakeful::sync::mpsc::{channel, unbounded_channel};
 
 mod support {
+    pub mod bad_wakers;
     pub mod hand;
     pub mod panic_site;
     pub mod runtimes;
 }
+use support::bad_wakers::{panics, panics_when_woken};
 use support::hand::Hand;
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, runtimes, watch};
@@ -449,4 +451,45 @@ fn everything_can_be_printed_and_sent() {
     is_send(tx.reserve_many(1));
     is_send(tx.clone().reserve_owned());
     is_send(rx.recv());
+}
+
+#[test]
+fn a_permit_that_was_leaked_keeps_no_channel_open() {
+    let (tx, mut rx) = channel::<u32>(2);
+    std::mem::forget(tx.try_reserve().unwrap());
+    let mut waits = Hand::pending(rx.recv());
+    drop(tx);
+    assert_eq!((waits.rings(), waits.ready()), (1, None));
+}
+
+/// Wakers that panic cost nobody else what they are told.
+#[test]
+fn a_waker_that_panics_harms_nobody_else() {
+    // At the end: those who send, and those who wait for the end.
+    let (tx, rx) = channel(1);
+    tx.try_send(0).unwrap();
+    let mut bad = Hand::new(tx.send(1));
+    assert!(bad.poll_with(&panics_when_woken()).is_pending());
+    let mut senders: Vec<_> = (0..100).map(|_| Hand::pending(tx.send(1))).collect();
+    let mut ends: Vec<_> = (0..100).map(|_| Hand::pending(tx.closed())).collect();
+    assert!(panics(|| drop(rx)));
+    assert!(
+        senders.iter().all(|send| send.rings() == 1) && ends.iter().all(|end| end.rings() == 1)
+    );
+    senders.iter_mut().for_each(|send| assert!(send.ready().is_err()));
+    ends.iter_mut().for_each(Hand::ready);
+
+    // When there is room.
+    let (tx, mut rx) = channel(100);
+    let all = tx.try_reserve_many(100).unwrap();
+    let mut bad = Hand::new(tx.reserve());
+    assert!(bad.poll_with(&panics_when_woken()).is_pending());
+    let mut senders: Vec<_> = (0..99).map(|_| Hand::pending(tx.send(1))).collect();
+    assert!(panics(|| drop(all)));
+    assert!(senders.iter().all(|send| send.rings() == 1));
+    senders.iter_mut().for_each(|send| send.ready().unwrap());
+    drop((bad, senders));
+    assert_eq!((rx.len(), tx.capacity()), (99, 1));
+    drop(tx);
+    assert_eq!(std::iter::from_fn(|| rx.try_recv().ok()).count(), 99);
 }

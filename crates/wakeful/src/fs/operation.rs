@@ -29,6 +29,7 @@ use crate::runtime::spawn::no_runtime;
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
+use crate::wait::calls::wake_all;
 #[cfg(target_os = "linux")]
 use rustix::io::Errno;
 #[cfg(target_os = "linux")]
@@ -276,7 +277,7 @@ impl<T: Operation> Flight<T> {
             state.outcome = Outcome::Here(outcome);
             (state.waker.take(), std::mem::take(&mut state.others), state.left_to.take())
         };
-        waker.into_iter().chain(others).for_each(Waker::wake);
+        wake_all(waker.into_iter().chain(others));
         if let Some(file) = left_to {
             file.has_landed(T::CHANGES, &self.keeper);
         }

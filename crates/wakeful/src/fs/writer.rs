@@ -18,6 +18,7 @@ use super::operation::{self, Operation};
 use crate::runtime::context::Keeper;
 use crate::task::header::WaitKind;
 use crate::wait;
+use crate::wait::calls::wake_all;
 use std::io::{self, IoSlice};
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -115,7 +116,7 @@ impl Writer {
             self.busy.store(state.is_busy(), Release);
             std::mem::take(&mut state.waiting)
         };
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
     }
 
     fn wait_while(
@@ -205,7 +206,7 @@ impl Writer {
             (next, std::mem::take(&mut state.waiting), over)
         };
         drop(over);
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
         next
     }
 }

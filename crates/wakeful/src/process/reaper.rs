@@ -8,6 +8,7 @@ use crate::sys::sync::Mutex;
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
+use crate::wait::again::Again;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -152,20 +153,31 @@ impl Drop for Running {
             let _ = child.kill();
         }
         if let Ok(None) = child.try_wait() {
-            Arc::new(Stray(Mutex::new(Some((child, end))))).look();
+            Stray::new(child, end).look();
         }
     }
 }
 
 /// A child that nobody waits for any more. What tells of its end holds the waker, and
 /// thereby this.
-struct Stray(Mutex<Option<(Child, End)>>);
+struct Stray {
+    parts: Mutex<Option<(Child, End)>>,
+    looks: Again,
+}
 
 impl Stray {
+    fn new(child: Child, end: End) -> Arc<Self> {
+        Arc::new(Self { parts: Mutex::new(Some((child, end))), looks: Again::new() })
+    }
+
     fn look(self: &Arc<Self>) {
+        self.looks.run(|| self.look_alone());
+    }
+
+    fn look_alone(self: &Arc<Self>) {
         let waker = Waker::from(self.clone());
         let mut cx = Context::from_waker(&waker);
-        let mut parts = self.0.lock();
+        let mut parts = self.parts.lock();
         let Some((child, end)) = &mut *parts else { return };
         let Poll::Ready(waited) = end.poll(child, &mut cx) else { return };
         let done = parts.take();

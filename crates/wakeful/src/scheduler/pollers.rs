@@ -15,6 +15,7 @@
 
 use crate::sys::sync::Mutex;
 use crate::sys::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use crate::wait::calls::wake_all;
 use std::task::Waker;
 
 /// Tells the pollers of one set apart.
@@ -109,9 +110,7 @@ impl Pollers {
             return;
         }
         let List { first, others } = self.take();
-        for entry in first.into_iter().chain(others) {
-            entry.waker.wake();
-        }
+        wake_all(first.into_iter().chain(others).map(|entry| entry.waker));
     }
 
     /// Empties the list and wakes nobody.

@@ -23,6 +23,8 @@ use crate::runtime::evented::Evented;
 use crate::runtime::on_quit;
 use crate::runtime::registration::keeper_with_io;
 use crate::sys::sync::Mutex;
+use crate::wait::again::Again;
+use crate::wait::calls::Panics;
 use rustix::event::{EventfdFlags, eventfd};
 use signal_hook_registry::SigId;
 use std::collections::BTreeMap;
@@ -40,6 +42,7 @@ pub(super) struct Hub {
     watched: Mutex<Option<Evented<Arc<OwnedFd>>>>,
     /// By the number of the signal, with the handler that was enlisted for it.
     slots: Mutex<BTreeMap<c_int, (Arc<Slot>, SigId)>>,
+    delivery: Again,
 }
 
 /// The hubs of this process: signals are the whole process's.
@@ -69,6 +72,7 @@ impl Hub {
             bell,
             watched: Mutex::new(Some(watched)),
             slots: Mutex::new(BTreeMap::new()),
+            delivery: Again::new(),
         });
         hubs.push(hub.clone());
         drop(hubs);
@@ -104,6 +108,10 @@ impl Hub {
 
     /// Passes on what has come, and waits for more, with the poller.
     fn deliver(self: &Arc<Self>) {
+        self.delivery.run(|| self.deliver_alone());
+    }
+
+    fn deliver_alone(self: &Arc<Self>) {
         let waker = Waker::from(self.clone());
         let mut cx = Context::from_waker(&waker);
         loop {
@@ -132,7 +140,9 @@ impl Hub {
     fn pass_on(&self) {
         let all: Vec<Arc<Slot>> =
             self.slots.lock().values().map(|(slot, _)| slot.clone()).collect();
-        all.iter().for_each(|slot| slot.pass_on());
+        let mut panics = Panics::default();
+        all.iter().for_each(|slot| panics.catch(|| slot.pass_on()));
+        panics.forget();
     }
 
     /// There will be no more signals here.

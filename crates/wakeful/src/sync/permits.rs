@@ -39,11 +39,11 @@ use super::permit_holders::{Counted, PermitHolders, Spot};
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::{const_unless_model, thread};
 use crate::task::context;
-use crate::wait::calls::Calls;
+use crate::wait::calls::{Calls, Panics};
 use crate::wait::holder::Held;
 use crate::wait::list::{Answer, Locked, Standing, Waiter, Waiters};
 use crate::wait::plate::{Plate, Reason};
-use std::panic::{self, AssertUnwindSafe, Location};
+use std::panic::Location;
 use std::pin::Pin;
 use std::ptr;
 use std::task::Waker;
@@ -152,7 +152,7 @@ impl Permits {
 
     /// A waiter is polled again, with this waker.
     pub(super) fn update_waker(&self, waiter: Pin<&Waiter<Ask>>, waker: &Waker) -> Standing {
-        self.waiters.update_waker(waiter, waker)
+        self.waiters.update_waker_and(waiter, waker, |ask| ask.task = context::current_id())
     }
 
     /// Tells those who ask on behalf of those who wait.
@@ -340,7 +340,7 @@ impl Permits {
     /// Runs `round` under the list's lock and wakes whom it called, until it
     /// answers that it is done. A waker that panics does so when all is done.
     fn in_batches(&self, mut round: impl FnMut(&mut List<'_>, &mut Calls) -> bool) {
-        let mut panicked = None;
+        let mut panics = Panics::default();
         let mut done = false;
         while !done {
             let mut calls = Calls::new();
@@ -349,12 +349,9 @@ impl Permits {
                 self.settle(list);
                 done
             });
-            let woken = panic::catch_unwind(AssertUnwindSafe(|| calls.wake()));
-            panicked = panicked.or(woken.err());
+            panics.catch(|| calls.wake());
         }
-        if let Some(payload) = panicked {
-            panic::resume_unwind(payload);
-        }
+        panics.pass_on();
     }
 
     /// Gives what is in hand to those in front, and what nobody waits for to the

@@ -1,6 +1,7 @@
 //! Wakers on their way out of a lock: collected under it, woken after it.
 
 use crate::sys::IS_MODEL;
+use std::any::Any;
 use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
 use std::task::Waker;
@@ -80,4 +81,49 @@ impl Drop for Calls {
             let _ = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
+}
+
+/// What wakers have panicked with. They are foreign code, and what is left to do is done before
+/// that is passed on.
+#[derive(Default)]
+pub(crate) struct Panics(Option<Box<dyn Any + Send>>);
+
+impl Panics {
+    /// Runs what may panic.
+    #[inline]
+    pub(crate) fn catch(&mut self, f: impl FnOnce()) {
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
+            // The last one is passed on; the drop of another may panic too.
+            std::mem::forget(self.0.replace(payload));
+        }
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// # Panics
+    ///
+    /// If a waker did.
+    #[inline]
+    pub(crate) fn pass_on(self) {
+        if let Some(payload) = self.0 {
+            panic::resume_unwind(payload);
+        }
+    }
+
+    /// Whoever runs this is not to blame, and nobody above could do anything: it was printed.
+    #[inline]
+    pub(crate) fn forget(self) {
+        if let Some(payload) = self.0 {
+            std::mem::forget(payload); // its drop might panic again
+        }
+    }
+}
+
+/// Wakes all, outside of any lock, whichever of them panic.
+pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
+    let mut panics = Panics::default();
+    wakers.into_iter().for_each(|waker| panics.catch(|| waker.wake()));
+    panics.forget();
 }

@@ -33,14 +33,13 @@
 //! [`Waiter::standing`]; what the giver did before is seen by the waiter. The
 //! lock orders everything else.
 
-use super::calls::{Call, Calls};
+use super::calls::{Call, Calls, Panics};
 use super::plate::{Anchor, Plate, PlateOf, Reason};
 use crate::sys::lock::SmallLock;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
 use std::marker::PhantomPinned;
 use std::mem::MaybeUninit;
-use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32 as StdU32, AtomicUsize};
@@ -229,24 +228,29 @@ impl<S, T> Waiters<S, T> {
     /// what they ask for: a batch under one hold of the lock, then the next. A
     /// waker that panics does so at the end, when all are answered.
     pub(crate) fn answer_while(&self, answer: Answer, mut due: impl FnMut(&S, &T) -> bool) {
-        let mut panicked = None;
+        let mut panics = Panics::default();
         let mut more = true;
         while more {
             let mut calls = Calls::new();
             more = self.with(|list| list.answer_batch(answer, &mut calls, &mut due));
-            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| calls.wake())) {
-                // The last one is passed on; the drop of another may panic too.
-                std::mem::forget(panicked.replace(payload));
-            }
+            panics.catch(|| calls.wake());
         }
-        if let Some(payload) = panicked {
-            panic::resume_unwind(payload);
-        }
+        panics.pass_on();
     }
 
     /// The waiter is polled again, perhaps by another task: `waker` is the one
     /// to wake. Answers where it stands.
     pub(crate) fn update_waker(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> Standing {
+        self.update_waker_and(waiter, waker, |_| {})
+    }
+
+    /// The same; if it is another waker, what it asks for may change with it.
+    pub(crate) fn update_waker_and(
+        &self,
+        waiter: Pin<&Waiter<T>>,
+        waker: &Waker,
+        change: impl FnOnce(&mut T),
+    ) -> Standing {
         match waiter.standing() {
             Standing::Waiting => {}
             other => return other,
@@ -261,7 +265,10 @@ impl<S, T> Waiters<S, T> {
         let new = waker.clone();
         // What is left over is dropped after the lock.
         let (standing, _unneeded) = self.with(|list| match waiter.standing() {
-            Standing::Waiting => (Standing::Waiting, list.replace_waker(waiter, new)),
+            Standing::Waiting => {
+                list.asked(waiter).map(change);
+                (Standing::Waiting, list.replace_waker(waiter, new))
+            }
             standing => (standing, Some(new)),
         });
         standing

@@ -1,5 +1,6 @@
 //! Models of the wait list and of the place for one waker.
 
+use super::again::Again;
 use super::list::{Answer, Standing, Waiter, Waiters};
 use super::single::{Registered, Single};
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
@@ -166,4 +167,29 @@ fn two_call_as_the_waiter_moves() {
             single.call().wake();
         });
     }
+}
+
+/// Two ask for the same work, each after it has brought something. Catches work that is asked for
+/// when the one who was at it has looked for the last time.
+#[test]
+fn whoever_asks_has_it_done_after_that() {
+    model(5, || {
+        let scene = Arc::new((Again::new(), AtomicUsize::new(0), AtomicUsize::new(0)));
+        let ask = |scene: &Arc<(Again, AtomicUsize, AtomicUsize)>| {
+            let (again, brought, seen) = &**scene;
+            brought.fetch_add(1, Relaxed);
+            again.run(|| {
+                assert_eq!(seen.fetch_or(1 << 8, Relaxed) >> 8, 0, "one at a time");
+                seen.store(brought.load(Relaxed), Relaxed);
+            });
+        };
+        let other = thread::spawn({
+            let scene = scene.clone();
+            move || ask(&scene)
+        });
+        start();
+        ask(&scene);
+        other.join().unwrap();
+        assert_eq!(scene.2.load(Relaxed), 2, "all that was brought was seen");
+    });
 }

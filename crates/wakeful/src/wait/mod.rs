@@ -12,12 +12,14 @@
 //!   same where anybody may read it; [`plate`]: how these find it, from the task that
 //!   waits.
 //! - [`block`]: waiting with a thread instead of a task.
+//! - [`again`]: what wakers of ours do that are no task's.
 //!
 //! Control enters by the poll of a future that cannot go on, and leaves through
 //! a waker when somebody gives it what it waits for. Wakers are foreign code:
 //! they are cloned before a lock is taken, and woken and dropped after it.
 #![allow(unsafe_code)]
 
+pub(crate) mod again;
 pub(crate) mod block;
 pub(crate) mod calls;
 pub(crate) mod holder;

@@ -72,6 +72,15 @@ unsafe impl Send for Single {}
 // SAFETY: as above.
 unsafe impl Sync for Single {}
 
+/// The state is BUSY; if a foreign clone panics, it does not stay so.
+struct Busy<'a>(&'a Single);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.empty_slot();
+    }
+}
+
 impl Single {
     const_unless_model! {
         pub(crate) fn new() -> Self {
@@ -94,20 +103,25 @@ impl Single {
         let same = self
             .waker
             .with(|slot| unsafe { (*slot).as_ref().is_some_and(|own| own.will_wake(waker)) });
+        let mut old = None;
         if !same {
+            let busy = Busy(self);
             // Foreign code, but not under a lock: a caller goes by (U2).
             let new = Some(waker.clone());
+            std::mem::forget(busy);
             // SAFETY: U1.
-            drop(self.waker.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) }));
+            old = self.waker.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) });
         }
-        match self.state.compare_exchange(BUSY, FULL, SeqCst, SeqCst) {
+        let registered = match self.state.compare_exchange(BUSY, FULL, SeqCst, SeqCst) {
             Ok(_) => Registered::Waiting,
             Err(_) => {
                 // U2: called meanwhile.
                 self.empty_slot();
                 Registered::Called
             }
-        }
+        };
+        drop(old);
+        registered
     }
 
     /// The waiter no longer waits.
@@ -148,6 +162,27 @@ impl Single {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Registered, Single};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::task::{RawWaker, RawWakerVTable, Waker};
+
+    #[test]
+    fn a_waker_whose_clone_panics_leaves_the_place_free() {
+        const VTABLE: RawWakerVTable =
+            RawWakerVTable::new(|_| panic!("cloned"), |_| {}, |_| {}, |_| {});
+        // SAFETY: there is nothing behind it, and its functions look at nothing.
+        let bad = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
+        let single = Single::new();
+        for _ in 0..2 {
+            let registers = || _ = single.register(&bad);
+            assert!(catch_unwind(AssertUnwindSafe(registers)).is_err());
+            assert_eq!(single.register(Waker::noop()), Registered::Waiting);
         }
     }
 }

@@ -49,7 +49,7 @@ use crate::sys::IS_MODEL;
 use crate::sys::barrier::Barriers;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use crate::sys::sync::{Arc, UnsafeCell, thread};
-use crate::wait::calls::Calls;
+use crate::wait::calls::{Calls, Panics};
 use crate::wait::holder::Holder;
 use crate::wait::list::{Answer, Waiters};
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -348,8 +348,10 @@ impl<T> Chan<T> {
         if self.set(CLOSED).has(CLOSED) {
             return;
         }
-        self.refuse_room();
-        loop {
+        let mut panics = Panics::default();
+        self.refuse_room(&mut panics);
+        let mut more = true;
+        while more {
             let mut calls = Calls::new();
             self.closing.with(|list| {
                 while !calls.is_full() {
@@ -357,12 +359,10 @@ impl<T> Chan<T> {
                     calls.push(call);
                 }
             });
-            let more = calls.is_full();
-            calls.wake();
-            if !more {
-                return;
-            }
+            more = calls.is_full();
+            panics.catch(|| calls.wake());
         }
+        panics.pass_on();
     }
 
     pub(super) fn add_sender(&self) {
@@ -382,8 +382,8 @@ impl<T> Chan<T> {
         if self.senders.fetch_sub(1, AcqRel) != 1 {
             return;
         }
-        let before = self.set(GONE);
-        debug_assert_eq!(before.reserved(), 0, "permits belong to senders");
+        // If there are promises left, permits were leaked.
+        self.set(GONE);
         self.call_at_end();
     }
 

@@ -45,7 +45,7 @@ use super::chan::Chan;
 use super::word::{CLOSED, MAX_RESERVED, PERMIT, QUEUED, Word};
 use crate::sys::sync::atomic::Ordering::*;
 use crate::task::header::WaitKind;
-use crate::wait::calls::Calls;
+use crate::wait::calls::{Calls, Panics};
 use crate::wait::list::{Answer, Locked, Standing, Waiter};
 use crate::wait::plate::Plate;
 use std::panic::Location;
@@ -200,8 +200,19 @@ impl<T> Chan<T> {
             }
             Err(Refusal::Full)
         });
-        self.hand_out();
+        self.hand_out_and_keep(slots, result.is_ok());
         result
+    }
+
+    /// As `hand_out`, by one who has just been promised `slots`, if it was: should a waker panic,
+    /// it never learns of that.
+    fn hand_out_and_keep(&self, slots: u64, is_promised: bool) {
+        let mut panics = Panics::default();
+        self.hand_out_to_all(&mut panics);
+        if is_promised && panics.is_any() {
+            panics.catch(|| self.release(slots));
+        }
+        panics.pass_on();
     }
 
     /// Sets QUEUED, under the lock. Not in a closed channel, so that one that has
@@ -274,23 +285,27 @@ impl<T> Chan<T> {
         if was_calm {
             self.barriers.heavy();
         }
-        self.hand_out();
+        self.hand_out_and_keep(slots, asked == Asked::Promised);
         asked
     }
 
     /// Somebody freed slots, or may have: gives them to those who wait.
     #[cold]
     pub(super) fn hand_out(&self) {
-        loop {
+        let mut panics = Panics::default();
+        self.hand_out_to_all(&mut panics);
+        panics.pass_on();
+    }
+
+    fn hand_out_to_all(&self, panics: &mut Panics) {
+        let mut more = true;
+        while more {
             let mut calls = Calls::new();
             self.room.with(|queue| self.serve(queue, &mut calls));
-            let more = calls.is_full();
-            calls.wake();
-            if !more {
-                break;
-            }
+            more = calls.is_full();
+            panics.catch(|| calls.wake());
         }
-        self.call_at_end();
+        panics.catch(|| self.call_at_end());
     }
 
     /// Under the lock, with QUEUED set or nobody waiting.
@@ -383,8 +398,9 @@ impl<T> Chan<T> {
 
     /// The channel is closed: whoever waits need not any longer.
     #[cold]
-    pub(super) fn refuse_room(&self) {
-        loop {
+    pub(super) fn refuse_room(&self, panics: &mut Panics) {
+        let mut more = true;
+        while more {
             let mut calls = Calls::new();
             self.room.with(|queue| {
                 while !calls.is_full() {
@@ -392,13 +408,10 @@ impl<T> Chan<T> {
                     calls.push(call);
                 }
             });
-            let more = calls.is_full();
-            calls.wake();
-            if !more {
-                break;
-            }
+            more = calls.is_full();
+            panics.catch(|| calls.wake());
         }
-        self.hand_out();
+        self.hand_out_to_all(panics);
     }
 
     /// Slots that could be taken at once.

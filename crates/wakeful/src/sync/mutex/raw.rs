@@ -314,7 +314,8 @@ impl Locking {
         let waiter = this.waiter.into_ref().as_pin_ref().expect("it is there by now");
         let mut standing = waiter.standing();
         if standing == Standing::Waiting {
-            standing = raw.waiters.update_waker(waiter, cx.waker());
+            let is_others = |claim: &mut Claim| claim.task = context::current_id();
+            standing = raw.waiters.update_waker_and(waiter, cx.waker(), is_others);
         }
         match standing {
             Standing::Idle => {
