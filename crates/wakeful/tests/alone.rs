@@ -10,22 +10,19 @@ use wakeful::runtime::{Builder, Runtime, RuntimeFlavor};
 use wakeful::sync::Mutex;
 use wakeful::task::{AbortHandle, block_in_place, spawn_blocking};
 
-/// The text with which it ended.
-fn end_of(rt: &Runtime) -> String {
-    let waits_for_itself = async {
-        let lock = Arc::new(Mutex::new(()));
-        let task = wakeful::spawn(async move {
-            let _first = lock.lock().await;
-            drop(lock.lock().await);
-        });
-        task.await.unwrap();
-    };
-    let ended = catch_unwind(AssertUnwindSafe(|| rt.block_on(waits_for_itself)));
-    *ended.expect_err("it cannot have got the lock").downcast::<String>().unwrap()
+async fn waits_for_itself() {
+    let lock = Mutex::new(());
+    let _first = lock.lock().await;
+    drop(lock.lock().await);
 }
 
-/// The monitor looks at nothing any more: it sleeps without a limit.
-fn is_monitor_asleep() -> bool {
+/// The text with which it ended.
+fn end_of(rt: &Runtime) -> String {
+    end_of_future(rt, async { wakeful::spawn(waits_for_itself()).await.unwrap() })
+}
+
+/// Those who look sleep without a limit: they look at nothing any more. That is the monitor, or who runs the tasks.
+fn is_quiet(flavor: RuntimeFlavor) -> bool {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let read = |path: &Path, name| std::fs::read_to_string(path.join(name)).unwrap_or_default();
     threads.map(|thread| thread.unwrap().path()).any(|thread| {
@@ -33,14 +30,81 @@ fn is_monitor_asleep() -> bool {
         let words: Vec<&str> = call.split(' ').collect();
         let waits_for_ever =
             words[0] == libc::SYS_futex.to_string() && words.get(4) == Some(&"0x0");
-        read(&thread, "comm").trim() == "wakeful-monitor" && waits_for_ever
+        let looks = match flavor {
+            RuntimeFlavor::MultiThread => read(&thread, "comm").trim() == "wakeful-monitor",
+            _ => thread.ends_with(std::process::id().to_string()),
+        };
+        looks && waits_for_ever
     })
 }
 
-fn fall_quiet() {
-    while !is_monitor_asleep() {
+fn wait_until_quiet(flavor: RuntimeFlavor) {
+    while !is_quiet(flavor) {
         std::thread::yield_now();
     }
+}
+
+fn fall_quiet() {
+    wait_until_quiet(RuntimeFlavor::MultiThread);
+}
+
+/// The text with which it ended.
+fn end_of_future(rt: &Runtime, future: impl Future) -> String {
+    let ended = catch_unwind(AssertUnwindSafe(|| drop(rt.block_on(future))));
+    *ended.expect_err("it cannot go on").downcast::<String>().unwrap()
+}
+
+/// The text with which one ended that could have been helped by a closure, until that ended.
+fn end_after_closure(rt: &Runtime) -> String {
+    let flavor = rt.handle().runtime_flavor();
+    end_of_future(rt, async {
+        let task = wakeful::spawn(std::future::pending::<()>());
+        drop(spawn_blocking(move || wait_until_quiet(flavor)));
+        task.await.unwrap();
+    })
+}
+
+/// The same of another `block_on`. (While that is polled, a monitor never sleeps without a limit.)
+fn end_after_another(rt: &Runtime) -> String {
+    let flavor = rt.handle().runtime_flavor();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            told.recv().unwrap();
+            rt.block_on(async { wait_until_quiet(flavor) });
+        });
+        end_of_future(rt, async {
+            let task = wakeful::spawn(std::future::pending::<()>());
+            tell.send(()).unwrap();
+            task.await.unwrap();
+        })
+    })
+}
+
+/// The texts with which two ended of which the second got stuck after the first had been looked at.
+fn ends_of_two(rt: &Runtime) -> [String; 2] {
+    let flavor = rt.handle().runtime_flavor();
+    let (tell, told) = std::sync::mpsc::channel();
+    let (call, called) = futures::channel::oneshot::channel::<()>();
+    std::thread::scope(|scope| {
+        let second = scope.spawn(move || {
+            told.recv().unwrap();
+            end_of_future(rt, async {
+                scope.spawn(move || {
+                    wait_until_quiet(flavor);
+                    call.send(()).unwrap();
+                });
+                called.await.unwrap();
+                wakeful::spawn(std::future::pending::<()>()).await.unwrap();
+            })
+        });
+        let first = end_of_future(rt, async {
+            let task = wakeful::spawn(std::future::pending::<()>());
+            tell.send(()).unwrap();
+            task.await.unwrap();
+        });
+        [first, second.join().unwrap()]
+    })
 }
 
 /// The texts with which those ended that had to wait for ever only after all had fallen quiet.
@@ -57,19 +121,15 @@ fn late_ends_of(rt: &Runtime) -> [String; 3] {
         drop(lock.lock().await);
     };
     let in_place = async {
-        let waits_for_itself = async {
+        let late = async {
             let lock = Mutex::new(());
             let _first = lock.lock().await;
             block_in_place(fall_quiet);
             drop(lock.lock().await);
         };
-        wakeful::spawn(waits_for_itself).await.unwrap();
+        wakeful::spawn(late).await.unwrap();
     };
-    fn end_of(rt: &Runtime, future: impl Future) -> String {
-        let ended = catch_unwind(AssertUnwindSafe(|| drop(rt.block_on(future))));
-        *ended.expect_err("it cannot go on").downcast::<String>().unwrap()
-    }
-    [end_of(rt, of_root), end_of(rt, of_lock), end_of(rt, in_place)]
+    [end_of_future(rt, of_root), end_of_future(rt, of_lock), end_of_future(rt, in_place)]
 }
 
 /// Who is told of a deadlock may end it: then the `block_on` goes on.
@@ -104,14 +164,26 @@ fn main() {
     let mut two = Builder::new_multi_thread();
     for builder in [&mut Builder::new_current_thread(), two.worker_threads(2)] {
         assert!(helped_by_its_hook(builder));
-        let rt = builder.enable_all().dump_on_signal(true).on_report(|_| {}).build().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let hook = move |report: &Report| _ = tell.send(report.kind());
+        let rt = builder.enable_all().dump_on_signal(true).on_report(hook).build().unwrap();
         let text = end_of(&rt);
         assert!(text.contains("can never return") && text.contains("Mutex::lock"), "{text}");
-        if rt.handle().runtime_flavor() == RuntimeFlavor::MultiThread {
-            for text in late_ends_of(&rt) {
-                assert!(text.contains("can never return"), "{text}");
-            }
+        let of_handle = catch_unwind(AssertUnwindSafe(|| rt.handle().block_on(waits_for_itself())));
+        let text = *of_handle.expect_err("nobody else could help").downcast::<String>().unwrap();
+        assert!(text.contains("no threads but those of this runtime"), "{text}");
+        let [first, second] = ends_of_two(&rt);
+        let mut texts = vec![end_after_closure(&rt), first, second];
+        match rt.handle().runtime_flavor() {
+            RuntimeFlavor::MultiThread => texts.extend(late_ends_of(&rt)),
+            _ => texts.push(end_after_another(&rt)),
         }
+        for text in &texts {
+            assert!(text.contains("can never return"), "{text}");
+        }
+        // Each is told, though all but one are of one thread, and within seconds.
+        let ends = told.try_iter().filter(|kind| *kind == "quiescent").count();
+        assert_eq!(ends, 2 + texts.len());
         rt.shutdown_background();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use wakeful::inspect::{Deadlock, Edge, Orphan, Report};
-use wakeful::runtime::{Builder, Runtime};
+use wakeful::runtime::{Builder, Runtime, UnhandledPanic};
 use wakeful::sync::{Barrier, OnceCell, Semaphore};
 
 #[path = "../examples/gallery/mod.rs"]
@@ -326,6 +326,41 @@ fn a_lost_panic() {
         assert_eq!(lost.task().name(), Some("unlucky"));
         assert_eq!(lost.message(), Some("the price is not a number"));
     });
+}
+
+#[test]
+fn a_panic_that_ends_the_runtime_is_not_lost() {
+    for builder in [&mut Builder::new_current_thread(), &mut Builder::new_multi_thread()] {
+        let (tell, told) = channel();
+        let rt = builder
+            .unhandled_panic(UnhandledPanic::ShutdownRuntime)
+            .on_report(move |report| drop(tell.send(report.clone())))
+            .build()
+            .unwrap();
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            rt.block_on(async {
+                drop(wakeful::spawn(async { panic!("it ends all") }));
+                std::future::pending::<()>().await;
+            });
+        }));
+        assert!(ended.is_err());
+        drop(rt);
+        let reports: Vec<Report> = told.try_iter().collect();
+        assert!(reports.is_empty(), "{reports:?}");
+    }
+}
+
+#[test]
+fn a_closure_whose_panic_is_lost() {
+    for (rt, told) in runtimes() {
+        rt.block_on(async {
+            drop(wakeful::task::spawn_blocking(|| panic!("nobody looks")));
+            let report = report(&told).await;
+            let text = report.to_string();
+            assert!(matches!(report, Report::LostPanic(_)), "{text}");
+            assert!(text.contains("JoinSet::spawn_blocking") && !text.contains("ShutdownRuntime"));
+        });
+    }
 }
 
 #[test]

@@ -19,10 +19,10 @@
 //! the future that has it. Permits and receivers often go to a task that was spawned for them:
 //! so who waits for those of a task is stuck only if the tasks are which that one has spawned.
 //! And a circle of locks is told, but a `block_on` is ended only if nobody else could change anything
-//! (`is_up_to_nobody_else`).
+//! (`why_alone`).
 
 use super::Dump;
-use super::report::{Deadlock, Edge, Futurelock, Quiescent, Report};
+use super::report::{Alone, Deadlock, Edge, Futurelock, Quiescent, Report};
 use super::who::Who;
 use crate::scheduler::look::{Looks, WorkerLook};
 use crate::scheduler::root::Root;
@@ -371,10 +371,10 @@ impl Graph {
         })
     }
 
-    /// The roots that are stuck while nothing else can happen. One without a waker may be
-    /// meant to wait for ever, while others bring the runtime work: it counts only
-    /// where that was ruled out.
-    fn stuck_roots(&self, looks: &dyn Looks, stuck: &BTreeSet<u64>) -> Vec<&Node> {
+    /// The roots that are stuck while nothing else can happen, and why nobody can help. One
+    /// without a waker may be meant to wait for ever, while others bring the runtime work: it
+    /// counts only where that was ruled out.
+    fn stuck_roots(&self, looks: &dyn Looks, stuck: &BTreeSet<u64>) -> Option<(Vec<&Node>, Alone)> {
         let can_happen = |look: &WorkerLook| look.timers + look.sources > 0;
         let config = &looks.estate().config;
         let counts = |number: &u64| {
@@ -387,18 +387,18 @@ impl Graph {
             && self.nodes.len() == stuck.len()
             && looks.is_quiet()
             && !config.seam.clock.is_held()
-            && !looks.workers().iter().any(can_happen)
-            && self.is_up_to_nobody_else(looks);
-        let unmoved = || self.nodes.values().all(Node::is_unmoved);
-        if nothing_else && unmoved() && looks.is_quiet() { roots } else { Vec::new() }
+            && !looks.workers().iter().any(can_happen);
+        let alone = if nothing_else { self.why_alone(looks)? } else { return None };
+        let unmoved = self.nodes.values().all(Node::is_unmoved) && looks.is_quiet();
+        unmoved.then_some((roots, alone))
     }
 
-    /// Whether no thread besides could change anything. Who holds a lock is not enough to
+    /// Why no thread besides could change anything, if that is so. Who holds a lock is not enough to
     /// know that: its guard, or the future that has it, may have been given to a thread, and
     /// a permit may come from anywhere. So either all of them only wait for each other's end,
     /// all handles are with those who wait, and so is the runtime itself, or there are no other
     /// threads.
-    fn is_up_to_nobody_else(&self, looks: &dyn Looks) -> bool {
+    fn why_alone(&self, looks: &dyn Looks) -> Option<Alone> {
         let config = &looks.estate().config;
         let nodes = || self.nodes.values();
         let awaited: BTreeSet<u64> = nodes().filter_map(Node::awaits).collect();
@@ -411,13 +411,19 @@ impl Graph {
             config.always_end_quiescent
                 && !nodes().any(|node| node.is_bound_loosely() || may_be(node))
         };
-        let may_be_shut_down = looks.roots().iter().any(|root| root.note.may_be_shut_down());
-        (only_await && !may_be_shut_down && !nodes().any(may_be_aborted))
-            || nobody_known()
-            || own_threads::are_all(
-                config.address(),
-                &looks.roots().iter().map(|root| root.thread).collect::<Vec<_>>(),
-            )
+        let roots = looks.roots();
+        let may_be_shut_down = roots.iter().any(|root| root.note.may_be_shut_down());
+        let has_no_threads = || {
+            let threads: Vec<i32> = roots.iter().map(|root| root.thread).collect();
+            own_threads::are_all(config.address(), &threads)
+        };
+        if only_await && !may_be_shut_down && !nodes().any(may_be_aborted) {
+            Some(Alone::NoHandles)
+        } else if has_no_threads() {
+            Some(Alone::NoThreads)
+        } else {
+            nobody_known().then_some(Alone::NobodyKnown)
+        }
     }
 }
 
@@ -430,9 +436,11 @@ pub(crate) fn detect(looks: &dyn Looks, runtime: Option<&str>) -> Vec<Report> {
     }
     let mut reports: Vec<Report> =
         graph.cycles(&stuck).iter().filter_map(|cycle| graph.report_cycle(cycle)).collect();
-    for node in graph.stuck_roots(looks, &stuck) {
+    let (roots, alone) =
+        graph.stuck_roots(looks, &stuck).unwrap_or((Vec::new(), Alone::NobodyKnown));
+    for node in roots {
         let Some(who) = node.waiter.who(graph.root_name.as_deref()) else { continue };
-        let quiescent = Quiescent::new(who, node.rest, Dump::take(looks, runtime));
+        let quiescent = Quiescent::new(who, node.rest, alone, Dump::take(looks, runtime));
         reports.push(Report::Quiescent(quiescent));
     }
     reports

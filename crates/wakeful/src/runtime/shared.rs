@@ -21,7 +21,7 @@ use crate::task::runnable::TaskRef;
 use std::any::Any;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -179,6 +179,8 @@ pub(crate) struct RuntimeWitness {
     pub(crate) reporter: Arc<Reporter>,
     /// Tasks that panicked.
     pub(crate) panics: Arc<AtomicU64>,
+    /// Held by the one who looks who waits for whom.
+    looking: Mutex<()>,
 }
 
 impl RuntimeWitness {
@@ -187,6 +189,7 @@ impl RuntimeWitness {
             shared: OnceLock::new(),
             reporter: Arc::new(Reporter::new(hook)),
             panics: Arc::default(),
+            looking: Mutex::default(),
         })
     }
 
@@ -220,7 +223,7 @@ impl Witness for RuntimeWitness {
     }
 
     fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
-        self.report(&Report::LostPanic(LostPanic::new(Who::of_task(task), payload)));
+        self.report(&Report::LostPanic(LostPanic::new(task, payload)));
     }
 
     fn blocked(&self, stall: &Stall) {
@@ -245,6 +248,12 @@ impl Witness for RuntimeWitness {
 
     fn look_around(&self) {
         let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return };
+        // A hook may be about to help those whom another look has found.
+        let _one = match self.looking.try_lock() {
+            Ok(one) => one,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return self.ended_elsewhere(),
+        };
         let detect = || inspect::detect(shared.looks(), shared.name.as_deref());
         let is_end = |report: &Report| matches!(report, Report::Quiescent(_));
         let found = detect();
@@ -269,11 +278,11 @@ impl Witness for RuntimeWitness {
         }
     }
 
-    fn root_rests(&self) {
+    fn ended_elsewhere(&self) {
         let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return };
         match &shared.flavor {
-            Flavor::Current(scheduler) => scheduler.root_rests(),
-            Flavor::Multi(scheduler) => scheduler.root_rests(),
+            Flavor::Current(scheduler) => scheduler.ended_elsewhere(),
+            Flavor::Multi(scheduler) => scheduler.ended_elsewhere(),
         }
     }
 

@@ -63,9 +63,9 @@ pub(crate) trait Witness: Send + Sync {
     /// The runtime has fallen quiet, or has worked for a while: time to look who
     /// waits for whom.
     fn look_around(&self);
-    /// The future of a `block_on` rests on a thread that runs no tasks: if it can never go on,
-    /// somebody has to find out.
-    fn root_rests(&self);
+    /// A poll, a closure or a `block_on` has ended on a thread that runs no tasks, or the future
+    /// of one rests there: if somebody can never go on from here, it has to be found out.
+    fn ended_elsewhere(&self);
     /// The last closure is done that kept a paused clock from moving by itself.
     fn time_may_pass(&self);
     /// Runs the whole life of a thread inside of the runtime's context.

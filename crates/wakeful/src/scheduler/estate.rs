@@ -16,10 +16,11 @@ use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::state::{BLOCKING, ORPHANED};
 use crate::task::{JoinHandle, context};
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 
@@ -41,7 +42,16 @@ pub(crate) struct Estate {
     turn_ms: AtomicU32,
     /// Of all threads that are not at a worker's place.
     pub(crate) elsewhere: SharedRecorder,
+    /// How often something has ended where nobody who runs tasks sees it: a poll of a thread
+    /// without a core, a rest or the whole of a `block_on`, a closure.
+    ends_elsewhere: Apart<AtomicU64>,
+    /// How many `block_on`s rest, or have, on threads that run no tasks.
+    beside: AtomicUsize,
 }
+
+/// Workers read what lies around it all the time, and others write this.
+#[repr(align(128))]
+struct Apart<T>(T);
 
 impl Estate {
     pub(crate) fn new(config: Arc<Config>) -> Self {
@@ -55,6 +65,8 @@ impl Estate {
             locals: Mutex::new(Vec::new()),
             turn_ms: AtomicU32::new(0),
             elsewhere: SharedRecorder::new(),
+            ends_elsewhere: Apart(AtomicU64::new(0)),
+            beside: AtomicUsize::new(0),
         }
     }
 
@@ -180,10 +192,18 @@ impl Estate {
         root::roots_of(self.address())
     }
 
-    /// Which poll or rest each of them is in: whoever has looked at them and finds the same
-    /// afterwards has missed nothing.
-    pub(super) fn rests(&self) -> Vec<(u64, u32)> {
-        self.roots().iter().map(|root| (root.note.id, root.note.poll())).collect()
+    /// Such a thing has happened. Whoever notes this looks afterwards whether those who look who
+    /// waits for whom have done so for good; they say that first, and compare this then.
+    pub(super) fn note_end_elsewhere(&self) {
+        self.ends_elsewhere.0.fetch_add(1, SeqCst);
+    }
+
+    /// What has happened on threads that run no tasks: whoever has looked who waits for whom and
+    /// finds the same afterwards has missed nothing.
+    pub(super) fn moves(&self) -> Moves {
+        let ends = self.ends_elsewhere.0.load(SeqCst);
+        let roots = self.roots().iter().map(|root| (root.note.id, root.note.poll())).collect();
+        Moves { ends, roots }
     }
 
     /// Drops every future in the outside heap. After all queues are closed.
@@ -233,7 +253,8 @@ impl Estate {
 
     /// A task had panicked, and nobody will ever ask.
     pub(crate) fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
-        if !self.is_closing() {
+        // One that has ended the runtime is not lost.
+        if !self.is_closing() && !self.is_fatal() {
             self.config.witness.lost_panic(task, payload);
         }
     }
@@ -270,6 +291,8 @@ impl Estate {
     /// If the future does, or the runtime has given up.
     #[track_caller]
     pub(crate) fn block_on<F: Future>(&self, future: F, through: Through) -> F::Output {
+        // Dropped after all else.
+        let end = End::new(self);
         let mut future = pin!(future);
         let held = Held::new(self.address(), through);
         let mut cx = Context::from_waker(held.waker());
@@ -286,8 +309,9 @@ impl Estate {
             // reason first and looks at the list then.
             listed.get_or_insert_with(|| Listed::new(self, &held));
             held.note().waiting.waits_since(self.now_ms());
+            end.is_beside();
             if polled.is_some() {
-                self.config.witness.root_rests();
+                self.config.witness.ended_elsewhere();
             }
             if !held.is_woken() && !self.is_fatal() {
                 held.root().parker.park(None);
@@ -309,6 +333,53 @@ impl Estate {
         let mut list = self.parked.lock();
         if let Some(at) = list.iter().rposition(|other| other.is(parked)) {
             list.swap_remove(at);
+        }
+    }
+}
+
+/// What has happened on threads that run no tasks.
+#[derive(PartialEq)]
+pub(super) struct Moves {
+    ends: u64,
+    /// Which poll or rest each future of `block_on` is in.
+    roots: Vec<(u64, u32)>,
+}
+
+impl Moves {
+    pub(super) fn is_any_root_polled(&self) -> bool {
+        self.roots.iter().any(|(_, rest)| rest.is_multiple_of(2))
+    }
+}
+
+/// The end of a `block_on`: another may be stuck from then on.
+pub(super) struct End<'a> {
+    estate: &'a Estate,
+    is_beside: Cell<bool>,
+}
+
+impl<'a> End<'a> {
+    pub(super) fn new(estate: &'a Estate) -> Self {
+        Self { estate, is_beside: Cell::new(false) }
+    }
+
+    /// It rests on a thread that runs no tasks, or may: its end is told. Many a `block_on` ends
+    /// before anybody could have looked at it, so not that of all.
+    #[inline]
+    pub(super) fn is_beside(&self) {
+        if !self.is_beside.replace(true) {
+            self.estate.beside.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let is_beside = self.is_beside.get();
+        if is_beside {
+            self.estate.beside.fetch_sub(1, SeqCst);
+        }
+        if is_beside || self.estate.beside.load(Relaxed) > 0 {
+            self.estate.config.witness.ended_elsewhere();
         }
     }
 }

@@ -225,6 +225,7 @@ impl Looks for CurrentThread {
     }
 
     fn is_quiet(&self) -> bool {
-        self.meter.asleep_since().is_some() && CurrentThread::injected(self) == 0
+        let sleeps = !self.is_held() || self.meter.asleep_since().is_some();
+        sleeps && CurrentThread::injected(self) == 0
     }
 }

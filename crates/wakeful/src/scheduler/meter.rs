@@ -15,6 +15,8 @@ pub(crate) struct Meter {
     /// Goes up when the worker falls asleep and when it wakes up: odd means asleep.
     /// Released and acquired, so that whoever sees the sleep sees `busy_ns` up to it.
     sleeps: AtomicU64,
+    /// How often it was about to fall asleep and did not.
+    waivers: AtomicU64,
     /// When the worker fell asleep last, by the runtime's clock.
     asleep_since_ns: AtomicU64,
     turns: Turns,
@@ -41,6 +43,7 @@ impl Meter {
     fn starting_at(sleeps: u64) -> Self {
         Self {
             sleeps: AtomicU64::new(sleeps),
+            waivers: AtomicU64::new(0),
             asleep_since_ns: AtomicU64::new(0),
             turns: Turns {
                 busy_ns: AtomicU64::new(0),
@@ -117,6 +120,16 @@ impl Meter {
     pub(super) fn asleep_since(&self) -> Option<Duration> {
         let sleeps = self.sleeps.load(Acquire) % 2 == 1;
         sleeps.then(|| Duration::from_nanos(self.asleep_since_ns.load(Relaxed)))
+    }
+
+    /// The worker was about to fall asleep and found work.
+    pub(super) fn stayed_awake(&self) {
+        self.waivers.store(self.waivers.load(Relaxed) + 1, Release);
+    }
+
+    /// How often the worker fell asleep, woke up, or did not fall asleep after all.
+    pub(super) fn moves(&self) -> u64 {
+        self.parks_and_unparks() + self.waivers.load(Acquire)
     }
 
     /// How often the worker fell asleep or woke up.

@@ -8,17 +8,18 @@
 //! polls that last, of tasks that spin, and when it is time to look who waits for whom.
 //!
 //! Protocol of its sleep: the monitor sets `asleep`, then looks whether all
-//! workers sleep, and whether all futures of `block_on` are where they were when it looked
-//! at them last; a worker that wakes up has left the sleepers first, and such a future
-//! that rests has noted that first, then looks at `asleep`. All are SeqCst, so at least one of
-//! them sees the other. One that is being polled does not keep the monitor awake, but is looked
-//! after once in a while: it may end without a rest.
+//! workers sleep, and whether nothing has happened elsewhere since it looked who waits for whom
+//! (`estate::Moves`); a worker that wakes up has left the sleepers first, and whoever ends
+//! something elsewhere has counted that first, then looks at `asleep`. All are SeqCst, so at least
+//! one of them sees the other. A future of `block_on` that is being polled does not keep the
+//! monitor awake, but is looked after once in a while: if it never rested, its end is not told.
 //!
 //! While it looks, the monitor may hold tasks that it moves, so it counts as
 //! seated in the scheduler: whoever closes up finds them in the injector (rule A1 in
 //! `attendance`).
 
 use super::config::{Config, Role, Stall, Subject};
+use super::estate;
 use super::multi::{Leaving, MultiThread, Remote};
 use super::spinners::{Look, Spinners};
 use super::watch::Watched;
@@ -46,8 +47,10 @@ pub(super) const LATE: Duration = Duration::from_millis(4);
 /// How long nobody is awake before the monitor goes to sleep.
 const QUIET: Duration = Duration::from_millis(100);
 /// How long it sleeps at first while a future of `block_on` is being polled; then twice as long
-/// each time.
+/// each time,
 const PATIENCE: Duration = Duration::from_secs(1);
+/// and at most so long.
+const MOST_PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked who waits for whom while the runtime is at work,
 pub(super) const LOOK_AROUND: Duration = Duration::from_secs(1);
 /// and how much of the time that may take: one part of so many.
@@ -144,9 +147,11 @@ impl Monitor {
             events += catch_unwind(AssertUnwindSafe(looks)).unwrap_or(0);
             brief = if events > 0 { BRIEF_TICK } else { TICK.min(brief * 2) };
             shared.leave();
+            // Before it is seen that all sleep: who wakes up after this has moved.
+            let moves = Moves::of(shared);
             quiet = if shared.idle.all_asleep() { quiet + tick } else { Duration::ZERO };
             tick = if is_anybody_busy(shared) { TICK } else { LEISURELY_TICK };
-            let (now, moves) = (clock.elapsed(), Moves::of(shared));
+            let now = clock.elapsed();
             let falls_quiet = quiet >= QUIET && now >= look_again_at;
             if falls_quiet || now >= look_around_at {
                 look_around(shared);
@@ -157,7 +162,7 @@ impl Monitor {
             if falls_quiet {
                 let is_over = self.sleep(shared, parker, &moves, patience);
                 (quiet, tick) = (Duration::ZERO, TICK);
-                patience = if is_over { PATIENCE } else { patience * 2 };
+                patience = if is_over { PATIENCE } else { MOST_PATIENCE.min(patience * 2) };
             }
         }
     }
@@ -179,7 +184,7 @@ impl Monitor {
         }
         let mut is_over = true;
         while self.asleep.load(SeqCst) && !self.stopped.load(SeqCst) {
-            if moves.is_any_root_polled() {
+            if moves.elsewhere.is_any_root_polled() {
                 parker.park(Some(patience));
                 // Whoever wakes us at this moment says the same.
                 is_over = !self.asleep.swap(false, SeqCst);
@@ -201,22 +206,15 @@ fn is_anybody_busy(shared: &MultiThread) -> bool {
 /// What has happened so far.
 #[derive(PartialEq)]
 struct Moves {
-    /// How often workers have fallen asleep or woken up, and threads without a core have ended
-    /// a poll.
+    /// How often workers have fallen asleep or woken up, or were about to sleep.
     workers: u64,
-    roots: Vec<(u64, u32)>,
+    elsewhere: estate::Moves,
 }
 
 impl Moves {
     fn of(shared: &MultiThread) -> Self {
-        let workers: u64 =
-            shared.remotes.iter().map(|remote| remote.meter.parks_and_unparks()).sum();
-        let elsewhere = shared.polls_elsewhere.load(SeqCst);
-        Self { workers: workers + elsewhere, roots: shared.estate.rests() }
-    }
-
-    fn is_any_root_polled(&self) -> bool {
-        self.roots.iter().any(|(_, rest)| rest.is_multiple_of(2))
+        let workers = shared.remotes.iter().map(|remote| remote.meter.moves()).sum();
+        Self { workers, elsewhere: shared.estate.moves() }
     }
 }
 
@@ -234,10 +232,13 @@ fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration)
     let config = &shared.estate.config;
     let now = config.seam.clock.elapsed();
     let since = now.saturating_sub(std::mem::replace(looked_at, now));
+    // One worker, and nobody stands in for it.
+    let is_helped = config.rescue_after.is_some() && config.max_spare_threads > 0;
+    let alone = shared.remotes.len() == 1 && !is_helped;
     for (index, remote) in shared.remotes.iter().enumerate() {
         let Some(stuck) = remote.watched.look(now) else { continue };
         let (watched, worker) = (&remote.watched, Some(index));
-        let sight = Sight { config, watched, worker, alone: false, stuck, now };
+        let sight = Sight { config, watched, worker, alone, stuck, now };
         if let Some(lasts) = sight.observe(spinners) {
             // SAFETY: a cell of this scheduler, which the monitor keeps alive.
             unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };

@@ -47,7 +47,7 @@ use crate::task::runnable::{Runnable, TaskRef};
 use std::any::Any;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, MutexGuard, OnceLock, Weak};
 use std::thread;
 use std::time::Instant;
@@ -58,8 +58,6 @@ pub(crate) struct MultiThread {
     pub(crate) idle: Idle,
     pub(crate) remotes: Box<[Remote]>,
     monitor: Monitor,
-    /// How many polls have ended on threads that had given their core away.
-    pub(super) polls_elsewhere: AtomicU64,
     pub(crate) spares: Spares,
     /// The cells of tasks that are polled by threads which gave their core away.
     pub(super) in_place: Mutex<Vec<usize>>,
@@ -146,7 +144,6 @@ impl MultiThread {
             idle: Idle::new(workers),
             remotes,
             monitor: Monitor::new(),
-            polls_elsewhere: AtomicU64::new(0),
             attendance: Attendance::new(workers),
             has_cores: spin::several_cores(),
             spares: Spares::new(),
@@ -415,21 +412,13 @@ impl MultiThread {
         self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The future of a `block_on` rests, and nothing but the monitor looks at it.
-    pub(crate) fn root_rests(&self) {
-        // The rest was noted before this, and the monitor looks at it after it has said that
-        // it sleeps: one of us sees the other.
-        fence(SeqCst);
+    /// Something has ended, or a future of `block_on` rests, where nothing but the monitor looks.
+    pub(crate) fn ended_elsewhere(&self) {
+        self.estate.note_end_elsewhere();
+        // The monitor compares that after it has said that it sleeps: one of us sees the other.
         if self.monitor.is_asleep() {
             self.wake_monitor();
         }
-    }
-
-    /// A thread without a core has ended its poll: what its task waits for since then was not
-    /// looked at.
-    pub(super) fn has_ended_poll(&self) {
-        self.polls_elsewhere.fetch_add(1, SeqCst);
-        self.root_rests();
     }
 
     /// Runs a future on the calling thread, which is no worker.
@@ -579,7 +568,11 @@ impl MultiThread {
     /// Waits for all threads, after `close`, but not beyond `deadline`.
     pub(crate) fn join_threads_until(&self, deadline: Instant) {
         let mut threads = self.lock_threads();
-        while threads.alive > 0 {
+        // A hook for reports may be what ends the runtime, on a thread of it.
+        let is_own =
+            |handle: &thread::JoinHandle<()>| handle.thread().id() == thread::current().id();
+        let own = usize::from(threads.handles.iter().any(is_own));
+        while threads.alive > own {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;

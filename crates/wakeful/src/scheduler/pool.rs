@@ -203,6 +203,10 @@ impl Pool {
             arrived = false;
             job.task.run();
             self.release_clock(1);
+            // If closures wait, the last of those tells.
+            if !self.waiting.load(Acquire) {
+                self.config.witness.ended_elsewhere();
+            }
         }
         if let Some(callback) = &self.config.on_thread_stop {
             callback();
@@ -287,6 +291,9 @@ impl Pool {
             job.task.cancel();
         }
         self.release_clock(count);
+        if count > 0 {
+            self.config.witness.ended_elsewhere();
+        }
     }
 
     /// Waits until every thread has left, at most `limit`, and joins them.

@@ -194,7 +194,7 @@ impl MultiThread {
             task.run();
             context::wake_deferred();
             me.runs_nothing();
-            self.has_ended_poll();
+            self.ended_elsewhere();
         }
         if let Some(callback) = &config.on_thread_stop {
             callback();

@@ -11,7 +11,8 @@
 //! a scheduler that begins to work says so first (`held`, `sleeping`), then looks at ASLEEP.
 //! Between the two steps each has a barrier, the warden the heavy one of the pair, so at
 //! least one of them sees the other. A scheduler is listed when it first has a task or has to
-//! wait, and looks at ASLEEP after that: the lock of the list orders the two.
+//! wait, and looks at ASLEEP after that: the lock of the list orders the two. Who wants the warden
+//! to look who waits for whom says so (`is_to_look`), then looks at ASLEEP; all SeqCst.
 //!
 //! - W3. The warden refers to a scheduler only under the lock of its ward, and a runtime
 //!   that ends waits for that lock, unless it was told not to wait. By then the tasks are
@@ -60,6 +61,9 @@ pub(super) struct Ward {
     scheduler: Mutex<Weak<CurrentThread>>,
     /// How often it wants to be looked at.
     tick: Duration,
+    /// Nobody runs its tasks, and a future of `block_on` rests: it is to be looked who waits for
+    /// whom.
+    is_to_look: AtomicBool,
     notes: Mutex<Notes>,
 }
 
@@ -69,6 +73,8 @@ struct Notes {
     /// The last look.
     looked_at: Duration,
     look_around_at: Duration,
+    /// Not before, even if somebody asks for it.
+    look_again_at: Duration,
     /// The future of `block_on` on the thread that runs the tasks, once it was looked at.
     root: Option<Box<Watched>>,
     /// The task of a local set that this thread polled in it at the last look, and which
@@ -79,11 +85,17 @@ struct Notes {
 impl Ward {
     /// Lists it. A poll of it is to be reported after so long.
     pub(super) fn new(scheduler: Weak<CurrentThread>, report_after: Option<Duration>) -> Arc<Self> {
-        let (scheduler, looked_at, look_around_at) =
-            (Mutex::new(scheduler), Duration::ZERO, Duration::ZERO);
-        let (spinners, root, local) = (Spinners::new(), None, None);
-        let notes = Mutex::new(Notes { spinners, looked_at, look_around_at, root, local });
-        let this = Arc::new(Self { scheduler, tick: tick(report_after), notes });
+        let scheduler = Mutex::new(scheduler);
+        let notes = Mutex::new(Notes {
+            spinners: Spinners::new(),
+            looked_at: Duration::ZERO,
+            look_around_at: Duration::ZERO,
+            look_again_at: Duration::ZERO,
+            root: None,
+            local: None,
+        });
+        let is_to_look = AtomicBool::new(false);
+        let this = Arc::new(Self { scheduler, tick: tick(report_after), is_to_look, notes });
         lock(&WARDS).push(this.clone());
         this
     }
@@ -103,6 +115,15 @@ impl Ward {
         }
     }
 
+    /// The warden is to look who waits for whom.
+    pub(super) fn is_to_look(&self) {
+        // The warden says that it sleeps, and looks at this then: one of us sees the other.
+        self.is_to_look.store(true, SeqCst);
+        if is_asleep() {
+            wake();
+        }
+    }
+
     fn look(&self) -> bool {
         let scheduler = lock(&self.scheduler);
         let Some(scheduler) = scheduler.upgrade() else { return false };
@@ -116,7 +137,8 @@ impl Ward {
         }
         // One that sleeps at this very moment may have been at work since the last look, and
         // may do so at every look.
-        let is_at_work = scheduler.is_awake() || scheduler.watched().has_moved();
+        let is_at_work =
+            scheduler.is_awake() || scheduler.watched().has_moved() || self.is_to_look.load(SeqCst);
         if is_at_work {
             let look =
                 || config.witness.in_context(Role::Blocking, &mut || self.observe(&scheduler));
@@ -172,10 +194,13 @@ impl Ward {
         self.observe_root(scheduler, &mut notes, now);
         if notes.look_around_at.is_zero() {
             notes.look_around_at = now + LOOK_AROUND;
-        } else if now >= notes.look_around_at {
+        }
+        let is_to_look = now >= notes.look_again_at && self.is_to_look.swap(false, SeqCst);
+        if is_to_look || now >= notes.look_around_at {
             config.witness.look_around();
             let took = config.seam.clock.elapsed().saturating_sub(now);
             notes.look_around_at = now + LOOK_AROUND.max(took * LOOK_AROUND_SHARE);
+            notes.look_again_at = now + took * LOOK_AROUND_SHARE;
         }
     }
 }
@@ -250,8 +275,10 @@ fn sleep() {
 
 fn is_anybody_awake() -> bool {
     let wards = lock(&WARDS).clone();
-    let is_awake =
-        |ward: &Arc<Ward>| lock(&ward.scheduler).upgrade().is_some_and(|it| it.is_awake());
+    let is_awake = |ward: &Arc<Ward>| {
+        let is_to_look = ward.is_to_look.load(SeqCst);
+        lock(&ward.scheduler).upgrade().is_some_and(|it| is_to_look || it.is_awake())
+    };
     wards.iter().any(is_awake)
 }
 

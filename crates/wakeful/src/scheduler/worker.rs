@@ -195,7 +195,7 @@ impl Drop for Shift<'_> {
             Some(_) => worker.shared.leave(),
             None => {
                 worker.leave_place();
-                worker.shared.has_ended_poll();
+                worker.shared.ended_elsewhere();
                 worker.shared.leave_poll();
             }
         }
@@ -381,6 +381,7 @@ impl Worker {
         let idle = &self.shared.idle;
         let before = idle.sleep(core.index, core.searching.replace(false));
         if before == BeforeParking::LookAgain && self.is_work_anywhere() {
+            core.remote().meter.stayed_awake();
             // Woken meanwhile or not, we are a searcher now.
             if idle.cancel_sleep(core.index) {
                 core.searching.set(idle.start_searching());

@@ -108,6 +108,10 @@ impl Cycle {
     fn finding(&self) -> Vec<u64> {
         let mut tasks: Vec<u64> = self.0.iter().map(|edge| edge.task.number).collect();
         tasks.sort_unstable();
+        // A thread's `block_on`s have one number.
+        let mut resources: Vec<u64> = self.0.iter().map(|edge| edge.resource).collect();
+        resources.sort_unstable();
+        tasks.extend(resources);
         tasks
     }
 

@@ -1,6 +1,8 @@
 //! A panic that nobody was told of.
 
 use crate::inspect::who::Who;
+use crate::task::header::Header;
+use crate::task::state::BLOCKING;
 use std::any::Any;
 use std::fmt;
 
@@ -8,14 +10,17 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub struct LostPanic {
     task: Who,
+    /// It is one of `spawn_blocking`.
+    is_closure: bool,
     message: Option<String>,
 }
 
 impl LostPanic {
-    pub(crate) fn new(task: Who, payload: &(dyn Any + Send)) -> Self {
+    pub(crate) fn new(task: &Header, payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let message = text.or_else(|| payload.downcast_ref::<String>().cloned());
-        Self { task, message }
+        let is_closure = task.state.load().has(BLOCKING);
+        Self { task: Who::of_task(task), is_closure, message }
     }
 
     /// The task.
@@ -38,9 +43,15 @@ impl fmt::Display for LostPanic {
         write!(
             f,
             ".\n  spawned at {}\n  Its JoinHandle was dropped, so the panic ended with the task. Keep the \
-             handle and await it, collect tasks in a JoinSet, or let \
-             Builder::unhandled_panic(UnhandledPanic::ShutdownRuntime) end the program's runtime.",
-            self.task.spawned_at()
+             handle and await it, {}.",
+            self.task.spawned_at(),
+            match self.is_closure {
+                true => "or collect closures in a JoinSet (JoinSet::spawn_blocking)",
+                false =>
+                    "collect tasks in a JoinSet, or let \
+                     Builder::unhandled_panic(UnhandledPanic::ShutdownRuntime) end the program's \
+                     runtime",
+            }
         )
     }
 }

@@ -15,6 +15,7 @@ pub use blocked::Blocked;
 pub use deadlock::{Deadlock, Edge, Futurelock};
 pub use lost_panic::LostPanic;
 pub use orphan::Orphan;
+pub(crate) use quiescent::Alone;
 pub use quiescent::Quiescent;
 pub(crate) use reporter::{ReportHook, Reporter};
 pub use spinning::Spinning;
@@ -81,7 +82,9 @@ impl Report {
             Report::Spinning(spinning) => Some(vec![spinning.task().number]),
             Report::Deadlock(deadlock) => Some(deadlock.finding()),
             Report::Futurelock(futurelock) => Some(futurelock.finding()),
-            Report::Quiescent(quiescent) => Some(vec![quiescent.root().number]),
+            Report::Quiescent(quiescent) => {
+                Some(vec![quiescent.root().number, u64::from(quiescent.rest)])
+            }
         }
     }
 }

@@ -12,12 +12,24 @@ pub struct Quiescent {
     root: Who,
     /// The rest of its future that it was found in.
     pub(crate) rest: u32,
+    alone: Alone,
     dump: Dump,
 }
 
+/// Why nobody else could help.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Alone {
+    /// All of them wait for the end of tasks, and nobody else has their handles.
+    NoHandles,
+    /// The process has no other threads.
+    NoThreads,
+    /// Nobody is known to, which is enough if it was said so: in a test.
+    NobodyKnown,
+}
+
 impl Quiescent {
-    pub(crate) fn new(root: Who, rest: u32, dump: Dump) -> Self {
-        Self { root, rest, dump }
+    pub(crate) fn new(root: Who, rest: u32, alone: Alone, dump: Dump) -> Self {
+        Self { root, rest, alone, dump }
     }
 
     /// The future of the `block_on`.
@@ -36,10 +48,15 @@ impl fmt::Display for Quiescent {
         write!(
             f,
             "{}, called at {}, can never return: everything waits, and nothing is left that could wake \
-             any of it: no timer, no descriptor, no closure, no thread that holds anything of this runtime.\n{}  Look for what the \
+             any of it: no timer, no descriptor, no closure, {}.\n{}  Look for what the \
              first line above waits for: who was to provide it, and why is that one gone or waiting?",
             self.root,
             self.root.spawned_at(),
+            match self.alone {
+                Alone::NoHandles => "and nobody else has a handle of what it waits for",
+                Alone::NoThreads => "and the process has no threads but those of this runtime",
+                Alone::NobodyKnown => "and no thread is known to have anything of it",
+            },
             self.dump
         )
     }

@@ -144,7 +144,9 @@ fn print(report: &Report, text: &str) {
         Report::Blocked(_) | Report::Spinning(_) | Report::Deadlock(_) | Report::Futurelock(_) => {
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
-        Report::Orphan(_) | Report::Quiescent(_) | Report::LostPanic(_) => eprint!("{text}"),
+        // The panic that follows prints it.
+        Report::Quiescent(_) => {}
+        Report::Orphan(_) | Report::LostPanic(_) => eprint!("{text}"),
     }
 }
 

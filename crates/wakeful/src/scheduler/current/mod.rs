@@ -22,7 +22,7 @@
 mod sleep;
 
 use super::config::{Config, NextTask};
-use super::estate::Estate;
+use super::estate::{End, Estate};
 use super::holder::Core;
 use super::meter::{self, Meter};
 use super::pace;
@@ -319,6 +319,8 @@ impl CurrentThread {
     /// Runs a future on the calling thread, and tasks while it waits.
     #[track_caller]
     pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
+        // Dropped after all else.
+        let end = End::new(&self.estate);
         let mut future = pin!(future);
         let held = Held::new(self.estate.address(), Through::Runtime);
         let mut cx = Context::from_waker(held.waker());
@@ -327,6 +329,7 @@ impl CurrentThread {
             if let Some(guard) = CoreGuard::try_take(self) {
                 return self.run(&guard, &held, poll);
             }
+            end.is_beside();
             match held.poll_if_woken(&mut poll) {
                 Some(Poll::Ready(output)) => {
                     self.estate.check_fatal();
@@ -336,7 +339,7 @@ impl CurrentThread {
                     let now_ms = self.estate.now_ms();
                     held.note().has_to_wait(now_ms);
                     held.note().waiting.waits_since(now_ms);
-                    self.root_rests();
+                    self.ended_elsewhere();
                 }
                 None => {}
             }

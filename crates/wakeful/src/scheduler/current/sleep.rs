@@ -7,7 +7,7 @@ use crate::scheduler::recorder::{Entry, Event};
 use crate::scheduler::root::Held;
 use crate::task::context;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{Ordering::*, fence};
+use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
 impl CurrentThread {
@@ -146,22 +146,30 @@ impl CurrentThread {
     #[cold]
     fn look_around(&self) {
         let config = &self.estate.config;
-        let (before, rests) = (config.seam.clock.about(), self.estate.rests());
+        let (before, moves) = (config.seam.clock.about(), self.estate.moves());
         let _ = catch_unwind(AssertUnwindSafe(|| config.witness.look_around()));
         self.core.quiet.has_looked(config.seam.clock.about().since(before));
-        // See `root_rests`.
-        fence(SeqCst);
-        if self.estate.rests() != rests {
+        // See `ended_elsewhere`.
+        if self.estate.moves() != moves {
             self.core.quiet.look_again();
         }
     }
 
-    /// The future of a `block_on` rests on a thread that does not hold the core, and whoever
-    /// does may have looked around already.
-    pub(crate) fn root_rests(&self) {
-        // The rest was noted before this, and who has looked around looks at it after it has
-        // noted that: one of us sees the other.
-        fence(SeqCst);
+    /// Something has ended, or a future of `block_on` rests, on a thread that does not hold the
+    /// core, and whoever does may have looked around already.
+    pub(crate) fn ended_elsewhere(&self) {
+        self.estate.note_end_elsewhere();
+        // Who has looked around compares that after it has noted so: one of us sees the other.
+        self.is_to_look_again();
+        if !self.is_held() {
+            // It is on its own with a handle, and nobody looks but the warden.
+            self.be_listed();
+            self.ward.get().inspect(|ward| ward.is_to_look());
+        }
+    }
+
+    /// Whoever has the core is to look around once more, even if it sleeps.
+    fn is_to_look_again(&self) {
         if self.core.quiet.look_again() {
             self.wake_holder();
         }
@@ -186,6 +194,9 @@ impl CurrentThread {
             waiting.remove(at);
         }
         self.waiting_len.store(waiting.len(), SeqCst);
+        drop(waiting);
+        // Whoever had the core may have gone for good.
+        self.is_to_look_again();
     }
 
     /// The core is free: the one who has waited longest may try.
