@@ -20,7 +20,8 @@
 //!   injector that is open, or is the last itself.
 //! - A2. Whoever may touch a cell of the heaps is inside. The last of all to leave drops what
 //!   is left, and closes the heaps. A poll that blocks in place may end after A1 and wants to
-//!   put its task back: it finds the injector closed, cancels the task itself, and leaves then.
+//!   put its task back: it finds the injector closed, cancels the task itself, unless the one of A1
+//!   has come across it in the heap, and leaves then.
 //! - A3. A count that has come to zero stays there: nobody enters any more.
 //!
 //! The race one fears: somebody enters while the last one leaves. Entering adds one to a count

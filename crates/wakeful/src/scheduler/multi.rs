@@ -616,8 +616,8 @@ impl Home for MultiThread {
         };
         match self.injector.push(task) {
             Ok(()) => self.notify(),
-            // Not in any queue, and the poll that just ended was ours.
-            Err(task) => task.cancel(),
+            // In no queue, but in the heap: whoever closes may have come across it.
+            Err(task) => task.cancel_requeue(),
         }
     }
 

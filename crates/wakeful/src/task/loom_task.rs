@@ -497,6 +497,41 @@ fn shutdown_against_a_late_spawn() {
     });
 }
 
+/// A poll that blocked in place ends after the queues were closed: its task was woken meanwhile,
+/// by another or by itself, and is to be put back, while the closing thread comes across it in the
+/// heap. Catches a future that both or none of the two drop.
+#[test]
+fn shutdown_against_a_late_end_of_a_poll() {
+    for by_itself in [false, true] {
+        model(4, move || {
+            let task = Task::spawned(1, 1, 0);
+            task.start();
+            let poller = with(&task, move |task| {
+                match task.state.end_poll(by_itself, task.set_spare(false)) {
+                    EndPoll::Requeue => match task.state.claim_refused_requeue() {
+                        None => task.finish(),
+                        Some(release) => task.released(release),
+                    },
+                    EndPoll::Idle => {}
+                    other => unreachable!("{other:?}"),
+                }
+            });
+            let waker = with(&task, |task| task.act_refused(task.state.wake_by_val()));
+            start();
+            if task.state.claim_for_shutdown() == Shutdown::DropFuture {
+                task.finish();
+            }
+            join([poller, waker]);
+            // Whoever closes looks once more, when all have left.
+            if task.state.claim_for_shutdown() == Shutdown::DropFuture {
+                task.finish();
+            }
+            task.drop_join();
+            task.assert_over(0);
+        });
+    }
+}
+
 /// Somebody walks the heap without owning anything in it, while the task there
 /// ends and the cell is filled anew. Catches a walker that takes a handle of a
 /// cell that is being freed, or reads the spawn-time fields (R5) of a task while

@@ -5,7 +5,7 @@
 use super::context;
 use super::header::{Header, PollCount};
 use super::heap::Heap;
-use super::state::{Complete, EndPoll, ORPHANED, Release, Snapshot, Start};
+use super::state::{Complete, EndPoll, ORPHANED, Release, Snapshot, Start, State};
 use super::waker;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -76,10 +76,19 @@ impl Runnable {
 
     /// The task was just spawned and its scheduler turned out to be closed.
     pub(crate) fn cancel_spawn(self) {
+        self.cancel_unless_claimed(State::claim_refused_spawn);
+    }
+
+    /// A poll of the task has ended, and its scheduler has closed meanwhile.
+    pub(crate) fn cancel_requeue(self) {
+        self.cancel_unless_claimed(State::claim_refused_requeue);
+    }
+
+    fn cancel_unless_claimed(self, claim: impl FnOnce(&State) -> Option<Release>) {
         let cell = self.into_cell();
         // SAFETY: we own the entry; the claim says what else is ours.
         unsafe {
-            match cell.as_ref().state.claim_refused_spawn() {
+            match claim(&cell.as_ref().state) {
                 None => finish_cancelled(cell),
                 Some(Release::Free) => Heap::free(cell),
                 Some(_) => {}

@@ -101,6 +101,17 @@ const _: () = assert!(WAKER_MASK & HANDLE_MASK == 0 && RUNNING == 1 && NOTIFIED 
 pub(crate) struct Snapshot(pub(crate) u64);
 
 impl Snapshot {
+    /// An entry finds the queues closed: what follows, and what is left to do. The future is the
+    /// entry's holder's to drop, unless it is `claimed`.
+    fn refuse_entry(self, claimed: bool) -> (Option<u64>, Option<Release>) {
+        if !claimed {
+            return (Some((self.0 & !NOTIFIED) | RUNNING | CANCELLED), None);
+        }
+        let less = Snapshot(self.0 & !(NOTIFIED | FOREIGN_ENTRY));
+        let duty = if less.is_free() { Release::Free } else { Release::Nothing };
+        (Some(less.0), Some(duty))
+    }
+
     #[inline(always)]
     pub(crate) fn has(self, flag: u64) -> bool {
         self.0 & flag != 0
@@ -520,15 +531,14 @@ impl State {
     /// A spawn found the queues closed. `None`: the future is the spawner's to
     /// drop; otherwise `claim_for_shutdown` was faster and only the entry goes.
     pub(crate) fn claim_refused_spawn(&self) -> Option<Release> {
-        self.update(|seen| {
-            if seen.has(RUNNING | COMPLETE) {
-                let less = Snapshot(seen.0 & !(NOTIFIED | FOREIGN_ENTRY));
-                let duty = if less.is_free() { Release::Free } else { Release::Nothing };
-                (Some(less.0), Some(duty))
-            } else {
-                (Some((seen.0 & !NOTIFIED) | RUNNING | CANCELLED), None)
-            }
-        })
+        self.update(|seen| seen.refuse_entry(seen.has(RUNNING | COMPLETE)))
+    }
+
+    /// A poll has ended, its task was woken meanwhile, and its thread finds the queues closed.
+    /// `None`: the future is the caller's to drop; otherwise `claim_for_shutdown` was faster and
+    /// only the entry goes. (A task that woke itself is RUNNING still, and ours.)
+    pub(crate) fn claim_refused_requeue(&self) -> Option<Release> {
+        self.update(|seen| seen.refuse_entry(seen.has(FOREIGN_ENTRY)))
     }
 
     /// A waker found the queues closed: the entry it was to push goes away.
