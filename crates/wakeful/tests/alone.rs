@@ -4,11 +4,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use wakeful::inspect::Report;
 use wakeful::runtime::{Builder, Runtime, RuntimeFlavor};
 use wakeful::sync::Mutex;
-use wakeful::task::{AbortHandle, block_in_place, spawn_blocking};
+use wakeful::task::{AbortHandle, JoinHandle, block_in_place, spawn_blocking};
 
 async fn waits_for_itself() {
     let lock = Mutex::new(());
@@ -81,6 +82,20 @@ fn end_after_another(rt: &Runtime) -> String {
     })
 }
 
+/// The text with which one ended that a thread could have helped, until that ended: nobody tells of that.
+fn end_after_thread(
+    rt: &Runtime,
+    told: Receiver<&'static str>,
+) -> (String, Receiver<&'static str>) {
+    std::thread::scope(|scope| {
+        let looks_on = scope.spawn(move || {
+            while told.recv().unwrap() != "deadlock" {}
+            told
+        });
+        (end_of_future(rt, waits_for_itself()), looks_on.join().unwrap())
+    })
+}
+
 /// The texts with which two ended of which the second got stuck after the first had been looked at.
 fn ends_of_two(rt: &Runtime) -> [String; 2] {
     let flavor = rt.handle().runtime_flavor();
@@ -88,19 +103,19 @@ fn ends_of_two(rt: &Runtime) -> [String; 2] {
     let (call, called) = futures::channel::oneshot::channel::<()>();
     std::thread::scope(|scope| {
         let second = scope.spawn(move || {
-            told.recv().unwrap();
+            let task: JoinHandle<()> = told.recv().unwrap();
             end_of_future(rt, async {
                 scope.spawn(move || {
                     wait_until_quiet(flavor);
                     call.send(()).unwrap();
                 });
                 called.await.unwrap();
-                wakeful::spawn(std::future::pending::<()>()).await.unwrap();
+                task.await.unwrap();
             })
         });
         let first = end_of_future(rt, async {
             let task = wakeful::spawn(std::future::pending::<()>());
-            tell.send(()).unwrap();
+            tell.send(wakeful::spawn(std::future::pending::<()>())).unwrap();
             task.await.unwrap();
         });
         [first, second.join().unwrap()]
@@ -167,6 +182,8 @@ fn main() {
         let (tell, told) = std::sync::mpsc::channel();
         let hook = move |report: &Report| _ = tell.send(report.kind());
         let rt = builder.enable_all().dump_on_signal(true).on_report(hook).build().unwrap();
+        let (text, told) = end_after_thread(&rt, told);
+        assert!(text.contains("no threads but those of this runtime"), "{text}");
         let text = end_of(&rt);
         assert!(text.contains("can never return") && text.contains("Mutex::lock"), "{text}");
         let of_handle = catch_unwind(AssertUnwindSafe(|| rt.handle().block_on(waits_for_itself())));
@@ -183,7 +200,7 @@ fn main() {
         }
         // Each is told, though all but one are of one thread, and within seconds.
         let ends = told.try_iter().filter(|kind| *kind == "quiescent").count();
-        assert_eq!(ends, 2 + texts.len());
+        assert_eq!(ends, 3 + texts.len());
         rt.shutdown_background();
     }
 }

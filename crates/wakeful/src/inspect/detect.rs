@@ -371,10 +371,10 @@ impl Graph {
         })
     }
 
-    /// The roots that are stuck while nothing else can happen, and why nobody can help. One
+    /// The roots that are stuck while nothing else can happen, and why nobody can help, if so. One
     /// without a waker may be meant to wait for ever, while others bring the runtime work: it
     /// counts only where that was ruled out.
-    fn stuck_roots(&self, looks: &dyn Looks, stuck: &BTreeSet<u64>) -> Option<(Vec<&Node>, Alone)> {
+    fn stuck_roots(&self, looks: &dyn Looks, stuck: &BTreeSet<u64>) -> (Vec<&Node>, Option<Alone>) {
         let can_happen = |look: &WorkerLook| look.timers + look.sources > 0;
         let config = &looks.estate().config;
         let counts = |number: &u64| {
@@ -388,9 +388,9 @@ impl Graph {
             && looks.is_quiet()
             && !config.seam.clock.is_held()
             && !looks.workers().iter().any(can_happen);
-        let alone = if nothing_else { self.why_alone(looks)? } else { return None };
-        let unmoved = self.nodes.values().all(Node::is_unmoved) && looks.is_quiet();
-        unmoved.then_some((roots, alone))
+        let alone = nothing_else.then(|| self.why_alone(looks)).flatten();
+        let unmoved = || self.nodes.values().all(Node::is_unmoved) && looks.is_quiet();
+        if nothing_else && unmoved() { (roots, alone) } else { (Vec::new(), None) }
     }
 
     /// Why no thread besides could change anything, if that is so. Who holds a lock is not enough to
@@ -428,20 +428,28 @@ impl Graph {
 }
 
 /// What is found wrong, at this moment.
-pub(crate) fn detect(looks: &dyn Looks, runtime: Option<&str>) -> Vec<Report> {
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) reports: Vec<Report>,
+    /// A `block_on` is stuck, unless a thread of which nothing is known helps. That may be gone
+    /// one day, and nobody hears of it.
+    pub(crate) is_up_to_others: bool,
+}
+
+pub(crate) fn detect(looks: &dyn Looks, runtime: Option<&str>) -> Found {
     let graph = Graph::take(looks);
     let stuck = graph.stuck();
     if stuck.is_empty() {
-        return Vec::new();
+        return Found::default();
     }
     let mut reports: Vec<Report> =
         graph.cycles(&stuck).iter().filter_map(|cycle| graph.report_cycle(cycle)).collect();
-    let (roots, alone) =
-        graph.stuck_roots(looks, &stuck).unwrap_or((Vec::new(), Alone::NobodyKnown));
+    let (roots, alone) = graph.stuck_roots(looks, &stuck);
+    let Some(alone) = alone else { return Found { reports, is_up_to_others: !roots.is_empty() } };
     for node in roots {
         let Some(who) = node.waiter.who(graph.root_name.as_deref()) else { continue };
         let quiescent = Quiescent::new(who, node.rest, alone, Dump::take(looks, runtime));
         reports.push(Report::Quiescent(quiescent));
     }
-    reports
+    Found { reports, is_up_to_others: false }
 }

@@ -20,7 +20,7 @@ mod who;
 
 pub use histogram::Histogram;
 
-pub(crate) use detect::detect;
+pub(crate) use detect::{Found, detect};
 pub use dump::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
 pub(crate) use numbers::Numbers;
 pub use report::{

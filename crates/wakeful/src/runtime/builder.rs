@@ -467,7 +467,9 @@ impl Builder {
     /// `WAKEFUL_REPORTS` names a file, each is appended there as well, as one line.
     ///
     /// The hook is called by whichever thread noticed, possibly from inside a
-    /// waker's drop: it should be quick. If it panics, that ends there.
+    /// waker's drop: it should be quick. Until it returns, the thread that watches over the
+    /// workers may be in it, and those that are blocked have to wait for its help. If it
+    /// panics, that ends there.
     ///
     /// ```
     /// use std::sync::mpsc;

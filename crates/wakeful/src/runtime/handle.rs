@@ -194,7 +194,7 @@ impl Handle {
     /// is given back, and not reported; an empty list means that all is well with those
     /// who wait.
     pub fn diagnose(&self) -> Vec<Report> {
-        inspect::detect(self.shared.looks(), self.name())
+        inspect::detect(self.shared.looks(), self.name()).reports
     }
 
     /// Numbers about the runtime.

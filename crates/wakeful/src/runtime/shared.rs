@@ -7,7 +7,7 @@ use crate::driver::clock::Clock;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::inspect::{
-    self, Blocked, LostPanic, Orphan, Report, ReportHook, Reporter, Spinning, Who,
+    self, Blocked, Found, LostPanic, Orphan, Report, ReportHook, Reporter, Spinning, Who,
 };
 use crate::scheduler::config::{Config, Role, Stall, Subject, Witness};
 use crate::scheduler::current::CurrentThread;
@@ -246,27 +246,30 @@ impl Witness for RuntimeWitness {
         self.report(&Report::Spinning(Spinning::new(who, polls, within)));
     }
 
-    fn look_around(&self) {
-        let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return };
+    fn look_around(&self) -> bool {
+        let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return false };
         // A hook may be about to help those whom another look has found.
         let _one = match self.looking.try_lock() {
             Ok(one) => one,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return self.ended_elsewhere(),
+            Err(TryLockError::WouldBlock) => return true,
         };
         let detect = || inspect::detect(shared.looks(), shared.name.as_deref());
         let is_end = |report: &Report| matches!(report, Report::Quiescent(_));
+        let ends_of = |found: Found| found.reports.into_iter().filter(is_end).collect();
         let found = detect();
-        let mut told = found.iter().filter(|report| !is_end(report) && self.report(report)).count();
-        let mut ends: Vec<Report> = found.into_iter().filter(is_end).collect();
+        let is_up_to_others = found.is_up_to_others;
+        let others = found.reports.iter().filter(|report| !is_end(report));
+        let mut told = others.filter(|report| self.report(report)).count();
+        let mut ends: Vec<Report> = ends_of(found);
         if told > 0 && !ends.is_empty() {
             // Whoever was told may have helped: by an abort, say.
-            ends = detect().into_iter().filter(is_end).collect();
+            ends = ends_of(detect());
         }
         told = ends.iter().filter(|report| self.report(report)).count();
         if told > 1 {
             // Or one that was told of the first has helped the second.
-            ends = detect().into_iter().filter(is_end).collect();
+            ends = ends_of(detect());
         }
         for report in ends {
             let Report::Quiescent(quiescent) = &report else { continue };
@@ -276,6 +279,7 @@ impl Witness for RuntimeWitness {
                 root.end(quiescent.rest, report.to_string());
             }
         }
+        is_up_to_others
     }
 
     fn ended_elsewhere(&self) {

@@ -61,8 +61,8 @@ pub(crate) trait Witness: Send + Sync {
     /// The task wakes itself all the time: so many polls in that time.
     fn spinning(&self, subject: &Subject, polls: u32, within: Duration);
     /// The runtime has fallen quiet, or has worked for a while: time to look who
-    /// waits for whom.
-    fn look_around(&self);
+    /// waits for whom. Answers whether to look again after a while, though nothing happens.
+    fn look_around(&self) -> bool;
     /// A poll, a closure or a `block_on` has ended on a thread that runs no tasks, or the future
     /// of one rests there: if somebody can never go on from here, it has to be found out.
     fn ended_elsewhere(&self);

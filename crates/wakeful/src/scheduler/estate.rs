@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 
@@ -42,16 +42,9 @@ pub(crate) struct Estate {
     turn_ms: AtomicU32,
     /// Of all threads that are not at a worker's place.
     pub(crate) elsewhere: SharedRecorder,
-    /// How often something has ended where nobody who runs tasks sees it: a poll of a thread
-    /// without a core, a rest or the whole of a `block_on`, a closure.
-    ends_elsewhere: Apart<AtomicU64>,
     /// How many `block_on`s rest, or have, on threads that run no tasks.
     beside: AtomicUsize,
 }
-
-/// Workers read what lies around it all the time, and others write this.
-#[repr(align(128))]
-struct Apart<T>(T);
 
 impl Estate {
     pub(crate) fn new(config: Arc<Config>) -> Self {
@@ -65,7 +58,6 @@ impl Estate {
             locals: Mutex::new(Vec::new()),
             turn_ms: AtomicU32::new(0),
             elsewhere: SharedRecorder::new(),
-            ends_elsewhere: Apart(AtomicU64::new(0)),
             beside: AtomicUsize::new(0),
         }
     }
@@ -192,18 +184,9 @@ impl Estate {
         root::roots_of(self.address())
     }
 
-    /// Such a thing has happened. Whoever notes this looks afterwards whether those who look who
-    /// waits for whom have done so for good; they say that first, and compare this then.
-    pub(super) fn note_end_elsewhere(&self) {
-        self.ends_elsewhere.0.fetch_add(1, SeqCst);
-    }
-
-    /// What has happened on threads that run no tasks: whoever has looked who waits for whom and
-    /// finds the same afterwards has missed nothing.
-    pub(super) fn moves(&self) -> Moves {
-        let ends = self.ends_elsewhere.0.load(SeqCst);
-        let roots = self.roots().iter().map(|root| (root.note.id, root.note.poll())).collect();
-        Moves { ends, roots }
+    /// Which poll or rest each of them is in.
+    pub(super) fn rests(&self) -> Rests {
+        Rests(self.roots().iter().map(|root| (root.note.id, root.note.poll())).collect())
     }
 
     /// Drops every future in the outside heap. After all queues are closed.
@@ -337,17 +320,14 @@ impl Estate {
     }
 }
 
-/// What has happened on threads that run no tasks.
+/// Which poll or rest each future of `block_on` is in: whoever has looked at them and finds the
+/// same afterwards has missed nothing of theirs.
 #[derive(PartialEq)]
-pub(super) struct Moves {
-    ends: u64,
-    /// Which poll or rest each future of `block_on` is in.
-    roots: Vec<(u64, u32)>,
-}
+pub(super) struct Rests(Vec<(u64, u32)>);
 
-impl Moves {
-    pub(super) fn is_any_root_polled(&self) -> bool {
-        self.roots.iter().any(|(_, rest)| rest.is_multiple_of(2))
+impl Rests {
+    pub(super) fn is_any_polled(&self) -> bool {
+        self.0.iter().any(|(_, rest)| rest.is_multiple_of(2))
     }
 }
 

@@ -15,7 +15,8 @@
 //! - [`local`]: sets of tasks that stay on one thread, whoever polls them there;
 //!   [`pollers`] says how those are woken, [`inside`] how a thread finds its set.
 //! - [`pool`]: threads for closures that block.
-//! - [`root`]: the future of `block_on` itself, which is no task.
+//! - [`root`]: the future of `block_on` itself, which is no task; a [`vigil`] is when whoever
+//!   looks who waits for whom may stop.
 //! - [`look`]: what those see who ask why a task does not run.
 //! - [`config`]: what the builder decided, and the hooks to the rooms above.
 //!
@@ -47,6 +48,7 @@ pub(crate) mod recorder;
 pub(crate) mod root;
 pub(crate) mod spare;
 mod spinners;
+mod vigil;
 pub(crate) mod warden;
 pub(crate) mod watch;
 pub(crate) mod worker;
@@ -55,3 +57,5 @@ pub(crate) mod worker;
 mod loom_attendance;
 #[cfg(all(test, loom))]
 mod loom_idle;
+#[cfg(all(test, loom))]
+mod loom_vigil;

@@ -7,11 +7,10 @@
 //! workers are stuck, a spare thread joins them (`spare`). It tells the rooms above of
 //! polls that last, of tasks that spin, and when it is time to look who waits for whom.
 //!
-//! Protocol of its sleep: the monitor sets `asleep`, then looks whether all
-//! workers sleep, and whether nothing has happened elsewhere since it looked who waits for whom
-//! (`estate::Moves`); a worker that wakes up has left the sleepers first, and whoever ends
-//! something elsewhere has counted that first, then looks at `asleep`. All are SeqCst, so at least
-//! one of them sees the other. A future of `block_on` that is being polled does not keep the
+//! Protocol of its sleep: the monitor says that it sleeps, then looks whether all
+//! workers sleep, and whether nothing has happened since it looked who waits for whom
+//! ([`Moves`], `vigil`); a worker that wakes up has left the sleepers first, then looks whether
+//! the monitor sleeps. All are SeqCst, so at least one of them sees the other. A future of `block_on` that is being polled does not keep the
 //! monitor awake, but is looked after once in a while: if it never rested, its end is not told.
 //!
 //! While it looks, the monitor may hold tasks that it moves, so it counts as
@@ -19,9 +18,10 @@
 //! `attendance`).
 
 use super::config::{Config, Role, Stall, Subject};
-use super::estate;
+use super::estate::Rests;
 use super::multi::{Leaving, MultiThread, Remote};
 use super::spinners::{Look, Spinners};
+use super::vigil::Vigil;
 use super::watch::Watched;
 use crate::sys::own_threads::OwnThread;
 use crate::sys::park::Parker;
@@ -57,8 +57,8 @@ pub(super) const LOOK_AROUND: Duration = Duration::from_secs(1);
 pub(super) const LOOK_AROUND_SHARE: u32 = 100;
 
 pub(crate) struct Monitor {
-    /// Also true before the thread is started.
-    asleep: AtomicBool,
+    /// Also over before the thread is started.
+    pub(super) vigil: Vigil,
     stopped: AtomicBool,
     parker: OnceLock<Arc<Parker>>,
     started: AtomicBool,
@@ -67,7 +67,7 @@ pub(crate) struct Monitor {
 impl Monitor {
     pub(crate) fn new() -> Self {
         Self {
-            asleep: AtomicBool::new(true),
+            vigil: Vigil::new(true),
             stopped: AtomicBool::new(false),
             parker: OnceLock::new(),
             started: AtomicBool::new(false),
@@ -76,7 +76,7 @@ impl Monitor {
 
     #[inline]
     pub(crate) fn is_asleep(&self) -> bool {
-        self.asleep.load(SeqCst)
+        self.vigil.is_over()
     }
 
     /// Wakes the monitor, or starts its thread and gives its handle back. One
@@ -85,7 +85,7 @@ impl Monitor {
         &self,
         shared: impl FnOnce() -> Arc<MultiThread>,
     ) -> Option<thread::JoinHandle<()>> {
-        if !self.asleep.swap(false, SeqCst) {
+        if !self.vigil.rouse() {
             return None;
         }
         if self.started.swap(true, AcqRel) {
@@ -108,7 +108,7 @@ impl Monitor {
             // Without a thread nobody is rescued; the next worker to wake up
             // tries again.
             self.started.store(false, Release);
-            self.asleep.store(true, SeqCst);
+            self.vigil.give_up();
         }
         spawned.ok()
     }
@@ -153,14 +153,16 @@ impl Monitor {
             tick = if is_anybody_busy(shared) { TICK } else { LEISURELY_TICK };
             let now = clock.elapsed();
             let falls_quiet = quiet >= QUIET && now >= look_again_at;
+            let mut again = false;
             if falls_quiet || now >= look_around_at {
-                look_around(shared);
+                again = look_around(shared);
                 let took = clock.elapsed().saturating_sub(now);
                 look_around_at = now + LOOK_AROUND.max(took * LOOK_AROUND_SHARE);
                 look_again_at = now + took * LOOK_AROUND_SHARE;
             }
             if falls_quiet {
-                let is_over = self.sleep(shared, parker, &moves, patience);
+                let limit = (again || moves.roots.is_any_polled()).then_some(patience);
+                let is_over = self.sleep(shared, parker, &moves, limit);
                 (quiet, tick) = (Duration::ZERO, TICK);
                 patience = if is_over { PATIENCE } else { MOST_PATIENCE.min(patience * 2) };
             }
@@ -168,28 +170,26 @@ impl Monitor {
     }
 
     /// Unless something has happened since these were the moves: that was not looked at. For no
-    /// longer than `patience`, if a future of `block_on` is being polled: it may be what another
-    /// waits for, and nobody hears of its end. False: that was how it ended.
+    /// longer than `limit`: a future of `block_on` may be polled that another waits for, or
+    /// a thread from outside may end, and nobody hears of it. False: that was how it ended.
     fn sleep(
         &self,
         shared: &MultiThread,
         parker: &Parker,
         moves: &Moves,
-        patience: Duration,
+        limit: Option<Duration>,
     ) -> bool {
-        self.asleep.store(true, SeqCst);
+        let rests = self.vigil.rest(moves.ends);
         fence(SeqCst);
-        if !shared.idle.all_asleep() || Moves::of(shared) != *moves {
-            self.asleep.store(false, SeqCst);
+        if rests && (!shared.idle.all_asleep() || Moves::of(shared) != *moves) {
+            self.vigil.rouse();
         }
         let mut is_over = true;
-        while self.asleep.load(SeqCst) && !self.stopped.load(SeqCst) {
-            if moves.elsewhere.is_any_root_polled() {
-                parker.park(Some(patience));
+        while self.is_asleep() && !self.stopped.load(SeqCst) {
+            parker.park(limit);
+            if limit.is_some() {
                 // Whoever wakes us at this moment says the same.
-                is_over = !self.asleep.swap(false, SeqCst);
-            } else {
-                parker.park(None);
+                is_over = !self.vigil.rouse();
             }
         }
         is_over
@@ -208,21 +208,25 @@ fn is_anybody_busy(shared: &MultiThread) -> bool {
 struct Moves {
     /// How often workers have fallen asleep or woken up, or were about to sleep.
     workers: u64,
-    elsewhere: estate::Moves,
+    /// How often something has ended elsewhere.
+    ends: u64,
+    roots: Rests,
 }
 
 impl Moves {
     fn of(shared: &MultiThread) -> Self {
         let workers = shared.remotes.iter().map(|remote| remote.meter.moves()).sum();
-        Self { workers, elsewhere: shared.estate.moves() }
+        Self { workers, ends: shared.monitor().vigil.ends(), roots: shared.estate.rests() }
     }
 }
 
 /// Lets the rooms above look who waits for whom.
-fn look_around(shared: &MultiThread) {
+/// Answers whether to look again after a while, though nothing happens.
+fn look_around(shared: &MultiThread) -> bool {
     let witness = &shared.estate.config.witness;
-    let _ = catch_unwind(AssertUnwindSafe(|| witness.look_around()));
+    let again = catch_unwind(AssertUnwindSafe(|| witness.look_around()));
     shared.spread_fatal();
+    again.unwrap_or(false)
 }
 
 /// Compares every worker with the last look, and does for those that have not moved

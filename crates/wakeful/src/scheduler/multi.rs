@@ -414,9 +414,7 @@ impl MultiThread {
 
     /// Something has ended, or a future of `block_on` rests, where nothing but the monitor looks.
     pub(crate) fn ended_elsewhere(&self) {
-        self.estate.note_end_elsewhere();
-        // The monitor compares that after it has said that it sleeps: one of us sees the other.
-        if self.monitor.is_asleep() {
+        if self.monitor.vigil.end() {
             self.wake_monitor();
         }
     }

@@ -6,10 +6,10 @@
 //! set over many short sleeps: what ran meanwhile is noted, and if something did when it
 //! rings, it is set again.
 
+use super::vigil::Vigil;
 use crate::driver::poller::Poller;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 
 /// How long nothing happens before it is looked for the first time,
@@ -18,29 +18,41 @@ const QUIET: Duration = Duration::from_millis(100);
 /// has to wait for it.
 const SHARE: u32 = 100;
 
-/// Plain cells of the thread that runs the tasks, but for one.
+/// If a thread from outside may help somebody who is stuck otherwise, it is looked again after
+/// this time at first, then twice as long each time,
+const PATIENCE: Duration = Duration::from_secs(1);
+/// and at most so long.
+const MOST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Plain cells of the thread that runs the tasks, but for the first.
 pub(super) struct Quiet {
-    /// It was looked since something last ran. Also written by threads whose `block_on` rests
-    /// beside: they want it looked again.
-    looked: AtomicBool,
+    /// Over, if it was looked since something last ran, here or elsewhere.
+    pub(super) vigil: Vigil,
     /// The poller's alarm is set.
     alarm_set: Cell<bool>,
     /// Something ran since.
     stirred: Cell<bool>,
     /// How long nothing happens before it is looked.
     period: Cell<Duration>,
+    /// How long it is not looked again, if it is to be.
+    patience: Cell<Option<Duration>>,
 }
 
 impl Quiet {
     pub(super) fn new() -> Self {
-        let (looked, alarm_set) = (AtomicBool::new(false), Cell::new(false));
-        Self { looked, alarm_set, stirred: Cell::new(false), period: Cell::new(QUIET) }
+        Self {
+            vigil: Vigil::new(false),
+            alarm_set: Cell::new(false),
+            stirred: Cell::new(false),
+            period: Cell::new(QUIET),
+            patience: Cell::new(None),
+        }
     }
 
     /// Something runs.
     #[inline]
     pub(super) fn stir(&self) {
-        self.looked.store(false, Relaxed);
+        self.vigil.go_on();
         self.stirred.set(true);
     }
 
@@ -51,8 +63,11 @@ impl Quiet {
         poller: Option<&Arc<Poller>>,
         limit: Option<Duration>,
     ) -> Option<Duration> {
+        if self.vigil.is_over() {
+            return limit.into_iter().chain(self.patience.get()).min();
+        }
         let period = self.period.get();
-        if self.looked.load(Relaxed) || limit.is_some_and(|limit| limit <= period) {
+        if limit.is_some_and(|limit| limit <= period) {
             return limit;
         }
         let is_told = poller.is_some_and(|poller| {
@@ -78,19 +93,19 @@ impl Quiet {
         if has_rung {
             self.alarm_set.set(false);
         }
-        limit == Some(self.period.get()) || (has_rung && !self.stirred.get())
+        let is_limit_ours =
+            limit == Some(self.period.get()) || (limit.is_some() && limit == self.patience.get());
+        is_limit_ours || (has_rung && !self.stirred.get())
     }
 
-    /// It was looked, which took so long. Once is enough: the next sleep is as long as it
-    /// can be.
-    pub(super) fn has_looked(&self, took: Duration) {
-        self.looked.store(true, SeqCst);
+    /// It was looked, since there were so many ends elsewhere, and took so long. Once is enough, as
+    /// a rule: the next sleep is as long as it can be. If it is to be looked `again`, that is
+    /// after a while.
+    pub(super) fn has_looked(&self, ends: u64, took: Duration, again: bool) {
         self.period.set(QUIET.max(took * SHARE));
-    }
-
-    /// By any thread: it is to be looked once more. True, if nobody was about to.
-    pub(super) fn look_again(&self) -> bool {
-        self.looked.swap(false, SeqCst)
+        let patience = self.patience.get().map_or(PATIENCE, |last| MOST_PATIENCE.min(last * 2));
+        self.patience.set(again.then(|| patience.max(took * SHARE)));
+        self.vigil.rest(ends);
     }
 }
 
@@ -111,10 +126,25 @@ mod tests {
         assert_eq!(quiet.limit(None, Some(SHORT)), Some(SHORT));
         assert_eq!(quiet.limit(None, Some(LONG)), Some(QUIET));
         assert!(quiet.is_over(None, Some(QUIET)) && !quiet.is_over(None, Some(SHORT)));
-        quiet.has_looked(Duration::ZERO);
+        quiet.has_looked(0, Duration::ZERO, false);
         assert_eq!(quiet.limit(None, None), None);
         quiet.stir();
         assert_eq!(quiet.limit(None, None), Some(QUIET));
+    }
+
+    #[test]
+    fn who_may_be_helped_by_others_is_looked_at_again_after_longer_and_longer() {
+        let quiet = Quiet::new();
+        let sleeps = [1, 2, 4, 8, 16, 32, 60, 60].map(Duration::from_secs);
+        for sleep in sleeps {
+            quiet.has_looked(0, Duration::ZERO, true);
+            assert_eq!(quiet.limit(None, None), Some(sleep));
+            assert_eq!(quiet.limit(None, Some(SHORT)), Some(SHORT));
+            assert!(quiet.is_over(None, Some(sleep)) && !quiet.is_over(None, Some(SHORT)));
+        }
+        quiet.vigil.end();
+        quiet.has_looked(0, Duration::ZERO, false);
+        assert_eq!(quiet.limit(None, None), Some(QUIET), "something ended meanwhile");
     }
 
     /// Sleeps until the alarm rings, as the scheduler does.
@@ -133,7 +163,7 @@ mod tests {
         quiet.stir();
         assert!(!sleep(&quiet, &poller), "something ran since it was set");
         assert!(sleep(&quiet, &poller), "nothing ran");
-        quiet.has_looked(Duration::ZERO);
+        quiet.has_looked(0, Duration::ZERO, false);
         // Set again, it rings at a busy moment: the next sleep must not rely on it.
         quiet.stir();
         assert_eq!(quiet.limit(Some(&poller), None), None);

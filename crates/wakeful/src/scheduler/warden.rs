@@ -197,6 +197,7 @@ impl Ward {
         }
         let is_to_look = now >= notes.look_again_at && self.is_to_look.swap(false, SeqCst);
         if is_to_look || now >= notes.look_around_at {
+            // If it is to be looked again without a cause, whoever has the core sees to that.
             config.witness.look_around();
             let took = config.seam.clock.elapsed().saturating_sub(now);
             notes.look_around_at = now + LOOK_AROUND.max(took * LOOK_AROUND_SHARE);

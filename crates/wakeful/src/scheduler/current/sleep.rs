@@ -145,22 +145,23 @@ impl CurrentThread {
 
     #[cold]
     fn look_around(&self) {
-        let config = &self.estate.config;
-        let (before, moves) = (config.seam.clock.about(), self.estate.moves());
-        let _ = catch_unwind(AssertUnwindSafe(|| config.witness.look_around()));
-        self.core.quiet.has_looked(config.seam.clock.about().since(before));
-        // See `ended_elsewhere`.
-        if self.estate.moves() != moves {
-            self.core.quiet.look_again();
+        let (config, quiet) = (&self.estate.config, &self.core.quiet);
+        let (before, ends, rests) =
+            (config.seam.clock.about(), quiet.vigil.ends(), self.estate.rests());
+        let again = catch_unwind(AssertUnwindSafe(|| config.witness.look_around()));
+        let took = config.seam.clock.about().since(before);
+        quiet.has_looked(ends, took, again.unwrap_or(false));
+        if self.estate.rests() != rests {
+            quiet.vigil.rouse();
         }
     }
 
     /// Something has ended, or a future of `block_on` rests, on a thread that does not hold the
     /// core, and whoever does may have looked around already.
     pub(crate) fn ended_elsewhere(&self) {
-        self.estate.note_end_elsewhere();
-        // Who has looked around compares that after it has noted so: one of us sees the other.
-        self.is_to_look_again();
+        if self.core.quiet.vigil.end() {
+            self.is_to_look_again();
+        }
         if !self.is_held() {
             // It is on its own with a handle, and nobody looks but the warden.
             self.be_listed();
@@ -170,7 +171,7 @@ impl CurrentThread {
 
     /// Whoever has the core is to look around once more, even if it sleeps.
     fn is_to_look_again(&self) {
-        if self.core.quiet.look_again() {
+        if self.core.quiet.vigil.rouse() {
             self.wake_holder();
         }
     }
