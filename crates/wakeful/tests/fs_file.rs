@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use wakeful::fs::{File, FileTimes, OpenOptions};
 use wakeful::io::{AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWrite, AsyncWriteExt};
+use wakeful::runtime::{Builder, FileBackend};
+use wakeful::time::timeout;
 
 mod support {
     pub mod files;
@@ -568,4 +570,54 @@ fn a_file_in_memory_needs_no_thread() {
     )
     .is_ok();
     assert_eq!(asked == 0, can_tell, "{asked} operations went elsewhere");
+}
+
+#[test]
+fn what_a_read_that_was_given_up_has_brought_is_not_taken_for_what_was_written_since() {
+    let folder = Folder::new();
+    let path = folder.join("a");
+    std::fs::write(&path, [b'a'; 4096]).unwrap();
+    // One thread, which does one after the other.
+    let rt = Builder::new_current_thread()
+        .file_backend(FileBackend::Pool)
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    rt.block_on(async {
+        let mut file = OpenOptions::new().read(true).write(true).open(&path).await.unwrap();
+        let mut buf = [0; 100];
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(pin!(file.read(&mut buf)).poll(&mut cx).is_pending());
+        file.write_all_at(&[b'b'; 4096], 0).await.unwrap();
+        file.read_exact(&mut buf).await.unwrap();
+        assert_eq!(buf, [b'b'; 100]);
+    });
+}
+
+/// Who opens a file of which somebody else has a lease waits until that one has given it back.
+#[test]
+fn a_file_that_is_leased_keeps_no_thread_waiting() {
+    let folder = Folder::new();
+    let (path, _) = filled(&folder, "a", 100);
+    // SAFETY: whoever has a lease is told by this signal, which is not waited for here.
+    unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
+    let rt = Builder::new_current_thread().enable_time().build().unwrap();
+    rt.block_on(async {
+        // It may have to be learnt first that the file system is one that answers at once.
+        drop(File::open(&path).await.unwrap());
+        drop(timeout(Duration::from_secs(60), File::open(&path)).await.unwrap().unwrap());
+        let leased = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let lease = |kind: libc::c_int| {
+            // SAFETY: a call about a descriptor that is open.
+            unsafe { libc::fcntl(leased.as_raw_fd(), libc::F_SETLEASE, kind) }
+        };
+        if lease(libc::F_WRLCK) != 0 {
+            return; // a file system without leases
+        }
+        let mut opens = pin!(File::open(&path));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(opens.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(lease(libc::F_UNLCK), 0);
+        opens.await.unwrap();
+    });
 }

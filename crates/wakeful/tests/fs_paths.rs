@@ -218,3 +218,30 @@ fn a_dropped_write_comes_to_its_end() {
         }
     });
 }
+
+/// They say that they are empty, and some can only be read in one piece.
+#[test]
+fn files_of_the_kernel_are_read_whole() {
+    everywhere(|_folder| async move {
+        for path in ["/proc/sys/kernel/pid_max", "/proc/sys/vm/swappiness", "/proc/self/comm"] {
+            let whole = std::fs::read_to_string(path).unwrap();
+            assert_eq!(fs::read_to_string(path).await.unwrap(), whole, "{path}");
+        }
+    });
+}
+
+/// What is found in a folder is that of the folder, whatever is called so by now.
+#[test]
+fn an_entry_is_that_of_the_folder_that_was_read() {
+    everywhere(|folder| async move {
+        let (one, other) = (folder.join("one"), folder.join("other"));
+        for (path, text) in [(&one, "abc"), (&other, "something else")] {
+            std::fs::create_dir(path).unwrap();
+            std::fs::write(path.join("file"), text).unwrap();
+        }
+        let entry = fs::read_dir(&one).await.unwrap().next_entry().await.unwrap().unwrap();
+        std::fs::rename(&one, folder.join("renamed")).unwrap();
+        std::fs::rename(&other, &one).unwrap();
+        assert_eq!(entry.metadata().await.unwrap().len(), 3);
+    });
+}

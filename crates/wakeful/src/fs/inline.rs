@@ -217,15 +217,23 @@ mod linux {
                 if !matches!(found.kind, FileType::RegularFile | FileType::Directory) {
                     return Attempt::MustWait;
                 }
-                let cached = ResolveFlags::CACHED;
-                match rustix::fs::openat2(CWD, path, flags, Mode::empty(), cached) {
-                    Ok(fd) => Attempt::Done(Ok(File::from(fd))),
+                // There may be a pipe in its place by now, or somebody has a lease.
+                let (cached, unwaiting) = (ResolveFlags::CACHED, flags | OFlags::NONBLOCK);
+                match rustix::fs::openat2(CWD, path, unwaiting, Mode::empty(), cached) {
+                    Ok(fd) if is_still(&fd, found.kind, flags) => Attempt::Done(Ok(File::from(fd))),
+                    Ok(_) => Attempt::MustWait,
                     Err(error) => refused(error),
                 }
             }
             Attempt::Done(Err(error)) => Attempt::Done(Err(error)),
             Attempt::MustWait | Attempt::Never => Attempt::MustWait,
         }
+    }
+
+    /// Whether what was opened is of this kind, and has the flags that it should have.
+    fn is_still(fd: &OwnedFd, kind: FileType, flags: OFlags) -> bool {
+        device_and_kind(fd).is_some_and(|(_, now)| now == kind)
+            && rustix::fs::fcntl_setfl(fd, flags).is_ok()
     }
 
     /// Reads what is in memory; at most `CHUNK` bytes.

@@ -1,7 +1,7 @@
 //! What is in a folder.
 
+use super::error;
 use super::operation::{Perform, call};
-use super::{error, paths};
 use crate::task::coop;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -163,7 +163,12 @@ impl DirEntry {
     #[track_caller]
     pub fn metadata(&self) -> impl Future<Output = io::Result<Metadata>> {
         let site = Location::caller();
-        async move { paths::stat(&self.std.path(), false, site).await }
+        async move {
+            // By the folder that was opened, which may have another name by now.
+            let std = self.std.clone();
+            let asked = call(site, move || std.metadata()).await;
+            asked.map_err(|error| error::at("stat", &self.path(), error))
+        }
     }
 
     /// What it is. Most file systems have said so already.

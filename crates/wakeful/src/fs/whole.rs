@@ -107,8 +107,12 @@ async fn read_to_end(
     has_ring: bool,
     site: &'static Location<'static>,
 ) -> io::Result<Vec<u8>> {
-    // One more than there should be: then the end shows at once.
-    let expected = usize::try_from(len).map_or(UNKNOWN, |len| len.saturating_add(1));
+    // One more than there should be: then the end shows at once. A file that says it is empty may
+    // be one of the kernel's, which does not know; some of those are read in one piece or not at all.
+    let expected = match usize::try_from(len) {
+        Ok(0) | Err(_) => UNKNOWN,
+        Ok(len) => len.saturating_add(1),
+    };
     if expected > BELIEVED {
         // Only asked, and given back: a file that cannot fit is not begun with.
         Vec::<u8>::new().try_reserve_exact(expected).map_err(|_| io::ErrorKind::OutOfMemory)?;

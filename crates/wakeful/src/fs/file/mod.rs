@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::Location;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 
 pub use positional::{ReadAt, ReadExactAt, WriteAllAt, WriteAt};
 
@@ -212,16 +212,26 @@ impl File {
     /// Waits until nothing is under way. An error of a read is that read's own
     /// affair; an error of a write is kept for whoever asks.
     async fn settle(&self, site: &'static Location<'static>) {
-        poll_fn(|cx| {
-            ready!(self.writer.poll_idle(cx, site));
-            // Others may do the same at the same time.
-            let polled = self.lock().poll_read_over(|reading| reading.poll_among_others(cx));
-            if polled.is_pending() {
-                wait::waiting_on(WaitKind::FileRead, &*self.descriptor, site);
-            }
-            polled.map(drop)
-        })
-        .await;
+        poll_fn(|cx| self.poll_settled(cx, site)).await;
+    }
+
+    fn poll_settled(&self, cx: &mut Context<'_>, site: &'static Location<'static>) -> Poll<()> {
+        ready!(self.writer.poll_idle(cx, site));
+        // Others may do the same at the same time.
+        let polled = self.lock().poll_read_over(|reading| reading.poll_among_others(cx));
+        if polled.is_pending() {
+            wait::waiting_on(WaitKind::FileRead, &*self.descriptor, site);
+        }
+        polled.map(drop)
+    }
+
+    /// What is there is about to change: what a read that was given up has brought is forgotten.
+    fn forget_read_ahead(&self) -> io::Result<()> {
+        let ahead = self.lock().discard();
+        if ahead != 0 {
+            self.descriptor.std().seek(SeekFrom::Current(-ahead))?;
+        }
+        Ok(())
     }
 
     /// The same, and an error of an earlier write comes out.
@@ -275,10 +285,7 @@ impl File {
         let site = Location::caller();
         async move {
             self.settle(site).await;
-            let ahead = self.lock().discard();
-            if ahead != 0 {
-                self.descriptor.std().seek(SeekFrom::Current(-ahead))?;
-            }
+            self.forget_read_ahead()?;
             let file = self.descriptor.clone();
             let set = Perform::new(SetLen { file, len: size }, site).about(&self.writer).await;
             set.map_err(|error| self.descriptor.explain("set the length of", error))
@@ -296,6 +303,7 @@ impl File {
         let site = Location::caller();
         async move {
             self.settle(site).await;
+            self.forget_read_ahead()?;
             let file = self.descriptor.clone();
             let done = Perform::new(Allocate { file, offset, len }, site).about(&self.writer).await;
             done.map_err(|error| self.descriptor.explain("allocate room for", error))
