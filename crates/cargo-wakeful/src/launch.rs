@@ -1,7 +1,7 @@
 //! `run`: the program is built while the lock file is swapped, and started when it is back, for it may run for long.
 
 use crate::Failure;
-use crate::interrupt::wait_for;
+use crate::interrupt::{is_told_to_end, wait_for, watch};
 use crate::options::Options;
 use crate::project::Project;
 use serde_json::Value;
@@ -24,6 +24,8 @@ pub fn build(project: &Project, options: &Options) -> Result<Program, Failure> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cargo cannot be started: {error}"))?;
+    // From its first moment: it may build for long.
+    watch(&mut cargo);
     let messages = BufReader::new(cargo.stdout.take().expect("piped above"));
     let mut programs = Vec::new();
     for line in messages.lines() {
@@ -31,6 +33,9 @@ pub fn build(project: &Project, options: &Options) -> Result<Program, Failure> {
         programs.extend(serde_json::from_str(&line).ok().as_ref().and_then(program));
     }
     let status = wait_for(&mut cargo).map_err(|error| format!("cargo is gone: {error}"))?;
+    if is_told_to_end() {
+        return Err("told to end".into());
+    }
     if !status.success() {
         return Err("not built".into());
     }

@@ -141,7 +141,13 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 fn put(path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
     match (read(path)?.as_deref(), bytes) {
         (is, shall) if is == shall => Ok(()),
-        (_, Some(bytes)) => fs::write(path, bytes),
+        // In one step: whoever is killed, or finds no room, leaves the old one or the new one.
+        (_, Some(bytes)) => {
+            let mut new = path.as_os_str().to_owned();
+            new.push(".wakeful-new");
+            let written = fs::write(&new, bytes).and_then(|()| fs::rename(&new, path));
+            written.inspect_err(|_| _ = fs::remove_file(&new))
+        }
         (_, None) => fs::remove_file(path),
     }
 }
@@ -217,6 +223,16 @@ mod tests {
             folder.swap().end().unwrap();
             assert_eq!(folder.lock().unwrap(), b"put in order since");
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_stays_as_it_was() {
+        let folder = Folder::new("full");
+        folder.set_lock(Some(b"the project's"));
+        // What is written first is in the way.
+        fs::create_dir(folder.0.join("Cargo.lock.wakeful-new")).unwrap();
+        put(&folder.0.join("Cargo.lock"), Some(b"another")).unwrap_err();
+        assert_eq!(folder.lock().unwrap(), b"the project's");
     }
 
     #[test]

@@ -199,7 +199,7 @@ fn the_doctor_says_what_would_be_missing() {
 }
 
 /// A project whose build waits for ever, and cargo wakeful that builds it.
-fn stuck(place: &Place) -> Child {
+fn stuck(place: &Place, what: &str) -> Child {
     for name in ["begun", "never"] {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         let kind = rustix::fs::FileType::Fifo;
@@ -210,7 +210,7 @@ fn stuck(place: &Place) -> Child {
     place.write("project/build.rs", script);
     let child = place
         .command(env!("CARGO_BIN_EXE_cargo-wakeful"))
-        .args(["wakeful", "build"])
+        .args(["wakeful", what])
         .process_group(0)
         .stderr(Stdio::null())
         .spawn()
@@ -227,11 +227,11 @@ fn whoever_ends_it_finds_the_lock_file_back() {
     // Ctrl-C is for all programs of the terminal; a request to end, for one.
     let ends: [End; 2] =
         [|id| kill_process_group(id, Signal::INT), |id| kill_process(id, Signal::TERM)];
-    for end in ends {
+    for (end, what) in ends.into_iter().flat_map(|end| [(end, "build"), (end, "run")]) {
         let place = Place::with("tokio = \"1\"");
         place.cargo(&["generate-lockfile"]);
         let lock = place.lock().unwrap();
-        let mut child = stuck(&place);
+        let mut child = stuck(&place, what);
         assert_ne!(place.lock().unwrap(), lock, "swapped while cargo runs");
         let id = Pid::from_child(&child);
         end(id).unwrap();
