@@ -2,13 +2,15 @@
 
 use std::future::{pending, ready};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::Context;
+use std::time::Duration;
 
 use futures::executor;
 use wakeful::runtime::{Builder, OrphanPolicy, UnhandledPanic};
 use wakeful::select;
 use wakeful::task::{LocalSet, block_in_place, may_wait_forever, yield_now};
+use wakeful::time::timeout;
 
 mod support {
     pub mod runtimes;
@@ -224,4 +226,69 @@ impl futures::task::ArcWake for Tells {
     fn wake_by_ref(this: &Arc<Self>) {
         let _ = this.0.lock().unwrap().send(());
     }
+}
+
+/// Nothing here takes as long.
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_name_that_panics_costs_one_thread() {
+    let names = AtomicUsize::new(0);
+    let name = move || match names.fetch_add(1, SeqCst) {
+        1 => panic!("planted"),
+        number => format!("number {number}"),
+    };
+    let rt = watch("names", builder(4).rescue_after(None).thread_name_fn(name));
+    let (begin, begun) = mpsc::channel();
+    let (end, ends) = mpsc::channel();
+    // The first worker can do nothing else meanwhile.
+    let blocked = rt.spawn(async move {
+        begin.send(()).unwrap();
+        ends.recv_timeout(LIMIT)
+    });
+    begun.recv().unwrap();
+    drop(rt.spawn(async {}));
+    rt.spawn(async move { end.send(()).unwrap() });
+    executor::block_on(blocked).unwrap().expect("another worker has got a thread");
+}
+
+#[test]
+fn workers_go_on_without_one_that_cannot_start() {
+    let start = || assert_ne!(wakeful::runtime::worker_index(), Some(0), "planted");
+    let rt = watch("no first worker", builder(2).enable_time().on_thread_start(start));
+    for n in 0..3 {
+        let task = rt.spawn(async move { n });
+        assert_eq!(rt.block_on(async { timeout(LIMIT, task).await }).unwrap().unwrap(), n);
+    }
+}
+
+#[test]
+fn a_closure_that_counts_on_a_thread_that_cannot_start_is_run_by_another() {
+    let starts = AtomicUsize::new(0);
+    let ((come, comes), (go, goes)) = (mpsc::channel(), mpsc::channel::<()>());
+    let goes = Mutex::new(goes);
+    let start = move || {
+        if starts.fetch_add(1, SeqCst) == 1 {
+            come.send(()).unwrap();
+            goes.lock().unwrap().recv().unwrap();
+            panic!("planted");
+        }
+    };
+    let mut builder = Builder::new_current_thread();
+    let rt = watch("a bad thread", builder.enable_time().on_thread_start(start));
+    let (end, ends) = mpsc::channel::<()>();
+    let first = rt.spawn_blocking(move || ends.recv().unwrap());
+    let second = rt.spawn_blocking(|| ());
+    comes.recv().unwrap();
+    end.send(()).unwrap();
+    rt.block_on(async {
+        first.await.unwrap();
+        second.await.unwrap();
+    });
+    while !rt.metrics().to_string().contains("threads, 1 idle") {
+        std::thread::yield_now();
+    }
+    let third = rt.spawn_blocking(|| 3);
+    go.send(()).unwrap();
+    assert_eq!(rt.block_on(async { timeout(LIMIT, third).await }).unwrap().unwrap(), 3);
 }

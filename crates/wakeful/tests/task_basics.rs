@@ -5,7 +5,7 @@ use std::panic::panic_any;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use futures::executor;
 use futures::future::FutureExt;
@@ -416,4 +416,28 @@ fn a_future_that_panics_is_dropped_while_the_thread_is_panicking() {
         assert!(error.to_string().contains("planted"), "the first panic counts: {error}");
         assert_eq!(drops.iter().collect::<Vec<_>>(), [true], "{}", rt.name);
     }
+}
+
+/// A waker of others may have the same data as the task's own, and do something else with it.
+#[test]
+fn a_waker_of_others_is_not_taken_for_the_tasks_own() {
+    static WOKEN: AtomicUsize = AtomicUsize::new(0);
+    fn count(_: *const ()) {
+        WOKEN.fetch_add(1, SeqCst);
+    }
+    static VTABLE: RawWakerVTable =
+        RawWakerVTable::new(|data| RawWaker::new(data, &VTABLE), count, count, |_| {});
+    let rt = current_thread();
+    rt.block_on(async {
+        let polls = std::future::poll_fn(|cx| {
+            // SAFETY: its functions look at nothing.
+            let other = unsafe { Waker::new(cx.waker().data(), &VTABLE) };
+            let mut yields = std::pin::pin!(wakeful::task::yield_now());
+            assert!(yields.as_mut().poll(&mut Context::from_waker(&other)).is_pending());
+            Poll::Ready(())
+        });
+        wakeful::spawn(polls).await.unwrap();
+    });
+    drop(rt);
+    assert_eq!(WOKEN.load(SeqCst), 1);
 }

@@ -346,6 +346,7 @@ impl Poller {
             // the others from those who wait for them. Its panic was printed.
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| source.add(ready))) {
                 std::mem::forget(payload);
+                source.call_others(ready);
             }
         });
         // The system told of completions, or there are some that it will tell of.

@@ -2,8 +2,10 @@
 
 use super::super::source::{Direction, Readiness};
 use super::*;
+use crate::wait::list::Waiter;
 use std::io::Write;
 use std::os::fd::{AsRawFd, IntoRawFd};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
@@ -131,5 +133,50 @@ fn a_waker_that_panics_keeps_no_event_from_others() {
     assert_eq!(poller.turn(NOW), 3);
     for watched in &registered {
         assert_eq!(watched.source.look(Readiness::READ).ready, Readiness::READABLE);
+    }
+}
+
+#[test]
+fn nor_from_those_who_wait_at_the_same_descriptor() {
+    let bad = std::task::Waker::from(Arc::new(Panics));
+    let count = Arc::new(Counts::default());
+    let good = std::task::Waker::from(count.clone());
+    for shuts_down in [false, true] {
+        let poller = poller();
+        let (mut mine, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let fd = mine.as_raw_fd();
+        mine.set_nonblocking(true).unwrap();
+        while mine.write(&[0; 1 << 16]).is_ok() {}
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let source = &poller.register(fd, interest).unwrap().source;
+        let wait = |waker: &std::task::Waker, direction| {
+            source.poll_ready(direction, &mut std::task::Context::from_waker(waker))
+        };
+        assert!(wait(&bad, Direction::Read).is_pending());
+        assert!(wait(&good, Direction::Write).is_pending());
+        let waiters: Vec<_> = (0..100).map(|_| Box::pin(Waiter::new())).collect();
+        for (number, waiter) in waiters.iter().enumerate() {
+            let waker = if number % 30 == 0 { &bad } else { &good };
+            let mut cx = std::task::Context::from_waker(waker);
+            assert!(source.poll_listed(waiter.as_ref(), Readiness::READ, &mut cx).is_pending());
+        }
+        if shuts_down {
+            poller.shut_down();
+        } else {
+            drop(theirs);
+            poller.turn(NOW);
+        }
+        assert_eq!(count.0.swap(0, SeqCst), 1 + 96);
+        waiters.iter().for_each(|waiter| source.leave(waiter.as_ref()));
+    }
+}
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Counts(AtomicUsize);
+
+impl std::task::Wake for Counts {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
     }
 }

@@ -34,6 +34,7 @@ use crate::wait::calls::Calls;
 use crate::wait::list::{Answer, Standing, Waiter, Waiters};
 use crate::wait::single::{Registered, Single};
 use std::ops::BitOr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -297,7 +298,8 @@ impl Source {
         });
     }
 
-    /// The poller says what happened; wakes whoever waits for it.
+    /// The poller says what happened; wakes whoever waits for it. If a waker panics, the caller goes
+    /// on with [`call_others`](Self::call_others).
     pub(crate) fn add(&self, ready: Readiness) {
         let left = |word| self.left_of(word, Readiness::READ | Readiness::WRITE);
         let added = |word| (left(word) | u64::from(ready.0)).wrapping_add(EVENT);
@@ -308,7 +310,17 @@ impl Source {
     /// Nothing happens any more; everybody is told.
     pub(crate) fn shut_down(&self) {
         self.word.fetch_or(SHUT_DOWN, SeqCst);
-        self.call(Readiness(u8::MAX));
+        self.call_others(Readiness(u8::MAX));
+    }
+
+    /// Wakes whoever was not woken for these yet, whichever wakers panic: that was printed, and
+    /// nobody here is to blame.
+    #[cold]
+    pub(crate) fn call_others(&self, ready: Readiness) {
+        // One that panicked is gone, and does not come again.
+        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.call(ready))) {
+            std::mem::forget(payload); // its drop might panic again
+        }
     }
 
     fn call(&self, ready: Readiness) {

@@ -127,8 +127,8 @@ impl Thief {
         if slot.wanted.compare_exchange(false, true, AcqRel, Relaxed).is_err() {
             return None; // another thief is at it
         }
-        slot.barriers.heavy(); // N5
-        let task = if slot.busy.load(Acquire) {
+        let is_safe = slot.barriers.try_heavy(); // N5
+        let task = if !is_safe || slot.busy.load(Acquire) {
             None // N6
         } else {
             // SAFETY: the protocol above.

@@ -13,6 +13,7 @@ use crate::scheduler::local::{Host, Left, Local};
 use crate::scheduler::pollers::Poller;
 use crate::task::cell::Birth;
 use crate::task::header::{Wait, WaitKind};
+use crate::task::heap::Home as _;
 use crate::task::id::IdSource;
 use crate::task::runnable::TaskRef;
 use crate::task::{JoinHandle, driving};
@@ -367,6 +368,13 @@ fn settle_in(local: &Local) -> NextTask {
 impl Host for Shared {
     fn estate(&self) -> &Estate {
         Shared::estate(self)
+    }
+
+    fn orphaned(&self, task: &TaskRef) {
+        match &self.flavor {
+            Flavor::Current(scheduler) => scheduler.orphaned(task),
+            Flavor::Multi(scheduler) => scheduler.orphaned(task),
+        }
     }
 
     fn be_watched(&self) {

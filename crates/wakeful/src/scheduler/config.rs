@@ -10,6 +10,7 @@ use crate::task::header::Header;
 use crate::task::id::IdSource;
 use crate::task::runnable::TaskRef;
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -148,7 +149,13 @@ impl Config {
         role: Role,
         life: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<thread::JoinHandle<()>> {
-        let mut builder = thread::Builder::new().name((self.thread_name)());
+        // A user's function, called where locks are held and somebody is counted on: its panic is
+        // one more reason why there is no thread.
+        let name = catch_unwind(AssertUnwindSafe(|| (self.thread_name)())).map_err(|payload| {
+            std::mem::forget(payload); // its drop might panic again
+            std::io::Error::other("the function for the names of threads has panicked")
+        })?;
+        let mut builder = thread::Builder::new().name(name);
         if let Some(bytes) = self.thread_stack_size {
             builder = builder.stack_size(bytes);
         }

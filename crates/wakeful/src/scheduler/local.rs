@@ -70,8 +70,9 @@ fn thread_number() -> u64 {
 
 /// The runtime that a set is polled in.
 pub(crate) trait Host: Send + Sync {
-    /// Where orphans are reported.
     fn estate(&self) -> &Estate;
+    /// A local task is an orphan.
+    fn orphaned(&self, task: &TaskRef);
     /// It has local tasks, which a poll could keep waiting.
     fn be_watched(&self);
 }
@@ -192,7 +193,7 @@ impl Home for LocalHome {
         }
         let host = self.host.lock().as_ref().and_then(Weak::upgrade);
         match host {
-            Some(host) => host.estate().orphaned(task),
+            Some(host) => host.orphaned(task),
             None => (self.report)(task),
         }
     }

@@ -144,7 +144,10 @@ impl Monitor {
             }
             // A foreign waker that panics does not end the watch.
             let looks = || look(shared, &mut spinners, &mut looked_at);
-            events += catch_unwind(AssertUnwindSafe(looks)).unwrap_or(0);
+            events += catch_unwind(AssertUnwindSafe(looks)).unwrap_or_else(|payload| {
+                std::mem::forget(payload); // its drop might panic again
+                0
+            });
             brief = if events > 0 { BRIEF_TICK } else { TICK.min(brief * 2) };
             shared.leave();
             // Before it is seen that all sleep: who wakes up after this has moved.

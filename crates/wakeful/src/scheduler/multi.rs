@@ -369,9 +369,14 @@ impl MultiThread {
 
     /// A worker's thread ends before its time: another one takes its place.
     pub(crate) fn replace_thread(&self, key: Key) {
+        // Nobody else would be woken while it counts as one who searches.
+        let searching = self.cores[key.0].searching.get();
         if self.launch(key).is_err() {
             // No other thread to be had, or the runtime closed meanwhile: what
             // is in its queues can still be stolen or is cancelled at the end.
+            if searching && self.idle.found_work() {
+                self.notify();
+            }
             self.leave();
         }
     }
@@ -438,10 +443,11 @@ impl MultiThread {
 
     /// Lets nobody in any more and makes everybody leave.
     pub(crate) fn close(&self) {
+        // By all who close: when one is done here, no more threads begin.
+        self.lock_threads().closed = true;
         if !self.estate.start_closing() {
             return;
         }
-        self.lock_threads().closed = true;
         self.monitor.stop();
         self.leave_unborn();
         self.unpark_all();

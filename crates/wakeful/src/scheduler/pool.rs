@@ -72,6 +72,10 @@ impl Drop for Shift<'_> {
             state.coming = false;
             if state.threads == 0 {
                 stranded = std::mem::take(&mut state.queue);
+            } else if state.idle > 0 && !state.queue.is_empty() {
+                // It was counted on for these.
+                state.coming = true;
+                self.pool.work.notify_one();
             }
         }
         drop(state);
@@ -245,6 +249,11 @@ impl Pool {
                 return Some(sent_for);
             }
             if left.is_some_and(|left| left.is_zero()) {
+                if !state.queue.is_empty() {
+                    // Whoever was sent for has not come.
+                    state.idle -= 1;
+                    return Some(true);
+                }
                 // Under the same lock under which it found nothing: whoever
                 // comes next does not count on it.
                 state.idle -= 1;

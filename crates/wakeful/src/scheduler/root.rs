@@ -115,14 +115,15 @@ impl RootHandle {
             call: OnceLock::new(),
         });
         let call = Arc::new(Call(root.clone()));
-        root.note.set_waker(Arc::as_ptr(&call).cast());
         // Set once: made a moment ago.
         let _ = root.call.set(Arc::downgrade(&call));
         let mut roots = lock_roots();
         roots.retain(|root| root.strong_count() > 0);
         roots.push(Arc::downgrade(&root));
         drop(roots);
-        Self { waker: Waker::from(call), root }
+        let waker = Waker::from(call);
+        root.note.set_waker(&waker);
+        Self { waker, root }
     }
 }
 

@@ -265,8 +265,7 @@ fn watch() {
 
 fn sleep() {
     ASLEEP.store(true, SeqCst);
-    Barriers::detect().heavy();
-    if is_anybody_awake() {
+    if !Barriers::detect().try_heavy() || is_anybody_awake() {
         ASLEEP.store(false, SeqCst);
     }
     while ASLEEP.load(SeqCst) {

@@ -189,6 +189,10 @@ impl Drop for Shift<'_> {
                 if core.failed_starts.get() < MAX_FAILED_STARTS {
                     worker.shared.replace_thread(key);
                 } else {
+                    // Nobody else would be woken while it counts as one who searches.
+                    if core.searching.replace(false) && worker.shared.idle.found_work() {
+                        worker.shared.notify();
+                    }
                     worker.shared.leave();
                 }
             }

@@ -150,10 +150,12 @@ impl Hub {
         hubs().retain(|hub| hub.runtime != self.runtime);
         let watched = self.watched.lock().take();
         let slots = std::mem::take(&mut *self.slots.lock());
+        let mut panics = Panics::default();
         for (slot, handler) in slots.into_values() {
             signal_hook_registry::unregister(handler);
-            slot.close();
+            panics.catch(|| slot.close());
         }
+        panics.forget();
         // Holds the runtime, and is perhaps the last to do so.
         drop(watched);
     }

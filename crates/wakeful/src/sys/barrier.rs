@@ -33,12 +33,26 @@ impl Barriers {
     }
 
     /// The dear half, for the rare side.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel refuses it after all: the process has come into a sandbox.
     pub(crate) fn heavy(self) {
+        assert!(
+            self.try_heavy(),
+            "the kernel accepted the membarrier registration but refuses the barrier itself: let \
+             the sandbox allow membarrier, or set it up before the runtime"
+        );
+    }
+
+    /// The same; false: the kernel refuses it, and there was none.
+    #[must_use]
+    pub(crate) fn try_heavy(self) -> bool {
         if self.asymmetric {
-            imp::run();
-        } else {
-            fence(Ordering::SeqCst);
+            return imp::run();
         }
+        fence(Ordering::SeqCst);
+        true
     }
 }
 
@@ -61,10 +75,8 @@ mod imp {
         *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
     }
 
-    pub(super) fn run() {
-        membarrier(MembarrierCommand::PrivateExpedited).expect(
-            "the kernel accepted the membarrier registration but refuses the barrier itself",
-        );
+    pub(super) fn run() -> bool {
+        membarrier(MembarrierCommand::PrivateExpedited).is_ok()
     }
 }
 
@@ -75,7 +87,7 @@ mod imp {
         false
     }
 
-    pub(super) fn run() {
+    pub(super) fn run() -> bool {
         unreachable!("only called where register() answered true")
     }
 }

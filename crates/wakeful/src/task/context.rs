@@ -393,7 +393,7 @@ impl ThreadContext {
         }
         // SAFETY: this thread is in the `block_on` of the root.
         let root = unsafe { self.root.get().as_ref() }?;
-        root.is_waker(waker.data()).then(|| root.slot())
+        root.is_waker(waker).then(|| root.slot())
     }
 }
 

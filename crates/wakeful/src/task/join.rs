@@ -144,28 +144,37 @@ impl<T> Future for JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
+        /// The handle goes, also if what is dropped before it panics.
+        struct Last(NonNull<Header>);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                // SAFETY: the handle keeps the cell until the state word says otherwise.
+                unsafe {
+                    if self.0.as_ref().state.drop_handle() == Release::Free {
+                        Heap::free(self.0);
+                    }
+                }
+            }
+        }
         let header = self.header();
         let taken = header.waiting.outcome() == cell::outcome::TAKEN;
-        let release = match header.state.drop_join(taken) {
-            DropJoin::Nothing => return,
-            DropJoin::Free => Release::Free,
+        match header.state.drop_join(taken) {
+            DropJoin::Nothing => {}
+            // SAFETY: told so by the state word.
+            DropJoin::Free => unsafe { Heap::free(self.cell) },
             DropJoin::DropWaker => {
+                let _last = Last(self.cell);
                 // SAFETY: R2, `drop_join` cleared the flag.
                 if let Some(waker) = unsafe { header.join_waker.take() } {
                     waker::weigh(waker);
                 }
-                header.state.drop_handle()
             }
             DropJoin::DropOutput => {
+                let _last = Last(self.cell);
                 let _id = context::enter_id(header.id.get());
                 // SAFETY: R1, complete and JOIN_INTEREST is ours.
                 unsafe { (header.vtable.get().drop_output)(self.cell) };
-                header.state.drop_handle()
             }
-        };
-        if release == Release::Free {
-            // SAFETY: told so by the state word.
-            unsafe { Heap::free(self.cell) };
         }
     }
 }

@@ -5,6 +5,7 @@ use super::header::{Slot, Stamp, WaitingOn};
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::task::{RawWakerVTable, Waker};
 
 /// Marks the number of a root, which is no [`Id`](super::Id). No bit above it is set in
 /// any number, so that there is room for flags beside one.
@@ -34,8 +35,9 @@ pub(crate) struct RootNote {
     born_ms: AtomicU32,
     /// Where `block_on` was called; null before.
     site: AtomicPtr<Location<'static>>,
-    /// The data of the waker that this root is polled with.
+    /// The data of the waker that this root is polled with, and what its clones do with it.
     waker: AtomicPtr<()>,
+    waker_vtable: AtomicPtr<RawWakerVTable>,
     /// Tells the scheduler whose `block_on` it is from others, one byte further on if it was
     /// called on a handle; null between two.
     home: AtomicPtr<()>,
@@ -68,6 +70,7 @@ impl RootNote {
             born_ms: AtomicU32::new(UNKNOWN),
             site: AtomicPtr::new(ptr::null_mut()),
             waker: AtomicPtr::new(ptr::null_mut()),
+            waker_vtable: AtomicPtr::new(ptr::null_mut()),
             home: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -178,12 +181,15 @@ impl RootNote {
         self.self_wakes.load(Relaxed)
     }
 
-    pub(crate) fn set_waker(&self, data: *const ()) {
-        self.waker.store(data.cast_mut(), Relaxed);
+    pub(crate) fn set_waker(&self, waker: &Waker) {
+        self.waker.store(waker.data().cast_mut(), Relaxed);
+        self.waker_vtable.store(ptr::from_ref(waker.vtable()).cast_mut(), Relaxed);
     }
 
-    pub(super) fn is_waker(&self, data: *const ()) -> bool {
-        ptr::eq(self.waker.load(Relaxed), data)
+    /// Whether this waker is one of ours for it. Somebody else's may have the same data.
+    pub(super) fn is_waker(&self, waker: &Waker) -> bool {
+        ptr::eq(self.waker.load(Relaxed), waker.data())
+            && ptr::eq(self.waker_vtable.load(Relaxed), waker.vtable())
     }
 
     pub(crate) fn site(&self) -> Option<&'static Location<'static>> {

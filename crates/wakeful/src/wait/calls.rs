@@ -78,7 +78,9 @@ impl Drop for Calls {
     /// blame.
     fn drop(&mut self) {
         while let Some(waker) = self.pop() {
-            let _ = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                std::mem::forget(payload); // its drop might panic again
+            }
         }
     }
 }

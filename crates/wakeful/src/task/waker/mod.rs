@@ -23,10 +23,11 @@ pub(crate) fn borrowed(cell: NonNull<Header>) -> ManuallyDrop<Waker> {
     ManuallyDrop::new(unsafe { Waker::new(cell.as_ptr().cast::<()>(), &VTABLE) })
 }
 
-/// Whether this waker wakes the task in `cell`.
+/// Whether this waker is one of ours for the task in `cell`. Somebody else's may have the same data:
+/// it counts nothing, and does with it what its maker likes.
 #[inline]
 pub(crate) fn is_of(waker: &Waker, cell: *const Header) -> bool {
-    waker.data() == cell.cast::<()>()
+    waker.data() == cell.cast::<()>() && std::ptr::eq(waker.vtable(), &VTABLE)
 }
 
 /// The waker is taken from where its task waits, and dropped: if it is a task's, the
