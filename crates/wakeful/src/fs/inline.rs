@@ -59,6 +59,7 @@ pub(super) fn is_file_local(_file: &std::fs::File) -> bool {
 mod linux {
     use super::*;
     use crate::runtime::Shared;
+    use crate::runtime::files::{Device, Distance};
     use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
     use rustix::io::{Errno, ReadWriteFlags};
     use std::fs::{File, Metadata};
@@ -82,7 +83,7 @@ mod linux {
     /// Something that was found by its name.
     struct Found {
         fd: OwnedFd,
-        device: u64,
+        device: Device,
         kind: FileType,
     }
 
@@ -103,11 +104,15 @@ mod linux {
     }
 
     /// What is known of an open file without asking anybody.
-    fn device_and_kind(fd: impl AsFd) -> Option<(u64, FileType)> {
+    fn device_and_kind(fd: impl AsFd) -> Option<(Device, FileType)> {
+        /// A number that no other mount ever has; from Linux 6.8 on.
+        const MOUNT: u32 = 0x4000;
         let unasked = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let stat = rustix::fs::statx(fd, c"", unasked, StatxFlags::TYPE).ok()?;
-        let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-        Some((device, FileType::from_raw_mode(stat.stx_mode.into())))
+        let wanted = StatxFlags::TYPE | StatxFlags::from_bits_retain(MOUNT);
+        let stat = rustix::fs::statx(fd, c"", unasked, wanted).ok()?;
+        let number = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+        let mount = if stat.stx_mask & MOUNT != 0 { stat.stx_mnt_id } else { 0 };
+        Some((Device { number, mount }, FileType::from_raw_mode(stat.stx_mode.into())))
     }
 
     /// Whether an open file has a cursor: a pipe, say, has none.
@@ -115,15 +120,15 @@ mod linux {
         device_and_kind(file).is_none_or(|(_, kind)| kind == FileType::RegularFile)
     }
 
-    /// Whether an open file lies on a device that answers at once, if that is known.
-    fn is_device_local(shared: &Shared, file: &File) -> Option<bool> {
+    /// What is known of the device that an open file lies on.
+    fn distance(shared: &Shared, file: &File) -> Option<Distance> {
         let (device, _) = device_and_kind(file)?;
-        shared.files.devices.is_local(device)
+        shared.files.devices.distance(device)
     }
 
     /// Whether an open file lies on a device that is known to answer at once.
     pub(in crate::fs) fn is_file_local(file: &File) -> bool {
-        let is_local = |shared: &Shared| is_device_local(shared, file) == Some(true);
+        let is_local = |shared: &Shared| distance(shared, file) == Some(Distance::Local);
         context::with_current(is_local).unwrap_or(false)
     }
 
@@ -133,7 +138,7 @@ mod linux {
         let in_ring = |shared: &Shared| {
             !shared.estate().is_closing()
                 && (shared.files.backend == FileBackend::Uring
-                    || is_device_local(shared, file) == Some(false))
+                    || distance(shared, file) == Some(Distance::Away))
                 && shared.ring().is_some_and(|ring| ring.supports(io_uring::opcode::Close::CODE))
         };
         context::with_current(in_ring).unwrap_or(false)
@@ -153,13 +158,14 @@ mod linux {
     /// Whether what was found lies on a device that answers at once. If nobody
     /// knows yet, what follows finds out, on a thread that may wait.
     fn is_local(shared: &Shared, found: &Found) -> bool {
-        shared.files.devices.is_local(found.device).unwrap_or_else(|| {
+        let known = shared.files.devices.distance(found.device);
+        known.map(|distance| distance == Distance::Local).unwrap_or_else(|| {
             let (learner, fd, device) = (context::keeper(), found.fd.try_clone(), found.device);
             if let (Ok(keeper), Ok(fd)) = (learner, fd) {
-                // Until then it is not, and nobody else need ask.
-                shared.files.devices.learn(device, false);
+                // Nobody else need ask.
+                shared.files.devices.learn(device, Distance::Unknown);
                 let shared = keeper.shared.clone();
-                let learn = move || keeper.shared.files.devices.learn(device, asks_local(&fd));
+                let learn = move || keeper.shared.files.devices.learn(device, asks_distance(&fd));
                 drop(crate::runtime::blocking::spawn_blocking_on(&shared, learn, None, false));
             }
             false
@@ -167,7 +173,7 @@ mod linux {
     }
 
     /// Asks the file system what it is.
-    fn asks_local(fd: &OwnedFd) -> bool {
+    fn asks_distance(fd: &OwnedFd) -> Distance {
         /// The numbers by which Linux tells its file systems apart: ext, XFS, Btrfs,
         /// tmpfs, ramfs, F2FS, overlay, ZFS, bcachefs, squashfs, EROFS, FAT, exFAT.
         const LOCAL: [u64; 13] = [
@@ -185,7 +191,10 @@ mod linux {
             0x4d44,
             0x2011_bab0,
         ];
-        rustix::fs::fstatfs(fd).is_ok_and(|stat| LOCAL.contains(&(stat.f_type as u64)))
+        match rustix::fs::fstatfs(fd) {
+            Ok(stat) if LOCAL.contains(&(stat.f_type as u64)) => Distance::Local,
+            _ => Distance::Away,
+        }
     }
 
     fn found_here(path: &Path, follow: bool) -> Attempt<Found> {

@@ -87,24 +87,51 @@ impl Files {
     }
 }
 
-/// Which devices are local disks or memory: asking the others, in a network say,
-/// may take its time even for what was asked before.
+/// Where a file lies: the number of its device, and that of the mount, as the first is another's
+/// when it is free again. 0: the kernel does not tell.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    pub(crate) number: u64,
+    pub(crate) mount: u64,
+}
+
+/// What is known of a device.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Distance {
+    /// Somebody is asking.
+    Unknown,
+    /// A local disk or memory.
+    Local,
+    /// In a network, say: asking it may take its time even for what was asked before.
+    Away,
+}
+
+/// Which devices are local. The last ones that were asked about.
 #[cfg(target_os = "linux")]
 #[derive(Default)]
-pub(crate) struct Devices(RwLock<Vec<(u64, bool)>>);
+pub(crate) struct Devices(RwLock<Vec<(Device, Distance)>>);
+
+/// So many are remembered.
+#[cfg(target_os = "linux")]
+const DEVICES: usize = 64;
 
 #[cfg(target_os = "linux")]
 impl Devices {
     /// None: nobody asked yet.
-    pub(crate) fn is_local(&self, device: u64) -> Option<bool> {
+    pub(crate) fn distance(&self, device: Device) -> Option<Distance> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.iter().find(|(known, _)| *known == device).map(|(_, is_local)| *is_local)
+        known.iter().find(|(known, _)| *known == device).map(|(_, distance)| *distance)
     }
 
-    pub(crate) fn learn(&self, device: u64, is_local: bool) {
+    pub(crate) fn learn(&self, device: Device, distance: Distance) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(known, _)| *known != device);
-        known.push((device, is_local));
+        if known.len() == DEVICES {
+            known.remove(0);
+        }
+        known.push((device, distance));
     }
 }
 
