@@ -275,7 +275,8 @@ fn a_closure_that_counts_on_a_thread_that_cannot_start_is_run_by_another() {
         }
     };
     let mut builder = Builder::new_current_thread();
-    let rt = watch("a bad thread", builder.enable_time().on_thread_start(start));
+    builder.enable_time().thread_keep_alive(2 * LIMIT).on_thread_start(start);
+    let rt = watch("a bad thread", &mut builder);
     let (end, ends) = mpsc::channel::<()>();
     let first = rt.spawn_blocking(move || ends.recv().unwrap());
     let second = rt.spawn_blocking(|| ());

@@ -16,7 +16,6 @@ use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::state::{BLOCKING, ORPHANED};
 use crate::task::{JoinHandle, context};
 use std::any::Any;
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::ptr::NonNull;
@@ -42,7 +41,7 @@ pub(crate) struct Estate {
     turn_ms: AtomicU32,
     /// Of all threads that are not at a worker's place.
     pub(crate) elsewhere: SharedRecorder,
-    /// How many `block_on`s rest, or have, on threads that run no tasks.
+    /// How many `block_on`s there are on threads that run no tasks, and have to wait.
     beside: AtomicUsize,
 }
 
@@ -184,6 +183,12 @@ impl Estate {
         root::roots_of(self.address())
     }
 
+    /// Whether there is a `block_on` that has to wait on a thread that runs no tasks.
+    #[inline]
+    pub(super) fn is_any_beside(&self) -> bool {
+        self.beside.load(Relaxed) > 0
+    }
+
     /// Which poll or rest each of them is in.
     pub(super) fn rests(&self) -> Rests {
         Rests(self.roots().iter().map(|root| (root.note.id, root.note.poll())).collect())
@@ -275,7 +280,7 @@ impl Estate {
     #[track_caller]
     pub(crate) fn block_on<F: Future>(&self, future: F, through: Through) -> F::Output {
         // Dropped after all else.
-        let end = End::new(self);
+        let mut end = (through == Through::Handle).then(|| End::new(self));
         let mut future = pin!(future);
         let held = Held::new(self.address(), through);
         let mut cx = Context::from_waker(held.waker());
@@ -292,7 +297,7 @@ impl Estate {
             // reason first and looks at the list then.
             listed.get_or_insert_with(|| Listed::new(self, &held));
             held.note().waiting.waits_since(self.now_ms());
-            end.is_beside();
+            end.get_or_insert_with(|| End::new(self));
             if polled.is_some() {
                 self.config.witness.ended_elsewhere();
             }
@@ -331,36 +336,22 @@ impl Rests {
     }
 }
 
-/// The end of a `block_on`: another may be stuck from then on.
-pub(super) struct End<'a> {
-    estate: &'a Estate,
-    is_beside: Cell<bool>,
-}
+/// The end of a `block_on` on a thread that runs no tasks: another may be stuck from then on. Many
+/// a `block_on` ends before anybody could have looked at it, so not all have one.
+pub(super) struct End<'a>(&'a Estate);
 
 impl<'a> End<'a> {
+    #[cold]
     pub(super) fn new(estate: &'a Estate) -> Self {
-        Self { estate, is_beside: Cell::new(false) }
-    }
-
-    /// It rests on a thread that runs no tasks, or may: its end is told. Many a `block_on` ends
-    /// before anybody could have looked at it, so not that of all.
-    #[inline]
-    pub(super) fn is_beside(&self) {
-        if !self.is_beside.replace(true) {
-            self.estate.beside.fetch_add(1, SeqCst);
-        }
+        estate.beside.fetch_add(1, SeqCst);
+        Self(estate)
     }
 }
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        let is_beside = self.is_beside.get();
-        if is_beside {
-            self.estate.beside.fetch_sub(1, SeqCst);
-        }
-        if is_beside || self.estate.beside.load(Relaxed) > 0 {
-            self.estate.config.witness.ended_elsewhere();
-        }
+        self.0.beside.fetch_sub(1, SeqCst);
+        self.0.config.witness.ended_elsewhere();
     }
 }
 

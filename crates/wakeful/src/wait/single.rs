@@ -72,7 +72,7 @@ unsafe impl Send for Single {}
 // SAFETY: as above.
 unsafe impl Sync for Single {}
 
-/// The state is BUSY; if a foreign clone panics, it does not stay so.
+/// The state is BUSY; if a foreign clone or drop panics, it does not stay so.
 struct Busy<'a>(&'a Single);
 
 impl Drop for Busy<'_> {
@@ -103,25 +103,22 @@ impl Single {
         let same = self
             .waker
             .with(|slot| unsafe { (*slot).as_ref().is_some_and(|own| own.will_wake(waker)) });
-        let mut old = None;
         if !same {
-            let busy = Busy(self);
             // Foreign code, but not under a lock: a caller goes by (U2).
+            let busy = Busy(self);
             let new = Some(waker.clone());
-            std::mem::forget(busy);
             // SAFETY: U1.
-            old = self.waker.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) });
+            drop(self.waker.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) }));
+            std::mem::forget(busy);
         }
-        let registered = match self.state.compare_exchange(BUSY, FULL, SeqCst, SeqCst) {
+        match self.state.compare_exchange(BUSY, FULL, SeqCst, SeqCst) {
             Ok(_) => Registered::Waiting,
             Err(_) => {
                 // U2: called meanwhile.
                 self.empty_slot();
                 Registered::Called
             }
-        };
-        drop(old);
-        registered
+        }
     }
 
     /// The waiter no longer waits.

@@ -175,6 +175,9 @@ impl Drop for CoreGuard<'_> {
         }
         self.scheduler.held.store(false, SeqCst);
         self.scheduler.wake_waiting();
+        if self.scheduler.estate.is_any_beside() {
+            self.scheduler.ended_elsewhere();
+        }
     }
 }
 
@@ -320,7 +323,7 @@ impl CurrentThread {
     #[track_caller]
     pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         // Dropped after all else.
-        let end = End::new(&self.estate);
+        let mut end = None;
         let mut future = pin!(future);
         let held = Held::new(self.estate.address(), Through::Runtime);
         let mut cx = Context::from_waker(held.waker());
@@ -329,7 +332,7 @@ impl CurrentThread {
             if let Some(guard) = CoreGuard::try_take(self) {
                 return self.run(&guard, &held, poll);
             }
-            end.is_beside();
+            end.get_or_insert_with(|| End::new(&self.estate));
             match held.poll_if_woken(&mut poll) {
                 Some(Poll::Ready(output)) => {
                     self.estate.check_fatal();
