@@ -46,7 +46,9 @@ pub fn watch(cargo: &mut Child) {
 
 /// Waits for cargo's end.
 pub fn wait_for(cargo: &mut Child) -> io::Result<ExitStatus> {
-    watch(cargo);
+    if CARGO.load(SeqCst) == 0 {
+        watch(cargo);
+    }
     let status = cargo.wait();
     CARGO.store(0, SeqCst);
     status

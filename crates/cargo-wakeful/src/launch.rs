@@ -84,6 +84,9 @@ fn choose(mut programs: Vec<Program>, default: Option<String>) -> Result<Program
 impl Program {
     /// This process becomes the program, as with `cargo run`. It comes back only if that fails.
     pub fn launch(self, options: &Options) -> Failure {
+        if is_told_to_end() {
+            return "told to end".into();
+        }
         let mut command = Command::new(&self.path);
         command.args(&options.rest);
         if let Some(folder) = self.manifest.parent() {

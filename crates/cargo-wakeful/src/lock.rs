@@ -141,14 +141,27 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 fn put(path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
     match (read(path)?.as_deref(), bytes) {
         (is, shall) if is == shall => Ok(()),
-        // In one step: whoever is killed, or finds no room, leaves the old one or the new one.
-        (_, Some(bytes)) => {
-            let mut new = path.as_os_str().to_owned();
-            new.push(".wakeful-new");
-            let written = fs::write(&new, bytes).and_then(|()| fs::rename(&new, path));
-            written.inspect_err(|_| _ = fs::remove_file(&new))
-        }
+        (_, Some(bytes)) => replace(path, bytes),
         (_, None) => fs::remove_file(path),
+    }
+}
+
+/// In one step: whoever is killed, or finds no room, leaves the old one or the new one. A link stays
+/// one, and the file's permissions stay.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut new = path.clone().into_os_string();
+    new.push(".wakeful-new");
+    let replaced = fs::write(&new, bytes)
+        .and_then(|()| match fs::metadata(&path) {
+            Ok(metadata) => fs::set_permissions(&new, metadata.permissions()),
+            Err(_) => Ok(()),
+        })
+        .and_then(|()| fs::rename(&new, &path));
+    match replaced {
+        // A folder in which nothing can be made, with a file that can be written.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::write(&path, bytes),
+        replaced => replaced.inspect_err(|_| _ = fs::remove_file(&new)),
     }
 }
 
@@ -233,6 +246,20 @@ mod tests {
         fs::create_dir(folder.0.join("Cargo.lock.wakeful-new")).unwrap();
         put(&folder.0.join("Cargo.lock"), Some(b"another")).unwrap_err();
         assert_eq!(folder.lock().unwrap(), b"the project's");
+    }
+
+    #[test]
+    fn a_link_stays_a_link_and_permissions_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = Folder::new("link");
+        let (lock, real) = (folder.0.join("Cargo.lock"), folder.0.join("real"));
+        fs::write(&real, "one").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&real, &lock).unwrap();
+        put(&lock, Some(b"two")).unwrap();
+        assert!(lock.is_symlink());
+        assert_eq!(fs::read(&real).unwrap(), b"two");
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
