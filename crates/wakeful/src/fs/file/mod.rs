@@ -227,11 +227,21 @@ impl File {
 
     /// What is there is about to change: what a read that was given up has brought is forgotten.
     fn forget_read_ahead(&self) -> io::Result<()> {
-        let ahead = self.lock().discard();
+        let mut inner = self.lock();
+        let ahead = inner.unread() as i64;
         if ahead != 0 {
             self.descriptor.std().seek(SeekFrom::Current(-ahead))?;
+            inner.discard();
         }
         Ok(())
+    }
+
+    /// Whether a read was given up of which something may be left, where there are places: a pipe
+    /// has none.
+    fn has_read_ahead(&self) -> bool {
+        let inner = self.lock();
+        let has_any = inner.reading.is_some() || inner.unread() > 0;
+        has_any && inline::has_cursor(self.descriptor.std())
     }
 
     /// The same, and an error of an earlier write comes out.

@@ -247,8 +247,11 @@ impl Future for WriteAt<'_> {
             let progress = ready!(coop::poll_proceed(cx));
             let may_inline = inline::is_allowed()?;
             let at = At::offset(this.offset)?;
-            ready!(this.file.poll_settled(cx, this.site));
-            this.file.forget_read_ahead()?;
+            if this.file.has_read_ahead() {
+                ready!(this.file.poll_settled(cx, this.site));
+                this.file.forget_read_ahead()?;
+            }
+            ready!(this.file.writer.poll_idle(cx, this.site));
             let data = &this.buf[..this.buf.len().min(this.file.max_buf_size)];
             if data.is_empty() {
                 return Poll::Ready(Ok(0));
