@@ -255,10 +255,13 @@ fn a_name_that_panics_costs_one_thread() {
 #[test]
 fn workers_go_on_without_one_that_cannot_start() {
     let start = || assert_ne!(wakeful::runtime::worker_index(), Some(0), "planted");
-    let rt = watch("no first worker", builder(2).enable_time().on_thread_start(start));
+    let rt = watch("no first worker", builder(2).on_thread_start(start));
+    // By a limit of the system's: nobody looks after the timers of the first.
+    let (tell, told) = mpsc::channel();
     for n in 0..3 {
-        let task = rt.spawn(async move { n });
-        assert_eq!(rt.block_on(async { timeout(LIMIT, task).await }).unwrap().unwrap(), n);
+        let tell = tell.clone();
+        rt.spawn(async move { tell.send(n).unwrap() });
+        assert_eq!(told.recv_timeout(LIMIT), Ok(n));
     }
 }
 
@@ -292,4 +295,26 @@ fn a_closure_that_counts_on_a_thread_that_cannot_start_is_run_by_another() {
     let third = rt.spawn_blocking(|| 3);
     go.send(()).unwrap();
     assert_eq!(rt.block_on(async { timeout(LIMIT, third).await }).unwrap().unwrap(), 3);
+}
+
+#[test]
+fn a_thread_that_cannot_start_is_started_again_for_a_closure_that_another_waits_for() {
+    for of_name in [false, true] {
+        let starts = Arc::new(AtomicUsize::new(0));
+        let is_second = move || starts.fetch_add(1, SeqCst) == 1;
+        let mut builder = Builder::new_current_thread();
+        if of_name {
+            builder.thread_name_fn(move || {
+                assert!(!is_second(), "planted");
+                "any".to_owned()
+            });
+        } else {
+            builder.on_thread_start(move || assert!(!is_second(), "planted"));
+        }
+        let rt = watch("a bad moment", &mut builder);
+        let (tell, told) = mpsc::channel();
+        let waits = rt.spawn_blocking(move || told.recv_timeout(LIMIT));
+        rt.spawn_blocking(move || tell.send(()).unwrap());
+        rt.block_on(waits).unwrap().expect("the other has got a thread");
+    }
 }

@@ -43,11 +43,16 @@ struct State {
     idle: usize,
     /// A thread was woken or started and has not arrived yet.
     coming: bool,
+    /// How many did not get past the user's callback, or its name, since one last did.
+    failed_starts: usize,
     /// A thread looks at `waiting` and needs no wake-up.
     spinning: bool,
     closed: bool,
     handles: Vec<thread::JoinHandle<()>>,
 }
+
+/// So often a thread is started again for closures that no other comes to.
+const MAX_FAILED_STARTS: usize = 3;
 
 /// A thread's time in the pool.
 struct Shift<'a> {
@@ -72,10 +77,13 @@ impl Drop for Shift<'_> {
             state.coming = false;
             if state.threads == 0 {
                 stranded = std::mem::take(&mut state.queue);
-            } else if state.idle > 0 && !state.queue.is_empty() {
+            } else if !state.queue.is_empty() {
                 // It was counted on for these.
-                state.coming = true;
-                self.pool.work.notify_one();
+                state.failed_starts += 1;
+                if state.idle > 0 || state.failed_starts < MAX_FAILED_STARTS {
+                    self.pool.send_for_thread(state);
+                    state = self.pool.lock();
+                }
             }
         }
         drop(state);
@@ -150,6 +158,11 @@ impl Pool {
                 state.handles.retain(|handle| !handle.is_finished());
                 state.handles.push(handle);
             }
+            // It may be for its name, which the next has another of.
+            Err(_) if state.failed_starts + 1 < MAX_FAILED_STARTS => {
+                state.failed_starts += 1;
+                self.send_for_thread(state);
+            }
             // Threads that exist will come to it; without any, nobody would.
             Err(_) if state.threads > 0 => {}
             Err(error) => {
@@ -158,6 +171,7 @@ impl Pool {
                 if let Some(job) = job {
                     job.task.cancel_spawn();
                     self.release_clock(1);
+                    self.config.witness.ended_elsewhere();
                 }
                 panic!("OS can't spawn worker thread: {error}");
             }
@@ -182,7 +196,9 @@ impl Pool {
             callback();
         }
         shift.started = true;
-        self.lock().coming = false;
+        let mut state = self.lock();
+        (state.coming, state.failed_starts) = (false, 0);
+        drop(state);
         let mut arrived = true;
         let mut spinner = Spinner::new();
         loop {

@@ -66,6 +66,7 @@ impl Quiet {
         if self.vigil.is_over() {
             return limit.into_iter().chain(self.patience.get()).min();
         }
+        self.patience.set(None);
         let period = self.period.get();
         if limit.is_some_and(|limit| limit <= period) {
             return limit;
@@ -93,8 +94,10 @@ impl Quiet {
         if has_rung {
             self.alarm_set.set(false);
         }
-        let is_limit_ours =
-            limit == Some(self.period.get()) || (limit.is_some() && limit == self.patience.get());
+        // Whoever was roused has a new period before it.
+        let is_patience_over =
+            limit.is_some() && limit == self.patience.get() && self.vigil.is_over();
+        let is_limit_ours = limit == Some(self.period.get()) || is_patience_over;
         is_limit_ours || (has_rung && !self.stirred.get())
     }
 
@@ -142,8 +145,13 @@ mod tests {
             assert_eq!(quiet.limit(None, Some(SHORT)), Some(SHORT));
             assert!(quiet.is_over(None, Some(sleep)) && !quiet.is_over(None, Some(SHORT)));
         }
+        assert!(quiet.vigil.end() && quiet.vigil.rouse());
+        assert!(!quiet.is_over(None, Some(sleeps[7])), "it was roused");
+        assert_eq!(quiet.limit(None, None), Some(QUIET));
+        quiet.has_looked(1, Duration::ZERO, true);
+        assert_eq!(quiet.limit(None, None), Some(sleeps[0]));
         quiet.vigil.end();
-        quiet.has_looked(0, Duration::ZERO, false);
+        quiet.has_looked(1, Duration::ZERO, false);
         assert_eq!(quiet.limit(None, None), Some(QUIET), "something ended meanwhile");
     }
 

@@ -128,11 +128,17 @@ impl Ward {
         let scheduler = lock(&self.scheduler);
         let Some(scheduler) = scheduler.upgrade() else { return false };
         if scheduler.estate.is_closing() {
+            self.is_to_look.store(false, SeqCst);
             return false;
         }
         let config = &scheduler.estate.config;
         // A clock that stands tells nothing of how long a poll lasts.
         if config.seam.clock.is_paused() {
+            if self.is_to_look.swap(false, SeqCst) {
+                let look_around = &mut || _ = config.witness.look_around();
+                let look = || config.witness.in_context(Role::Blocking, look_around);
+                let _ = catch_unwind(AssertUnwindSafe(look));
+            }
             return scheduler.is_awake();
         }
         // One that sleeps at this very moment may have been at work since the last look, and
