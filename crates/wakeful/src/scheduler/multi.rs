@@ -357,7 +357,7 @@ impl MultiThread {
     }
 
     /// The timers for a future that is polled on this thread: its worker's own,
-    /// or those of the first worker, which always has a thread.
+    /// or those of the first worker, which has a thread unless that could never be started.
     pub(crate) fn timers(&self) -> &Timers {
         &self.remotes[worker::index(self).unwrap_or(0)].timers
     }

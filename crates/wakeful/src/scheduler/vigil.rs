@@ -6,8 +6,8 @@
 //!
 //! Protocol: the one who looks reads `ends`, looks, says that it rests, and reads `ends` once
 //! more; if that has moved, it does not rest. Who ends something counts that, and then looks
-//! whether the other rests. All are SeqCst, so one of them sees the other: the last look
-//! comes after the end, or the one who rests is roused.
+//! whether the other rests. All of these are SeqCst, so one of them sees the other: the last
+//! look comes after the end, or the one who rests is roused.
 
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
