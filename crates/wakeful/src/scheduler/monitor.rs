@@ -10,8 +10,9 @@
 //! Protocol of its sleep: the monitor says that it sleeps, then looks whether all
 //! workers sleep, and whether nothing has happened since it looked who waits for whom
 //! ([`Moves`], `vigil`); a worker that wakes up has left the sleepers first, then looks whether
-//! the monitor sleeps. All are SeqCst, so at least one of them sees the other. A future of `block_on` that is being polled does not keep the
-//! monitor awake, but is looked after once in a while: if it never rested, its end is not told.
+//! the monitor sleeps. All are SeqCst, so at least one of them sees the other. A future of
+//! `block_on` that is being polled does not keep the monitor awake, but is looked after once in a
+//! while: if it never rested, its end is not told.
 //!
 //! While it looks, the monitor may hold tasks that it moves, so it counts as
 //! seated in the scheduler: whoever closes up finds them in the injector (rule A1 in
@@ -21,7 +22,7 @@ use super::config::{Config, Role, Stall, Subject};
 use super::estate::Rests;
 use super::multi::{Leaving, MultiThread, Remote};
 use super::spinners::{Look, Spinners};
-use super::vigil::Vigil;
+use super::vigil::{MOST_PATIENCE, PATIENCE, Vigil};
 use super::watch::Watched;
 use crate::sys::own_threads::OwnThread;
 use crate::sys::park::Parker;
@@ -46,11 +47,6 @@ const BRIEF_TICK: Duration = Duration::from_millis(1);
 pub(super) const LATE: Duration = Duration::from_millis(4);
 /// How long nobody is awake before the monitor goes to sleep.
 const QUIET: Duration = Duration::from_millis(100);
-/// How long it sleeps at first while a future of `block_on` is being polled; then twice as long
-/// each time,
-const PATIENCE: Duration = Duration::from_secs(1);
-/// and at most so long.
-const MOST_PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked who waits for whom while the runtime is at work,
 pub(super) const LOOK_AROUND: Duration = Duration::from_secs(1);
 /// and how much of the time that may take: one part of so many.
@@ -223,8 +219,7 @@ impl Moves {
     }
 }
 
-/// Lets the rooms above look who waits for whom.
-/// Answers whether to look again after a while, though nothing happens.
+/// Lets the rooms above look who waits for whom. Answers whether to look again after a while, though nothing happens.
 fn look_around(shared: &MultiThread) -> bool {
     let witness = &shared.estate.config.witness;
     let again = catch_unwind(AssertUnwindSafe(|| witness.look_around()));

@@ -6,7 +6,7 @@
 //! set over many short sleeps: what ran meanwhile is noted, and if something did when it
 //! rings, it is set again.
 
-use super::vigil::Vigil;
+use super::vigil::{MOST_PATIENCE, PATIENCE, Vigil};
 use crate::driver::poller::Poller;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,12 +17,6 @@ const QUIET: Duration = Duration::from_millis(100);
 /// and at least so many times as long as the last look took: what becomes ready meanwhile
 /// has to wait for it.
 const SHARE: u32 = 100;
-
-/// If a thread from outside may help somebody who is stuck otherwise, it is looked again after
-/// this time at first, then twice as long each time,
-const PATIENCE: Duration = Duration::from_secs(1);
-/// and at most so long.
-const MOST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Plain cells of the thread that runs the tasks, but for the first.
 pub(super) struct Quiet {

@@ -10,6 +10,14 @@
 //! look comes after the end, or the one who rests is roused.
 
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::time::Duration;
+
+/// Where nobody would tell of what may leave another stuck (a future of `block_on` that never rested
+/// ends, or a thread from outside does), it is looked again after this time at first, then twice as
+/// long each time,
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// and at most so long.
+pub(super) const MOST_PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Vigil {
     rests: AtomicBool,

@@ -49,7 +49,7 @@ use crate::sys::IS_MODEL;
 use crate::sys::barrier::Barriers;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use crate::sys::sync::{Arc, UnsafeCell, thread};
-use crate::wait::calls::{Calls, Panics};
+use crate::wait::calls::Panics;
 use crate::wait::holder::Holder;
 use crate::wait::list::{Answer, Waiters};
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -350,18 +350,7 @@ impl<T> Chan<T> {
         }
         let mut panics = Panics::default();
         self.refuse_room(&mut panics);
-        let mut more = true;
-        while more {
-            let mut calls = Calls::new();
-            self.closing.with(|list| {
-                while !calls.is_full() {
-                    let Some(call) = list.pop_front(Answer::All) else { return };
-                    calls.push(call);
-                }
-            });
-            more = calls.is_full();
-            panics.catch(|| calls.wake());
-        }
+        panics.catch(|| self.closing.answer_while(Answer::All, |_, _| true));
         panics.pass_on();
     }
 

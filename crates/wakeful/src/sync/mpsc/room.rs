@@ -399,18 +399,7 @@ impl<T> Chan<T> {
     /// The channel is closed: whoever waits need not any longer.
     #[cold]
     pub(super) fn refuse_room(&self, panics: &mut Panics) {
-        let mut more = true;
-        while more {
-            let mut calls = Calls::new();
-            self.room.with(|queue| {
-                while !calls.is_full() {
-                    let Some(call) = queue.pop_front(Answer::Closed) else { return };
-                    calls.push(call);
-                }
-            });
-            more = calls.is_full();
-            panics.catch(|| calls.wake());
-        }
+        panics.catch(|| self.room.answer_while(Answer::Closed, |_, _| true));
         self.hand_out_to_all(panics);
     }
 
