@@ -91,7 +91,8 @@ impl Entry {
         }
     }
 
-    /// The tick it waits for, while it waits.
+    /// The tick it waits for, while it waits; once it has fired or was shut down, which another
+    /// thread may do at any moment, a number beyond the last tick.
     pub(crate) fn tick(&self) -> u64 {
         self.when.load(Relaxed)
     }

@@ -2,7 +2,7 @@
 //! can never return.
 //!
 //! Only what is certain counts. A task is *bound* if it waits, has one live waker,
-//! and its record is anchored (wait N1): then that waker lies with one thing, and
+//! and its record is linked (wait N1): then that waker lies with one thing, and
 //! nothing but this thing can wake the task. A bound task is *stuck* if everybody who
 //! has the thing is stuck, or waits without a waker. All that is stuck is found by
 //! taking away what is not, until nothing more goes; a circle in what is left is a
@@ -27,14 +27,15 @@ use super::who::Who;
 use crate::scheduler::look::{Looks, WorkerLook};
 use crate::scheduler::root::Root;
 use crate::sys::own_threads;
-use crate::task::header::{Anchorage, Wait, WaitKind, WaitingOn};
+use crate::task::header::{Wait, WaitKind, WaitingOn};
 use crate::task::root::is_root;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{
     BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_INTEREST, JOIN_WAKER, NOTIFIED, RUNNING,
 };
+use crate::task::wait_target::WaitTarget;
 use crate::wait::holder::Held;
-use crate::wait::plate::Plate;
+use crate::wait::plate::ResourceRecord;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -176,10 +177,11 @@ impl Node {
     fn read_bond(&self) -> Option<Bond> {
         let (record, number) = (self.waiter.record(), self.waiter.number());
         let wait = record.read()?;
-        let (holders, ahead) = match record.anchored()? {
-            Anchorage::Task(id) => (vec![Held { task: id, site: None, granted: false }], None),
-            Anchorage::Plate(_) => {
-                let plate = Plate::of_record(record)?;
+        let (holders, ahead) = match record.linked_target()? {
+            WaitTarget::Number(_) => return None,
+            WaitTarget::Task(id) => (vec![Held { task: id, site: None, granted: false }], None),
+            WaitTarget::Record(index) => {
+                let plate = ResourceRecord::at(index)?;
                 // With one waker, it is not also another who waits there.
                 (plate.known_holders()?, plate.ahead().filter(|ahead| ahead.task != number))
             }
@@ -209,7 +211,7 @@ impl Node {
         let same_bond = || match (&self.bond, self.read_bond()) {
             (None, _) => true,
             (Some(then), Some(now)) => {
-                then.wait.resource == now.wait.resource && then.all().eq(now.all())
+                then.wait.target == now.wait.target && then.all().eq(now.all())
             }
             (Some(_), None) => false,
         };
@@ -347,7 +349,7 @@ impl Graph {
             task: node.waiter.who(self.root_name.as_deref())?,
             kind: wait.kind.name(),
             phrase: wait.kind.phrase(),
-            resource: wait.resource,
+            resource: ResourceRecord::number_of(wait.target.target()),
             site: wait.site,
             holder: self.nodes.get(&held.task)?.waiter.who(self.root_name.as_deref())?,
             acquired_at: held.site,

@@ -7,6 +7,7 @@ use crate::signal::unix::{Signal, SignalKind, signal};
 use crate::sys::sync::Mutex;
 use crate::task::coop;
 use crate::task::header::WaitKind;
+use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::again::Again;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -137,7 +138,8 @@ impl Running {
                 // The current runtime watches instead.
                 Poll::Ready(Waited::Unwatched) => *end = End::of(child)?,
                 Poll::Pending => {
-                    wait::waiting_on_number(WaitKind::ChildExit, child.id().into(), site);
+                    let process = TargetWord::of_u32(child.id());
+                    wait::waiting_on_target(WaitKind::ChildExit, process, site);
                     return Poll::Pending;
                 }
             }

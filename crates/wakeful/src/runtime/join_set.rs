@@ -6,6 +6,7 @@ use super::join_slots::{Ended, Slots};
 use super::local_set::{LocalSet, spawn_local};
 use super::{Handle, spawn};
 use crate::task::header::{Wait, WaitKind};
+use crate::task::wait_target::TargetWord;
 use crate::task::{AbortHandle, Id, JoinError, JoinHandle, context, coop};
 use std::fmt;
 use std::marker::PhantomPinned;
@@ -319,8 +320,8 @@ impl<T: 'static> JoinNextWithId<'_, T> {
         let polled = set.poll_ended(cx);
         *waiting = polled.is_pending();
         if *waiting {
-            let kind = WaitKind::Join;
-            context::waiting_on(|since_ms| Wait { kind, resource: 0, site, since_ms });
+            let (kind, target) = (WaitKind::Join, TargetWord::NONE);
+            context::waiting_on(|since_ms| Wait { kind, target, site, since_ms });
         }
         polled
     }

@@ -16,6 +16,7 @@ use crate::task::header::{Wait, WaitKind};
 use crate::task::heap::Home as _;
 use crate::task::id::IdSource;
 use crate::task::runnable::TaskRef;
+use crate::task::wait_target::TargetWord;
 use crate::task::{JoinHandle, driving};
 use std::fmt;
 use std::marker::PhantomPinned;
@@ -213,7 +214,7 @@ impl Future for LocalSet {
         let site = self.made_at;
         crate::task::context::waiting_on(|since_ms| Wait {
             kind: WaitKind::Join,
-            resource: 0,
+            target: TargetWord::NONE,
             site,
             since_ms,
         });

@@ -8,6 +8,7 @@ use crate::driver::poller::{Poller, Registered};
 use crate::driver::source::{Direction, Readiness, Seen};
 use crate::task::coop;
 use crate::task::header::WaitKind;
+use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::list::Waiter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -81,7 +82,7 @@ impl Registration {
     /// Notes that the current task waits for this descriptor.
     #[inline]
     fn note(&self, kind: WaitKind, site: &'static Location<'static>) {
-        wait::waiting_on_number(kind, self.fd as u64, site);
+        wait::waiting_on_target(kind, TargetWord::of_u32(self.fd as u32), site);
     }
 
     /// What it is ready for, as far as is known.

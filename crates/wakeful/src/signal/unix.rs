@@ -4,6 +4,7 @@ use super::hub::Hub;
 use super::slot::{CLOSED, Slot};
 use crate::task::coop;
 use crate::task::header::WaitKind;
+use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::list::Waiter;
 use crate::wait::word::Other;
@@ -187,7 +188,8 @@ impl Signal {
         match polled {
             Poll::Ready(_) => progress.made_progress(),
             Poll::Pending => {
-                wait::waiting_on_number(WaitKind::Signal, self.kind.0 as u64, site);
+                let signal = TargetWord::of_u32(self.kind.0 as u32);
+                wait::waiting_on_target(WaitKind::Signal, signal, site);
             }
         }
         polled

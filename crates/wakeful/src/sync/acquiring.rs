@@ -116,7 +116,7 @@ impl Acquiring {
                 permits.enqueue(waiter, wanted, (kind, this.site), cx.waker().clone())
             }
             Standing::Waiting => {
-                waiting_on_plate(kind, permits.number(), this.site);
+                waiting_on_plate(kind, permits.target(), this.site);
                 Taken::Short
             }
             Standing::Answered(Answer::Closed) => Taken::Closed,

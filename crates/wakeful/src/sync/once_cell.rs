@@ -27,7 +27,6 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{Location, UnwindSafe};
 use std::pin::Pin;
-use std::ptr;
 use std::task::{Context, Poll, Waker, ready};
 
 /// A cell that is filled once, by the first task that needs the value; the others
@@ -232,7 +231,7 @@ impl<T> OnceCell<T> {
                 // Whoever came before has told already, or who handed it on.
                 let is_first = list.is_empty();
                 let reason = (WaitKind::OnceCell, site);
-                list.push_anchored(waiter, Held::by_current(site), waker, reason, |plate| {
+                list.push_linked(waiter, Held::by_current(site), waker, reason, |plate| {
                     if is_first && let Some(held) = self.holder.get() {
                         plate.note_if_new(Some(held));
                     }
@@ -368,8 +367,8 @@ impl<'a, T> Future for Claim<'a, T> {
         };
         let claimed = match tried {
             Tried::Waits => {
-                let number = cell.waiters.plate.number(ptr::from_ref(cell).addr());
-                wait::waiting_on_plate(WaitKind::OnceCell, number, site);
+                let target = cell.waiters.plate.target(cell);
+                wait::waiting_on_plate(WaitKind::OnceCell, target, site);
                 return Poll::Pending;
             }
             Tried::Turn => Claimed::Turn(Turn { cell }),

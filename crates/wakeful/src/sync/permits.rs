@@ -39,13 +39,13 @@ use super::permit_holders::{Counted, PermitHolders, Spot};
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::{const_unless_model, thread};
 use crate::task::context;
+use crate::task::wait_target::TargetWord;
 use crate::wait::calls::{Calls, Panics};
 use crate::wait::holder::Held;
 use crate::wait::list::{Answer, Locked, Standing, Waiter, Waiters};
-use crate::wait::plate::{Plate, Reason};
+use crate::wait::plate::{Reason, ResourceRecord};
 use std::panic::Location;
 use std::pin::Pin;
-use std::ptr;
 use std::task::Waker;
 
 /// There will be no more permits.
@@ -141,13 +141,13 @@ impl Permits {
 
     /// The plate, once somebody has had to wait.
     #[inline]
-    pub(super) fn plate(&self) -> Option<&'static Plate> {
+    pub(super) fn plate(&self) -> Option<&'static ResourceRecord> {
         self.waiters.plate.get()
     }
 
     /// What the permits are called in records.
-    pub(super) fn number(&self) -> u64 {
-        self.waiters.plate.number(ptr::from_ref(self).addr())
+    pub(super) fn target(&self) -> TargetWord {
+        self.waiters.plate.target(self)
     }
 
     /// A waiter is polled again, with this waker.
@@ -166,7 +166,7 @@ impl Permits {
     }
 
     /// The same; under the list's lock. Whether somebody has no name yet.
-    fn tell_names(&self, counted: &Counted, plate: &Plate) -> bool {
+    fn tell_names(&self, counted: &Counted, plate: &ResourceRecord) -> bool {
         let has_first = self.word.load(SeqCst) & FIRST != 0;
         self.holders.tell(has_first, counted, &plate.names)
     }
@@ -456,7 +456,7 @@ impl Permits {
             let ask = Ask { wanted, lacks, task: context::current_id(), site };
             let waker = unneeded.take().expect("not used yet");
             let (is_first, counted) = (list.is_empty(), **list);
-            list.push_anchored(waiter, ask, waker, (kind, site), |plate| {
+            list.push_linked(waiter, ask, waker, (kind, site), |plate| {
                 // Q3.
                 is_unsure = is_first && self.tell_names(&counted, plate);
             });

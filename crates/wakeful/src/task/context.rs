@@ -2,9 +2,10 @@
 //! thread-local memory without a destructor: an access is one instruction.
 
 use super::coop::Budget;
-use super::header::{ANCHORED, Header, Slot, TASK, Wait, WaitKind, WaitingOn};
+use super::header::{Header, Slot, Wait, WaitKind, WaitingOn};
 use super::heap::{Heap, Home};
 use super::root::{RootNote, is_root};
+use super::wait_target::TargetWord;
 use super::waker;
 use super::{Id, coop};
 use crate::sys::rng::Rng;
@@ -351,12 +352,12 @@ impl ThreadContext {
         }
     }
 
-    /// The record of one that waits for a task's end.
+    /// The record of one that waits for a task's end; `target` is that task, perhaps linked.
     #[inline]
-    fn join_of(&self, task: &Header, flags: u64) -> Wait {
+    fn join_of(&self, target: TargetWord, task: &Header) -> Wait {
         Wait {
             kind: WaitKind::Join,
-            resource: task.id.get() | flags,
+            target,
             site: task.origin.get().spawned_at(),
             since_ms: self.now_ms.get(),
         }
@@ -366,12 +367,12 @@ impl ThreadContext {
     fn wait_at(
         &self,
         record: Slot<'_>,
-        plate: u64,
+        target: TargetWord,
         kind: WaitKind,
         site: &'static Location<'static>,
     ) -> NonNull<WaitingOn> {
         let since_ms = self.now_ms.get();
-        record.record_at(Wait { kind, resource: plate, site, since_ms });
+        record.record_linked(Wait { kind, target, site, since_ms });
         NonNull::from(record.waiting)
     }
 
@@ -428,22 +429,23 @@ pub(crate) fn waiting_if_nothing(wait: impl FnOnce(u32) -> Wait) {
     });
 }
 
-/// As `waiting_on`, for what may be anchored.
+/// As `waiting_on`, for a target that may be linked already: then it stays so.
 #[inline]
-pub(crate) fn waiting_on_anchored(wait: impl FnOnce(u32) -> Wait) {
+pub(crate) fn waiting_on_keeping_link(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
         if let Some(record) = context.record() {
-            record.record_anchored(wait(context.now_ms.get()));
+            record.record_keeping_link(wait(context.now_ms.get()));
         }
     });
 }
 
-/// As `waiting_on`, for the end of a task, with which `waker` lies: anchored, if that is
-/// the waker of what is being polled.
+/// As `waiting_on`, for the end of a task, with which `waker` lies. The target is linked if that
+/// is the waker of what is being polled.
 #[inline]
 pub(super) fn waiting_for_join(task: &Header, waker: &Waker) {
+    let target = TargetWord::of_task(task.id.get());
     CONTEXT.with(|context| match context.record_of_task(waker) {
-        Some(record) => record.record(context.join_of(task, ANCHORED | TASK)),
+        Some(record) => record.record_linked(context.join_of(target.linked(), task)),
         None => waiting_for_join_elsewhere(task, waker),
     });
 }
@@ -451,24 +453,25 @@ pub(super) fn waiting_for_join(task: &Header, waker: &Waker) {
 /// The same for what is no task, or was polled with another waker.
 #[cold]
 fn waiting_for_join_elsewhere(task: &Header, waker: &Waker) {
+    let target = TargetWord::of_task(task.id.get());
     CONTEXT.with(|context| match context.record_of_root(waker) {
-        Some(record) => record.record(context.join_of(task, ANCHORED | TASK)),
-        None => waiting_on(|_| context.join_of(task, 0)),
+        Some(record) => record.record_linked(context.join_of(target.linked(), task)),
+        None => waiting_on(|_| context.join_of(target, task)),
     });
 }
 
-/// Notes what the current task is about to wait for, at a plate; anchored there, if
-/// `waker` is its own: then the record is given back, as by `record_of`.
+/// Notes what the current task is about to wait for: a linked target, if `waker` is the task's
+/// own. Then the record is given back, as by `record_of`; otherwise the target is not linked.
 #[inline]
 pub(crate) fn waiting_at(
     waker: &Waker,
-    plate: u64,
+    target: TargetWord,
     kind: WaitKind,
     site: &'static Location<'static>,
 ) -> Option<NonNull<WaitingOn>> {
     CONTEXT.with(|context| match context.record_of_task(waker) {
-        Some(record) => Some(context.wait_at(record, plate, kind, site)),
-        None => waiting_elsewhere_at(waker, plate, kind, site),
+        Some(record) => Some(context.wait_at(record, target, kind, site)),
+        None => waiting_elsewhere_at(waker, target, kind, site),
     })
 }
 
@@ -476,15 +479,15 @@ pub(crate) fn waiting_at(
 #[cold]
 fn waiting_elsewhere_at(
     waker: &Waker,
-    plate: u64,
+    target: TargetWord,
     kind: WaitKind,
     site: &'static Location<'static>,
 ) -> Option<NonNull<WaitingOn>> {
     CONTEXT.with(|context| {
         if let Some(record) = context.record_of_root(waker) {
-            return Some(context.wait_at(record, plate, kind, site));
+            return Some(context.wait_at(record, target, kind, site));
         }
-        waiting_on(|since_ms| Wait { kind, resource: plate, site, since_ms });
+        waiting_on(|since_ms| Wait { kind, target: target.unlinked(), site, since_ms });
         None
     })
 }

@@ -3,9 +3,10 @@
 
 use super::heap::Chunk;
 use super::state::State;
+use super::wait_target::{TargetWord, WaitTarget};
 use super::waker::join_waker::JoinWaker;
 use crate::sys::IS_MODEL;
-use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::*};
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -247,8 +248,9 @@ impl Origin {
 /// returns `Pending`, a few plain stores, read by whoever asks why the task is
 /// not running.
 pub(crate) struct WaitingOn {
-    /// The address or number of the thing waited for, perhaps ANCHORED.
-    resource: AtomicU64,
+    /// A [`TargetWord`]: kind, link and value in one word, so that readers see all or none of a
+    /// write. Only `set_target` stores here.
+    target: AtomicU64,
     site: AtomicPtr<Location<'static>>,
     /// Milliseconds since when.
     since_ms: AtomicU32,
@@ -290,22 +292,6 @@ pub(crate) struct Slot<'a> {
 /// No kind: nothing is recorded, or the task has ended.
 const NOTHING: u8 = 0;
 const OUTCOME_SHIFT: u32 = 8;
-
-/// In a record: what holds the task's waker is known for certain, see `wait::plate`.
-/// Neither addresses nor numbers reach this bit.
-pub(crate) const ANCHORED: u64 = 1 << 63;
-/// Beside ANCHORED: the thing is a task, and the number its id.
-pub(crate) const TASK: u64 = 1 << 62;
-const FLAGS: u64 = ANCHORED | TASK;
-
-/// What an anchored record leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Anchorage {
-    /// The task of this id, which wakes the waiter at its end.
-    Task(u64),
-    /// The list of the thing with a plate at this address.
-    Plate(u64),
-}
 
 /// The kinds of things a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -384,7 +370,7 @@ pub(crate) enum WaitKind {
 }
 
 impl WaitKind {
-    /// Whether the resource is the number of a descriptor.
+    /// Whether the target's number is that of a descriptor.
     pub(crate) fn is_for_descriptor(self) -> bool {
         (WaitKind::IoRead as u8..=WaitKind::Connect as u8).contains(&(self as u8))
     }
@@ -514,7 +500,7 @@ impl WaitKind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) kind: WaitKind,
-    pub(crate) resource: u64,
+    pub(crate) target: TargetWord,
     pub(crate) site: &'static Location<'static>,
     pub(crate) since_ms: u32,
 }
@@ -522,7 +508,7 @@ pub(crate) struct Wait {
 impl WaitingOn {
     pub(crate) fn nothing() -> Self {
         Self {
-            resource: AtomicU64::new(0),
+            target: AtomicU64::new(TargetWord::NONE.to_bits()),
             site: AtomicPtr::new(std::ptr::null_mut()),
             since_ms: AtomicU32::new(0),
             about: AtomicU32::new(0),
@@ -547,33 +533,42 @@ impl WaitingOn {
         self.about.store(u32::from(outcome) << OUTCOME_SHIFT, Relaxed);
     }
 
-    /// The waker lies with this thing from here on.
     #[inline]
-    pub(crate) fn anchor(&self, resource: u64) {
-        self.resource.store(resource | ANCHORED, Release);
+    fn target(&self, ordering: Ordering) -> TargetWord {
+        TargetWord::from_bits(self.target.load(ordering))
     }
 
-    /// It does not lie there any longer.
     #[inline]
-    pub(crate) fn weigh(&self) {
-        let word = self.resource.load(Relaxed);
-        if word & ANCHORED != 0 {
-            self.resource.store(word & !FLAGS, Relaxed);
+    fn set_target(&self, target: TargetWord, ordering: Ordering) {
+        self.target.store(target.to_bits(), ordering);
+    }
+
+    /// The task's waker lies with this target, a linked one, from now on.
+    #[inline]
+    pub(crate) fn attach(&self, target: TargetWord) {
+        debug_assert!(target.is_linked(), "{target:?} is no record and no task");
+        // Release: pairs with the Acquire load of `linked_target`.
+        self.set_target(target, Release);
+    }
+
+    /// The task's waker no longer lies with the target, whichever it is. May run on another
+    /// thread beside a write of the task: then one of the two is lost, and no link is made.
+    #[inline]
+    pub(crate) fn detach(&self) {
+        let target = self.target(Relaxed);
+        if target.is_linked() {
+            self.set_target(target.unlinked(), Relaxed);
         }
     }
 
-    /// Where the waker lies, if that is known for certain.
-    pub(crate) fn anchored(&self) -> Option<Anchorage> {
-        let word = self.resource.load(Acquire);
+    /// With what the task's waker lies, if that is known for certain.
+    pub(crate) fn linked_target(&self) -> Option<WaitTarget> {
+        let target = self.target(Acquire);
         const TURN: u8 = WaitKind::Turn as u8;
         if let NOTHING | TURN = self.about.load(Relaxed) as u8 {
             return None; // what it waits for has been written over, or was another task's
         }
-        match word & FLAGS {
-            ANCHORED => Some(Anchorage::Plate(word & !FLAGS)),
-            FLAGS => Some(Anchorage::Task(word & !FLAGS)),
-            _ => None,
-        }
+        target.is_linked().then(|| target.target())
     }
 
     /// Whether the record is of that poll, and not of a yield: who waits has had its turn.
@@ -606,36 +601,36 @@ impl WaitingOn {
             kind => WaitKind::from_u8(kind),
         };
         let site = NonNull::new(self.site.load(Relaxed))?;
-        let resource = match kind {
-            WaitKind::Turn => 0,
-            _ => self.resource.load(Relaxed) & !FLAGS,
+        let target = match kind {
+            WaitKind::Turn => TargetWord::NONE,
+            _ => self.target(Relaxed).unlinked(),
         };
         // SAFETY: only `describe` stores here, and only `&'static`s.
         let site = unsafe { site.as_ref() };
-        Some(Wait { kind, resource, site, since_ms: self.since_ms.load(Relaxed) })
+        Some(Wait { kind, target, site, since_ms: self.since_ms.load(Relaxed) })
     }
 }
 
 impl Slot<'_> {
-    /// As `record`, and anchored.
+    /// Records a wait whose target is a linked one.
     #[inline]
-    pub(crate) fn record_at(self, wait: Wait) {
+    pub(crate) fn record_linked(self, wait: Wait) {
         self.describe(wait.kind, wait.since_ms, wait.site);
-        self.waiting.anchor(wait.resource);
+        self.waiting.attach(wait.target);
     }
 
-    /// As `record`, for a thing that may be anchored: then it stays so.
+    /// Records a wait whose target may be linked already: then it stays so.
     #[inline]
-    pub(crate) fn record_anchored(self, wait: Wait) {
-        if self.waiting.resource.load(Relaxed) & !FLAGS != wait.resource {
-            self.waiting.resource.store(wait.resource, Relaxed);
+    pub(crate) fn record_keeping_link(self, wait: Wait) {
+        if self.waiting.target(Relaxed).unlinked() != wait.target {
+            self.waiting.set_target(wait.target, Relaxed);
         }
         self.describe(wait.kind, wait.since_ms, wait.site);
     }
 
     #[inline]
     pub(crate) fn record(self, wait: Wait) {
-        self.waiting.resource.store(wait.resource, Relaxed);
+        self.waiting.set_target(wait.target, Relaxed);
         self.describe(wait.kind, wait.since_ms, wait.site);
     }
 
@@ -643,8 +638,7 @@ impl Slot<'_> {
     /// for the end of a task: where a root's waker goes with a handle, its record is not told.
     #[inline]
     pub(crate) fn is_at_plate(self) -> bool {
-        let is_there = self.waiting.resource.load(Relaxed) & FLAGS == ANCHORED;
-        is_there && self.waiting.is_of(self.stamp)
+        self.waiting.target(Relaxed).is_linked_record() && self.waiting.is_of(self.stamp)
     }
 
     /// As `record`, unless something was recorded in this poll. It waits beside that for something
@@ -655,8 +649,8 @@ impl Slot<'_> {
         if about as u8 == NOTHING || !Stamp(about).is(self.stamp) {
             return self.record(wait());
         }
-        if self.waiting.resource.load(Relaxed) & FLAGS == FLAGS {
-            self.waiting.weigh();
+        if self.waiting.target(Relaxed).is_linked_task() {
+            self.waiting.detach();
         }
     }
 
@@ -683,7 +677,7 @@ impl Slot<'_> {
         self.waiting.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
         let about = self.waiting.about.load(Relaxed);
         if about as u8 == NOTHING || !Stamp(about).is(self.stamp) {
-            self.waiting.resource.store(0, Relaxed);
+            self.waiting.set_target(TargetWord::NONE, Relaxed);
             self.waiting.about.store(WaitKind::Unknown as u32 | self.stamp.0, Release);
         }
     }

@@ -38,6 +38,7 @@ pub(crate) mod state;
 #[macro_use]
 mod task_local;
 mod wait_forever;
+pub(crate) mod wait_target;
 pub(crate) mod waker;
 mod yield_now;
 

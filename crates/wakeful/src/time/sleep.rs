@@ -5,6 +5,7 @@ use crate::driver::timers::{Entry, Registered, Standing};
 use crate::runtime::context::{self, Keeper};
 use crate::runtime::spawn::no_runtime;
 use crate::task::header::{Wait, WaitKind};
+use crate::task::wait_target::TargetWord;
 use crate::task::{self, coop};
 use std::fmt;
 use std::panic::Location;
@@ -234,7 +235,9 @@ impl Sleep {
     /// What a task waits for in here.
     #[inline]
     pub(super) fn wait(&self, since_ms: u32) -> Wait {
-        Wait { kind: WaitKind::Sleep, resource: self.entry.tick(), site: self.site, since_ms }
+        // A far deadline is saturated, and so is that of an entry which fires right now.
+        let target = TargetWord::saturating(self.entry.tick());
+        Wait { kind: WaitKind::Sleep, target, site: self.site, since_ms }
     }
 }
 

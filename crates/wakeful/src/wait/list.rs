@@ -34,7 +34,7 @@
 //! lock orders everything else.
 
 use super::calls::{Call, Calls, Panics};
-use super::plate::{Anchor, Plate, PlateOf, Reason};
+use super::plate::{PlateOf, Reason, ResourceRecord, WaitLink};
 use crate::sys::lock::SmallLock;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
@@ -105,7 +105,7 @@ struct Entry<T> {
     /// None before the future was polled.
     waker: Option<Waker>,
     /// Where the waker's task says that it lies here.
-    anchor: Anchor,
+    link: WaitLink,
     ask: T,
 }
 
@@ -170,7 +170,7 @@ fn lost_waiter() -> ! {
 /// wait for.
 pub(crate) struct Waiters<S, T> {
     queue: SmallLock<Queue<S, T>>,
-    /// Only in lists whose waiters anchor their tasks' records.
+    /// Only in lists whose waiters link their tasks' wait records.
     pub(crate) plate: PlateOf,
 }
 
@@ -340,33 +340,33 @@ impl<S, T> Locked<'_, S, T> {
     /// Queues up. Without a waker, the waiter is asked again when it is polled.
     #[inline]
     pub(crate) fn push_back(&mut self, waiter: Pin<&Waiter<T>>, ask: T, waker: Option<Waker>) {
-        self.push(waiter, ask, waker, Anchor::NONE);
+        self.push(waiter, ask, waker, WaitLink::NONE);
     }
 
     /// The same; `note` tells on the thing's plate who has it, and the task being polled
-    /// records that it waits there, and is anchored (`plate`).
+    /// records that it waits there, and is linked (`plate`).
     #[inline]
-    pub(crate) fn push_anchored(
+    pub(crate) fn push_linked(
         &mut self,
         waiter: Pin<&Waiter<T>>,
         ask: T,
         waker: Waker,
         reason: Reason,
-        note: impl FnOnce(&Plate),
+        note: impl FnOnce(&ResourceRecord),
     ) {
         let plate = self.plate.obtain();
         note(plate);
-        let anchor = Anchor::cast_with(plate, &waker, reason);
-        self.push(waiter, ask, Some(waker), anchor);
+        let link = WaitLink::attach_with(plate, &waker, reason);
+        self.push(waiter, ask, Some(waker), link);
     }
 
     #[inline]
-    fn push(&mut self, waiter: Pin<&Waiter<T>>, ask: T, waker: Option<Waker>, anchor: Anchor) {
+    fn push(&mut self, waiter: Pin<&Waiter<T>>, ask: T, waker: Option<Waker>, link: WaitLink) {
         let new = self.enter(waiter);
         let prev = self.queue.back.replace(new);
         waiter.entry.with_mut(|entry| {
             // SAFETY: L1 and L5: about to enter the list, so there is none yet.
-            unsafe { (*entry).write(Entry { prev, next: None, waker, anchor, ask }) };
+            unsafe { (*entry).write(Entry { prev, next: None, waker, link, ask }) };
         });
         match prev {
             // SAFETY: L1: in the list.
@@ -515,9 +515,9 @@ impl<S, T> Locked<'_, S, T> {
 
     fn unlink(&mut self, waiter: NonNull<Waiter<T>>) -> Call {
         // SAFETY: L1: in this list, and about to leave it (L5).
-        let Entry { prev, next, waker, anchor, ask: _ } =
+        let Entry { prev, next, waker, link, ask: _ } =
             unsafe { waiter.as_ref().entry.with_mut(|entry| (*entry).assume_init_read()) };
-        anchor.weigh();
+        link.detach();
         if self.queue.front == Some(waiter) {
             // L6.
             self.queue.front = next;
@@ -538,7 +538,7 @@ impl<S, T> Locked<'_, S, T> {
     }
 
     /// Whether a waiter that is in this list is to be woken by what `waker` wakes;
-    /// then its task's record is anchored anew, if it is in this list at all.
+    /// then its task's record is linked anew, if it is in this list at all.
     fn wakes(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> bool {
         self.check_home(&waiter);
         let waiter = NonNull::from(waiter.get_ref());
@@ -547,7 +547,7 @@ impl<S, T> Locked<'_, S, T> {
             Self::entry(waiter, |entry| {
                 let same = entry.waker.as_ref().is_some_and(|own| own.will_wake(waker));
                 if same && let Some(plate) = self.plate.get() {
-                    entry.anchor.cast_again(plate, waker);
+                    entry.link.attach_again(plate, waker);
                 }
                 same
             })
@@ -559,8 +559,8 @@ impl<S, T> Locked<'_, S, T> {
         // SAFETY: as above.
         unsafe {
             Self::entry(NonNull::from(waiter.get_ref()), |entry| {
-                entry.anchor.weigh();
-                entry.anchor = plate.map_or(Anchor::NONE, |plate| Anchor::cast(plate, &waker));
+                entry.link.detach();
+                entry.link = plate.map_or(WaitLink::NONE, |plate| WaitLink::attach(plate, &waker));
                 entry.waker.replace(waker)
             })
         }

@@ -31,6 +31,7 @@ pub(crate) mod word;
 
 use crate::task::context;
 use crate::task::header::{Wait, WaitKind};
+use crate::task::wait_target::TargetWord;
 use std::panic::Location;
 
 /// Notes what the current task is about to wait for: call it when a leaf future
@@ -41,7 +42,7 @@ pub(crate) fn waiting_on<T: ?Sized>(
     resource: &T,
     site: &'static Location<'static>,
 ) {
-    waiting_on_number(kind, (&raw const *resource).cast::<()>().addr() as u64, site);
+    waiting_on_target(kind, TargetWord::of_address(resource), site);
 }
 
 /// As [`waiting_on`], for what is most often waited for beside something else.
@@ -51,21 +52,29 @@ pub(crate) fn waiting_beside<T: ?Sized>(
     resource: &T,
     site: &'static Location<'static>,
 ) {
-    let resource = (&raw const *resource).cast::<()>().addr() as u64;
-    context::waiting_beside(|since_ms| Wait { kind, resource, site, since_ms });
+    let target = TargetWord::of_address(resource);
+    context::waiting_beside(|since_ms| Wait { kind, target, site, since_ms });
 }
 
-/// The same for a thing that has a number: a descriptor, say.
+/// Notes what the current task is about to wait for, by its target: a descriptor, say.
 #[inline]
-pub(crate) fn waiting_on_number(kind: WaitKind, resource: u64, site: &'static Location<'static>) {
-    context::waiting_on(|since_ms| Wait { kind, resource, site, since_ms });
+pub(crate) fn waiting_on_target(
+    kind: WaitKind,
+    target: TargetWord,
+    site: &'static Location<'static>,
+) {
+    context::waiting_on(|since_ms| Wait { kind, target, site, since_ms });
 }
 
-/// The same for a thing whose list anchors the records of those who wait; `number`
-/// is that of its plate.
+/// As [`waiting_on_target`], for a resource whose list links the records of its waiters;
+/// `target` comes from [`PlateOf::target`](plate::PlateOf::target). A link stays.
 #[inline]
-pub(crate) fn waiting_on_plate(kind: WaitKind, number: u64, site: &'static Location<'static>) {
-    context::waiting_on_anchored(|since_ms| Wait { kind, resource: number, site, since_ms });
+pub(crate) fn waiting_on_plate(
+    kind: WaitKind,
+    target: TargetWord,
+    site: &'static Location<'static>,
+) {
+    context::waiting_on_keeping_link(|since_ms| Wait { kind, target, site, since_ms });
 }
 
 #[cfg(all(test, loom))]

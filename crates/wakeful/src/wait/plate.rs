@@ -3,28 +3,29 @@
 //!
 //! A thing notes its holder in its own memory (`holder`), which is cheap and cannot
 //! be read by a stranger: by the time it comes, the thing may be gone, or moved. So
-//! a thing that makes somebody wait gets a *plate*: a few words of memory that are
-//! never given back, only used again for another thing. Whoever queues up copies the
-//! holders there, and so does whoever hands the thing on while others wait; a thing
-//! that nobody waits for costs nothing of this.
+//! a thing that makes somebody wait gets a [`ResourceRecord`] (a *plate*): a few words of
+//! memory that are never given back, only used again for another thing. Whoever queues up
+//! copies the holders there, and so does whoever hands the thing on while others wait; a
+//! thing that nobody waits for costs nothing of this.
 //!
-//! A task that queues up writes the plate's address into its record of what it waits
-//! for, and *anchors* it:
+//! All records stand in a table that only grows. A task that queues up writes the record's
+//! index into its wait record, and links it ([`WaitLink`]). A reader finds the record by that
+//! index, which the table checks: no number out of a wait record becomes an address.
 //!
-//! - N1. A record is anchored under the lock of the list, while a waiter with the
-//!   own waker of the record's task is in it; and whoever takes the waiter out
-//!   weighs the anchor under the same lock. A record that some other future has
-//!   written since is not anchored.
+//! - N1. A wait record is linked under the lock of the list, while a waiter with the own
+//!   waker of the wait record's task is in it. The thread that takes the waiter out detaches
+//!   the link under the same lock. A wait record that another future has written since is
+//!   not linked.
 //!
 //! - N2. A guard or a permit that owns its share in the thing, and so can go to any task or
 //!   thread, says so when it is made, for good: from then on who got the thing is told, and
 //!   not taken for who has it.
 //!
-//! So an anchored record is exact: if its task has one live waker, the thing's list
+//! So a linked wait record is exact: if its task has one live waker, the thing's list
 //! has that waker, and nothing but this thing, or an abort, can ever wake the task.
-//! A task that waits for two things at once has one record, and the last to anchor
-//! has it; weighing takes away whatever anchor is there. An anchor too few loses a
-//! piece of information until the next poll; none is ever too many.
+//! A task that waits for two things at once has one wait record, and the last to attach
+//! has it; detaching takes away whatever link is there. A link too few loses a piece of
+//! information until the next poll; none is ever too many.
 
 use super::holder::Held;
 use super::places::{Names, Place, Seen};
@@ -32,15 +33,18 @@ use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::task::context;
-use crate::task::header::{Anchorage, WaitKind, WaitingOn};
+use crate::task::header::{WaitKind, WaitingOn};
+use crate::task::wait_target::{RecordIndex, TargetWord, WaitTarget};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 /// The holders of one thing, as last told. Never freed.
 #[derive(Debug)]
-pub(crate) struct Plate {
+pub(crate) struct ResourceRecord {
+    /// The linked target that leads here.
+    linked: TargetWord,
     pub(crate) names: Names,
     /// The one in front of the queue, if it has got a part of what it asks for: it keeps
     /// that from those behind it.
@@ -49,16 +53,41 @@ pub(crate) struct Plate {
     passed: AtomicBool,
 }
 
-/// Plates that no thing has.
-static SPARE: Mutex<Vec<&'static Plate>> = Mutex::new(Vec::new());
+/// Every record there is.
+struct Table {
+    /// By index. Only grows.
+    all: Vec<&'static ResourceRecord>,
+    /// Records that no thing has.
+    spare: Vec<&'static ResourceRecord>,
+}
 
-impl Plate {
-    fn obtain() -> &'static Plate {
-        let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_else(|| {
-            let (names, ahead) = (Names::none(), Place::new());
-            Box::leak(Box::new(Plate { names, ahead, passed: AtomicBool::new(false) }))
-        })
+static TABLE: Mutex<Table> = Mutex::new(Table { all: Vec::new(), spare: Vec::new() });
+
+/// The table, locked. No foreign code runs under the lock.
+fn table() -> MutexGuard<'static, Table> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Table {
+    fn add(&mut self) -> &'static ResourceRecord {
+        let linked = TargetWord::of_record(RecordIndex(self.all.len() as u64)).linked();
+        let (names, ahead) = (Names::none(), Place::new());
+        let passed = AtomicBool::new(false);
+        let record = Box::leak(Box::new(ResourceRecord { linked, names, ahead, passed }));
+        self.all.push(record);
+        record
+    }
+}
+
+impl ResourceRecord {
+    fn obtain() -> &'static ResourceRecord {
+        let mut table = table();
+        table.spare.pop().unwrap_or_else(|| table.add())
+    }
+
+    /// The record with this index, if there is one.
+    pub(crate) fn at(index: RecordIndex) -> Option<&'static ResourceRecord> {
+        table().all.get(usize::try_from(index.0).ok()?).copied()
     }
 
     fn give_back(&'static self) {
@@ -67,7 +96,7 @@ impl Plate {
         self.passed.store(false, Relaxed);
         // What belongs to one run of a model is of no use to the next.
         if !IS_MODEL {
-            SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+            table().spare.push(self);
         }
     }
 
@@ -96,13 +125,6 @@ impl Plate {
         }
     }
 
-    /// The plate that an anchored record leads to.
-    pub(crate) fn of_record(record: &WaitingOn) -> Option<&'static Plate> {
-        let Some(Anchorage::Plate(address)) = record.anchored() else { return None };
-        // SAFETY: N1: only those below anchor to plates, and plates are never freed.
-        Some(unsafe { &*ptr::with_exposed_provenance::<Plate>(address as usize) })
-    }
-
     pub(crate) fn holders(&self) -> Vec<Held> {
         self.names.named()
     }
@@ -124,18 +146,26 @@ impl Plate {
         are_all.then_some(holders)
     }
 
-    fn address(&self) -> u64 {
-        ptr::from_ref(self).expose_provenance() as u64
+    /// What stands for the target in dumps and reports. Equal targets have equal numbers. A
+    /// record stands under its address, which no task id and no descriptor equals.
+    pub(crate) fn number_of(target: WaitTarget) -> u64 {
+        match target {
+            WaitTarget::Number(number) => number,
+            WaitTarget::Task(id) => id,
+            WaitTarget::Record(index) => {
+                Self::at(index).map_or(0, |record| ptr::from_ref(record).addr() as u64)
+            }
+        }
     }
 }
 
 /// A thing's plate, once it has one. Lies beside the thing's list. Perhaps with PASSED.
 #[derive(Debug)]
-pub(crate) struct PlateOf(AtomicPtr<Plate>);
+pub(crate) struct PlateOf(AtomicPtr<ResourceRecord>);
 
 /// In the address of a plate: there was a guard or permit that owns its share in the thing.
 const PASSED: usize = 1;
-const _: () = assert!(align_of::<Plate>() > PASSED);
+const _: () = assert!(align_of::<ResourceRecord>() > PASSED);
 
 impl PlateOf {
     const_unless_model! {
@@ -145,7 +175,7 @@ impl PlateOf {
     }
 
     #[inline]
-    pub(crate) fn get(&self) -> Option<&'static Plate> {
+    pub(crate) fn get(&self) -> Option<&'static ResourceRecord> {
         // SAFETY: only `first` stores here, and `goes_anywhere` adds that bit.
         unsafe { self.0.load(Acquire).map_addr(|address| address & !PASSED).as_ref() }
     }
@@ -167,7 +197,10 @@ impl PlateOf {
     }
 
     /// Gives back what was there before.
-    fn change(&self, new: impl Fn(*mut Plate) -> *mut Plate) -> *mut Plate {
+    fn change(
+        &self,
+        new: impl Fn(*mut ResourceRecord) -> *mut ResourceRecord,
+    ) -> *mut ResourceRecord {
         let mut old = self.0.load(Acquire);
         loop {
             match self.0.compare_exchange(old, new(old), AcqRel, Acquire) {
@@ -179,15 +212,15 @@ impl PlateOf {
 
     /// The plate, or a new one. Under the list's lock.
     #[inline]
-    pub(super) fn obtain(&self) -> &'static Plate {
+    pub(super) fn obtain(&self) -> &'static ResourceRecord {
         self.get().unwrap_or_else(|| self.first())
     }
 
     #[cold]
-    fn first(&self) -> &'static Plate {
-        let plate = Plate::obtain();
+    fn first(&self) -> &'static ResourceRecord {
+        let plate = ResourceRecord::obtain();
         let new = ptr::from_ref(plate).cast_mut();
-        let flags = |old: *mut Plate| old.addr() & PASSED;
+        let flags = |old: *mut ResourceRecord| old.addr() & PASSED;
         // Both who come here and who passes it on exchange the word: one sees the other.
         let old = self.change(|old| new.map_addr(|address| address | flags(old)));
         if flags(old) != 0 {
@@ -196,10 +229,14 @@ impl PlateOf {
         plate
     }
 
-    /// The thing's number in records: of its plate, or `address` while it has none.
+    /// The target of a wait for `resource`, not linked: its record, or its address while it has
+    /// none.
     #[inline]
-    pub(crate) fn number(&self, address: usize) -> u64 {
-        self.get().map_or(address as u64, Plate::address)
+    pub(crate) fn target<T: ?Sized>(&self, resource: &T) -> TargetWord {
+        match self.get() {
+            Some(plate) => plate.linked.unlinked(),
+            None => TargetWord::of_address(resource),
+        }
     }
 }
 
@@ -214,54 +251,58 @@ impl Drop for PlateOf {
 /// What a task waits for at a plate, and where.
 pub(crate) type Reason = (WaitKind, &'static Location<'static>);
 
-/// Where the task of a waiter keeps its record, if it anchored it. Part of the
-/// waiter's entry, whose waker keeps the record alive.
+/// Where the task of a waiter keeps its wait record, if it is linked. Part of the waiter's
+/// entry, whose waker keeps the wait record alive.
 #[derive(Clone, Copy)]
-pub(super) struct Anchor(Option<NonNull<WaitingOn>>);
+pub(super) struct WaitLink(Option<NonNull<WaitingOn>>);
 
-// SAFETY: a record is made of atomics.
-unsafe impl Send for Anchor {}
+// SAFETY: a wait record is made of atomics.
+unsafe impl Send for WaitLink {}
 // SAFETY: as above.
-unsafe impl Sync for Anchor {}
+unsafe impl Sync for WaitLink {}
 
-impl Anchor {
-    pub(super) const NONE: Anchor = Anchor(None);
+impl WaitLink {
+    pub(super) const NONE: WaitLink = WaitLink(None);
 
     /// N1: under the list's lock, for a waiter that is or will be in the list with
-    /// `waker`. No anchor if the waker is not that of the task being polled.
+    /// `waker`. No link if the waker is not that of the task being polled.
     #[inline]
-    pub(super) fn cast(plate: &'static Plate, waker: &Waker) -> Self {
+    pub(super) fn attach(plate: &'static ResourceRecord, waker: &Waker) -> Self {
         let record = context::record_of(waker);
         if let Some(record) = record {
-            // SAFETY: the task being polled has the record.
-            unsafe { record.as_ref() }.anchor(plate.address());
+            // SAFETY: the task being polled has the wait record.
+            unsafe { record.as_ref() }.attach(plate.linked);
         }
         Self(record)
     }
 
-    /// The same for a task that says only now what it waits for.
+    /// As `attach`, for a task that says only now what it waits for.
     #[inline]
-    pub(super) fn cast_with(plate: &'static Plate, waker: &Waker, reason: Reason) -> Self {
+    pub(super) fn attach_with(
+        plate: &'static ResourceRecord,
+        waker: &Waker,
+        reason: Reason,
+    ) -> Self {
         let (kind, site) = reason;
-        Self(context::waiting_at(waker, plate.address(), kind, site))
+        Self(context::waiting_at(waker, plate.linked, kind, site))
     }
 
     /// The waiter was polled again, with the waker that it has.
     #[inline]
-    pub(super) fn cast_again(&mut self, plate: &'static Plate, waker: &Waker) {
-        let new = Self::cast(plate, waker);
+    pub(super) fn attach_again(&mut self, plate: &'static ResourceRecord, waker: &Waker) {
+        let new = Self::attach(plate, waker);
         if new.0.is_some() {
-            // The waker is the same, so the record is.
+            // The waker is the same, so the wait record is.
             *self = new;
         }
     }
 
     /// N1: the waiter is out of the list, and its waker still there.
     #[inline]
-    pub(super) fn weigh(self) {
+    pub(super) fn detach(self) {
         if let Some(record) = self.0 {
-            // SAFETY: the waker, which is still there, keeps the record.
-            unsafe { record.as_ref() }.weigh();
+            // SAFETY: the waker, which is still there, keeps the wait record.
+            unsafe { record.as_ref() }.detach();
         }
     }
 }

@@ -7,12 +7,13 @@ use crate::scheduler::look::{Doing, WorkerLook};
 use crate::scheduler::root::Root;
 use crate::sys::descriptor;
 use crate::task::Id;
-use crate::task::header::{Anchorage, Stamp, WaitKind, WaitingOn};
+use crate::task::header::{Stamp, WaitKind, WaitingOn};
 use crate::task::heap;
 use crate::task::root::is_root;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING};
-use crate::wait::plate::Plate;
+use crate::task::wait_target::WaitTarget;
+use crate::wait::plate::ResourceRecord;
 use std::os::fd::RawFd;
 use std::panic::Location;
 use std::time::Duration;
@@ -252,14 +253,14 @@ impl WaitDump {
         let wait = record.read()?;
         // If it is polled meanwhile, nothing is known.
         let earlier = !record.is_of(last_poll) && poll().is(last_poll);
-        let anchored = record.anchored();
-        let plate = Plate::of_record(record);
-        let holders = match anchored {
-            Some(Anchorage::Task(id)) => vec![HolderDump::running(id)],
-            None if wait.kind == WaitKind::Join && wait.resource != ANY => {
-                vec![HolderDump::running(wait.resource)]
-            }
-            _ => plate.map_or(Vec::new(), |plate| {
+        let (linked, target) = (record.linked_target(), wait.target.target());
+        let plate = match linked {
+            Some(WaitTarget::Record(index)) => ResourceRecord::at(index),
+            _ => None,
+        };
+        let holders = match linked.unwrap_or(target) {
+            WaitTarget::Task(id) => vec![HolderDump::running(id)],
+            WaitTarget::Record(_) | WaitTarget::Number(_) => plate.map_or(Vec::new(), |plate| {
                 let hold = match wait.kind {
                     WaitKind::MpscSend => Hold::Receives,
                     _ if plate.may_be_passed_on() => Hold::Passed,
@@ -278,14 +279,14 @@ impl WaitDump {
         };
         Some(Self {
             kind: wait.kind,
-            resource: wait.resource,
-            thing: in_words(wait.kind, wait.resource, now),
+            resource: ResourceRecord::number_of(target),
+            thing: in_words(wait.kind, target, now),
             site: wait.site,
             since: since(now, wait.since_ms),
             earlier,
-            certain: anchored.is_some(),
+            certain: linked.is_some(),
             holders,
-            others: plate.is_some_and(Plate::has_others),
+            others: plate.is_some_and(ResourceRecord::has_others),
         })
     }
 
@@ -349,21 +350,22 @@ impl WaitDump {
     }
 }
 
-/// Not the id of a task: whichever of several ends first.
-const ANY: u64 = 0;
-
-fn in_words(kind: WaitKind, resource: u64, now: Duration) -> String {
-    match kind {
-        WaitKind::Join if resource == ANY => "any of several".to_owned(),
-        WaitKind::Join => format!("task {resource}"),
-        WaitKind::ChildExit => format!("process {resource}"),
-        WaitKind::Signal => format!("signal {resource}"),
-        WaitKind::Sleep => match time_of(resource).checked_sub(now) {
+fn in_words(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
+    match (kind, target) {
+        (_, WaitTarget::Task(id)) => format!("task {id}"),
+        (_, WaitTarget::Record(_)) => format!("#{:x}", ResourceRecord::number_of(target)),
+        // Whichever of several ends first.
+        (WaitKind::Join, WaitTarget::Number(_)) => "any of several".to_owned(),
+        (WaitKind::ChildExit, WaitTarget::Number(process)) => format!("process {process}"),
+        (WaitKind::Signal, WaitTarget::Number(signal)) => format!("signal {signal}"),
+        (WaitKind::Sleep, WaitTarget::Number(tick)) => match time_of(tick).checked_sub(now) {
             Some(left) => format!("in {}", Short(left)),
-            None => format!("{} ago", Short(now.saturating_sub(time_of(resource)))),
+            None => format!("{} ago", Short(now.saturating_sub(time_of(tick)))),
         },
-        kind if kind.is_for_descriptor() => descriptor::in_words(resource as RawFd),
-        _ => format!("#{resource:x}"),
+        (kind, WaitTarget::Number(fd)) if kind.is_for_descriptor() => {
+            descriptor::in_words(fd as RawFd)
+        }
+        (_, WaitTarget::Number(number)) => format!("#{number:x}"),
     }
 }
 

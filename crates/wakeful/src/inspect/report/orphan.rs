@@ -5,6 +5,7 @@ use crate::sys::descriptor;
 use crate::task::Id;
 use crate::task::header::{Wait, WaitKind};
 use crate::task::runnable::TaskRef;
+use crate::task::wait_target::WaitTarget;
 use std::fmt;
 use std::os::fd::RawFd;
 use std::panic::Location;
@@ -31,6 +32,10 @@ impl Orphan {
         let origin = header.origin.get();
         let last_wait = header.waiting.read();
         let socket = last_wait.filter(|wait| wait.kind.is_for_descriptor());
+        let descriptor = socket.and_then(|wait| match wait.target.target() {
+            WaitTarget::Number(fd) => Some(descriptor::in_words(fd as RawFd)),
+            WaitTarget::Record(_) | WaitTarget::Task(_) => None,
+        });
         Self {
             id: header.id(),
             name: origin.name().map(str::to_owned),
@@ -38,7 +43,7 @@ impl Orphan {
             polls: header.polls(),
             last_wait,
             is_earlier: !header.waiting.is_of(header.stamp()),
-            descriptor: socket.map(|wait| descriptor::in_words(wait.resource as RawFd)),
+            descriptor,
         }
     }
 }
@@ -80,7 +85,10 @@ impl Orphan {
     /// long after the start of the runtime this was to come, on its clock.
     pub fn last_waited_until(&self) -> Option<Duration> {
         let wait = self.last_wait.filter(|wait| wait.kind == WaitKind::Sleep)?;
-        Some(time_of(wait.resource))
+        match wait.target.target() {
+            WaitTarget::Number(tick) => Some(time_of(tick)),
+            WaitTarget::Record(_) | WaitTarget::Task(_) => None,
+        }
     }
 }
 

@@ -15,7 +15,6 @@ use pin_project_lite::pin_project;
 use std::marker::PhantomPinned;
 use std::panic::Location;
 use std::pin::Pin;
-use std::ptr;
 use std::task::{Context, Poll, ready};
 
 type Site = &'static Location<'static>;
@@ -68,8 +67,8 @@ impl Request {
                 Poll::Ready(Err(Closed))
             }
             Standing::Idle | Standing::Waiting => {
-                let number = chan.room.plate.number(ptr::from_ref(chan).addr());
-                wait::waiting_on_plate(WaitKind::MpscSend, number, site);
+                let target = chan.room.plate.target(chan);
+                wait::waiting_on_plate(WaitKind::MpscSend, target, site);
                 Poll::Pending
             }
         }

@@ -47,7 +47,7 @@ use crate::sys::sync::atomic::Ordering::*;
 use crate::task::header::WaitKind;
 use crate::wait::calls::{Calls, Panics};
 use crate::wait::list::{Answer, Locked, Standing, Waiter};
-use crate::wait::plate::Plate;
+use crate::wait::plate::ResourceRecord;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::Waker;
@@ -140,7 +140,7 @@ impl<T> Chan<T> {
     }
 
     /// The same, under the lock.
-    fn note_reserved(&self, plate: &Plate) {
+    fn note_reserved(&self, plate: &ResourceRecord) {
         plate.names.set_others(self.reserved.load(SeqCst) > 0);
     }
 
@@ -270,7 +270,7 @@ impl<T> Chan<T> {
                 return Asked::Promised;
             }
             let ask = Ask { slots, who: address(waiter) };
-            queue.push_anchored(waiter, ask, waker, (WaitKind::MpscSend, site), |plate| {
+            queue.push_linked(waiter, ask, waker, (WaitKind::MpscSend, site), |plate| {
                 plate.note_if_new(self.last_receiver.get());
                 self.note_reserved(plate);
             });

@@ -186,8 +186,8 @@ impl<T> Rx<T> {
         if is_another {
             self.chan.tell_receiver();
         }
-        let number = self.chan.room.plate.number(ptr::from_ref(self.chan()).addr());
-        wait::waiting_on_number(WaitKind::MpscRecv, number, site);
+        let target = self.chan.room.plate.target(self.chan());
+        wait::waiting_on_target(WaitKind::MpscRecv, target, site);
     }
 
     pub(super) fn poll_recv_many(

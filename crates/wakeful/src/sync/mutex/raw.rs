@@ -199,7 +199,7 @@ impl RawMutex {
             }
             let waker = unneeded.take().expect("not used yet");
             let reason = (WaitKind::Mutex, claim.site);
-            list.push_anchored(waiter, claim, waker, reason, |plate| {
+            list.push_linked(waiter, claim, waker, reason, |plate| {
                 // X4.
                 if word & (CONTENDED | HANDED) == 0 {
                     plate.note_one(self.taken_by(word >> SHIFT));
@@ -323,8 +323,8 @@ impl Locking {
                 raw.enqueue(waiter, claim, cx.waker().clone())
             }
             Standing::Waiting => {
-                let number = raw.waiters.plate.number(ptr::from_ref(raw).addr());
-                waiting_on_plate(WaitKind::Mutex, number, this.site);
+                let target = raw.waiters.plate.target(raw);
+                waiting_on_plate(WaitKind::Mutex, target, this.site);
                 Attempt::Busy
             }
             Standing::Answered(_) => {

@@ -36,10 +36,10 @@ pub(crate) fn is_of(waker: &Waker, cell: *const Header) -> bool {
 pub(crate) fn weigh(waker: Waker) {
     if std::ptr::eq(waker.vtable(), &VTABLE) {
         // SAFETY: a waker of ours, which keeps its cell.
-        unsafe { cell_of(waker.data()) }.1.waiting.weigh();
+        unsafe { cell_of(waker.data()) }.1.waiting.detach();
     } else if let Some(record) = context::record_of(&waker) {
         // SAFETY: that of the root whose `block_on` this thread is in.
-        unsafe { record.as_ref() }.weigh();
+        unsafe { record.as_ref() }.detach();
     }
 }
 

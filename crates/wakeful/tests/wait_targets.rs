@@ -1,0 +1,130 @@
+//! Wait records hold numbers that the program chooses. No number may pass for the address of a record or the id of a
+//! task. Without the fix these tests end with SIGSEGV, or name tasks that do not exist.
+
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use wakeful::inspect::Dump;
+use wakeful::runtime::{Builder, Handle, Runtime};
+use wakeful::task::{self, yield_now};
+use wakeful::time::{Instant, interval_at, sleep, sleep_until, timeout};
+
+/// Durations whose ticks of 62.5 µs end on both sides of each bit that a wait record may use for itself, and the
+/// longest ones.
+fn far_durations() -> Vec<Duration> {
+    const TICKS_PER_S: u64 = 16_000;
+    let around = |tick: u64| {
+        let s = tick / TICKS_PER_S;
+        [s - 1, s, s + 1, s + s / 4, s + s / 2].map(Duration::from_secs)
+    };
+    let mut all: Vec<Duration> = (56..64).flat_map(|bit| around(1 << bit)).collect();
+    // The first and the last that were read as an address, and one between them.
+    let read_as_addresses = [576_460_752_303_424, 600_000_000_000_000, 864_691_128_455_000];
+    all.extend(read_as_addresses.map(Duration::from_secs));
+    all.push(Duration::from_secs(u64::MAX / TICKS_PER_S));
+    all.push(Duration::from_secs(i64::MAX as u64));
+    all.push(Duration::MAX);
+    all
+}
+
+fn runtimes() -> [Runtime; 2] {
+    let mut multi = Builder::new_multi_thread();
+    multi.worker_threads(2);
+    [Builder::new_current_thread(), multi].map(|mut builder| builder.enable_time().build().unwrap())
+}
+
+/// A dump of the runtime once the task of this name waits.
+async fn dump_when_waiting(name: &str) -> Dump {
+    loop {
+        let dump = Handle::current().dump();
+        if dump.find_named(name).is_some_and(|task| task.waiting_on().is_some()) {
+            return dump;
+        }
+        yield_now().await;
+    }
+}
+
+/// Runs the future as a task. Checks that the dump and the diagnosis call it a task that sleeps, and nothing else.
+fn check_sleeper<F>(rt: &Runtime, what: &str, future: impl FnOnce() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    rt.block_on(async {
+        let sleeper = task::Builder::new().name("sleeper").spawn(future()).unwrap();
+        let dump = dump_when_waiting("sleeper").await;
+        let wait = dump.find_named("sleeper").unwrap().waiting_on().unwrap();
+        assert_eq!(wait.kind(), "sleep", "{what}: {dump}");
+        assert!(!wait.is_certain(), "{what} is taken for a resource: {dump}");
+        assert!(wait.holders().is_empty() && !wait.has_other_holders(), "{what}: {dump}");
+        assert!(wait.thing().starts_with("in "), "{what}: {dump}");
+        let found = Handle::current().diagnose();
+        assert!(found.is_empty(), "{what}: {found:?}");
+        sleeper.abort();
+        assert!(sleeper.await.unwrap_err().is_cancelled());
+    });
+}
+
+#[test]
+fn a_far_sleep_is_no_address_and_no_task() {
+    for rt in &runtimes() {
+        for far in far_durations() {
+            check_sleeper(rt, &format!("sleep({far:?})"), || sleep(far));
+        }
+    }
+}
+
+#[test]
+fn a_far_moment_of_another_kind_is_no_address_and_no_task() {
+    for rt in &runtimes() {
+        for far in far_durations() {
+            check_sleeper(rt, &format!("timeout({far:?})"), || async move {
+                let _ = timeout(far, pending::<()>()).await;
+            });
+            check_sleeper(rt, &format!("reset({far:?})"), || async move {
+                let mut delay = pin!(sleep(Duration::from_secs(1_000)));
+                poll_fn(|cx| {
+                    assert!(delay.as_mut().poll(cx).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+                let far = Instant::now().checked_add(far).unwrap_or_else(Instant::now);
+                delay.as_mut().reset(far + Duration::from_secs(1_000));
+                delay.await;
+            });
+            let Some(at) = Instant::now().checked_add(far) else { continue };
+            check_sleeper(rt, &format!("sleep_until({far:?})"), || sleep_until(at));
+            check_sleeper(rt, &format!("interval_at({far:?})"), || async move {
+                interval_at(at, far).tick().await;
+            });
+        }
+    }
+}
+
+/// The watching thread of a runtime reads the records by itself, once the runtime is quiet.
+#[test]
+fn the_watching_thread_survives_a_far_sleep_of_the_root() {
+    for rt in &runtimes() {
+        rt.block_on(async {
+            let asleep = pin!(sleep(Duration::from_secs(600_000_000_000_000)));
+            let mut asleep = Some(asleep);
+            // The root's own record holds the number as well.
+            let mut dumps = 0;
+            poll_fn(|cx| {
+                let Some(delay) = asleep.as_mut() else { return Poll::Ready(()) };
+                assert!(delay.as_mut().poll(cx).is_pending());
+                dumps += 1;
+                if dumps == 3 {
+                    asleep = None;
+                }
+                cx.waker().wake_by_ref();
+                let dump = Handle::current().dump();
+                assert!(!dump.to_string().is_empty() && !dump.to_json().is_empty());
+                assert!(Handle::current().diagnose().is_empty());
+                Poll::Pending
+            })
+            .await;
+        });
+    }
+}
