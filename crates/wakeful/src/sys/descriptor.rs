@@ -8,18 +8,23 @@ use std::os::fd::{BorrowedFd, RawFd};
 /// What the system knows of a descriptor: its number and, if it is a socket, the
 /// addresses of both sides. It may have been closed meanwhile, and its number given
 /// to another: then this is about that one.
-pub(crate) fn in_words(fd: RawFd) -> String {
-    // SAFETY: asks two questions, which change nothing and fail for a descriptor that
+///
+/// `None` for what is no descriptor. The number comes from a wait record: a reader that races
+/// with the task may take the number of another wait for that of a descriptor.
+pub(crate) fn in_words(number: u64) -> Option<String> {
+    // No descriptor is negative, and the type that borrows one cannot hold -1.
+    let fd = RawFd::try_from(number).ok()?;
+    // SAFETY: not -1. It asks two questions, which change nothing and fail for a descriptor that
     // is closed or no socket.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     let local = getsockname(borrowed).ok().and_then(address);
     let peer = getpeername(borrowed).ok().flatten().and_then(address);
-    match (local, peer) {
+    Some(match (local, peer) {
         (Some(local), Some(peer)) => format!("descriptor {fd} ({local} to {peer})"),
         (Some(local), None) => format!("descriptor {fd} ({local})"),
         (None, Some(peer)) => format!("descriptor {fd} (to {peer})"),
         (None, None) => format!("descriptor {fd}"),
-    }
+    })
 }
 
 /// `None` for a unix socket without a name.
@@ -40,21 +45,29 @@ fn address(addr: SocketAddrAny) -> Option<String> {
 mod tests {
     use super::in_words;
     use std::net::{TcpListener, TcpStream};
-    use std::os::fd::AsRawFd;
+    use std::os::fd::{AsRawFd, RawFd};
     use std::os::unix::net::UnixStream;
 
     #[test]
     fn sockets_have_addresses_and_other_things_none() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let near = listener.local_addr().expect("it is bound");
-        let (fd, words) = (listener.as_raw_fd(), in_words(listener.as_raw_fd()));
+        let words_for = |fd: RawFd| in_words(fd as u64).expect("it is no negative number");
+        let (fd, words) = (listener.as_raw_fd(), words_for(listener.as_raw_fd()));
         assert_eq!(words, format!("descriptor {fd} ({near})"));
         let stream = TcpStream::connect(near).expect("it listens");
         let (fd, own) = (stream.as_raw_fd(), stream.local_addr().expect("it is connected"));
-        assert_eq!(in_words(fd), format!("descriptor {fd} ({own} to {near})"));
+        assert_eq!(words_for(fd), format!("descriptor {fd} ({own} to {near})"));
         let (one, _other) = UnixStream::pair().expect("there are descriptors");
         let fd = one.as_raw_fd();
-        assert_eq!(in_words(fd), format!("descriptor {fd}"));
-        assert_eq!(in_words(1 << 30), "descriptor 1073741824", "there is none");
+        assert_eq!(words_for(fd), format!("descriptor {fd}"));
+        assert_eq!(words_for(1 << 30), "descriptor 1073741824", "there is none");
+    }
+
+    /// A debug build aborts where -1 is borrowed.
+    #[test]
+    fn a_number_that_is_no_descriptor_is_not_borrowed() {
+        let numbers = [u64::MAX, u64::MAX >> 3, u64::from(u32::MAX), 1 << 31, 1 << 32];
+        assert_eq!(numbers.map(in_words), [const { None }; 5]);
     }
 }

@@ -75,11 +75,14 @@ pub(crate) fn takes_signals(thread: i32) -> bool {
 #[cfg(all(target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
 fn has_time_out(descriptor: i32) -> bool {
     use rustix::net::sockopt::{Timeout, socket_timeout};
-    // SAFETY: another's, who may close it meanwhile, and then another thing has its number:
-    // nothing is done but ask.
+    if descriptor < 0 {
+        return false; // the type that borrows a descriptor cannot hold -1
+    }
+    // SAFETY: not -1. Another's, who may close it meanwhile, and then another thing has its
+    // number: nothing is done but ask.
     let socket = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
     let is_limited = |which| matches!(socket_timeout(socket, which), Ok(Some(_)));
-    descriptor >= 0 && (is_limited(Timeout::Recv) || is_limited(Timeout::Send))
+    is_limited(Timeout::Recv) || is_limited(Timeout::Send)
 }
 
 #[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]

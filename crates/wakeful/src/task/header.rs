@@ -272,7 +272,7 @@ impl Stamp {
 
     /// Of a number that is given twice, and perhaps one more.
     #[inline]
-    pub(crate) fn of_twice(polls: u32) -> Self {
+    pub(crate) const fn of_twice(polls: u32) -> Self {
         Self(polls << 16)
     }
 

@@ -50,6 +50,8 @@ pub(crate) mod loom_home;
 mod loom_join;
 #[cfg(all(test, loom))]
 mod loom_task;
+#[cfg(all(test, loom))]
+mod loom_wait_target;
 
 pub use context::{id, try_id};
 pub use coop::{Unconstrained, consume_budget, unconstrained};

@@ -306,3 +306,38 @@ impl WaitLink {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_found_by_its_own_index_and_nothing_by_others() {
+        let records = [ResourceRecord::obtain(), ResourceRecord::obtain()];
+        for record in records {
+            let WaitTarget::Record(index) = record.linked.target() else {
+                panic!("{:?} leads to no record", record.linked)
+            };
+            assert!(ptr::eq(ResourceRecord::at(index).unwrap(), record));
+            let address = ptr::from_ref(record).addr() as u64;
+            assert_eq!(ResourceRecord::number_of(WaitTarget::Record(index)), address);
+        }
+        for index in [1 << 40, u64::MAX >> 3, u64::MAX] {
+            let index = RecordIndex(index);
+            assert!(ResourceRecord::at(index).is_none(), "{index:?}");
+            assert_eq!(ResourceRecord::number_of(WaitTarget::Record(index)), 0);
+        }
+        records.into_iter().for_each(ResourceRecord::give_back);
+    }
+
+    /// The target of a wait is the address of the resource before there is a record, and the
+    /// record from then on.
+    #[test]
+    fn a_resource_is_named_by_its_record_once_it_has_one() {
+        let (resource, plate) = (7_u8, PlateOf::none());
+        assert_eq!(plate.target(&resource), TargetWord::of_address(&resource));
+        let record = plate.obtain();
+        assert_eq!(plate.target(&resource).linked(), record.linked);
+        assert!(!plate.target(&resource).is_linked());
+    }
+}

@@ -14,7 +14,6 @@ use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING};
 use crate::task::wait_target::WaitTarget;
 use crate::wait::plate::ResourceRecord;
-use std::os::fd::RawFd;
 use std::panic::Location;
 use std::time::Duration;
 
@@ -362,8 +361,8 @@ fn in_words(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
             Some(left) => format!("in {}", Short(left)),
             None => format!("{} ago", Short(now.saturating_sub(time_of(tick)))),
         },
-        (kind, WaitTarget::Number(fd)) if kind.is_for_descriptor() => {
-            descriptor::in_words(fd as RawFd)
+        (kind, WaitTarget::Number(number)) if kind.is_for_descriptor() => {
+            descriptor::in_words(number).unwrap_or_else(|| format!("#{number:x}"))
         }
         (_, WaitTarget::Number(number)) => format!("#{number:x}"),
     }

@@ -7,7 +7,6 @@ use crate::task::header::{Wait, WaitKind};
 use crate::task::runnable::TaskRef;
 use crate::task::wait_target::WaitTarget;
 use std::fmt;
-use std::os::fd::RawFd;
 use std::panic::Location;
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ impl Orphan {
         let last_wait = header.waiting.read();
         let socket = last_wait.filter(|wait| wait.kind.is_for_descriptor());
         let descriptor = socket.and_then(|wait| match wait.target.target() {
-            WaitTarget::Number(fd) => Some(descriptor::in_words(fd as RawFd)),
+            WaitTarget::Number(number) => descriptor::in_words(number),
             WaitTarget::Record(_) | WaitTarget::Task(_) => None,
         });
         Self {
