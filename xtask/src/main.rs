@@ -1,10 +1,11 @@
-//! The repository's own commands: `cargo xtask tidy`, `cargo xtask loom` and `cargo xtask conformance`.
+//! The repository's own commands: `cargo xtask tidy`, `loom`, `soak` and `conformance`.
 //!
 //! They find the workspace through `CARGO_MANIFEST_DIR`, which cargo sets when
 //! it runs them, so they work from any folder of any checkout.
 
 mod conformance;
 mod loom;
+mod soak;
 mod tidy;
 
 use std::env;
@@ -32,9 +33,11 @@ fn main() -> ExitCode {
     match command.as_str() {
         "tidy" if rest.is_empty() => tidy::run(&root),
         "loom" => loom::run(&root, &rest),
+        "soak" => soak::run(&root, &rest),
+        soak::LOAD_COMMAND => soak::run_load(&rest),
         "conformance" => conformance::run(&root, &rest),
         _ => {
-            eprint!("{USAGE}{}", conformance::USAGE);
+            eprint!("{USAGE}{}{}", soak::USAGE, conformance::USAGE);
             ExitCode::from(2)
         }
     }
