@@ -21,6 +21,11 @@
 //!   asker: thread ──────────► handler, on that thread: CLAIMED, fills `frames`, DONE
 //!      └── takes it back after a while, unless it is CLAIMED: then it waits for DONE
 //! ```
+//!
+//! "After a while" is not measured by the clock alone. On a busy machine a thread that computes may get no processor
+//! for hundreds of milliseconds. It cannot answer then, and it is the thread whose stack is wanted. So the asker gives up
+//! early only on a thread that had the processor and did not answer (it blocks the signal), or that is blocked in the
+//! kernel: see `Patience`.
 
 #![allow(unsafe_code)]
 
@@ -32,7 +37,7 @@ mod imp {
     use std::mem::MaybeUninit;
     use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::*};
     use std::sync::{Mutex, OnceLock, PoisonError};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
     use std::{ptr, thread};
 
     const MOST: usize = 64;
@@ -134,19 +139,53 @@ mod imp {
         }
     }
 
+    /// How long the asker waits for an answer.
+    #[derive(Clone, Copy)]
+    pub(super) struct Patience {
+        /// For a thread that could have answered.
+        pub(super) usual: Duration,
+        /// For a thread that is runnable and gets no processor.
+        pub(super) starved: Duration,
+    }
+
+    /// The watchdog waits this long. It rescues no worker meanwhile, so there is a limit for starved threads too.
+    const PATIENCE: Patience =
+        Patience { usual: Duration::from_millis(100), starved: Duration::from_secs(2) };
+    /// A thread that got this much processor time after the request has had its chance: the signal comes first.
+    const CHANCE: Duration = Duration::from_millis(10);
+
+    impl Patience {
+        /// Returns whether the asker stops waiting. `had`: the processor time of the thread since the request.
+        pub(super) fn is_over(self, waited: Duration, had: Duration, is_waiting: bool) -> bool {
+            let is_starved = had < CHANCE && !is_waiting;
+            waited >= if is_starved { self.starved } else { self.usual }
+        }
+    }
+
     pub(crate) fn of_thread(thread: i32) -> Vec<usize> {
+        ask(thread, PATIENCE)
+    }
+
+    pub(super) fn ask(thread: i32, patience: Patience) -> Vec<usize> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         if thread <= 0 || !is_installed() || !thread_state::takes_signals(thread) {
             return Vec::new();
         }
+        let processor_time = || thread_state::processor_time(thread).unwrap_or(Duration::MAX);
+        let (asked_at, had_before) = (Instant::now(), processor_time());
         WORD.store(thread, Release);
         // SAFETY: sends a signal to a thread of this process; one that is gone gives
         // an error, and any other ignores it, as its number is not in the word.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
-        for _ in 0..100 {
-            if WORD.load(Acquire) == DONE {
-                break;
+        while WORD.load(Acquire) != DONE {
+            let waited = asked_at.elapsed();
+            // What the kernel says of the thread is asked for only once it matters.
+            if waited >= patience.usual {
+                let had = processor_time().saturating_sub(had_before);
+                if patience.is_over(waited, had, thread_state::is_waiting(thread)) {
+                    break;
+                }
             }
             thread::sleep(Duration::from_millis(1));
         }
@@ -193,3 +232,109 @@ mod imp {
 /// none if the thread does not answer, or the system has no way to ask. And the
 /// system's number of the calling thread, 0 if that is not needed.
 pub(crate) use imp::{of_thread, this_thread};
+
+#[cfg(all(test, target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
+mod tests {
+    use super::imp::{Patience, ask};
+    use super::this_thread;
+    use crate::sys::thread_state::processor_time;
+    use std::mem::{self, MaybeUninit};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::*};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    const USUAL: Duration = Duration::from_millis(100);
+
+    /// Pins the calling thread to one core, the same for all.
+    fn pin() {
+        // SAFETY: plain data, which the kernel fills and reads; 0 is the calling thread.
+        unsafe {
+            let mut cores: libc::cpu_set_t = MaybeUninit::zeroed().assume_init();
+            let size = mem::size_of_val(&cores);
+            assert_eq!(libc::sched_getaffinity(0, size, &mut cores), 0);
+            let is_allowed = |core: &usize| libc::CPU_ISSET(*core, &cores);
+            let first = (0..libc::CPU_SETSIZE as usize).find(is_allowed).unwrap();
+            libc::CPU_ZERO(&mut cores);
+            libc::CPU_SET(first, &mut cores);
+            assert_eq!(libc::sched_setaffinity(0, size, &cores), 0);
+        }
+    }
+
+    /// A thread that computes until `stop`, after `prepare`, and its number.
+    fn computes(
+        stop: &Arc<AtomicBool>,
+        prepare: impl FnOnce() + Send + 'static,
+    ) -> (thread::JoinHandle<()>, i32) {
+        let (tell, told) = mpsc::channel();
+        let stop = stop.clone();
+        let thread = thread::spawn(move || {
+            prepare();
+            tell.send(this_thread()).unwrap();
+            while !stop.load(Relaxed) {}
+        });
+        (thread, told.recv().unwrap())
+    }
+
+    /// Beside two busy threads on one core, a thread of low priority runs a few milliseconds in every 150. It
+    /// computes, so its stack is wanted, and only the system keeps it from answering.
+    #[test]
+    fn a_thread_that_gets_no_processor_is_waited_for() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (starved, number) = computes(&stop, || {
+            pin();
+            // SAFETY: only numbers; 0 is the calling thread.
+            assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 15) }, 0);
+        });
+        let busy = [computes(&stop, pin), computes(&stop, pin)];
+        // In the test, a starved thread may take as long as the machine wants.
+        let usual = Duration::from_millis(20);
+        let patience = Patience { usual, starved: Duration::from_secs(600) };
+        // Most of these are made when its turn is far off.
+        for nth in 0..5 {
+            assert!(!ask(number, patience).is_empty(), "no answer to request {nth}");
+        }
+        stop.store(true, Relaxed);
+        starved.join().unwrap();
+        busy.into_iter().for_each(|(thread, _)| thread.join().unwrap());
+    }
+
+    /// A thread that blocks the signal is given up once it had the processor.
+    #[test]
+    fn a_thread_that_does_not_answer_is_given_up() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (deaf, number) = computes(&stop, || {
+            // SAFETY: plain data, which the functions fill and read; for the calling thread.
+            unsafe {
+                let mut signals: libc::sigset_t = MaybeUninit::zeroed().assume_init();
+                libc::sigfillset(&mut signals);
+                libc::pthread_sigmask(libc::SIG_SETMASK, &signals, std::ptr::null_mut());
+            }
+        });
+        let (asked_at, before) = (Instant::now(), processor_time(number).unwrap());
+        let patience = Patience { usual: USUAL, starved: Duration::from_secs(600) };
+        assert!(ask(number, patience).is_empty(), "it cannot answer");
+        assert!(asked_at.elapsed() >= USUAL);
+        assert!(processor_time(number).unwrap() > before, "it had its chance");
+        stop.store(true, Relaxed);
+        deaf.join().unwrap();
+    }
+
+    #[test]
+    fn only_a_starved_thread_gets_more_time() {
+        let patience = Patience { usual: USUAL, starved: 20 * USUAL };
+        let ms = Duration::from_millis;
+        for (waited, had, is_waiting, is_over) in [
+            (50, 50, true, false),
+            (100, 50, false, true), // it ran, and did not answer
+            (100, 0, true, true),   // it is blocked in the kernel
+            (100, 1, false, false), // it got no processor
+            (1999, 1, false, false),
+            (2000, 1, false, true),
+        ] {
+            let said = patience.is_over(ms(waited), ms(had), is_waiting);
+            assert_eq!(said, is_over, "{waited} {had} {is_waiting}");
+        }
+    }
+}
