@@ -99,7 +99,8 @@ impl Child {
     /// # Cancel safety
     ///
     /// Cancel safe: the end is there for the next call. The standard input stays
-    /// closed.
+    /// closed. The child keeps the waker of the last poll: see
+    /// [wakers](crate::sync#wakers).
     ///
     /// # Panics
     ///

@@ -163,7 +163,8 @@ impl<T: 'static> JoinSet<T> {
     /// # Cancel safety
     ///
     /// Cancel safe: a task that has ended stays in the set until its output was
-    /// given out.
+    /// given out. The set keeps the waker of the last poll: see
+    /// [wakers](crate::sync#wakers).
     #[track_caller]
     pub fn join_next(&mut self) -> JoinNext<'_, T> {
         JoinNext { inner: self.join_next_with_id(), _pinned: PhantomPinned }
@@ -178,7 +179,7 @@ impl<T: 'static> JoinSet<T> {
     #[track_caller]
     pub fn join_next_with_id(&mut self) -> JoinNextWithId<'_, T> {
         let site = Location::caller();
-        JoinNextWithId { set: self, site, waiting: false, _pinned: PhantomPinned }
+        JoinNextWithId { set: self, site, _pinned: PhantomPinned }
     }
 
     /// As [`join_next`](Self::join_next), without waiting: `None` if no task has
@@ -194,12 +195,22 @@ impl<T: 'static> JoinSet<T> {
 
     /// Aborts all tasks and waits until they have ended. Their outputs, and panics
     /// while they end, are dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once it was polled the tasks are aborted. Those that were not awaited stay in the
+    /// set, which keeps the waker of the last poll: see [wakers](crate::sync#wakers).
     pub async fn shutdown(&mut self) {
         self.abort_all();
         while self.join_next().await.is_some() {}
     }
 
     /// Awaits all tasks and gives their outputs, in the order in which they ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, the set is dropped: its tasks are aborted, and the
+    /// outputs are lost.
     ///
     /// # Panics
     ///
@@ -293,20 +304,8 @@ pin_project_lite::pin_project! {
     pub struct JoinNextWithId<'a, T> {
         set: &'a mut JoinSet<T>,
         site: &'static Location<'static>,
-        // Our waker lies with the set.
-        waiting: bool,
         #[pin]
         _pinned: PhantomPinned,
-    }
-
-    // A future that gives up takes its waker back: with the set it would say that
-    // something still wakes this task.
-    impl<T> PinnedDrop for JoinNextWithId<'_, T> {
-        fn drop(this: Pin<&mut Self>) {
-            if this.waiting {
-                this.set.slots.forget_waker();
-            }
-        }
     }
 }
 
@@ -315,11 +314,9 @@ impl<T: 'static> JoinNextWithId<'_, T> {
         set: &mut JoinSet<T>,
         cx: &mut Context<'_>,
         site: &'static Location<'static>,
-        waiting: &mut bool,
     ) -> Poll<Option<Ended<T>>> {
         let polled = set.poll_ended(cx);
-        *waiting = polled.is_pending();
-        if *waiting {
+        if polled.is_pending() {
             let (kind, target) = (WaitKind::Join, TargetWord::NONE);
             context::waiting_on(|since_ms| Wait { kind, target, site, since_ms });
         }
@@ -331,8 +328,8 @@ impl<T: 'static> Future for JoinNext<'_, T> {
     type Output = Option<Result<T, JoinError>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let JoinNextWithId { set, site, waiting, .. } = self.project().inner;
-        let polled = JoinNextWithId::poll_ended(set, cx, site, waiting);
+        let JoinNextWithId { set, site, .. } = self.project().inner;
+        let polled = JoinNextWithId::poll_ended(set, cx, site);
         polled.map(|ended| ended.map(|(_, output)| output))
     }
 }
@@ -342,15 +339,8 @@ impl<T: 'static> Future for JoinNextWithId<'_, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let polled = Self::poll_ended(this.set, cx, this.site, this.waiting);
+        let polled = Self::poll_ended(this.set, cx, this.site);
         polled.map(|ended| ended.map(with_id))
-    }
-}
-
-impl<T> Drop for JoinSet<T> {
-    fn drop(&mut self) {
-        self.slots.abort_all();
-        self.slots.detach_all();
     }
 }
 

@@ -15,6 +15,7 @@
 
 use crate::sys::sync::Mutex;
 use crate::task::{Id, JoinError, JoinHandle, context};
+use crate::wait::calls::Panics;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex as StdMutex};
@@ -117,9 +118,10 @@ impl Ready {
         slot
     }
 
-    fn forget_waker(&self) {
-        let waker = self.state.lock().waker.take();
-        drop(waker);
+    /// Takes the waker out, for the caller to drop: the slots' wakers keep this alive for
+    /// longer than the set.
+    fn take_waker(&self) -> Option<Waker> {
+        self.state.lock().waker.take()
     }
 }
 
@@ -215,11 +217,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Whoever awaited the set does so no more.
-    pub(super) fn forget_waker(&self) {
-        self.ready.forget_waker();
-    }
-
     pub(super) fn abort_all(&self) {
         for slot in &self.slots {
             if let Tenant::Running(handle) = &slot.tenant {
@@ -238,6 +235,19 @@ impl<T> Slots<T> {
         let ended = std::mem::take(&mut self.ready.state.lock().ended);
         drop(ended);
         drop(slots);
+    }
+}
+
+impl<T> Drop for Slots<T> {
+    /// The set ends: it wakes no task from here on, and aborts its own.
+    fn drop(&mut self) {
+        // First: an abort must not wake the task that awaited the set.
+        let waker = self.ready.take_waker();
+        let mut panics = Panics::default();
+        panics.catch(|| drop(waker));
+        self.abort_all();
+        panics.catch(|| self.detach_all());
+        panics.pass_on();
     }
 }
 

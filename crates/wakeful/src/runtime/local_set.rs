@@ -138,7 +138,8 @@ impl LocalSet {
     /// # Cancel safety
     ///
     /// As cancel safe as `future`: the tasks are not cancelled when it is
-    /// dropped.
+    /// dropped. The set keeps the waker of the last poll: see
+    /// [wakers](crate::sync#wakers).
     pub fn run_until<F>(&self, future: F) -> RunUntil<'_, F>
     where
         F: Future,
@@ -238,7 +239,7 @@ pin_project_lite::pin_project! {
     impl<F> PinnedDrop for RunUntil<'_, F> {
         fn drop(this: Pin<&mut Self>) {
             if let Some(poller) = this.poller {
-                this.set.local.leave(poller);
+                this.set.local.leave_waker(poller);
             }
         }
     }

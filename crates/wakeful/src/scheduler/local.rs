@@ -443,10 +443,21 @@ impl Local {
         }
     }
 
-    /// One who polled the set is done or dropped; if it leaves work behind, the
-    /// others are told, since nobody was woken for what became ready in its polls.
+    /// One who polled the set is done; if it leaves work behind, the others are
+    /// told, since nobody was woken for what became ready in its polls.
     pub(crate) fn leave(&self, poller: Poller) {
         self.home.pollers.remove(poller);
+        self.pass_on_work();
+    }
+
+    /// The future of a poller is dropped before it was ready: its waker stays, and
+    /// is woken with the others if there is work left.
+    pub(crate) fn leave_waker(&self, poller: Poller) {
+        self.home.pollers.leave_waker(poller);
+        self.pass_on_work();
+    }
+
+    fn pass_on_work(&self) {
         if self.has_work() {
             self.home.pollers.wake();
         }

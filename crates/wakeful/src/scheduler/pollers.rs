@@ -4,7 +4,9 @@
 //! Usually there is one poller. There may be several (two `run_until` futures of
 //! one set); then all of them are woken, since any of them may be stuck or about
 //! to go, and each that is polled lists itself again. A poller has at most one
-//! waker here, the one of its last poll, and takes it along when it goes.
+//! waker here, the one of its last poll, and takes it along when it is ready.
+//! A `run_until` that is dropped before leaves its waker, until the next one is
+//! listed: the task may make a new future for each of its polls.
 //!
 //! Protocol, all SeqCst. Whoever hands a task over pushes it first and then looks
 //! at `any`. The poller lists itself, which sets `any`, and then looks at the
@@ -25,6 +27,9 @@ pub(crate) struct Poller(pub(super) u64);
 impl Poller {
     /// Whoever awaits the set itself.
     pub(crate) const OF_THE_SET: Poller = Poller(0);
+
+    /// A future that was dropped before it was ready.
+    const DROPPED: Poller = Poller(u64::MAX);
 }
 
 pub(super) struct Pollers {
@@ -48,6 +53,12 @@ struct Entry {
 impl List {
     fn get(&self, poller: Poller) -> Option<&Entry> {
         self.first.iter().chain(&self.others).find(|entry| entry.poller == poller)
+    }
+
+    /// Whether this waker of the poller is listed, and none that a dropped future has left.
+    fn is_up_to_date(&self, poller: Poller, waker: &Waker) -> bool {
+        self.get(poller).is_some_and(|entry| entry.waker.will_wake(waker))
+            && self.get(Poller::DROPPED).is_none()
     }
 
     fn remove(&mut self, poller: Poller) -> Option<Entry> {
@@ -75,16 +86,25 @@ impl Pollers {
     /// this.
     pub(super) fn add(&self, poller: Poller, waker: &Waker) {
         // Only this thread ever sets `any`, so a "no" is not out of date.
-        if self.any.load(SeqCst)
-            && self.list.lock().get(poller).is_some_and(|entry| entry.waker.will_wake(waker))
-        {
+        if self.any.load(SeqCst) && self.list.lock().is_up_to_date(poller, waker) {
             return;
         }
         let entry = Entry { poller, waker: waker.clone() };
         let mut list = self.list.lock();
-        let old = list.remove(poller);
+        let old = (list.remove(poller), list.remove(Poller::DROPPED));
         list.insert(entry);
         self.any.store(true, SeqCst);
+        drop(list);
+        drop(old);
+    }
+
+    /// The future of a poller is dropped before it was ready: its waker stays.
+    pub(super) fn leave_waker(&self, poller: Poller) {
+        let mut list = self.list.lock();
+        // None if it was woken since.
+        let Some(entry) = list.remove(poller) else { return };
+        let old = list.remove(Poller::DROPPED);
+        list.insert(Entry { poller: Poller::DROPPED, ..entry });
         drop(list);
         drop(old);
     }

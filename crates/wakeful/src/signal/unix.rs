@@ -154,22 +154,14 @@ impl Signal {
     /// # Cancel safety
     ///
     /// Cancel safe: a signal that comes after the future is dropped is there for the
-    /// next call.
+    /// next call. This keeps the waker of the last poll: see [wakers](crate::sync#wakers).
     #[track_caller]
     pub fn recv(&mut self) -> impl Future<Output = Option<()>> {
         self.recv_at(Location::caller())
     }
 
     pub(super) async fn recv_at(&mut self, site: &'static Location<'static>) -> Option<()> {
-        /// A future that is dropped takes its waker along.
-        struct Listening<'a>(&'a mut Signal);
-        impl Drop for Listening<'_> {
-            fn drop(&mut self) {
-                self.0.leave();
-            }
-        }
-        let listening = Listening(self);
-        poll_fn(|cx| listening.0.poll_at(cx, site)).await
+        poll_fn(|cx| self.poll_at(cx, site)).await
     }
 
     /// As [`recv`](Self::recv), for those who write futures by hand. The task that

@@ -14,6 +14,10 @@
 //! - [`block`]: waiting with a thread instead of a task.
 //! - [`again`]: what wakers of ours do that are no task's.
 //!
+//! Who takes a waker back when its future is dropped: `sync`'s documentation has the rule.
+//! A [`Waiter`](list::Waiter) in a future belongs to that future, which leaves the list when
+//! it is dropped; a waker cell, or a waiter in the resource, keeps the last waker.
+//!
 //! Control enters by the poll of a future that cannot go on, and leaves through
 //! a waker when somebody gives it what it waits for. Wakers are foreign code:
 //! they are cloned before a lock is taken, and woken and dropped after it.

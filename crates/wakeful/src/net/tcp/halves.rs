@@ -2,7 +2,10 @@
 
 use super::TcpStream;
 use crate::net::halves::halves;
+use crate::task::context;
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::panic::Location;
 
 halves!(TcpStream, SocketAddr);
 
@@ -25,13 +28,25 @@ macro_rules! peeks {
             ///
             /// # Cancel safety
             ///
-            /// Dropping the future loses nothing.
+            /// Dropping the future loses nothing. The half keeps the waker
+            /// of the task that asked last: see [`sync`](crate::sync#wakers).
             #[track_caller]
             pub fn peek<'p>(
                 &'p mut self,
                 buf: &'p mut [u8],
             ) -> impl Future<Output = io::Result<usize>> + Send + 'p {
-                self.stream().peek(buf)
+                let site = Location::caller();
+                async move {
+                    let mut buf = ReadBuf::new(buf);
+                    poll_fn(|cx| {
+                        let polled = self.stream().poll_peek(cx, &mut buf);
+                        if polled.is_pending() {
+                            context::waiting_site(site);
+                        }
+                        polled
+                    })
+                    .await
+                }
             }
         }
     };

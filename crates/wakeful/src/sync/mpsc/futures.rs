@@ -272,20 +272,9 @@ pin_project! {
     pub(super) struct Receiving<'a, T, F> {
         rx: &'a mut Rx<T>,
         poll: F,
-        // The receiver waits with this future.
-        waits: bool,
         site: Site,
         #[pin]
         _pinned: PhantomPinned,
-    }
-
-    impl<T, F> PinnedDrop for Receiving<'_, T, F> {
-        fn drop(this: Pin<&mut Self>) {
-            let this = this.project();
-            if *this.waits {
-                this.rx.unpark();
-            }
-        }
     }
 }
 
@@ -295,7 +284,7 @@ impl<'a, T, F> Receiving<'a, T, F> {
     where
         F: FnMut(&mut Rx<T>, &mut Context<'_>, Site) -> Poll<R>,
     {
-        Self { rx, poll, waits: false, site, _pinned: PhantomPinned }
+        Self { rx, poll, site, _pinned: PhantomPinned }
     }
 }
 
@@ -308,9 +297,7 @@ where
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
         let this = self.project();
-        let polled = (this.poll)(this.rx, cx, this.site);
-        *this.waits = polled.is_pending();
-        polled
+        (this.poll)(this.rx, cx, this.site)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::sys::sync::atomic::Ordering::*;
 use crate::task::header::WaitKind;
 use crate::task::{context, coop};
 use crate::wait;
+use crate::wait::calls::Panics;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::task::{Context, Poll, RawWakerVTable, Waker, ready};
@@ -335,8 +336,12 @@ impl<T> Drop for Rx<T> {
             }
         }
         let mut drain = Drain(self);
-        drain.0.unpark();
-        drain.0.chan.close();
+        // The waker's drop is foreign code. If it panics, senders still learn of the end.
+        let mut panics = Panics::default();
+        panics.catch(|| drain.0.unpark());
+        panics.catch(|| drain.0.chan.close());
         drain.run();
+        drop(drain);
+        panics.pass_on();
     }
 }

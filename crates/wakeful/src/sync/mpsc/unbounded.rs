@@ -156,7 +156,8 @@ impl<T> UnboundedReceiver<T> {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: dropped before it is ready, no message was taken.
+    /// Cancel safe: dropped before it is ready, no message was taken. The receiver keeps
+    /// the waker of the last poll: see [wakers](crate::sync#wakers).
     #[inline]
     #[track_caller]
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
@@ -169,7 +170,8 @@ impl<T> UnboundedReceiver<T> {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: dropped before it is ready, no message was taken.
+    /// Cancel safe: dropped before it is ready, no message was taken. The receiver keeps
+    /// the waker of the last poll: see [wakers](crate::sync#wakers).
     #[track_caller]
     pub fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> impl Future<Output = usize> {
         Receiving::new(

@@ -53,7 +53,8 @@ impl<T> Sender<T> {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe; dropped, it is no longer woken.
+    /// Cancel safe: once the receiver is closed it stays so. The sender keeps the waker of
+    /// the last poll: see [wakers](crate::sync#wakers).
     #[track_caller]
     pub fn closed(&mut self) -> impl Future<Output = ()> {
         Closed { sender: self, site: Location::caller(), _pinned: PhantomPinned }
@@ -101,12 +102,6 @@ pin_project_lite::pin_project! {
         site: &'static Location<'static>,
         #[pin]
         _pinned: PhantomPinned,
-    }
-
-    impl<T> PinnedDrop for Closed<'_, T> {
-        fn drop(this: Pin<&mut Self>) {
-            this.project().sender.end.withdraw();
-        }
     }
 }
 

@@ -41,7 +41,7 @@
 use crate::sys::IS_MODEL;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
-use crate::wait::calls::Call;
+use crate::wait::calls::{Call, Panics};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 use std::task::Waker;
@@ -186,6 +186,15 @@ unsafe fn free<T>(shared: NonNull<Shared<T>>) {
     shared.receiver.0.with_mut(|_| ());
 }
 
+/// Drops the waker of the end that leaves, and wakes that of the other end. Both are foreign
+/// code: neither keeps the other from its turn if it panics.
+fn hand_out(own: Option<Waker>, other: Option<Waker>) {
+    let mut panics = Panics::default();
+    panics.catch(|| Call::new(other).wake());
+    panics.catch(|| drop(own));
+    panics.pass_on();
+}
+
 /// The two ends of a new channel.
 #[inline]
 pub(super) fn new<T>() -> (Sending<T>, Receiving<T>) {
@@ -221,14 +230,6 @@ impl<T> Sending<T> {
     pub(super) fn register(&mut self, waker: &Waker) -> Waiting {
         let shared = self.shared();
         shared.register(&shared.sender, SENDER_WAITS, CLOSED, waker)
-    }
-
-    /// Waits no longer.
-    pub(super) fn withdraw(&mut self) {
-        let shared = self.shared();
-        if shared.state.load(Relaxed) & SENDER_WAITS != 0 {
-            shared.withdraw(&shared.sender, SENDER_WAITS);
-        }
     }
 
     /// The value comes back if the receiver is closed.
@@ -271,8 +272,7 @@ impl<T> Sending<T> {
             // SAFETY: O3.
             unsafe { free(self.0) };
         }
-        Call::new(receiver).wake();
-        drop(own);
+        hand_out(own, receiver);
     }
 }
 
@@ -412,8 +412,7 @@ impl<T> Receiving<T> {
             // SAFETY: O3; closed before it was done, so there is no value.
             unsafe { free(self.0) };
         }
-        Call::new(sender).wake();
-        drop(own);
+        hand_out(own, sender);
     }
 }
 

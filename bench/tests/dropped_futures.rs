@@ -1,0 +1,35 @@
+//! A future that was polled once and dropped: does the event that it waited for still wake the task? The real tokio's
+//! answers and wakeful's, side by side.
+#![cfg(feature = "wakeful")]
+
+/// `side!(tokio)` is the table of that crate.
+macro_rules! side {
+    ($name:ident) => {
+        mod $name {
+            pub(crate) use ::$name as rt;
+            pub mod table {
+                include!("../../crates/wakeful/tests/support/dropped_futures.rs");
+            }
+        }
+    };
+}
+side!(tokio);
+side!(wakeful);
+
+#[test]
+fn wakeful_answers_as_tokio_does() {
+    let (theirs, ours) = (tokio::table::rows(), wakeful::table::rows());
+    assert_eq!(theirs.len(), ours.len());
+    println!("{:<64} {:<8} {:<8}", "woken after the future was dropped?", "tokio", "wakeful");
+    let mut different = Vec::new();
+    for ((name, theirs), (own_name, ours)) in theirs.into_iter().zip(ours) {
+        assert_eq!(name, own_name);
+        let word = |woken| if woken { "woken" } else { "-" };
+        let mark = if theirs == ours { "" } else { "  <--" };
+        println!("{name:<64} {:<8} {:<8}{mark}", word(theirs), word(ours));
+        if theirs != ours {
+            different.push(name);
+        }
+    }
+    assert!(different.is_empty(), "other answers than tokio's: {different:?}");
+}
