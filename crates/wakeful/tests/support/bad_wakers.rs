@@ -19,6 +19,26 @@ pub fn panics_when_woken() -> Waker {
     Waker::from(Arc::new(OnWake))
 }
 
+struct OnDrop;
+
+impl Wake for OnDrop {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        // A second panic while the first goes on would end the process.
+        if !std::thread::panicking() {
+            panic!("a foreign waker that is dropped");
+        }
+    }
+}
+
+/// Panics when its last clone is dropped.
+pub fn panics_when_dropped() -> Waker {
+    Waker::from(Arc::new(OnDrop))
+}
+
 /// Panics when it is cloned.
 pub fn panics_when_cloned() -> Waker {
     const VTABLE: RawWakerVTable = RawWakerVTable::new(

@@ -248,335 +248,800 @@ pub fn rows() -> Vec<Row> {
 }
 
 fn locks(rows: &mut Vec<Row>) {
-    row!(rows, "Mutex::lock", {
-        let mutex = Mutex::new(());
-        let guard = mutex.lock().await;
-    }, mutex.lock(), drop(guard));
-    row!(rows, "Mutex::lock_owned", {
-        let mutex = Arc::new(Mutex::new(()));
-        let guard = mutex.lock().await;
-    }, mutex.clone().lock_owned(), drop(guard));
-    row!(rows, "RwLock::read", {
-        let lock = RwLock::new(());
-        let guard = lock.write().await;
-    }, lock.read(), drop(guard));
-    row!(rows, "RwLock::write", {
-        let lock = RwLock::new(());
-        let guard = lock.read().await;
-    }, lock.write(), drop(guard));
-    row!(rows, "RwLock::read_owned", {
-        let lock = Arc::new(RwLock::new(()));
-        let guard = lock.write().await;
-    }, lock.clone().read_owned(), drop(guard));
-    row!(rows, "RwLock::write_owned", {
-        let lock = Arc::new(RwLock::new(()));
-        let guard = lock.read().await;
-    }, lock.clone().write_owned(), drop(guard));
-    row!(rows, "Semaphore::acquire", {
-        let permits = Semaphore::new(0);
-    }, permits.acquire(), permits.add_permits(1));
-    row!(rows, "Semaphore::acquire, closed", {
-        let permits = Semaphore::new(0);
-    }, permits.acquire(), permits.close());
-    row!(rows, "Semaphore::acquire_many", {
-        let permits = Semaphore::new(1);
-    }, permits.acquire_many(2), permits.add_permits(1));
-    row!(rows, "Semaphore::acquire_owned", {
-        let permits = Arc::new(Semaphore::new(0));
-    }, permits.clone().acquire_owned(), permits.add_permits(1));
-    row!(rows, "Semaphore::acquire_many_owned", {
-        let permits = Arc::new(Semaphore::new(1));
-    }, permits.clone().acquire_many_owned(2), permits.add_permits(1));
+    row!(
+        rows,
+        "Mutex::lock",
+        {
+            let mutex = Mutex::new(());
+            let guard = mutex.lock().await;
+        },
+        mutex.lock(),
+        drop(guard)
+    );
+    row!(
+        rows,
+        "Mutex::lock_owned",
+        {
+            let mutex = Arc::new(Mutex::new(()));
+            let guard = mutex.lock().await;
+        },
+        mutex.clone().lock_owned(),
+        drop(guard)
+    );
+    row!(
+        rows,
+        "RwLock::read",
+        {
+            let lock = RwLock::new(());
+            let guard = lock.write().await;
+        },
+        lock.read(),
+        drop(guard)
+    );
+    row!(
+        rows,
+        "RwLock::write",
+        {
+            let lock = RwLock::new(());
+            let guard = lock.read().await;
+        },
+        lock.write(),
+        drop(guard)
+    );
+    row!(
+        rows,
+        "RwLock::read_owned",
+        {
+            let lock = Arc::new(RwLock::new(()));
+            let guard = lock.write().await;
+        },
+        lock.clone().read_owned(),
+        drop(guard)
+    );
+    row!(
+        rows,
+        "RwLock::write_owned",
+        {
+            let lock = Arc::new(RwLock::new(()));
+            let guard = lock.read().await;
+        },
+        lock.clone().write_owned(),
+        drop(guard)
+    );
+    row!(
+        rows,
+        "Semaphore::acquire",
+        {
+            let permits = Semaphore::new(0);
+        },
+        permits.acquire(),
+        permits.add_permits(1)
+    );
+    row!(
+        rows,
+        "Semaphore::acquire, closed",
+        {
+            let permits = Semaphore::new(0);
+        },
+        permits.acquire(),
+        permits.close()
+    );
+    row!(
+        rows,
+        "Semaphore::acquire_many",
+        {
+            let permits = Semaphore::new(1);
+        },
+        permits.acquire_many(2),
+        permits.add_permits(1)
+    );
+    row!(
+        rows,
+        "Semaphore::acquire_owned",
+        {
+            let permits = Arc::new(Semaphore::new(0));
+        },
+        permits.clone().acquire_owned(),
+        permits.add_permits(1)
+    );
+    row!(
+        rows,
+        "Semaphore::acquire_many_owned",
+        {
+            let permits = Arc::new(Semaphore::new(1));
+        },
+        permits.clone().acquire_many_owned(2),
+        permits.add_permits(1)
+    );
 }
 
 fn events(rows: &mut Vec<Row>) {
-    row!(rows, "Notify::notified, notify_one", {
-        let notify = Notify::new();
-    }, notify.notified(), notify.notify_one());
-    row!(rows, "Notify::notified, notify_waiters", {
-        let notify = Notify::new();
-    }, notify.notified(), notify.notify_waiters());
-    row!(rows, "Notify::notified_owned", {
-        let notify = Arc::new(Notify::new());
-    }, notify.clone().notified_owned(), notify.notify_one());
-    row!(rows, "Barrier::wait", {
-        let barrier = Barrier::new(2);
-    }, barrier.wait(), drop(poll_once(Box::pin(barrier.wait()).as_mut())));
-    row!(rows, "OnceCell::get_or_init", {
-        let cell = OnceCell::new();
-        let (open, opened) = gate();
-        let mut first = Box::pin(cell.get_or_init(|| opened));
-        assert!(poll_once(first.as_mut()).is_pending());
-    }, cell.get_or_init(async || ()), {
-        open.send(()).unwrap();
-        assert!(poll_once(first.as_mut()).is_ready());
-    });
-    row!(rows, "OnceCell::get_or_try_init", {
-        let cell = OnceCell::new();
-        let (open, opened) = gate();
-        let mut first = Box::pin(cell.get_or_init(|| opened));
-        assert!(poll_once(first.as_mut()).is_pending());
-    }, cell.get_or_try_init(async || Ok::<_, ()>(())), {
-        open.send(()).unwrap();
-        assert!(poll_once(first.as_mut()).is_ready());
-    });
-    row!(rows, "SetOnce::wait", {
-        let cell = SetOnce::new();
-    }, cell.wait(), cell.set(1).unwrap());
+    row!(
+        rows,
+        "Notify::notified, notify_one",
+        {
+            let notify = Notify::new();
+        },
+        notify.notified(),
+        notify.notify_one()
+    );
+    row!(
+        rows,
+        "Notify::notified, notify_waiters",
+        {
+            let notify = Notify::new();
+        },
+        notify.notified(),
+        notify.notify_waiters()
+    );
+    row!(
+        rows,
+        "Notify::notified_owned",
+        {
+            let notify = Arc::new(Notify::new());
+        },
+        notify.clone().notified_owned(),
+        notify.notify_one()
+    );
+    row!(
+        rows,
+        "Barrier::wait",
+        {
+            let barrier = Barrier::new(2);
+        },
+        barrier.wait(),
+        drop(poll_once(Box::pin(barrier.wait()).as_mut()))
+    );
+    row!(
+        rows,
+        "OnceCell::get_or_init",
+        {
+            let cell = OnceCell::new();
+            let (open, opened) = gate();
+            let mut first = Box::pin(cell.get_or_init(|| opened));
+            assert!(poll_once(first.as_mut()).is_pending());
+        },
+        cell.get_or_init(async || ()),
+        {
+            open.send(()).unwrap();
+            assert!(poll_once(first.as_mut()).is_ready());
+        }
+    );
+    row!(
+        rows,
+        "OnceCell::get_or_try_init",
+        {
+            let cell = OnceCell::new();
+            let (open, opened) = gate();
+            let mut first = Box::pin(cell.get_or_init(|| opened));
+            assert!(poll_once(first.as_mut()).is_pending());
+        },
+        cell.get_or_try_init(async || Ok::<_, ()>(())),
+        {
+            open.send(()).unwrap();
+            assert!(poll_once(first.as_mut()).is_ready());
+        }
+    );
+    row!(
+        rows,
+        "SetOnce::wait",
+        {
+            let cell = SetOnce::new();
+        },
+        cell.wait(),
+        cell.set(1).unwrap()
+    );
 }
 
 fn channels(rows: &mut Vec<Row>) {
-    row!(rows, "mpsc::Receiver::recv", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-    }, rx.recv(), tx.try_send(1).unwrap());
-    row!(rows, "mpsc::Receiver::recv, last sender dropped", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-    }, rx.recv(), drop(tx));
-    row!(rows, "mpsc::Receiver::recv_many", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-        let mut buffer = Vec::new();
-    }, rx.recv_many(&mut buffer, 4), tx.try_send(1).unwrap());
-    row!(rows, "mpsc::Receiver::poll_recv", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-    }, std::future::poll_fn(|cx| rx.poll_recv(cx)), tx.try_send(1).unwrap());
-    row!(rows, "mpsc::UnboundedReceiver::recv", {
-        let (tx, mut rx) = mpsc::unbounded_channel::<u32>();
-    }, rx.recv(), tx.send(1).unwrap());
-    row!(rows, "mpsc::UnboundedReceiver::recv, last sender dropped", {
-        let (tx, mut rx) = mpsc::unbounded_channel::<u32>();
-    }, rx.recv(), drop(tx));
-    row!(rows, "mpsc::UnboundedReceiver::recv_many", {
-        let (tx, mut rx) = mpsc::unbounded_channel::<u32>();
-        let mut buffer = Vec::new();
-    }, rx.recv_many(&mut buffer, 4), tx.send(1).unwrap());
-    row!(rows, "mpsc::UnboundedReceiver::poll_recv", {
-        let (tx, mut rx) = mpsc::unbounded_channel::<u32>();
-    }, std::future::poll_fn(|cx| rx.poll_recv(cx)), tx.send(1).unwrap());
-    row!(rows, "mpsc::Sender::send", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-        tx.try_send(1).unwrap();
-    }, tx.send(2), rx.try_recv().unwrap());
-    row!(rows, "mpsc::Sender::send_timeout", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-        tx.try_send(1).unwrap();
-    }, tx.send_timeout(2, NEVER), rx.try_recv().unwrap());
-    row!(rows, "mpsc::Sender::reserve", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-        tx.try_send(1).unwrap();
-    }, tx.reserve(), rx.try_recv().unwrap());
-    row!(rows, "mpsc::Sender::reserve_many", {
-        let (tx, mut rx) = mpsc::channel::<u32>(2);
-        tx.try_send(1).unwrap();
-    }, tx.reserve_many(2), rx.try_recv().unwrap());
-    row!(rows, "mpsc::Sender::reserve_owned", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-        tx.try_send(1).unwrap();
-    }, tx.clone().reserve_owned(), rx.try_recv().unwrap());
-    row!(rows, "mpsc::Sender::closed", {
-        let (tx, rx) = mpsc::channel::<u32>(1);
-    }, tx.closed(), drop(rx));
-    row!(rows, "mpsc::UnboundedSender::closed", {
-        let (tx, rx) = mpsc::unbounded_channel::<u32>();
-    }, tx.closed(), drop(rx));
-    row!(rows, "oneshot::Receiver, by reference", {
-        let (tx, mut rx) = oneshot::channel::<u32>();
-    }, &mut rx, tx.send(1).unwrap());
-    row!(rows, "oneshot::Receiver, by reference, sender dropped", {
-        let (tx, mut rx) = oneshot::channel::<u32>();
-    }, &mut rx, drop(tx));
-    row!(rows, "oneshot::Sender::closed, receiver dropped", {
-        let (mut tx, rx) = oneshot::channel::<u32>();
-    }, tx.closed(), drop(rx));
-    row!(rows, "oneshot::Sender::closed, receiver closed", {
-        let (mut tx, mut rx) = oneshot::channel::<u32>();
-    }, tx.closed(), rx.close());
-    row!(rows, "oneshot::Sender::poll_closed", {
-        let (mut tx, rx) = oneshot::channel::<u32>();
-    }, std::future::poll_fn(|cx| tx.poll_closed(cx)), drop(rx));
+    row!(
+        rows,
+        "mpsc::Receiver::recv",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+        },
+        rx.recv(),
+        tx.try_send(1).unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::Receiver::recv, last sender dropped",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+        },
+        rx.recv(),
+        drop(tx)
+    );
+    row!(
+        rows,
+        "mpsc::Receiver::recv_many",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+            let mut buffer = Vec::new();
+        },
+        rx.recv_many(&mut buffer, 4),
+        tx.try_send(1).unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::Receiver::poll_recv",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+        },
+        std::future::poll_fn(|cx| rx.poll_recv(cx)),
+        tx.try_send(1).unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::UnboundedReceiver::recv",
+        {
+            let (tx, mut rx) = mpsc::unbounded_channel::<u32>();
+        },
+        rx.recv(),
+        tx.send(1).unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::UnboundedReceiver::recv, last sender dropped",
+        {
+            let (tx, mut rx) = mpsc::unbounded_channel::<u32>();
+        },
+        rx.recv(),
+        drop(tx)
+    );
+    row!(
+        rows,
+        "mpsc::UnboundedReceiver::recv_many",
+        {
+            let (tx, mut rx) = mpsc::unbounded_channel::<u32>();
+            let mut buffer = Vec::new();
+        },
+        rx.recv_many(&mut buffer, 4),
+        tx.send(1).unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::UnboundedReceiver::poll_recv",
+        {
+            let (tx, mut rx) = mpsc::unbounded_channel::<u32>();
+        },
+        std::future::poll_fn(|cx| rx.poll_recv(cx)),
+        tx.send(1).unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::Sender::send",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+            tx.try_send(1).unwrap();
+        },
+        tx.send(2),
+        rx.try_recv().unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::Sender::send_timeout",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+            tx.try_send(1).unwrap();
+        },
+        tx.send_timeout(2, NEVER),
+        rx.try_recv().unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::Sender::reserve",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+            tx.try_send(1).unwrap();
+        },
+        tx.reserve(),
+        rx.try_recv().unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::Sender::reserve_many",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(2);
+            tx.try_send(1).unwrap();
+        },
+        tx.reserve_many(2),
+        rx.try_recv().unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::Sender::reserve_owned",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+            tx.try_send(1).unwrap();
+        },
+        tx.clone().reserve_owned(),
+        rx.try_recv().unwrap()
+    );
+    row!(
+        rows,
+        "mpsc::Sender::closed",
+        {
+            let (tx, rx) = mpsc::channel::<u32>(1);
+        },
+        tx.closed(),
+        drop(rx)
+    );
+    row!(
+        rows,
+        "mpsc::UnboundedSender::closed",
+        {
+            let (tx, rx) = mpsc::unbounded_channel::<u32>();
+        },
+        tx.closed(),
+        drop(rx)
+    );
+    row!(
+        rows,
+        "oneshot::Receiver, by reference",
+        {
+            let (tx, mut rx) = oneshot::channel::<u32>();
+        },
+        &mut rx,
+        tx.send(1).unwrap()
+    );
+    row!(
+        rows,
+        "oneshot::Receiver, by reference, sender dropped",
+        {
+            let (tx, mut rx) = oneshot::channel::<u32>();
+        },
+        &mut rx,
+        drop(tx)
+    );
+    row!(
+        rows,
+        "oneshot::Sender::closed, receiver dropped",
+        {
+            let (mut tx, rx) = oneshot::channel::<u32>();
+        },
+        tx.closed(),
+        drop(rx)
+    );
+    row!(
+        rows,
+        "oneshot::Sender::closed, receiver closed",
+        {
+            let (mut tx, mut rx) = oneshot::channel::<u32>();
+        },
+        tx.closed(),
+        rx.close()
+    );
+    row!(
+        rows,
+        "oneshot::Sender::poll_closed",
+        {
+            let (mut tx, rx) = oneshot::channel::<u32>();
+        },
+        std::future::poll_fn(|cx| tx.poll_closed(cx)),
+        drop(rx)
+    );
 }
 
 fn broadcast_and_watch(rows: &mut Vec<Row>) {
-    row!(rows, "broadcast::Receiver::recv", {
-        let (tx, mut rx) = broadcast::channel::<u32>(2);
-    }, rx.recv(), tx.send(1).unwrap());
-    row!(rows, "broadcast::Receiver::recv, last sender dropped", {
-        let (tx, mut rx) = broadcast::channel::<u32>(2);
-    }, rx.recv(), drop(tx));
-    row!(rows, "broadcast::Sender::closed", {
-        let (tx, rx) = broadcast::channel::<u32>(2);
-    }, tx.closed(), drop(rx));
-    row!(rows, "watch::Receiver::changed", {
-        let (tx, mut rx) = watch::channel(0);
-    }, rx.changed(), tx.send(1).unwrap());
-    row!(rows, "watch::Receiver::changed, last sender dropped", {
-        let (tx, mut rx) = watch::channel(0);
-    }, rx.changed(), drop(tx));
-    row!(rows, "watch::Receiver::wait_for", {
-        let (tx, mut rx) = watch::channel(0);
-    }, rx.wait_for(|value| *value == 1), tx.send(1).unwrap());
-    row!(rows, "watch::Sender::closed", {
-        let (tx, rx) = watch::channel(0);
-    }, tx.closed(), drop(rx));
+    row!(
+        rows,
+        "broadcast::Receiver::recv",
+        {
+            let (tx, mut rx) = broadcast::channel::<u32>(2);
+        },
+        rx.recv(),
+        tx.send(1).unwrap()
+    );
+    row!(
+        rows,
+        "broadcast::Receiver::recv, last sender dropped",
+        {
+            let (tx, mut rx) = broadcast::channel::<u32>(2);
+        },
+        rx.recv(),
+        drop(tx)
+    );
+    row!(
+        rows,
+        "broadcast::Sender::closed",
+        {
+            let (tx, rx) = broadcast::channel::<u32>(2);
+        },
+        tx.closed(),
+        drop(rx)
+    );
+    row!(
+        rows,
+        "watch::Receiver::changed",
+        {
+            let (tx, mut rx) = watch::channel(0);
+        },
+        rx.changed(),
+        tx.send(1).unwrap()
+    );
+    row!(
+        rows,
+        "watch::Receiver::changed, last sender dropped",
+        {
+            let (tx, mut rx) = watch::channel(0);
+        },
+        rx.changed(),
+        drop(tx)
+    );
+    row!(
+        rows,
+        "watch::Receiver::wait_for",
+        {
+            let (tx, mut rx) = watch::channel(0);
+        },
+        rx.wait_for(|value| *value == 1),
+        tx.send(1).unwrap()
+    );
+    row!(
+        rows,
+        "watch::Sender::closed",
+        {
+            let (tx, rx) = watch::channel(0);
+        },
+        tx.closed(),
+        drop(rx)
+    );
 }
 
 fn tasks(rows: &mut Vec<Row>) {
-    row!(rows, "JoinHandle, by reference", {
-        let (open, opened) = gate();
-        let mut task = rt::spawn(opened);
-        let abort = task.abort_handle();
-    }, &mut task, open.send(()).unwrap(), has_finished(&abort).await);
-    row!(rows, "JoinHandle, by reference, aborted", {
-        let (_open, opened) = gate();
-        let mut task = rt::spawn(opened);
-        let abort = task.abort_handle();
-    }, &mut task, abort.abort(), has_finished(&abort).await);
-    row!(rows, "JoinHandle, by value", {
-        let (open, opened) = gate();
-        let task = rt::spawn(opened);
-        let abort = task.abort_handle();
-    }, task, open.send(()).unwrap(), has_finished(&abort).await);
-    row!(rows, "JoinHandle of spawn_blocking, by reference", {
-        let (open, opened) = std_mpsc::channel::<()>();
-        let mut task = spawn_blocking(move || opened.recv().unwrap());
-    }, &mut task, open.send(()).unwrap(), pool_is_idle().await);
-    row!(rows, "LocalSet, by reference", {
-        let mut set = LocalSet::new();
-        let (open, opened) = gate();
-        set.spawn_local(opened);
-    }, &mut set, open.send(()).unwrap());
-    row!(rows, "LocalSet, by reference, a task is spawned", {
-        let mut set = LocalSet::new();
-        let (_open, opened) = gate();
-        set.spawn_local(opened);
-        let (spawn, told) = std_mpsc::channel::<()>();
-        let (open, opened) = gate();
-        set.spawn_local(async move {
-            opened.await;
-            told.try_recv().unwrap();
-        });
-    }, &mut set, { spawn.send(()).unwrap(); open.send(()).unwrap() });
-    row!(rows, "LocalSet::run_until", {
-        let set = LocalSet::new();
-        let (open, opened) = gate();
-        set.spawn_local(opened);
-    }, set.run_until(std::future::pending::<()>()), open.send(()).unwrap());
-    row!(rows, "LocalSet::run_until, its future's event", {
-        let set = LocalSet::new();
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-    }, set.run_until(rx.recv()), tx.try_send(1).unwrap());
-    row!(rows, "yield_now", {}, yield_now(), (), yield_now().await);
-    row!(rows, "coop::consume_budget, none left", {
-        while poll_once(Box::pin(coop::consume_budget()).as_mut()).is_ready() {}
-    }, coop::consume_budget(), (), yield_now().await);
-    row!(rows, "coop::unconstrained over recv", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-    }, coop::unconstrained(rx.recv()), tx.try_send(1).unwrap());
-    row!(rows, "coop::cooperative over recv", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-    }, coop::cooperative(rx.recv()), tx.try_send(1).unwrap());
-    row!(rows, "LocalKey::scope over recv", {
-        rt::task_local! { static NUMBER: u32; }
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-    }, NUMBER.scope(1, rx.recv()), tx.try_send(1).unwrap());
-    row!(rows, "select! over recv and join_next", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-        let mut set = JoinSet::new();
-        set.spawn(std::future::pending::<()>());
-    }, async {
-        rt::select! {
-            _ = rx.recv() => {}
-            _ = set.join_next() => {}
+    row!(
+        rows,
+        "JoinHandle, by reference",
+        {
+            let (open, opened) = gate();
+            let mut task = rt::spawn(opened);
+            let abort = task.abort_handle();
+        },
+        &mut task,
+        open.send(()).unwrap(),
+        has_finished(&abort).await
+    );
+    row!(
+        rows,
+        "JoinHandle, by reference, aborted",
+        {
+            let (_open, opened) = gate();
+            let mut task = rt::spawn(opened);
+            let abort = task.abort_handle();
+        },
+        &mut task,
+        abort.abort(),
+        has_finished(&abort).await
+    );
+    row!(
+        rows,
+        "JoinHandle, by value",
+        {
+            let (open, opened) = gate();
+            let task = rt::spawn(opened);
+            let abort = task.abort_handle();
+        },
+        task,
+        open.send(()).unwrap(),
+        has_finished(&abort).await
+    );
+    row!(
+        rows,
+        "JoinHandle of spawn_blocking, by reference",
+        {
+            let (open, opened) = std_mpsc::channel::<()>();
+            let mut task = spawn_blocking(move || opened.recv().unwrap());
+        },
+        &mut task,
+        open.send(()).unwrap(),
+        pool_is_idle().await
+    );
+    row!(
+        rows,
+        "LocalSet, by reference",
+        {
+            let mut set = LocalSet::new();
+            let (open, opened) = gate();
+            set.spawn_local(opened);
+        },
+        &mut set,
+        open.send(()).unwrap()
+    );
+    row!(
+        rows,
+        "LocalSet, by reference, a task is spawned",
+        {
+            let mut set = LocalSet::new();
+            let (_open, opened) = gate();
+            set.spawn_local(opened);
+            let (spawn, told) = std_mpsc::channel::<()>();
+            let (open, opened) = gate();
+            set.spawn_local(async move {
+                opened.await;
+                told.try_recv().unwrap();
+            });
+        },
+        &mut set,
+        {
+            spawn.send(()).unwrap();
+            open.send(()).unwrap()
         }
-    }, tx.try_send(1).unwrap());
-    row!(rows, "join! over two recv", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-        let (_other, mut never) = mpsc::channel::<u32>(1);
-    }, async { rt::join!(rx.recv(), never.recv()) }, tx.try_send(1).unwrap());
+    );
+    row!(
+        rows,
+        "LocalSet::run_until",
+        {
+            let set = LocalSet::new();
+            let (open, opened) = gate();
+            set.spawn_local(opened);
+        },
+        set.run_until(std::future::pending::<()>()),
+        open.send(()).unwrap()
+    );
+    row!(
+        rows,
+        "LocalSet::run_until, its future's event",
+        {
+            let set = LocalSet::new();
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+        },
+        set.run_until(rx.recv()),
+        tx.try_send(1).unwrap()
+    );
+    row!(rows, "yield_now", {}, yield_now(), (), yield_now().await);
+    row!(
+        rows,
+        "coop::consume_budget, none left",
+        { while poll_once(Box::pin(coop::consume_budget()).as_mut()).is_ready() {} },
+        coop::consume_budget(),
+        (),
+        yield_now().await
+    );
+    row!(
+        rows,
+        "coop::unconstrained over recv",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+        },
+        coop::unconstrained(rx.recv()),
+        tx.try_send(1).unwrap()
+    );
+    row!(
+        rows,
+        "coop::cooperative over recv",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+        },
+        coop::cooperative(rx.recv()),
+        tx.try_send(1).unwrap()
+    );
+    row!(
+        rows,
+        "LocalKey::scope over recv",
+        {
+            rt::task_local! { static NUMBER: u32; }
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+        },
+        NUMBER.scope(1, rx.recv()),
+        tx.try_send(1).unwrap()
+    );
+    row!(
+        rows,
+        "select! over recv and join_next",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+            let mut set = JoinSet::new();
+            set.spawn(std::future::pending::<()>());
+        },
+        async {
+            rt::select! {
+                _ = rx.recv() => {}
+                _ = set.join_next() => {}
+            }
+        },
+        tx.try_send(1).unwrap()
+    );
+    row!(
+        rows,
+        "join! over two recv",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+            let (_other, mut never) = mpsc::channel::<u32>(1);
+        },
+        async { rt::join!(rx.recv(), never.recv()) },
+        tx.try_send(1).unwrap()
+    );
 }
 
 fn sets(rows: &mut Vec<Row>) {
-    row!(rows, "JoinSet::join_next", {
-        let mut set = JoinSet::new();
-        let (open, opened) = gate();
-        let task = set.spawn(opened);
-    }, set.join_next(), open.send(()).unwrap(), has_finished(&task).await);
-    row!(rows, "JoinSet::join_next, aborted", {
-        let mut set = JoinSet::new();
-        let (_open, opened) = gate();
-        let task = set.spawn(opened);
-    }, set.join_next(), task.abort(), has_finished(&task).await);
-    row!(rows, "JoinSet::join_next_with_id", {
-        let mut set = JoinSet::new();
-        let (open, opened) = gate();
-        let task = set.spawn(opened);
-    }, set.join_next_with_id(), open.send(()).unwrap(), has_finished(&task).await);
-    row!(rows, "JoinSet::poll_join_next", {
-        let mut set = JoinSet::new();
-        let (open, opened) = gate();
-        let task = set.spawn(opened);
-    }, std::future::poll_fn(|cx| set.poll_join_next(cx)), open.send(()).unwrap(),
-        has_finished(&task).await);
-    row!(rows, "JoinSet::poll_join_next_with_id", {
-        let mut set = JoinSet::new();
-        let (open, opened) = gate();
-        let task = set.spawn(opened);
-    }, std::future::poll_fn(|cx| set.poll_join_next_with_id(cx)), open.send(()).unwrap(),
-        has_finished(&task).await);
-    row!(rows, "JoinSet::join_all", {
-        let mut set = JoinSet::new();
-        let (open, opened) = gate();
-        let task = set.spawn(opened);
-    }, set.join_all(), _ = open.send(()), has_finished(&task).await);
-    row!(rows, "JoinSet::shutdown", {
-        let mut set = JoinSet::new();
-        let (_open, opened) = gate();
-        let task = set.spawn(opened);
-    }, set.shutdown(), (), has_finished(&task).await);
+    row!(
+        rows,
+        "JoinSet::join_next",
+        {
+            let mut set = JoinSet::new();
+            let (open, opened) = gate();
+            let task = set.spawn(opened);
+        },
+        set.join_next(),
+        open.send(()).unwrap(),
+        has_finished(&task).await
+    );
+    row!(
+        rows,
+        "JoinSet::join_next, aborted",
+        {
+            let mut set = JoinSet::new();
+            let (_open, opened) = gate();
+            let task = set.spawn(opened);
+        },
+        set.join_next(),
+        task.abort(),
+        has_finished(&task).await
+    );
+    row!(
+        rows,
+        "JoinSet::join_next_with_id",
+        {
+            let mut set = JoinSet::new();
+            let (open, opened) = gate();
+            let task = set.spawn(opened);
+        },
+        set.join_next_with_id(),
+        open.send(()).unwrap(),
+        has_finished(&task).await
+    );
+    row!(
+        rows,
+        "JoinSet::poll_join_next",
+        {
+            let mut set = JoinSet::new();
+            let (open, opened) = gate();
+            let task = set.spawn(opened);
+        },
+        std::future::poll_fn(|cx| set.poll_join_next(cx)),
+        open.send(()).unwrap(),
+        has_finished(&task).await
+    );
+    row!(
+        rows,
+        "JoinSet::poll_join_next_with_id",
+        {
+            let mut set = JoinSet::new();
+            let (open, opened) = gate();
+            let task = set.spawn(opened);
+        },
+        std::future::poll_fn(|cx| set.poll_join_next_with_id(cx)),
+        open.send(()).unwrap(),
+        has_finished(&task).await
+    );
+    row!(
+        rows,
+        "JoinSet::join_all",
+        {
+            let mut set = JoinSet::new();
+            let (open, opened) = gate();
+            let task = set.spawn(opened);
+        },
+        set.join_all(),
+        _ = open.send(()),
+        has_finished(&task).await
+    );
+    row!(
+        rows,
+        "JoinSet::shutdown",
+        {
+            let mut set = JoinSet::new();
+            let (_open, opened) = gate();
+            let task = set.spawn(opened);
+        },
+        set.shutdown(),
+        (),
+        has_finished(&task).await
+    );
     // These two end the wait in another way, and have no run that keeps the future.
-    rows.push(("JoinSet::join_next, then the set is dropped", run(async {
-        let mut set = JoinSet::new();
-        let (_open, opened) = gate();
-        let task = set.spawn(opened);
-        let wakes = Arc::new(Wakes::default());
-        wakes.poll("join_next", Box::pin(set.join_next()).as_mut());
-        drop(set);
-        has_finished(&task).await;
-        wakes.any()
-    })));
-    rows.push(("JoinSet::join_next, then detach_all, then another task ends", run(async {
-        let mut set = JoinSet::new();
-        let (_open, opened) = gate();
-        set.spawn(opened);
-        let wakes = Arc::new(Wakes::default());
-        wakes.poll("join_next", Box::pin(set.join_next()).as_mut());
-        set.detach_all();
-        let task = set.spawn(async {});
-        has_finished(&task).await;
-        wakes.any()
-    })));
+    rows.push((
+        "JoinSet::join_next, then the set is dropped",
+        run(async {
+            let mut set = JoinSet::new();
+            let (_open, opened) = gate();
+            let task = set.spawn(opened);
+            let wakes = Arc::new(Wakes::default());
+            wakes.poll("join_next", Box::pin(set.join_next()).as_mut());
+            drop(set);
+            has_finished(&task).await;
+            wakes.any()
+        }),
+    ));
+    rows.push((
+        "JoinSet::join_next, then detach_all, then another task ends",
+        run(async {
+            let mut set = JoinSet::new();
+            let (_open, opened) = gate();
+            set.spawn(opened);
+            let wakes = Arc::new(Wakes::default());
+            wakes.poll("join_next", Box::pin(set.join_next()).as_mut());
+            set.detach_all();
+            let task = set.spawn(async {});
+            has_finished(&task).await;
+            wakes.any()
+        }),
+    ));
 }
 
 fn times(rows: &mut Vec<Row>) {
     row!(run_paused, rows, "sleep", {}, sleep(TICK), (), sleep(2 * TICK).await);
-    row!(run_paused, rows, "sleep, by reference", {
-        let mut sleep_once = Box::pin(sleep(TICK));
-    }, sleep_once.as_mut(), (), sleep(2 * TICK).await);
-    row!(run_paused, rows, "sleep_until", {}, sleep_until(Instant::now() + TICK), (), sleep(2 * TICK).await);
-    row!(run_paused, rows, "Interval::tick", {
-        let mut interval = interval(2 * TICK);
-        interval.tick().await;
-    }, interval.tick(), (), sleep(4 * TICK).await);
-    row!(run_paused, rows, "Interval::poll_tick", {
-        let mut interval = interval(2 * TICK);
-        interval.tick().await;
-    }, std::future::poll_fn(|cx| interval.poll_tick(cx)), (), sleep(4 * TICK).await);
-    row!(run_paused, rows, "timeout, its time", {}, timeout(TICK, std::future::pending::<()>()), (),
-        sleep(2 * TICK).await);
-    row!(run_paused, rows, "timeout_at, its time", {},
-        timeout_at(Instant::now() + TICK, std::future::pending::<()>()), (), sleep(2 * TICK).await);
-    row!(rows, "timeout over recv", {
-        let (tx, mut rx) = mpsc::channel::<u32>(1);
-    }, timeout(NEVER, rx.recv()), tx.try_send(1).unwrap());
+    row!(
+        run_paused,
+        rows,
+        "sleep, by reference",
+        {
+            let mut sleep_once = Box::pin(sleep(TICK));
+        },
+        sleep_once.as_mut(),
+        (),
+        sleep(2 * TICK).await
+    );
+    row!(
+        run_paused,
+        rows,
+        "sleep_until",
+        {},
+        sleep_until(Instant::now() + TICK),
+        (),
+        sleep(2 * TICK).await
+    );
+    row!(
+        run_paused,
+        rows,
+        "Interval::tick",
+        {
+            let mut interval = interval(2 * TICK);
+            interval.tick().await;
+        },
+        interval.tick(),
+        (),
+        sleep(4 * TICK).await
+    );
+    row!(
+        run_paused,
+        rows,
+        "Interval::poll_tick",
+        {
+            let mut interval = interval(2 * TICK);
+            interval.tick().await;
+        },
+        std::future::poll_fn(|cx| interval.poll_tick(cx)),
+        (),
+        sleep(4 * TICK).await
+    );
+    row!(
+        run_paused,
+        rows,
+        "timeout, its time",
+        {},
+        timeout(TICK, std::future::pending::<()>()),
+        (),
+        sleep(2 * TICK).await
+    );
+    row!(
+        run_paused,
+        rows,
+        "timeout_at, its time",
+        {},
+        timeout_at(Instant::now() + TICK, std::future::pending::<()>()),
+        (),
+        sleep(2 * TICK).await
+    );
+    row!(
+        rows,
+        "timeout over recv",
+        {
+            let (tx, mut rx) = mpsc::channel::<u32>(1);
+        },
+        timeout(NEVER, rx.recv()),
+        tx.try_send(1).unwrap()
+    );
 }
 
 /// A stream whose buffer is full.
@@ -587,59 +1052,130 @@ async fn full_duplex() -> (DuplexStream, DuplexStream) {
 }
 
 fn memory_streams(rows: &mut Vec<Row>) {
-    row!(rows, "DuplexStream, read", {
-        let (mut near, mut far) = duplex(4);
-        let mut buffer = [0; 4];
-    }, near.read(&mut buffer), far.write_all(b"x").await.unwrap());
-    row!(rows, "DuplexStream, read, other end dropped", {
-        let (mut near, far) = duplex(4);
-        let mut buffer = [0; 4];
-    }, near.read(&mut buffer), drop(far));
-    row!(rows, "DuplexStream, write", {
-        let (mut near, mut far) = full_duplex().await;
-        let mut buffer = [0; 4];
-    }, near.write(b"x"), far.read_exact(&mut buffer).await.unwrap());
-    row!(rows, "SimplexStream, read", {
-        let (mut near, mut far) = simplex(4);
-        let mut buffer = [0; 4];
-    }, near.read(&mut buffer), far.write_all(b"x").await.unwrap());
-    row!(rows, "SimplexStream, write", {
-        let (mut near, mut far) = simplex(4);
-        far.write_all(b"full").await.unwrap();
-        let mut buffer = [0; 4];
-    }, far.write(b"x"), near.read_exact(&mut buffer).await.unwrap());
-    row!(rows, "io::split, read", {
-        let (near, mut far) = duplex(4);
-        let (mut read, _write) = rt::io::split(near);
-        let mut buffer = [0; 4];
-    }, read.read(&mut buffer), far.write_all(b"x").await.unwrap());
-    row!(rows, "io::split, write", {
-        let (near, mut far) = full_duplex().await;
-        let (_read, mut write) = rt::io::split(near);
-        let mut buffer = [0; 4];
-    }, write.write(b"x"), far.read_exact(&mut buffer).await.unwrap());
-    row!(rows, "io::copy, waiting for the reader", {
-        let (mut near, mut far) = duplex(4);
-        let mut sink = rt::io::sink();
-    }, rt::io::copy(&mut near, &mut sink), far.write_all(b"x").await.unwrap());
-    row!(rows, "io::copy, waiting for the writer", {
-        let (mut near, mut far) = full_duplex().await;
-        let mut source = b"more".as_slice();
-        let mut buffer = [0; 4];
-    }, rt::io::copy(&mut source, &mut near), far.read_exact(&mut buffer).await.unwrap());
-    row!(rows, "io::copy_buf", {
-        let (near, mut far) = duplex(4);
-        let (mut near, mut sink) = (BufReader::new(near), rt::io::sink());
-    }, rt::io::copy_buf(&mut near, &mut sink), far.write_all(b"x").await.unwrap());
-    row!(rows, "io::copy_bidirectional", {
-        let (mut near, mut far) = duplex(4);
-        let (mut other, _other_far) = duplex(4);
-    }, rt::io::copy_bidirectional(&mut near, &mut other), far.write_all(b"x").await.unwrap());
-    row!(rows, "io::copy_bidirectional_with_sizes", {
-        let (mut near, mut far) = duplex(4);
-        let (mut other, _other_far) = duplex(4);
-    }, rt::io::copy_bidirectional_with_sizes(&mut near, &mut other, 8, 8),
-        far.write_all(b"x").await.unwrap());
+    row!(
+        rows,
+        "DuplexStream, read",
+        {
+            let (mut near, mut far) = duplex(4);
+            let mut buffer = [0; 4];
+        },
+        near.read(&mut buffer),
+        far.write_all(b"x").await.unwrap()
+    );
+    row!(
+        rows,
+        "DuplexStream, read, other end dropped",
+        {
+            let (mut near, far) = duplex(4);
+            let mut buffer = [0; 4];
+        },
+        near.read(&mut buffer),
+        drop(far)
+    );
+    row!(
+        rows,
+        "DuplexStream, write",
+        {
+            let (mut near, mut far) = full_duplex().await;
+            let mut buffer = [0; 4];
+        },
+        near.write(b"x"),
+        far.read_exact(&mut buffer).await.unwrap()
+    );
+    row!(
+        rows,
+        "SimplexStream, read",
+        {
+            let (mut near, mut far) = simplex(4);
+            let mut buffer = [0; 4];
+        },
+        near.read(&mut buffer),
+        far.write_all(b"x").await.unwrap()
+    );
+    row!(
+        rows,
+        "SimplexStream, write",
+        {
+            let (mut near, mut far) = simplex(4);
+            far.write_all(b"full").await.unwrap();
+            let mut buffer = [0; 4];
+        },
+        far.write(b"x"),
+        near.read_exact(&mut buffer).await.unwrap()
+    );
+    row!(
+        rows,
+        "io::split, read",
+        {
+            let (near, mut far) = duplex(4);
+            let (mut read, _write) = rt::io::split(near);
+            let mut buffer = [0; 4];
+        },
+        read.read(&mut buffer),
+        far.write_all(b"x").await.unwrap()
+    );
+    row!(
+        rows,
+        "io::split, write",
+        {
+            let (near, mut far) = full_duplex().await;
+            let (_read, mut write) = rt::io::split(near);
+            let mut buffer = [0; 4];
+        },
+        write.write(b"x"),
+        far.read_exact(&mut buffer).await.unwrap()
+    );
+    row!(
+        rows,
+        "io::copy, waiting for the reader",
+        {
+            let (mut near, mut far) = duplex(4);
+            let mut sink = rt::io::sink();
+        },
+        rt::io::copy(&mut near, &mut sink),
+        far.write_all(b"x").await.unwrap()
+    );
+    row!(
+        rows,
+        "io::copy, waiting for the writer",
+        {
+            let (mut near, mut far) = full_duplex().await;
+            let mut source = b"more".as_slice();
+            let mut buffer = [0; 4];
+        },
+        rt::io::copy(&mut source, &mut near),
+        far.read_exact(&mut buffer).await.unwrap()
+    );
+    row!(
+        rows,
+        "io::copy_buf",
+        {
+            let (near, mut far) = duplex(4);
+            let (mut near, mut sink) = (BufReader::new(near), rt::io::sink());
+        },
+        rt::io::copy_buf(&mut near, &mut sink),
+        far.write_all(b"x").await.unwrap()
+    );
+    row!(
+        rows,
+        "io::copy_bidirectional",
+        {
+            let (mut near, mut far) = duplex(4);
+            let (mut other, _other_far) = duplex(4);
+        },
+        rt::io::copy_bidirectional(&mut near, &mut other),
+        far.write_all(b"x").await.unwrap()
+    );
+    row!(
+        rows,
+        "io::copy_bidirectional_with_sizes",
+        {
+            let (mut near, mut far) = duplex(4);
+            let (mut other, _other_far) = duplex(4);
+        },
+        rt::io::copy_bidirectional_with_sizes(&mut near, &mut other, 8, 8),
+        far.write_all(b"x").await.unwrap()
+    );
 }
 
 fn buffered(rows: &mut Vec<Row>) {
@@ -672,52 +1208,118 @@ fn buffered(rows: &mut Vec<Row>) {
         "AsyncBufReadExt::read_until": |near, buffer| near.read_until(b'\n', &mut buffer.bytes);
         "AsyncBufReadExt::read_line": |near, buffer| near.read_line(&mut buffer.text);
     }
-    row!(rows, "AsyncReadExt::take, read", {
-        let (near, mut far) = duplex(16);
-        let mut near = near.take(8);
-        let mut bytes = [0; 4];
-    }, near.read(&mut bytes), far.write_all(b"one\n").await.unwrap());
-    row!(rows, "AsyncReadExt::chain, read", {
-        let (near, mut far) = duplex(16);
-        let mut near = b"".as_slice().chain(near);
-        let mut bytes = [0; 4];
-    }, near.read(&mut bytes), far.write_all(b"one\n").await.unwrap());
-    row!(rows, "Lines::next_line", {
-        let (near, mut far) = duplex(16);
-        let mut lines = BufReader::new(near).lines();
-    }, lines.next_line(), far.write_all(b"one\n").await.unwrap());
-    row!(rows, "Split::next_segment", {
-        let (near, mut far) = duplex(16);
-        let mut segments = BufReader::new(near).split(b'\n');
-    }, segments.next_segment(), far.write_all(b"one\n").await.unwrap());
-    row!(rows, "AsyncWriteExt::write_vectored", {
-        let (mut near, mut far) = full_duplex().await;
-        let parts = [std::io::IoSlice::new(b"x")];
-    }, near.write_vectored(&parts), far.read_u32().await.unwrap());
-    row!(rows, "AsyncWriteExt::write_buf", {
-        let (mut near, mut far) = full_duplex().await;
-        let mut bytes = b"x".as_slice();
-    }, near.write_buf(&mut bytes), far.read_u32().await.unwrap());
-    row!(rows, "AsyncWriteExt::write_all_buf", {
-        let (mut near, mut far) = full_duplex().await;
-        let mut bytes = b"x".as_slice();
-    }, near.write_all_buf(&mut bytes), far.read_u32().await.unwrap());
-    row!(rows, "AsyncWriteExt::write_all", {
-        let (mut near, mut far) = full_duplex().await;
-    }, near.write_all(b"x"), far.read_u32().await.unwrap());
-    row!(rows, "AsyncWriteExt::write_u64", {
-        let (mut near, mut far) = full_duplex().await;
-    }, near.write_u64(1), far.read_u32().await.unwrap());
-    row!(rows, "AsyncWriteExt::flush of a BufWriter", {
-        let (near, mut far) = full_duplex().await;
-        let mut near = BufWriter::new(near);
-        near.write_all(b"x").await.unwrap();
-    }, near.flush(), far.read_u32().await.unwrap());
-    row!(rows, "AsyncWriteExt::shutdown of a BufWriter", {
-        let (near, mut far) = full_duplex().await;
-        let mut near = BufWriter::new(near);
-        near.write_all(b"x").await.unwrap();
-    }, near.shutdown(), far.read_u32().await.unwrap());
+    row!(
+        rows,
+        "AsyncReadExt::take, read",
+        {
+            let (near, mut far) = duplex(16);
+            let mut near = near.take(8);
+            let mut bytes = [0; 4];
+        },
+        near.read(&mut bytes),
+        far.write_all(b"one\n").await.unwrap()
+    );
+    row!(
+        rows,
+        "AsyncReadExt::chain, read",
+        {
+            let (near, mut far) = duplex(16);
+            let mut near = b"".as_slice().chain(near);
+            let mut bytes = [0; 4];
+        },
+        near.read(&mut bytes),
+        far.write_all(b"one\n").await.unwrap()
+    );
+    row!(
+        rows,
+        "Lines::next_line",
+        {
+            let (near, mut far) = duplex(16);
+            let mut lines = BufReader::new(near).lines();
+        },
+        lines.next_line(),
+        far.write_all(b"one\n").await.unwrap()
+    );
+    row!(
+        rows,
+        "Split::next_segment",
+        {
+            let (near, mut far) = duplex(16);
+            let mut segments = BufReader::new(near).split(b'\n');
+        },
+        segments.next_segment(),
+        far.write_all(b"one\n").await.unwrap()
+    );
+    row!(
+        rows,
+        "AsyncWriteExt::write_vectored",
+        {
+            let (mut near, mut far) = full_duplex().await;
+            let parts = [std::io::IoSlice::new(b"x")];
+        },
+        near.write_vectored(&parts),
+        far.read_u32().await.unwrap()
+    );
+    row!(
+        rows,
+        "AsyncWriteExt::write_buf",
+        {
+            let (mut near, mut far) = full_duplex().await;
+            let mut bytes = b"x".as_slice();
+        },
+        near.write_buf(&mut bytes),
+        far.read_u32().await.unwrap()
+    );
+    row!(
+        rows,
+        "AsyncWriteExt::write_all_buf",
+        {
+            let (mut near, mut far) = full_duplex().await;
+            let mut bytes = b"x".as_slice();
+        },
+        near.write_all_buf(&mut bytes),
+        far.read_u32().await.unwrap()
+    );
+    row!(
+        rows,
+        "AsyncWriteExt::write_all",
+        {
+            let (mut near, mut far) = full_duplex().await;
+        },
+        near.write_all(b"x"),
+        far.read_u32().await.unwrap()
+    );
+    row!(
+        rows,
+        "AsyncWriteExt::write_u64",
+        {
+            let (mut near, mut far) = full_duplex().await;
+        },
+        near.write_u64(1),
+        far.read_u32().await.unwrap()
+    );
+    row!(
+        rows,
+        "AsyncWriteExt::flush of a BufWriter",
+        {
+            let (near, mut far) = full_duplex().await;
+            let mut near = BufWriter::new(near);
+            near.write_all(b"x").await.unwrap();
+        },
+        near.flush(),
+        far.read_u32().await.unwrap()
+    );
+    row!(
+        rows,
+        "AsyncWriteExt::shutdown of a BufWriter",
+        {
+            let (near, mut far) = full_duplex().await;
+            let mut near = BufWriter::new(near);
+            near.write_all(b"x").await.unwrap();
+        },
+        near.shutdown(),
+        far.read_u32().await.unwrap()
+    );
 }
 
 /// Two ends of a TCP connection.
@@ -774,27 +1376,54 @@ fn tcp(rows: &mut Vec<Row>) {
         "tcp::OwnedReadHalf::ready": |near, bytes| { let (read, _write) = near.into_split(); }
             read.ready(Interest::READABLE);
     }
-    row!(rows, "TcpListener::accept", {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let watch = Watch::read(&listener);
-    }, listener.accept(), _ = std::net::TcpStream::connect(addr).unwrap(), watch.has_fired().await);
-    row!(rows, "TcpListener::poll_accept", {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let watch = Watch::read(&listener);
-    }, std::future::poll_fn(|cx| listener.poll_accept(cx)),
-        _ = std::net::TcpStream::connect(addr).unwrap(), watch.has_fired().await);
-    row!(rows, "TcpStream::connect", {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let watch = Watch::read(&listener);
-    }, TcpStream::connect(addr), (), watch.has_fired().await);
-    row!(rows, "TcpSocket::connect", {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let watch = Watch::read(&listener);
-    }, rt::net::TcpSocket::new_v4().unwrap().connect(addr), (), watch.has_fired().await);
+    row!(
+        rows,
+        "TcpListener::accept",
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let watch = Watch::read(&listener);
+        },
+        listener.accept(),
+        _ = std::net::TcpStream::connect(addr).unwrap(),
+        watch.has_fired().await
+    );
+    row!(
+        rows,
+        "TcpListener::poll_accept",
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let watch = Watch::read(&listener);
+        },
+        std::future::poll_fn(|cx| listener.poll_accept(cx)),
+        _ = std::net::TcpStream::connect(addr).unwrap(),
+        watch.has_fired().await
+    );
+    row!(
+        rows,
+        "TcpStream::connect",
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let watch = Watch::read(&listener);
+        },
+        TcpStream::connect(addr),
+        (),
+        watch.has_fired().await
+    );
+    row!(
+        rows,
+        "TcpSocket::connect",
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let watch = Watch::read(&listener);
+        },
+        rt::net::TcpSocket::new_v4().unwrap().connect(addr),
+        (),
+        watch.has_fired().await
+    );
 }
 
 fn unix(rows: &mut Vec<Row>) {
@@ -862,15 +1491,26 @@ fn unix(rows: &mut Vec<Row>) {
         "unix::OwnedWriteHalf::writable": |near| { let (_read, write) = near.into_split(); }
             write.writable();
     }
-    row!(rows, "UnixListener::accept", {
-        let (listener, path) = bound();
-    }, listener.accept(), _ = std::os::unix::net::UnixStream::connect_addr(&path).unwrap(),
-        driver_has_turned().await);
-    row!(rows, "UnixListener::poll_accept", {
-        let (listener, path) = bound();
-    }, std::future::poll_fn(|cx| listener.poll_accept(cx)),
+    row!(
+        rows,
+        "UnixListener::accept",
+        {
+            let (listener, path) = bound();
+        },
+        listener.accept(),
         _ = std::os::unix::net::UnixStream::connect_addr(&path).unwrap(),
-        driver_has_turned().await);
+        driver_has_turned().await
+    );
+    row!(
+        rows,
+        "UnixListener::poll_accept",
+        {
+            let (listener, path) = bound();
+        },
+        std::future::poll_fn(|cx| listener.poll_accept(cx)),
+        _ = std::os::unix::net::UnixStream::connect_addr(&path).unwrap(),
+        driver_has_turned().await
+    );
 }
 
 /// A listener with a name that the kernel chose, outside of the file system.
@@ -998,45 +1638,94 @@ fn descriptors(rows: &mut Vec<Row>) {
             fd.poll_read_ready(cx).map(drop)
         });
     }
-    row!(rows, "pipe::Receiver, read", {
-        let (tx, mut rx) = rt::net::unix::pipe::pipe().unwrap();
-        tx.writable().await.unwrap();
-        let mut bytes = [0; 4];
-    }, rx.read(&mut bytes), tx.try_write(b"x").unwrap(), driver_has_turned().await);
-    row!(rows, "pipe::Receiver::readable", {
-        let (tx, rx) = rt::net::unix::pipe::pipe().unwrap();
-        tx.writable().await.unwrap();
-    }, rx.readable(), tx.try_write(b"x").unwrap(), driver_has_turned().await);
-    row!(rows, "pipe::Receiver::ready", {
-        let (tx, rx) = rt::net::unix::pipe::pipe().unwrap();
-        tx.writable().await.unwrap();
-    }, rx.ready(Interest::READABLE), tx.try_write(b"x").unwrap(), driver_has_turned().await);
-    row!(rows, "pipe::Sender, write", {
-        let (mut tx, rx) = rt::net::unix::pipe::pipe().unwrap();
-        tx.writable().await.unwrap();
-        fill(|bytes| tx.try_write(bytes));
-        rx.readable().await.unwrap();
-    }, tx.write(b"x"), drain(|bytes| rx.try_read(bytes)), driver_has_turned().await);
-    row!(rows, "pipe::Sender::writable", {
-        let (tx, rx) = rt::net::unix::pipe::pipe().unwrap();
-        tx.writable().await.unwrap();
-        fill(|bytes| tx.try_write(bytes));
-        rx.readable().await.unwrap();
-    }, tx.writable(), drain(|bytes| rx.try_read(bytes)), driver_has_turned().await);
-    row!(rows, "pipe::Sender::ready", {
-        let (tx, rx) = rt::net::unix::pipe::pipe().unwrap();
-        tx.writable().await.unwrap();
-        fill(|bytes| tx.try_write(bytes));
-        rx.readable().await.unwrap();
-    }, tx.ready(Interest::WRITABLE), drain(|bytes| rx.try_read(bytes)), driver_has_turned().await);
-    row!(rows, "TcpStream, write", {
-        let (mut near, far) = tcp_pair().await;
-        near.writable().await.unwrap();
-        fill(|bytes| near.try_write(bytes));
-        far.readable().await.unwrap();
-        fill(|bytes| near.try_write(bytes));
-        let watch = Watch::write(&near);
-    }, near.write(b"x"), drain(|bytes| far.try_read(bytes)), watch.has_fired().await);
+    row!(
+        rows,
+        "pipe::Receiver, read",
+        {
+            let (tx, mut rx) = rt::net::unix::pipe::pipe().unwrap();
+            tx.writable().await.unwrap();
+            let mut bytes = [0; 4];
+        },
+        rx.read(&mut bytes),
+        tx.try_write(b"x").unwrap(),
+        driver_has_turned().await
+    );
+    row!(
+        rows,
+        "pipe::Receiver::readable",
+        {
+            let (tx, rx) = rt::net::unix::pipe::pipe().unwrap();
+            tx.writable().await.unwrap();
+        },
+        rx.readable(),
+        tx.try_write(b"x").unwrap(),
+        driver_has_turned().await
+    );
+    row!(
+        rows,
+        "pipe::Receiver::ready",
+        {
+            let (tx, rx) = rt::net::unix::pipe::pipe().unwrap();
+            tx.writable().await.unwrap();
+        },
+        rx.ready(Interest::READABLE),
+        tx.try_write(b"x").unwrap(),
+        driver_has_turned().await
+    );
+    row!(
+        rows,
+        "pipe::Sender, write",
+        {
+            let (mut tx, rx) = rt::net::unix::pipe::pipe().unwrap();
+            tx.writable().await.unwrap();
+            fill(|bytes| tx.try_write(bytes));
+            rx.readable().await.unwrap();
+        },
+        tx.write(b"x"),
+        drain(|bytes| rx.try_read(bytes)),
+        driver_has_turned().await
+    );
+    row!(
+        rows,
+        "pipe::Sender::writable",
+        {
+            let (tx, rx) = rt::net::unix::pipe::pipe().unwrap();
+            tx.writable().await.unwrap();
+            fill(|bytes| tx.try_write(bytes));
+            rx.readable().await.unwrap();
+        },
+        tx.writable(),
+        drain(|bytes| rx.try_read(bytes)),
+        driver_has_turned().await
+    );
+    row!(
+        rows,
+        "pipe::Sender::ready",
+        {
+            let (tx, rx) = rt::net::unix::pipe::pipe().unwrap();
+            tx.writable().await.unwrap();
+            fill(|bytes| tx.try_write(bytes));
+            rx.readable().await.unwrap();
+        },
+        tx.ready(Interest::WRITABLE),
+        drain(|bytes| rx.try_read(bytes)),
+        driver_has_turned().await
+    );
+    row!(
+        rows,
+        "TcpStream, write",
+        {
+            let (mut near, far) = tcp_pair().await;
+            near.writable().await.unwrap();
+            fill(|bytes| near.try_write(bytes));
+            far.readable().await.unwrap();
+            fill(|bytes| near.try_write(bytes));
+            let watch = Watch::write(&near);
+        },
+        near.write(b"x"),
+        drain(|bytes| far.try_read(bytes)),
+        watch.has_fired().await
+    );
 }
 
 /// A program that ends with its standard input, which the test keeps. And a listener for the end of children: the
@@ -1066,48 +1755,109 @@ fn command() -> (Command, std::io::PipeWriter, Signal) {
 }
 
 fn processes(rows: &mut Vec<Row>) {
-    row!(rows, "Child::wait", {
-        let (mut child, stdin, ended) = child();
-    }, child.wait(), drop(stdin), has_ended(ended).await);
-    row!(rows, "Child::kill", {
-        let (mut child, _stdin, ended) = child();
-    }, child.kill(), (), has_ended(ended).await);
-    row!(rows, "Child::wait_with_output", {
-        let (child, stdin, ended) = child();
-    }, child.wait_with_output(), drop(stdin), has_ended(ended).await);
-    row!(rows, "Command::status", {
-        let (mut command, write, ended) = command();
-    }, command.status(), drop((write, command.stdin(Stdio::null()))), has_ended(ended).await);
-    row!(rows, "Command::output", {
-        let (mut command, write, ended) = command();
-    }, command.output(), drop((write, command.stdin(Stdio::null()))), has_ended(ended).await);
-    row!(rows, "ChildStdout, read", {
-        let (mut child, mut stdin, ended) = child();
-        let mut stdout = child.stdout.take().unwrap();
-        let watch = Watch::read(&stdout);
-        let mut bytes = [0; 4];
-    }, stdout.read(&mut bytes), stdin.write_all(b"x").await.unwrap(), {
-        watch.has_fired().await;
-        // No signal is left over for the next row.
-        drop(stdin);
-        has_ended(ended).await;
-    });
+    row!(
+        rows,
+        "Child::wait",
+        {
+            let (mut child, stdin, ended) = child();
+        },
+        child.wait(),
+        drop(stdin),
+        has_ended(ended).await
+    );
+    row!(
+        rows,
+        "Child::kill",
+        {
+            let (mut child, _stdin, ended) = child();
+        },
+        child.kill(),
+        (),
+        has_ended(ended).await
+    );
+    row!(
+        rows,
+        "Child::wait_with_output",
+        {
+            let (child, stdin, ended) = child();
+        },
+        child.wait_with_output(),
+        drop(stdin),
+        has_ended(ended).await
+    );
+    row!(
+        rows,
+        "Command::status",
+        {
+            let (mut command, write, ended) = command();
+        },
+        command.status(),
+        drop((write, command.stdin(Stdio::null()))),
+        has_ended(ended).await
+    );
+    row!(
+        rows,
+        "Command::output",
+        {
+            let (mut command, write, ended) = command();
+        },
+        command.output(),
+        drop((write, command.stdin(Stdio::null()))),
+        has_ended(ended).await
+    );
+    row!(
+        rows,
+        "ChildStdout, read",
+        {
+            let (mut child, mut stdin, ended) = child();
+            let mut stdout = child.stdout.take().unwrap();
+            let watch = Watch::read(&stdout);
+            let mut bytes = [0; 4];
+        },
+        stdout.read(&mut bytes),
+        stdin.write_all(b"x").await.unwrap(),
+        {
+            watch.has_fired().await;
+            // No signal is left over for the next row.
+            drop(stdin);
+            has_ended(ended).await;
+        }
+    );
 }
 
 fn signals(rows: &mut Vec<Row>) {
-    row!(rows, "Signal::recv", {
-        let mut signals = signal(SignalKind::user_defined1()).unwrap();
-        let mut others = signal(SignalKind::user_defined1()).unwrap();
-    }, signals.recv(), send_signal(rustix::process::Signal::USR1), others.recv().await.unwrap());
-    row!(rows, "Signal::poll_recv", {
-        let mut signals = signal(SignalKind::user_defined1()).unwrap();
-        let mut others = signal(SignalKind::user_defined1()).unwrap();
-    }, std::future::poll_fn(|cx| signals.poll_recv(cx)),
-        send_signal(rustix::process::Signal::USR1), others.recv().await.unwrap());
-    row!(rows, "ctrl_c", {
-        let mut others = signal(SignalKind::interrupt()).unwrap();
-    }, rt::signal::ctrl_c(), send_signal(rustix::process::Signal::INT),
-        others.recv().await.unwrap());
+    row!(
+        rows,
+        "Signal::recv",
+        {
+            let mut signals = signal(SignalKind::user_defined1()).unwrap();
+            let mut others = signal(SignalKind::user_defined1()).unwrap();
+        },
+        signals.recv(),
+        send_signal(rustix::process::Signal::USR1),
+        others.recv().await.unwrap()
+    );
+    row!(
+        rows,
+        "Signal::poll_recv",
+        {
+            let mut signals = signal(SignalKind::user_defined1()).unwrap();
+            let mut others = signal(SignalKind::user_defined1()).unwrap();
+        },
+        std::future::poll_fn(|cx| signals.poll_recv(cx)),
+        send_signal(rustix::process::Signal::USR1),
+        others.recv().await.unwrap()
+    );
+    row!(
+        rows,
+        "ctrl_c",
+        {
+            let mut others = signal(SignalKind::interrupt()).unwrap();
+        },
+        rt::signal::ctrl_c(),
+        send_signal(rustix::process::Signal::INT),
+        others.recv().await.unwrap()
+    );
 }
 
 fn pool(rows: &mut Vec<Row>) {
