@@ -10,6 +10,7 @@
 
 mod detect;
 mod dump;
+mod harness;
 mod histogram;
 mod json;
 mod numbers;
@@ -24,7 +25,7 @@ pub(crate) use detect::{Found, detect};
 pub use dump::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
 pub(crate) use numbers::Numbers;
 pub use report::{
-    Blocked, Deadlock, Edge, Futurelock, LostPanic, Orphan, Quiescent, Report, Spinning,
+    Blocked, Certainty, Deadlock, Edge, Futurelock, LostPanic, Orphan, Quiescent, Report, Spinning,
 };
 pub(crate) use report::{ReportHook, Reporter};
 pub(crate) use symbols::stack_of;

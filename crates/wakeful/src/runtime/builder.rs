@@ -19,7 +19,6 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Builds a [`Runtime`] with settings of your own.
@@ -451,10 +450,19 @@ impl Builder {
         self
     }
 
-    /// Ends a `block_on` that can never return with a panic whose message is the
-    /// report [`Quiescent`](crate::inspect::Quiescent), even if there are other threads, which
-    /// could bring the runtime work, or let go of what is waited for. On under
-    /// `#[wakeful::test]`. Without it, the `block_on` ends if no other thread could.
+    /// Ends a `block_on` in a test in more of the cases in which it can never return. On under `#[wakeful::test]`.
+    ///
+    /// A `block_on` that provably can never return ends with a panic whose message is the report
+    /// [`Quiescent`](crate::inspect::Quiescent). With this option, two more cases count as proven:
+    ///
+    /// - The future of the `block_on` has no waker left. Outside of tests that may be intended, since the `block_on`
+    ///   can serve tasks that other threads spawn.
+    /// - The only other thread of the process is the main thread of the standard test harness, and that waits for its
+    ///   tests to end. It runs no code of the test, so it has no guard, permit or channel of it.
+    ///
+    /// While another thread lives, one of another test for example, it may have the guard or permit that is waited
+    /// for. Then the deadlock is reported as [suspected](crate::inspect::Certainty::Suspected), and the `block_on`
+    /// goes on.
     pub fn always_end_quiescent(&mut self, always: bool) -> &mut Self {
         self.always_end_quiescent = always;
         self
@@ -610,7 +618,7 @@ impl Builder {
         let clock = Clock::new(self.start_paused);
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         if self.shuffle {
-            Seam::new(clock, IdSource::Own(AtomicU64::new(1)), seed, NextTask::Shuffled)
+            Seam::new(clock, IdSource::own(), seed, NextTask::Shuffled)
         } else {
             Seam::new(clock, IdSource::Process, seed, NextTask::InOrder)
         }

@@ -14,6 +14,7 @@
 //!   watches all of these.
 //! - [`local`]: sets of tasks that stay on one thread, whoever polls them there;
 //!   [`pollers`] says how those are woken, [`inside`] how a thread finds its set.
+//! - [`starvation`]: how long threads of the process lacked a CPU, which is not the fault of a poll.
 //! - [`pool`]: threads for closures that block.
 //! - [`root`]: the future of `block_on` itself, which is no task; a [`vigil`] is when whoever
 //!   looks who waits for whom may stop.
@@ -48,6 +49,7 @@ pub(crate) mod recorder;
 pub(crate) mod root;
 pub(crate) mod spare;
 mod spinners;
+mod starvation;
 mod vigil;
 pub(crate) mod warden;
 pub(crate) mod watch;

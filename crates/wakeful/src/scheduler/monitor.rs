@@ -22,6 +22,7 @@ use super::config::{Config, Role, Stall, Subject};
 use super::estate::Rests;
 use super::multi::{Leaving, MultiThread, Remote};
 use super::spinners::{Look, Spinners};
+use super::starvation::SystemProbe;
 use super::vigil::{MOST_PATIENCE, PATIENCE, Vigil};
 use super::watch::Watched;
 use crate::sys::own_threads::OwnThread;
@@ -119,7 +120,7 @@ impl Monitor {
     fn run(&self, shared: &MultiThread) {
         let parker = self.parker.get_or_init(|| Arc::new(Parker::for_current_thread()));
         let clock = &shared.estate.config.seam.clock;
-        let mut spinners = Spinners::new();
+        let (mut spinners, mut probe) = (Spinners::new(), SystemProbe::new());
         let mut look_around_at = clock.elapsed() + LOOK_AROUND;
         let (mut quiet, mut tick) = (Duration::ZERO, TICK);
         let leisure = Leisure::new();
@@ -139,7 +140,7 @@ impl Monitor {
                 return;
             }
             // A foreign waker that panics does not end the watch.
-            let looks = || look(shared, &mut spinners, &mut looked_at);
+            let looks = || look(shared, &mut spinners, &mut probe, &mut looked_at);
             events += catch_unwind(AssertUnwindSafe(looks)).unwrap_or_else(|payload| {
                 std::mem::forget(payload); // its drop might panic again
                 0
@@ -229,7 +230,12 @@ fn look_around(shared: &MultiThread) -> bool {
 
 /// Compares every worker with the last look, and does for those that have not moved
 /// what they cannot. Answers how many events and timers there were for these.
-fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration) -> usize {
+fn look(
+    shared: &MultiThread,
+    spinners: &mut Spinners,
+    probe: &mut SystemProbe,
+    looked_at: &mut Duration,
+) -> usize {
     let mut events = 0;
     let config = &shared.estate.config;
     let now = config.seam.clock.elapsed();
@@ -241,7 +247,7 @@ fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration)
         let Some(stuck) = remote.watched.look(now) else { continue };
         let (watched, worker) = (&remote.watched, Some(index));
         let sight = Sight { config, watched, worker, alone, stuck, now };
-        if let Some(lasts) = sight.observe(spinners) {
+        if let Some(lasts) = sight.observe(spinners, probe) {
             // SAFETY: a cell of this scheduler, which the monitor keeps alive.
             unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };
             remote.meter.poll_times.saw(stuck);
@@ -255,7 +261,7 @@ fn look(shared: &MultiThread, spinners: &mut Spinners, looked_at: &mut Duration)
         if let Some(stuck) = spare.look(now) {
             spare.set_stuck(is_stuck(config, stuck));
             let sight = Sight { config, watched: &spare, worker: None, alone: false, stuck, now };
-            if let Some(lasts) = sight.observe(spinners) {
+            if let Some(lasts) = sight.observe(spinners, probe) {
                 // SAFETY: as above.
                 unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };
             }
@@ -326,7 +332,11 @@ pub(super) struct Sight<'a> {
 impl Sight<'_> {
     /// Tells of a poll that lasts, and of a task that is always there. Gives back the
     /// task, if it is the poll of the look before.
-    pub(super) fn observe(&self, spinners: &mut Spinners) -> Option<TaskRef> {
+    pub(super) fn observe(
+        &self,
+        spinners: &mut Spinners,
+        probe: &mut SystemProbe,
+    ) -> Option<TaskRef> {
         let task = TaskRef::try_from_cell(self.watched.running()?)?;
         if self.stuck.is_zero() {
             if let Some(spin) = spinners.saw(&Look::at_task(&task), self.now) {
@@ -336,19 +346,16 @@ impl Sight<'_> {
             return None;
         }
         // Still the same poll, so it is that of this task.
-        if self.is_to_report() {
+        if self.is_to_report(probe) {
             self.report(Subject::Task(task.clone()));
         }
         Some(task)
     }
 
     /// Whether the poll has lasted for too long.
-    pub(super) fn is_to_report(&self) -> bool {
+    pub(super) fn is_to_report(&self, probe: &mut SystemProbe) -> bool {
         let after = self.config.report_blocked_after;
-        // From the middle on it is looked what the thread does.
-        after.is_some_and(|after| {
-            self.stuck >= after / 2 && self.watched.is_to_report(self.stuck, after)
-        })
+        after.is_some_and(|after| self.watched.is_to_report(self.stuck, after, probe))
     }
 
     pub(super) fn report(&self, subject: Subject) {

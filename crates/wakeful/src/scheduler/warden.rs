@@ -23,6 +23,7 @@ use super::current::CurrentThread;
 use super::monitor::{LATE, LOOK_AROUND, LOOK_AROUND_SHARE, Sight};
 use super::root::Root;
 use super::spinners::{Look, Spinners};
+use super::starvation::SystemProbe;
 use super::watch::Watched;
 use crate::sys::barrier::Barriers;
 use crate::sys::own_threads::{EVERYBODYS, OwnThread};
@@ -70,6 +71,7 @@ pub(super) struct Ward {
 /// What the warden remembers of a scheduler.
 struct Notes {
     spinners: Spinners,
+    probe: SystemProbe,
     /// The last look.
     looked_at: Duration,
     look_around_at: Duration,
@@ -88,6 +90,7 @@ impl Ward {
         let scheduler = Mutex::new(scheduler);
         let notes = Mutex::new(Notes {
             spinners: Spinners::new(),
+            probe: SystemProbe::new(),
             looked_at: Duration::ZERO,
             look_around_at: Duration::ZERO,
             look_again_at: Duration::ZERO,
@@ -176,7 +179,7 @@ impl Ward {
         }
         let Some(stuck) = stuck else { return };
         let sight = Sight { config, watched, worker: Some(0), alone: true, stuck, now };
-        if !watched.is_reported() && scheduler.has_tasks() && sight.is_to_report() {
+        if !watched.is_reported() && scheduler.has_tasks() && sight.is_to_report(&mut notes.probe) {
             mirror(&root, watched);
             if watched.is_where_it_was() {
                 let task = local.filter(|_| is_same_poll);
@@ -188,16 +191,17 @@ impl Ward {
     fn observe(&self, scheduler: &CurrentThread) {
         let (config, watched) = (&scheduler.estate.config, scheduler.watched());
         let (now, mut notes) = (config.seam.clock.elapsed(), lock(&self.notes));
+        let notes = &mut *notes;
         let since = now.saturating_sub(std::mem::replace(&mut notes.looked_at, now));
         if let Some(stuck) = watched.look(now) {
             let sight = Sight { config, watched, worker: Some(0), alone: true, stuck, now };
-            if let Some(lasts) = sight.observe(&mut notes.spinners) {
+            if let Some(lasts) = sight.observe(&mut notes.spinners, &mut notes.probe) {
                 // SAFETY: a cell of this scheduler, which the ward keeps alive.
                 unsafe { heap::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };
                 scheduler.meter.poll_times.saw(stuck);
             }
         }
-        self.observe_root(scheduler, &mut notes, now);
+        self.observe_root(scheduler, notes, now);
         if notes.look_around_at.is_zero() {
             notes.look_around_at = now + LOOK_AROUND;
         }

@@ -1,6 +1,7 @@
 //! What is seen from outside of a thread that polls tasks: which task it polls, and
 //! since when, as far as the monitor has looked.
 
+use super::starvation::{Sample, ThreadProbe};
 use crate::sys::{backtrace, thread_state};
 use crate::task::header::Header;
 use crate::task::runnable::Runnable;
@@ -33,12 +34,19 @@ pub(crate) struct Watched {
     had_ns: AtomicU64,
     /// In how many looks it was found to wait.
     waits: AtomicU32,
+    /// What `Sample` there was when the thread was first seen to wait in this poll, or UNKNOWN,
+    waits_from_ns: AtomicU64,
+    starved_before_ns: AtomicU64,
+    /// and what processor time it had had in the poll until then.
+    had_before_ns: AtomicU64,
     /// The poll was reported.
     reported: AtomicBool,
 }
 
 /// A poll that waits is long if it waits in so many looks in a row.
 const WAITS: u32 = 2;
+/// The thread was not seen to wait in this poll.
+const UNKNOWN: u64 = u64::MAX;
 
 impl Watched {
     pub(super) fn new() -> Self {
@@ -53,6 +61,9 @@ impl Watched {
             lasted_ns: AtomicU64::new(0),
             had_ns: AtomicU64::new(0),
             waits: AtomicU32::new(0),
+            waits_from_ns: AtomicU64::new(UNKNOWN),
+            starved_before_ns: AtomicU64::new(0),
+            had_before_ns: AtomicU64::new(0),
             reported: AtomicBool::new(false),
         }
     }
@@ -128,6 +139,7 @@ impl Watched {
             self.stuck.store(false, Relaxed);
             self.reported.store(false, Relaxed);
             self.waits.store(0, Relaxed);
+            self.waits_from_ns.store(UNKNOWN, Relaxed);
             self.had_ns.store(self.processor_ns(), Relaxed);
         }
         self.running()?;
@@ -175,24 +187,152 @@ impl Watched {
         thread_state::processor_time(self.thread()).map_or(0, |time| time.as_nanos() as u64)
     }
 
-    /// Whether the poll that it is in has lasted for `after` by its own fault: it waits in
-    /// the kernel, or it has had the processor for so long. A thread that others keep from running on
-    /// a busy machine does neither. True once per poll. `stuck`: for how long it was seen in it.
-    pub(super) fn is_to_report(&self, stuck: Duration, after: Duration) -> bool {
+    /// Whether the poll has lasted for `after` by its own fault: its thread has had the CPU for that time, or waits in
+    /// the kernel and has done so for that time. True once per poll. `stuck`: for how long the poll was seen to last.
+    ///
+    /// On a busy machine a thread may lack a CPU, or wait for a thread that lacks one. That time does not count
+    /// (`starvation`), unless the thread sleeps or waits for a device, which no other thread could end.
+    pub(super) fn is_to_report(
+        &self,
+        stuck: Duration,
+        after: Duration,
+        probe: &mut dyn ThreadProbe,
+    ) -> bool {
         if self.is_reported() || !self.is_where_it_was() {
             return false;
         }
-        if thread_state::is_waiting(self.thread()) {
-            self.waits.store(self.waits.load(Relaxed) + 1, Relaxed);
-        } else {
-            self.waits.store(0, Relaxed);
-        }
-        if stuck < after {
-            return false;
-        }
-        let had = self.processor_ns().saturating_sub(self.had_ns.load(Relaxed));
-        let computes = Duration::from_nanos(had) >= after;
-        let at_fault = self.waits.load(Relaxed) >= WAITS || computes;
+        let thread = self.thread();
+        let had_ns = probe.processor_time(thread).as_nanos() as u64;
+        let had = Duration::from_nanos(had_ns.saturating_sub(self.had_ns.load(Relaxed)));
+        let is_waiting = probe.is_waiting(thread);
+        self.waits.store(if is_waiting { self.waits.load(Relaxed) + 1 } else { 0 }, Relaxed);
+        let blocked = match () {
+            () if !is_waiting => Duration::ZERO,
+            () if probe.waits_for_no_thread(thread) => stuck,
+            () => self.blocked_time(probe.sample(), had),
+        };
+        let waits = self.waits.load(Relaxed) >= WAITS && blocked >= after;
+        let at_fault = stuck >= after && (waits || had >= after);
         at_fault && self.is_where_it_was() && !self.reported.swap(true, Relaxed)
+    }
+
+    /// For how long the poll has run or waited, without the time in which a thread of the process was starved. Begins
+    /// to measure in the first look that finds the thread waiting. `had`: the CPU time of the poll.
+    fn blocked_time(&self, now: Sample, had: Duration) -> Duration {
+        if self.waits_from_ns.load(Relaxed) == UNKNOWN {
+            self.waits_from_ns.store(now.at.as_nanos() as u64, Relaxed);
+            self.starved_before_ns.store(now.starved.as_nanos() as u64, Relaxed);
+            self.had_before_ns.store(had.as_nanos() as u64, Relaxed);
+        }
+        let [from, starved_before, had_before] =
+            [&self.waits_from_ns, &self.starved_before_ns, &self.had_before_ns]
+                .map(|ns| Duration::from_nanos(ns.load(Relaxed)));
+        let starved = now.starved.saturating_sub(starved_before);
+        had_before + now.at.saturating_sub(from).saturating_sub(starved)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::starvation::{Sample, ThreadProbe};
+    use super::Watched;
+    use std::time::Duration;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// A machine in which every thread does the same.
+    struct Machine {
+        is_waiting: bool,
+        sleeps: bool,
+        had: Duration,
+        sample: Sample,
+    }
+
+    impl ThreadProbe for Machine {
+        fn is_waiting(&self, _thread: i32) -> bool {
+            self.is_waiting
+        }
+
+        fn waits_for_no_thread(&self, _thread: i32) -> bool {
+            self.sleeps
+        }
+
+        fn processor_time(&self, _thread: i32) -> Duration {
+            self.had
+        }
+
+        fn sample(&mut self) -> Sample {
+            self.sample
+        }
+    }
+
+    const AFTER: Duration = Duration::from_millis(100);
+
+    /// After how many milliseconds a poll is reported that is looked at every 10 ms, up to a second. `machine` says
+    /// what the system answers at each look.
+    fn reported_after(machine: impl Fn(u64) -> Machine) -> Option<u64> {
+        let watched = Watched::new();
+        watched.mirror(1, 2, true);
+        watched.look(ms(0));
+        (10..=1000).step_by(10).find(|now| {
+            let stuck = watched.look(ms(*now)).unwrap();
+            watched.is_to_report(stuck, AFTER, &mut machine(*now))
+        })
+    }
+
+    /// Waits for a lock, while some thread lacks a CPU in so many of a hundred milliseconds.
+    fn waits_with(starved_percent: u64) -> Option<u64> {
+        reported_after(|now| {
+            let sample = Sample { at: ms(now), starved: ms(now * starved_percent / 100) };
+            Machine { is_waiting: true, sleeps: false, had: ms(0), sample }
+        })
+    }
+
+    #[test]
+    fn waiting_for_a_thread_that_lacks_a_cpu_does_not_count() {
+        assert_eq!(waits_with(0), Some(110), "from the first look at it on");
+        assert_eq!(waits_with(50), Some(210));
+        assert_eq!(waits_with(90), None, "not within a second");
+        assert_eq!(waits_with(100), None);
+    }
+
+    #[test]
+    fn a_machine_that_was_busy_for_a_while_delays_the_report() {
+        let reported = reported_after(|now| {
+            let sample = Sample { at: ms(now), starved: ms(now.min(300)) };
+            Machine { is_waiting: true, sleeps: false, had: ms(0), sample }
+        });
+        assert_eq!(reported, Some(400));
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_reported_on_any_machine() {
+        let reported = reported_after(|now| {
+            let sample = Sample { at: ms(now), starved: ms(now) };
+            Machine { is_waiting: true, sleeps: true, had: ms(0), sample }
+        });
+        assert_eq!(reported, Some(100));
+    }
+
+    #[test]
+    fn the_cpu_time_of_the_poll_counts() {
+        let computes = |share: u64| {
+            reported_after(move |now| {
+                let sample = Sample { at: ms(now), starved: ms(now) };
+                Machine { is_waiting: false, sleeps: false, had: ms(now * share / 100), sample }
+            })
+        };
+        assert_eq!((computes(100), computes(50), computes(5)), (Some(100), Some(200), None));
+        let then_waits = reported_after(|now| {
+            let sample = Sample { at: ms(now), starved: ms(0) };
+            Machine { is_waiting: now > 60, sleeps: false, had: ms(now.min(60)), sample }
+        });
+        assert_eq!(
+            then_waits,
+            Some(110),
+            "60 ms of work, and 40 from the first look at its wait on"
+        );
     }
 }

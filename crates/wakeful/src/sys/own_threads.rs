@@ -43,16 +43,16 @@ fn is_own(thread: i32, whose: usize) -> bool {
     lock().iter().any(|own| own.0 == thread && [whose, EVERYBODYS].contains(&own.1))
 }
 
-/// Whether the process has no threads but those of this runtime and these. False also if
-/// that cannot be found out.
-pub(crate) fn are_all(whose: usize, others: &[i32]) -> bool {
-    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
-    threads.into_iter().all(|thread| {
-        let number = thread.ok().and_then(|thread| thread.file_name().to_str()?.parse().ok());
-        number.is_some_and(|number| {
-            others.contains(&number) || is_own(number, whose) || is_of_a_ring(number)
-        })
-    })
+/// The threads of the process that are neither this runtime's own nor `known`; `None` if that cannot be found out.
+pub(crate) fn others(whose: usize, known: &[i32]) -> Option<Vec<i32>> {
+    let mut others = Vec::new();
+    for thread in std::fs::read_dir("/proc/self/task").ok()? {
+        let number = thread.ok()?.file_name().to_str()?.parse().ok()?;
+        if !known.contains(&number) && !is_own(number, whose) && !is_of_a_ring(number) {
+            others.push(number);
+        }
+    }
+    Some(others)
 }
 
 /// Whether it works for an io_uring: in the kernel, and nowhere else.
@@ -69,7 +69,7 @@ fn is_of_a_ring(thread: i32) -> bool {
 
 #[cfg(all(test, target_os = "linux", not(loom)))]
 mod tests {
-    use super::{EVERYBODYS, OwnThread, are_all, is_own};
+    use super::{EVERYBODYS, OwnThread, is_own, others};
     use crate::sys::backtrace::this_thread;
 
     #[test]
@@ -88,8 +88,15 @@ mod tests {
     #[test]
     fn a_thread_that_is_nobodys_is_another() {
         let (end, ends) = std::sync::mpsc::channel::<()>();
-        let other = std::thread::spawn(move || ends.recv());
-        assert!(!are_all(7, &[this_thread()]));
+        let (tell, told) = std::sync::mpsc::channel();
+        let other = std::thread::spawn(move || {
+            tell.send(this_thread()).unwrap();
+            ends.recv()
+        });
+        let (me, number) = (this_thread(), told.recv().unwrap());
+        let found = others(7, &[me]).unwrap();
+        assert!(found.contains(&number) && !found.contains(&me), "{found:?}");
+        assert!(!others(7, &[me, number]).unwrap().contains(&number));
         drop(end);
         other.join().unwrap().unwrap_err();
     }

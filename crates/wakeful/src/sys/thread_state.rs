@@ -8,11 +8,64 @@ use std::time::Duration;
 /// Whether the thread waits for something, in the kernel.
 #[cfg(all(target_os = "linux", not(any(loom, miri))))]
 pub(crate) fn is_waiting(thread: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    matches!(state(thread), Some('S' | 'D'))
+}
+
+/// The state of a thread, as one letter.
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+fn state(thread: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
     // The state follows the name, which is in brackets and may contain anything.
-    let state =
-        stat.as_ref().ok().and_then(|stat| stat.rsplit_once(')')?.1.trim_start().chars().next());
-    matches!(state, Some('S' | 'D'))
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// Whether the thread runs, or would if it had a CPU.
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+pub(crate) fn is_ready(thread: i32) -> bool {
+    state(thread) == Some('R')
+}
+
+/// Whether no other thread can end the thread's wait: it sleeps for a time, or waits for a device. False also if that
+/// is unknown.
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+pub(crate) fn waits_for_no_thread(thread: i32) -> bool {
+    let sleeps = || {
+        let call = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
+        call.split_ascii_whitespace().next()?.parse().ok()
+    };
+    state(thread) == Some('D')
+        || matches!(sleeps(), Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep))
+}
+
+/// What a thread got of the CPUs in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RunTimes {
+    /// CPU time.
+    pub(crate) had: Duration,
+    /// Time in run queues: ready, and without a CPU. Added when the thread gets one.
+    pub(crate) delayed: Duration,
+    /// How often it got one.
+    pub(crate) slices: u64,
+}
+
+/// What the thread got of the CPUs in its life; `None` for a thread that has ended.
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+pub(crate) fn run_times(thread: i32) -> Option<RunTimes> {
+    let had = processor_time(thread)?;
+    // Absent where the kernel was built without it. Then only waits that last are known.
+    let schedstat = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
+    let schedstat = schedstat.unwrap_or_default();
+    // CPU time, which is exact only when a slice ends; time in run queues; slices.
+    let mut words = schedstat.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0));
+    let (delayed, slices) = (words.nth(1).unwrap_or(0), words.next().unwrap_or(0));
+    Some(RunTimes { had, delayed: Duration::from_nanos(delayed), slices })
+}
+
+/// The kernel's numbers of all threads of the process.
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+pub(crate) fn threads() -> impl Iterator<Item = i32> {
+    let threads = std::fs::read_dir("/proc/self/task").ok().into_iter().flatten();
+    threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok())
 }
 
 /// How long the thread has had a processor in its life.
@@ -91,13 +144,36 @@ pub(crate) fn is_waiting(_thread: i32) -> bool {
 }
 
 #[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
+pub(crate) fn is_ready(_thread: i32) -> bool {
+    false
+}
+
+#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
+pub(crate) fn waits_for_no_thread(_thread: i32) -> bool {
+    false
+}
+
+#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
+pub(crate) fn run_times(_thread: i32) -> Option<RunTimes> {
+    None
+}
+
+#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
+pub(crate) fn threads() -> impl Iterator<Item = i32> {
+    std::iter::empty()
+}
+
+#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
 pub(crate) fn processor_time(_thread: i32) -> Option<Duration> {
     None
 }
 
 #[cfg(all(test, target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
 mod tests {
-    use super::{is_waiting, processor_time, takes_signals};
+    use super::{
+        is_ready, is_waiting, processor_time, run_times, takes_signals, threads,
+        waits_for_no_thread,
+    };
     use crate::sys::backtrace::this_thread;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
@@ -112,6 +188,9 @@ mod tests {
         let before = processor_time(me).unwrap();
         while processor_time(me).unwrap() < before + Duration::from_millis(2) {}
         assert!(!is_waiting(me), "it asks, so it runs");
+        assert!(is_ready(me) && !waits_for_no_thread(me), "it asks, so it runs");
+        assert!(threads().any(|thread| thread == me));
+        assert!(run_times(me).unwrap().had >= before + Duration::from_millis(2));
         let (release, released) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
         let other = thread::spawn(move || {
@@ -122,10 +201,12 @@ mod tests {
         while !is_waiting(number) {
             thread::yield_now();
         }
+        assert!(!is_ready(number) && !waits_for_no_thread(number), "it waits for this thread");
         drop(release);
         other.join().unwrap();
         assert!(!is_waiting(number), "gone");
         assert!(!takes_signals(number), "gone");
+        assert!(!is_ready(number) && run_times(number).is_none(), "gone");
     }
 
     /// Whether this is said, sooner or later, of a thread that waits in `call`, which

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 /// Names a task, uniquely among all tasks of the process that are alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,15 +31,40 @@ const BLOCK: u64 = 64;
 #[derive(Debug)]
 pub(crate) enum IdSource {
     Process,
-    Own(AtomicU64),
+    Own(OwnIds),
+}
+
+/// A sequence of ids that other sequences use as well.
+#[derive(Debug)]
+pub(crate) struct OwnIds(AtomicU64);
+
+/// How many of these there are.
+static OWN_SEQUENCES: AtomicUsize = AtomicUsize::new(0);
+
+impl Drop for OwnIds {
+    fn drop(&mut self) {
+        OWN_SEQUENCES.fetch_sub(1, Release);
+    }
+}
+
+/// Whether an id names one task of the process, and not one task of each runtime.
+pub(crate) fn are_unique() -> bool {
+    // Acquire: whoever finds no sequence knows that the tasks of the last one have ended.
+    OWN_SEQUENCES.load(Acquire) == 0
 }
 
 impl IdSource {
+    /// A sequence of its own, from 1 on.
+    pub(crate) fn own() -> Self {
+        OWN_SEQUENCES.fetch_add(1, Relaxed);
+        IdSource::Own(OwnIds(AtomicU64::new(1)))
+    }
+
     fn block(&self) -> u64 {
         static PROCESS: AtomicU64 = AtomicU64::new(1);
         match self {
             IdSource::Process => PROCESS.fetch_add(BLOCK, Relaxed),
-            IdSource::Own(next) => next.fetch_add(BLOCK, Relaxed),
+            IdSource::Own(OwnIds(next)) => next.fetch_add(BLOCK, Relaxed),
         }
     }
 }
@@ -68,11 +93,11 @@ impl IdBlock {
 mod tests {
     use super::{IdBlock, IdSource};
     use std::collections::BTreeSet;
-    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn blocks_of_one_source_never_overlap() {
-        let source = IdSource::Own(AtomicU64::new(1));
+        let source = IdSource::own();
+        assert!(!super::are_unique(), "another runtime could have the same");
         let (mut a, mut b) = (IdBlock::default(), IdBlock::default());
         let drawn: BTreeSet<u64> =
             (0..500).flat_map(|_| [a.draw(&source), b.draw(&source)]).collect();

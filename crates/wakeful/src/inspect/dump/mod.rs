@@ -18,6 +18,7 @@ use crate::scheduler::look::Looks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub(in crate::inspect) use task::since;
 pub use task::{HolderDump, TaskDump, TaskState, WaitDump};
 pub use worker::{WorkerDump, WorkerState};
 

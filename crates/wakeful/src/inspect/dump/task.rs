@@ -99,7 +99,8 @@ pub(super) enum Hold {
     Receives,
 }
 
-fn since(now: Duration, then_ms: u32) -> Duration {
+/// How long ago a moment was that a record has in milliseconds.
+pub(in crate::inspect) fn since(now: Duration, then_ms: u32) -> Duration {
     // Milliseconds wrap after 49 days; so does the difference. What seems to be in the
     // future was written while the dump was taken, or by a thread whose rough clock is ahead.
     const AHEAD_MS: u32 = 600_000;

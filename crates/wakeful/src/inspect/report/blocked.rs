@@ -1,12 +1,17 @@
 //! A poll that does not return.
 
+use super::text::{Short, field};
 use crate::inspect::who::Who;
 use crate::scheduler::config::Stall;
 use std::fmt;
 use std::time::Duration;
 
-/// A task that is inside one poll for long: it waits with its thread, or computes,
+/// A task that has been inside one poll for long: it waits with its thread, or computes,
 /// where it should await.
+///
+/// The text states what was seen. The poll may return later, so the report counts as
+/// [suspected](super::Certainty::Suspected). Time in which a thread of the process was ready to run and had no CPU does
+/// not count, unless the poll sleeps.
 #[derive(Clone, Debug)]
 pub struct Blocked {
     task: Who,
@@ -49,30 +54,30 @@ impl Blocked {
 
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} blocks ", self.task)?;
-        match self.worker {
-            Some(_) if self.alone => f.write_str("the only thread of its runtime")?,
-            Some(worker) => write!(f, "worker {worker}")?,
-            None => f.write_str("a thread that stood in for a worker")?,
-        }
-        writeln!(
+        write!(
             f,
-            ": it is inside one poll for {} ms.\n  spawned at {}",
-            self.how_long.as_millis(),
-            self.task.spawned_at()
+            "blocked: {} has been inside one poll for {}, on ",
+            self.task,
+            Short(self.how_long)
         )?;
+        match self.worker {
+            Some(_) if self.alone => f.write_str("the only thread of its runtime\n")?,
+            Some(worker) => writeln!(f, "worker {worker}")?,
+            None => f.write_str("a spare thread\n")?,
+        }
+        field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
         for (nth, function) in self.stack.iter().enumerate() {
-            writeln!(f, "  {:>4}: {function}", nth)?;
+            let name = if nth == 0 { "stack" } else { "" };
+            field(f, "    ", name, format_args!("{nth:>2}: {function}"))?;
         }
         f.write_str(match self.alone {
-            true => "  No other task of the runtime goes on meanwhile.",
-            false => "  Other tasks go on on other threads meanwhile.",
+            true => "  effect: no other task of the runtime runs meanwhile.\n",
+            false => "  effect: other tasks run on other threads meanwhile.\n",
         })?;
         f.write_str(
-            " Use the async counterpart of what blocks \
-             here (wakeful::time::sleep, wakeful::fs, wakeful::sync), move it into \
-             wakeful::task::spawn_blocking, or, if it computes, call wakeful::task::yield_now now \
-             and then.",
+            "  fix: use the async counterpart of what blocks here (wakeful::time::sleep, wakeful::fs, \
+             wakeful::sync), move it into wakeful::task::spawn_blocking, or, if it computes, call \
+             wakeful::task::yield_now now and then.",
         )
     }
 }

@@ -1,18 +1,21 @@
 //! Tasks that wait for each other.
 
+use super::Certainty;
+use super::text::{Short, field};
 use crate::inspect::who::Who;
 use crate::task::header::WaitKind;
 use std::fmt;
 use std::panic::Location;
+use std::time::Duration;
 
-/// One arrow of a cycle: a task waits for a thing that another one has.
+/// One arrow of a cycle: a task waits for something that another task, or itself, acquired.
 #[derive(Clone, Debug)]
 pub struct Edge {
     pub(crate) task: Who,
-    pub(crate) kind: &'static str,
-    pub(crate) phrase: &'static str,
+    pub(crate) wait: WaitKind,
     pub(crate) resource: u64,
     pub(crate) site: &'static Location<'static>,
+    pub(crate) waited: Duration,
     pub(crate) holder: Who,
     pub(crate) acquired_at: Option<&'static Location<'static>>,
     pub(crate) unpolled: bool,
@@ -28,7 +31,7 @@ impl Edge {
 
     /// What it waits for, by the name of the call: `"Mutex::lock"`.
     pub fn kind(&self) -> &'static str {
-        self.kind
+        self.wait.name()
     }
 
     /// A number for the thing, the same for all who wait for it.
@@ -59,142 +62,243 @@ impl Edge {
         self.ahead
     }
 
-    fn is_for(&self, kind: WaitKind) -> bool {
-        self.kind == kind.name()
-    }
-
     /// Whether the thing was handed to a future that was not polled since.
     pub fn is_unpolled(&self) -> bool {
         self.unpolled
+    }
+
+    fn is_for(&self, kind: WaitKind) -> bool {
+        self.wait == kind
+    }
+
+    /// The lines below the task's name.
+    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        let (kind, site, waited) = (self.kind(), self.site, Short(self.waited));
+        field(f, indent, "waiting", format_args!("{kind} at {site}, for {waited}"))?;
+        let holder = &self.holder;
+        let at = self.acquired_at.map_or(String::new(), |site| format!(" at {site}"));
+        match self.wait {
+            _ if self.ahead => {
+                field(f, indent, "behind", format_args!("{holder}, which waits{at}"))?
+            }
+            _ if self.unpolled => {
+                let future = format_args!("{holder}, for a future{at} that was not polled since");
+                field(f, indent, "granted to", future)?;
+            }
+            WaitKind::Join => field(f, indent, "for the end", format_args!("of {holder}"))?,
+            WaitKind::MpscSend => {
+                field(f, indent, "receiver", format_args!("last used by {holder},{at}"))?;
+            }
+            WaitKind::OnceCell => {
+                field(f, indent, "computed by", format_args!("{holder}, started{at}"))?;
+            }
+            _ => field(f, indent, "held by", format_args!("{holder}, acquired{at}"))?,
+        }
+        field(f, indent, "spawned", format_args!("at {}", self.task.spawned_at()))
     }
 }
 
 impl fmt::Display for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} waits for {} #{:x} at {},\n      {} {}",
-            self.task,
-            self.phrase,
-            self.resource,
-            self.site,
-            match () {
-                () if self.ahead => "behind",
-                () if self.is_for(WaitKind::MpscSend) => "from which the last to receive was",
-                () => "which is with",
-            },
-            self.holder
-        )?;
-        if let Some(site) = self.acquired_at {
-            let how = match () {
-                () if self.ahead => ", who waits for it",
-                () if self.is_for(WaitKind::MpscSend) => ",",
-                () => ", got",
-            };
-            write!(f, "{how} at {site}")?;
-        }
-        if self.unpolled {
-            f.write_str(", by a future that was not polled since")?;
-        }
-        Ok(())
+        writeln!(f, "{}", self.task)?;
+        self.write(f, "    ")
     }
+}
+
+/// Why a cycle is believed to be one that does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// Each task waits only for the end of the next.
+    OnlyJoins,
+    /// No code of the process can run.
+    NothingRuns,
+    /// What is waited for is assumed to be where it was acquired.
+    Acquisition,
 }
 
 /// The cycle itself: each edge's holder is the next edge's task, around.
 #[derive(Clone, Debug)]
-struct Cycle(Vec<Edge>);
+struct Cycle {
+    edges: Vec<Edge>,
+    basis: Basis,
+}
 
 impl Cycle {
-    fn finding(&self) -> Vec<u64> {
-        let mut tasks: Vec<u64> = self.0.iter().map(|edge| edge.task.number).collect();
-        tasks.sort_unstable();
-        // A thread's `block_on`s have one number.
-        let mut resources: Vec<u64> = self.0.iter().map(|edge| edge.resource).collect();
-        resources.sort_unstable();
-        tasks.extend(resources);
-        tasks
-    }
-
-    /// What could end it after all.
-    fn unless(&self) -> &'static str {
-        let is_semaphore = |edge: &Edge| edge.is_for(WaitKind::Semaphore);
-        let may_be_aborted = self.0.iter().any(|edge| edge.may_be_aborted);
-        match (self.0.iter().any(is_semaphore), may_be_aborted) {
-            (false, false) => "",
-            (true, false) => " unless somebody adds permits",
-            (false, true) => " unless one of them is aborted",
-            (true, true) => " unless one of them is aborted, or somebody adds permits",
+    fn certainty(&self) -> Certainty {
+        match self.basis {
+            Basis::OnlyJoins | Basis::NothingRuns => Certainty::Proven,
+            Basis::Acquisition => Certainty::Suspected,
         }
     }
 
+    fn finding(&self) -> Vec<u64> {
+        let mut tasks: Vec<u64> = self.edges.iter().map(|edge| edge.task.number).collect();
+        tasks.sort_unstable();
+        // A thread's `block_on`s have one number.
+        let mut resources: Vec<u64> = self.edges.iter().map(|edge| edge.resource).collect();
+        resources.sort_unstable();
+        tasks.extend(resources);
+        // What was suspected is worth telling again once it is proven.
+        tasks.push(self.certainty() as u64);
+        tasks
+    }
+
+    fn has(&self, kind: WaitKind) -> bool {
+        self.edges.iter().any(|edge| edge.is_for(kind))
+    }
+
+    /// What is assumed to be where it was acquired.
+    fn assumed(&self) -> &'static str {
+        let permits = self.has(WaitKind::Semaphore);
+        let receivers = self.has(WaitKind::MpscSend);
+        let guards = [WaitKind::Mutex, WaitKind::RwLockRead, WaitKind::RwLockWrite];
+        match (guards.into_iter().any(|kind| self.has(kind)), permits, receivers) {
+            (true, false, false) => "a guard is still with the task that acquired it",
+            (false, true, false) => "a permit is still with the task that acquired it",
+            (false, false, true) => "a receiver is still with the task that last received from it",
+            (false, false, false) => {
+                "a future that computes a value is still with the task that polled it"
+            }
+            _ => {
+                "guards, permits and receivers are still with the tasks that acquired or used them"
+            }
+        }
+    }
+
+    /// What could end it.
+    fn write_why(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let may_be_aborted = self.edges.iter().any(|edge| edge.may_be_aborted);
+        match self.basis {
+            Basis::OnlyJoins => {
+                return f.write_str(
+                    "  why: each of them waits only for the end of the next, so they can never run again unless \
+                     one of them is aborted.\n",
+                );
+            }
+            Basis::NothingRuns => {
+                return f.write_str(
+                    "  why: no code of this process can run: everything waits, there is no timer, descriptor or \
+                     closure, and no other thread. They can never run again unless one of them is aborted.\n",
+                );
+            }
+            Basis::Acquisition => {}
+        }
+        write!(
+            f,
+            "  why: nothing else can wake these tasks. Assumed, not proven: {}. It ends if that was moved to another \
+             task or thread",
+            self.assumed()
+        )?;
+        if self.has(WaitKind::Semaphore) {
+            f.write_str(", if permits are added")?;
+        }
+        f.write_str(match may_be_aborted {
+            true => ", or if a task is aborted (a handle of one is alive).\n",
+            false => ", or if a task is aborted.\n",
+        })
+    }
+
     /// What to do about it.
-    fn advice(&self) -> &'static str {
-        let all_for = |kind| self.0.iter().all(|edge| edge.is_for(kind));
-        let is_alone = self.0.len() == 1;
+    fn fix(&self) -> &'static str {
+        let all_for = |kind| self.edges.iter().all(|edge| edge.is_for(kind));
+        let is_alone = self.edges.len() == 1;
         match () {
             () if all_for(WaitKind::MpscSend) => {
-                "Give the channels room for what is on its way, or receive while sending."
+                "give the channels room for the messages on their way, or receive while sending."
             }
             () if all_for(WaitKind::OnceCell) => {
-                "A value cannot be computed from itself: let what computes it do without it."
+                "compute the value without reading it from the same cell."
             }
             () if all_for(WaitKind::Join) => {
-                "A task cannot wait for its own end: let somebody else await one of the handles."
+                "do not await a task from a task that it awaits: await one of the handles elsewhere."
             }
             () if is_alone => {
-                "Let go of the first guard or permit before waiting again (a block of its own will do), \
-                 or pass it on. It may also be with another future of the same task, which is not \
-                 polled meanwhile."
+                "drop the first guard or permit before waiting again, for example by ending its block. It may also \
+                 be in another future of the same task."
             }
             () => {
-                "Take locks in the same order everywhere, let go of a guard before awaiting what needs \
-                 the lock (a block of its own will do), and give channels room for what is on its way."
+                "take locks in the same order everywhere, drop a guard before awaiting what needs the lock, and \
+                 give channels room for the messages on their way."
             }
         }
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for edge in &self.0 {
-            writeln!(f, "    {edge}")?;
+        if let [edge] = &*self.edges {
+            return edge.write(f, "    ");
+        }
+        for edge in &self.edges {
+            writeln!(f, "    {}", edge.task)?;
+            edge.write(f, "      ")?;
         }
         Ok(())
     }
 }
 
 /// Tasks that wait for each other in a circle, over locks, semaphores, full channels,
-/// once-cells and JoinHandles: none of them can ever run again.
+/// once-cells and JoinHandles.
+///
+/// It is [proven](Certainty::Proven) if all of them wait for JoinHandles, or if no code of the process can run any
+/// more. Otherwise it rests on the assumption that guards, permits and receivers are with the tasks that acquired or
+/// last used them, and is [suspected](Certainty::Suspected).
 #[derive(Clone, Debug)]
 pub struct Deadlock(Cycle);
 
 /// A circle in which something was handed to a future that its task does not poll
 /// any more (it lies aside, borrowed by a `select!` that is over, say), so that nobody
 /// takes it up, and nobody gives it back.
+///
+/// It is [proven](Certainty::Proven) if no code of the process can run any more. Otherwise the future could have been
+/// moved to another task or thread, and it is [suspected](Certainty::Suspected).
 #[derive(Clone, Debug)]
 pub struct Futurelock(Cycle);
 
 impl Deadlock {
-    pub(crate) fn new(edges: Vec<Edge>) -> Self {
-        Self(Cycle(edges))
+    pub(crate) fn new(edges: Vec<Edge>, basis: Basis) -> Self {
+        Self(Cycle { edges, basis })
     }
 
     /// Who waits for whom, around the circle.
     pub fn edges(&self) -> &[Edge] {
-        &self.0.0
+        &self.0.edges
+    }
+
+    pub(super) fn certainty(&self) -> Certainty {
+        self.0.certainty()
     }
 
     pub(super) fn finding(&self) -> Vec<u64> {
         self.0.finding()
     }
+
+    /// What a task that waits for itself waits for.
+    fn own_thing(&self) -> &'static str {
+        let is_proven = self.certainty() == Certainty::Proven;
+        match self.edges()[0].wait {
+            WaitKind::Join => "its own end",
+            WaitKind::OnceCell => "a value that it computes itself",
+            WaitKind::Semaphore if is_proven => "permits that it already holds",
+            WaitKind::Semaphore => "permits that it acquired itself",
+            WaitKind::Mutex if is_proven => "a mutex that it already holds",
+            WaitKind::Mutex => "a mutex that it acquired itself",
+            _ if is_proven => "a lock that it already holds",
+            _ => "a lock that it acquired itself",
+        }
+    }
 }
 
 impl Futurelock {
-    pub(crate) fn new(edges: Vec<Edge>) -> Self {
-        Self(Cycle(edges))
+    pub(crate) fn new(edges: Vec<Edge>, basis: Basis) -> Self {
+        Self(Cycle { edges, basis })
     }
 
     /// Who waits for whom, around the circle.
     pub fn edges(&self) -> &[Edge] {
-        &self.0.0
+        &self.0.edges
+    }
+
+    pub(super) fn certainty(&self) -> Certainty {
+        self.0.certainty()
     }
 
     pub(super) fn finding(&self) -> Vec<u64> {
@@ -204,34 +308,35 @@ impl Futurelock {
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tasks = self.edges().len();
-        if let [edge] = self.edges() {
-            write!(f, "{} waits for itself, and can never run again", edge.task)?;
-        } else {
-            write!(f, "{tasks} tasks wait for each other, and can never run again")?;
+        write!(f, "deadlock ({}): ", self.certainty().name())?;
+        match self.edges() {
+            [edge] => writeln!(f, "{} waits for {}", edge.task, self.own_thing())?,
+            edges => writeln!(f, "{} tasks wait for each other", edges.len())?,
         }
-        writeln!(f, "{}:", self.0.unless())?;
         self.0.write(f)?;
-        write!(f, "  {}", self.0.advice())
+        self.0.write_why(f)?;
+        write!(f, "  fix: {}", self.0.fix())
     }
 }
 
 impl fmt::Display for Futurelock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let first = self.edges().iter().find(|edge| edge.unpolled);
-        match first {
-            Some(edge) => writeln!(
+        write!(f, "futurelock ({}): ", self.certainty().name())?;
+        match self.edges().iter().find(|edge| edge.unpolled) {
+            Some(Edge { holder, .. }) => writeln!(
                 f,
-                "{} was handed what others wait for, through a future that it does not poll any more:",
-                edge.holder
+                "{holder} was granted what is waited for, through a future that it does not poll any more"
             )?,
-            None => writeln!(f, "something was handed to a future that is not polled any more:")?,
+            None => {
+                writeln!(f, "a future that is not polled any more was granted what is waited for")?
+            }
         }
         self.0.write(f)?;
+        self.0.write_why(f)?;
         f.write_str(
-            "  likely cause: a select! over `&mut future` took another branch, and that branch waits \
-             for the same thing while the future still has its place in the queue. Drop the future \
-             before waiting again (let select! own it), or go on polling it.",
+            "  likely cause: a select! over `&mut future` took another branch, and that branch waits for the same \
+             thing while the future is still queued for it.\n  \
+             fix: drop the future before waiting again (let select! own it), or go on polling it.",
         )
     }
 }

@@ -2,16 +2,20 @@
 //! of its own; its `Display` is a paragraph that ends with the likely way out.
 
 mod blocked;
+mod certainty;
 mod deadlock;
 mod lost_panic;
 mod orphan;
 mod quiescent;
 mod reporter;
 mod spinning;
+mod text;
 
 use std::fmt;
 
 pub use blocked::Blocked;
+pub use certainty::Certainty;
+pub(crate) use deadlock::Basis;
 pub use deadlock::{Deadlock, Edge, Futurelock};
 pub use lost_panic::LostPanic;
 pub use orphan::Orphan;
@@ -50,6 +54,19 @@ impl Report {
     /// `"futurelock"`, `"quiescent"` or `"lost_panic"`.
     pub fn kind(&self) -> &'static str {
         KINDS[self.index()]
+    }
+
+    /// How certain it is that this does not end by itself. See [`Certainty`] for examples.
+    ///
+    /// An orphan, a stuck `block_on` and a lost panic are always proven; a blocked poll and a spinning task are always
+    /// suspected. A deadlock or futurelock is either, and its text says why.
+    pub fn certainty(&self) -> Certainty {
+        match self {
+            Report::Orphan(_) | Report::Quiescent(_) | Report::LostPanic(_) => Certainty::Proven,
+            Report::Blocked(_) | Report::Spinning(_) => Certainty::Suspected,
+            Report::Deadlock(deadlock) => deadlock.certainty(),
+            Report::Futurelock(futurelock) => futurelock.certainty(),
+        }
     }
 
     fn index(&self) -> usize {

@@ -1,12 +1,14 @@
 //! A `block_on` that can never return.
 
+use super::text::field;
 use crate::inspect::Dump;
 use crate::inspect::who::Who;
 use std::fmt;
 
-/// The future of a `block_on` waits for something that can never happen, and nothing
-/// else in the runtime can happen either, nor could another thread help. The `block_on` ends
-/// with a panic whose message is this report.
+/// A `block_on` that provably can never return.
+///
+/// Its future waits for something that can never happen, and nothing else in the runtime can happen either. The
+/// `block_on` ends with a panic whose message is this report. It is always [proven](super::Certainty::Proven).
 #[derive(Clone, Debug)]
 pub struct Quiescent {
     root: Who,
@@ -16,15 +18,18 @@ pub struct Quiescent {
     dump: Dump,
 }
 
-/// Why nobody else could help.
-#[derive(Clone, Copy, Debug)]
+/// Why no other thread could help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alone {
-    /// All of them wait for the end of tasks, and nobody else has their handles.
+    /// The future of the `block_on` has no waker.
+    NoWaker,
+    /// It waits for the end of a task, that perhaps for the end of another, and so on to one that has no waker. All
+    /// handles of these tasks are with those that await them.
     NoHandles,
     /// The process has no other threads.
     NoThreads,
-    /// Nobody is known to, which is enough if it was said so: in a test.
-    NobodyKnown,
+    /// The process has no other threads but the one that runs tests, which waits for their end.
+    NoTestThreads,
 }
 
 impl Quiescent {
@@ -45,18 +50,21 @@ impl Quiescent {
 
 impl fmt::Display for Quiescent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nobody = match self.alone {
+            Alone::NoWaker => "and no waker of its future is left",
+            Alone::NoHandles => "and no other handle of the tasks that it waits for is left",
+            Alone::NoThreads => "and the process has no threads but those of this runtime",
+            Alone::NoTestThreads => {
+                "and the process has no threads but those of this runtime and the test harness"
+            }
+        };
+        writeln!(f, "stuck block_on (proven): {} can never return", self.root)?;
+        field(f, "    ", "called", format_args!("at {}", self.root.spawned_at()))?;
         write!(
             f,
-            "{}, called at {}, can never return: everything waits, and nothing is left that could wake \
-             any of it: no timer, no descriptor, no closure, {}.\n{}  Look for what the \
-             first line above waits for: who was to provide it, and why is that one gone or waiting?",
-            self.root,
-            self.root.spawned_at(),
-            match self.alone {
-                Alone::NoHandles => "and nobody else has a handle of what it waits for",
-                Alone::NoThreads => "and the process has no threads but those of this runtime",
-                Alone::NobodyKnown => "and no thread is known to have anything of it",
-            },
+            "  why: everything waits, and nothing can wake any of it: no timer, no descriptor, no closure, {nobody}.\n\
+             {}  fix: look at what the first line of the dump waits for. What should provide it is gone, or waits \
+             itself.",
             self.dump
         )
     }

@@ -1,11 +1,15 @@
 //! A task that wakes itself all the time.
 
+use super::text::{Short, field};
 use crate::inspect::who::Who;
 use std::fmt;
 use std::time::Duration;
 
-/// A task that is polled again and again because it wakes itself in every poll,
-/// and never gets anywhere.
+/// A task that is polled very often, nearly always because it woke itself.
+///
+/// It is [suspected](super::Certainty::Suspected) to wait by polling. That rests on the assumption that it does no work
+/// in these polls, which wakeful cannot see. A task that yields with [`yield_now`](crate::task::yield_now), or that has
+/// spent its budget, is not reported, nor is one whose polls take 2 µs and more on average.
 #[derive(Clone, Debug)]
 pub struct Spinning {
     task: Who,
@@ -36,16 +40,21 @@ impl Spinning {
 
 impl fmt::Display for Spinning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
+        writeln!(
             f,
-            "{} spins: it was polled {} times in {} ms, each time because it woke itself.\n  spawned \
-             at {}\n  likely cause: a future calls cx.waker().wake_by_ref() and returns Pending \
-             instead of leaving the waker with what it waits for. Wait on a \
-             wakeful::sync::Notify or a channel, or sleep between two looks.",
+            "spinning (suspected): {} was polled {} times in {}, nearly always because it woke itself",
             self.task,
             self.polls,
-            self.within.as_millis(),
-            self.task.spawned_at()
+            Short(self.within)
+        )?;
+        field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
+        f.write_str(
+            "  why: at most one of 100 polls came from another task or thread. Assumed, not proven: the polls do no \
+             work. If each one does, this is no bug.\n  \
+             likely cause: a future calls cx.waker().wake_by_ref() and returns Pending instead of leaving the waker \
+             with what it waits for.\n  \
+             fix: wait on a wakeful::sync::Notify or a channel, or sleep between two looks. If the polls do work, \
+             give way with wakeful::task::yield_now().await, which is never reported.",
         )
     }
 }

@@ -1,0 +1,67 @@
+//! Recognises the main thread of the standard test harness while it waits for its tests.
+//!
+//! `#[test]` functions run on threads of their own. The main thread starts them and waits for their results. While it
+//! waits it runs no code of a test, and holds nothing that belongs to one.
+//!
+//! That is read from its stack: the innermost frame that is not of the standard library or the C library is the
+//! harness's `run_tests`. A test that runs on the main thread itself has other frames there, and so has the main
+//! thread of any other program. Where there are no stacks or no symbols, nothing is recognised.
+
+use super::symbols::stack_of;
+use crate::sys::thread_state;
+
+/// Whether the thread is the main thread of the test harness, and waits for its tests.
+pub(super) fn is_waiting_for_tests(thread: i32) -> bool {
+    let is_main = i32::try_from(std::process::id()) == Ok(thread);
+    is_main && thread_state::is_waiting(thread) && is_in_run_tests(&stack_of(thread))
+}
+
+/// Whether the innermost frame outside of the libraries is that of `run_tests`.
+fn is_in_run_tests(stack: &[String]) -> bool {
+    let is_library = |name: &&String| {
+        let name = name.trim_start_matches('<');
+        name.starts_with("std::") || name.starts_with("core::") || !name.contains("::")
+    };
+    let function = stack.iter().find(|name| !is_library(name));
+    function.is_some_and(|name| {
+        matches!(&**name, "test::run_tests" | "test::console::run_tests_console")
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{is_in_run_tests, is_waiting_for_tests};
+    use crate::sys::backtrace::this_thread;
+
+    fn stack(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn only_who_waits_in_the_harness_is_recognised() {
+        let waits = ["syscall", "std::thread::park", "test::run_tests", "main"];
+        assert!(is_in_run_tests(&stack(&waits)));
+        let runs = ["syscall", "std::thread::park", "app::tests::it_works", "test::run_tests"];
+        assert!(!is_in_run_tests(&stack(&runs)));
+        let closure = ["syscall", "test::run_test::{{closure}}", "test::run_tests"];
+        assert!(!is_in_run_tests(&stack(&closure)));
+        assert!(!is_in_run_tests(&stack(&["syscall", "app::main", "main"])));
+        assert!(!is_in_run_tests(&[]));
+    }
+
+    /// This very test runs in the harness.
+    #[test]
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+    fn the_main_thread_of_this_program_is_recognised() {
+        let main = std::process::id() as i32;
+        if this_thread() == main {
+            return eprintln!("the harness runs its tests on the main thread: not tested");
+        }
+        let stack = || super::stack_of(main);
+        while !is_waiting_for_tests(main) {
+            std::thread::yield_now();
+            assert!(!stack().is_empty(), "this system has stacks");
+        }
+        assert!(!is_waiting_for_tests(this_thread()));
+    }
+}
