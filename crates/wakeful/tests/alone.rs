@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use wakeful::inspect::Report;
+use wakeful::inspect::{Certainty, Report};
 use wakeful::runtime::{Builder, Runtime, RuntimeFlavor};
 use wakeful::sync::Mutex;
 use wakeful::task::{AbortHandle, JoinHandle, block_in_place, spawn_blocking};
@@ -85,11 +85,11 @@ fn end_after_another(rt: &Runtime) -> String {
 /// The text with which one ended that a thread could have helped, until that ended: nobody tells of that.
 fn end_after_thread(
     rt: &Runtime,
-    told: Receiver<&'static str>,
-) -> (String, Receiver<&'static str>) {
+    told: Receiver<(&'static str, Certainty)>,
+) -> (String, Receiver<(&'static str, Certainty)>) {
     std::thread::scope(|scope| {
         let looks_on = scope.spawn(move || {
-            while told.recv().unwrap() != "deadlock" {}
+            while told.recv().unwrap() != ("deadlock", Certainty::Suspected) {}
             told
         });
         (end_of_future(rt, waits_for_itself()), looks_on.join().unwrap())
@@ -180,7 +180,7 @@ fn main() {
     for builder in [&mut Builder::new_current_thread(), two.worker_threads(2)] {
         assert!(helped_by_its_hook(builder));
         let (tell, told) = std::sync::mpsc::channel();
-        let hook = move |report: &Report| _ = tell.send(report.kind());
+        let hook = move |report: &Report| _ = tell.send((report.kind(), report.certainty()));
         let rt = builder.enable_all().dump_on_signal(true).on_report(hook).build().unwrap();
         let (text, told) = end_after_thread(&rt, told);
         assert!(text.contains("no threads but those of this runtime"), "{text}");
@@ -199,8 +199,12 @@ fn main() {
             assert!(text.contains("can never return"), "{text}");
         }
         // Each is told, though all but one are of one thread, and within seconds.
-        let ends = told.try_iter().filter(|kind| *kind == "quiescent").count();
+        let told: Vec<_> = told.try_iter().collect();
+        let ends = told.iter().filter(|told| **told == ("quiescent", Certainty::Proven)).count();
         assert_eq!(ends, 3 + texts.len());
+        // So is each circle of locks, as proven: no other thread could have a guard.
+        let proven = told.iter().filter(|told| **told == ("deadlock", Certainty::Proven)).count();
+        assert!(proven >= 3, "{told:?}");
         rt.shutdown_background();
     }
 }

@@ -2,8 +2,10 @@
 //! before it. Then nobody is told to be stuck for good, and no `block_on` is ended.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::mpsc::{Receiver as Told, Sender as Tell, channel};
 use std::sync::{Arc, Barrier};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -135,6 +137,11 @@ fn a_handle_that_went_to_another_task() {
 /// Runtimes that are shuffled number their tasks alike, and one awaits a task of another.
 #[test]
 fn a_task_of_another_runtime_with_a_number_of_ours() {
+    // Ours is awaited by nobody, or by a waker that is none of wakeful's.
+    [false, true].into_iter().for_each(a_task_of_another_runtime);
+}
+
+fn a_task_of_another_runtime(ours_is_awaited: bool) {
     let shuffled = || {
         let seed = RngSeed::from_bytes(b"any");
         build(Builder::new_current_thread().shuffle_tasks(seed))
@@ -152,8 +159,12 @@ fn a_task_of_another_runtime_with_a_number_of_ours() {
     });
     let (task, end, done) = given.recv().unwrap();
     let waits = async {
-        let orphan = wakeful::spawn(std::future::pending::<()>());
+        let mut orphan = wakeful::spawn(std::future::pending::<()>());
         assert_eq!(orphan.id(), task.id(), "the test needs that");
+        if ours_is_awaited {
+            let cx = &mut Context::from_waker(Waker::noop());
+            assert!(Pin::new(&mut orphan).poll(cx).is_pending());
+        }
         tell.send(end).unwrap();
         task.await.unwrap().unwrap();
     };

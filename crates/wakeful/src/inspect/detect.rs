@@ -33,9 +33,7 @@ use crate::task::header::{Wait, WaitKind, WaitingOn};
 use crate::task::id;
 use crate::task::root::is_root;
 use crate::task::runnable::TaskRef;
-use crate::task::state::{
-    BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_INTEREST, JOIN_WAKER, NOTIFIED, RUNNING,
-};
+use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_WAKER, NOTIFIED, RUNNING};
 use crate::task::wait_target::WaitTarget;
 use crate::wait::holder::Held;
 use crate::wait::plate::ResourceRecord;
@@ -105,10 +103,6 @@ impl Waiter {
 
     fn is_awaited(&self) -> bool {
         matches!(self, Waiter::Task(task) if task.state().has(JOIN_WAKER))
-    }
-
-    fn has_join_handle(&self) -> bool {
-        matches!(self, Waiter::Task(task) if task.state().has(JOIN_INTEREST))
     }
 
     /// Whether it was said that it may wait for ever.
@@ -357,7 +351,7 @@ impl Graph {
             acquired_at: held.site,
             unpolled: held.granted,
             ahead: bond.is_ahead(&held),
-            may_be_aborted: node.waiter.may_be_aborted(node.waiter.has_join_handle()),
+            may_be_aborted: node.waiter.may_be_aborted(node.waiter.is_awaited()),
         })
     }
 

@@ -138,8 +138,6 @@ impl Cycle {
         let mut resources: Vec<u64> = self.edges.iter().map(|edge| edge.resource).collect();
         resources.sort_unstable();
         tasks.extend(resources);
-        // What was suspected is worth telling again once it is proven.
-        tasks.push(self.certainty() as u64);
         tasks
     }
 
@@ -153,49 +151,52 @@ impl Cycle {
         let receivers = self.has(WaitKind::MpscSend);
         let guards = [WaitKind::Mutex, WaitKind::RwLockRead, WaitKind::RwLockWrite];
         match (guards.into_iter().any(|kind| self.has(kind)), permits, receivers) {
-            (true, false, false) => "a guard is still with the task that acquired it",
-            (false, true, false) => "a permit is still with the task that acquired it",
-            (false, false, true) => "a receiver is still with the task that last received from it",
+            (true, false, false) => "each guard is still with the task that acquired it",
+            (false, true, false) => "each permit is still with the task that acquired it",
+            (false, false, true) => "each receiver is still with the task that last received",
             (false, false, false) => {
-                "a future that computes a value is still with the task that polled it"
+                "the future that computes the value is still with the task that polled it first"
             }
             _ => {
-                "guards, permits and receivers are still with the tasks that acquired or used them"
+                "each guard, permit and receiver is still with the task that acquired or last used it"
             }
         }
     }
 
-    /// What could end it.
+    /// Why it is believed, and what could end it.
     fn write_why(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let may_be_aborted = self.edges.iter().any(|edge| edge.may_be_aborted);
+        let (them, one) = match self.edges.len() {
+            1 => ("it", "it"),
+            _ => ("they", "one of them"),
+        };
         match self.basis {
-            Basis::OnlyJoins => {
-                return f.write_str(
-                    "  why: each of them waits only for the end of the next, so they can never run again unless \
-                     one of them is aborted.\n",
-                );
+            Basis::OnlyJoins => writeln!(
+                f,
+                "  why: each of them waits only for the end of the next, so {them} can never run again unless {one} is \
+                 aborted."
+            ),
+            Basis::NothingRuns => writeln!(
+                f,
+                "  why: no code of this process can run: everything waits, there is no timer, descriptor or closure, \
+                 and no other thread. So {them} can never run again unless {one} is aborted."
+            ),
+            Basis::Acquisition => {
+                let permits = match self.has(WaitKind::Semaphore) {
+                    true => ", if permits are added",
+                    false => "",
+                };
+                let alive = match self.edges.iter().any(|edge| edge.may_be_aborted) {
+                    true => " (a handle that can do so is alive)",
+                    false => "",
+                };
+                writeln!(
+                    f,
+                    "  why: the only waker of each task is with what it waits for. Assumed, not proven: {}. This can \
+                     end if one was moved to another task or thread{permits}, or if {one} is aborted{alive}.",
+                    self.assumed()
+                )
             }
-            Basis::NothingRuns => {
-                return f.write_str(
-                    "  why: no code of this process can run: everything waits, there is no timer, descriptor or \
-                     closure, and no other thread. They can never run again unless one of them is aborted.\n",
-                );
-            }
-            Basis::Acquisition => {}
         }
-        write!(
-            f,
-            "  why: nothing else can wake these tasks. Assumed, not proven: {}. It ends if that was moved to another \
-             task or thread",
-            self.assumed()
-        )?;
-        if self.has(WaitKind::Semaphore) {
-            f.write_str(", if permits are added")?;
-        }
-        f.write_str(match may_be_aborted {
-            true => ", or if a task is aborted (a handle of one is alive).\n",
-            false => ", or if a task is aborted.\n",
-        })
     }
 
     /// What to do about it.

@@ -1,7 +1,7 @@
 //! The way of a report to whoever is to know: counted, each finding told once in a
 //! while, and not too many at once.
 
-use super::{KINDS, Report};
+use super::{Certainty, KINDS, Report};
 use crate::scheduler::recorder::{Entry, Event, Recorder};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -34,8 +34,8 @@ pub(crate) struct Reporter {
 /// What was told when, by the runtime's clock.
 #[derive(Default)]
 struct Told {
-    /// By kind and finding.
-    findings: BTreeMap<(usize, Vec<u64>), Duration>,
+    /// By kind and finding: when, and how certain it was.
+    findings: BTreeMap<(usize, Vec<u64>), (Duration, Certainty)>,
     levels: [Level; KINDS.len()],
 }
 
@@ -64,11 +64,13 @@ impl Told {
     fn admit(&mut self, report: &Report, now: Duration) -> Verdict {
         let kind = report.index();
         if let Some(finding) = report.finding() {
-            self.findings.retain(|_, told| now.saturating_sub(*told) < TELL_AGAIN);
-            if self.findings.contains_key(&(kind, finding.clone())) {
+            self.findings.retain(|_, (told, _)| now.saturating_sub(*told) < TELL_AGAIN);
+            let (key, certainty) = ((kind, finding), report.certainty());
+            // What was suspected is told again once it is proven.
+            if self.findings.get(&key).is_some_and(|(_, told)| *told >= certainty) {
                 return Verdict::Known;
             }
-            self.findings.insert((kind, finding), now);
+            self.findings.insert(key, (now, certainty));
         }
         let level = &mut self.levels[kind];
         let paid = now.saturating_sub(level.since).as_secs() * PER_SECOND;

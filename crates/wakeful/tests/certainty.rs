@@ -1,0 +1,456 @@
+//! What is proven and what is suspected. Programs that look stuck and finish: a guard, permit or receiver is not where
+//! it was acquired, a task yields by hand, a `JoinSet` aborts its tasks. None of them is reported as proven, and no
+//! `block_on` of theirs is ended, also under `#[wakeful::test]`. What is proven ends a test.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use wakeful::inspect::{Certainty, Report, TaskState, WorkerState};
+use wakeful::runtime::{Builder, Handle, Runtime};
+use wakeful::sync::{Mutex, Semaphore, mpsc, oneshot};
+use wakeful::task::{JoinHandle, JoinSet, yield_now};
+use wakeful::time::timeout;
+
+/// Lets a program go on.
+type LetGo = oneshot::Sender<()>;
+/// A program that looks stuck after it has handed out how to let it go on.
+type Program = fn(Sender<LetGo>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Every flavor, as built by hand and as built by `#[wakeful::test]`.
+fn builders() -> Vec<Builder> {
+    let mut builders = Vec::new();
+    for is_test in [false, true] {
+        let mut two = Builder::new_multi_thread();
+        two.worker_threads(2);
+        for mut builder in [Builder::new_current_thread(), two] {
+            builder.enable_all().root_name("root").always_end_quiescent(is_test);
+            builders.push(builder);
+        }
+    }
+    builders
+}
+
+fn runtimes() -> Vec<(Runtime, Receiver<Report>)> {
+    let build = |mut builder: Builder| {
+        let (tell, told) = channel();
+        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        builder.report_blocked_after(None).on_report(hook);
+        (builder.build().unwrap(), told)
+    };
+    builders().into_iter().map(build).collect()
+}
+
+/// Whether every task waits, and every worker sleeps.
+fn is_quiet(handle: &Handle) -> bool {
+    let dump = handle.dump();
+    let sleeps = |state| matches!(state, WorkerState::Asleep | WorkerState::NotStarted);
+    dump.tasks().iter().all(|task| task.state() == TaskState::Waiting)
+        && dump.workers().iter().all(|worker| sleeps(worker.state()))
+}
+
+/// Diagnoses the runtime once the program looks stuck, and then lets it go on.
+fn diagnose_when_quiet(handle: Handle, told: Receiver<LetGo>) -> thread::JoinHandle<Vec<Report>> {
+    thread::spawn(move || {
+        let let_go = told.recv().unwrap();
+        while !is_quiet(&handle) {
+            thread::yield_now();
+        }
+        let found = handle.diagnose();
+        let_go.send(()).unwrap();
+        found
+    })
+}
+
+/// All of it is suspected, says so, and claims nothing for ever.
+#[track_caller]
+fn assert_suspected(reports: &[Report]) {
+    for report in reports {
+        assert_eq!(report.certainty(), Certainty::Suspected, "{report}");
+        let text = report.to_string();
+        assert!(text.contains("(suspected)") && text.contains("Assumed, not proven"), "{text}");
+        assert!(!text.contains("never run again") && !text.contains("never return"), "{text}");
+    }
+}
+
+/// Runs the program on every kind of runtime. `is_told`: it is reported as suspected.
+fn finishes(program: Program, is_told: bool) {
+    for (rt, told) in runtimes() {
+        let (tell, hears) = channel();
+        let looks = diagnose_when_quiet(rt.handle().clone(), hears);
+        rt.block_on(async move { wakeful::spawn(program(tell)).await.unwrap() });
+        let found = looks.join().unwrap();
+        assert_eq!(!found.is_empty(), is_told, "{found:?}");
+        assert_suspected(&found);
+        assert_suspected(&told.try_iter().collect::<Vec<_>>());
+    }
+}
+
+/// Runs the program on the runtime of a `#[wakeful::test]`.
+async fn finishes_here(program: Program) {
+    let (tell, hears) = channel();
+    let looks = diagnose_when_quiet(Handle::current(), hears);
+    wakeful::spawn(program(tell)).await.unwrap();
+    assert_suspected(&looks.join().unwrap());
+}
+
+/// As a test on every kind of runtime, and as `#[wakeful::test]`s.
+macro_rules! finishes {
+    ($($program:ident: $is_told:expr;)+) => {$(
+        mod $program {
+            #[test]
+            fn on_every_runtime() {
+                super::finishes(|tell| Box::pin(super::programs::$program(tell)), $is_told);
+            }
+
+            #[wakeful::test]
+            async fn under_test() {
+                super::finishes_here(|tell| Box::pin(super::programs::$program(tell))).await;
+            }
+
+            #[wakeful::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn under_test_on_two_threads() {
+                super::finishes_here(|tell| Box::pin(super::programs::$program(tell))).await;
+            }
+        }
+    )+};
+}
+
+finishes! {
+    a_guard_moved_to_background_work_after_a_timeout: true;
+    a_static_guard_moved_into_a_child: true;
+    a_static_guard_moved_to_a_thread: true;
+    permits_sent_with_jobs: true;
+    a_receiver_handed_on: true;
+    a_receiver_handed_to_a_child: false;
+    a_granted_future_moved_to_another_task: true;
+    an_abba_that_its_join_set_aborts: true;
+}
+
+mod programs {
+    use super::*;
+
+    /// For as long as the program lives, like a `static`.
+    fn forever<T>(value: T) -> &'static T {
+        Box::leak(Box::new(value))
+    }
+
+    pub async fn a_guard_moved_to_background_work_after_a_timeout(tell: Sender<LetGo>) {
+        let lock = forever(Mutex::new(0));
+        let (let_go, goes) = oneshot::channel::<()>();
+        let mut work = Box::pin(async move {
+            let mut guard = lock.lock().await;
+            goes.await.unwrap();
+            *guard += 1;
+        });
+        assert!(timeout(Duration::ZERO, &mut work).await.is_err());
+        let background = wakeful::spawn(work);
+        tell.send(let_go).unwrap();
+        assert_eq!(*lock.lock().await, 1);
+        background.await.unwrap();
+    }
+
+    pub async fn a_static_guard_moved_into_a_child(tell: Sender<LetGo>) {
+        let lock = forever(Mutex::new(0));
+        let (let_go, goes) = oneshot::channel::<()>();
+        let mut guard = lock.lock().await;
+        wakeful::spawn(async move {
+            goes.await.unwrap();
+            *guard += 1;
+        });
+        tell.send(let_go).unwrap();
+        assert_eq!(*lock.lock().await, 1);
+    }
+
+    pub async fn a_static_guard_moved_to_a_thread(tell: Sender<LetGo>) {
+        let lock = forever(Mutex::new(0));
+        let (let_go, goes) = oneshot::channel::<()>();
+        let mut guard = lock.lock().await;
+        thread::spawn(move || {
+            goes.blocking_recv().unwrap();
+            *guard += 1;
+        });
+        tell.send(let_go).unwrap();
+        assert_eq!(*lock.lock().await, 1);
+    }
+
+    pub async fn permits_sent_with_jobs(tell: Sender<LetGo>) {
+        let slots = forever(Semaphore::new(1));
+        let (jobs, mut queue) = mpsc::channel(1);
+        let (let_go, goes) = oneshot::channel::<()>();
+        let spawner = wakeful::spawn(async move {
+            wakeful::spawn(async move {
+                while let Some(job) = queue.recv().await {
+                    let (_slot, goes): (_, oneshot::Receiver<()>) = job;
+                    let _ = goes.await;
+                }
+            })
+        });
+        // A worker of a pool: it is no child of the task that sends the jobs.
+        let worker = spawner.await.unwrap();
+        let slot = slots.acquire().await.unwrap();
+        jobs.send((slot, goes)).await.unwrap();
+        tell.send(let_go).unwrap();
+        let slot = slots.acquire().await.unwrap();
+        drop((slot, jobs));
+        worker.await.unwrap();
+    }
+
+    pub async fn a_receiver_handed_on(tell: Sender<LetGo>) {
+        let (tx, mut rx) = mpsc::channel(1);
+        let (give, given) = oneshot::channel::<mpsc::Receiver<u32>>();
+        let (let_go, goes) = oneshot::channel::<()>();
+        let drains = wakeful::spawn(async move {
+            let mut rx = given.await.unwrap();
+            goes.await.unwrap();
+            while rx.recv().await.is_some() {}
+        });
+        let sends = wakeful::spawn(async move {
+            for n in 0..3 {
+                tx.send(n).await.unwrap();
+            }
+        });
+        let first = wakeful::spawn(async move {
+            assert_eq!(rx.recv().await, Some(0));
+            give.send(rx).unwrap();
+            sends.await.unwrap();
+        });
+        tell.send(let_go).unwrap();
+        first.await.unwrap();
+        drains.await.unwrap();
+    }
+
+    pub async fn a_receiver_handed_to_a_child(tell: Sender<LetGo>) {
+        let (tx, mut rx) = mpsc::channel(1);
+        let (let_go, goes) = oneshot::channel::<()>();
+        let sends = wakeful::spawn(async move {
+            for n in 0..3 {
+                tx.send(n).await.unwrap();
+            }
+        });
+        assert_eq!(rx.recv().await, Some(0));
+        let drains = wakeful::spawn(async move {
+            goes.await.unwrap();
+            while rx.recv().await.is_some() {}
+        });
+        tell.send(let_go).unwrap();
+        sends.await.unwrap();
+        drains.await.unwrap();
+    }
+
+    /// What looks like a futurelock: the future that was granted the lock is with another task, which polls it later.
+    pub async fn a_granted_future_moved_to_another_task(tell: Sender<LetGo>) {
+        let lock = forever(Mutex::new(0));
+        let (let_go, goes) = oneshot::channel::<()>();
+        let first = lock.lock().await;
+        let mut second = Box::pin(lock.lock());
+        assert!(futures::poll!(&mut second).is_pending());
+        drop(first);
+        wakeful::spawn(async move {
+            goes.await.unwrap();
+            *second.await += 1;
+        });
+        tell.send(let_go).unwrap();
+        assert_eq!(*lock.lock().await, 1);
+    }
+
+    pub async fn an_abba_that_its_join_set_aborts(tell: Sender<LetGo>) {
+        let locks = [Arc::new(Mutex::new(())), Arc::new(Mutex::new(()))];
+        let mut set = JoinSet::new();
+        for nth in [0, 1] {
+            let (own, other) = (locks[nth].clone(), locks[1 - nth].clone());
+            set.spawn(async move {
+                let _own = own.lock().await;
+                while other.try_lock().is_ok() {
+                    yield_now().await;
+                }
+                drop(other.lock().await);
+            });
+        }
+        let (let_go, goes) = oneshot::channel::<()>();
+        tell.send(let_go).unwrap();
+        goes.await.unwrap();
+        set.abort_all();
+        while let Some(ended) = set.join_next().await {
+            assert!(ended.is_err_and(|error| error.is_cancelled()));
+        }
+    }
+}
+
+/// The runtime's own scan comes to the same as `diagnose`: told as suspected, and the `block_on` goes on.
+#[test]
+fn what_is_suspected_ends_no_block_on() {
+    for (rt, told) in runtimes() {
+        let lock: &'static Mutex<()> = Box::leak(Box::new(Mutex::new(())));
+        rt.block_on(async {
+            let guard = lock.lock().await;
+            let handle = Handle::current();
+            thread::spawn(move || {
+                let report = told.recv().unwrap();
+                assert_suspected(&[report]);
+                // Nothing ends it now either.
+                assert_suspected(&handle.diagnose());
+                drop(guard);
+            });
+            drop(lock.lock().await);
+        });
+    }
+}
+
+/// Handles that can abort a task are named, and no task that has one is said to wait for ever.
+#[test]
+fn a_handle_that_is_alive_is_named() {
+    for (rt, _told) in runtimes() {
+        let lock = Arc::new(Mutex::new(()));
+        let twice = rt.spawn(async move {
+            let _first = lock.lock().await;
+            drop(lock.lock().await);
+        });
+        let found = rt.block_on(report_of(&twice));
+        assert_suspected(&found);
+        let text = found[0].to_string();
+        assert!(text.contains("if it is aborted (a handle that can do so is alive)"), "{text}");
+        twice.abort();
+        assert!(rt.block_on(twice).unwrap_err().is_cancelled());
+    }
+}
+
+/// What is found once the task waits.
+async fn report_of<T>(task: &JoinHandle<T>) -> Vec<Report> {
+    loop {
+        let found = Handle::current().diagnose();
+        if !found.is_empty() {
+            return found;
+        }
+        assert!(!task.is_finished());
+        yield_now().await;
+    }
+}
+
+/// Tasks that wait for each other's end, and for nothing else: only an abort can end that, whatever else is there.
+#[test]
+fn a_circle_of_join_handles_is_proven() {
+    for (rt, _told) in runtimes() {
+        rt.block_on(async {
+            let (give, given) = oneshot::channel::<JoinHandle<()>>();
+            let first = wakeful::spawn(async move { drop(given.await.unwrap().await) });
+            let aborts = first.abort_handle();
+            let second = wakeful::spawn(async move { assert!(first.await.is_err()) });
+            let (other, end) = (second.abort_handle(), second.id());
+            give.send(second).unwrap();
+            let found = loop {
+                let found = Handle::current().diagnose();
+                if !found.is_empty() {
+                    break found;
+                }
+                yield_now().await;
+            };
+            let [Report::Deadlock(deadlock)] = &*found else { panic!("{found:?}") };
+            assert_eq!(found[0].certainty(), Certainty::Proven, "{deadlock}");
+            assert!(deadlock.edges().iter().any(|edge| edge.task().id() == Some(end)));
+            let text = deadlock.to_string();
+            assert!(text.starts_with("deadlock (proven): 2 tasks wait for each other"), "{text}");
+            assert!(text.contains("can never run again unless one of them is aborted"), "{text}");
+            aborts.abort();
+            while !other.is_finished() {
+                yield_now().await;
+            }
+        });
+    }
+}
+
+/// A task that yields by waking itself, and does a piece of work in each poll, until it is told that it spins.
+#[test]
+fn a_task_that_yields_by_hand_is_suspected_of_spinning() {
+    for mut builder in builders() {
+        let is_told = Arc::new(AtomicBool::new(false));
+        let (tell, told) = channel();
+        let tells = is_told.clone();
+        builder.report_blocked_after(None).on_report(move |report| {
+            tell.send(report.clone()).unwrap();
+            tells.store(true, Relaxed);
+        });
+        let rt = builder.build().unwrap();
+        let mut items = 0u64;
+        let works = rt.spawn(poll_fn(move |cx| {
+            items += std::hint::black_box(20);
+            if is_told.load(Relaxed) {
+                return Poll::Ready(items);
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }));
+        assert!(rt.block_on(works).unwrap() > 100_000);
+        let reports: Vec<Report> = told.try_iter().collect();
+        assert!(matches!(&*reports, [Report::Spinning(_)]), "{reports:?}");
+        assert_suspected(&reports);
+        let text = reports[0].to_string();
+        assert!(text.contains("this is no bug") && text.contains("yield_now().await"), "{text}");
+    }
+}
+
+/// The degrees are ordered.
+#[test]
+fn proven_is_more_than_suspected() {
+    assert!(Certainty::Proven > Certainty::Suspected);
+}
+
+/// The system ends a program that does not end by itself.
+fn limit_this_process() {
+    // SAFETY: sets a timer of the process, and touches no memory.
+    unsafe { libc::alarm(60) };
+}
+
+async fn waits_for_itself() {
+    let lock = Mutex::new(());
+    let _first = lock.lock().await;
+    drop(lock.lock().await);
+}
+
+// Run by `what_is_proven_ends_a_test`, each in a process of its own.
+#[wakeful::test]
+#[ignore = "it fails: it can never return"]
+async fn stuck() {
+    limit_this_process();
+    wakeful::spawn(waits_for_itself()).await.unwrap();
+}
+
+#[wakeful::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it fails: it can never return"]
+async fn stuck_on_two_threads() {
+    limit_this_process();
+    wakeful::spawn(waits_for_itself()).await.unwrap();
+}
+
+#[wakeful::test]
+#[ignore = "it fails: it can never return"]
+async fn stuck_without_a_waker() {
+    limit_this_process();
+    std::future::pending::<()>().await;
+}
+
+/// A test that is alone in its process with the harness's main thread, or on that thread.
+#[test]
+fn what_is_proven_ends_a_test() {
+    let ends = |test: &str, threads: &str, why: &str| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let args = ["--exact", test, "--ignored", "--test-threads", threads];
+        let output = command.args(args).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("stuck block_on (proven): block_on \"stuck"), "{test}: {text}");
+        assert!(text.contains(why), "{test}: {text}");
+        assert!(text.contains("1 failed"), "{test}: {text}");
+    };
+    for test in ["stuck", "stuck_on_two_threads"] {
+        ends(test, "2", "no threads but those of this runtime and the test harness");
+        // The harness may run it on its main thread.
+        ends(test, "1", "no threads but those of this runtime");
+    }
+    ends("stuck_without_a_waker", "2", "no waker of its future is left");
+}
