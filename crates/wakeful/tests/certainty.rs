@@ -288,18 +288,24 @@ mod programs {
 fn what_is_suspected_ends_no_block_on() {
     for (rt, told) in runtimes() {
         let lock: &'static Mutex<()> = Box::leak(Box::new(Mutex::new(())));
-        rt.block_on(async {
+        let handle = rt.handle().clone();
+        let keeps = rt.block_on(async {
             let guard = lock.lock().await;
-            let handle = Handle::current();
-            thread::spawn(move || {
+            let keeps = thread::spawn(move || {
                 let report = told.recv().unwrap();
-                assert_suspected(&[report]);
                 // Nothing ends it now either.
-                assert_suspected(&handle.diagnose());
+                let found = handle.diagnose();
                 drop(guard);
+                (report, found, told)
             });
             drop(lock.lock().await);
+            keeps
         });
+        let (report, found, told) = keeps.join().unwrap();
+        assert!(matches!(&*found, [Report::Deadlock(_)]), "{found:?}");
+        assert_suspected(&found);
+        assert_suspected(&[report]);
+        assert_suspected(&told.try_iter().collect::<Vec<_>>());
     }
 }
 
