@@ -74,7 +74,7 @@ fn assert_suspected(reports: &[Report]) {
     for report in reports {
         assert_eq!(report.certainty(), Certainty::Suspected, "{report}");
         let text = report.to_string();
-        assert!(text.contains("(suspected)") && text.contains("Assumed, not proven"), "{text}");
+        assert!(text.contains("(suspected)") && text.contains("  assumes: "), "{text}");
         assert!(!text.contains("never run again") && !text.contains("never return"), "{text}");
     }
 }
@@ -321,7 +321,10 @@ fn a_handle_that_is_alive_is_named() {
         let found = rt.block_on(report_of(&twice));
         assert_suspected(&found);
         let text = found[0].to_string();
-        assert!(text.contains("if it is aborted (a handle that can do so is alive)"), "{text}");
+        assert!(
+            text.contains("or the task is aborted (a handle that can do so is alive)"),
+            "{text}"
+        );
         twice.abort();
         assert!(rt.block_on(twice).unwrap_err().is_cancelled());
     }

@@ -82,7 +82,7 @@ fn permits_that_a_thread_adds() {
                 });
             assert!(!is_ended(&found), "{found:?}");
             let text = found[0].to_string();
-            assert!(text.contains("if permits are added"), "{text}");
+            assert!(text.contains("permits are added"), "{text}");
         }
     }
 }

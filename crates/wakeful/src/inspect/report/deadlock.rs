@@ -82,7 +82,7 @@ impl Edge {
                 field(f, indent, "behind", format_args!("{holder}, which waits{at}"))?
             }
             _ if self.unpolled => {
-                let future = format_args!("{holder}, for a future{at} that was not polled since");
+                let future = format_args!("{holder}, whose future{at} was not polled since");
                 field(f, indent, "granted to", future)?;
             }
             WaitKind::Join => field(f, indent, "for the end", format_args!("of {holder}"))?,
@@ -145,56 +145,66 @@ impl Cycle {
         self.edges.iter().any(|edge| edge.is_for(kind))
     }
 
-    /// What is assumed to be where it was acquired.
-    fn assumed(&self) -> &'static str {
-        let permits = self.has(WaitKind::Semaphore);
-        let receivers = self.has(WaitKind::MpscSend);
+    /// What is assumed to be where it was acquired: one of them, and the sentence.
+    fn assumed(&self) -> (&'static str, &'static str) {
         let guards = [WaitKind::Mutex, WaitKind::RwLockRead, WaitKind::RwLockWrite];
-        match (guards.into_iter().any(|kind| self.has(kind)), permits, receivers) {
-            (true, false, false) => "each guard is still with the task that acquired it",
-            (false, true, false) => "each permit is still with the task that acquired it",
-            (false, false, true) => "each receiver is still with the task that last received",
-            (false, false, false) => {
-                "the future that computes the value is still with the task that polled it first"
+        let has_guards = guards.into_iter().any(|kind| self.has(kind));
+        let (permits, receivers) = (self.has(WaitKind::Semaphore), self.has(WaitKind::MpscSend));
+        match (has_guards, permits, receivers) {
+            _ if self.edges.iter().any(|edge| edge.unpolled) => (
+                "a future",
+                "each future that was granted something is still with the task that polled it",
+            ),
+            (true, false, false) => {
+                ("a guard", "each guard is still with the task that acquired it")
             }
-            _ => {
-                "each guard, permit and receiver is still with the task that acquired or last used it"
+            (false, true, false) => {
+                ("a permit", "each permit is still with the task that acquired it")
             }
+            (false, false, true) => {
+                ("a receiver", "each receiver is still with the task that last received from it")
+            }
+            (false, false, false) => (
+                "that future",
+                "the future that computes the value is still with the task that polled it",
+            ),
+            _ => (
+                "one of these",
+                "each guard, permit and receiver is still with the task that acquired or last used it",
+            ),
         }
     }
 
     /// Why it is believed, and what could end it.
     fn write_why(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (them, one) = match self.edges.len() {
-            1 => ("it", "it"),
-            _ => ("they", "one of them"),
+        let (they, one, each) = match self.edges.len() {
+            1 => ("it", "the task", "the task's only waker"),
+            _ => ("they", "one of them", "the only waker of each task"),
         };
         match self.basis {
             Basis::OnlyJoins => writeln!(
                 f,
-                "  why: each of them waits only for the end of the next, so {them} can never run again unless {one} is \
+                "  why: each task waits only for the end of the next, so {they} can never run again unless {one} is \
                  aborted."
             ),
             Basis::NothingRuns => writeln!(
                 f,
                 "  why: no code of this process can run: everything waits, there is no timer, descriptor or closure, \
-                 and no other thread. So {them} can never run again unless {one} is aborted."
+                 and no other thread. So {they} can never run again unless {one} is aborted."
             ),
             Basis::Acquisition => {
-                let permits = match self.has(WaitKind::Semaphore) {
-                    true => ", if permits are added",
-                    false => "",
-                };
-                let alive = match self.edges.iter().any(|edge| edge.may_be_aborted) {
-                    true => " (a handle that can do so is alive)",
-                    false => "",
-                };
-                writeln!(
-                    f,
-                    "  why: the only waker of each task is with what it waits for. Assumed, not proven: {}. This can \
-                     end if one was moved to another task or thread{permits}, or if {one} is aborted{alive}.",
-                    self.assumed()
-                )
+                let (moved, assumed) = self.assumed();
+                writeln!(f, "  why: {each} is with what it waits for.")?;
+                writeln!(f, "  assumes: {assumed}.")?;
+                write!(f, "  ends if: {moved} was moved to another task or thread")?;
+                if self.has(WaitKind::Semaphore) {
+                    f.write_str(", permits are added")?;
+                }
+                write!(f, ", or {one} is aborted")?;
+                f.write_str(match self.edges.iter().any(|edge| edge.may_be_aborted) {
+                    true => " (a handle that can do so is alive).\n",
+                    false => ".\n",
+                })
             }
         }
     }

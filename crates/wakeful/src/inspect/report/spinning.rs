@@ -49,8 +49,8 @@ impl fmt::Display for Spinning {
         )?;
         field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
         f.write_str(
-            "  why: at most one of 100 polls came from another task or thread. Assumed, not proven: the polls do no \
-             work. If each one does, this is no bug.\n  \
+            "  why: of 100 polls, at most one was for a wake-up by another task or thread.\n  \
+             assumes: the polls do no work. If each of them does, this is no bug.\n  \
              likely cause: a future calls cx.waker().wake_by_ref() and returns Pending instead of leaving the waker \
              with what it waits for.\n  \
              fix: wait on a wakeful::sync::Notify or a channel, or sleep between two looks. If the polls do work, \
