@@ -184,22 +184,21 @@ mod programs {
         let slots = forever(Semaphore::new(1));
         let (jobs, mut queue) = mpsc::channel(1);
         let (let_go, goes) = oneshot::channel::<()>();
-        let spawner = wakeful::spawn(async move {
-            wakeful::spawn(async move {
-                while let Some(job) = queue.recv().await {
-                    let (_slot, goes): (_, oneshot::Receiver<()>) = job;
-                    let _ = goes.await;
-                }
-            })
-        });
+        let works = async move {
+            while let Some(job) = queue.recv().await {
+                let (_slot, goes): (_, oneshot::Receiver<()>) = job;
+                let _ = goes.await;
+            }
+        };
         // A worker of a pool: it is no child of the task that sends the jobs.
-        let worker = spawner.await.unwrap();
+        let mut pool = JoinSet::new();
+        pool.spawn(async move { wakeful::spawn(works).await.unwrap() });
         let slot = slots.acquire().await.unwrap();
         jobs.send((slot, goes)).await.unwrap();
         tell.send(let_go).unwrap();
         let slot = slots.acquire().await.unwrap();
         drop((slot, jobs));
-        worker.await.unwrap();
+        pool.join_all().await;
     }
 
     pub async fn a_receiver_handed_on(tell: Sender<LetGo>) {

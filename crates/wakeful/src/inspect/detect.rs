@@ -24,7 +24,7 @@
 use super::Dump;
 use super::dump::since;
 use super::harness;
-use super::report::{Alone, Basis, Deadlock, Edge, Futurelock, Quiescent, Report};
+use super::report::{Basis, Deadlock, Edge, Futurelock, NoRescueReason, Quiescent, Report};
 use super::who::Who;
 use crate::scheduler::look::{Looks, WorkerLook};
 use crate::scheduler::root::Root;
@@ -403,11 +403,11 @@ impl Graph {
 
     /// Why this `block_on` can never return, if that is proven. `threads`: why no other thread can do anything, if
     /// that is so.
-    fn proof_of(&self, root: &Node, threads: Option<Alone>) -> Option<Alone> {
+    fn proof_of(&self, root: &Node, threads: Option<NoRescueReason>) -> Option<NoRescueReason> {
         if root.wakers == 0 {
-            return Some(Alone::NoWaker);
+            return Some(NoRescueReason::WakersGone);
         }
-        if self.awaits_in_vain(root) { Some(Alone::NoHandles) } else { threads }
+        if self.awaits_in_vain(root) { Some(NoRescueReason::HandlesAccounted) } else { threads }
     }
 
     /// Whether a `block_on` waits for the end of a task, that perhaps for the end of another, and so on, to one that
@@ -433,16 +433,16 @@ impl Graph {
     }
 
     /// Why no thread of the process but the runtime's own can do anything, if that is so.
-    fn why_no_threads(looks: &dyn Looks) -> Option<Alone> {
+    fn why_no_threads(looks: &dyn Looks) -> Option<NoRescueReason> {
         let config = &looks.estate().config;
         let roots: Vec<i32> = looks.roots().iter().map(|root| root.thread).collect();
         let others = || own_threads::others(config.address(), &roots);
         match *others()? {
-            [] => Some(Alone::NoThreads),
+            [] => Some(NoRescueReason::OwnThreadsOnly),
             // A test that the harness has started since the first look may have ended as well, but the harness does
             // not wait while it starts one.
             [main] if config.always_end_quiescent && harness::is_waiting_for_tests(main) => {
-                (*others()? == [main]).then_some(Alone::NoTestThreads)
+                (*others()? == [main]).then_some(NoRescueReason::OwnThreadsAndHarness)
             }
             _ => None,
         }
@@ -475,12 +475,12 @@ pub(crate) fn detect(looks: &dyn Looks, runtime: Option<&str>) -> Found {
     let mut reports: Vec<Report> = cycles.collect();
     let mut is_up_to_others = false;
     for node in roots.into_iter().filter(|_| is_still) {
-        let Some(alone) = graph.proof_of(node, threads) else {
+        let Some(reason) = graph.proof_of(node, threads) else {
             is_up_to_others = true;
             continue;
         };
         let Some(who) = node.waiter.who(graph.root_name.as_deref()) else { continue };
-        let quiescent = Quiescent::new(who, node.rest, alone, Dump::take(looks, runtime));
+        let quiescent = Quiescent::new(who, node.rest, reason, Dump::take(looks, runtime));
         reports.push(Report::Quiescent(quiescent));
     }
     Found { reports, is_up_to_others }

@@ -14,7 +14,6 @@
 //! Samples are taken only while a poll lasts and its thread waits in the kernel, and take at most one part in
 //! [`SHARE`] of the watchdog's time.
 
-use crate::sys::backtrace::this_thread;
 use crate::sys::thread_state::{self, RunTimes};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -124,9 +123,9 @@ impl ThreadProbe for SystemProbe {
         let now = self.started.elapsed();
         let is_due = self.starvation.at.is_none_or(|at| now - at > self.cost * SHARE);
         if is_due {
-            let own = this_thread();
-            let others = thread_state::threads().filter(|thread| *thread != own);
-            let times = others.filter_map(|it| Some((it, thread_state::run_times(it)?)));
+            // The watchdog's own thread counts as well: it may be preempted with a lock of the allocator.
+            let threads = thread_state::threads();
+            let times = threads.filter_map(|it| Some((it, thread_state::run_times(it)?)));
             self.starvation.add(now, times, thread_state::is_ready);
             self.cost = self.started.elapsed() - now;
         }

@@ -19,7 +19,7 @@ pub(crate) use deadlock::Basis;
 pub use deadlock::{Deadlock, Edge, Futurelock};
 pub use lost_panic::LostPanic;
 pub use orphan::Orphan;
-pub(crate) use quiescent::Alone;
+pub(crate) use quiescent::NoRescueReason;
 pub use quiescent::Quiescent;
 pub(crate) use reporter::{ReportHook, Reporter};
 pub use spinning::Spinning;

@@ -14,27 +14,27 @@ pub struct Quiescent {
     root: Who,
     /// The rest of its future that it was found in.
     pub(crate) rest: u32,
-    alone: Alone,
+    reason: NoRescueReason,
     dump: Dump,
 }
 
 /// Why no other thread could help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Alone {
+pub(crate) enum NoRescueReason {
     /// The future of the `block_on` has no waker.
-    NoWaker,
+    WakersGone,
     /// It waits for the end of a task, that perhaps for the end of another, and so on to one that has no waker. All
     /// handles of these tasks are with those that await them.
-    NoHandles,
+    HandlesAccounted,
     /// The process has no other threads.
-    NoThreads,
+    OwnThreadsOnly,
     /// The process has no other threads but the one that runs tests, which waits for their end.
-    NoTestThreads,
+    OwnThreadsAndHarness,
 }
 
 impl Quiescent {
-    pub(crate) fn new(root: Who, rest: u32, alone: Alone, dump: Dump) -> Self {
-        Self { root, rest, alone, dump }
+    pub(crate) fn new(root: Who, rest: u32, reason: NoRescueReason, dump: Dump) -> Self {
+        Self { root, rest, reason, dump }
     }
 
     /// The future of the `block_on`.
@@ -50,11 +50,15 @@ impl Quiescent {
 
 impl fmt::Display for Quiescent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nobody = match self.alone {
-            Alone::NoWaker => "and no waker of its future is left",
-            Alone::NoHandles => "and no other handle of the tasks that it waits for is left",
-            Alone::NoThreads => "and the process has no threads but those of this runtime",
-            Alone::NoTestThreads => {
+        let nobody = match self.reason {
+            NoRescueReason::WakersGone => "and no waker of its future is left",
+            NoRescueReason::HandlesAccounted => {
+                "and no other handle of the tasks that it waits for is left"
+            }
+            NoRescueReason::OwnThreadsOnly => {
+                "and the process has no threads but those of this runtime"
+            }
+            NoRescueReason::OwnThreadsAndHarness => {
                 "and the process has no threads but those of this runtime and the test harness"
             }
         };
