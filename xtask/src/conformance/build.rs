@@ -18,13 +18,12 @@ pub enum Built {
 }
 
 /// The name that the library's own unit tests have here.
-const UNIT_TESTS: &str = "lib";
+pub const UNIT_TESTS: &str = "lib";
 
-/// Builds `targets`, and with `unit_tests` those of the library too.
+/// Builds `targets` and, unless only other files are named, the unit tests of the library.
 pub fn build(
     package: &Package,
     targets: &[String],
-    unit_tests: bool,
     options: &Options,
 ) -> Result<BTreeMap<String, Built>, String> {
     let mut cargo = package.cargo("build");
@@ -35,7 +34,7 @@ pub fn build(
     }
     let mut wanted: BTreeSet<&str> = targets.iter().map(String::as_str).collect();
     match package.suite.kind {
-        Kind::Dependent { features } if unit_tests => {
+        Kind::Dependent { features } if options.has_unit_tests() => {
             wanted.insert(UNIT_TESTS);
             cargo.args(["--tests", "--features", features]);
         }
@@ -84,7 +83,8 @@ fn target_name<'m>(message: &'m Value, package: &Package) -> Option<&'m str> {
     }
     match message["target"]["kind"][0].as_str()? {
         "test" => message["target"]["name"].as_str(),
-        _ => Some(UNIT_TESTS),
+        "lib" | "rlib" | "proc-macro" => Some(UNIT_TESTS),
+        _ => None,
     }
 }
 

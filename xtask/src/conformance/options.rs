@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use super::build::UNIT_TESTS;
 use super::suite::{SUITES, Suite};
 
 pub const USAGE: &str = "\
   conformance [option…] [file…]
-                   run the tests of tokio, tokio-stream, tokio-test and tokio-util on the face; a file is the
-                   name of a test file and may end in *. Without files, docs/CONFORMANCE.md is written.
-                   --suite NAME       one suite only
-                   --baseline         run what does not pass with the real tokio too
+                   run the tests that tokio and crates built on it are published with on the tokio shim, and again
+                   with the real tokio. A file is the name of a test file (lib: the unit tests) and may end in *.
+                   Without files, the results are written to docs/CONFORMANCE.md.
+                   --suite NAME       one suite only, or all (default: the four of tokio's repository)
+                   --list             print the suites
+                   --baseline         with the real tokio too, although files are named
                    --jobs N           of cargo (all processors)      --threads N        of a test process (2)
                    --limit SECONDS    for one file (60)              --test-limit SECONDS  for one test (20)
 ";
@@ -17,7 +20,8 @@ pub const USAGE: &str = "\
 pub struct Options {
     pub suites: Vec<&'static Suite>,
     pub files: Vec<String>,
-    pub baseline: bool,
+    baseline: bool,
+    pub list: bool,
     pub jobs: Option<usize>,
     pub threads: usize,
     pub limit: Duration,
@@ -27,9 +31,10 @@ pub struct Options {
 impl Options {
     pub fn parse(args: &[String]) -> Result<Self, String> {
         let mut options = Self {
-            suites: SUITES.iter().collect(),
+            suites: SUITES.iter().filter(|suite| suite.is_default()).collect(),
             files: Vec::new(),
             baseline: false,
+            list: false,
             jobs: None,
             threads: 2,
             limit: Duration::from_secs(60),
@@ -39,7 +44,11 @@ impl Options {
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
             match arg.as_str() {
-                "--suite" => options.suites = vec![suite(value()?)?],
+                "--suite" => options.suites = suites(value()?)?,
+                "--list" => {
+                    options.list = true;
+                    options.suites = SUITES.iter().collect();
+                }
                 "--baseline" => options.baseline = true,
                 "--jobs" => options.jobs = Some(number(value()?)?),
                 "--threads" => options.threads = number(value()?)?,
@@ -56,17 +65,24 @@ impl Options {
         Ok(options)
     }
 
-    /// Everything was run, so the report can be written.
-    pub fn is_whole(&self) -> bool {
-        self.files.is_empty() && self.suites.len() == SUITES.len()
+    /// Whether the real tokio is run too, to compare with.
+    pub fn has_baseline(&self) -> bool {
+        self.baseline || self.files.is_empty()
+    }
+
+    /// Whether the unit tests of the library are run.
+    pub fn has_unit_tests(&self) -> bool {
+        self.files.is_empty() || self.files.iter().any(|file| file == UNIT_TESTS)
     }
 }
 
-fn suite(name: &str) -> Result<&'static Suite, String> {
-    SUITES.iter().find(|suite| suite.name == name).ok_or_else(|| {
+fn suites(name: &str) -> Result<Vec<&'static Suite>, String> {
+    let named: Vec<_> = SUITES.iter().filter(|suite| name == "all" || suite.name == name).collect();
+    if named.is_empty() {
         let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
-        format!("no suite {name}; there are {}", names.join(", "))
-    })
+        return Err(format!("no suite {name}; there are {}", names.join(", ")));
+    }
+    Ok(named)
 }
 
 fn number(text: &str) -> Result<usize, String> {
@@ -85,10 +101,23 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_run_unless_something_is_named() {
-        assert!(parse("--baseline --jobs 2").unwrap().is_whole());
-        assert!(!parse("sync_*").unwrap().is_whole());
-        assert!(!parse("--suite tokio-test").unwrap().is_whole());
+    fn suites_are_named() {
+        assert_eq!(parse("").unwrap().suites.len(), 4);
+        assert_eq!(parse("--suite axum").unwrap().suites[0].name, "axum");
+        assert_eq!(parse("--suite all").unwrap().suites.len(), SUITES.len());
+    }
+
+    #[test]
+    fn whole_suites_are_compared_with_tokio() {
+        assert!(parse("--jobs 2").unwrap().has_baseline());
+        assert!(!parse("sync_*").unwrap().has_baseline());
+        assert!(parse("--baseline lib").unwrap().has_baseline());
+    }
+
+    #[test]
+    fn unit_tests_run_unless_other_files_are_named() {
+        assert!(parse("").unwrap().has_unit_tests() && parse("lib").unwrap().has_unit_tests());
+        assert!(!parse("sync_*").unwrap().has_unit_tests());
     }
 
     #[test]

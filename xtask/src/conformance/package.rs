@@ -10,6 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::build::UNIT_TESTS;
 use super::suite::{Kind, Suite};
 
 /// Which tokio the tests are run with.
@@ -43,6 +44,8 @@ pub struct Package {
     pub folder: PathBuf,
     /// Where its builds and logs go.
     pub scratch: PathBuf,
+    /// The names of its test files.
+    tests: Vec<String>,
     face: PathBuf,
 }
 
@@ -102,10 +105,11 @@ impl Package {
         let scratch = target.join("conformance").join(subject.folder());
         let folder = scratch.join(suite.name);
         let face = root.join("crates").join("tokio");
-        let package = Self { suite, subject, folder, scratch, face };
+        let mut package = Self { suite, subject, folder, scratch, tests: Vec::new(), face };
         let source = package.fetch()?;
         package.fill(&source).map_err(|error| format!("{}: {error}", package.title()))?;
-        package.check()?;
+        let own = package.check()?;
+        package.tests = package.test_files(&own)?;
         Ok(package)
     }
 
@@ -118,6 +122,8 @@ impl Package {
     pub fn cargo(&self, command: &str) -> Command {
         let mut cargo = self.plain_cargo(command);
         cargo.current_dir(&self.folder);
+        cargo.args(["--config", "profile.dev.debug=\"line-tables-only\""]);
+        cargo.args(["--config", "profile.dev.incremental=false"]);
         if self.subject == Subject::Face {
             let patch = format!("patch.crates-io.tokio.path={:?}", self.face.display().to_string());
             cargo.args(["--config", &patch]);
@@ -174,24 +180,20 @@ impl Package {
                 fs::read_to_string(source.join("Cargo.toml"))?
             }
         };
-        let profile = "[profile.dev]\ndebug = \"line-tables-only\"\nincremental = false\n";
-        fs::write(self.folder.join("Cargo.toml"), format!("{manifest}\n{profile}\n[workspace]\n"))
+        fs::write(self.folder.join("Cargo.toml"), format!("{manifest}\n[workspace]\n"))
     }
 
-    /// The proof that the patch took.
-    fn check(&self) -> Result<(), String> {
+    /// Proves that the patch took effect, and returns what cargo says of the package.
+    fn check(&self) -> Result<Value, String> {
         let metadata = metadata(&mut self.cargo("metadata"))?;
         let tokios = || packages(&metadata).filter(|package| package["name"] == "tokio");
-        let is_face = |package: &Value| {
-            let manifest = package["manifest_path"].as_str().map(Path::new);
-            manifest.and_then(Path::parent) == Some(&self.face)
-        };
         let fits = match self.subject {
-            Subject::Face => tokios().count() > 0 && tokios().all(is_face),
-            Subject::Real => !tokios().any(is_face),
+            Subject::Face => tokios().count() > 0 && tokios().all(|p| is_in(p, &self.face)),
+            Subject::Real => !tokios().any(|package| is_in(package, &self.face)),
         };
         if fits {
-            return Ok(());
+            let own = packages(&metadata).find(|package| is_in(package, &self.folder));
+            return own.cloned().ok_or_else(|| "cargo does not list the package".to_owned());
         }
         let found: Vec<String> = tokios()
             .map(|package| format!("{} from {}", package["version"], package["id"]))
@@ -204,24 +206,43 @@ impl Package {
         ))
     }
 
+    /// The test files that are to be run. Empties the skipped files, so that they cost nothing.
+    fn test_files(&self, own: &Value) -> Result<Vec<String>, String> {
+        let mut names = Vec::new();
+        for target in own["targets"].as_array().into_iter().flatten() {
+            let (Some(name), Some(path)) = (target["name"].as_str(), target["src_path"].as_str())
+            else {
+                continue;
+            };
+            if target["kind"][0] != "test" {
+                continue;
+            }
+            if self.suite.skipped.iter().any(|(pattern, _)| matches(pattern, name)) {
+                fs::write(path, "").map_err(|error| format!("{path}: {error}"))?;
+            } else {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
     /// The test files that `patterns` name, or all.
     pub fn targets(&self, patterns: &[String]) -> Result<Vec<String>, String> {
-        let tests = self.folder.join("tests");
-        let entries =
-            fs::read_dir(&tests).map_err(|error| format!("{}: {error}", tests.display()))?;
-        let mut names: Vec<String> = entries
-            .filter_map(Result::ok)
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
-            .filter(|name| patterns.is_empty() || patterns.iter().any(|p| matches(p, name)))
-            .collect();
-        names.sort();
-        if names.is_empty() && !patterns.iter().any(|pattern| pattern == "lib") {
+        let is_named = |name: &&String| patterns.iter().any(|pattern| matches(pattern, name));
+        let names = self.tests.iter().filter(|name| patterns.is_empty() || is_named(name));
+        let names: Vec<String> = names.cloned().collect();
+        let units = |pattern: &String| pattern == UNIT_TESTS;
+        if names.is_empty() && !patterns.is_empty() && !patterns.iter().any(units) {
             return Err(format!("no test file of {} matches {patterns:?}", self.title()));
         }
         Ok(names)
     }
+}
+
+/// Whether the manifest of `package` is in `folder`.
+fn is_in(package: &Value, folder: &Path) -> bool {
+    package["manifest_path"].as_str().map(Path::new).and_then(Path::parent) == Some(folder)
 }
 
 /// Whether `name` is what `pattern` says, which may end in a star.

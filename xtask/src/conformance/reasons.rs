@@ -2,15 +2,17 @@
 //!
 //! A test that fails and is not listed makes the run fail.
 
-/// The file, the test, the reason. A file's reason may stand for all of its tests (`*`).
-const REASONS: &[(&str, &str, &str)] = &[
+/// The suite, the file, the test, the reason. A file's reason may stand for all of its tests (`*`).
+const REASONS: &[(&str, &str, &str, &str)] = &[
     (
+        "tokio",
         "rt_metrics",
         "worker_total_busy_duration",
         "Fails now and then on a busy machine. The test expects of every worker that it was busy; on wakeful a worker \
          that ran no task was not, and of two workers one may run all five.",
     ),
     (
+        "tokio",
         "rt_unstable_eager_driver_handoff",
         "deadlocks_consistently",
         "The test expects a deadlock: a task that blocks its worker keeps the driver from being turned. On wakeful \
@@ -18,8 +20,9 @@ const REASONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-pub fn reason(file: &str, test: &str) -> Option<&'static str> {
-    let is_it =
-        |entry: &&(&str, &str, &str)| entry.0 == file && (entry.1 == test || entry.1 == "*");
-    REASONS.iter().find(is_it).map(|entry| entry.2)
+pub fn reason(suite: &str, file: &str, test: &str) -> Option<&'static str> {
+    let is_it = |entry: &&(&str, &str, &str, &str)| {
+        entry.0 == suite && entry.1 == file && (entry.2 == test || entry.2 == "*")
+    };
+    REASONS.iter().find(is_it).map(|entry| entry.3)
 }

@@ -1,28 +1,39 @@
-//! `docs/CONFORMANCE.md`, written by the command and nobody else.
+//! `docs/CONFORMANCE.md`: a row for each suite, and tokio's own by area. Only this file writes it.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::reasons;
-use super::tally::{Counts, SuiteResult};
+use super::suite::{Kind, SUITES};
+use super::tally::{Counts, Outcome, SuiteResult};
 
 const OPENING: &str = "\
 # Conformance
 
-How much of tokio's own tests passes on wakeful, through the package `tokio` of this repository (`crates/tokio`).
-Written by the command that anybody can repeat from a clone; the tests are fetched by cargo, and nothing of them is
-stored here:
+The tests that tokio and crates built on it are published with, run on wakeful through the package `tokio` of this
+repository (`crates/tokio`), and again with the real tokio on the same machine. The command below repeats it from a
+clone. cargo fetches the tests; none of them is stored here.
 
 ```sh
-cargo xtask conformance --baseline
+cargo xtask conformance                # the four suites of tokio's repository
+cargo xtask conformance --suite axum   # one suite (--list names them), or all
 ```
 
-It makes sure that cargo really put the face in tokio's place, compiles every test file by itself, gives each a time
-limit, and runs a file that hangs or dies again test by test. With `--baseline` it runs what does not pass with the real
-tokio on the same machine: what fails there too does not count.
+The command first proves that every tokio in the suite's dependencies is the shim. It compiles each test file by itself,
+gives each a time limit, and runs a file that hangs or dies again test by test. Unit tests count, documentation tests do
+not. A suite's row is written after each run of it. The command fails if a test that passes with the real tokio does not
+pass on wakeful, unless its reason is listed.
+
+## Suites
 ";
+
+const COLUMNS: &str = "\
+| suite | version | tests | passed on tokio | passed on wakeful | differences and remarks | run |
+| --- | --- | ---: | ---: | ---: | --- | --- |
+";
+
+const AREAS: &str = "## tokio's tests by area\n";
 
 const LEFT_OUT: &str = "\
 ## Left out on purpose
@@ -41,38 +52,99 @@ Compared with the public API of tokio 1.54.1, with the features `full` and `test
 - **The features** `io-uring`, `schedule-latency`, `taskdump`, `tracing` and `parking_lot` exist and change nothing.
 ";
 
-pub fn write(root: &Path, results: &[SuiteResult]) -> Result<(), String> {
+/// Writes the row of `result` into the document, and leaves the rows of other suites.
+pub fn update(root: &Path, result: &SuiteResult) -> Result<(), String> {
     let path = root.join("docs").join("CONFORMANCE.md");
-    let text = text(results, &machine());
-    fs::create_dir_all(root.join("docs"))
-        .and_then(|()| fs::write(&path, text))
+    let old = fs::read_to_string(&path).unwrap_or_default();
+    fs::write(&path, text(&old, result, &date(), &machine()))
         .map_err(|error| format!("{}: {error}", path.display()))?;
-    println!("wrote {}", path.display());
+    println!("wrote the row of {} to docs/CONFORMANCE.md", result.suite.name);
     Ok(())
 }
 
-fn text(results: &[SuiteResult], machine: &str) -> String {
-    let mut text = format!("{OPENING}\nLast run: {machine}.\n");
-    for result in results {
-        let counts = result.counts();
-        let _ = write!(
-            text,
-            "\n## {}\n\n**{} of {} tests pass ({:.2} %), {} hang.**\n\n{}",
-            result.title,
-            counts.passed,
-            counts.total(),
-            counts.percent(),
-            if counts.hung == 0 { "none".to_owned() } else { counts.hung.to_string() },
-            table(result),
-        );
-        text.push_str(&not_passing(result));
-    }
-    text.push('\n');
-    text.push_str(LEFT_OUT);
-    text
+fn text(old: &str, result: &SuiteResult, date: &str, machine: &str) -> String {
+    let rows: Vec<String> = SUITES
+        .iter()
+        .filter_map(|suite| {
+            if suite.name == result.suite.name {
+                return Some(row(result, date));
+            }
+            let start = format!("| {} |", suite.name);
+            old.lines().find(|line| line.starts_with(&start)).map(|line| format!("{line}\n"))
+        })
+        .collect();
+    let areas = match result.suite.kind {
+        Kind::OfTokio => areas(result),
+        Kind::Dependent { .. } => old_areas(old).to_owned(),
+    };
+    format!(
+        "{OPENING}\n{COLUMNS}{}\nThe last run was on {machine}.\n\n{AREAS}\n{}\n\n{LEFT_OUT}",
+        rows.concat(),
+        areas.trim_end()
+    )
 }
 
-fn table(result: &SuiteResult) -> String {
+/// The table of areas in an earlier version of the document.
+fn old_areas(old: &str) -> &str {
+    let (_, rest) = old.split_once(AREAS).unwrap_or_default();
+    rest.split("## ").next().unwrap_or_default().trim()
+}
+
+fn row(result: &SuiteResult, date: &str) -> String {
+    let counts = result.counts();
+    let on_tokio = result.on_tokio.map_or("not run".to_owned(), |counts| counts.passed.to_string());
+    format!(
+        "| {} | {} | {} | {on_tokio} | {} | {} | {date} |\n",
+        result.suite.name,
+        result.suite.version,
+        counts.total() + counts.fails_with_tokio_too,
+        counts.passed,
+        remarks(result),
+    )
+}
+
+/// Everything in which the two runs differ, what fails in both, and what was not run.
+fn remarks(result: &SuiteResult) -> String {
+    let mut remarks = Vec::new();
+    for file in &result.files {
+        if let Some(why) = &file.refused {
+            remarks.push(format!("`{}` does not compile: {why}.", file.name));
+        }
+        for (test, outcome) in file.not_passing() {
+            let why = result.reason(file, test).unwrap_or("No reason is known yet.");
+            let how = if outcome == Outcome::Hung { "hangs" } else { "fails" };
+            remarks.push(format!("`{}::{test}` {how}: {why}", file.name));
+        }
+    }
+    if !result.only_on_wakeful.is_empty() {
+        remarks.push(format!("Fails with tokio only: {}.", names(&result.only_on_wakeful)));
+    }
+    let fail_on_both: Vec<String> = result
+        .files
+        .iter()
+        .flat_map(|file| file.tests.iter().map(move |(test, outcome)| (file, test, *outcome)))
+        .filter(|(_, _, outcome)| *outcome == Outcome::FailsWithTokioToo)
+        .map(|(file, test, _)| format!("{}::{test}", file.name))
+        .collect();
+    if !fail_on_both.is_empty() {
+        remarks.push(format!("Fails with both: {}.", names(&fail_on_both)));
+    }
+    for (files, why) in result.suite.skipped {
+        remarks.push(format!("Not run: `tests/{files}`, which {why}."));
+    }
+    if remarks.is_empty() { "none".to_owned() } else { remarks.join(" ") }
+}
+
+/// Up to four tests by name, more by their number.
+fn names(tests: &[String]) -> String {
+    match tests.len() {
+        0..=4 => tests.iter().map(|test| format!("`{test}`")).collect::<Vec<_>>().join(", "),
+        number => format!("{number} tests"),
+    }
+}
+
+/// The numbers of each area of tokio.
+fn areas(result: &SuiteResult) -> String {
     let mut table = String::from(
         "| area | files | passed | failed | hung | not compiling | fails with tokio too |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
@@ -93,52 +165,56 @@ fn table(result: &SuiteResult) -> String {
     table
 }
 
-/// Every test that does not pass, with its reason.
-fn not_passing(result: &SuiteResult) -> String {
-    let mut text = String::new();
-    for file in &result.files {
-        if let Some(why) = &file.refused {
-            let _ = writeln!(text, "- `{}` does not compile: {why}.", file.name);
-        }
-        for (test, outcome) in file.not_passing() {
-            let why = reasons::reason(&file.name, test).unwrap_or("no reason is known yet.");
-            let how = format!("{outcome:?}").to_lowercase();
-            let _ = writeln!(text, "- `{}::{test}` ({how}): {why}", file.name);
-        }
-    }
-    if text.is_empty() { text } else { format!("\nWhat does not pass, and why:\n\n{text}") }
+fn say(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output();
+    output.map_or_else(
+        |_| String::new(),
+        |out| String::from_utf8_lossy(&out.stdout).trim().to_owned(),
+    )
 }
 
-/// The machine, in words that name nobody's.
+fn date() -> String {
+    say("date", &["-u", "+%Y-%m-%d"])
+}
+
+/// The machine, without its name.
 fn machine() -> String {
-    let say = |program: &str, args: &[&str]| {
-        let output = Command::new(program).args(args).output().ok()?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let date = say("date", &["-u", "+%Y-%m-%d"]).unwrap_or_default();
-    let system = say("uname", &["-sr"]).unwrap_or_default();
-    let rustc = say("rustc", &["--version"]).unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
-    format!("{date}, {system}, {cores} cores, {rustc}")
+    format!("{}, {cores} cores, {}", say("uname", &["-sr"]), say("rustc", &["--version"]))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::suite::SUITES;
-    use super::super::tally::{FileResult, Outcome};
+    use super::super::tally::FileResult;
     use super::*;
 
-    #[test]
-    fn every_test_that_does_not_pass_is_named_with_a_reason() {
+    fn result() -> SuiteResult {
         let mut result = SuiteResult::new(&SUITES[0], "tokio".into());
         let mut file = FileResult::new("rt_unstable_eager_driver_handoff");
         file.tests.push(("deadlocks_consistently".into(), Outcome::Failed));
         file.tests.push(("another".into(), Outcome::Passed));
+        file.tests.push(("third".into(), Outcome::FailsWithTokioToo));
         result.files = vec![file, FileResult::not_compiling("fs", "no such module".into())];
-        let text = text(&[result], "a machine");
-        assert!(text.contains("**1 of 2 tests pass (50.00 %), none hang.**"), "{text}");
-        assert!(text.contains("| rt | 1 | 1 | 1 | 0 | 0 | 0 |"), "{text}");
-        assert!(text.contains("deadlocks_consistently` (failed): The test expects a deadlock"));
+        result
+    }
+
+    #[test]
+    fn every_difference_is_named_with_a_reason() {
+        let text = text("", &result(), "today", "a machine");
+        assert!(text.contains("| tokio | 1.54.1 | 3 | not run | 1 | "), "{text}");
+        assert!(text.contains("deadlocks_consistently` fails: The test expects a deadlock"));
+        assert!(text.contains("Fails with both: `rt_unstable_eager_driver_handoff::third`."));
         assert!(text.contains("`fs` does not compile: no such module"));
+        assert!(text.contains("| rt | 1 | 1 | 1 | 0 | 0 | 1 |"), "{text}");
+    }
+
+    #[test]
+    fn the_rows_of_other_suites_stay() {
+        let first = text("", &result(), "today", "a machine");
+        let other = SuiteResult::new(&SUITES[1], "tokio-stream".into());
+        let second = text(&first, &other, "tomorrow", "a machine");
+        assert!(second.contains("| tokio-stream | 0.1.19 | 0 |"), "{second}");
+        let without = second.lines().filter(|line| !line.starts_with("| tokio-stream |"));
+        assert_eq!(without.collect::<Vec<_>>(), first.lines().collect::<Vec<_>>());
     }
 }

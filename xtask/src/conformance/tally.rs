@@ -57,12 +57,6 @@ impl FileResult {
         counts
     }
 
-    /// Nothing in it fails, hangs or does not compile.
-    pub fn is_clean(&self) -> bool {
-        let Counts { failed, hung, files_not_compiling, .. } = self.counts();
-        failed + hung + files_not_compiling == 0
-    }
-
     /// The tests that count and do not pass.
     pub fn not_passing(&self) -> impl Iterator<Item = (&str, Outcome)> {
         let tests = self.tests.iter().map(|(test, outcome)| (test.as_str(), *outcome));
@@ -121,11 +115,15 @@ pub struct SuiteResult {
     pub suite: &'static Suite,
     pub title: String,
     pub files: Vec<FileResult>,
+    /// What the real tokio does with the same tests.
+    pub on_tokio: Option<Counts>,
+    /// Tests that pass on wakeful and not with the real tokio.
+    pub only_on_wakeful: Vec<String>,
 }
 
 impl SuiteResult {
     pub fn new(suite: &'static Suite, title: String) -> Self {
-        Self { suite, title, files: Vec::new() }
+        Self { suite, title, files: Vec::new(), on_tokio: None, only_on_wakeful: Vec::new() }
     }
 
     pub fn counts(&self) -> Counts {
@@ -143,13 +141,45 @@ impl SuiteResult {
             .collect()
     }
 
+    /// Marks the tests that do not pass with the real tokio either: they do not count.
+    pub fn compare(&mut self, baseline: &SuiteResult) {
+        self.on_tokio = Some(baseline.counts());
+        for theirs in &baseline.files {
+            let Some(ours) = self.files.iter_mut().find(|file| file.name == theirs.name) else {
+                continue;
+            };
+            if ours.refused.is_some() {
+                ours.lost = theirs.tests.len();
+            }
+            if theirs.refused.is_some() && ours.refused.take().is_some() {
+                ours.note = Some("does not compile with the real tokio either".to_owned());
+            }
+            for (test, _) in theirs.not_passing() {
+                match ours.tests.iter_mut().find(|(name, _)| name == test) {
+                    Some((_, Outcome::Passed)) => {
+                        self.only_on_wakeful.push(format!("{}::{test}", ours.name));
+                    }
+                    Some((_, outcome)) if *outcome != Outcome::Ignored => {
+                        *outcome = Outcome::FailsWithTokioToo;
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
     /// Nothing hangs, everything compiles, and whatever fails has its reason.
     pub fn is_as_expected(&self) -> bool {
         let Counts { hung, files_not_compiling, .. } = self.counts();
         let explained = |file: &FileResult| {
-            file.not_passing().all(|(test, _)| reasons::reason(&file.name, test).is_some())
+            file.not_passing().all(|(test, _)| self.reason(file, test).is_some())
         };
         hung + files_not_compiling == 0 && self.files.iter().all(explained)
+    }
+
+    /// Why a test does not pass, where that is intended.
+    pub fn reason(&self, file: &FileResult, test: &str) -> Option<&'static str> {
+        reasons::reason(self.suite.name, &file.name, test)
     }
 
     pub fn print(&self) {
@@ -160,7 +190,7 @@ impl SuiteResult {
         println!("  {:14} {}, {:.2} %", "all", line(&self.counts()), self.counts().percent());
         for file in &self.files {
             for (test, outcome) in file.not_passing() {
-                let why = reasons::reason(&file.name, test).unwrap_or("NO REASON IS KNOWN");
+                let why = self.reason(file, test).unwrap_or("NO REASON IS KNOWN");
                 println!("  {}::{test}: {outcome:?}: {why}", file.name);
             }
         }
@@ -184,7 +214,28 @@ fn line(counts: &Counts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::suite::SUITES;
     use super::*;
+
+    fn result(outcomes: [Outcome; 4]) -> SuiteResult {
+        let mut result = SuiteResult::new(&SUITES[0], "tokio".into());
+        let mut file = FileResult::new("fs");
+        file.tests = ["a", "b", "c", "d"].map(str::to_owned).into_iter().zip(outcomes).collect();
+        result.files = vec![file];
+        result
+    }
+
+    #[test]
+    fn a_comparison_leaves_what_only_wakeful_fails() {
+        use Outcome::{Failed, FailsWithTokioToo, Hung, Passed};
+        let mut ours = result([Passed, Passed, Failed, Hung]);
+        ours.compare(&result([Passed, Failed, Hung, Passed]));
+        let outcomes: Vec<Outcome> = ours.files[0].tests.iter().map(|test| test.1).collect();
+        assert_eq!(outcomes, [Passed, Passed, FailsWithTokioToo, Hung]);
+        assert_eq!(ours.only_on_wakeful, ["fs::b"]);
+        assert_eq!(ours.on_tokio.unwrap().passed, 2);
+        assert!(!ours.is_as_expected());
+    }
 
     #[test]
     fn what_fails_with_tokio_too_does_not_count() {
@@ -195,7 +246,5 @@ mod tests {
         let counts = file.counts();
         assert_eq!((counts.total(), counts.passed, counts.hung), (2, 1, 1));
         assert_eq!(file.not_passing().collect::<Vec<_>>(), [("Hung", Outcome::Hung)]);
-        assert!(!file.is_clean());
-        assert!(!FileResult::not_compiling("x", "no such module".into()).is_clean());
     }
 }
