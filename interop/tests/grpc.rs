@@ -1,11 +1,14 @@
-//! tonic: calls with one message and with streams, both ways.
+//! tonic: calls with one message and with streams, both ways, with and without TLS.
 
 use interop::on_every_runtime;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tokio_stream::{Stream, StreamExt};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity, ServerTlsConfig};
 use tonic::{Code, Request, Response, Status, Streaming};
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -77,68 +80,124 @@ impl Sums for Server {
     }
 }
 
-#[test]
-fn calls_of_all_four_kinds() {
-    on_every_runtime(|| async {
+/// A server, until `shut_down` is sent.
+struct Running {
+    address: SocketAddr,
+    shut_down: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    async fn start(mut builder: tonic::transport::Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (shut_down, is_shut_down) = oneshot::channel::<()>();
-        let server = tokio::spawn(async move {
-            let server = tonic::transport::Server::builder().add_service(SumsServer::new(Server));
+        let task = tokio::spawn(async move {
+            let server = builder.add_service(SumsServer::new(Server));
             let incoming = TcpListenerStream::new(listener);
             let end = async { is_shut_down.await.unwrap() };
             server.serve_with_incoming_shutdown(incoming, end).await.unwrap();
         });
-        let mut client = SumsClient::connect(format!("http://{address}")).await.unwrap();
+        Self { address, shut_down, task }
+    }
 
-        // One message each way, many calls at once.
-        let calls: Vec<_> = (0..50)
-            .map(|value| {
-                let mut client = client.clone();
-                tokio::spawn(
-                    async move { client.double(number(value)).await.unwrap().into_inner() },
-                )
-            })
-            .collect();
-        for (value, call) in (0..).zip(calls) {
-            assert_eq!(call.await.unwrap(), number(2 * value));
+    async fn stop(self) {
+        self.shut_down.send(()).unwrap();
+        self.task.await.unwrap();
+    }
+}
+
+/// Makes calls of all four kinds over one connection.
+async fn make_calls(mut client: SumsClient<Channel>) {
+    // One message each way, many calls at once.
+    let calls: Vec<_> = (0..50)
+        .map(|value| {
+            let mut client = client.clone();
+            tokio::spawn(async move { client.double(number(value)).await.unwrap().into_inner() })
+        })
+        .collect();
+    for (value, call) in (0..).zip(calls) {
+        assert_eq!(call.await.unwrap(), number(2 * value));
+    }
+    let refused = client.double(number(i64::MAX)).await.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::OutOfRange, "too large to double"));
+
+    // A stream of answers, to its end, and given up early.
+    let counted: Vec<i64> = client
+        .count(number(1000))
+        .await
+        .unwrap()
+        .into_inner()
+        .map(|next| next.unwrap().value)
+        .collect()
+        .await;
+    assert_eq!(counted, (0..1000).collect::<Vec<_>>());
+    let mut endless = client.count(number(i64::MAX)).await.unwrap().into_inner();
+    assert_eq!(endless.next().await.unwrap().unwrap(), number(0));
+    drop(endless);
+
+    // A stream of questions.
+    let sum = client.sum(tokio_stream::iter((1..=1000).map(number))).await.unwrap();
+    assert_eq!(sum.into_inner(), number(500_500));
+
+    // Both, by turns.
+    let (sender, receiver) = mpsc::channel(1);
+    let running = client.running(ReceiverStream::new(receiver)).await.unwrap();
+    let mut running = running.into_inner();
+    let mut expected = 0;
+    for value in 0..100 {
+        sender.send(number(value)).await.unwrap();
+        expected += value;
+        assert_eq!(running.next().await.unwrap().unwrap(), number(expected));
+    }
+    drop(sender);
+    assert!(running.next().await.is_none());
+}
+
+#[test]
+fn calls_of_all_four_kinds() {
+    on_every_runtime(|| async {
+        let server = Running::start(tonic::transport::Server::builder()).await;
+        make_calls(SumsClient::connect(format!("http://{}", server.address)).await.unwrap()).await;
+        server.stop().await;
+    });
+}
+
+/// tonic's TLS server polls a new `JoinSet::join_next` for its handshakes each time it is polled, and drops it.
+#[test]
+fn calls_over_tls_from_several_connections() {
+    on_every_runtime(|| async {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let identity = Identity::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
+        let tls = ServerTlsConfig::new().identity(identity);
+        let server =
+            Running::start(tonic::transport::Server::builder().tls_config(tls).unwrap()).await;
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(made.cert.pem()))
+            .domain_name("localhost");
+        let endpoint = Channel::from_shared(format!("https://{}", server.address)).unwrap();
+        let endpoint = endpoint.tls_config(tls).unwrap();
+
+        // One connection after the other, then several at once.
+        for _ in 0..3 {
+            make_calls(SumsClient::new(endpoint.connect().await.unwrap())).await;
         }
-        let refused = client.double(number(i64::MAX)).await.unwrap_err();
-        assert_eq!((refused.code(), refused.message()), (Code::OutOfRange, "too large to double"));
-
-        // A stream of answers, to its end, and given up early.
-        let counted: Vec<i64> = client
-            .count(number(1000))
-            .await
-            .unwrap()
-            .into_inner()
-            .map(|next| next.unwrap().value)
-            .collect()
-            .await;
-        assert_eq!(counted, (0..1000).collect::<Vec<_>>());
-        let mut endless = client.count(number(i64::MAX)).await.unwrap().into_inner();
-        assert_eq!(endless.next().await.unwrap().unwrap(), number(0));
-        drop(endless);
-
-        // A stream of questions.
-        let sum = client.sum(tokio_stream::iter((1..=1000).map(number))).await.unwrap();
-        assert_eq!(sum.into_inner(), number(500_500));
-
-        // Both, by turns.
-        let (sender, receiver) = mpsc::channel(1);
-        let running = client.running(ReceiverStream::new(receiver)).await.unwrap();
-        let mut running = running.into_inner();
-        let mut expected = 0;
-        for value in 0..100 {
-            sender.send(number(value)).await.unwrap();
-            expected += value;
-            assert_eq!(running.next().await.unwrap().unwrap(), number(expected));
+        let mut clients = JoinSet::new();
+        for _ in 0..4 {
+            let endpoint = endpoint.clone();
+            clients.spawn(async move {
+                make_calls(SumsClient::new(endpoint.connect().await.unwrap())).await;
+            });
         }
-        drop(sender);
-        assert!(running.next().await.is_none());
+        clients.join_all().await;
 
-        drop(client);
-        shut_down.send(()).unwrap();
-        server.await.unwrap();
+        // A client that trusts other certificates is refused, and the server goes on.
+        let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(stranger.cert.pem()))
+            .domain_name("localhost");
+        assert!(endpoint.clone().tls_config(tls).unwrap().connect().await.is_err());
+        make_calls(SumsClient::new(endpoint.connect().await.unwrap())).await;
+        server.stop().await;
     });
 }
