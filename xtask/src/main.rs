@@ -1,4 +1,4 @@
-//! The repository's own commands: `cargo xtask tidy`, `loom`, `soak` and `conformance`.
+//! The repository's own commands: `cargo xtask tidy`, `loom`, `soak`, `stress` and `conformance`.
 //!
 //! They find the workspace through `CARGO_MANIFEST_DIR`, which cargo sets when
 //! it runs them, so they work from any folder of any checkout.
@@ -6,6 +6,7 @@
 mod conformance;
 mod loom;
 mod soak;
+mod stress;
 mod tidy;
 
 use std::env;
@@ -35,9 +36,10 @@ fn main() -> ExitCode {
         "loom" => loom::run(&root, &rest),
         "soak" => soak::run(&root, &rest),
         soak::LOAD_COMMAND => soak::run_load(&rest),
+        "stress" => stress::run(&root, &rest),
         "conformance" => conformance::run(&root, &rest),
         _ => {
-            eprint!("{USAGE}{}{}", soak::USAGE, conformance::USAGE);
+            eprint!("{USAGE}{}{}{}", soak::USAGE, stress::USAGE, conformance::USAGE);
             ExitCode::from(2)
         }
     }

@@ -1,0 +1,3 @@
+//! x
+use super::round::Round;
+pub fn round(_: &mut Round) {}

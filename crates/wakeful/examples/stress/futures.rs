@@ -1,0 +1,190 @@
+//! Futures of every kind are polled by hand and then kept, dropped or forgotten, with wakers that panic and reenter.
+//! Oracle: a future that is kept is woken, whatever became of its neighbours on the same resource.
+
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use wakeful::runtime::Runtime;
+use wakeful::task::yield_now;
+
+use super::dice::Dice;
+use super::future_list::{BoxFuture, Case, FUTURES, Wakes};
+use super::process_state::ProcessState;
+use super::round::{Drops, Round, lock, quiet_panic, returns};
+use super::watchdog;
+
+/// Futures that were forgotten. They stay reachable, so that the leak detector knows that they are.
+static FORGOTTEN: Mutex<Vec<ManuallyDrop<BoxFuture>>> = Mutex::new(Vec::new());
+
+/// What a hostile waker does to its neighbours: it polls or drops a future.
+type Victims = Arc<Mutex<Vec<BoxFuture>>>;
+
+/// A waker of one of four behaviors, which counts its wakes.
+#[derive(Default)]
+struct HostileWaker {
+    wakes: AtomicUsize,
+    panics_on_wake: bool,
+    panics_on_drop: bool,
+    victims: Option<Victims>,
+}
+
+impl Wake for HostileWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let wakes = self.wakes.fetch_add(1, SeqCst);
+        if let Some(victims) = &self.victims {
+            let victim = lock(victims).pop();
+            if let (Some(mut victim), true) = (victim, wakes.is_multiple_of(2)) {
+                _ = victim.as_mut().poll(&mut Context::from_waker(&Waker::from(self.clone())));
+            }
+        }
+        if self.panics_on_wake {
+            quiet_panic();
+        }
+    }
+}
+
+impl Drop for HostileWaker {
+    fn drop(&mut self) {
+        if self.panics_on_drop && !thread::panicking() {
+            quiet_panic();
+        }
+    }
+}
+
+fn hostile(dice: &mut Dice, victims: &Victims) -> Arc<HostileWaker> {
+    let choice = dice.below(4);
+    Arc::new(HostileWaker {
+        wakes: AtomicUsize::new(0),
+        panics_on_wake: choice == 1 || choice == 3 && dice.one_in(3),
+        panics_on_drop: choice == 2,
+        victims: (choice == 3).then(|| victims.clone()),
+    })
+}
+
+/// A future that has to be woken, its waker, and how often that was woken before the last poll.
+struct Kept {
+    future: BoxFuture,
+    waker: Arc<HostileWaker>,
+}
+
+fn poll(future: &mut BoxFuture, waker: &Arc<HostileWaker>) -> Poll<()> {
+    future.as_mut().poll(&mut Context::from_waker(&Waker::from(waker.clone())))
+}
+
+/// Waits until the future is woken and ready. A wake that does not arrive is a hang, which the watchdog ends.
+fn finish(runtime: &Runtime, mut kept: Kept) {
+    runtime.block_on(async {
+        loop {
+            while kept.waker.wakes.swap(0, SeqCst) == 0 {
+                yield_now().await;
+            }
+            if poll(&mut kept.future, &kept.waker).is_ready() {
+                return;
+            }
+        }
+    });
+}
+
+fn guarded(future: BoxFuture, drops: &Drops) -> BoxFuture {
+    let guard = drops.guard();
+    Box::pin(async move {
+        let _guard = guard;
+        future.await;
+    })
+}
+
+/// Returns how many futures were forgotten.
+fn attack(round: &mut Round, runtime: &Runtime, case: Case, neighbours: &Victims) -> usize {
+    let (mut kept, mut late, mut forgotten) = (Vec::new(), Vec::new(), 0);
+    let mut is_first = true;
+    let entered = runtime.enter();
+    for future in case.futures {
+        let mut future = guarded(future, &round.drops);
+        let waker = hostile(&mut round.dice, neighbours);
+        let mut is_pending = false;
+        returns(|| is_pending = poll(&mut future, &waker).is_pending());
+        returns(|| drop(waker));
+        // It is ready, or its poll has panicked.
+        if !is_pending {
+            returns(|| drop(future));
+            continue;
+        }
+        match round.dice.below(6) {
+            0 => _ = returns(|| drop(future)),
+            1 => drop(thread::spawn(move || drop(future)).join()),
+            2 => {
+                // The guard in it is not dropped.
+                round.drops.forget_one();
+                forgotten += 1;
+                is_first = false;
+                lock(&FORGOTTEN).push(ManuallyDrop::new(future));
+            }
+            3 => {
+                is_first = false;
+                late.push(future);
+            }
+            4 => {
+                // A waker may drop or poll it at any time from now on.
+                is_first = false;
+                lock(neighbours).push(future);
+            }
+            _ => {
+                let waker = Arc::<HostileWaker>::default();
+                let mut is_pending = false;
+                // The hostile waker is replaced, and may panic when it is dropped.
+                returns(|| is_pending = poll(&mut future, &waker).is_pending());
+                if is_pending && (case.wakes == Wakes::All || is_first) {
+                    kept.push(Kept { future, waker });
+                }
+                is_first = false;
+            }
+        }
+    }
+    returns(case.fire);
+    drop(entered);
+    kept.into_iter().for_each(|kept| finish(runtime, kept));
+    late.into_iter().for_each(|future| _ = returns(|| drop(future)));
+    forgotten
+}
+
+pub fn round(round: &mut Round) {
+    let before = ProcessState::now();
+    let runtime = round.runtime();
+    let neighbours = Victims::default();
+    let mut forgotten = 0;
+    for _ in 0..8 {
+        let (name, make) = FUTURES[round.dice.below(FUTURES.len())];
+        let case = {
+            let _entered = runtime.enter();
+            make(1 + round.dice.below(4))
+        };
+        round.count("futures", case.futures.len());
+        watchdog::waits_for(format!("for a wake: {name}"));
+        forgotten += attack(round, &runtime, case, &neighbours);
+    }
+    round.count("forgotten", forgotten);
+    if round.dice.one_in(2) {
+        drop(runtime);
+        clear(&neighbours);
+    } else {
+        clear(&neighbours);
+        drop(runtime);
+    }
+    if forgotten > 0 {
+        before.close_new_descriptors();
+    }
+}
+
+/// Drops the futures that no waker has taken.
+fn clear(neighbours: &Victims) {
+    while let Some(victim) = { lock(neighbours).pop() } {
+        returns(|| drop(victim));
+    }
+}

@@ -1,0 +1,66 @@
+//! The kinds of stress: hostile but safe programs, each with an oracle, made of random choices that a seed repeats.
+//!
+//! `cargo xtask stress` runs them for long under the address sanitizer; `tests/stress_kinds.rs` runs a few rounds of
+//! each. A kind is one file with one function, `round`. [`round`] has what all kinds share, [`runner`] runs rounds and
+//! compares the process before and after each: threads, descriptors, children, memory.
+//!
+//! One case is left out on purpose: a closure of `block_in_place` that calls `block_on` while the runtime closes.
+
+#[path = "../../tests/support/counting.rs"]
+pub mod counting;
+#[path = "../../tests/support/dice.rs"]
+pub mod dice;
+pub mod process_state;
+pub mod round;
+pub mod runner;
+pub mod watchdog;
+
+mod files;
+mod forks;
+mod future_list;
+mod futures;
+mod io_objects;
+mod local_sets;
+mod looks;
+mod processes;
+mod runtimes;
+mod signals;
+mod thread_locals;
+
+use round::Round;
+
+/// One way to attack the runtime.
+pub struct Kind {
+    pub name: &'static str,
+    /// What a round does, for `--list`.
+    pub about: &'static str,
+    /// Runs one round. It panics if the kind's oracle finds a fault.
+    pub round: fn(&mut Round),
+    /// Rounds leave memory behind on purpose, so the runner does not compare it.
+    pub forgets: bool,
+}
+
+macro_rules! kind {
+    ($name:ident, $about:literal) => {
+        Kind { name: stringify!($name), about: $about, round: $name::round, forgets: false }
+    };
+}
+
+pub const KINDS: &[Kind] = &[
+    kind!(
+        runtimes,
+        "runtimes end in seven ways; wakers, handles and panicking destructors outlive them"
+    ),
+    Kind {
+        forgets: true,
+        ..kind!(futures, "futures are forgotten or dropped after a poll; wakers panic and reenter")
+    },
+    kind!(io_objects, "sockets, pipes and timers move between runtimes that end"),
+    kind!(thread_locals, "destructors of thread-locals use runtimes, tasks and channels"),
+    kind!(local_sets, "local sets are nested and dropped out of order"),
+    kind!(looks, "dumps, diagnoses, traces and metrics are taken while tasks churn"),
+    kind!(files, "reads and writes are in flight on a ring or the pool when everything is dropped"),
+    kind!(processes, "child processes are killed, dropped and orphaned"),
+    kind!(signals, "signals are raised while listeners come, go and lose their runtime"),
+    kind!(forks, "the process forks while its runtime works"),
+];

@@ -1,0 +1,69 @@
+//! What the process has: threads, descriptors and children. A round has to leave all of them as they were.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Threads that wakeful starts once for the whole process, and those of the stress program itself.
+const PROCESS_WIDE: &[&str] = &["wakeful-warden", "wakeful-dump", "stress-watchdog"];
+
+/// The threads and descriptors at one moment.
+pub struct ProcessState {
+    threads: BTreeSet<u32>,
+    descriptors: BTreeSet<u32>,
+}
+
+impl ProcessState {
+    pub fn now() -> Self {
+        Self { threads: numbers("/proc/self/task"), descriptors: descriptors() }
+    }
+
+    /// What the process has and did not have at this moment, in words. `None`: nothing.
+    pub fn excess(&self) -> Option<String> {
+        let mut excess = Vec::new();
+        for thread in numbers("/proc/self/task").difference(&self.threads) {
+            // A thread that is gone meanwhile has no name.
+            let Ok(name) = fs::read_to_string(format!("/proc/self/task/{thread}/comm")) else {
+                continue;
+            };
+            if !PROCESS_WIDE.contains(&name.trim()) {
+                excess.push(format!("thread {thread} ({})", name.trim()));
+            }
+        }
+        for descriptor in descriptors().difference(&self.descriptors) {
+            // The descriptor that lists the others is closed by now.
+            if let Ok(target) = fs::read_link(format!("/proc/self/fd/{descriptor}")) {
+                excess.push(format!("descriptor {descriptor} ({})", target.display()));
+            }
+        }
+        if has_children() {
+            excess.push("a child process, running or not waited for".to_owned());
+        }
+        (!excess.is_empty()).then(|| excess.join(", "))
+    }
+
+    /// Closes every descriptor that the process did not have at this moment: those in futures that were forgotten.
+    pub fn close_new_descriptors(&self) {
+        for descriptor in descriptors().difference(&self.descriptors) {
+            // SAFETY: what owns the descriptor was forgotten, so nothing uses it or closes it again.
+            unsafe { libc::close(*descriptor as i32) };
+        }
+    }
+}
+
+fn numbers(folder: &str) -> BTreeSet<u32> {
+    let entries = fs::read_dir(folder).expect("procfs is mounted");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn descriptors() -> BTreeSet<u32> {
+    numbers("/proc/self/fd")
+}
+
+/// Whether the process has a child, without taking its exit status.
+pub fn has_children() -> bool {
+    // SAFETY: a zeroed siginfo_t is valid, and the call only fills it.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_ALL, 0, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) == 0
+    }
+}

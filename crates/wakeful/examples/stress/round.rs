@@ -1,0 +1,214 @@
+//! What every kind's round works with: random choices, runtimes, drop guards and counts.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use wakeful::runtime::{Builder, Handle, OrphanPolicy, Runtime};
+
+use super::dice::Dice;
+
+/// The state of one round.
+pub struct Round {
+    pub dice: Dice,
+    pub drops: Drops,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Round {
+    pub fn new(seed: u64) -> Self {
+        Self { dice: Dice::new(seed), drops: Drops::default(), counts: BTreeMap::new() }
+    }
+
+    /// Adds to a figure of the closing summary.
+    pub fn count(&mut self, what: &'static str, number: usize) {
+        *self.counts.entry(what).or_default() += number as u64;
+    }
+
+    pub fn into_parts(self) -> (Drops, BTreeMap<&'static str, u64>) {
+        (self.drops, self.counts)
+    }
+
+    /// A builder of either flavor with random settings. Its reports are dropped: lost wakers and panics are part of
+    /// the stress.
+    pub fn builder(&mut self) -> Builder {
+        let mut builder = if self.dice.one_in(3) {
+            Builder::new_current_thread()
+        } else {
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(1 + self.dice.below(3));
+            builder
+        };
+        builder
+            .enable_all()
+            .dump_on_signal(true)
+            .on_orphan(OrphanPolicy::Report)
+            .on_report(|_| ())
+            .report_blocked_after(None)
+            .max_blocking_threads(1 + self.dice.below(4))
+            .event_interval(1 + self.dice.below(61) as u32);
+        if self.dice.one_in(2) {
+            builder.thread_keep_alive(Duration::ZERO);
+        }
+        builder
+    }
+
+    pub fn runtime(&mut self) -> Runtime {
+        self.count("runtimes", 1);
+        self.builder().build().expect("the system has threads and descriptors to give")
+    }
+
+    /// Ends a runtime in one of seven ways. The threads of some are still on their way out afterwards.
+    pub fn end(&mut self, runtime: Runtime) {
+        match self.dice.below(7) {
+            0 => drop(runtime),
+            1 => runtime.shutdown_timeout(Duration::from_secs(3_600)),
+            2 => runtime.shutdown_background(),
+            3 => thread::spawn(move || drop(runtime)).join().expect("the drop does not panic"),
+            4 => {
+                let unwind = move || {
+                    let _runtime = runtime;
+                    quiet_panic();
+                };
+                catch_unwind(AssertUnwindSafe(unwind)).expect_err("it panics");
+            }
+            5 => {
+                let handle = runtime.handle().clone();
+                // A closure of the runtime's own pool drops it, unless the pool refuses the closure.
+                drop(handle.spawn_blocking(move || drop(runtime)));
+            }
+            _ => {
+                let other = self.runtime();
+                other.block_on(async move { runtime.shutdown_background() });
+            }
+        }
+    }
+}
+
+/// Panics without a message on stderr.
+pub fn quiet_panic() {
+    resume_unwind(Box::new("a panic of the stress program"));
+}
+
+/// Runs `action` and drops its panic. True: it has returned.
+pub fn returns(action: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(action)).is_ok()
+}
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts the guards that were made and dropped.
+#[derive(Clone, Default)]
+pub struct Drops {
+    counts: Arc<(AtomicUsize, AtomicUsize)>,
+}
+
+impl Drops {
+    pub fn guard(&self) -> Guard {
+        self.counts.0.fetch_add(1, SeqCst);
+        Guard { drops: self.clone(), is_alive: AtomicBool::new(true) }
+    }
+
+    /// One guard will never be dropped, by the stress program's own doing.
+    pub fn forget_one(&self) {
+        self.counts.0.fetch_sub(1, SeqCst);
+    }
+
+    pub fn made(&self) -> usize {
+        self.counts.0.load(SeqCst)
+    }
+
+    pub fn dropped(&self) -> usize {
+        self.counts.1.load(SeqCst)
+    }
+}
+
+/// Lives in a future or a closure, and notes that it was dropped with it.
+pub struct Guard {
+    drops: Drops,
+    is_alive: AtomicBool,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.is_alive.swap(false, SeqCst) {
+            eprintln!("a guard was dropped twice");
+            std::process::abort();
+        }
+        self.drops.counts.1.fetch_add(1, SeqCst);
+    }
+}
+
+/// A guard whose drop runs code, and may panic.
+pub struct Acts<F: FnMut()> {
+    act: F,
+    _guard: Guard,
+}
+
+impl<F: FnMut()> Acts<F> {
+    pub fn new(guard: Guard, act: F) -> Self {
+        Self { act, _guard: guard }
+    }
+}
+
+impl<F: FnMut()> Drop for Acts<F> {
+    fn drop(&mut self) {
+        // A second panic would end the process, as the language has it.
+        if thread::panicking() { _ = returns(&mut self.act) } else { (self.act)() }
+    }
+}
+
+/// Wakers that tasks have left here, for any thread to wake, drop or keep.
+#[derive(Clone, Default)]
+pub struct WakerStore {
+    wakers: Arc<Mutex<Vec<Waker>>>,
+}
+
+impl WakerStore {
+    /// Pending until it is polled a second time; the waker goes to the store.
+    pub async fn wait(&self) {
+        let mut waited = false;
+        std::future::poll_fn(|cx| {
+            if std::mem::replace(&mut waited, true) {
+                return Poll::Ready(());
+            }
+            lock(&self.wakers).push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    pub fn take(&self) -> Vec<Waker> {
+        std::mem::take(&mut lock(&self.wakers))
+    }
+
+    pub fn wake_all(&self) {
+        self.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Uses a handle whose runtime may be gone: every call returns or panics with a message, and none hangs.
+pub fn use_handle(handle: &Handle, dice: &mut Dice, drops: &Drops) {
+    match dice.below(5) {
+        0 => {
+            let guard = drops.guard();
+            drop(handle.spawn(async move { drop(guard) }));
+        }
+        1 => {
+            let guard = drops.guard();
+            drop(handle.spawn_blocking(move || drop(guard)));
+        }
+        2 => drop(handle.dump().to_string()),
+        3 => drop(handle.metrics().prometheus()),
+        _ => {
+            let _entered = handle.enter();
+            drop(wakeful::spawn(wakeful::task::yield_now()));
+        }
+    }
+}

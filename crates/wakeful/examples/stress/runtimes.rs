@@ -1,0 +1,142 @@
+//! Runtimes end in seven ways while tasks of every sort are in them. Wakers, handles, join handles and destructors that
+//! panic, spawn and wake outlive them. Oracle: every future is dropped once, and every join handle resolves.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use futures::executor;
+use wakeful::runtime::{Handle, Runtime};
+use wakeful::sync::{Mutex, mpsc, oneshot};
+use wakeful::task::{AbortHandle, JoinHandle, JoinSet, may_wait_forever, yield_now};
+use wakeful::time::{interval, sleep};
+
+use super::dice::Dice;
+use super::round::{Acts, Drops, Round, WakerStore, quiet_panic, use_handle};
+
+/// What tasks and other threads share in a round.
+#[derive(Clone)]
+struct Shared {
+    handle: Handle,
+    wakers: WakerStore,
+    drops: Drops,
+    mutex: Arc<Mutex<()>>,
+}
+
+/// Spawns a task that waits, works or panics, and whose destructor may do anything that safe code can.
+fn spawn(shared: &Shared, dice: &mut Dice) -> JoinHandle<()> {
+    let guard = destructor(shared, dice);
+    let (choice, micros) = (dice.below(10), dice.below(400) as u64);
+    let inner = shared.clone();
+    shared.handle.spawn(async move {
+        let _guard = guard;
+        match choice {
+            0 => inner.wakers.wait().await,
+            1 => sleep(Duration::from_micros(micros)).await,
+            2 => sleep(Duration::from_secs(3_600)).await,
+            3 => may_wait_forever(std::future::pending()).await,
+            4 => (0..micros).map(|_| ()).for_each(drop),
+            5 => {
+                let mut ticks = interval(Duration::from_micros(50));
+                loop {
+                    ticks.tick().await;
+                }
+            }
+            6 => {
+                let _held = inner.mutex.lock().await;
+                inner.wakers.wait().await;
+            }
+            7 => {
+                let mut set = JoinSet::new();
+                set.spawn(yield_now());
+                set.spawn(async move { inner.wakers.wait().await });
+                while set.join_next().await.is_some() {}
+            }
+            8 => quiet_panic(),
+            _ => loop {
+                yield_now().await;
+            },
+        }
+    })
+}
+
+/// A guard whose drop does something to the runtime, which may be ending or gone.
+fn destructor(shared: &Shared, dice: &mut Dice) -> Acts<impl FnMut() + use<>> {
+    let (shared, mut dice) = (shared.clone(), dice.branch());
+    let choice = dice.below(8);
+    Acts::new(shared.drops.guard(), move || match choice {
+        0 => quiet_panic(),
+        1 => shared.wakers.wake_all(),
+        2 => use_handle(&shared.handle, &mut dice, &shared.drops),
+        3 => drop(shared.wakers.take()),
+        _ => {}
+    })
+}
+
+/// What another thread does to the runtime, before and after its end.
+fn disturb(shared: &Shared, aborts: &[AbortHandle], dice: &mut Dice) {
+    for _ in 0..dice.below(20) {
+        match dice.below(4) {
+            0 => shared.wakers.wake_all(),
+            1 if !aborts.is_empty() => aborts[dice.below(aborts.len())].abort(),
+            2 => drop(spawn(shared, dice)),
+            _ => use_handle(&shared.handle, dice, &shared.drops),
+        }
+    }
+}
+
+/// Lets the runtime work for a while.
+fn work(runtime: &Runtime, dice: &mut Dice) {
+    for _ in 0..dice.below(4) {
+        let (tx, rx) = oneshot::channel();
+        let (send, mut receive) = mpsc::channel(1);
+        runtime.spawn(async move {
+            send.send(1).await.unwrap();
+            yield_now().await;
+            tx.send(2).unwrap();
+        });
+        let sum = runtime.block_on(async { receive.recv().await.unwrap() + rx.await.unwrap() });
+        assert_eq!(sum, 3, "values that were sent arrive");
+    }
+}
+
+pub fn round(round: &mut Round) {
+    let runtime = round.runtime();
+    let mut dice = round.dice.branch();
+    let shared = Shared {
+        handle: runtime.handle().clone(),
+        wakers: WakerStore::default(),
+        drops: round.drops.clone(),
+        mutex: Arc::default(),
+    };
+    let mut joins: Vec<JoinHandle<()>> = Vec::new();
+    for _ in 0..dice.below(24) {
+        joins.push(spawn(&shared, &mut dice));
+    }
+    for _ in 0..dice.below(4) {
+        let guard = destructor(&shared, &mut dice);
+        joins.push(runtime.spawn_blocking(move || drop(guard)));
+    }
+    round.count("tasks", joins.len());
+    let aborts: Vec<AbortHandle> = joins.iter().map(JoinHandle::abort_handle).collect();
+    work(&runtime, &mut dice);
+    let disturber = dice.one_in(2).then(|| {
+        let (shared, aborts, mut dice) = (shared.clone(), aborts.clone(), dice.branch());
+        thread::spawn(move || disturb(&shared, &aborts, &mut dice))
+    });
+    if dice.one_in(2) {
+        joins.truncate(dice.below(joins.len() + 1));
+    }
+    round.end(runtime);
+    disturb(&shared, &aborts, &mut dice);
+    if let Some(disturber) = disturber {
+        disturber.join().expect("another thread may use what outlives the runtime");
+    }
+    for join in joins {
+        // A task that waits when its runtime ends is cancelled; none stays without an end.
+        if let Err(error) = executor::block_on(join) {
+            assert!(error.is_cancelled() || error.is_panic());
+        }
+    }
+    shared.wakers.wake_all();
+}
