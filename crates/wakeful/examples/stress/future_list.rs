@@ -171,7 +171,7 @@ pub const FUTURES: &[(&str, Make)] = &[
         tx.try_send(0).unwrap();
         // The futures keep the receiver too: without it, all of them would be ready.
         let resource = Arc::new((tx, std::sync::Mutex::new(rx)));
-        let futures = shared(n, &resource, |r| async move { drop(r.0.send(1).await) });
+        let futures = shared(n, &resource, |r| async move { _ = r.0.send(1).await });
         case(futures, Wakes::First, move || _ = lock(&resource.1).try_recv())
     }),
     ("mpsc reserve", |n| {
@@ -253,7 +253,10 @@ pub const FUTURES: &[(&str, Make)] = &[
         let address = std.local_addr().unwrap();
         let listener = Arc::new(TcpListener::from_std(std).unwrap());
         let futures = shared(n, &listener, |l| async move { drop(l.accept().await) });
-        case(futures, Wakes::First, move || drop(std::net::TcpStream::connect(address)))
+        case(futures, Wakes::All, move || {
+            // One for each: a neighbour may accept first.
+            (0..n).for_each(|_| drop(std::net::TcpStream::connect(address)));
+        })
     }),
     ("datagrams", |n| {
         let std = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -261,7 +264,9 @@ pub const FUTURES: &[(&str, Make)] = &[
         let (address, sender) = (std.local_addr().unwrap(), std.try_clone().unwrap());
         let socket = Arc::new(UdpSocket::from_std(std).unwrap());
         let futures = shared(n, &socket, |s| async move { _ = s.recv_from(&mut [0; 8]).await });
-        case(futures, Wakes::First, move || _ = sender.send_to(b"text", address))
+        case(futures, Wakes::All, move || {
+            (0..n).for_each(|_| _ = sender.send_to(b"text", address));
+        })
     }),
     ("readable", |n| {
         let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
@@ -272,7 +277,8 @@ pub const FUTURES: &[(&str, Make)] = &[
     }),
     ("async descriptor", |n| {
         let (read, mut write) = std::io::pipe().unwrap();
-        let fd = Arc::new(AsyncFd::new(OwnedFd::from(read)).unwrap());
+        // SAFETY: it owns its one descriptor.
+        let fd = Arc::new(unsafe { AsyncFd::register(OwnedFd::from(read)) }.unwrap());
         let futures = shared(n, &fd, |fd| async move { drop(fd.readable().await) });
         case(futures, Wakes::All, move || _ = write.write(b"text"))
     }),

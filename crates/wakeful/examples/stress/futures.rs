@@ -85,7 +85,10 @@ fn finish(runtime: &Runtime, mut kept: Kept) {
             while kept.waker.wakes.swap(0, SeqCst) == 0 {
                 yield_now().await;
             }
-            if poll(&mut kept.future, &kept.waker).is_ready() {
+            let mut is_pending = false;
+            // It wakes the next of its resource as it ends, and that waker may panic.
+            returns(|| is_pending = poll(&mut kept.future, &kept.waker).is_pending());
+            if !is_pending {
                 return;
             }
         }

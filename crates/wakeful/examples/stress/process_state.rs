@@ -30,7 +30,7 @@ impl ProcessState {
             }
         }
         for descriptor in descriptors().difference(&self.descriptors) {
-            // The descriptor that lists the others is closed by now.
+            // Another thread may have closed it meanwhile.
             if let Ok(target) = fs::read_link(format!("/proc/self/fd/{descriptor}")) {
                 excess.push(format!("descriptor {descriptor} ({})", target.display()));
             }
@@ -56,7 +56,10 @@ fn numbers(folder: &str) -> BTreeSet<u32> {
 }
 
 fn descriptors() -> BTreeSet<u32> {
-    numbers("/proc/self/fd")
+    let mut all = numbers("/proc/self/fd");
+    // The descriptor that has listed them is closed by now.
+    all.retain(|descriptor| fs::read_link(format!("/proc/self/fd/{descriptor}")).is_ok());
+    all
 }
 
 /// Whether the process has a child, without taking its exit status.

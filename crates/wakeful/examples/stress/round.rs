@@ -1,9 +1,10 @@
 //! What every kind's round works with: random choices, runtimes, drop guards and counts.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{self, AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -94,9 +95,30 @@ pub fn quiet_panic() {
     resume_unwind(Box::new("a panic of the stress program"));
 }
 
+thread_local! {
+    /// A panic of this thread is a part of the stress now.
+    static EXPECTS_PANIC: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps panics that [`returns`] expects off stderr.
+pub fn hide_expected_panics() {
+    static HIDDEN: Once = Once::new();
+    HIDDEN.call_once(|| {
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if !EXPECTS_PANIC.get() {
+                print(panic);
+            }
+        }));
+    });
+}
+
 /// Runs `action` and drops its panic. True: it has returned.
 pub fn returns(action: impl FnOnce()) -> bool {
-    catch_unwind(AssertUnwindSafe(action)).is_ok()
+    let outer = EXPECTS_PANIC.replace(true);
+    let returned = catch_unwind(AssertUnwindSafe(action)).is_ok();
+    EXPECTS_PANIC.set(outer);
+    returned
 }
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -12,7 +12,7 @@ use super::Kind;
 use super::counting::Counting;
 use super::dice::Dice;
 use super::process_state::ProcessState;
-use super::round::Round;
+use super::round::{Round, hide_expected_panics};
 use super::watchdog;
 
 /// When to stop.
@@ -62,6 +62,7 @@ pub fn run(
     memory: &Counting,
     mut on_round: impl FnMut(u64, u64),
 ) -> Result<Passed, Failed> {
+    hide_expected_panics();
     warm_up();
     let before = ProcessState::now();
     let started = Instant::now();

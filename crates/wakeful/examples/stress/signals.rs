@@ -1,3 +1,101 @@
-//! x
+//! Signals are raised while listeners come and go, on runtimes that end.
+//! Oracle: a listener that was there before the signal is woken by it, and one without a runtime is told the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+use wakeful::runtime::Runtime;
+use wakeful::signal::unix::{Signal, SignalKind, signal};
+
+use super::dice::Dice;
 use super::round::Round;
-pub fn round(_: &mut Round) {}
+
+/// SIGQUIT is the watchdog's, and SIGCHLD is ignored by its default.
+const SIGNALS: [i32; 4] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH, libc::SIGCHLD];
+
+fn listen(runtime: &Runtime, number: i32) -> Signal {
+    let _entered = runtime.enter();
+    signal(SignalKind::from_raw(number)).expect("a signal that may be handled")
+}
+
+/// Sends a signal to the process or to the calling thread.
+fn raise(number: i32, dice: &mut Dice) {
+    // SAFETY: the round has listened for the signal, so that it does not end the process.
+    unsafe {
+        if dice.one_in(2) {
+            libc::raise(number);
+        } else {
+            libc::kill(libc::getpid(), number);
+        }
+    }
+}
+
+pub fn round(round: &mut Round) {
+    let mut runtimes: Vec<Runtime> =
+        (0..1 + round.dice.below(3)).map(|_| round.runtime()).collect();
+    let mut dice = round.dice.branch();
+    // From now on the process handles all of them, for good.
+    for number in SIGNALS {
+        drop(listen(&runtimes[0], number));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let storm = dice.one_in(2).then(|| {
+        let (stop, mut dice) = (stop.clone(), dice.branch());
+        thread::spawn(move || {
+            while !stop.load(SeqCst) {
+                raise(SIGNALS[dice.below(4)], &mut dice);
+                thread::yield_now();
+            }
+        })
+    });
+    let mut kept = Vec::new();
+    for _ in 0..4 + dice.below(8) {
+        let at = dice.below(runtimes.len());
+        let runtime = &runtimes[at];
+        let number = SIGNALS[dice.below(4)];
+        let mut listener = listen(runtime, number);
+        round.count("listeners", 1);
+        let guard = round.drops.guard();
+        match dice.below(4) {
+            0 => drop(listener),
+            1 => kept.push(listener),
+            2 => {
+                let waits = runtime.spawn(async move {
+                    let received = listener.recv().await;
+                    drop(guard);
+                    received
+                });
+                if dice.one_in(3) {
+                    waits.abort();
+                    continue;
+                }
+                raise(number, &mut dice);
+                assert_eq!(runtime.block_on(waits).unwrap(), Some(()), "signal {number} arrives");
+            }
+            _ => {
+                // Raised before the wait, on another thread.
+                let mut dice = dice.branch();
+                thread::spawn(move || raise(number, &mut dice)).join().unwrap();
+                let received = runtime.block_on(listener.recv());
+                assert_eq!(received, Some(()), "signal {number} is kept for the listener");
+            }
+        }
+        if runtimes.len() > 1 && dice.one_in(6) {
+            round.end(runtimes.swap_remove(at));
+        }
+    }
+    for runtime in runtimes {
+        round.end(runtime);
+    }
+    stop.store(true, SeqCst);
+    if let Some(storm) = storm {
+        storm.join().unwrap();
+    }
+    // A signal that came before the end may still be there; after it comes the end.
+    for mut listener in kept {
+        while futures::executor::block_on(listener.recv()).is_some() {}
+    }
+    // Handlers stay: a signal that nothing listens for does not end the process.
+    SIGNALS.into_iter().for_each(|number| raise(number, &mut dice));
+}
