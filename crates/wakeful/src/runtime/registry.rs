@@ -19,6 +19,11 @@ pub(crate) fn remove(id: Id) {
     if let Some(at) = runtimes.iter().rposition(|(other, _)| *other == id) {
         runtimes.swap_remove(at);
     }
+    drop(runtimes);
+    let mut listed = lock_listed();
+    if let Some(at) = listed.iter().rposition(|other| *other == id) {
+        listed.swap_remove(at);
+    }
 }
 
 /// The runtime of that id, unless it and all handles to it are gone.
@@ -45,4 +50,23 @@ pub(super) fn listed_for_dumps() -> Vec<Handle> {
     let there: Vec<Handle> = listed.iter().filter_map(|id| find(*id)).collect();
     lock_listed().retain(|id| there.iter().any(|handle| handle.id() == *id));
     there
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{list_for_dumps, lock_listed};
+    use crate::runtime::Builder;
+
+    #[test]
+    fn a_runtime_that_is_gone_is_not_listed_for_dumps() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let id = runtime.handle().id();
+        list_for_dumps(id);
+        assert!(lock_listed().contains(&id));
+        drop(runtime);
+        assert!(
+            !lock_listed().contains(&id),
+            "without a signal, nothing else would take it off the list"
+        );
+    }
 }
