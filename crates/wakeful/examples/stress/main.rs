@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 #[path = "mod.rs"]
-#[allow(dead_code, reason = "the test of the kinds uses a part of it")]
 mod stress;
 
 use stress::counting::Counting;

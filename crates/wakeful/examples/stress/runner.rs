@@ -151,7 +151,7 @@ impl Samples {
     fn check(&self) -> Result<(), String> {
         let (first, last) = self.ends();
         // One allocation for every 64 rounds may be a cache; one for every round is a leak.
-        let allowed = 48 + self.blocks.len() * BLOCK / 64;
+        let allowed = 16 + self.blocks.len() * BLOCK / 64;
         if last > first + allowed {
             return Err(format!(
                 "memory grows: {first} allocations after the first rounds, {last} after the last"
