@@ -605,7 +605,7 @@ impl WaitingOn {
             WaitKind::Turn => TargetWord::NONE,
             _ => self.target(Relaxed).unlinked(),
         };
-        // SAFETY: only `describe` stores here, and only `&'static`s.
+        // SAFETY: `describe` and `set_site` store here, both a `&'static`; null was ruled out.
         let site = unsafe { site.as_ref() };
         Some(Wait { kind, target, site, since_ms: self.since_ms.load(Relaxed) })
     }
@@ -659,7 +659,7 @@ impl Slot<'_> {
         self.describe(WaitKind::Turn, since_ms, site);
     }
 
-    /// It waits for its turn: for nothing that could have its waker, so what is anchored
+    /// It waits for its turn: for nothing that could have its waker, so what is linked
     /// stays so.
     #[inline]
     pub(crate) fn record_turn(self, site: &'static Location<'static>, since_ms: u32) {
