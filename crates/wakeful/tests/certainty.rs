@@ -191,14 +191,12 @@ mod programs {
             }
         };
         // A worker of a pool: it is no child of the task that sends the jobs.
-        let mut pool = JoinSet::new();
-        pool.spawn(async move { wakeful::spawn(works).await.unwrap() });
+        wakeful::spawn(async move { drop(wakeful::spawn(works)) }).await.unwrap();
         let slot = slots.acquire().await.unwrap();
         jobs.send((slot, goes)).await.unwrap();
         tell.send(let_go).unwrap();
         let slot = slots.acquire().await.unwrap();
         drop((slot, jobs));
-        pool.join_all().await;
     }
 
     pub async fn a_receiver_handed_on(tell: Sender<LetGo>) {
