@@ -278,7 +278,7 @@ fn a_task_without_budget_loses_no_output() {
 }
 
 #[test]
-fn a_future_that_gives_up_takes_its_waker_along() {
+fn a_future_that_gives_up_leaves_its_waker_with_the_set() {
     let (woken, waker) = CountingWaker::new();
     let runtime = current_thread();
     let mut set = JoinSet::new();
@@ -289,11 +289,27 @@ fn a_future_that_gives_up_takes_its_waker_along() {
         assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         assert_eq!(woken.kept_elsewhere(), 1);
     }
-    assert_eq!(woken.kept_elsewhere(), 0);
+    assert_eq!(woken.kept_elsewhere(), 1);
     tx.send(1).unwrap();
     runtime.block_on(yield_now());
-    assert_eq!(woken.take(), 0);
+    assert_eq!((woken.take(), woken.kept_elsewhere()), (1, 0));
     assert_eq!(set.try_join_next().unwrap().unwrap(), 1);
+}
+
+/// The tasks of a set that was dropped keep its slots alive until they have ended. The waker does not live as long.
+#[test]
+fn the_waker_goes_with_the_set_and_is_not_woken() {
+    let (woken, waker) = CountingWaker::new();
+    let runtime = current_thread();
+    let mut set = JoinSet::new();
+    let (_tx, rx) = oneshot::channel::<()>();
+    let task = set.spawn_on(hold(rx, ()), runtime.handle());
+    assert!(pin!(set.join_next()).poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(set);
+    assert_eq!(woken.kept_elsewhere(), 0);
+    runtime.settle();
+    assert!(task.is_finished());
+    assert_eq!(woken.take(), 0);
 }
 
 #[test]

@@ -222,14 +222,16 @@ fn several_futures_drive_one_set_in_a_runtime() {
 }
 
 #[test]
-fn a_future_that_is_done_or_dropped_leaves_no_waker_behind() {
+fn a_future_that_is_done_leaves_no_waker_behind_and_one_that_is_dropped_does() {
     let set = LocalSet::new();
     let (woken, waker) = CountingWaker::new();
     let mut dropped = Box::pin(set.run_until(pending::<()>()));
     assert!(poll_with(dropped.as_mut(), &waker).is_pending());
     assert_eq!(woken.kept_elsewhere(), 1);
     drop(dropped);
-    assert_eq!(woken.kept_elsewhere(), 0);
+    assert_eq!(woken.kept_elsewhere(), 1);
+    set.spawn_local(async {});
+    assert_eq!((woken.take(), woken.kept_elsewhere()), (1, 0), "the set has work");
 
     let (tx, rx) = oneshot::channel();
     let mut done = Box::pin(set.run_until(rx));

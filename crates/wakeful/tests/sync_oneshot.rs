@@ -124,12 +124,18 @@ fn no_waker_is_left_behind() {
         assert!(closed.as_mut().poll(&mut Context::from_waker(&waker_two)).is_pending());
         assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (0, 1), "it moved");
     }
-    assert_eq!(two.kept_elsewhere(), 0, "the dropped future took it out");
+    assert_eq!(two.kept_elsewhere(), 1, "the sender keeps it");
+    assert!(sender.poll_closed(&mut Context::from_waker(&waker_one)).is_pending());
+    assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (1, 0), "another takes its place");
+    let (mut other, _receiver) = oneshot::channel::<u32>();
+    assert!(pin!(other.closed()).poll(&mut Context::from_waker(&waker_two)).is_pending());
+    drop(other);
+    assert_eq!(two.kept_elsewhere(), 0, "gone with the sender");
 
     assert!(poll(&mut receiver, &waker_one).is_pending());
     assert!(poll(&mut receiver, &waker_one).is_pending());
     assert!(poll(&mut receiver, &waker_two).is_pending());
-    assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (0, 1), "it moved");
+    assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (1, 1), "it moved");
     assert!(sender.poll_closed(&mut Context::from_waker(&waker_one)).is_pending());
     sender.send(1).unwrap();
     assert_eq!((one.take(), two.take()), (0, 1));
@@ -300,7 +306,7 @@ fn a_channel_is_as_its_model() {
                     let closed = pin!(sender.closed()).poll(&mut cx);
                     assert_eq!(closed.is_ready(), plain.closed);
                     assert_eq!(sender.is_closed(), plain.closed);
-                    plain.sender_waits = None;
+                    plain.sender_waits = (!plain.closed).then_some(which);
                 }
                 (4, _, Some(_)) => {
                     receiver = None;

@@ -199,30 +199,55 @@ fn the_last_sender_goes_as_the_receiver_parks() {
     });
 }
 
-/// A future that waits for a message is dropped as one comes: it is there for the
-/// next, and no waker stays behind.
+/// A future that waits for a message is dropped as a sender sends one, or goes away.
+/// Catches a wake that is lost: the waker lies with the channel, not with the future.
 #[test]
-fn the_receiver_gives_up_as_a_message_comes() {
+fn a_message_as_a_recv_future_is_dropped() {
+    for sends in [true, false] {
+        model(5, move || {
+            let (tx, mut rx) = unbounded_channel();
+            let (count, waker) = counter();
+            let sender = thread::spawn(move || {
+                if sends {
+                    tx.send(7).unwrap();
+                }
+            });
+            start();
+            let polled = pin!(rx.recv()).poll(&mut Context::from_waker(&waker));
+            sender.join().unwrap();
+            drop(waker);
+            assert_eq!(count.0.load(SeqCst) > 0, polled.is_pending(), "a wake is lost");
+            assert_eq!(Arc::strong_count(&count), 1, "a waker stayed behind");
+            let value = match polled {
+                Poll::Ready(value) => value,
+                Poll::Pending => rx.try_recv().ok(),
+            };
+            assert_eq!(value, sends.then_some(7));
+        });
+    }
+}
+
+/// A future that waits for a message is dropped, another task receives in its place, and
+/// the receiver goes away, all as a message comes. Catches a waker that stays with a
+/// channel whose receiver has gone, and a wake of the task that no longer waits.
+#[test]
+fn the_receiver_moves_on_as_a_message_comes() {
     model(5, || {
         let (tx, mut rx) = unbounded_channel();
-        let (count, waker) = counter();
-        let sender = thread::spawn(move || {
-            tx.send(7).unwrap();
-            tx
-        });
+        let ((first, first_waker), (second, second_waker)) = (counter(), counter());
+        assert!(pin!(rx.recv()).poll(&mut Context::from_waker(&first_waker)).is_pending());
+        let sender = thread::spawn(move || _ = tx.send(7));
         start();
-        let polled = {
-            let mut recv = pin!(rx.recv());
-            recv.as_mut().poll(&mut Context::from_waker(&waker))
-        };
-        let _tx = sender.join().unwrap();
-        drop(waker);
-        assert_eq!(Arc::strong_count(&count), 1, "a waker stayed behind");
-        let value = match polled {
-            Poll::Ready(value) => value,
-            Poll::Pending => rx.try_recv().ok(),
-        };
-        assert_eq!(value, Some(7));
+        let polled = pin!(rx.recv()).poll(&mut Context::from_waker(&second_waker));
+        drop(rx);
+        sender.join().unwrap();
+        drop((first_waker, second_waker));
+        let woken = (first.0.load(SeqCst), second.0.load(SeqCst));
+        assert!(polled.is_pending() || woken == (1, 0), "{woken:?}: the first was registered");
+        assert!(woken.0 + woken.1 <= 1, "{woken:?}: one waker at a time is registered");
+        for count in [first, second] {
+            assert_eq!(Arc::strong_count(&count), 1, "a waker stayed behind");
+        }
     });
 }
 
