@@ -249,6 +249,11 @@ impl RaftNetwork<Numbers> for Link {
     }
 }
 
+/// Leaves time for a vote. The number of attempts does not matter.
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+}
+
 #[derive(Default)]
 struct Cluster {
     network: Network,
@@ -259,8 +264,8 @@ impl Cluster {
     async fn start_node(&mut self, id: u64) -> Node {
         let config = Config {
             heartbeat_interval: 50,
-            election_timeout_min: 300,
-            election_timeout_max: 600,
+            election_timeout_min: 500,
+            election_timeout_max: 1000,
             snapshot_policy: SnapshotPolicy::Never,
             max_in_snapshot_log_to_keep: 0,
             ..Config::default()
@@ -297,13 +302,30 @@ impl Cluster {
         self.node(metrics.current_leader.unwrap())
     }
 
-    /// Adds a number through any node. The leader may change meanwhile: then it is tried again.
+    /// Adds a number. The leader may change meanwhile: then the next one is asked.
     async fn write(&self, number: u64) {
-        let id = self.ids()[0];
-        while self.leader(id).await.client_write(number).await.is_err() {
-            // Leaves time for the vote; the number of attempts does not matter.
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        while self.leader(self.ids()[0]).await.client_write(number).await.is_err() {
+            pause().await;
         }
+    }
+
+    /// Adds a node that does not vote, and waits until it has the log.
+    async fn add_learner(&self, id: u64) {
+        let node = BasicNode::default();
+        while self.leader(self.ids()[0]).await.add_learner(id, node.clone(), true).await.is_err() {
+            pause().await;
+        }
+    }
+
+    /// Makes a snapshot at a node, and drops the log up to there.
+    async fn cut_log(&self, id: u64) {
+        let node = self.node(id);
+        node.trigger().snapshot().await.unwrap();
+        let has_snapshot = |metrics: &RaftMetrics<u64, BasicNode>| metrics.snapshot.is_some();
+        let metrics = node.wait(LIMIT).metrics(has_snapshot, "a snapshot").await.unwrap();
+        node.trigger().purge_log(metrics.snapshot.unwrap().index).await.unwrap();
+        let is_cut = |now: &RaftMetrics<u64, BasicNode>| now.purged == metrics.snapshot;
+        node.wait(LIMIT).metrics(is_cut, "a shorter log").await.unwrap();
     }
 
     /// Writes many numbers at once, and waits until every node has them all.
@@ -343,17 +365,14 @@ fn three_nodes_elect_leaders_and_replicate() {
         cluster.stop_node(old).await;
         cluster.write_all(100..200).await;
 
-        // The log is cut off at a snapshot, which the new member gets.
-        let leader = cluster.leader(cluster.ids()[0]).await;
-        leader.trigger().snapshot().await.unwrap();
-        let has_snapshot = |metrics: &RaftMetrics<u64, BasicNode>| metrics.snapshot.is_some();
-        let metrics = leader.wait(LIMIT).metrics(has_snapshot, "a snapshot").await.unwrap();
-        leader.trigger().purge_log(metrics.snapshot.unwrap().index).await.unwrap();
-        let is_purged = |now: &RaftMetrics<u64, BasicNode>| now.purged == metrics.snapshot;
-        leader.wait(LIMIT).metrics(is_purged, "a purged log").await.unwrap();
+        // Every log is cut off at a snapshot, so the new member gets one.
+        for id in cluster.ids() {
+            cluster.cut_log(id).await;
+        }
         cluster.network.0.lock().unwrap().insert(3, fourth);
-        leader.add_learner(3, BasicNode::default(), true).await.unwrap();
-        assert!(cluster.node(3).metrics().borrow().snapshot.is_some());
+        cluster.add_learner(3).await;
+        let has_snapshot = |metrics: &RaftMetrics<u64, BasicNode>| metrics.snapshot.is_some();
+        cluster.node(3).wait(LIMIT).metrics(has_snapshot, "the snapshot").await.unwrap();
         cluster.write_all(200..300).await;
 
         for id in cluster.ids() {

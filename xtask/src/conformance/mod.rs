@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `options.rs` | the arguments |
 //! | `suite.rs` | the suites, and which area of tokio a test file is about |
-//! | `package.rs` | a scratch package with a suite's tests, and the proof that it depends on the face |
+//! | `package.rs` | a scratch package with a suite's tests, and the proof that it depends on the tokio shim |
 //! | `build.rs` | every test file compiled by itself: an executable, or the compiler's first word |
 //! | `process.rs` | a test process with a time limit |
 //! | `trial.rs` | a test file run, again test by test if it hangs or dies |
@@ -50,32 +50,28 @@ pub fn run(root: &Path, args: &[String]) -> ExitCode {
         options.suites.iter().for_each(|suite| println!("{} {}", suite.name, suite.version));
         return ExitCode::SUCCESS;
     }
-    match try_run(root, &options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(message) => {
-            eprintln!("conformance: {message}");
-            ExitCode::from(2)
-        }
+    let mut is_fine = true;
+    for suite in &options.suites {
+        is_fine &= try_run(root, suite, &options).unwrap_or_else(|message| {
+            eprintln!("conformance: {}: {message}", suite.name);
+            false
+        });
     }
+    if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// True: every test passes that should, and nothing hangs.
-fn try_run(root: &Path, options: &Options) -> Result<bool, String> {
-    let mut is_fine = true;
-    for &suite in &options.suites {
-        let mut result = run_suite(root, suite, Subject::Face, options)?;
-        if options.has_baseline() {
-            let baseline = run_suite(root, suite, Subject::Real, options)?;
-            result.compare(&baseline);
-        }
-        result.print();
-        is_fine &= result.is_as_expected();
-        if options.files.is_empty() {
-            report::update(root, &result)?;
-        }
+/// Runs one suite. True: every test passes that should, and nothing hangs.
+fn try_run(root: &Path, suite: &'static Suite, options: &Options) -> Result<bool, String> {
+    let mut result = run_suite(root, suite, Subject::Face, options)?;
+    if options.has_baseline() {
+        let baseline = run_suite(root, suite, Subject::Real, options)?;
+        result.compare(&baseline);
     }
-    Ok(is_fine)
+    result.print();
+    if options.files.is_empty() {
+        report::update(root, &result)?;
+    }
+    Ok(result.is_as_expected())
 }
 
 fn run_suite(

@@ -14,7 +14,7 @@ pub const USAGE: &str = "\
                    --list             print the suites
                    --baseline         with the real tokio too, although files are named
                    --jobs N           of cargo (all processors)      --threads N        of a test process (2)
-                   --limit SECONDS    for one file (60)              --test-limit SECONDS  for one test (20)
+                   --limit SECONDS    for one file (120)             --test-limit SECONDS  for one test (60)
 ";
 
 pub struct Options {
@@ -37,8 +37,8 @@ impl Options {
             list: false,
             jobs: None,
             threads: 2,
-            limit: Duration::from_secs(60),
-            test_limit: Duration::from_secs(20),
+            limit: Duration::from_secs(120),
+            test_limit: Duration::from_secs(60),
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {

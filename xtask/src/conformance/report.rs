@@ -109,6 +109,8 @@ fn remarks(result: &SuiteResult) -> String {
     for file in &result.files {
         if let Some(why) = &file.refused {
             remarks.push(format!("`{}` does not compile: {why}.", file.name));
+        } else if let (Some(note), true) = (&file.note, file.tests.is_empty()) {
+            remarks.push(format!("`{}` {note}.", file.name));
         }
         for (test, outcome) in file.not_passing() {
             let why = result.reason(file, test).unwrap_or("No reason is known yet.");

@@ -45,7 +45,7 @@ pub const SUITES: &[Suite] = &[
     dependent("actix-server", "2.10.0", ""),
     dependent("async-nats", "0.51.0", "").skip(&[("*", "needs a nats-server")]),
     dependent("async-stream", "0.3.6", ""),
-    dependent("axum", "0.8.9", "http2,macros,multipart,ws"),
+    dependent("axum", "0.8.9", "__private,axum-macros/__private,http2,macros,multipart,ws"),
     dependent("axum-core", "0.5.6", ""),
     dependent("bb8", "0.9.1", ""),
     dependent("deadpool", "0.13.1", "rt_tokio_1,serde"),
