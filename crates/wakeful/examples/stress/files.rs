@@ -77,7 +77,7 @@ async fn read_pipe(read: OwnedFd, polls: usize) {
     let mut file = File::from(read);
     let mut buffer = vec![0; 4096];
     give_up(file.read(&mut buffer), polls).await;
-    if polls % 2 == 0 {
+    if polls.is_multiple_of(2) {
         _ = file.read(&mut buffer).await;
     }
 }

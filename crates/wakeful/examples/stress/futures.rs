@@ -173,12 +173,14 @@ pub fn round(round: &mut Round) {
         forgotten += attack(round, &runtime, case, &neighbours);
     }
     round.count("forgotten", forgotten);
+    let end =
+        || assert!(returns(|| drop(runtime)), "the panic of a waker leaves the end of a runtime");
     if round.dice.one_in(2) {
-        drop(runtime);
+        end();
         clear(&neighbours);
     } else {
         clear(&neighbours);
-        drop(runtime);
+        end();
     }
     if forgotten > 0 {
         before.close_new_descriptors();
