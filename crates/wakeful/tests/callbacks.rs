@@ -67,7 +67,7 @@ fn a_callback_that_panics_once_ends_one_thread() {
 #[test]
 fn workers_that_never_start_cancel_what_is_spawned() {
     let rt = watch("no start", builder(1).on_thread_start(|| panic!("planted")));
-    let error = rt.block_on(rt.spawn(async {})).unwrap_err();
+    let error = executor::block_on(rt.spawn(async {})).unwrap_err();
     assert!(error.is_cancelled());
 }
 
@@ -256,7 +256,6 @@ fn a_name_that_panics_costs_one_thread() {
 fn workers_go_on_without_one_that_cannot_start() {
     let start = || assert_ne!(wakeful::runtime::worker_index(), Some(0), "planted");
     let rt = watch("no first worker", builder(2).on_thread_start(start));
-    // By a limit of the system's: nobody looks after the timers of the first.
     let (tell, told) = mpsc::channel();
     for n in 0..3 {
         let tell = tell.clone();

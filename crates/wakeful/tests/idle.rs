@@ -49,6 +49,13 @@ fn nothing_wakes_up_by_itself() {
             ended.await.unwrap();
         });
     });
+    // One whose first worker never gets a thread: neither its monitor nor the other worker stays awake for that.
+    let start = || assert_ne!(wakeful::runtime::worker_index(), Some(0), "planted");
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().thread_name("idle-lost").on_thread_start(start);
+    let lost = builder.build().unwrap();
+    lost.block_on(async { wakeful::time::sleep(Duration::from_millis(1)).await });
+    lost.spawn(async { wakeful::time::sleep(Duration::from_secs(100_000)).await });
     // The monitor goes to sleep some time after everybody else; when it has, nothing moves any more.
     let mut before = switches();
     let mut still = 0;

@@ -5,9 +5,11 @@
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
+use std::time::Duration;
 
-use wakeful::runtime::Builder;
-use wakeful::task::yield_now;
+use wakeful::runtime::{Builder, Handle};
+use wakeful::task::{block_in_place, yield_now};
+use wakeful::time::sleep;
 
 mod support {
     pub mod panic_site;
@@ -71,6 +73,25 @@ fn one_worker_does_the_work_of_two() {
                 sum
             });
             assert_eq!(sum, 4_950 + 100 * round);
+        }
+    });
+}
+
+/// The worker's timers go off although it has no thread while its own blocks.
+#[test]
+fn a_thread_that_blocks_in_place_and_is_not_replaced_is_served() {
+    in_child("a_thread_that_blocks_in_place_and_is_not_replaced_is_served", || {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(2).enable_all().thread_stack_size(STACK_BYTES).rescue_after(None);
+        let rt = watch("short of threads", &mut builder);
+        let moment = Duration::from_millis(1);
+        for _ in 0..20 {
+            let task = rt.spawn(async move {
+                block_in_place(|| Handle::current().block_on(async { sleep(moment).await }));
+                sleep(moment).await;
+            });
+            rt.block_on(task).unwrap();
+            rt.block_on(async { sleep(moment).await });
         }
     });
 }

@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 use super::attendance::Attendance;
+#[cfg(target_os = "linux")]
+use super::blocking::spawn_blocking_on;
 use super::shared::{Flavor, Shared};
 #[cfg(target_os = "linux")]
 use crate::driver::uring::Ring;
@@ -10,7 +12,16 @@ use crate::scheduler::worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[cfg(target_os = "linux")]
-use std::sync::{PoisonError, RwLock};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{PoisonError, RwLock},
+};
+
+/// Waits until no ring has an operation any more.
+#[cfg(target_os = "linux")]
+fn drain(rings: &[Arc<Ring>]) {
+    rings.iter().for_each(|ring| ring.drain());
+}
 
 /// Who carries out operations on files; see
 /// [`Builder::file_backend`](super::Builder::file_backend).
@@ -190,14 +201,35 @@ impl Shared {
             if rings.is_empty() {
                 return;
             }
-            let drain = move || rings.iter().for_each(|ring| ring.drain());
+            let drain = move || drain(&rings);
             if has_limit {
-                super::blocking::spawn_blocking_on(self, drain, Some("files"), true);
+                spawn_blocking_on(self, drain, Some("files"), true);
             } else {
                 drain();
             }
         }
         #[cfg(not(target_os = "linux"))]
         let _ = has_limit;
+    }
+
+    /// The workers are gone, but a thread that blocks in place may wait for an operation of a ring
+    /// that one of them has begun: brings it to its end on a thread of the pool.
+    pub(super) fn land_files_beside(self: &Arc<Self>) {
+        #[cfg(target_os = "linux")]
+        {
+            let rings = self.busy_rings();
+            if rings.is_empty() {
+                return;
+            }
+            // A pool that is closed, or has no thread, panics or cancels: then it is done here.
+            let on_pool = rings.clone();
+            let begin = || {
+                spawn_blocking_on(self, move || drain(&on_pool), Some("files"), true).is_finished()
+            };
+            let is_refused = catch_unwind(AssertUnwindSafe(begin)).unwrap_or(true);
+            if is_refused {
+                drain(&rings);
+            }
+        }
     }
 }

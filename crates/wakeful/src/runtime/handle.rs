@@ -5,6 +5,7 @@ use super::shared::{Flavor, Shared};
 use super::{Id, RuntimeFlavor, RuntimeMetrics, blocking, spawn};
 use crate::inspect::{self, Dump, Report};
 use crate::scheduler::recorder::Recorder;
+use crate::scheduler::root::Held;
 use crate::task::root::Through;
 use crate::task::{JoinHandle, driving};
 use std::fmt;
@@ -129,7 +130,12 @@ impl Handle {
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _driving = driving::start_driving(true);
         let _entered = context::enter(&self.shared);
-        self.shared.estate().block_on(future, Through::Handle)
+        match &self.shared.flavor {
+            Flavor::Current(scheduler) => {
+                scheduler.estate.block_on(future, Through::Handle, Held::park)
+            }
+            Flavor::Multi(scheduler) => scheduler.block_on(future, Through::Handle),
+        }
     }
 
     /// Which kind of runtime this is.

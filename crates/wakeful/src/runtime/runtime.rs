@@ -4,6 +4,7 @@ use super::context;
 use super::handle::{EnterGuard, Handle};
 use super::shared::Flavor;
 use super::{Builder, RuntimeMetrics};
+use crate::task::root::Through;
 use crate::task::{JoinHandle, driving};
 use std::io;
 use std::time::{Duration, Instant};
@@ -101,7 +102,7 @@ impl Runtime {
             Flavor::Multi(scheduler) => {
                 let _driving = driving::start_driving(true);
                 let _entered = context::enter(shared);
-                scheduler.block_on(future)
+                scheduler.block_on(future, Through::Runtime)
             }
         }
     }

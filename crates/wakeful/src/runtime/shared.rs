@@ -290,6 +290,12 @@ impl Witness for RuntimeWitness {
         }
     }
 
+    fn drivers_shut(&self) {
+        if let Some(shared) = self.shared.get().and_then(Weak::upgrade) {
+            shared.land_files_beside();
+        }
+    }
+
     fn time_may_pass(&self) {
         if let Some(shared) = self.shared.get().and_then(Weak::upgrade)
             && let Flavor::Current(scheduler) = &shared.flavor

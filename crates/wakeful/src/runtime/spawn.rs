@@ -86,6 +86,28 @@ pub fn worker_index() -> Option<usize> {
 /// progress meanwhile (other branches of a `join!`, say). Outside of a runtime
 /// it is simply called.
 ///
+/// If no thread can be started to carry on, the other threads of the runtime run this
+/// worker's tasks and serve its timers and sockets. This thread is the worker again when the
+/// closure has ended.
+///
+/// # Shutdown
+///
+/// A runtime that shuts down waits for the closure, unless
+/// [`shutdown_background`](crate::runtime::Runtime::shutdown_background) or the limit of
+/// [`shutdown_timeout`](crate::runtime::Runtime::shutdown_timeout) says otherwise. What the closure
+/// waits for ends, if it belongs to that runtime:
+///
+/// - a timer panics with "A Tokio 1.x context was found, but it is being shutdown.",
+/// - an operation on a socket fails, and
+///   [`is_rt_shutdown_err`](crate::runtime::is_rt_shutdown_err) says so,
+/// - a [`JoinHandle`](crate::task::JoinHandle) says that its task was cancelled,
+/// - a channel whose other end is in a task is closed, and a lock that a task held is free, when
+///   the tasks are dropped,
+/// - a file operation is completed or cancelled.
+///
+/// A wait for another runtime, another thread or a closure of
+/// [`spawn_blocking`](crate::task::spawn_blocking) ends when that does: the shutdown waits with it.
+///
 /// # Panics
 ///
 /// On a current-thread runtime, where nobody could carry on: use

@@ -1,17 +1,17 @@
 //! Who is still there when a work-stealing scheduler shuts down: two counts that decide who
 //! drops its tasks and who gives its memory back.
 //!
-//! Actors: *workers* have a seat from the start; the *monitor* and *spares* take one while
-//! they may hold tasks; a thread that *blocks in place* gives its seat to another and stays
-//! inside until its poll has ended.
+//! Actors: *workers* have a seat from the start; *spares* take one while they may hold tasks; the
+//! *monitor* is inside while it looks, and takes a seat while it moves tasks; a thread that *blocks
+//! in place* gives its seat to another, or up, and stays inside until its poll has ended.
 //!
 //! ```text
 //! diagram
-//!                 try_enter()                    stay_in_poll()
-//!      outside ────────────────► seated, inside ────────────────► inside, and one more
-//!         ▲ ▲                         │                                  │
-//!         │ └─── leave_inside() ◄─────┴ leave_seat()                     │
-//!         └──────────────────────────────────────── leave_inside() ◄─────┘
+//!            try_enter_inside()          try_take_seat()                stay_in_poll()
+//!      outside ───────────────► inside ──────────────► seated, inside ──────────────► one more inside
+//!         ▲                      │  ▲                       │                               │
+//!         └── leave_inside() ◄───┘  └──── leave_seat() ◄────┘                               │
+//!         └────────────────────────────────────────────────────────── leave_inside() ◄──────┘
 //! ```
 //!
 //! - A1. Whoever moves tasks between queues is seated. The last to leave its seat closes the
@@ -29,6 +29,10 @@
 //! wants to enter finds zero and stays outside. It enters `inside` first: found without a seat
 //! to take, it has to leave again, and may be the last of all by then.
 //!
+//! - A4. No thread runs foreign code that may wait (closures of `block_in_place`, hooks for reports)
+//!   while it has a seat: that code may wait for a timer, a descriptor or a task of this runtime,
+//!   and these end only after the last thread has left its seat.
+//!
 //! Orderings: every step acquires and releases, so the last to leave sees what all others did.
 
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
@@ -36,17 +40,6 @@ use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 pub(super) struct Attendance {
     seated: AtomicUsize,
     inside: AtomicUsize,
-}
-
-/// Whether somebody came in.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
-    In,
-    /// It is closed.
-    Refused,
-    /// It is closed, and the one who asked is the last: it has to close up.
-    RefusedAsLast,
 }
 
 /// Who is left.
@@ -64,18 +57,15 @@ impl Attendance {
         Self { seated: AtomicUsize::new(workers), inside: AtomicUsize::new(workers) }
     }
 
-    /// Takes a seat, unless it is too late (A3).
-    pub(super) fn try_enter(&self) -> Entry {
-        if !one_more(&self.inside) {
-            return Entry::Refused;
-        }
-        if one_more(&self.seated) {
-            return Entry::In;
-        }
-        match self.leave_inside() {
-            Left::Others => Entry::Refused,
-            Left::Nobody => Entry::RefusedAsLast,
-        }
+    /// Comes inside, unless it is too late (A3).
+    pub(super) fn try_enter_inside(&self) -> bool {
+        one_more(&self.inside)
+    }
+
+    /// Takes a seat, unless it is too late (A3). By a thread that is inside, and stays there if
+    /// it gets none.
+    pub(super) fn try_take_seat(&self) -> bool {
+        one_more(&self.seated)
     }
 
     /// Gives up a seat, and is still inside.

@@ -67,6 +67,9 @@ pub(crate) trait Witness: Send + Sync {
     /// A poll, a closure or a `block_on` has ended on a thread that runs no tasks, or the future
     /// of one rests there: if somebody can never go on from here, it has to be found out.
     fn ended_elsewhere(&self);
+    /// No worker turns a driver any more: completes what the rings have under way, without blocking
+    /// the calling thread. A closure of `block_in_place` may wait for it.
+    fn drivers_shut(&self);
     /// The last closure is done that kept a paused clock from moving by itself.
     fn time_may_pass(&self);
     /// Runs the whole life of a thread inside of the runtime's context.

@@ -33,7 +33,7 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 
 /// A worker at work that has not looked at its driver for so long may be stuck or was
 /// put aside by the system: another looks for it.
-const UNTURNED_MS: u32 = 2;
+pub(super) const UNTURNED_MS: u32 = 2;
 
 /// The right to be worker number so-and-so. There is one per worker; it moves to
 /// another thread when the worker's own blocks in place.
@@ -71,6 +71,8 @@ pub(crate) struct Core {
     pub(super) gave_way: Cell<u32>,
     /// Threads of this worker that ended, one after the other, before they began.
     pub(super) failed_starts: Cell<u32>,
+    /// No thread is started for this worker before.
+    pub(super) retry_at: Cell<Duration>,
     pub(super) turn_started: Cell<Stamp>,
     /// The activity of `Remote::watched`, which counts polls, when the turn started.
     turn_activity: Cell<u32>,
@@ -113,6 +115,7 @@ impl Core {
             has_fired: Cell::new(false),
             gave_way: Cell::new(0),
             failed_starts: Cell::new(0),
+            retry_at: Cell::new(Duration::ZERO),
             turn_started: Cell::new(Stamp::START),
             turn_activity: Cell::new(0),
             injector_activity: Cell::new(0),
@@ -161,9 +164,14 @@ impl Core {
 
     /// Cancels everything in this worker's queues.
     pub(crate) fn drain(&self) {
-        while let Some(task) = self.next.take().or_else(|| self.ring.pop()) {
+        while let Some(task) = self.take_queued() {
             task.cancel();
         }
+    }
+
+    /// The next task of this worker's own queues.
+    pub(super) fn take_queued(&self) -> Option<Runnable> {
+        self.next.take().or_else(|| self.ring.pop())
     }
 }
 
@@ -341,16 +349,22 @@ impl Core {
         }
     }
 
-    /// Turns the driver of one other worker, if that is awake and has not done so for
+    /// Turns the driver of one other worker, if that is awake or lost and has not done so for
     /// long, and takes from its ring: it may be stuck, or the system may have given its
     /// core to somebody else. What was woken runs here.
     fn look_after_another(&self, shared: &MultiThread) {
         let Some(other) = self.another(shared) else { return };
-        let Remote { meter, turned_ms, timers, poller, .. } = other;
+        let Remote { meter, turned_ms, timers, poller, is_lost, .. } = other;
         let now = self.turn_started.get();
         let unturned_ms = now.ms().wrapping_sub(turned_ms.load(Relaxed));
         // A stamp from the future is a race.
-        if !(UNTURNED_MS..u32::MAX / 2).contains(&unturned_ms) || meter.is_asleep() {
+        if !(UNTURNED_MS..u32::MAX / 2).contains(&unturned_ms) {
+            return;
+        }
+        if is_lost.load(Relaxed) {
+            // Nobody else says so. What two threads turn at once is turned by one.
+            turned_ms.store(now.ms(), Relaxed);
+        } else if meter.is_asleep() {
             return;
         }
         self.take_from(shared, other);

@@ -251,9 +251,7 @@ impl Estate {
     pub(crate) fn end_block_on(&self, why: String) {
         // The first reason is the one that is told.
         let _ = self.fatal.set(why);
-        for parked in self.parked.lock().iter() {
-            parked.unpark();
-        }
+        self.unpark_block_ons();
     }
 
     /// # Panics
@@ -271,14 +269,27 @@ impl Estate {
         self.fatal.get().is_some()
     }
 
-    /// Polls a future on the calling thread until it is done, driving nothing
-    /// else.
+    /// Makes every thread that is parked in `block_on` look again whether it has to do
+    /// something.
+    pub(super) fn unpark_block_ons(&self) {
+        for parked in self.parked.lock().iter() {
+            parked.unpark();
+        }
+    }
+
+    /// Polls a future on the calling thread until it is done. `park` waits until it is woken,
+    /// and may return earlier.
     ///
     /// # Panics
     ///
     /// If the future does, or the runtime has given up.
     #[track_caller]
-    pub(crate) fn block_on<F: Future>(&self, future: F, through: Through) -> F::Output {
+    pub(crate) fn block_on<F: Future>(
+        &self,
+        future: F,
+        through: Through,
+        park: impl Fn(&Held),
+    ) -> F::Output {
         // Dropped after all else.
         let mut end = (through == Through::Handle).then(|| End::new(self));
         let mut future = pin!(future);
@@ -302,7 +313,7 @@ impl Estate {
                 self.config.witness.ended_elsewhere();
             }
             if !held.is_woken() && !self.is_fatal() {
-                held.root().parker.park(None);
+                park(&held);
             }
         }
     }

@@ -133,9 +133,13 @@ impl Idle {
 
     /// S4: the worker is about to park.
     pub(crate) fn sleep(&self, worker: usize, searching: bool) -> BeforeParking {
+        self.fall_asleep(searching, |sleepers| sleepers.push(worker))
+    }
+
+    fn fall_asleep(&self, searching: bool, list: impl FnOnce(&mut Vec<usize>)) -> BeforeParking {
         let change = SLEEPING_ONE - if searching { SEARCHING_ONE } else { 0 };
         let before = self.sleepers.with(|sleepers| {
-            sleepers.push(worker);
+            list(sleepers);
             self.counts.fetch_add(change, SeqCst)
         });
         // A worker that did not search has not looked either, so it looks now unless
@@ -163,20 +167,25 @@ impl Idle {
     }
 
     /// The worker that was to be woken cannot be: it goes to the end of the list,
-    /// and the next sleeper counts as the searcher in its place. `None`: everybody
-    /// on the list was tried, beginning with `chosen`, and nobody searches; decided
-    /// under the same lock under which others fall asleep, so nobody trusts a
-    /// searcher that is none.
+    /// and the next sleeper counts as the searcher in its place. `None`: every sleeper
+    /// is in `tried`, and nobody searches; decided under the same lock under which others
+    /// fall asleep, so no worker trusts a searcher that does not exist.
     #[must_use]
-    pub(crate) fn pass_on(&self, worker: usize, chosen: usize) -> Option<usize> {
+    pub(crate) fn pass_on(&self, worker: usize, tried: &mut Vec<usize>) -> Option<usize> {
+        tried.push(worker);
         self.sleepers.with(|sleepers| {
             sleepers.insert(0, worker);
-            if sleepers.last() == Some(&chosen) {
+            // Those that were tried are at the front: if the last was, all were.
+            sleepers.pop_if(|last| !tried.contains(last)).or_else(|| {
                 self.counts.fetch_add(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
-                return None;
-            }
-            sleepers.pop()
+                None
+            })
         })
+    }
+
+    /// A worker that was awake has lost its thread: it goes to the end of the list.
+    pub(crate) fn lose(&self, worker: usize, searching: bool) -> BeforeParking {
+        self.fall_asleep(searching, |sleepers| sleepers.insert(0, worker))
     }
 
     /// Whether this worker is still on the list.

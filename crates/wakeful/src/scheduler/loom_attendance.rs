@@ -1,8 +1,8 @@
 //! Models of shutdown: whoever is last drops what is left, however late somebody comes with
-//! a task in hand. The threads here take the steps of `MultiThread::{try_enter, leave}`,
+//! a task in hand. The threads here take the steps of `MultiThread::{while_seated, leave}`,
 //! `monitor::rescue` and `worker::block_in_place`.
 
-use super::attendance::{Attendance, Entry, Left};
+use super::attendance::{Attendance, Left};
 use crate::sys::sync::{Mutex, thread};
 use crate::task::loom_home::model;
 use std::sync::Arc;
@@ -48,24 +48,30 @@ impl House {
         }
     }
 
-    fn leave(&self) {
+    fn leave_seat(&self) {
         if self.attendance.leave_seat() == Left::Nobody {
             self.drop_tasks();
         }
+    }
+
+    fn leave(&self) {
+        self.leave_seat();
         self.leave_inside();
     }
 
     /// As a look of the monitor.
     fn rescue(&self) {
-        match self.attendance.try_enter() {
-            Entry::Refused => return,
-            Entry::RefusedAsLast => return self.close_up(),
-            Entry::In => {}
+        if !self.attendance.try_enter_inside() {
+            return;
         }
-        let moved = std::mem::take(&mut *self.ring.lock());
-        // A1: seated, so it is open.
-        *self.injector.lock().as_mut().expect("open while somebody is seated") += moved;
-        self.leave();
+        // As `MultiThread::while_seated`.
+        if self.attendance.try_take_seat() {
+            let moved = std::mem::take(&mut *self.ring.lock());
+            // A1: seated, so it is open.
+            *self.injector.lock().as_mut().expect("open while a thread is seated") += moved;
+            self.leave_seat();
+        }
+        self.leave_inside();
     }
 
     /// As the end of a poll that has blocked in place.
@@ -105,6 +111,25 @@ fn a_poll_that_blocks_in_place_puts_its_task_back_after_the_others_left() {
         let (successor, monitor) = (house.clone(), house.clone());
         let threads =
             [thread::spawn(move || successor.leave()), thread::spawn(move || monitor.rescue())];
+        house.put_back();
+        house.leave_inside();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        house.check(2);
+    });
+}
+
+/// A poll that blocks in place while the runtime closes gets no successor, and gives its seat up
+/// itself; the other worker leaves meanwhile. Catches a seat that is given up twice or never.
+#[test]
+fn a_poll_that_blocks_in_place_while_the_runtime_closes_gives_its_seat_up() {
+    model(3, || {
+        let house = House::new(2, 1);
+        let (other, monitor) = (house.clone(), house.clone());
+        let threads =
+            [thread::spawn(move || other.leave()), thread::spawn(move || monitor.rescue())];
+        house.attendance.stay_in_poll();
+        house.leave();
+        // The closure ends, and then the poll.
         house.put_back();
         house.leave_inside();
         threads.into_iter().for_each(|thread| thread.join().unwrap());

@@ -53,11 +53,11 @@ impl House {
     }
 
     fn notify(&self) {
-        let Some(chosen) = self.idle.worker_to_wake() else { return };
-        let mut worker = chosen;
+        let Some(mut worker) = self.idle.worker_to_wake() else { return };
+        let mut tried = Vec::new();
         // As `MultiThread::wake_or_pass_on`.
         while self.is_unborn(worker) {
-            worker = match self.idle.pass_on(worker, chosen) {
+            worker = match self.idle.pass_on(worker, &mut tried) {
                 Some(other) => other,
                 None => return,
             };

@@ -76,6 +76,13 @@ impl Meter {
         self.sleeps.store(self.sleeps.load(Relaxed) + 1, Release);
     }
 
+    /// As `fell_asleep`, for a worker that loses its thread wherever it is.
+    pub(super) fn fall_asleep_if_awake(&self, now: Stamp) {
+        if !self.is_asleep() {
+            self.fell_asleep(now);
+        }
+    }
+
     /// The worker is awake, from a sleep if it was in one.
     pub(super) fn woke_up(&self) {
         if self.is_asleep() {

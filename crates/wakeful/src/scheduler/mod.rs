@@ -37,6 +37,7 @@ pub(crate) mod idle;
 pub(crate) mod inside;
 pub(crate) mod local;
 pub(crate) mod look;
+mod lost;
 pub(crate) mod meter;
 pub(crate) mod monitor;
 pub(crate) mod multi;
@@ -59,5 +60,7 @@ pub(crate) mod worker;
 mod loom_attendance;
 #[cfg(all(test, loom))]
 mod loom_idle;
+#[cfg(all(test, loom))]
+mod loom_lost;
 #[cfg(all(test, loom))]
 mod loom_vigil;

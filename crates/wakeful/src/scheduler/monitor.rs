@@ -14,12 +14,13 @@
 //! `block_on` that is being polled does not keep the monitor awake, but is looked after once in a
 //! while: if it never rested, its end is not told.
 //!
-//! While it looks, the monitor may hold tasks that it moves, so it counts as
-//! seated in the scheduler: whoever closes up finds them in the injector (rule A1 in
-//! `attendance`).
+//! While it looks, the monitor is inside the scheduler (rule A2 in `attendance`). It is seated only
+//! while it holds tasks that it moves: the thread that closes up finds them in the injector (A1),
+//! and a hook for reports may wait for what ends only then (A4).
 
 use super::config::{Config, Role, Stall, Subject};
 use super::estate::Rests;
+use super::lost::earlier;
 use super::multi::{Leaving, MultiThread, Remote};
 use super::spinners::{Look, Spinners};
 use super::starvation::SystemProbe;
@@ -136,7 +137,7 @@ impl Monitor {
                     leisure.during(LATE, || parker.park(Some(tick)));
                 }
             }
-            if !shared.try_enter() {
+            if !shared.try_enter_inside() {
                 return;
             }
             // A foreign waker that panics does not end the watch.
@@ -146,11 +147,13 @@ impl Monitor {
                 0
             });
             brief = if events > 0 { BRIEF_TICK } else { TICK.min(brief * 2) };
-            shared.leave();
+            let help = if shared.lost.is_any() { help(shared) } else { None };
+            shared.leave_poll();
             // Before it is seen that all sleep: who wakes up after this has moved.
             let moves = Moves::of(shared);
             quiet = if shared.idle.all_asleep() { quiet + tick } else { Duration::ZERO };
             tick = if is_anybody_busy(shared) { TICK } else { LEISURELY_TICK };
+            tick = help.map_or(tick, |help| tick.min(help));
             let now = clock.elapsed();
             let falls_quiet = quiet >= QUIET && now >= look_again_at;
             let mut again = false;
@@ -162,8 +165,9 @@ impl Monitor {
             }
             if falls_quiet {
                 let limit = (again || moves.roots.is_any_polled()).then_some(patience);
-                let is_over = self.sleep(shared, parker, &moves, limit);
-                (quiet, tick) = (Duration::ZERO, TICK);
+                let is_over = self.sleep(shared, parker, &moves, earlier(limit, help));
+                // If it is for a lost worker's timer, that is due now.
+                (quiet, tick) = (Duration::ZERO, help.map_or(TICK, |_| Duration::ZERO));
                 patience = if is_over { PATIENCE } else { MOST_PATIENCE.min(patience * 2) };
             }
         }
@@ -194,6 +198,17 @@ impl Monitor {
         }
         is_over
     }
+}
+
+/// Turns the drivers of lost workers. Returns after how long that has to be done again, if no worker
+/// does it.
+fn help(shared: &MultiThread) -> Option<Duration> {
+    // A foreign waker that panics does not end the watch.
+    let help = catch_unwind(AssertUnwindSafe(|| shared.help_lost())).unwrap_or_else(|payload| {
+        std::mem::forget(payload); // its drop might panic again
+        Some(TICK)
+    });
+    help.filter(|_| !shared.has_helper())
 }
 
 /// Whether a poll is going on that may turn out to be long, or tasks wait for one to end.
@@ -269,7 +284,7 @@ fn look(
     }
     // Workers put off waking others for what they take to be short work; it may
     // turn out to be long.
-    if shared.idle.may_wake() && shared.remotes.iter().any(|remote| !remote.ring.is_empty()) {
+    if shared.idle.may_wake() && shared.is_work_anywhere() {
         shared.notify();
     }
     if shared.is_all_stuck() && !shared.injector.is_empty() {
@@ -298,7 +313,7 @@ fn stand_by(shared: &MultiThread, tick: Duration, brief: Duration) -> Option<usi
     let until = clock.elapsed() + tick;
     // Where all are stuck, what comes is for a spare thread, which the next look sends for.
     let mut is_for_spares = false;
-    while remote.watched.is_stuck() && !is_for_spares && shared.try_enter() {
+    while remote.watched.is_stuck() && !is_for_spares && shared.try_enter_inside() {
         let left = until.saturating_sub(clock.elapsed());
         let timer = remote.timers.next().map(|tick| clock.until(tick));
         let limit = timer.map_or(left, |timer| timer.min(left));
@@ -306,7 +321,7 @@ fn stand_by(shared: &MultiThread, tick: Duration, brief: Duration) -> Option<usi
             let events = poller.try_turn(Some(limit));
             events.map(|events| events + remote.timers.turn(clock.tick()))
         }));
-        shared.leave();
+        shared.leave_poll();
         is_for_spares = shared.is_all_stuck() && !shared.injector.is_empty();
         // Its owner is back, or about to be.
         let Ok(Some(events)) = turned else { break };
@@ -373,12 +388,14 @@ impl Sight<'_> {
 fn rescue(shared: &MultiThread, worker: usize) -> usize {
     let events = shared.turn_driver(worker);
     let remote = &shared.remotes[worker];
-    let mut moved = Vec::new();
-    moved.extend(remote.next.take());
-    remote.ring.drain(|task| moved.push(task));
-    if !moved.is_empty() {
-        shared.injector.push_batch(moved);
-        shared.notify();
-    }
+    shared.while_seated(|| {
+        let mut moved = Vec::new();
+        moved.extend(remote.next.take());
+        remote.ring.drain(|task| moved.push(task));
+        if !moved.is_empty() {
+            shared.injector.push_batch(moved);
+            shared.notify();
+        }
+    });
     events
 }

@@ -10,6 +10,10 @@
 //! system that cannot give us a thread says so at once; all are, if the user has a
 //! callback for it.
 //!
+//! A worker can lose its thread: a callback panics, or a thread blocks in place, and the system
+//! has no thread to replace it. Such a worker is *lost* until a thread starts for it again. Its
+//! tasks move to the injector, and other threads turn its driver (`lost`).
+//!
 //! Shutdown, by the runtime's owner or, if the runtime has to give up, by the
 //! first worker to see that: `closing` is set and everybody woken; each worker
 //! drains its own queues and leaves; the last one closes the injector and drops
@@ -18,11 +22,12 @@
 //! those have left and closes the heaps (`attendance`). Whoever wakes a task meanwhile finds
 //! the injector closed and lets go.
 
-use super::attendance::{Attendance, Entry, Left};
+use super::attendance::{Attendance, Left};
 use super::config::{Config, Role};
 use super::core::{Core, Key};
 use super::estate::Estate;
 use super::idle::{BeforeParking, Idle};
+use super::lost::LostWorkers;
 use super::meter::Meter;
 use super::monitor::Monitor;
 use super::probe::InjectedProbe;
@@ -47,7 +52,7 @@ use crate::task::runnable::{Runnable, TaskRef};
 use std::any::Any;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, MutexGuard, OnceLock, Weak};
 use std::thread;
 use std::time::Instant;
@@ -63,6 +68,7 @@ pub(crate) struct MultiThread {
     pub(super) in_place: Mutex<Vec<usize>>,
     pub(super) probe: InjectedProbe,
     attendance: Attendance,
+    pub(super) lost: LostWorkers,
     /// There is more than one core to run on.
     pub(super) has_cores: bool,
     threads: std::sync::Mutex<Threads>,
@@ -99,12 +105,14 @@ pub(crate) struct Remote {
     /// When the worker last looked at clock and driver. Written by the worker.
     pub(super) turned_ms: AtomicU32,
     pub(crate) recorder: Recorder,
+    /// The worker has lost its thread, and other threads turn its driver (`lost`).
+    pub(super) is_lost: AtomicBool,
     /// The worker without a thread, or the parking spot of the thread it is on.
-    seat: Mutex<Seat>,
+    pub(super) seat: Mutex<Seat>,
 }
 
-enum Seat {
-    /// No thread was started for it yet.
+pub(super) enum Seat {
+    /// No thread was started for it yet, or it has lost its thread.
     Unborn(Key),
     /// A thread is on its way to sit down.
     Starting,
@@ -132,6 +140,7 @@ impl MultiThread {
                     // The first is started with the runtime.
                     meter: if index == 0 { Meter::awake() } else { Meter::asleep() },
                     recorder: Recorder::new(),
+                    is_lost: AtomicBool::new(false),
                     seat: Mutex::new(Seat::Unborn(Key(index))),
                 }
             })
@@ -145,6 +154,7 @@ impl MultiThread {
             remotes,
             monitor: Monitor::new(),
             attendance: Attendance::new(workers),
+            lost: LostWorkers::new(),
             has_cores: spin::several_cores(),
             spares: Spares::new(),
             in_place: Mutex::new(Vec::new()),
@@ -163,7 +173,7 @@ impl MultiThread {
             unsafe { core.equip(heap.open(home), remote) };
         }
         let first = this.idle.worker_to_wake().expect("all workers start asleep");
-        if let Err(error) = this.wake_worker(first) {
+        if let Err(error) = this.wake_worker(first, |error| error) {
             this.estate.start_closing();
             this.leave_unborn();
             return Err(error);
@@ -178,7 +188,7 @@ impl MultiThread {
     fn start_all(&self) {
         for worker in 1..self.remotes.len() {
             // Off the list, it is awake, and will find out that there is nothing.
-            if self.idle.cancel_sleep(worker) && self.start_thread(worker, false).is_err() {
+            if self.idle.cancel_sleep(worker) && self.start_thread(worker, false, drop).is_err() {
                 // It stays without one until there is work.
                 if self.idle.sleep(worker, false) == BeforeParking::LookAgain {
                     self.notify();
@@ -264,18 +274,18 @@ impl MultiThread {
     /// Wakes a worker that was chosen; if it has no thread and gets none, the
     /// next sleeper is woken in its place.
     fn wake_or_pass_on(&self, chosen: usize) {
-        let mut worker = chosen;
-        while self.wake_worker(worker).is_err() {
-            worker = match self.idle.pass_on(worker, chosen) {
-                Some(other) => other,
-                // Whoever has a thread is awake, and looks before falling asleep.
-                None => return,
-            };
+        let (mut worker, mut tried) = (chosen, Vec::new());
+        // `Err(None)`: every worker that has a thread is awake, and looks before it falls asleep.
+        while let Err(Some(other)) =
+            self.wake_worker(worker, |_| self.idle.pass_on(worker, &mut tried))
+        {
+            worker = other;
         }
     }
 
-    /// Unparks a worker, or starts its thread.
-    pub(crate) fn wake_worker(&self, worker: usize) -> io::Result<()> {
+    /// Unparks a worker, or starts its thread. If no thread starts, returns what `refused`
+    /// answers, which is called under the lock of the worker's seat.
+    fn wake_worker<R>(&self, worker: usize, refused: impl FnOnce(io::Error) -> R) -> Result<(), R> {
         let seat = self.remotes[worker].seat.lock();
         match &*seat {
             Seat::Taken(parker) => {
@@ -287,28 +297,43 @@ impl MultiThread {
             Seat::Starting => Ok(()),
             Seat::Unborn(_) => {
                 drop(seat);
-                self.start_thread(worker, true)
+                self.start_thread(worker, true, refused)
             }
         }
     }
 
     /// Starts the thread of a worker that is not on the list of sleepers, if
-    /// nobody has.
-    fn start_thread(&self, worker: usize, searching: bool) -> io::Result<()> {
+    /// no other thread has. See `wake_worker` for `refused`.
+    fn start_thread<R>(
+        &self,
+        worker: usize,
+        searching: bool,
+        refused: impl FnOnce(io::Error) -> R,
+    ) -> Result<(), R> {
         let mut seat = self.remotes[worker].seat.lock();
         let key = match std::mem::replace(&mut *seat, Seat::Starting) {
             Seat::Unborn(key) => key,
             other => {
+                if let Seat::Taken(parker) = &other {
+                    parker.unpark();
+                }
                 *seat = other;
                 return Ok(());
             }
         };
-        self.cores[key.0].searching.set(searching);
+        let core = &self.cores[key.0];
+        if core.retry_at.get() > self.estate.config.seam.clock.elapsed() {
+            *seat = Seat::Unborn(key);
+            return Err(refused(io::Error::other("the worker's threads have failed too often")));
+        }
+        core.searching.set(searching);
         // Under the lock: whoever closes meanwhile finds a thread that will leave,
         // or a seat to leave for.
         self.launch(key).map_err(|(error, key)| {
             *seat = Seat::Unborn(key);
-            error
+            // Still under the lock: a thread that wants its seat back finds the worker on the list
+            // of sleepers, or not at all.
+            refused(error)
         })
     }
 
@@ -347,37 +372,35 @@ impl MultiThread {
         Ok(())
     }
 
-    /// The worker, if it sleeps, has to look at its timers and its poller again.
+    /// The worker, if it sleeps, has to look at its timers and its poller again. If it is lost,
+    /// the threads that turn its driver have to.
     pub(crate) fn wake_for_timers(&self, worker: usize) {
-        if worker::index(self) != Some(worker)
-            && let Seat::Taken(parker) = &*self.remotes[worker].seat.lock()
-        {
+        if worker::index(self) == Some(worker) {
+            return;
+        }
+        if let Seat::Taken(parker) = &*self.remotes[worker].seat.lock() {
             parker.unpark();
+        }
+        if self.remotes[worker].is_lost.load(SeqCst) {
+            self.wake_helpers();
         }
     }
 
-    /// The timers for a future that is polled on this thread: its worker's own,
-    /// or those of the first worker, which has a thread unless that could never be started.
+    /// The timers for a future that is polled on this thread.
     pub(crate) fn timers(&self) -> &Timers {
-        &self.remotes[worker::index(self).unwrap_or(0)].timers
+        &self.remotes[self.poller_owner()].timers
     }
 
-    /// The worker whose poller watches what is made on this thread.
+    /// The worker whose driver serves what is made on this thread: its own, or for a thread that
+    /// is no worker, the first that is not lost.
     pub(crate) fn poller_owner(&self) -> usize {
-        worker::index(self).unwrap_or(0)
+        worker::index(self).unwrap_or_else(|| self.first_served())
     }
 
     /// A worker's thread ends before its time: another one takes its place.
     pub(crate) fn replace_thread(&self, key: Key) {
-        // Nobody else would be woken while it counts as one who searches.
-        let searching = self.cores[key.0].searching.get();
-        if self.launch(key).is_err() {
-            // No other thread to be had, or the runtime closed meanwhile: what
-            // is in its queues can still be stolen or is cancelled at the end.
-            if searching && self.idle.found_work() {
-                self.notify();
-            }
-            self.leave();
+        if let Err((_, key)) = self.launch(key) {
+            self.lose_thread(key);
         }
     }
 
@@ -426,8 +449,8 @@ impl MultiThread {
 
     /// Runs a future on the calling thread, which is no worker.
     #[track_caller]
-    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.estate.block_on(future, Through::Runtime)
+    pub(crate) fn block_on<F: Future>(&self, future: F, through: Through) -> F::Output {
+        self.estate.block_on(future, through, |held| self.park_in_block_on(held))
     }
 
     pub(super) fn spawned_here(&self) -> u64 {
@@ -451,10 +474,12 @@ impl MultiThread {
         self.monitor.stop();
         self.leave_unborn();
         self.unpark_all();
+        // A worker in one of the user's callbacks may be in `block_on`.
+        self.estate.unpark_block_ons();
     }
 
     /// Every worker that sleeps is to look around once.
-    fn unpark_all(&self) {
+    pub(super) fn unpark_all(&self) {
         for remote in &self.remotes {
             if let Seat::Taken(parker) = &*remote.seat.lock() {
                 parker.unpark();
@@ -470,7 +495,7 @@ impl MultiThread {
         }
     }
 
-    /// Takes the place of workers that never had a thread.
+    /// Takes the place of workers that have no thread.
     fn leave_unborn(&self) {
         for remote in &self.remotes {
             let mut seat = remote.seat.lock();
@@ -479,6 +504,7 @@ impl MultiThread {
             }
             *seat = Seat::Starting;
             drop(seat);
+            self.mark_found(remote);
             remote.meter.woke_up();
             self.leave();
         }
@@ -487,21 +513,39 @@ impl MultiThread {
     /// Counts a thread in that may come to hold tasks, unless the last one has
     /// left already.
     pub(crate) fn try_enter(&self) -> bool {
-        match self.attendance.try_enter() {
-            Entry::In => true,
-            Entry::Refused => false,
-            Entry::RefusedAsLast => {
-                self.close_up();
-                false
-            }
+        if !self.attendance.try_enter_inside() {
+            return false;
+        }
+        if self.attendance.try_take_seat() {
+            return true;
+        }
+        self.leave_poll();
+        false
+    }
+
+    /// Counts a thread in that looks at tasks, but moves none.
+    pub(super) fn try_enter_inside(&self) -> bool {
+        self.attendance.try_enter_inside()
+    }
+
+    /// Runs `f`, which may move tasks, on a thread that is inside; not if the tasks were
+    /// dropped already.
+    pub(super) fn while_seated(&self, f: impl FnOnce()) {
+        if self.attendance.try_take_seat() {
+            f();
+            self.leave_seat();
+        }
+    }
+
+    pub(super) fn leave_seat(&self) {
+        if self.attendance.leave_seat() == Left::Nobody {
+            self.drop_tasks();
         }
     }
 
     /// A thread that ran tasks here leaves for good, or stops to hold any.
     pub(crate) fn leave(&self) {
-        if self.attendance.leave_seat() == Left::Nobody {
-            self.drop_tasks();
-        }
+        self.leave_seat();
         self.leave_poll();
     }
 
@@ -520,16 +564,25 @@ impl MultiThread {
 
     /// By the last thread that has a seat, and once more by the last of all: no
     /// task can run any more, so every future that is left is dropped.
+    ///
+    /// The drivers go first: a destructor that waits for a timer or a socket of this runtime would
+    /// otherwise wait for the thread that it is on.
     fn drop_tasks(&self) {
-        // Usually empty already; not if a worker was lost to a panic.
-        self.cores.iter().for_each(Core::drain);
-        for task in self.injector.close() {
+        let injected = self.injector.close();
+        self.shut_drivers();
+        for task in injected {
             task.cancel();
         }
+        self.cores.iter().for_each(Core::drain);
         for heap in &self.heaps {
             heap.cancel_all();
         }
         self.estate.cancel_outside();
+        self.estate.config.witness.drivers_shut();
+    }
+
+    /// Ends every wait for a timer or a descriptor of this runtime.
+    pub(super) fn shut_drivers(&self) {
         for remote in &self.remotes {
             remote.timers.close();
             if let Some(poller) = remote.poller.get() {

@@ -231,6 +231,11 @@ impl Held {
         self.root().is_woken()
     }
 
+    /// Parks the thread until it is woken.
+    pub(crate) fn park(&self) {
+        self.root().parker.park(None);
+    }
+
     /// Its poll has ended, and what it put off was woken.
     pub(crate) fn has_rested(&self) {
         self.gave_way.set(self.is_woken());

@@ -11,6 +11,8 @@ use super::watch::Watched;
 use crate::sys::sync::Mutex;
 use crate::sys::thread_state;
 use crate::task::context;
+use std::cell::Cell;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::thread;
@@ -112,6 +114,7 @@ impl Spares {
             let mine = me.clone();
             config.spawn_thread(Role::Worker, move || {
                 let leaving = Leaving(shared);
+                SEATED.set(Arc::as_ptr(&leaving.0));
                 let out = Out(&leaving.0, &mine);
                 out.0.stand_in(&mine);
                 drop(out);
@@ -141,7 +144,22 @@ impl Drop for Out<'_> {
         if !self.0.injector.is_empty() {
             self.0.notify();
         }
-        self.0.leave();
+        give_seat_up();
+        self.0.leave_poll();
+    }
+}
+
+thread_local! {
+    /// The scheduler that this thread is a spare of, while it has a seat there.
+    static SEATED: Cell<*const MultiThread> = const { Cell::new(ptr::null()) };
+}
+
+/// If this thread is a spare, it moves no tasks any more and leaves when its poll has ended. For a
+/// closure that may block (A4).
+pub(super) fn give_seat_up() {
+    // SAFETY: set by a spare, whose `Out` keeps the scheduler, and clears this.
+    if let Some(shared) = unsafe { SEATED.replace(ptr::null()).as_ref() } {
+        shared.leave_seat();
     }
 }
 
@@ -178,7 +196,11 @@ impl MultiThread {
         if let Some(callback) = &config.on_thread_start {
             callback();
         }
-        while self.is_all_stuck() && !self.estate.is_closing() && !self.estate.is_fatal() {
+        while !SEATED.get().is_null()
+            && self.is_all_stuck()
+            && !self.estate.is_closing()
+            && !self.estate.is_fatal()
+        {
             self.estate.turned(config.seam.clock.about());
             let Some(task) = self.injector.pop() else {
                 for worker in 0..self.remotes.len() {
@@ -196,6 +218,7 @@ impl MultiThread {
             me.runs_nothing();
             self.ended_elsewhere();
         }
+        give_seat_up();
         if let Some(callback) = &config.on_thread_stop {
             callback();
         }

@@ -4,10 +4,12 @@
 
 use super::core::{Core, Key};
 use super::idle::{BeforeParking, Idle};
+use super::lost::{Reclaimed, earlier};
 use super::meter;
 use super::multi::{MultiThread, Remote};
 use super::probe::ALL;
 use super::recorder::{Entry, Event};
+use super::spare;
 use crate::driver::poller::Poller;
 use crate::sys::park::Parker;
 use crate::sys::slack::Slack;
@@ -20,10 +22,6 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A worker whose threads end in a panic of `on_thread_start` so often in a row is
-/// given up.
-const MAX_FAILED_STARTS: u32 = 8;
-
 /// A thread that is a worker, as long as it has a key.
 struct Worker {
     shared: Arc<MultiThread>,
@@ -32,6 +30,7 @@ struct Worker {
     core: Cell<*const Core>,
     /// Taken up for the first timer that this thread sleeps for.
     slack: Slack,
+    parker: Arc<Parker>,
     /// The thread's parking spot knows of its worker's poller.
     kicks: Cell<bool>,
     /// The task that this thread polls after it has given its core away.
@@ -137,15 +136,16 @@ pub(crate) fn push_back(shared: &MultiThread, task: Runnable) -> Result<(), Runn
 /// The whole life of a worker thread.
 pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
     let config = &shared.estate.config;
+    let parker = Arc::new(Parker::for_current_thread());
     let worker = Worker {
         shared: shared.clone(),
         key: Cell::new(None),
         core: Cell::new(ptr::null()),
         slack: Slack::new(),
+        parker: parker.clone(),
         kicks: Cell::new(false),
         in_place: Cell::new(None),
     };
-    let parker = Arc::new(Parker::for_current_thread());
     shared.take_seat(&key, parker.clone());
     shared.remotes[key.0].meter.woke_up();
     context::set_rng(Some(config.seam.rng()));
@@ -158,13 +158,14 @@ pub(crate) fn run(shared: Arc<MultiThread>, key: Key) {
         callback();
     }
     if let Some(core) = worker.core() {
-        core.failed_starts.set(0);
+        shared.has_started(core.index);
     }
     worker.work(&parker);
+    drop(shift);
+    // Without a seat (A4): it may wait for what ends when the last thread has left its seat.
     if let Some(callback) = &config.on_thread_stop {
         callback();
     }
-    drop(shift);
 }
 
 /// A worker thread's time as a worker.
@@ -174,28 +175,11 @@ impl Drop for Shift<'_> {
     fn drop(&mut self) {
         let worker = self.0;
         context::wake_deferred();
-        if worker.shared.estate.is_closing()
-            && let Some(core) = worker.core()
-        {
-            core.drain();
-        }
         WORKER.with(|slot| slot.set(ptr::null()));
         context::set_defers(false);
         match worker.take_key() {
             // A callback panicked: somebody else carries on.
-            Some(key) if !worker.shared.estate.is_closing() => {
-                let core = &worker.shared.cores[key.0];
-                core.failed_starts.set(core.failed_starts.get() + 1);
-                if core.failed_starts.get() < MAX_FAILED_STARTS {
-                    worker.shared.replace_thread(key);
-                } else {
-                    // Nobody else would be woken while it counts as one who searches.
-                    if core.searching.replace(false) && worker.shared.idle.found_work() {
-                        worker.shared.notify();
-                    }
-                    worker.shared.leave();
-                }
-            }
+            Some(key) if !worker.shared.estate.is_closing() => worker.shared.thread_failed(key),
             Some(_) => worker.shared.leave(),
             None => {
                 worker.leave_place();
@@ -323,7 +307,7 @@ impl Worker {
     /// it is plain to see that there is nothing in them: who sleeps looks once more.
     fn search(&self, core: &Core) -> bool {
         if !core.searching.get() {
-            if !core.spinner.get().is_due() && !self.is_work_anywhere() {
+            if !core.spinner.get().is_due() && !self.shared.is_work_anywhere() {
                 return false;
             }
             if !self.shared.idle.start_searching() {
@@ -384,7 +368,7 @@ impl Worker {
         }
         let idle = &self.shared.idle;
         let before = idle.sleep(core.index, core.searching.replace(false));
-        if before == BeforeParking::LookAgain && self.is_work_anywhere() {
+        if before == BeforeParking::LookAgain && self.shared.is_work_anywhere() {
             core.remote().meter.stayed_awake();
             // Woken meanwhile or not, we are a searcher now.
             if idle.cancel_sleep(core.index) {
@@ -401,11 +385,6 @@ impl Worker {
         }
     }
 
-    fn is_work_anywhere(&self) -> bool {
-        !self.shared.injector.is_empty()
-            || self.shared.remotes.iter().any(|remote| !remote.ring.is_empty())
-    }
-
     fn sleep(&self, core: &Core, parker: &Parker) {
         let config = &self.shared.estate.config;
         if let Some(callback) = &config.on_thread_park {
@@ -419,6 +398,8 @@ impl Worker {
         let mut woken_by = WokenBy::Others;
         meter.fell_asleep(core.turn_started.get());
         loop {
+            let is_any_lost = self.shared.lost.is_any();
+            let help = if is_any_lost { self.shared.help_lost() } else { None };
             // A callback of the user's may have woken tasks on this thread, and so
             // may what the poller passed on.
             let due = timers.next().is_some_and(|tick| clock.until(tick).is_zero());
@@ -427,7 +408,7 @@ impl Worker {
                 break;
             }
             // What is registered from elsewhere meanwhile leaves a token.
-            let limit = timers.wake_up_at().map(|tick| clock.until(tick));
+            let limit = earlier(timers.wake_up_at().map(|tick| clock.until(tick)), help);
             if limit.is_some() {
                 self.slack.take_up();
             }
@@ -507,8 +488,9 @@ impl Drop for Announced<'_> {
 
 /// Runs `f`, which may block, on this thread, while the worker's core carries on
 /// elsewhere. On a thread that is no worker with a core, just runs it; likewise
-/// outside of a poll (in a callback, or when tasks are dropped at the end), where
-/// the worker goes on to use its core.
+/// outside of a poll (in a callback), where the worker goes on to use its core.
+///
+/// The thread has no seat meanwhile (A4): if the runtime closes, what `f` waits for ends.
 pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     /// Says again that this thread's scheduler wakes what is put off.
     struct Restore(bool);
@@ -517,19 +499,45 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
             context::set_defers(self.0);
         }
     }
+    let mut _lost = None;
     if let Some(worker) = Worker::current()
         && worker.is_in_poll()
         && let Some(key) = worker.take_key()
     {
-        hand_over(worker, key);
+        _lost = hand_over(worker, key);
+    } else {
+        spare::give_seat_up();
     }
     // What `f` waits for must not be put off until the poll that it is in ends.
     let _restore = Restore(context::set_defers(false));
     context::without_budget(f)
 }
 
-fn hand_over(worker: &Worker, key: Key) {
-    let watched = &worker.shared.remotes[key.0].watched;
+/// A worker that was lost while its thread blocks in place: the thread takes it back, if no other
+/// has meanwhile.
+struct Lost<'a> {
+    worker: &'a Worker,
+    index: usize,
+    running: Option<NonNull<Header>>,
+}
+
+impl Drop for Lost<'_> {
+    fn drop(&mut self) {
+        let Self { worker, index, running } = *self;
+        if let Reclaimed::Yes(key) = worker.shared.reclaim(index, &worker.parker) {
+            let watched = &worker.shared.remotes[index].watched;
+            worker.leave_place();
+            watched.sit_down();
+            watched.set_running(running.map_or(ptr::null_mut(), NonNull::as_ptr));
+            worker.put_key(key);
+            worker.shared.leave_poll();
+        }
+    }
+}
+
+fn hand_over(worker: &Worker, key: Key) -> Option<Lost<'_>> {
+    let index = key.0;
+    let watched = &worker.shared.remotes[index].watched;
     worker.shared.stay_in_poll();
     // Whoever carries on starts a turn of its own.
     worker.shared.cores[key.0].change_turn(&worker.shared);
@@ -537,11 +545,8 @@ fn hand_over(worker: &Worker, key: Key) {
     worker.in_place.set(running);
     worker.shared.in_place.lock().extend(running.map(|cell| cell.addr().get()));
     watched.runs_nothing();
-    if let Err((_, key)) = worker.shared.launch(key) {
-        // No thread to be had: then the others wait, as they would have.
-        worker.leave_place();
-        worker.shared.leave_poll();
-        watched.set_running(running.map_or(ptr::null_mut(), NonNull::as_ptr));
-        worker.put_key(key);
-    }
+    let (_, key) = worker.shared.launch(key).err()?;
+    // No thread to be had, or the runtime closes.
+    worker.shared.lose_thread(key);
+    Some(Lost { worker, index, running })
 }

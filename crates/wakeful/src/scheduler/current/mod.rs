@@ -759,6 +759,12 @@ impl CurrentThread {
     /// Drops every task, and closes what they lie in. By the one who closes, with
     /// the core.
     fn drop_tasks(self: &Arc<Self>, guard: &CoreGuard<'_>) {
+        // The driver goes first: a destructor that waits for a timer or a socket of this runtime
+        // would otherwise wait for the thread that it is on.
+        self.timers.close();
+        if let Some(poller) = self.poller.get() {
+            poller.shut_down();
+        }
         loop {
             let task = self.core.queue.borrow_mut().pop_front();
             let Some(task) = task else { break };
@@ -771,10 +777,6 @@ impl CurrentThread {
         }
         self.heap.cancel_all();
         self.estate.cancel_outside();
-        self.timers.close();
-        if let Some(poller) = self.poller.get() {
-            poller.shut_down();
-        }
         context::wake_deferred();
         context::restore_heap(&self.heap, guard.outer_heap);
         for allocator in self.core.allocator.take().into_iter().chain(self.estate.take_outside()) {
