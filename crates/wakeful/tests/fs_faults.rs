@@ -466,7 +466,7 @@ fn a_full_disk_is_told_with_the_next_flush() {
             Err(error) => error,
         };
         assert_eq!(told.kind(), ErrorKind::StorageFull);
-        assert!(told.to_string().starts_with("write /dev/full: "), "{told}");
+        assert_eq!(told.raw_os_error(), Some(libc::ENOSPC));
         file.flush().await.expect("told once");
         let told = file.write_at(&[1; 10], 0).await.unwrap_err();
         assert_eq!(told.kind(), ErrorKind::StorageFull);
@@ -517,7 +517,7 @@ fn fill_up(folder: &Path, kind: ErrorKind) {
                     assert!(flushed < 100 << 20, "this was to have little room");
                 };
                 assert_eq!(error.kind(), kind, "{error}");
-                assert!(error.to_string().contains("big"), "{error}");
+                assert!(error.raw_os_error().is_some(), "{error}");
                 let len = file.metadata().await.unwrap().len();
                 assert!(len >= flushed && flushed > 0, "{flushed} of {len}");
                 let told = file.write_all_at(&[8; 1 << 20], 0).await.unwrap_err();

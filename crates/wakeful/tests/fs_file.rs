@@ -260,7 +260,7 @@ fn the_length_is_set_after_what_was_written() {
         let read_only = File::open(&path).await.unwrap();
         let refused = read_only.set_len(1).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-        assert!(refused.to_string().contains(path.to_str().unwrap()), "{refused}");
+        assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));
     });
 }
 
@@ -430,17 +430,16 @@ fn a_write_that_is_refused_says_so_later() {
 }
 
 #[test]
-fn errors_name_the_path_and_what_was_tried() {
+fn errors_are_those_of_the_system() {
     everywhere(|folder| async move {
         let path = folder.join("nowhere");
         let error = File::open(&path).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        assert!(error.to_string().starts_with(&format!("open {}: ", path.display())), "{error}");
+        assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
         let mut file = File::open(folder.path()).await.unwrap();
         let error = file.read(&mut [0; 10]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IsADirectory);
-        let expected = format!("read {}: ", folder.path().display());
-        assert!(error.to_string().starts_with(&expected), "{error}");
+        assert_eq!(error.raw_os_error(), Some(libc::EISDIR));
         let zero = File::open("a\0b").await.unwrap_err();
         assert_eq!(zero.kind(), ErrorKind::InvalidInput);
     });

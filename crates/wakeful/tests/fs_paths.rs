@@ -18,12 +18,13 @@ mod support {
 }
 use support::files::{everywhere, everywhere_outside, evict, filled};
 
-/// Asserts that an error is of this kind and names this path.
+/// Asserts that an error is of this kind, and that it is the system's own.
 #[track_caller]
-fn assert_names<R: std::fmt::Debug>(result: std::io::Result<R>, kind: ErrorKind, path: &Path) {
+fn assert_fails<R: std::fmt::Debug>(result: std::io::Result<R>, kind: ErrorKind) {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), kind);
-    assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    let is_ours = kind == ErrorKind::InvalidData;
+    assert_eq!(error.raw_os_error().is_none(), is_ours, "{error}");
 }
 
 #[test]
@@ -40,14 +41,14 @@ fn whole_files_are_written_read_and_copied() {
         fs::write(&a, "täglich").await.unwrap();
         assert_eq!(fs::read_to_string(&a).await.unwrap(), "täglich");
         fs::write(&a, [0xff, 0xfe]).await.unwrap();
-        assert_names(fs::read_to_string(&a).await, ErrorKind::InvalidData, &a);
+        assert_fails(fs::read_to_string(&a).await, ErrorKind::InvalidData);
         fs::write(&a, []).await.unwrap();
         assert_eq!(fs::read(&a).await.unwrap(), []);
 
-        assert_names(fs::read(&nowhere).await, ErrorKind::NotFound, &nowhere);
-        assert_names(fs::write(&nowhere, "x").await, ErrorKind::NotFound, &nowhere);
-        assert_names(fs::copy(&nowhere, &a).await, ErrorKind::NotFound, &nowhere);
-        assert_names(fs::read(folder.path()).await, ErrorKind::IsADirectory, folder.path());
+        assert_fails(fs::read(&nowhere).await, ErrorKind::NotFound);
+        assert_fails(fs::write(&nowhere, "x").await, ErrorKind::NotFound);
+        assert_fails(fs::copy(&nowhere, &a).await, ErrorKind::NotFound);
+        assert_fails(fs::read(folder.path()).await, ErrorKind::IsADirectory);
     });
 }
 
@@ -78,8 +79,8 @@ fn folders_are_made_listed_and_removed() {
     everywhere(|folder| async move {
         let (one, deep) = (folder.join("one"), folder.join("a/b/c"));
         fs::create_dir(&one).await.unwrap();
-        assert_names(fs::create_dir(&one).await, ErrorKind::AlreadyExists, &one);
-        assert_names(fs::create_dir(&deep).await, ErrorKind::NotFound, &deep);
+        assert_fails(fs::create_dir(&one).await, ErrorKind::AlreadyExists);
+        assert_fails(fs::create_dir(&deep).await, ErrorKind::NotFound);
         fs::create_dir_all(&deep).await.unwrap();
         fs::create_dir_all(&deep).await.unwrap();
         DirBuilder::new().mode(0o700).create(folder.join("two")).await.unwrap();
@@ -103,16 +104,12 @@ fn folders_are_made_listed_and_removed() {
         assert_eq!(names, (0..300).map(|number| number.to_string()).collect());
         assert!(entries.next_entry().await.unwrap().is_none());
 
-        assert_names(
-            fs::read_dir(folder.join("no")).await,
-            ErrorKind::NotFound,
-            &folder.join("no"),
-        );
-        assert_names(fs::remove_dir(&one).await, ErrorKind::DirectoryNotEmpty, &one);
+        assert_fails(fs::read_dir(folder.join("no")).await, ErrorKind::NotFound);
+        assert_fails(fs::remove_dir(&one).await, ErrorKind::DirectoryNotEmpty);
         fs::remove_dir(folder.join("two")).await.unwrap();
         fs::remove_dir_all(&one).await.unwrap();
         assert!(!one.exists() && !folder.join("two").exists());
-        assert_names(fs::remove_dir_all(&one).await, ErrorKind::NotFound, &one);
+        assert_fails(fs::remove_dir_all(&one).await, ErrorKind::NotFound);
     });
 }
 
@@ -123,23 +120,23 @@ fn files_are_renamed_linked_and_removed() {
         let (b, c, link) = (folder.join("b"), folder.join("c"), folder.join("link"));
         fs::rename(&a, &b).await.unwrap();
         assert!(!a.exists() && b.exists());
-        assert_names(fs::rename(&a, &c).await, ErrorKind::NotFound, &c);
+        assert_fails(fs::rename(&a, &c).await, ErrorKind::NotFound);
         fs::hard_link(&b, &c).await.unwrap();
         assert_eq!(std::fs::metadata(&b).unwrap().nlink(), 2);
-        assert_names(fs::hard_link(&b, &c).await, ErrorKind::AlreadyExists, &c);
+        assert_fails(fs::hard_link(&b, &c).await, ErrorKind::AlreadyExists);
         fs::symlink("b", &link).await.unwrap();
         assert_eq!(fs::read_link(&link).await.unwrap(), Path::new("b"));
-        assert_names(fs::read_link(&b).await, ErrorKind::InvalidInput, &b);
-        assert_names(fs::symlink("b", &link).await, ErrorKind::AlreadyExists, &link);
+        assert_fails(fs::read_link(&b).await, ErrorKind::InvalidInput);
+        assert_fails(fs::symlink("b", &link).await, ErrorKind::AlreadyExists);
         assert_eq!(
             fs::canonicalize(&link).await.unwrap(),
             std::fs::canonicalize(folder.path()).unwrap().join("b")
         );
-        assert_names(fs::canonicalize(&a).await, ErrorKind::NotFound, &a);
+        assert_fails(fs::canonicalize(&a).await, ErrorKind::NotFound);
 
         fs::remove_file(&c).await.unwrap();
         assert!(!c.exists());
-        assert_names(fs::remove_file(&c).await, ErrorKind::NotFound, &c);
+        assert_fails(fs::remove_file(&c).await, ErrorKind::NotFound);
         fs::remove_file(&link).await.unwrap();
         assert!(b.exists(), "the link went, not what it led to");
     });
@@ -161,7 +158,7 @@ fn what_is_known_of_files() {
             assert_eq!(fs::metadata(&link).await.unwrap().ino(), expected.ino());
             assert!(fs::symlink_metadata(&link).await.unwrap().is_symlink());
             assert!(fs::metadata(folder.path()).await.unwrap().is_dir());
-            assert_names(fs::metadata(&lost).await, ErrorKind::NotFound, &lost);
+            assert_fails(fs::metadata(&lost).await, ErrorKind::NotFound);
             // By its number, as servers of files go by that.
             let through_a_file = fs::metadata(a.join("b")).await.unwrap_err();
             assert_eq!(through_a_file.raw_os_error(), Some(20));
@@ -176,7 +173,7 @@ fn what_is_known_of_files() {
         fs::set_permissions(&a, PermissionsExt::from_mode(0o604)).await.unwrap();
         assert_eq!(fs::metadata(&a).await.unwrap().permissions().mode() & 0o777, 0o604);
         let refused = fs::set_permissions(&lost, PermissionsExt::from_mode(0o604)).await;
-        assert_names(refused, ErrorKind::NotFound, &lost);
+        assert_fails(refused, ErrorKind::NotFound);
     });
 }
 

@@ -347,22 +347,18 @@ fn everything_that_std_can_set_can_be_set() {
 }
 
 #[test]
-fn an_error_says_which_program_it_is_about() {
+fn an_error_is_that_of_the_system() {
     let rt = current_thread();
     rt.block_on(async {
         let missing = Command::new("no-such-program-anywhere").spawn().unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
-        let text = missing.to_string();
-        assert!(text.starts_with("cannot start \"no-such-program-anywhere\": "), "{text}");
-        let cause = missing.get_ref().unwrap().source().unwrap();
-        let cause = cause.downcast_ref::<std::io::Error>().unwrap();
-        assert_eq!(cause.raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(missing.raw_os_error(), Some(libc::ENOENT));
         let nowhere = Command::new("true").current_dir("/no/such/folder").status().await;
-        let text = nowhere.unwrap_err().to_string();
-        assert!(text.starts_with("cannot start \"true\" in \"/no/such/folder\": "), "{text}");
+        assert_eq!(nowhere.unwrap_err().raw_os_error(), Some(libc::ENOENT));
         let folder = Folder::new();
         let locked = Command::new(folder.path()).output().await.unwrap_err();
         assert_eq!(locked.kind(), ErrorKind::PermissionDenied);
+        assert_eq!(locked.raw_os_error(), Some(libc::EACCES));
     });
 }
 

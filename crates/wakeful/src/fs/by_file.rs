@@ -10,7 +10,7 @@ use crate::task::header::WaitKind;
 use io_uring::{opcode, squeue::Entry, types};
 #[cfg(target_os = "linux")]
 use rustix::io::Errno;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -47,16 +47,56 @@ impl At {
         }
     }
 
-    /// Whether the ring may read or write here.
-    #[cfg(target_os = "linux")]
-    fn is_for_ring(self, file: &Descriptor) -> bool {
-        self != At::Cursor || file.owns_cursor()
-    }
-
     pub(super) fn advance(&mut self, count: usize) {
         if let At::Offset(offset) = self {
             *offset += count as u64;
         }
+    }
+}
+
+/// Keeps the cursor right when the ring reads or writes there.
+///
+/// If an entry moves some bytes at the cursor and then fails, it reports the bytes, but the
+/// kernel leaves the cursor where it was. Without a correction, the next read would give
+/// the same bytes again, and the next write would overwrite them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Track {
+    /// Where the cursor was before, if the file has one.
+    #[cfg(target_os = "linux")]
+    from: Option<u64>,
+    /// Where the cursor has to be set, by a thread that may wait.
+    correction: Option<u64>,
+}
+
+impl Track {
+    /// Notes where the cursor is. Gives nothing if the ring may not read or write here:
+    /// others may move the cursor, or asking for it may wait.
+    #[cfg(target_os = "linux")]
+    fn begin(&mut self, at: At, file: &Descriptor) -> Option<()> {
+        *self = Self::default();
+        if at == At::Cursor && file.has_cursor() {
+            self.from = Some(file.position().filter(|_| file.owns_cursor())?);
+        }
+        Some(())
+    }
+
+    /// The entry moved `count` of `len` bytes. Answers whether the cursor must be corrected.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    fn end(&mut self, file: &Descriptor, count: usize, len: usize) -> bool {
+        let is_short = count > 0 && count < len;
+        if let Some(from) = self.from.filter(|_| is_short)
+            && file.position() == Some(from)
+        {
+            self.correction = Some(from + count as u64);
+        }
+        self.correction.is_some()
+    }
+
+    /// Corrects the cursor, on a thread that may wait.
+    fn correct(self, file: &Descriptor) -> io::Result<()> {
+        let Some(position) = self.correction else { return Ok(()) };
+        file.at_cursor(|mut std| std.seek(SeekFrom::Start(position)).map(drop))
     }
 }
 
@@ -69,7 +109,16 @@ pub(super) struct Read {
     pub(super) file: Arc<Descriptor>,
     pub(super) buf: Vec<u8>,
     pub(super) part: Range<usize>,
-    pub(super) at: At,
+    at: At,
+    track: Track,
+    /// What the ring has read, if only the cursor is left to be corrected.
+    count: Option<usize>,
+}
+
+impl Read {
+    pub(super) fn new(file: Arc<Descriptor>, buf: Vec<u8>, part: Range<usize>, at: At) -> Self {
+        Self { file, buf, part, at, track: Track::default(), count: None }
+    }
 }
 
 impl Operation for Read {
@@ -81,9 +130,7 @@ impl Operation for Read {
 
     #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<Entry> {
-        if !self.at.is_for_ring(&self.file) {
-            return None;
-        }
+        self.track.begin(self.at, &self.file)?;
         let part = &mut self.buf[self.part.clone()];
         let len = part.len().min(MAX_LEN) as u32;
         let read = opcode::Read::new(self.file.fd(), part.as_mut_ptr(), len);
@@ -91,19 +138,33 @@ impl Operation for Read {
     }
 
     #[cfg(target_os = "linux")]
-    fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
-        Step::Done(match result {
-            Ok(count) => Ok((count as usize, self.buf)),
-            Err(error) => Err(error.into()),
-        })
+    fn may_wait(&self) -> bool {
+        !self.file.reads_in_ring_at_once()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn landed(mut self, result: Result<u32, Errno>) -> Step<Self> {
+        let count = match result {
+            Ok(count) => count as usize,
+            Err(error) => return Step::Done(Err(error.into())),
+        };
+        if self.track.end(&self.file, count, self.part.len().min(MAX_LEN)) {
+            self.count = Some(count);
+            return Step::Elsewhere(self);
+        }
+        Step::Done(Ok((count, self.buf)))
     }
 
     fn run(self) -> io::Result<(usize, Vec<u8>)> {
-        let Self { file, mut buf, part, at } = self;
+        let Self { file, mut buf, part, at, track, count } = self;
+        if let Some(count) = count {
+            track.correct(&file)?;
+            return Ok((count, buf));
+        }
         loop {
             let part = &mut buf[part.clone()];
             let count = match at {
-                At::Cursor => file.std().read(part),
+                At::Cursor => file.at_cursor(|mut std| std.read(part)),
                 At::Offset(offset) => file.std().read_at(part, offset),
             };
             match count {
@@ -119,38 +180,55 @@ pub(super) struct Write {
     pub(super) file: Arc<Descriptor>,
     pub(super) data: Vec<u8>,
     pub(super) done: usize,
-    pub(super) at: At,
+    at: At,
+    track: Track,
+}
+
+/// How far a write has come.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub(super) enum Written {
+    All,
+    Part,
+    /// The ring cannot go on.
+    RestInPool,
 }
 
 impl Write {
     pub(super) fn new(file: Arc<Descriptor>, data: Vec<u8>, at: At) -> Self {
-        Self { file, data, done: 0, at }
+        Self { file, data, done: 0, at, track: Track::default() }
     }
 
     #[cfg(target_os = "linux")]
-    pub(super) fn as_entry(&self) -> Option<Entry> {
-        if !self.at.is_for_ring(&self.file) {
-            return None;
-        }
+    pub(super) fn as_entry(&mut self) -> Option<Entry> {
+        self.track.begin(self.at, &self.file)?;
         let rest = &self.data[self.done..];
         let len = rest.len().min(MAX_LEN) as u32;
         let write = opcode::Write::new(self.file.fd(), rest.as_ptr(), len);
         Some(write.offset(self.at.raw()).build())
     }
 
-    /// So much more is written. True: that was all.
+    /// The ring has written `count` bytes more.
     #[cfg(target_os = "linux")]
-    pub(super) fn advance(&mut self, count: usize) -> bool {
+    pub(super) fn advance(&mut self, count: usize) -> Written {
+        let rest = self.data.len() - self.done;
+        let is_off = self.track.end(&self.file, count, rest.min(MAX_LEN));
         self.done += count;
         self.at.advance(count);
-        self.done == self.data.len()
+        match self.done == self.data.len() {
+            true => Written::All,
+            // What cannot be written at all, std complains about.
+            false if is_off || count == 0 => Written::RestInPool,
+            false => Written::Part,
+        }
     }
 
     /// Writes what is left.
     pub(super) fn write_rest(&self) -> io::Result<()> {
+        self.track.correct(&self.file)?;
         let rest = &self.data[self.done..];
         match self.at {
-            At::Cursor => self.file.std().write_all(rest),
+            At::Cursor => self.file.at_cursor(|mut std| std.write_all(rest)),
             At::Offset(offset) => self.file.std().write_all_at(rest, offset),
         }
     }
@@ -169,13 +247,17 @@ impl Operation for Write {
     }
 
     #[cfg(target_os = "linux")]
+    fn may_wait(&self) -> bool {
+        !self.file.writes_in_ring_at_once()
+    }
+
+    #[cfg(target_os = "linux")]
     fn landed(mut self, result: Result<u32, Errno>) -> Step<Self> {
         match result {
-            // What cannot be written at all, std complains about.
-            Ok(0) if !self.data.is_empty() => Step::Elsewhere(self),
             Ok(count) => match self.advance(count as usize) {
-                true => Step::Done(Ok(())),
-                false => Step::Again(self),
+                Written::All => Step::Done(Ok(())),
+                Written::Part => Step::Again(self),
+                Written::RestInPool => Step::Elsewhere(self),
             },
             Err(error) => Step::Done(Err(error.into())),
         }
@@ -183,6 +265,22 @@ impl Operation for Write {
 
     fn run(self) -> io::Result<()> {
         self.write_rest()
+    }
+}
+
+/// Moves the cursor.
+pub(super) struct Seek {
+    pub(super) file: Arc<Descriptor>,
+    pub(super) position: SeekFrom,
+}
+
+impl Operation for Seek {
+    type Output = u64;
+    const KIND: WaitKind = WaitKind::FileOp;
+    const MUST_FINISH: bool = true;
+
+    fn run(self) -> io::Result<u64> {
+        self.file.at_cursor(|mut std| std.seek(self.position))
     }
 }
 

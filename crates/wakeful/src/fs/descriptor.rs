@@ -1,38 +1,64 @@
 //! An open file as operations share it, and its closing.
+//!
+//! What a worker may ask the kernel about a file depends on what the file is:
+//!
+//! | [`Reach`] | attributes, closing | cursor | data, by `RWF_NOWAIT` | entries of the ring |
+//! | --- | --- | --- | --- | --- |
+//! | `Memory` | worker | worker | worker | may be tried by the worker |
+//! | `Overlay` | worker | pool | ring or pool | by a thread of the kernel |
+//! | `Pipe` | closing: worker | pool | ring or pool | by a thread of the kernel |
+//! | `Elsewhere` | ring or pool | pool | ring or pool | by a thread of the kernel |
+//!
+//! - C1. The kernel locks the cursor of a regular file for a whole `read`, `write` or
+//!   `lseek` there. So where the cursor has several descriptors of ours, a worker uses it
+//!   only while no thread of the pool does, and never waits for that (`try_at_cursor`);
+//!   a thread of the pool waits until no worker does (`at_cursor`).
 
-use super::error;
+#[cfg(target_os = "linux")]
+use super::mounts::{self, Latency};
 use super::operation::Operation;
 #[cfg(target_os = "linux")]
 use super::operation::Step;
+use crate::runtime::context;
+use crate::runtime::files::FileBackend;
 use crate::task::header::WaitKind;
+#[cfg(target_os = "linux")]
+use rustix::fs::{FileType, OFlags};
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 #[cfg(target_os = "linux")]
 use std::os::fd::{AsRawFd, RawFd};
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
 
-/// How a file came to be open.
+/// Where the answers to requests about an open file come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opened {
-    /// At once: it lies on a device that answers at once, also when it is closed.
-    Inline,
-    /// By somebody who may wait, or by others.
-    Waiting,
+enum Reach {
+    /// From memory: a regular file or a folder of a local file system.
+    Memory,
+    /// From memory, except for the cursor and the data: a file or a folder of an overlay.
+    Overlay,
+    /// From a pipe's other side; closing does not wait for it.
+    Pipe,
+    /// From a server, another process or a device: FUSE, network file systems, terminals,
+    /// sockets.
+    Elsewhere,
 }
 
 /// An open file, shared by its [`File`](super::File) and the operations under way.
 pub(super) struct Descriptor {
     /// There until it is closed or given away.
     std: Option<File>,
-    /// Where it was opened, for errors.
-    path: Option<Arc<Path>>,
-    opened: Opened,
+    reach: Reach,
+    has_cursor: bool,
+    /// Each write waits for the disk (`O_SYNC`, `O_DSYNC`).
+    writes_through: bool,
     /// Others may move the file's cursor. A ring reads it and moves it in two steps,
     /// so then it is left to system calls, which do that in one.
     shares_cursor: AtomicBool,
+    /// Set if descriptors of ours share the cursor (C1).
+    clones: OnceLock<Arc<RwLock<()>>>,
     /// Reads of this file are never possible at once.
     reads_wait: AtomicBool,
     /// Writes to this file are never possible at once.
@@ -40,16 +66,74 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    pub(super) fn new(std: File, path: Option<Arc<Path>>, opened: Opened) -> Self {
-        // What came from elsewhere may have been shared there.
-        let shares_cursor = path.is_none() && super::inline::has_cursor(&std);
+    /// A file that was opened by name, by a thread of the pool or the kernel.
+    pub(super) fn opened(std: File) -> Self {
+        Self::examined(std, false)
+    }
+
+    /// A file that was opened by other code, which may have shared its cursor.
+    pub(super) fn taken_over(std: File) -> Self {
+        Self::examined(std, true)
+    }
+
+    /// A regular file or a folder that was opened by name, without waiting and without
+    /// flags of its own.
+    #[cfg(target_os = "linux")]
+    pub(super) fn opened_inline(std: File, latency: Latency) -> Self {
+        let reach = match latency {
+            Latency::Local => Reach::Memory,
+            Latency::Overlay => Reach::Overlay,
+            Latency::Remote => Reach::Elsewhere,
+        };
+        Self::new(std, reach, true, false, OFlags::empty())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn examined(std: File, may_share: bool) -> Self {
+        let (reach, has_cursor) = match mounts::known(&std) {
+            None => (Reach::Elsewhere, true),
+            Some(known) => match (known.kind, mounts::of(&std, &known)) {
+                (FileType::Fifo, _) => (Reach::Pipe, false),
+                (FileType::RegularFile | FileType::Directory, latency) => match latency {
+                    Latency::Local => (Reach::Memory, true),
+                    Latency::Overlay => (Reach::Overlay, true),
+                    Latency::Remote => (Reach::Elsewhere, true),
+                },
+                _ => (Reach::Elsewhere, false),
+            },
+        };
+        let flags = rustix::fs::fcntl_getfl(&std).unwrap_or(OFlags::DIRECT | OFlags::SYNC);
+        Self::new(std, reach, has_cursor, may_share && has_cursor, flags)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn new(std: File, reach: Reach, has_cursor: bool, shares_cursor: bool, flags: OFlags) -> Self {
+        // Past the cache, also a read that is asked not to wait does so for the disk.
+        let reads_wait = reach != Reach::Memory || flags.contains(OFlags::DIRECT);
+        let writes_through = flags.intersects(OFlags::SYNC | OFlags::DSYNC);
         Self {
             std: Some(std),
-            path,
-            opened,
+            reach,
+            has_cursor,
+            writes_through,
             shares_cursor: AtomicBool::new(shares_cursor),
-            reads_wait: AtomicBool::new(false),
-            writes_wait: AtomicBool::new(false),
+            clones: OnceLock::new(),
+            reads_wait: AtomicBool::new(reads_wait),
+            writes_wait: AtomicBool::new(reads_wait || writes_through),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn examined(std: File, may_share: bool) -> Self {
+        Self {
+            std: Some(std),
+            reach: Reach::Elsewhere,
+            has_cursor: true,
+            writes_through: false,
+            shares_cursor: AtomicBool::new(may_share),
+            clones: OnceLock::new(),
+            reads_wait: AtomicBool::new(true),
+            writes_wait: AtomicBool::new(true),
         }
     }
 
@@ -62,26 +146,80 @@ impl Descriptor {
     }
 
     /// Another one for the same file. Only the table of descriptors is touched, so
-    /// nobody waits.
+    /// nobody waits. No operation at the cursor is under way.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
-        let std = self.std().try_clone().map_err(|error| self.explain("clone", error))?;
+        let std = self.std().try_clone()?;
+        let clones = self.clones.get_or_init(Arc::default).clone();
         self.shares_cursor.store(true, Relaxed);
-        let clone = Self::new(std, self.path.clone(), self.opened);
-        clone.shares_cursor.store(true, Relaxed);
-        Ok(clone)
+        Ok(Self {
+            std: Some(std),
+            reach: self.reach,
+            has_cursor: self.has_cursor,
+            writes_through: self.writes_through,
+            shares_cursor: AtomicBool::new(true),
+            clones: OnceLock::from(clones),
+            reads_wait: AtomicBool::new(self.reads_wait.load(Relaxed)),
+            writes_wait: AtomicBool::new(self.writes_wait.load(Relaxed)),
+        })
     }
 
-    /// Whether it lies on a device that answers at once.
+    /// Whether the attributes are answered from memory.
     pub(super) fn answers_at_once(&self) -> bool {
-        self.opened == Opened::Inline || super::inline::is_file_local(self.std())
+        matches!(self.reach, Reach::Memory | Reach::Overlay)
     }
 
-    /// Says what was done with which file.
-    pub(super) fn explain(&self, operation: &'static str, source: io::Error) -> io::Error {
-        match &self.path {
-            Some(path) => error::at(operation, path, source),
-            None => source,
+    /// Whether it has a cursor: a pipe, say, has none.
+    pub(super) fn has_cursor(&self) -> bool {
+        self.has_cursor
+    }
+
+    /// Does something at the cursor on a thread that may wait (C1).
+    pub(super) fn at_cursor<R>(&self, f: impl FnOnce(&File) -> R) -> R {
+        let clones = self.clones.get();
+        let _shared = clones.map(|gate| gate.read().unwrap_or_else(PoisonError::into_inner));
+        f(self.std())
+    }
+
+    /// Does something at the cursor that the kernel answers from memory. None if a thread
+    /// of the pool is at the cursor (C1).
+    #[inline]
+    pub(super) fn try_at_cursor<R>(&self, f: impl FnOnce(&Self) -> R) -> Option<R> {
+        let Some(gate) = self.clones.get() else { return Some(f(self)) };
+        match gate.try_write() {
+            Ok(_exclusive) => Some(f(self)),
+            Err(TryLockError::Poisoned(_exclusive)) => Some(f(self)),
+            Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Moves the cursor, if the kernel does that without waiting.
+    pub(super) fn try_seek(&self, position: SeekFrom) -> Option<io::Result<u64>> {
+        match self.reach {
+            Reach::Memory => self.try_at_cursor(|file| file.std().seek(position)),
+            Reach::Overlay | Reach::Pipe | Reach::Elsewhere => None,
+        }
+    }
+
+    /// Where the cursor is, if the kernel knows that without waiting: also an overlay does,
+    /// while it must not be moved.
+    #[cfg(target_os = "linux")]
+    pub(super) fn position(&self) -> Option<u64> {
+        match self.reach {
+            Reach::Memory | Reach::Overlay => self.std().stream_position().ok(),
+            Reach::Pipe | Reach::Elsewhere => None,
+        }
+    }
+
+    /// Whether a ring reads it without making its submitter wait.
+    #[cfg(target_os = "linux")]
+    pub(super) fn reads_in_ring_at_once(&self) -> bool {
+        self.reach == Reach::Memory
+    }
+
+    /// Whether a ring writes it without making its submitter wait.
+    #[cfg(target_os = "linux")]
+    pub(super) fn writes_in_ring_at_once(&self) -> bool {
+        self.reach == Reach::Memory && !self.writes_through
     }
 
     #[cfg(target_os = "linux")]
@@ -113,6 +251,20 @@ impl Descriptor {
     pub(super) fn never_write_inline(&self) {
         self.writes_wait.store(true, Relaxed);
     }
+
+    /// Whether the calling thread closes it itself.
+    fn closes_here(&self) -> bool {
+        let at_once = match self.reach {
+            Reach::Memory | Reach::Overlay | Reach::Pipe => true,
+            Reach::Elsewhere => false,
+        };
+        // Outside of a runtime, and at its end, no other thread does it.
+        let here = |at_once, backend| at_once && backend != FileBackend::Uring;
+        let state = context::with_current(|shared| {
+            shared.estate().is_closing() || here(at_once, shared.files.backend)
+        });
+        state.unwrap_or(true)
+    }
 }
 
 impl AsFd for Descriptor {
@@ -124,9 +276,8 @@ impl AsFd for Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         let Some(std) = self.std.take() else { return };
-        // Where closing may take its time, the kernel does it.
         #[cfg(target_os = "linux")]
-        if self.opened == Opened::Waiting && super::inline::closes_in_ring(&std) {
+        if !self.closes_here() {
             return drop(super::operation::start(Close(Some(std))));
         }
         drop(std);

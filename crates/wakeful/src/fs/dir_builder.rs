@@ -1,7 +1,7 @@
 //! How a folder is to be made.
 
 use super::operation::call;
-use super::{error, paths};
+use super::paths;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::panic::Location;
@@ -48,7 +48,7 @@ impl DirBuilder {
     ///
     /// # Errors
     ///
-    /// As [`std::fs::DirBuilder::create`]; the error says which path it was.
+    /// As [`std::fs::DirBuilder::create`].
     #[track_caller]
     pub fn create(&self, path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
         let site = Location::caller();
@@ -61,8 +61,7 @@ impl DirBuilder {
             let mut builder = std::fs::DirBuilder::new();
             builder.recursive(true).mode(mode);
             let named = path.as_ref().to_owned();
-            let made = call(site, move || builder.create(named)).await;
-            made.map_err(|error| error::at("create the folder", path.as_ref(), error))
+            call(site, move || builder.create(named)).await
         }
     }
 }

@@ -40,11 +40,9 @@
 //!
 //! # Errors
 //!
-//! Errors say what was done and with which path. Their
-//! [`kind`](std::io::Error::kind) is that of the system's error, which is their
-//! [`source`](std::error::Error::source); for its number, ask the source. An error
-//! that only its number tells apart, such as "too many open files", comes as the
-//! system's own; so does "not on the same device".
+//! An error of the system is returned as the system gave it, so
+//! [`raw_os_error`](std::io::Error::raw_os_error) has its number. It does not name
+//! the path: a program that wants that adds it.
 
 // Inside: a function or a method of `File` makes an `operation::Operation`
 // (`by_name`, `by_file`, `open_options`, `writer`), after it was tried `inline`;
@@ -56,10 +54,11 @@ mod by_file;
 mod by_name;
 mod descriptor;
 mod dir_builder;
-mod error;
 mod file;
 mod file_times;
 mod inline;
+#[cfg(target_os = "linux")]
+mod mounts;
 mod open_options;
 mod operation;
 mod paths;

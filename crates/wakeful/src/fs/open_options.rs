@@ -1,18 +1,17 @@
 //! How a file is to be opened, and opening it.
 
 use super::by_name::Name;
-use super::descriptor::{Descriptor, Opened};
+use super::descriptor::Descriptor;
 #[cfg(target_os = "linux")]
 use super::operation::Step;
 use super::operation::{Operation, Perform, call};
-use super::{File, error, inline};
+use super::{File, inline};
 use crate::task::header::WaitKind;
 use std::fs::OpenOptions as StdOpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::panic::Location;
 use std::path::Path;
-use std::sync::Arc;
 
 /// How a file is to be opened; as [`std::fs::OpenOptions`].
 ///
@@ -132,13 +131,13 @@ impl OpenOptions {
         let (options, site) = (self.clone(), Location::caller());
         async move {
             let path = path;
-            options.open_file(path.as_ref().into(), site).await
+            options.open_file(path.as_ref(), site).await
         }
     }
 
     pub(super) async fn open_file(
         self,
-        path: Arc<Path>,
+        path: &Path,
         site: &'static Location<'static>,
     ) -> io::Result<File> {
         Ok(File::from_descriptor(self.open_descriptor(path, site).await?, site))
@@ -146,7 +145,7 @@ impl OpenOptions {
 
     pub(super) async fn open_descriptor(
         self,
-        path: Arc<Path>,
+        path: &Path,
         site: &'static Location<'static>,
     ) -> io::Result<Descriptor> {
         #[cfg(target_os = "linux")]
@@ -154,25 +153,24 @@ impl OpenOptions {
             && let Some(flags) = self.known.and_then(|known| known.inline_flags())
         {
             inline::spend().await;
-            if let inline::Attempt::Done(opened) = inline::open(&path, flags) {
-                let std = opened.map_err(|error| error::at("open", &path, error))?;
-                return Ok(Descriptor::new(std, Some(path), Opened::Inline));
+            if let inline::Attempt::Done(opened) = inline::open(path, flags) {
+                let (std, latency) = opened?;
+                return Ok(Descriptor::opened_inline(std, latency));
             }
         }
         let opened = match self.known.and_then(|known| known.flags()) {
             Some(flags) => {
                 let mode = self.known.map_or(0, |known| known.mode);
-                let name = Name::new(&path);
+                let name = Name::new(path);
                 Perform::new(Open { name, flags, mode, std: self.std }, site).await
             }
             // Nothing for a ring, or something that std complains about.
             None => {
-                let path = path.clone();
+                let path = path.to_owned();
                 call(site, move || self.std.open(path)).await
             }
         };
-        let std = opened.map_err(|error| error::at("open", &path, error))?;
-        Ok(Descriptor::new(std, Some(path), Opened::Waiting))
+        Ok(Descriptor::opened(opened?))
     }
 }
 
@@ -233,10 +231,7 @@ impl Operation for Open {
     #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
         let open = io_uring::opcode::OpenAt::new(super::by_name::HERE, self.name.pointer()?);
-        let entry = open.flags(self.flags).mode(self.mode).build();
-        // By a thread of the kernel's: on the spot it would not wait for the other
-        // side of a pipe, as `open` does.
-        Some(entry.flags(io_uring::squeue::Flags::ASYNC))
+        Some(open.flags(self.flags).mode(self.mode).build())
     }
 
     #[cfg(target_os = "linux")]

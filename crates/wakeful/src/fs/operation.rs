@@ -63,6 +63,13 @@ pub(super) trait Operation: Sized + Send + 'static {
     #[cfg(target_os = "linux")]
     const CODE: u8 = 0;
 
+    /// Whether the kernel may have to wait while it does what the entry says. Then a
+    /// thread of the kernel does it: without that, `io_uring_enter` itself may wait.
+    #[cfg(target_os = "linux")]
+    fn may_wait(&self) -> bool {
+        true
+    }
+
     /// The ring is done with what the entry said: what came of it.
     #[cfg(target_os = "linux")]
     fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
@@ -235,7 +242,10 @@ impl<T: Operation> Flight<T> {
         let Some(ring) = shared.ring().filter(|ring| ring.supports(T::CODE)) else {
             return Some(operation);
         };
-        let Some(entry) = operation.entry() else { return Some(operation) };
+        let Some(mut entry) = operation.entry() else { return Some(operation) };
+        if operation.may_wait() {
+            entry = entry.flags(io_uring::squeue::Flags::ASYNC);
+        }
         self.lock().operation = Some(operation);
         shared.files.count_ring();
         shared.clock().hold();
@@ -550,6 +560,17 @@ where
     fn run(self) -> io::Result<R> {
         (self.0)()
     }
+}
+
+/// Something for the pool that comes to its end; for [`start`].
+pub(super) fn job<F>(f: F) -> impl Operation<Output = ()>
+where
+    F: FnOnce() + Send + 'static,
+{
+    Call::<_, true>(move || {
+        f();
+        Ok(())
+    })
 }
 
 /// Runs a closure in the pool.

@@ -56,6 +56,10 @@ impl Operation for Often {
         Some(io_uring::opcode::Nop::new().build())
     }
 
+    fn may_wait(&self) -> bool {
+        false
+    }
+
     fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
         match (result, self.0) {
             (Err(error), _) => Step::Done(Err(error.into())),

@@ -1,8 +1,8 @@
 //! Functions on paths: what exists, links, removing and renaming, permissions.
 
 use super::by_name::{CreateDir, Exists, HardLink, Name, RemoveDir, RemoveFile, Rename, Symlink};
+use super::inline;
 use super::operation::{Operation, Perform, call, change};
-use super::{error, inline};
 use std::fs::{Metadata, Permissions};
 use std::io;
 use std::panic::Location;
@@ -13,46 +13,40 @@ type Site = &'static Location<'static>;
 // All of these keep the paths until they are done: a path may be something that
 // removes its file when it is dropped.
 
-/// Does something with a path; an error says what, and which path it was.
+/// Performs an operation on a path.
 async fn with_path<T: Operation>(
-    what: &'static str,
     path: impl AsRef<Path>,
     site: Site,
     operation: impl FnOnce(Name) -> T,
 ) -> io::Result<T::Output> {
-    let done = Perform::new(operation(Name::new(path.as_ref())), site).await;
-    done.map_err(|error| error::at(what, path.as_ref(), error))
+    Perform::new(operation(Name::new(path.as_ref())), site).await
 }
 
-/// The same with two paths.
+/// Performs an operation on two paths.
 async fn with_paths<T: Operation>(
-    what: &'static str,
     (from, to): (impl AsRef<Path>, impl AsRef<Path>),
     site: Site,
     operation: impl FnOnce(Name, Name) -> T,
 ) -> io::Result<T::Output> {
     let operation = operation(Name::new(from.as_ref()), Name::new(to.as_ref()));
-    let done = Perform::new(operation, site).await;
-    done.map_err(|error| error::between(what, from.as_ref(), to.as_ref(), error))
+    Perform::new(operation, site).await
 }
 
 /// Calls a function of std in the pool.
 async fn in_pool<R: Send + 'static>(
-    what: &'static str,
     path: impl AsRef<Path>,
     site: Site,
     function: impl FnOnce(PathBuf) -> io::Result<R> + Send + 'static,
 ) -> io::Result<R> {
     let named = path.as_ref().to_owned();
-    let done = call(site, move || function(named)).await;
-    done.map_err(|error| error::at(what, path.as_ref(), error))
+    call(site, move || function(named)).await
 }
 
 /// What is known of a file or folder; links are followed.
 ///
 /// # Errors
 ///
-/// As [`std::fs::metadata`]; the error says which path it was.
+/// As [`std::fs::metadata`].
 #[track_caller]
 pub fn metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Metadata>> {
     stat(path, true, Location::caller())
@@ -62,7 +56,7 @@ pub fn metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Metad
 ///
 /// # Errors
 ///
-/// As [`std::fs::symlink_metadata`]; the error says which path it was.
+/// As [`std::fs::symlink_metadata`].
 #[track_caller]
 pub fn symlink_metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Metadata>> {
     stat(path, false, Location::caller())
@@ -73,7 +67,7 @@ pub(super) async fn stat(path: impl AsRef<Path>, follow: bool, site: Site) -> io
     if inline::is_allowed()? {
         inline::spend().await;
         if let inline::Attempt::Done(metadata) = inline::metadata(path.as_ref(), follow) {
-            return metadata.map_err(|error| error::at("stat", path.as_ref(), error));
+            return metadata;
         }
     }
     // `Metadata` is made by std alone, so not through the ring.
@@ -81,7 +75,7 @@ pub(super) async fn stat(path: impl AsRef<Path>, follow: bool, site: Site) -> io
         true => std::fs::metadata(path),
         false => std::fs::symlink_metadata(path),
     };
-    in_pool("stat", path, site, ask).await
+    in_pool(path, site, ask).await
 }
 
 /// Whether there is something at this path; links are followed.
@@ -102,13 +96,11 @@ pub fn try_exists(path: impl AsRef<Path>) -> impl Future<Output = io::Result<boo
                 inline::Attempt::Done(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
                     return Ok(false);
                 }
-                inline::Attempt::Done(Err(error)) => {
-                    return Err(error::at("stat", path.as_ref(), error));
-                }
+                inline::Attempt::Done(Err(error)) => return Err(error),
                 inline::Attempt::MustWait | inline::Attempt::Never => {}
             }
         }
-        with_path("stat", path, site, Exists::new).await
+        with_path(path, site, Exists::new).await
     }
 }
 
@@ -116,27 +108,27 @@ pub fn try_exists(path: impl AsRef<Path>) -> impl Future<Output = io::Result<boo
 ///
 /// # Errors
 ///
-/// As [`std::fs::canonicalize`]; the error says which path it was.
+/// As [`std::fs::canonicalize`].
 #[track_caller]
 pub fn canonicalize(path: impl AsRef<Path>) -> impl Future<Output = io::Result<PathBuf>> {
-    in_pool("canonicalize", path, Location::caller(), std::fs::canonicalize)
+    in_pool(path, Location::caller(), std::fs::canonicalize)
 }
 
 /// Where a link leads.
 ///
 /// # Errors
 ///
-/// As [`std::fs::read_link`]; the error says which path it was.
+/// As [`std::fs::read_link`].
 #[track_caller]
 pub fn read_link(path: impl AsRef<Path>) -> impl Future<Output = io::Result<PathBuf>> {
-    in_pool("read the link", path, Location::caller(), std::fs::read_link)
+    in_pool(path, Location::caller(), std::fs::read_link)
 }
 
 /// Changes who may do what with a file or folder.
 ///
 /// # Errors
 ///
-/// As [`std::fs::set_permissions`]; the error says which path it was.
+/// As [`std::fs::set_permissions`].
 #[track_caller]
 pub fn set_permissions(
     path: impl AsRef<Path>,
@@ -146,8 +138,7 @@ pub fn set_permissions(
     async move {
         let path = path;
         let named = path.as_ref().to_owned();
-        let set = change(site, move || std::fs::set_permissions(named, perm)).await;
-        set.map_err(|error| error::at("set the permissions of", path.as_ref(), error))
+        change(site, move || std::fs::set_permissions(named, perm)).await
     }
 }
 
@@ -155,94 +146,93 @@ pub fn set_permissions(
 ///
 /// # Errors
 ///
-/// As [`std::fs::remove_file`]; the error says which path it was.
+/// As [`std::fs::remove_file`].
 #[track_caller]
 pub fn remove_file(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    with_path("remove", path, Location::caller(), |name| RemoveFile { name })
+    with_path(path, Location::caller(), |name| RemoveFile { name })
 }
 
 /// Removes an empty folder.
 ///
 /// # Errors
 ///
-/// As [`std::fs::remove_dir`]; the error says which path it was.
+/// As [`std::fs::remove_dir`].
 #[track_caller]
 pub fn remove_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    with_path("remove", path, Location::caller(), |name| RemoveDir { name })
+    with_path(path, Location::caller(), |name| RemoveDir { name })
 }
 
 /// Removes a folder with everything in it.
 ///
 /// # Errors
 ///
-/// As [`std::fs::remove_dir_all`]; the error says which path it was.
+/// As [`std::fs::remove_dir_all`].
 #[track_caller]
 pub fn remove_dir_all(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    in_pool("remove all of", path, Location::caller(), std::fs::remove_dir_all)
+    in_pool(path, Location::caller(), std::fs::remove_dir_all)
 }
 
 /// Makes a folder.
 ///
 /// # Errors
 ///
-/// As [`std::fs::create_dir`]; the error says which path it was.
+/// As [`std::fs::create_dir`].
 #[track_caller]
 pub fn create_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
     make_dir(path, 0o777, Location::caller())
 }
 
 pub(super) async fn make_dir(path: impl AsRef<Path>, mode: u32, site: Site) -> io::Result<()> {
-    with_path("create the folder", path, site, |name| CreateDir { name, mode }).await
+    with_path(path, site, |name| CreateDir { name, mode }).await
 }
 
 /// Makes a folder, and those above it that are missing.
 ///
 /// # Errors
 ///
-/// As [`std::fs::create_dir_all`]; the error says which path it was.
+/// As [`std::fs::create_dir_all`].
 #[track_caller]
 pub fn create_dir_all(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    in_pool("create the folder", path, Location::caller(), std::fs::create_dir_all)
+    in_pool(path, Location::caller(), std::fs::create_dir_all)
 }
 
 /// Gives a file or folder another name. What has that name already is replaced.
 ///
 /// # Errors
 ///
-/// As [`std::fs::rename`]; the error says which paths these were.
+/// As [`std::fs::rename`].
 #[track_caller]
 pub fn rename(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
 ) -> impl Future<Output = io::Result<()>> {
-    with_paths("rename", (from, to), Location::caller(), |from, to| Rename { from, to })
+    with_paths((from, to), Location::caller(), |from, to| Rename { from, to })
 }
 
 /// Gives a file a second name.
 ///
 /// # Errors
 ///
-/// As [`std::fs::hard_link`]; the error says which paths these were.
+/// As [`std::fs::hard_link`].
 #[track_caller]
 pub fn hard_link(
     original: impl AsRef<Path>,
     link: impl AsRef<Path>,
 ) -> impl Future<Output = io::Result<()>> {
     let operation = |original, link| HardLink { original, link };
-    with_paths("link", (original, link), Location::caller(), operation)
+    with_paths((original, link), Location::caller(), operation)
 }
 
 /// Makes a link that leads to `original`, whether there is something or not.
 ///
 /// # Errors
 ///
-/// As [`symlink`](std::os::unix::fs::symlink) of std; the error says which paths
-/// these were.
+/// As [`symlink`](std::os::unix::fs::symlink) of std.
 #[track_caller]
 pub fn symlink(
     original: impl AsRef<Path>,
     link: impl AsRef<Path>,
 ) -> impl Future<Output = io::Result<()>> {
     let operation = |original, link| Symlink { original, link };
-    with_paths("symlink", (original, link), Location::caller(), operation)
+    with_paths((original, link), Location::caller(), operation)
 }

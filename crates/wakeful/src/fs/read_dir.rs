@@ -1,7 +1,8 @@
 //! What is in a folder.
 
-use super::error;
-use super::operation::{Perform, call};
+use super::inline;
+use super::operation::{self, Perform, call};
+use crate::runtime::{Shared, context};
 use crate::task::coop;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,7 +14,7 @@ use std::os::unix::fs::DirEntryExt;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 /// Entries that are fetched at once.
@@ -23,7 +24,7 @@ const BATCH: usize = 128;
 ///
 /// # Errors
 ///
-/// As [`std::fs::read_dir`]; the error says which path it was.
+/// As [`std::fs::read_dir`].
 ///
 /// ```
 /// # #[wakeful::main]
@@ -44,9 +45,44 @@ pub fn read_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<ReadD
     async move {
         let path = path;
         let named = path.as_ref().to_owned();
-        let opened = call(site, move || Ok(fetch(std::fs::read_dir(named)?))).await;
-        let batch = opened.map_err(|error| error::at("list", path.as_ref(), error))?;
+        let open = move || {
+            let std = std::fs::read_dir(&named)?;
+            let folder = Arc::new(Folder::new(&named));
+            Ok(fetch(std, folder))
+        };
+        let batch = call(site, open).await?;
         Ok(ReadDir { stage: Stage::Here(batch), path: path.as_ref().to_owned(), site })
+    }
+}
+
+/// Sees to it that the folder is not closed by a worker where closing may wait.
+///
+/// std's entries share the open folder, and the last one closes it. If that may wait,
+/// one of them is kept here until all others are gone, and dropped by the pool.
+struct Folder {
+    closes_at_once: bool,
+    last: OnceLock<Arc<std::fs::DirEntry>>,
+}
+
+impl Folder {
+    fn new(path: &Path) -> Self {
+        Self { closes_at_once: inline::is_local(path), last: OnceLock::new() }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let Some(last) = self.last.take() else { return };
+        let is_open = |shared: &Shared| !shared.estate().is_closing();
+        if context::with_current(is_open) == Some(true) {
+            drop(operation::start(operation::job(move || drop(last))));
+        }
+    }
+}
+
+impl fmt::Debug for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Folder").finish_non_exhaustive()
     }
 }
 
@@ -54,21 +90,27 @@ pub fn read_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<ReadD
 struct Batch {
     entries: VecDeque<io::Result<DirEntry>>,
     more: Option<std::fs::ReadDir>,
+    /// Dropped after the others.
+    folder: Arc<Folder>,
 }
 
-fn fetch(mut std: std::fs::ReadDir) -> Batch {
+fn fetch(mut std: std::fs::ReadDir, folder: Arc<Folder>) -> Batch {
     let mut entries = VecDeque::with_capacity(BATCH);
     while entries.len() < BATCH {
-        let Some(entry) = std.next() else { return Batch { entries, more: None } };
+        let Some(entry) = std.next() else { return Batch { entries, more: None, folder } };
         let failed = entry.is_err();
-        entries.push_back(
-            entry.map(|std| DirEntry { file_type: std.file_type().ok(), std: Arc::new(std) }),
-        );
+        entries.push_back(entry.map(|std| {
+            let (file_type, std) = (std.file_type().ok(), Arc::new(std));
+            if !folder.closes_at_once {
+                folder.last.get_or_init(|| std.clone());
+            }
+            DirEntry { file_type, std, _folder: folder.clone() }
+        }));
         if failed {
             break;
         }
     }
-    Batch { entries, more: Some(std) }
+    Batch { entries, more: Some(std), folder }
 }
 
 type Fetch = Pin<Box<dyn Future<Output = io::Result<Batch>> + Send + Sync>>;
@@ -84,6 +126,8 @@ pub struct ReadDir {
 enum Stage {
     Here(Batch),
     Fetching(Fetch),
+    /// The pool could not fetch any more.
+    Over,
 }
 
 impl ReadDir {
@@ -110,24 +154,21 @@ impl ReadDir {
                 Stage::Here(batch) => {
                     if let Some(entry) = batch.entries.pop_front() {
                         progress.made_progress();
-                        return Poll::Ready(entry.map(Some).map_err(|error| self.explain(error)));
+                        return Poll::Ready(entry.map(Some));
                     }
                     let Some(more) = batch.more.take() else { return Poll::Ready(Ok(None)) };
-                    let fetched: Perform<_> = call(self.site, move || Ok(fetch(more)));
+                    let folder = batch.folder.clone();
+                    let fetched: Perform<_> = call(self.site, move || Ok(fetch(more, folder)));
                     self.stage = Stage::Fetching(Box::pin(fetched));
                 }
+                Stage::Over => return Poll::Ready(Ok(None)),
                 Stage::Fetching(fetching) => {
                     let batch = ready!(fetching.as_mut().poll(cx));
-                    let none = Batch { entries: VecDeque::new(), more: None };
-                    self.stage = Stage::Here(none);
+                    self.stage = Stage::Over;
                     self.stage = Stage::Here(batch?);
                 }
             }
         }
-    }
-
-    fn explain(&self, error: io::Error) -> io::Error {
-        error::at("list", &self.path, error)
     }
 }
 
@@ -142,6 +183,8 @@ impl fmt::Debug for ReadDir {
 pub struct DirEntry {
     file_type: Option<FileType>,
     std: Arc<std::fs::DirEntry>,
+    /// Dropped after `std`.
+    _folder: Arc<Folder>,
 }
 
 impl DirEntry {
@@ -166,8 +209,7 @@ impl DirEntry {
         async move {
             // By the folder that was opened, which may have another name by now.
             let std = self.std.clone();
-            let asked = call(site, move || std.metadata()).await;
-            asked.map_err(|error| error::at("stat", &self.path(), error))
+            call(site, move || std.metadata()).await
         }
     }
 

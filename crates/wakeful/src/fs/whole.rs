@@ -3,7 +3,7 @@
 use super::by_file::{At, Read};
 use super::descriptor::Descriptor;
 use super::operation::{Operation, Perform, call};
-use super::{OpenOptions, error, inline};
+use super::{OpenOptions, inline};
 use crate::task::header::WaitKind;
 use std::io::{self, Read as _};
 use std::panic::Location;
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 2 * 1024 * 1024;
 ///
 /// # Errors
 ///
-/// As [`std::fs::read`]; the error says which path it was.
+/// As [`std::fs::read`].
 ///
 /// # Panics
 ///
@@ -38,7 +38,7 @@ const AT_ONCE: usize = 2 * 1024 * 1024;
 ///
 /// let error = wakeful::fs::read(folder.join("nowhere")).await.unwrap_err();
 /// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
-/// assert!(error.to_string().contains("nowhere"));
+/// assert_eq!(error.raw_os_error(), Some(2), "errors are the system's own");
 /// # std::fs::remove_dir_all(&folder)
 /// # }
 /// ```
@@ -79,16 +79,17 @@ async fn read_whole(path: &Path, site: &'static Location<'static>) -> io::Result
     if !is_inline && has_ring != Some(true) {
         // In one go.
         let named = path.to_owned();
-        let read = call(site, move || std::fs::read(named)).await;
-        return read.map_err(|error| error::at("read", path, error));
+        return call(site, move || std::fs::read(named)).await;
     }
     let mut options = OpenOptions::new();
     options.read(true);
-    let file = options.open_descriptor(path.into(), site).await?;
-    // For a file that was just opened, this is in memory.
-    let len = file.std().metadata().map_or(0, |metadata| metadata.len());
-    let read = read_to_end(Arc::new(file), len, is_inline, has_ring == Some(true), site).await;
-    read.map_err(|error| error::at("read", path, error))
+    let file = options.open_descriptor(path, site).await?;
+    // Elsewhere the file system would have to be asked: a wrong length costs less.
+    let len = match file.answers_at_once() {
+        true => file.std().metadata().map_or(0, |metadata| metadata.len()),
+        false => 0,
+    };
+    read_to_end(Arc::new(file), len, is_inline, has_ring == Some(true), site).await
 }
 
 /// Makes twice the room, or fails.
@@ -150,7 +151,7 @@ async fn read_to_end(
             });
             return rest.await;
         }
-        let read = Read { file: file.clone(), buf, part, at: At::Cursor };
+        let read = Read::new(file.clone(), buf, part, At::Cursor);
         let (count, back) = Perform::new(read, site).await?;
         buf = back;
         if count == 0 {
@@ -168,7 +169,7 @@ async fn read_to_end(
 ///
 /// # Errors
 ///
-/// As [`std::fs::write`]; the error says which path it was.
+/// As [`std::fs::write`].
 #[track_caller]
 pub fn write(
     path: impl AsRef<Path>,
@@ -178,8 +179,7 @@ pub fn write(
     async move {
         let (path, contents) = (path, contents);
         let (name, data) = (path.as_ref().to_owned(), contents.as_ref().to_owned());
-        let written = Perform::new(WriteWhole { path: name, contents: data }, site).await;
-        written.map_err(|error| error::at("write", path.as_ref(), error))
+        Perform::new(WriteWhole { path: name, contents: data }, site).await
     }
 }
 
@@ -205,7 +205,7 @@ impl Operation for WriteWhole {
 ///
 /// # Errors
 ///
-/// As [`std::fs::copy`]; the error says which paths these were.
+/// As [`std::fs::copy`].
 #[track_caller]
 pub fn copy(
     from: impl AsRef<Path>,
@@ -215,7 +215,6 @@ pub fn copy(
     async move {
         let (from, to) = (from, to);
         let names = (from.as_ref().to_owned(), to.as_ref().to_owned());
-        let copied = call(site, move || std::fs::copy(names.0, names.1)).await;
-        copied.map_err(|error| error::between("copy", from.as_ref(), to.as_ref(), error))
+        call(site, move || std::fs::copy(names.0, names.1)).await
     }
 }

@@ -10,7 +10,7 @@
 //! Beside them, changes that were begun and that nobody waits for any more: what
 //! comes later waits for those as well.
 
-use super::by_file::{At, Write};
+use super::by_file::{self, At, Write};
 use super::descriptor::Descriptor;
 #[cfg(target_os = "linux")]
 use super::operation::Step;
@@ -257,7 +257,6 @@ pub(super) struct Behind {
 impl Behind {
     /// The data at hand is written, or cannot be: the next, if there is more.
     fn next(self, result: io::Result<()>) -> Option<Self> {
-        let result = result.map_err(|error| self.write.file.explain("write", error));
         let Self { write: Write { file, data, .. }, writer } = self;
         let (mut file, written) = (Some(file), Written { buffer: data, result });
         let data = writer.next(&mut file, written)?;
@@ -279,11 +278,18 @@ impl Operation for Behind {
     }
 
     #[cfg(target_os = "linux")]
+    fn may_wait(&self) -> bool {
+        self.write.may_wait()
+    }
+
+    #[cfg(target_os = "linux")]
     fn landed(mut self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
         let result = match result {
-            Ok(0) => return Step::Elsewhere(self),
-            Ok(count) if !self.write.advance(count as usize) => return Step::Again(self),
-            Ok(_) => Ok(()),
+            Ok(count) => match self.write.advance(count as usize) {
+                by_file::Written::All => Ok(()),
+                by_file::Written::Part => return Step::Again(self),
+                by_file::Written::RestInPool => return Step::Elsewhere(self),
+            },
             Err(error) => Err(error.into()),
         };
         match self.next(result) {

@@ -12,10 +12,7 @@ use crate::scheduler::worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[cfg(target_os = "linux")]
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{PoisonError, RwLock},
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Waits until no ring has an operation any more.
 #[cfg(target_os = "linux")]
@@ -71,9 +68,6 @@ pub(crate) struct Files {
     pub(crate) in_pool: AtomicU64,
     #[cfg(target_os = "linux")]
     pub(super) attendance: Attendance,
-    /// Devices, and whether what is in memory of them can be had without waiting.
-    #[cfg(target_os = "linux")]
-    pub(crate) devices: Devices,
 }
 
 impl Files {
@@ -84,8 +78,6 @@ impl Files {
             in_pool: AtomicU64::new(0),
             #[cfg(target_os = "linux")]
             attendance: Attendance::new(),
-            #[cfg(target_os = "linux")]
-            devices: Devices::default(),
         }
     }
 
@@ -95,54 +87,6 @@ impl Files {
 
     pub(crate) fn count_pool(&self) {
         self.in_pool.fetch_add(1, Relaxed);
-    }
-}
-
-/// Where a file lies: the number of its device, and that of the mount, as the first is another's
-/// when it is free again. 0: the kernel does not tell.
-#[cfg(target_os = "linux")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Device {
-    pub(crate) number: u64,
-    pub(crate) mount: u64,
-}
-
-/// What is known of a device.
-#[cfg(target_os = "linux")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Distance {
-    /// Somebody is asking.
-    Unknown,
-    /// A local disk or memory.
-    Local,
-    /// In a network, say: asking it may take its time even for what was asked before.
-    Away,
-}
-
-/// Which devices are local. The last ones that were asked about.
-#[cfg(target_os = "linux")]
-#[derive(Default)]
-pub(crate) struct Devices(RwLock<Vec<(Device, Distance)>>);
-
-/// So many are remembered.
-#[cfg(target_os = "linux")]
-const DEVICES: usize = 64;
-
-#[cfg(target_os = "linux")]
-impl Devices {
-    /// None: nobody asked yet.
-    pub(crate) fn distance(&self, device: Device) -> Option<Distance> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.iter().find(|(known, _)| *known == device).map(|(_, distance)| *distance)
-    }
-
-    pub(crate) fn learn(&self, device: Device, distance: Distance) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(known, _)| *known != device);
-        if known.len() == DEVICES {
-            known.remove(0);
-        }
-        known.push((device, distance));
     }
 }
 

@@ -114,8 +114,10 @@ impl RefUnwindSafe for Signal {}
 ///
 /// # Errors
 ///
-/// If the system does not let it, or the kind is one that cannot be listened for:
-/// `SIGKILL`, `SIGSTOP`, `SIGILL`, `SIGFPE`, `SIGSEGV`, or no signal at all.
+/// With [`ErrorKind::Other`](io::ErrorKind::Other) if the kind cannot be listened for:
+/// `SIGKILL`, `SIGSTOP`, `SIGILL`, `SIGFPE`, `SIGSEGV`, or a number that no signal has.
+/// With the system's error if the system refuses, as for signals that its C library
+/// keeps for itself.
 ///
 /// # Panics
 ///
@@ -140,9 +142,12 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     if number <= 0 || signal_hook_registry::FORBIDDEN.contains(&number) {
         return Err(io::Error::other(format!("Refusing to register signal {number}")));
     }
-    let slot = hub.slot(number).map_err(|cause| {
-        io::Error::new(cause.kind(), format!("cannot listen for signal {number}: {cause}"))
-    })?;
+    if number > libc::SIGRTMAX() {
+        let last = libc::SIGRTMAX();
+        let text = format!("no signal has the number {number}: the last one is {last}");
+        return Err(io::Error::other(text));
+    }
+    let slot = hub.slot(number)?;
     let seen = slot.deliveries.get();
     Ok(Signal { kind, slot, seen, waiter: Box::pin(Waiter::new()), site: Location::caller() })
 }

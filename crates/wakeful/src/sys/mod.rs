@@ -11,7 +11,6 @@ pub(crate) mod barrier;
 pub(crate) mod descriptor;
 pub(crate) mod lock;
 #[cfg(any(feature = "fs", feature = "process"))]
-pub(crate) mod os_error;
 pub(crate) mod own_threads;
 pub(crate) mod park;
 pub(crate) mod rng;

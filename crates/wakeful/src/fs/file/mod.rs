@@ -3,9 +3,9 @@
 mod positional;
 mod stream;
 
-use super::by_file::{Allocate, Read, SetLen, SyncAll, SyncData};
-use super::descriptor::{Descriptor, Opened};
-use super::operation::{Flight, Perform, call, change};
+use super::by_file::{Allocate, Read, Seek, SetLen, SyncAll, SyncData};
+use super::descriptor::Descriptor;
+use super::operation::{Flight, Operation, Perform, call, change, start};
 use super::writer::Writer;
 use super::{FileTimes, OpenOptions, inline};
 use crate::task::header::WaitKind;
@@ -14,7 +14,7 @@ use crate::wait;
 use std::fmt;
 use std::fs::{File as StdFile, Metadata, Permissions};
 use std::future::poll_fn;
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::Location;
 use std::path::Path;
@@ -79,14 +79,50 @@ struct Inner {
     buf: Vec<u8>,
     start: usize,
     reading: Option<Arc<Flight<Read>>>,
+    seeking: Option<Seeking>,
     /// Where the last seek led.
     position: u64,
     sought: Option<io::Result<u64>>,
 }
 
+/// A seek under way.
+enum Seeking {
+    /// The program asked for it.
+    Asked(Arc<Flight<Seek>>),
+    /// Back over what was read ahead.
+    Back(Arc<Flight<Seek>>),
+}
+
+/// Which futures may wait for an operation at the cursor.
+#[derive(Clone, Copy)]
+enum Waiting {
+    /// The one that has the file.
+    Alone,
+    /// Several that share it.
+    AmongOthers,
+}
+
+impl Waiting {
+    fn poll<T: Operation>(
+        self,
+        flight: &Flight<T>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T::Output>> {
+        match self {
+            Waiting::Alone => flight.poll(cx),
+            Waiting::AmongOthers => flight.poll_among_others(cx),
+        }
+    }
+}
+
 impl Inner {
     fn unread(&self) -> usize {
         self.buf.len() - self.start
+    }
+
+    /// Whether no read is under way, and nothing was read ahead.
+    fn is_at_rest(&self) -> bool {
+        self.reading.is_none() && self.unread() == 0
     }
 
     /// Forgets what was read ahead; answers how far the cursor is ahead for it.
@@ -97,14 +133,29 @@ impl Inner {
         ahead
     }
 
-    /// Waits for a read that is under way, by a way to poll it; what it brings is
-    /// kept.
+    /// Waits for a seek that is under way. Its error comes out here only if the program
+    /// did not ask for the seek.
+    fn poll_seek_over(&mut self, waiting: Waiting, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(seeking) = &self.seeking else { return Poll::Ready(Ok(())) };
+        let result = match seeking {
+            Seeking::Asked(flight) => {
+                self.sought = Some(ready!(waiting.poll(flight, cx)));
+                Ok(())
+            }
+            Seeking::Back(flight) => ready!(waiting.poll(flight, cx)).map(drop),
+        };
+        self.seeking = None;
+        Poll::Ready(result)
+    }
+
+    /// Waits for a read that is under way; what it brings is kept.
     fn poll_read_over(
         &mut self,
-        poll: impl FnOnce(&Flight<Read>) -> Poll<io::Result<(usize, Vec<u8>)>>,
+        waiting: Waiting,
+        cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         let Some(reading) = &self.reading else { return Poll::Ready(Ok(self.unread())) };
-        let outcome = ready!(poll(reading));
+        let outcome = ready!(waiting.poll(reading, cx));
         self.reading = None;
         self.start = 0;
         Poll::Ready(outcome.map(|(count, buf)| {
@@ -113,12 +164,40 @@ impl Inner {
             count
         }))
     }
+
+    /// Waits until the cursor is where the program expects it: nothing is under way
+    /// there, and nothing was read ahead. A file without a cursor keeps what was read.
+    fn poll_at_rest(
+        &mut self,
+        file: &Arc<Descriptor>,
+        waiting: Waiting,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(self.poll_seek_over(waiting, cx))?;
+        // The outcome of a read that was given up does not matter now.
+        let _ = ready!(self.poll_read_over(waiting, cx));
+        if self.unread() == 0 || !file.has_cursor() {
+            return Poll::Ready(Ok(()));
+        }
+        let back = SeekFrom::Current(-self.discard());
+        match file.try_seek(back) {
+            Some(sought) => Poll::Ready(sought.map(drop)),
+            None => {
+                let seek = Seek { file: file.clone(), position: back };
+                self.seeking = Some(Seeking::Back(start(seek)));
+                self.poll_seek_over(waiting, cx)
+            }
+        }
+    }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(reading) = &self.reading {
             reading.abandon();
+        }
+        if let Some(Seeking::Asked(seeking) | Seeking::Back(seeking)) = &self.seeking {
+            seeking.abandon();
         }
     }
 }
@@ -144,7 +223,7 @@ impl File {
         let site = Location::caller();
         async move {
             let path = path;
-            options.open_file(path.as_ref().into(), site).await
+            options.open_file(path.as_ref(), site).await
         }
     }
 
@@ -160,7 +239,7 @@ impl File {
         let site = Location::caller();
         async move {
             let path = path;
-            options.open_file(path.as_ref().into(), site).await
+            options.open_file(path.as_ref(), site).await
         }
     }
 
@@ -176,7 +255,7 @@ impl File {
         let site = Location::caller();
         async move {
             let path = path;
-            options.open_file(path.as_ref().into(), site).await
+            options.open_file(path.as_ref(), site).await
         }
     }
 
@@ -189,7 +268,7 @@ impl File {
     /// Takes over an open file.
     #[track_caller]
     pub fn from_std(std: StdFile) -> File {
-        Self::from_descriptor(Descriptor::new(std, None, Opened::Waiting), Location::caller())
+        Self::from_descriptor(Descriptor::taken_over(std), Location::caller())
     }
 
     pub(super) fn from_descriptor(
@@ -218,30 +297,40 @@ impl File {
     fn poll_settled(&self, cx: &mut Context<'_>, site: &'static Location<'static>) -> Poll<()> {
         ready!(self.writer.poll_idle(cx, site));
         // Others may do the same at the same time.
-        let polled = self.lock().poll_read_over(|reading| reading.poll_among_others(cx));
+        let polled = {
+            let mut inner = self.lock();
+            match inner.poll_seek_over(Waiting::AmongOthers, cx) {
+                Poll::Ready(_) => inner.poll_read_over(Waiting::AmongOthers, cx).map(drop),
+                Poll::Pending => Poll::Pending,
+            }
+        };
         if polled.is_pending() {
             wait::waiting_on(WaitKind::FileRead, &*self.descriptor, site);
         }
-        polled.map(drop)
+        polled
     }
 
-    /// What is there is about to change: what a read that was given up has brought is forgotten.
-    fn forget_read_ahead(&self) -> io::Result<()> {
-        let mut inner = self.lock();
-        let ahead = inner.unread() as i64;
-        if ahead != 0 {
-            self.descriptor.std().seek(SeekFrom::Current(-ahead))?;
-            inner.discard();
+    /// Waits until nothing is under way, before the file changes: what a read that was
+    /// given up has brought is forgotten.
+    fn poll_ready_to_change(
+        &self,
+        cx: &mut Context<'_>,
+        site: &'static Location<'static>,
+    ) -> Poll<io::Result<()>> {
+        ready!(self.writer.poll_idle(cx, site));
+        let polled = self.lock().poll_at_rest(&self.descriptor, Waiting::AmongOthers, cx);
+        if polled.is_pending() {
+            wait::waiting_on(WaitKind::FileRead, &*self.descriptor, site);
         }
-        Ok(())
+        polled
     }
 
     /// Whether a read was given up of which something may be left, where there are places: a pipe
     /// has none.
     fn has_read_ahead(&self) -> bool {
         let inner = self.lock();
-        let has_any = inner.reading.is_some() || inner.unread() > 0;
-        has_any && inline::has_cursor(self.descriptor.std())
+        let has_any = inner.reading.is_some() || inner.seeking.is_some() || inner.unread() > 0;
+        has_any && self.descriptor.has_cursor()
     }
 
     /// The same, and an error of an earlier write comes out.
@@ -263,8 +352,7 @@ impl File {
         async move {
             self.settle_writes(site).await?;
             let file = self.descriptor.clone();
-            let synced = Perform::new(SyncAll { file }, site).about(&self.writer).await;
-            synced.map_err(|error| self.descriptor.explain("sync", error))
+            Perform::new(SyncAll { file }, site).about(&self.writer).await
         }
     }
 
@@ -280,8 +368,7 @@ impl File {
         async move {
             self.settle_writes(site).await?;
             let file = self.descriptor.clone();
-            let synced = Perform::new(SyncData { file }, site).about(&self.writer).await;
-            synced.map_err(|error| self.descriptor.explain("sync", error))
+            Perform::new(SyncData { file }, site).about(&self.writer).await
         }
     }
 
@@ -294,11 +381,9 @@ impl File {
     pub fn set_len(&self, size: u64) -> impl Future<Output = io::Result<()>> {
         let site = Location::caller();
         async move {
-            self.settle(site).await;
-            self.forget_read_ahead()?;
+            poll_fn(|cx| self.poll_ready_to_change(cx, site)).await?;
             let file = self.descriptor.clone();
-            let set = Perform::new(SetLen { file, len: size }, site).about(&self.writer).await;
-            set.map_err(|error| self.descriptor.explain("set the length of", error))
+            Perform::new(SetLen { file, len: size }, site).about(&self.writer).await
         }
     }
 
@@ -312,11 +397,9 @@ impl File {
     pub fn allocate(&self, offset: u64, len: u64) -> impl Future<Output = io::Result<()>> {
         let site = Location::caller();
         async move {
-            self.settle(site).await;
-            self.forget_read_ahead()?;
+            poll_fn(|cx| self.poll_ready_to_change(cx, site)).await?;
             let file = self.descriptor.clone();
-            let done = Perform::new(Allocate { file, offset, len }, site).about(&self.writer).await;
-            done.map_err(|error| self.descriptor.explain("allocate room for", error))
+            Perform::new(Allocate { file, offset, len }, site).about(&self.writer).await
         }
     }
 
@@ -332,12 +415,10 @@ impl File {
         async move {
             if inline::is_allowed()? && self.descriptor.answers_at_once() {
                 inline::spend().await;
-                let metadata = self.descriptor.std().metadata();
-                return metadata.map_err(|error| self.descriptor.explain("stat", error));
+                return self.descriptor.std().metadata();
             }
             let file = self.descriptor.clone();
-            let metadata = call(site, move || file.std().metadata()).about(&self.writer).await;
-            metadata.map_err(|error| self.descriptor.explain("stat", error))
+            call(site, move || file.std().metadata()).about(&self.writer).await
         }
     }
 
@@ -404,9 +485,7 @@ impl File {
         async move {
             poll_fn(|cx| self.writer.poll_idle(cx, site)).await;
             let file = self.descriptor.clone();
-            let set =
-                change(site, move || file.std().set_permissions(perm)).about(&self.writer).await;
-            set.map_err(|error| self.descriptor.explain("set the permissions of", error))
+            change(site, move || file.std().set_permissions(perm)).about(&self.writer).await
         }
     }
 
@@ -421,8 +500,7 @@ impl File {
         async move {
             self.settle(site).await;
             let (file, times) = (self.descriptor.clone(), times.into_std());
-            let set = change(site, move || file.std().set_times(times)).about(&self.writer).await;
-            set.map_err(|error| self.descriptor.explain("set the times of", error))
+            change(site, move || file.std().set_times(times)).about(&self.writer).await
         }
     }
 

@@ -120,7 +120,7 @@ impl ReadAt<'_> {
                     }
                 }
                 Attempt::Done(Err(error)) if got == 0 => {
-                    return Some(Err(self.file.descriptor.explain("read", error)));
+                    return Some(Err(error));
                 }
                 Attempt::Never if got == 0 => {
                     self.file.descriptor.never_read_inline();
@@ -159,7 +159,7 @@ impl Future for ReadAt<'_> {
             let _ = (may_inline, progress);
             let len = this.buf.len().min(this.file.max_buf_size);
             let file = this.file.descriptor.clone();
-            let read = Read { file, buf: vec![0; len], part: 0..len, at };
+            let read = Read::new(file, vec![0; len], 0..len, at);
             this.reading = Some(Perform::new(read, this.site).about(&this.file.writer));
         }
         let reading = this.reading.as_mut().expect("just begun, or before");
@@ -170,7 +170,7 @@ impl Future for ReadAt<'_> {
                 this.buf[..count].copy_from_slice(&buf[..count]);
                 Ok(count)
             }
-            Err(error) => Err(this.file.descriptor.explain("read", error)),
+            Err(error) => Err(error),
         })
     }
 }
@@ -229,7 +229,7 @@ impl WriteAt<'_> {
         match inline::write(&**descriptor, data, self.offset) {
             Attempt::Done(Ok(0)) | Attempt::MustWait => None,
             Attempt::Done(Ok(count)) => Some(Ok(count)),
-            Attempt::Done(Err(error)) => Some(Err(descriptor.explain("write", error))),
+            Attempt::Done(Err(error)) => Some(Err(error)),
             Attempt::Never => {
                 descriptor.never_write_inline();
                 None
@@ -248,8 +248,7 @@ impl Future for WriteAt<'_> {
             let may_inline = inline::is_allowed()?;
             let at = At::offset(this.offset)?;
             if this.file.has_read_ahead() {
-                ready!(this.file.poll_settled(cx, this.site));
-                this.file.forget_read_ahead()?;
+                ready!(this.file.poll_ready_to_change(cx, this.site))?;
             }
             ready!(this.file.writer.poll_idle(cx, this.site));
             let data = &this.buf[..this.buf.len().min(this.file.max_buf_size)];
@@ -270,8 +269,7 @@ impl Future for WriteAt<'_> {
         let (len, writing) = this.writing.as_mut().expect("just begun, or before");
         let (outcome, len) = (ready!(Pin::new(writing).poll(cx)), *len);
         this.writing = None;
-        let descriptor = &this.file.descriptor;
-        Poll::Ready(outcome.map(|()| len).map_err(|error| descriptor.explain("write", error)))
+        Poll::Ready(outcome.map(|()| len))
     }
 }
 

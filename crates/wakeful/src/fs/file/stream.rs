@@ -1,25 +1,36 @@
 //! Reading and writing from the cursor on, and moving it.
 
-use super::super::by_file::{At, Read};
+use super::super::by_file::{At, Read, Seek};
+use super::super::descriptor::Descriptor;
+use super::super::operation::Operation;
 use super::super::{inline, operation};
-use super::File;
+use super::{File, Seeking, Waiting};
 use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
+use crate::runtime::context;
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
-use std::io::{self, IoSlice, Seek, SeekFrom};
+use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 impl File {
+    /// Waits for a seek that is under way, and says so.
+    fn poll_seeking(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = self.inner().poll_seek_over(Waiting::Alone, cx);
+        if polled.is_pending() {
+            wait::waiting_on(WaitKind::FileOp, &*self.descriptor, self.site);
+        }
+        polled
+    }
+
     /// Waits for a read that is under way, and says so.
     fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let inner = self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let polled = inner.poll_read_over(|reading| reading.poll(cx));
+        let polled = self.inner().poll_read_over(Waiting::Alone, cx);
         if polled.is_pending() {
             wait::waiting_on(WaitKind::FileRead, &*self.descriptor, self.site);
         }
-        polled.map_err(|error| self.descriptor.explain("read", error))
+        polled
     }
 
     fn inner(&mut self) -> &mut super::Inner {
@@ -44,7 +55,8 @@ impl File {
             }
             let len = (want - got).min(inline::CHUNK);
             let room = dst.initialize_unfilled_to(len);
-            match inline::read(&*self.descriptor, room, inline::CURSOR) {
+            let read = |file: &Descriptor| inline::read(file, room, inline::CURSOR);
+            match self.descriptor.try_at_cursor(read).unwrap_or(Attempt::MustWait) {
                 Attempt::Done(Ok(count)) => {
                     dst.advance(count);
                     got += count;
@@ -54,7 +66,7 @@ impl File {
                     }
                 }
                 Attempt::Done(Err(error)) if got == 0 => {
-                    return Err(self.descriptor.explain("read", error));
+                    return Err(error);
                 }
                 Attempt::Never if got == 0 => {
                     self.descriptor.never_read_inline();
@@ -68,13 +80,12 @@ impl File {
 
     /// Before a write or a seek: nothing may be read ahead.
     fn poll_ready_to_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // What came of a read that nobody waits for does not matter now.
-        let _ = ready!(self.poll_reading(cx));
-        let ahead = self.inner().discard();
-        if ahead != 0 {
-            self.descriptor.std().seek(SeekFrom::Current(-ahead))?;
+        let inner = self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let polled = inner.poll_at_rest(&self.descriptor, Waiting::Alone, cx);
+        if polled.is_pending() {
+            wait::waiting_on(WaitKind::FileRead, &*self.descriptor, self.site);
         }
-        Poll::Ready(Ok(()))
+        polled
     }
 
     fn poll_write_parts(
@@ -115,10 +126,11 @@ impl File {
         }
         let first = parts.iter().find(|part| !part.is_empty())?;
         let data = &first[..first.len().min(self.max_buf_size)];
-        match inline::write(&*self.descriptor, data, inline::CURSOR) {
+        let write = |file: &Descriptor| inline::write(file, data, inline::CURSOR);
+        match self.descriptor.try_at_cursor(write).unwrap_or(Attempt::MustWait) {
             Attempt::Done(Ok(0)) => None,
             Attempt::Done(Ok(count)) => Some(Ok(count)),
-            Attempt::Done(Err(error)) => Some(Err(self.descriptor.explain("write", error))),
+            Attempt::Done(Err(error)) => Some(Err(error)),
             Attempt::MustWait => None,
             Attempt::Never => {
                 self.descriptor.never_write_inline();
@@ -142,7 +154,8 @@ impl AsyncRead for File {
             return Poll::Ready(Ok(()));
         }
         let may_inline = inline::is_allowed()?;
-        if this.inner().reading.is_none() && this.inner().unread() == 0 {
+        ready!(this.poll_seeking(cx))?;
+        if this.inner().is_at_rest() {
             #[cfg(target_os = "linux")]
             if may_inline && this.read_inline(dst)? {
                 progress.made_progress();
@@ -154,7 +167,7 @@ impl AsyncRead for File {
             let mut buf = std::mem::take(&mut this.inner().buf);
             buf.resize(len, 0);
             let file = this.descriptor.clone();
-            let read = Read { file, buf, part: 0..len, at: At::Cursor };
+            let read = Read::new(file, buf, 0..len, At::Cursor);
             this.inner().reading = Some(operation::start(read));
         }
         ready!(this.poll_reading(cx))?;
@@ -203,30 +216,44 @@ impl AsyncWrite for File {
 impl AsyncSeek for File {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         let this = self.get_mut();
-        if this.inner().reading.is_some() || this.writer.is_busy() {
+        let inner = this.inner();
+        if inner.reading.is_some() || inner.seeking.is_some() || this.writer.is_busy() {
             return Err(io::Error::other(
                 "other file operation is pending, call poll_complete before start_seek",
             ));
         }
-        let ahead = this.inner().discard();
+        let ahead = match this.descriptor.has_cursor() {
+            true => this.inner().discard(),
+            false => 0,
+        };
         let position = match position {
             SeekFrom::Current(by) => SeekFrom::Current(by - ahead),
             other => other,
         };
-        // Moves a number: nobody waits.
-        let sought = this.descriptor.std().seek(position);
-        this.inner().sought = Some(sought);
+        let file = this.descriptor.clone();
+        match this.descriptor.try_seek(position) {
+            Some(sought) => this.inner().sought = Some(sought),
+            None if context::with_current(|_| ()).is_some() => {
+                let seeking = operation::start(Seek { file, position });
+                this.inner().seeking = Some(Seeking::Asked(seeking));
+            }
+            // No worker waits for it.
+            None => this.inner().sought = Some(Seek { file, position }.run()),
+        }
         Ok(())
     }
 
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        let progress = ready!(coop::poll_proceed(cx));
         let this = self.get_mut();
         ready!(this.writer.poll_idle(cx, this.site));
+        ready!(this.poll_seeking(cx))?;
         let _ = ready!(this.poll_reading(cx));
+        progress.made_progress();
         let inner = this.inner();
         match inner.sought.take() {
             Some(Ok(position)) => inner.position = position,
-            Some(Err(error)) => return Poll::Ready(Err(this.descriptor.explain("seek in", error))),
+            Some(Err(error)) => return Poll::Ready(Err(error)),
             None => {}
         }
         Poll::Ready(Ok(inner.position))
