@@ -1,0 +1,550 @@
+//! Files that make a thread wait inside the kernel: terminals, pipes, sockets, and a file system that does not answer.
+//! The worker never waits with it. Each test lets an operation wait until another task of the same, only worker has run;
+//! a worker that waits inside the kernel never gets there, and the test fails by its limit.
+
+use std::fs::File as StdFile;
+use std::future::poll_fn;
+use std::io::SeekFrom;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
+use std::time::Duration;
+
+use wakeful::fs::{self, File, FileTimes, OpenOptions};
+use wakeful::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use wakeful::runtime::FileBackend;
+use wakeful::sync::Notify;
+use wakeful::time::timeout;
+
+mod support {
+    pub mod files;
+    pub mod fuse;
+    pub mod runtimes;
+    pub mod sockets;
+}
+use support::files::{BACKENDS, Folder, current_thread, multi_thread};
+use support::fuse::{CONTENTS, Request, Served};
+use support::runtimes::Watched;
+
+/// Only a thread that waits inside the kernel comes near it.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs something on a thread of its own; fails if it does not end.
+#[track_caller]
+fn within_limit(what: &str, run: impl FnOnce() + Send + 'static) {
+    let (say, done) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        run();
+        let _ = say.send(());
+    });
+    if done.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+        panic!("{what}: the worker waits inside the kernel");
+    }
+    if let Err(panic) = thread.join() {
+        eprintln!("in {what}");
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Runtimes with a single thread for tasks, by each backend.
+fn single_workers() -> Vec<(FileBackend, fn(FileBackend) -> Watched)> {
+    let multi: fn(FileBackend) -> Watched = |backend| multi_thread(backend, 1);
+    let current: fn(FileBackend) -> Watched = current_thread;
+    BACKENDS.iter().flat_map(|backend| [(*backend, current), (*backend, multi)]).collect()
+}
+
+/// Runs a test as a task of every runtime with a single worker.
+fn on_single_workers<F>(what: &'static str, test: fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    for (backend, build) in single_workers() {
+        within_limit(what, move || {
+            let runtime = build(backend);
+            let task = runtime.spawn(test());
+            runtime.block_on(task).unwrap();
+        });
+    }
+}
+
+/// A terminal: the side of the program, and the side of the one who types and reads.
+fn terminal() -> (StdFile, StdFile) {
+    // SAFETY: a name of the kernel's, and descriptors that it has just opened.
+    unsafe {
+        let master = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC);
+        assert!(master >= 0 && libc::grantpt(master) == 0 && libc::unlockpt(master) == 0);
+        let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+        let slave = libc::ioctl(master, libc::TIOCGPTPEER, flags);
+        assert!(slave >= 0, "{}", std::io::Error::last_os_error());
+        let mut raw: libc::termios = std::mem::zeroed();
+        assert_eq!(libc::tcgetattr(slave, &mut raw), 0);
+        libc::cfmakeraw(&mut raw);
+        assert_eq!(libc::tcsetattr(slave, libc::TCSANOW, &raw), 0);
+        (StdFile::from_raw_fd(slave), StdFile::from_raw_fd(master))
+    }
+}
+
+fn socket_pair() -> (StdFile, StdFile) {
+    let (a, b) = UnixStream::pair().unwrap();
+    (StdFile::from(OwnedFd::from(a)), StdFile::from(OwnedFd::from(b)))
+}
+
+fn pipe() -> (StdFile, StdFile) {
+    let (read, write) = std::io::pipe().unwrap();
+    (StdFile::from(OwnedFd::from(write)), StdFile::from(OwnedFd::from(read)))
+}
+
+/// More than any of their buffers has room for.
+const LARGE: usize = 256 << 10;
+
+/// A task writes more than fits, another one of the same thread reads it.
+async fn writes_and_reads((to, from): (StdFile, StdFile)) {
+    let data: Vec<u8> = (0..LARGE).map(|at| (at % 251) as u8).collect();
+    let expected = data.clone();
+    let writer = wakeful::spawn(async move {
+        let mut to = File::from_std(to);
+        to.write_all(&data).await.unwrap();
+        to.flush().await.unwrap();
+        to
+    });
+    let mut from = File::from_std(from);
+    let mut read = vec![0; LARGE];
+    from.read_exact(&mut read).await.unwrap();
+    assert!(read == expected, "it came as it was written");
+    drop(writer.await.unwrap());
+}
+
+/// A read waits, and the task that writes what it waits for is on the same thread.
+async fn reads_before_it_is_written((to, from): (StdFile, StdFile)) {
+    let mut from = File::from_std(from);
+    let mut to = File::from_std(to);
+    let mut byte = [0];
+    {
+        let mut read = pin!(from.read(&mut byte));
+        let first = poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await;
+        assert!(first.is_pending(), "there is nothing to read");
+        to.write_all(b"x").await.unwrap();
+        to.flush().await.unwrap();
+        assert_eq!(read.await.unwrap(), 1);
+    }
+    assert_eq!(byte, *b"x");
+}
+
+/// A timer fires beside a write that no task reads yet.
+async fn times_out_while_it_is_full((to, from): (StdFile, StdFile)) {
+    let mut to = File::from_std(to);
+    to.write_all(&vec![b'x'; LARGE]).await.unwrap();
+    let full = timeout(Duration::from_millis(10), to.flush()).await;
+    assert!(full.is_err(), "it cannot be written, and the timer has fired");
+    // Only now it is read.
+    let mut from = File::from_std(from);
+    from.read_exact(&mut vec![0; LARGE]).await.unwrap();
+    to.flush().await.unwrap();
+}
+
+#[test]
+fn a_terminal_does_not_stop_its_worker() {
+    on_single_workers("write to a terminal", || writes_and_reads(terminal()));
+    on_single_workers("read from a terminal", || reads_before_it_is_written(terminal()));
+    on_single_workers("time-out beside a terminal", || times_out_while_it_is_full(terminal()));
+}
+
+#[test]
+fn a_socket_as_a_file_does_not_stop_its_worker() {
+    on_single_workers("write to a socket", || writes_and_reads(socket_pair()));
+    on_single_workers("read from a socket", || reads_before_it_is_written(socket_pair()));
+    on_single_workers("time-out beside a socket", || times_out_while_it_is_full(socket_pair()));
+}
+
+#[test]
+fn a_pipe_as_a_file_does_not_stop_its_worker() {
+    on_single_workers("write to a pipe", || writes_and_reads(pipe()));
+    on_single_workers("read from a pipe", || reads_before_it_is_written(pipe()));
+    on_single_workers("time-out beside a pipe", || times_out_while_it_is_full(pipe()));
+}
+
+/// Makes a pipe with a name.
+fn fifo(folder: &Folder) -> PathBuf {
+    let path = folder.join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+    path
+}
+
+#[test]
+fn opening_a_fifo_waits_for_its_other_side_without_its_worker() {
+    on_single_workers("open of a FIFO", || async {
+        let folder = Folder::new();
+        let path = fifo(&folder);
+        let mut read = pin!(fs::read(path.clone()));
+        let first = poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await;
+        assert!(first.is_pending(), "there is no other side");
+        let writer = wakeful::spawn(async move {
+            let mut to = OpenOptions::new().write(true).open(path).await.unwrap();
+            to.write_all(&vec![7; LARGE]).await.unwrap();
+            to.flush().await.unwrap();
+        });
+        assert_eq!(read.await.unwrap(), vec![7; LARGE]);
+        writer.await.unwrap();
+    });
+}
+
+/// Notifies when it is dropped.
+struct NotifyAtEnd(Arc<Notify>);
+
+impl Drop for NotifyAtEnd {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+type Operation = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// When the request comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comes {
+    /// Before the operation is over.
+    Meanwhile,
+    /// Perhaps after the operation is over: a file that is dropped is closed by others.
+    Later,
+    /// Meanwhile or not at all, by the backend.
+    Perhaps,
+}
+
+/// What is done with the file system while it keeps back an answer.
+struct Case {
+    what: &'static str,
+    request: Request,
+    comes: Comes,
+    /// Makes the operation; what it awaits before is answered.
+    prepare: fn(Arc<Served>) -> Pin<Box<dyn Future<Output = Operation> + Send>>,
+}
+
+/// `case!("what", Request, |fs| { prepare; operation })`.
+macro_rules! case {
+    ($what:literal, $request:ident, $comes:ident, |$fs:ident| $prepare:block => $operation:block) => {
+        Case {
+            what: $what,
+            request: Request::$request,
+            comes: Comes::$comes,
+            prepare: |$fs| {
+                Box::pin(async move {
+                    #[allow(unused_variables)]
+                    let prepared = $prepare;
+                    let operation: Operation = Box::pin(async move {
+                        let ($fs, prepared) = ($fs, prepared);
+                        let _ = ($fs.path(), &prepared);
+                        let run = $operation;
+                        run($fs, prepared).await;
+                    });
+                    operation
+                })
+            },
+        }
+    };
+}
+
+async fn opened(fs: &Served) -> File {
+    OpenOptions::new().read(true).write(true).open(fs.join("file")).await.unwrap()
+}
+
+fn cases() -> Vec<Case> {
+    type Fs = Arc<Served>;
+    vec![
+        case!("File::open", Open, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { drop(File::open(fs.join("file")).await.unwrap()) }
+        }),
+        case!("File::open of a name not in memory", Lookup, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { drop(File::open(fs.join("fresh")).await.unwrap()) }
+        }),
+        case!("File::create", Setattr, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { drop(File::create(fs.join("file")).await.unwrap()) }
+        }),
+        case!("File::read", Read, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, mut file: File| async move {
+                assert_eq!(file.read(&mut [0; 8]).await.unwrap(), 8);
+            }
+        }),
+        case!("File::read of a file from std", Read, Meanwhile,
+              |fs| { File::from_std(StdFile::open(fs.join("file")).unwrap()) } => {
+            |_: Fs, mut file: File| async move {
+                assert_eq!(file.read(&mut [0; 8]).await.unwrap(), 8);
+            }
+        }),
+        case!("File::read_at", Read, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, file: File| async move {
+                assert_eq!(file.read_at(&mut [0; 8], 2).await.unwrap(), 8);
+            }
+        }),
+        case!("File::write", Write, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, mut file: File| async move {
+                file.write_all(b"x").await.unwrap();
+                file.flush().await.unwrap();
+            }
+        }),
+        case!("File::write_at", Write, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, file: File| async move { assert_eq!(file.write_at(b"x", 1).await.unwrap(), 1) }
+        }),
+        case!("fs::read", Read, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { assert_eq!(fs::read(fs.join("file")).await.unwrap(), CONTENTS) }
+        }),
+        case!("the length in fs::read", Getattr, Perhaps, |fs| {} => {
+            |fs: Fs, ()| async move { assert_eq!(fs::read(fs.join("file")).await.unwrap(), CONTENTS) }
+        }),
+        case!("the length in fs::read_to_string", Getattr, Perhaps, |fs| {} => {
+            |fs: Fs, ()| async move { drop(fs::read_to_string(fs.join("file")).await.unwrap()) }
+        }),
+        case!("fs::write", Write, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { fs::write(fs.join("file"), "x").await.unwrap() }
+        }),
+        case!("seek to the end", Getattr, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, mut file: File| async move {
+                let end = file.seek(SeekFrom::End(0)).await.unwrap();
+                assert_eq!(end, CONTENTS.len() as u64);
+            }
+        }),
+        case!("metadata", Getattr, Meanwhile, |fs| { drop(opened(&fs).await) } => {
+            |fs: Fs, ()| async move { drop(fs::metadata(fs.join("file")).await.unwrap()) }
+        }),
+        case!("symlink_metadata", Getattr, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { drop(fs::symlink_metadata(fs.join("file")).await.unwrap()) }
+        }),
+        case!("try_exists", Getattr, Perhaps, |fs| {} => {
+            |fs: Fs, ()| async move { assert!(fs::try_exists(fs.join("file")).await.unwrap()) }
+        }),
+        case!("File::metadata", Getattr, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, file: File| async move { drop(file.metadata().await.unwrap()) }
+        }),
+        case!("File::set_len", Setattr, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, file: File| async move { file.set_len(4).await.unwrap() }
+        }),
+        case!("File::set_permissions", Setattr, Meanwhile, |fs| {
+            let file = opened(&fs).await;
+            let permissions = file.metadata().await.unwrap().permissions();
+            (file, permissions)
+        } => {
+            |_: Fs, (file, permissions): (File, std::fs::Permissions)| async move {
+                file.set_permissions(permissions).await.unwrap()
+            }
+        }),
+        case!("File::set_times", Setattr, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, file: File| async move {
+                let times = FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
+                file.set_times(times).await.unwrap()
+            }
+        }),
+        case!("File::allocate", Fallocate, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, file: File| async move { file.allocate(0, 10).await.unwrap_err(); }
+        }),
+        case!("File::sync_all", Fsync, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, file: File| async move { file.sync_all().await.unwrap() }
+        }),
+        case!("File::sync_data", Fsync, Meanwhile, |fs| { opened(&fs).await } => {
+            |_: Fs, file: File| async move { file.sync_data().await.unwrap() }
+        }),
+        case!("dropping a File", Flush, Later, |fs| { opened(&fs).await } => {
+            |_: Fs, file: File| async move { drop(file) }
+        }),
+        case!("dropping a File from std", Flush, Later,
+              |fs| { File::from_std(StdFile::open(fs.join("file")).unwrap()) } => {
+            |_: Fs, file: File| async move { drop(file) }
+        }),
+        case!("dropping the last clone of a File", Flush, Later, |fs| {
+            opened(&fs).await.try_clone().await.unwrap()
+        } => {
+            |_: Fs, file: File| async move { drop(file) }
+        }),
+        case!("canonicalize", Lookup, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { drop(fs::canonicalize(fs.join("fresh")).await.unwrap()) }
+        }),
+        case!("read_link", Readlink, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { drop(fs::read_link(fs.join("link")).await.unwrap()) }
+        }),
+        case!("copy", Read, Meanwhile, |fs| { Folder::new() } => {
+            |fs: Fs, folder: Folder| async move {
+                fs::copy(fs.join("file"), folder.join("copy")).await.unwrap();
+            }
+        }),
+        case!("hard_link", Link, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move {
+                fs::hard_link(fs.join("file"), fs.join("new")).await.unwrap_err();
+            }
+        }),
+        case!("symlink", Symlink, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { fs::symlink("x", fs.join("new")).await.unwrap_err(); }
+        }),
+        case!("rename", Rename, Perhaps, |fs| {} => {
+            |fs: Fs, ()| async move {
+                fs::rename(fs.join("file"), fs.join("new")).await.unwrap_err();
+            }
+        }),
+        case!("create_dir", Mkdir, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { fs::create_dir(fs.join("new")).await.unwrap_err(); }
+        }),
+        case!("remove_file", Unlink, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { fs::remove_file(fs.join("file")).await.unwrap_err(); }
+        }),
+        case!("set_permissions", Setattr, Meanwhile, |fs| {
+            fs::metadata(fs.join("file")).await.unwrap().permissions()
+        } => {
+            |fs: Fs, permissions: std::fs::Permissions| async move {
+                fs::set_permissions(fs.join("file"), permissions).await.unwrap()
+            }
+        }),
+        case!("read_dir", Opendir, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move { drop(fs::read_dir(fs.path()).await.unwrap()) }
+        }),
+        case!("the entries of a folder", Readdir, Meanwhile, |fs| {} => {
+            |fs: Fs, ()| async move {
+                let mut entries = fs::read_dir(fs.path()).await.unwrap();
+                assert_eq!(entries.next_entry().await.unwrap().unwrap().file_name(), "file");
+            }
+        }),
+        case!("DirEntry::metadata", Getattr, Meanwhile, |fs| {
+            fs::read_dir(fs.path()).await.unwrap().next_entry().await.unwrap().unwrap()
+        } => {
+            |_: Fs, entry: fs::DirEntry| async move { drop(entry.metadata().await.unwrap()) }
+        }),
+    ]
+}
+
+/// Mounts a file system, or says why the test is skipped.
+fn served(folder: &Folder) -> Option<Arc<Served>> {
+    match Served::new(folder.join("served")) {
+        Ok(served) => Some(Arc::new(served)),
+        Err(why) => {
+            eprintln!("SKIPPED: this test serves a FUSE file system itself, and {why}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_file_system_that_does_not_answer_stops_no_worker() {
+    let folder = Folder::new();
+    let Some(served) = served(&folder) else { return };
+    for case in cases() {
+        for (backend, build) in single_workers() {
+            let (fs, prepare) = (served.clone(), case.prepare);
+            let (request, comes) = (case.request, case.comes);
+            within_limit(case.what, move || {
+                let runtime = build(backend);
+                let task = runtime.spawn(async move {
+                    let operation = prepare(fs.clone()).await;
+                    let (arrived, came) =
+                        (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+                    fs.keep_back(request, {
+                        let (arrived, came) = (arrived.clone(), came.clone());
+                        move || {
+                            came.store(true, SeqCst);
+                            arrived.notify_one();
+                        }
+                    });
+                    let over = (comes != Comes::Later).then(|| NotifyAtEnd(arrived.clone()));
+                    let operation = wakeful::spawn(async move {
+                        let _over = over;
+                        operation.await;
+                    });
+                    // It runs on the same thread: only if that does not wait for the answer.
+                    arrived.notified().await;
+                    fs.release();
+                    operation.await.unwrap();
+                    assert!(came.load(SeqCst) || comes == Comes::Perhaps, "no request came");
+                });
+                runtime.block_on(task).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn clones_wait_for_each_others_cursor_without_their_worker() {
+    let folder = Folder::new();
+    let Some(served) = served(&folder) else { return };
+    for (backend, build) in single_workers() {
+        let fs = served.clone();
+        within_limit("the cursor of a clone", move || {
+            let runtime = build(backend);
+            let task = runtime.spawn(async move {
+                for seeks in [false, true] {
+                    let mut file = opened(&fs).await;
+                    let mut clone = file.try_clone().await.unwrap();
+                    let arrived = Arc::new(Notify::new());
+                    fs.keep_back(Request::Read, {
+                        let arrived = arrived.clone();
+                        move || arrived.notify_one()
+                    });
+                    let reads = wakeful::spawn(async move {
+                        let mut read = [0; 6];
+                        file.read_exact(&mut read).await.unwrap();
+                        assert_eq!(read, CONTENTS[..6]);
+                    });
+                    arrived.notified().await;
+                    // The kernel has locked the cursor for the read that is not answered.
+                    let mut other: Operation = Box::pin(async move {
+                        match seeks {
+                            true => assert_eq!(clone.stream_position().await.unwrap(), 6),
+                            false => {
+                                let mut read = [0; 4];
+                                clone.read_exact(&mut read).await.unwrap();
+                                assert_eq!(read, CONTENTS[6..10]);
+                            }
+                        }
+                    });
+                    let first = poll_fn(|cx| Poll::Ready(other.as_mut().poll(cx))).await;
+                    assert!(first.is_pending());
+                    fs.release();
+                    other.await;
+                    reads.await.unwrap();
+                }
+            });
+            runtime.block_on(task).unwrap();
+        });
+    }
+}
+
+/// Files of the kernel that take as long as they like are never asked on the worker either; here only what they say is
+/// looked at.
+#[test]
+fn files_of_the_kernel_are_read() {
+    on_single_workers("files of the kernel", || async {
+        let status = fs::read_to_string("/proc/self/status").await.unwrap();
+        assert!(status.contains("Threads:"));
+        let mut null = OpenOptions::new().read(true).write(true).open("/dev/null").await.unwrap();
+        null.write_all(&[0; 100]).await.unwrap();
+        null.flush().await.unwrap();
+        assert_eq!(null.read(&mut [0; 1]).await.unwrap(), 0);
+        let mut zero = File::open("/dev/zero").await.unwrap();
+        let mut read = [1; 100];
+        zero.read_exact(&mut read).await.unwrap();
+        assert_eq!(read, [0; 100]);
+    });
+}
+
+/// What was read of a stream stays there when something is written: it has no cursor that could go back.
+#[test]
+fn a_write_to_a_socket_keeps_what_was_read() {
+    on_single_workers("a read that was given up", || async {
+        let (one, other) = socket_pair();
+        let (mut one, mut other) = (File::from_std(one), File::from_std(other));
+        let order = Mutex::new(Vec::new());
+        {
+            let mut buf = [0; 4];
+            let mut read = pin!(one.read(&mut buf));
+            assert!(poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await.is_pending());
+            order.lock().unwrap().push("given up");
+        }
+        other.write_all(b"kept").await.unwrap();
+        other.flush().await.unwrap();
+        one.write_all(b"answer").await.unwrap();
+        one.flush().await.unwrap();
+        let (mut kept, mut answer) = ([0; 4], [0; 6]);
+        one.read_exact(&mut kept).await.unwrap();
+        other.read_exact(&mut answer).await.unwrap();
+        assert_eq!((kept, answer), (*b"kept", *b"answer"));
+        assert_eq!(order.into_inner().unwrap(), ["given up"]);
+    });
+}
