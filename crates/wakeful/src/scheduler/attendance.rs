@@ -32,6 +32,9 @@
 //! - A4. No thread runs foreign code that may wait (closures of `block_in_place`, hooks for reports)
 //!   while it has a seat: that code may wait for a timer, a descriptor or a task of this runtime,
 //!   and these end only after the last thread has left its seat.
+//!   The callbacks `on_thread_start`, `on_thread_park` and `on_thread_unpark` are the exception: the
+//!   worker goes on to use its core. For these, the thread in `block_on` shuts the drivers itself
+//!   (`MultiThread::park_in_block_on`).
 //!
 //! Orderings: every step acquires and releases, so the last to leave sees what all others did.
 
