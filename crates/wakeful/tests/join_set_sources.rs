@@ -312,7 +312,7 @@ fn a_set_may_go_while_its_tasks_end() {
 }
 
 /// A task whose only way to be woken is a set whose tasks are all orphans is not one itself: only the root of the
-/// trouble is named. A task that gave up waiting for the set is one.
+/// trouble is named. A task that gave up waiting for the set is one as soon as the set, which has its waker, is gone.
 #[test]
 fn orphans_are_told_apart() {
     use wakeful::runtime::Builder;
@@ -329,7 +329,7 @@ fn orphans_are_told_apart() {
             let waker = std::future::poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
             let waits = set.join_next();
             futures::future::select(Box::pin(waits), std::future::ready(())).await;
-            drop(waker);
+            drop((waker, set));
             pending::<()>().await;
         });
         for _ in 0..5 {

@@ -164,14 +164,14 @@ impl<'a> World<'a> {
             8 => self.recv_many(1 + dice.below(4)),
             9 => self.poll_recv(),
             10 => {
-                // A future that waits for a message and is dropped: nothing is lost, no waker stays.
+                // A future that waits for a message and is dropped: nothing is lost, its waker stays.
                 let hand = &mut self.receiver;
                 let waker = Waker::from(hand.bell());
                 let mut cx = Context::from_waker(&waker);
                 let mut recv = Box::pin(self.rx.recv());
                 let polled = recv.as_mut().poll(&mut cx);
                 drop(recv);
-                self.naive.receiver_waits = false;
+                self.naive.receiver_waits = polled.is_pending();
                 self.check_received(polled);
             }
             11 if dice.one_in(40) => {
