@@ -243,7 +243,7 @@ fn the_receiver_moves_on_as_a_message_comes() {
         sender.join().unwrap();
         drop((first_waker, second_waker));
         let woken = (first.0.load(SeqCst), second.0.load(SeqCst));
-        assert!(polled.is_pending() || woken == (1, 0), "{woken:?}: the first was registered");
+        assert!(polled.is_pending() || woken.1 == 0, "{woken:?}: the second did not wait");
         assert!(woken.0 + woken.1 <= 1, "{woken:?}: one waker at a time is registered");
         for count in [first, second] {
             assert_eq!(Arc::strong_count(&count), 1, "a waker stayed behind");
