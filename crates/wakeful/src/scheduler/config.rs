@@ -133,8 +133,8 @@ pub(crate) struct Config {
     pub(crate) report_blocked_after: Option<Duration>,
     /// How many threads may stand in for workers that are stuck.
     pub(crate) max_spare_threads: usize,
-    /// Whether a `block_on` that can never return ends also if somebody outside
-    /// could bring work.
+    /// A test runs here: a `block_on` without a waker counts as stuck, and the main thread of the test harness as one
+    /// that can't help.
     pub(crate) always_end_quiescent: bool,
     pub(crate) witness: Arc<dyn Witness>,
     pub(crate) seam: Seam,
