@@ -75,7 +75,9 @@ fn a_worker_stuck_in_a_poll_gives_its_queue_up() {
 fn a_socket_of_a_worker_stuck_in_a_poll_is_watched_by_others() {
     for is_other_busy in [false, true] {
         let mut builder = Builder::new_multi_thread();
-        let builder = builder.worker_threads(2).enable_io().on_orphan(OrphanPolicy::Panic);
+        builder.worker_threads(2).enable_io().on_orphan(OrphanPolicy::Panic);
+        // The worker is stuck on purpose; until its rescue, a busy machine may take as long as a report does.
+        let builder = builder.report_blocked_after(None);
         let rt = watch("with sockets", builder);
         let stop = Arc::new(AtomicUsize::new(0));
         if is_other_busy {
