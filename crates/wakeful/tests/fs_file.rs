@@ -5,6 +5,7 @@ use std::io::{ErrorKind, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +19,9 @@ mod support {
     pub mod runtimes;
     pub mod sockets;
 }
-use support::files::{Folder, everywhere, everywhere_outside, evict, filled};
+use support::files::{
+    Folder, current_thread, everywhere, everywhere_outside, evict, filled, multi_thread,
+};
 
 #[test]
 fn what_is_written_and_flushed_is_in_the_file() {
@@ -427,6 +430,36 @@ fn a_write_that_is_refused_says_so_later() {
         let mut write_only = OpenOptions::new().write(true).open(&path).await.unwrap();
         assert_eq!(write_only.read(&mut [0; 1]).await.unwrap_err().raw_os_error(), Some(9));
     });
+}
+
+#[test]
+fn a_loop_of_seeks_gives_way() {
+    for runtime in [current_thread(FileBackend::Auto), multi_thread(FileBackend::Auto, 1)] {
+        let folder = Folder::new();
+        let (path, _) = filled(&folder, "a", 10);
+        let task = runtime.spawn(async move {
+            let mut file = File::open(&path).await.unwrap();
+            for step in 0..3 {
+                let ran = Arc::new(AtomicBool::new(false));
+                let other = wakeful::spawn({
+                    let ran = ran.clone();
+                    async move { ran.store(true, SeqCst) }
+                });
+                let mut seeks = 0;
+                while !ran.load(SeqCst) {
+                    match step {
+                        0 => drop(file.seek(SeekFrom::End(0)).await.unwrap()),
+                        1 => file.rewind().await.unwrap(),
+                        _ => drop(file.stream_position().await.unwrap()),
+                    }
+                    seeks += 1;
+                    assert!(seeks < 10_000, "the other task never ran");
+                }
+                other.await.unwrap();
+            }
+        });
+        runtime.block_on(task).unwrap();
+    }
 }
 
 #[test]

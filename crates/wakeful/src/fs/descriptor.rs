@@ -326,3 +326,53 @@ impl Operation for Close {
         Ok(())
     }
 }
+
+#[cfg(all(test, target_os = "linux", not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_does_not_wait_for_the_cursor_of_a_clone() {
+        let name = format!("wakeful-cursor-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, "some bytes").unwrap();
+        let one = Descriptor::opened(File::open(&path).unwrap());
+        assert!(one.owns_cursor());
+        let other = one.try_clone().unwrap();
+        assert!(!one.owns_cursor() && !other.owns_cursor());
+        let while_the_pool_is_there = one.at_cursor(|_| {
+            // Threads of the pool may share it.
+            other.at_cursor(|_| ());
+            (other.try_at_cursor(|_| ()), one.try_at_cursor(|_| ()))
+        });
+        assert_eq!(while_the_pool_is_there, (None, None));
+        assert_eq!(other.try_at_cursor(|_| ()), Some(()));
+        let while_a_worker_is_there = one.try_at_cursor(|_| other.try_at_cursor(|_| ()));
+        assert_eq!(while_a_worker_is_there, Some(None));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_waits_for_the_disk_is_not_tried_by_a_worker() {
+        use std::os::unix::fs::OpenOptionsExt;
+        let name = format!("wakeful-flags-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let open = |flags| {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(true).custom_flags(flags);
+            options.open(&path).map(Descriptor::opened)
+        };
+        let plain = open(0).unwrap();
+        if plain.reach == Reach::Memory {
+            assert!(plain.may_read_inline() && plain.may_write_inline());
+            assert!(plain.reads_in_ring_at_once() && plain.writes_in_ring_at_once());
+        }
+        let through = open(libc::O_DSYNC).unwrap();
+        assert!(!through.may_write_inline() && !through.writes_in_ring_at_once());
+        // Not every file system has it.
+        if let Ok(direct) = open(libc::O_DIRECT) {
+            assert!(!direct.may_read_inline() && !direct.may_write_inline());
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}

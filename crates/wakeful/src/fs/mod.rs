@@ -22,12 +22,23 @@
 //!
 //! # Who does the work
 //!
-//! What the system has in memory, names as well as data, is taken from there at
-//! once, on the thread that asks. Everything else goes to io_uring where that is
-//! there and permitted, and to the blocking pool otherwise. To the pool goes also what
-//! io_uring has no single operation for ([`write`](fn@write), [`copy`], whole folders)
-//! or does no faster ([`metadata`]), and what the thread of a multi-thread `block_on`
-//! asks for, which has no ring of its own. See
+//! What the kernel has in memory of a local file system, names as well as data, is taken
+//! from there at once, on the thread that asks. Everything else goes to io_uring where
+//! that is there and permitted, and to the blocking pool otherwise. To the pool goes also
+//! what io_uring has no single operation for ([`write`](fn@write), [`copy`], whole
+//! folders) or does no faster ([`metadata`]), and what the thread of a multi-thread
+//! `block_on` asks for, which has no ring of its own.
+//!
+//! A worker never waits inside the kernel for a terminal, a pipe, a socket, a network
+//! file system or a FUSE server: reads, writes, seeks and closing of everything that is
+//! not a regular file of a local file system are carried out by a thread of the kernel or
+//! of the pool. So a file of that kind may be closed a moment after it was dropped. Local
+//! are ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs, tmpfs, ramfs, squashfs, EROFS, FAT,
+//! exFAT, and overlays, whose layers are taken to be local too. There are three limits: a
+//! file from [`File::from_std`] whose cursor another thread uses at the same moment by a
+//! blocking call makes the worker wait for that call if the file is local; closing a
+//! local file may free the room of a removed one, or begin to write one back that was
+//! emptied; and 9p asks its server what kind of file it has opened. See
 //! [`Builder::file_backend`](crate::runtime::Builder::file_backend) for other
 //! choices, and [`RuntimeMetrics::file_backend`](crate::runtime::RuntimeMetrics::file_backend)
 //! for what is used.

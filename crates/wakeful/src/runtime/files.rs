@@ -25,8 +25,8 @@ fn drain(rings: &[Arc<Ring>]) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum FileBackend {
-    /// What the system has in memory is taken from there at once, on the thread
-    /// that asks; everything else that io_uring can do goes there, if it is there
+    /// What the kernel has in memory of local file systems is taken from there at once,
+    /// on the thread that asks; everything else that io_uring can do goes there, if it is there
     /// and permitted, and to the blocking pool if it is not.
     #[default]
     Auto,
