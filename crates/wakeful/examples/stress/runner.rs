@@ -62,6 +62,7 @@ pub fn run(
     memory: &Counting,
     mut on_round: impl FnMut(u64, u64),
 ) -> Result<Passed, Failed> {
+    let first_seed = seed;
     hide_expected_panics();
     warm_up();
     let before = ProcessState::now();
@@ -97,7 +98,10 @@ pub fn run(
     if !kind.forgets {
         samples.check().map_err(|message| Failed {
             message,
-            repeat: format!("cargo xtask stress --kind {} --rounds {}", kind.name, passed.rounds),
+            repeat: format!(
+                "cargo xtask stress --kind {} --seed {first_seed} --rounds {}",
+                kind.name, passed.rounds
+            ),
         })?;
     }
     Ok(passed)
