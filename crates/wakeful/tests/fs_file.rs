@@ -447,11 +447,12 @@ fn a_loop_of_seeks_gives_way() {
                 });
                 let mut seeks = 0;
                 while !ran.load(SeqCst) {
-                    match step {
-                        0 => drop(file.seek(SeekFrom::End(0)).await.unwrap()),
+                    let position = match step {
+                        0 => file.seek(SeekFrom::End(0)).await.unwrap(),
                         1 => file.rewind().await.unwrap(),
-                        _ => drop(file.stream_position().await.unwrap()),
-                    }
+                        _ => file.stream_position().await.unwrap(),
+                    };
+                    assert!(position <= 10);
                     seeks += 1;
                     assert!(seeks < 10_000, "the other task never ran");
                 }
