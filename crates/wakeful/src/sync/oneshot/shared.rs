@@ -189,6 +189,9 @@ unsafe fn free<T>(shared: NonNull<Shared<T>>) {
 /// Drops the waker of the end that leaves, and wakes that of the other end. Both are foreign
 /// code: neither keeps the other from its turn if it panics.
 fn hand_out(own: Option<Waker>, other: Option<Waker>) {
+    if own.is_none() {
+        return Call::new(other).wake();
+    }
     let mut panics = Panics::default();
     panics.catch(|| Call::new(other).wake());
     panics.catch(|| drop(own));
