@@ -9,10 +9,10 @@ use super::shared::{Flavor, Shared};
 use crate::driver::uring::Ring;
 #[cfg(target_os = "linux")]
 use crate::scheduler::worker;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[cfg(target_os = "linux")]
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Waits until no ring has an operation any more.
 #[cfg(target_os = "linux")]
