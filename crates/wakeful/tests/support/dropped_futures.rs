@@ -119,10 +119,10 @@ macro_rules! row {
             {
                 let mut future = Box::pin($future);
                 wakes.poll($name, future.as_mut());
-                $event;
+                let _ = { $event };
                 wakes.first().await;
             }
-            $observed;
+            let _: () = $observed;
         });
         let woken = $run(async {
             $($setup)*
@@ -131,8 +131,8 @@ macro_rules! row {
                 let mut future = Box::pin($future);
                 wakes.poll($name, future.as_mut());
             }
-            $event;
-            $observed;
+            let _ = { $event };
+            let _: () = $observed;
             wakes.any()
         });
         $rows.push(($name, woken));
