@@ -1,7 +1,8 @@
 //! What the process has: threads, descriptors and children. A round has to leave all of them as they were.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::path::Path;
+use std::{env, fs};
 
 /// Threads that wakeful starts once for the whole process, and those of the stress program itself.
 const PROCESS_WIDE: &[&str] = &["wakeful-warden", "wakeful-dump", "stress-watchdog"];
@@ -31,7 +32,9 @@ impl ProcessState {
         }
         for descriptor in descriptors().difference(&self.descriptors) {
             // Another thread may have closed it meanwhile.
-            if let Ok(target) = fs::read_link(format!("/proc/self/fd/{descriptor}")) {
+            if let Ok(target) = fs::read_link(format!("/proc/self/fd/{descriptor}"))
+                && !is_report_file(&target)
+            {
                 excess.push(format!("descriptor {descriptor} ({})", target.display()));
             }
         }
@@ -44,10 +47,20 @@ impl ProcessState {
     /// Closes every descriptor that the process did not have at this moment: those in futures that were forgotten.
     pub fn close_new_descriptors(&self) {
         for descriptor in descriptors().difference(&self.descriptors) {
+            let target = fs::read_link(format!("/proc/self/fd/{descriptor}"));
+            if target.is_ok_and(|target| is_report_file(&target)) {
+                continue;
+            }
             // SAFETY: what owns the descriptor was forgotten, so nothing uses it or closes it again.
             unsafe { libc::close(*descriptor as i32) };
         }
     }
+}
+
+/// The file that `WAKEFUL_REPORTS` names stays open once a report was made.
+fn is_report_file(target: &Path) -> bool {
+    let named = env::var_os("WAKEFUL_REPORTS").and_then(|path| fs::canonicalize(path).ok());
+    named.is_some_and(|named| named == target)
 }
 
 fn numbers(folder: &str) -> BTreeSet<u32> {

@@ -4,6 +4,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
 use std::process::Stdio;
+use std::thread;
 use std::time::Duration;
 
 use wakeful::io::{AsyncReadExt, AsyncWriteExt};
@@ -113,7 +114,15 @@ pub fn round(round: &mut Round) {
     let mut dice = round.dice.branch();
     let count = 1 + dice.below(4);
     round.count("children", count);
-    let tasks: Vec<_> = (0..count).map(|_| runtime.spawn(live(dice.branch()))).collect();
+    let tasks: Vec<_> = (0..count)
+        .map(|_| {
+            let (life, guard) = (live(dice.branch()), round.drops.guard());
+            runtime.spawn(async move {
+                let _guard = guard;
+                life.await
+            })
+        })
+        .collect();
     let is_patient = dice.one_in(2);
     let mut left = Vec::new();
     runtime.block_on(async {
@@ -132,6 +141,10 @@ pub fn round(round: &mut Round) {
     }
     round.end(runtime);
     left.into_iter().for_each(kill);
+    // A worker may still poll its task. `reap` kills every child, and the task would take that for a fault.
+    while round.drops.dropped() < round.drops.made() {
+        thread::yield_now();
+    }
     reap(&mut dice);
 }
 
