@@ -2,15 +2,17 @@
 
 use std::fs::Permissions;
 use std::future::poll_fn;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use wakeful::fs::{self, File, FileTimes};
 use wakeful::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use wakeful::runtime::Builder;
 use wakeful::sync::Semaphore;
 
 mod support {
@@ -192,5 +194,29 @@ fn a_change_that_was_given_up_is_waited_for_outside() {
             });
         });
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 10);
+    }
+}
+
+/// The runtime closes with a write in flight, and no thread of its pool starts. Catches a write that no thread
+/// completes: the pipe would stay open for good, and with it the ring and the runtime.
+#[test]
+fn files_are_closed_although_no_thread_of_the_pool_starts() {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().on_thread_start(|| resume_unwind(Box::new("no thread")));
+    let runtime = builder.build().unwrap();
+    let (mut read, mut write) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&write, true).unwrap();
+    while write.write(&[0; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&write, false).unwrap();
+    runtime.block_on(async {
+        let mut file = File::from(std::os::fd::OwnedFd::from(write));
+        once(file.write(b"last")).await;
+    });
+    runtime.shutdown_background();
+    rustix::io::ioctl_fionbio(&read, true).unwrap();
+    let (mut text, began) = (Vec::new(), Instant::now());
+    while read.read_to_end(&mut text).is_err() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the pipe is still open");
+        std::thread::yield_now();
     }
 }

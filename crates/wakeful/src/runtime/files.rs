@@ -14,10 +14,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Waits until no ring has an operation any more.
+/// Rings with operations in flight.
+///
+/// Dropping it waits until the kernel has completed them. So a closure that owns it does that
+/// also if no thread of the pool runs it: the pool is closed, or none of its threads starts.
 #[cfg(target_os = "linux")]
-fn drain(rings: &[Arc<Ring>]) {
-    rings.iter().for_each(|ring| ring.drain());
+struct BusyRings(Vec<Arc<Ring>>);
+
+#[cfg(target_os = "linux")]
+impl Drop for BusyRings {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|ring| ring.drain());
+    }
 }
 
 /// Who carries out operations on files; see
@@ -130,50 +138,35 @@ impl Shared {
 
     /// The rings that have operations.
     #[cfg(target_os = "linux")]
-    fn busy_rings(&self) -> Vec<Arc<Ring>> {
+    fn busy_rings(&self) -> BusyRings {
         let rings = self.pollers().into_iter().filter_map(|poller| poller.made_ring());
-        rings.filter(|ring| ring.is_busy()).cloned().collect()
+        BusyRings(rings.filter(|ring| ring.is_busy()).cloned().collect())
     }
 
-    /// The tasks are gone, and nobody looks at the rings any more: brings what is
-    /// under way to its end. With a limit, on a thread of the pool, which carries
-    /// on when the limit has passed.
-    pub(super) fn land_files(self: &Arc<Self>, has_limit: bool) {
+    /// Completes the operations of all rings, which no worker turns any more.
+    ///
+    /// Waits for them, or lets a thread of the pool do so. The caller waits also if the pool
+    /// takes no closure.
+    ///
+    /// A runtime that closes calls this twice:
+    /// - `Runtime::shut_down`, after its limit. Workers may still be in a poll, which may begin
+    ///   another operation.
+    /// - The last worker, when all have left their seats and the tasks are dropped
+    ///   (`MultiThread::drop_tasks`). No thread begins an operation on a ring after that. Without
+    ///   this call, a ring, its files and its runtime would stay for good.
+    pub(super) fn land_files(self: &Arc<Self>, on_pool: bool) {
         #[cfg(target_os = "linux")]
         {
             let rings = self.busy_rings();
-            if rings.is_empty() {
-                return;
+            if !on_pool || rings.0.is_empty() {
+                return drop(rings);
             }
-            let drain = move || drain(&rings);
-            if has_limit {
-                spawn_blocking_on(self, drain, Some("files"), true);
-            } else {
-                drain();
-            }
+            // A pool without a thread panics after it has dropped the closure. A runtime that
+            // closes does not pass that on.
+            let begin = || spawn_blocking_on(self, move || drop(rings), Some("files"), true);
+            drop(catch_unwind(AssertUnwindSafe(begin)));
         }
         #[cfg(not(target_os = "linux"))]
-        let _ = has_limit;
-    }
-
-    /// The workers are gone, but a thread that blocks in place may wait for an operation of a ring
-    /// that one of them has begun: brings it to its end on a thread of the pool.
-    pub(super) fn land_files_beside(self: &Arc<Self>) {
-        #[cfg(target_os = "linux")]
-        {
-            let rings = self.busy_rings();
-            if rings.is_empty() {
-                return;
-            }
-            // A pool that is closed, or has no thread, panics or cancels: then it is done here.
-            let on_pool = rings.clone();
-            let begin = || {
-                spawn_blocking_on(self, move || drain(&on_pool), Some("files"), true).is_finished()
-            };
-            let is_refused = catch_unwind(AssertUnwindSafe(begin)).unwrap_or(true);
-            if is_refused {
-                drain(&rings);
-            }
-        }
+        let _ = on_pool;
     }
 }

@@ -292,7 +292,8 @@ impl Witness for RuntimeWitness {
 
     fn drivers_shut(&self) {
         if let Some(shared) = self.shared.get().and_then(Weak::upgrade) {
-            shared.land_files_beside();
+            // A thread that blocks in place may wait for one of them, so not on this thread.
+            shared.land_files(true);
         }
     }
 
