@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::task::Poll;
 use std::thread;
-use std::time::Duration;
 
 use wakeful::fs::{self, File};
 use wakeful::io::{AsyncReadExt, AsyncWriteExt};
@@ -133,9 +132,7 @@ pub fn round(round: &mut Round) {
     if is_waited_for {
         drop(runtime);
     } else {
-        // Not by `round.end`: after `shutdown_background`, a poll that is still running may start an operation on its
-        // ring that no thread completes. The ring, the file and the runtime's descriptors then stay for good.
-        runtime.shutdown_timeout(Duration::from_secs(3_600));
+        round.end(runtime);
     }
     // Takes the memory that the buffers had, if they were freed; the kernel must not write here.
     let traps: Vec<Vec<u8>> = (0..64).map(|n| vec![0x5a; 512 << (n % 8)]).collect();
