@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 /// run and those that wait for a thread; see [`shutdown_timeout`](Self::shutdown_timeout) and
 /// [`shutdown_background`](Self::shutdown_background) for not waiting.
 ///
+/// When the drop returns, every worker thread and every thread of the blocking pool has ended,
+/// and the destructors of their thread-local values have run. The exception is a thread that
+/// drops its own runtime.
+///
 /// ```
 /// use wakeful::runtime::Runtime;
 ///

@@ -40,6 +40,7 @@ use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
 use crate::queue::{next, ring};
 use crate::sys::barrier::Barriers;
+use crate::sys::join::join_ended;
 use crate::sys::park::Parker;
 use crate::sys::spin;
 use crate::sys::sync::Mutex;
@@ -365,8 +366,7 @@ impl MultiThread {
             return Err(io::Error::other("the runtime is shutting down"));
         }
         let handle = start(this)?;
-        // Those that have left are let go of, with their stacks.
-        threads.handles.retain(|handle| !handle.is_finished());
+        join_ended(&mut threads.handles);
         threads.handles.push(handle);
         threads.alive += 1;
         Ok(())
@@ -605,7 +605,7 @@ impl MultiThread {
         }
     }
 
-    /// Waits for all threads, after `close`.
+    /// Waits for all threads, after `close`, until their thread-local destructors have run.
     pub(crate) fn join_threads(&self) {
         loop {
             let handles = std::mem::take(&mut self.lock_threads().handles);

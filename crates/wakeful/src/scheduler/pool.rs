@@ -12,6 +12,7 @@
 //! All of it under one lock; the closure itself runs outside of it.
 
 use super::config::{Config, Role};
+use crate::sys::join::join_ended;
 use crate::sys::spin::Spinner;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
@@ -155,7 +156,7 @@ impl Pool {
                 state.coming = true;
                 state.threads += 1;
                 state.alive += 1;
-                state.handles.retain(|handle| !handle.is_finished());
+                join_ended(&mut state.handles);
                 state.handles.push(handle);
             }
             // It may be for its name, which the next has another of.
@@ -321,8 +322,8 @@ impl Pool {
         }
     }
 
-    /// Waits until every thread has left, at most `limit`, and joins them.
-    /// False: some are still there.
+    /// Waits until every thread has left, at most `limit`, and joins them: their thread-local
+    /// destructors have run when this returns true. False: some are still there.
     pub(crate) fn join(&self, limit: Option<Duration>) -> bool {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         // A closure of this very pool that drops the runtime does not wait for

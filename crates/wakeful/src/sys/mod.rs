@@ -1,6 +1,7 @@
 //! What the other rooms stand on: the std/loom switch, memory barriers, a
 //! parking spot for a thread, which threads are the runtimes' own, what another thread does and where it is, when to spin before parking and how late to wake up
-//! after it, small random numbers, a descriptor in words, and the system's errors.
+//! after it, small random numbers, a descriptor in words, joining threads that have ended, and the
+//! system's errors.
 //!
 //! This is the only room that reads `cfg(loom)`. Everything else takes its
 //! atomics, cells and locks from [`sync`], so the code that ships is the code
@@ -9,6 +10,7 @@
 pub(crate) mod backtrace;
 pub(crate) mod barrier;
 pub(crate) mod descriptor;
+pub(crate) mod join;
 pub(crate) mod lock;
 #[cfg(any(feature = "fs", feature = "process"))]
 pub(crate) mod own_threads;

@@ -1,0 +1,41 @@
+//! Joins threads that have ended, without waiting for those that have not.
+
+#![allow(unsafe_code)]
+
+use std::thread::JoinHandle;
+
+/// Joins the threads that have ended, so that their stacks are freed. Keeps the other handles.
+///
+/// A thread has ended when its thread-local destructors have run.
+/// [`JoinHandle::is_finished`] is true before that, and a `join` would then wait for those
+/// destructors: the caller holds locks that they may need.
+pub(crate) fn join_ended(handles: &mut Vec<JoinHandle<()>>) {
+    let ended = handles.extract_if(.., |handle| try_join(handle));
+    ended.for_each(forget_joined);
+}
+
+/// Joins a thread if it has ended. After true, its handle goes to [`forget_joined`].
+#[cfg(all(target_os = "linux", not(miri)))]
+fn try_join(handle: &JoinHandle<()>) -> bool {
+    use std::os::unix::thread::JoinHandleExt;
+    // SAFETY: the handle exists, so the thread is neither joined nor detached yet.
+    let joined =
+        || unsafe { libc::pthread_tryjoin_np(handle.as_pthread_t(), std::ptr::null_mut()) == 0 };
+    handle.is_finished() && joined()
+}
+
+/// Drops the handle, but does not detach the thread, which is joined.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn forget_joined(handle: JoinHandle<()>) {
+    use std::os::unix::thread::JoinHandleExt;
+    handle.into_pthread_t();
+}
+
+/// Elsewhere, no thread is joined before the runtime ends.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn try_join(_handle: &JoinHandle<()>) -> bool {
+    false
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn forget_joined(_handle: JoinHandle<()>) {}
