@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use wakeful::net::TcpListener;
-use wakeful::runtime::Builder;
+use wakeful::runtime::{Builder, Runtime};
+use wakeful::task::block_in_place;
 
 /// How often each of this process's threads that is called so has left the processor.
 fn switches() -> BTreeMap<String, u64> {
@@ -56,6 +60,8 @@ fn nothing_wakes_up_by_itself() {
     let lost = builder.build().unwrap();
     lost.block_on(async { wakeful::time::sleep(Duration::from_millis(1)).await });
     lost.spawn(async { wakeful::time::sleep(Duration::from_secs(100_000)).await });
+    let listening = with_a_lost_listener();
+    let alone = with_a_lost_worker();
     // The monitor goes to sleep some time after everybody else; when it has, nothing moves any more.
     let mut before = switches();
     let mut still = 0;
@@ -73,6 +79,100 @@ fn nothing_wakes_up_by_itself() {
     for name in ["idle-worker", "wakeful-monitor", "idle-root", "wakeful-warden"] {
         assert!(is_there(name), "{name}: {before:?}");
     }
+    let _client = std::net::TcpStream::connect(listening.address).unwrap();
+    listening
+        .accepted
+        .recv_timeout(LIMIT)
+        .expect("the monitor waits for the lost worker's listener");
+    listening.end.send(()).unwrap();
+    alone.end.send(()).unwrap();
+    alone.is_rescued.recv_timeout(LIMIT).expect("the monitor sees that the worker is stuck");
     end.send(()).unwrap();
     one_thread.unwrap().join().unwrap();
+}
+
+/// Only a bug comes near it.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A builder, and a flag that makes threads fail to start.
+fn failing_builder(workers: usize) -> (Builder, Arc<AtomicBool>) {
+    let fails = Arc::new(AtomicBool::new(false));
+    let name_fails = fails.clone();
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(workers).enable_all().on_report(|_| ()).thread_name_fn(move || {
+        assert!(!name_fails.load(SeqCst), "planted");
+        "idle-in-place".to_owned()
+    });
+    (builder, fails)
+}
+
+struct Listening {
+    address: SocketAddr,
+    accepted: mpsc::Receiver<()>,
+    end: mpsc::Sender<()>,
+    _runtime: Runtime,
+}
+
+/// A runtime with two workers that have a listener each. The thread of one blocks in place until `end` tells, and no
+/// thread takes its place: that worker is lost.
+fn with_a_lost_listener() -> Listening {
+    let (mut builder, fails) = failing_builder(2);
+    let runtime = builder.build().unwrap();
+    let (both_run, both_listen) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    runtime.spawn({
+        let (both_run, both_listen) = (both_run.clone(), both_listen.clone());
+        async move {
+            both_run.wait();
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            both_listen.wait();
+            _ = listener.accept().await;
+        }
+    });
+    let ((end, ended), (accept, accepted)) = (mpsc::channel(), mpsc::channel());
+    let (tell, address) = mpsc::channel();
+    runtime.spawn(async move {
+        both_run.wait();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        both_listen.wait();
+        let address = listener.local_addr().unwrap();
+        wakeful::spawn(async move {
+            _ = listener.accept().await;
+            accept.send(()).unwrap();
+        });
+        fails.store(true, SeqCst);
+        block_in_place(|| {
+            tell.send(address).unwrap();
+            ended.recv().unwrap();
+        });
+    });
+    Listening { address: address.recv().unwrap(), accepted, end, _runtime: runtime }
+}
+
+struct Alone {
+    end: mpsc::Sender<()>,
+    is_rescued: mpsc::Receiver<()>,
+    _runtime: Runtime,
+}
+
+/// A runtime whose one worker is lost until `end` tells. Its thread takes it back then, and waits for a task that only
+/// another thread can run.
+fn with_a_lost_worker() -> Alone {
+    let (mut builder, fails) = failing_builder(1);
+    let runtime = builder.build().unwrap();
+    let ((end, ended), (rescue, is_rescued)) = (mpsc::channel(), mpsc::channel());
+    let (enter, entered) = mpsc::channel();
+    runtime.spawn(async move {
+        fails.store(true, SeqCst);
+        block_in_place(|| {
+            enter.send(()).unwrap();
+            ended.recv().unwrap();
+        });
+        fails.store(false, SeqCst);
+        let (run, has_run) = mpsc::channel();
+        wakeful::spawn(async move { run.send(()).unwrap() });
+        has_run.recv_timeout(LIMIT).unwrap();
+        rescue.send(()).unwrap();
+    });
+    entered.recv().unwrap();
+    Alone { end, is_rescued, _runtime: runtime }
 }

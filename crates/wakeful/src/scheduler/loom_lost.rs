@@ -1,7 +1,9 @@
-//! Models of workers that lose their thread: the steps L1 to L3 of `lost`, and a thread that takes
+//! Models of workers that lose their thread: the steps L1 to L3 of `lost`, the monitor's sleep, and a
+//! thread that takes
 //! its worker back while another wakes it.
 
 use super::idle::{BeforeParking, Idle};
+use super::vigil::Vigil;
 use crate::sys::park::Parker;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use crate::sys::sync::{Mutex, thread};
@@ -45,6 +47,48 @@ fn a_helper_sees_what_is_registered_with_a_lost_worker() {
             shared.helper.park(None);
         }
         loses.join().unwrap();
+        registers.join().unwrap();
+    });
+}
+
+/// A timer is registered with a lost worker while the monitor goes to sleep. Catches a monitor that
+/// reads the timers before it reads how much has ended: it would sleep for good, which loom reports
+/// as a deadlock.
+#[test]
+fn the_monitor_sees_what_is_registered_with_a_lost_worker() {
+    struct Model {
+        vigil: Vigil,
+        /// The timers of the worker: 0 is none.
+        next: AtomicU32,
+        monitor: Parker,
+    }
+    model(6, || {
+        let shared = Arc::new(Model {
+            vigil: Vigil::new(false),
+            next: AtomicU32::new(0),
+            monitor: Parker::for_current_thread(),
+        });
+        let registers = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.next.store(1, SeqCst);
+                if shared.vigil.end() && shared.vigil.rouse() {
+                    shared.monitor.unpark();
+                }
+            }
+        });
+        start();
+        loop {
+            let ends = shared.vigil.ends();
+            if shared.next.load(SeqCst) == 1 {
+                break;
+            }
+            if shared.vigil.rest(ends) {
+                while shared.vigil.is_over() {
+                    shared.monitor.park(None);
+                }
+            }
+        }
         registers.join().unwrap();
     });
 }

@@ -10,7 +10,8 @@
 //! turned
 //! - by workers that sleep, which get up for it (`Worker::sleep`),
 //! - by workers that are busy (`Core::look_after_another`),
-//! - by the monitor at each of its looks,
+//! - by the monitor at each of its looks, and it waits for descriptors in the lost worker's poller
+//!   (`monitor::stand_by`, `Monitor::sleep`), so that no other helper gets up for these,
 //! - by threads in `block_on`, since there may be neither another worker nor a monitor.
 //!
 //! These are the *helpers*. A helper computes how long it may sleep from the timers and sources of
@@ -39,7 +40,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::Duration;
 
-/// A lost worker's descriptors are looked at this often by helpers that have nothing else to do.
+/// Without a monitor, a lost worker's descriptors are looked at this often by helpers that have
+/// nothing else to do.
 const HELP_INTERVAL: Duration = Duration::from_millis(UNTURNED_MS as u64);
 
 /// A worker whose threads end in a panic of `on_thread_start` this often in a row
@@ -194,20 +196,20 @@ impl MultiThread {
     pub(super) fn wake_helpers(&self) {
         self.unpark_all();
         self.estate.unpark_block_ons();
-        if !self.has_helper() {
-            self.ended_elsewhere();
-        }
+        // Rouses the monitor, or starts its thread.
+        self.ended_elsewhere();
     }
 
     /// Turns the drivers of lost workers. Returns after how long that has to be done again; `None`:
-    /// not before helpers are woken.
+    /// not before helpers are woken. With `looks_at_sources`, the caller has to look at the sources
+    /// of lost workers from time to time, since no other thread waits for them.
     #[cold]
-    pub(super) fn help_lost(&self) -> Option<Duration> {
+    pub(super) fn help_lost(&self, looks_at_sources: bool) -> Option<Duration> {
         let mut limit = None;
         for (index, remote) in self.remotes.iter().enumerate() {
             if remote.is_lost.load(SeqCst) {
                 self.turn_driver(index);
-                limit = earlier(limit, self.next_help(remote));
+                limit = earlier(limit, self.next_help(remote, looks_at_sources));
             }
         }
         // A task that waits for a thread: perhaps one can be started now.
@@ -219,11 +221,11 @@ impl MultiThread {
     }
 
     /// After how long a driver that this thread turns for its owner has to be turned again.
-    fn next_help(&self, remote: &Remote) -> Option<Duration> {
+    fn next_help(&self, remote: &Remote, looks_at_sources: bool) -> Option<Duration> {
         let clock = &self.estate.config.seam.clock;
         let timer = remote.timers.next().map(|tick| clock.until(tick));
-        let has_sources = remote.poller.get().is_some_and(|poller| poller.has_sources());
-        earlier(timer, has_sources.then_some(HELP_INTERVAL))
+        let has_sources = || remote.poller.get().is_some_and(|poller| poller.has_sources());
+        earlier(timer, (looks_at_sources && has_sources()).then_some(HELP_INTERVAL))
     }
 
     /// Parks a thread in `block_on`, which turns what no other thread turns: the drivers of lost
@@ -233,14 +235,15 @@ impl MultiThread {
         if own.is_none() && !self.lost.is_any() {
             return held.park();
         }
-        let mut limit = self.help_lost();
+        // A hook for reports may be what calls `block_on`, on the monitor's thread.
+        let mut limit = self.help_lost(!self.monitor().is_elsewhere());
         if let Some(own) = own {
             // This thread has a seat, so what it waits for does not end before it leaves.
             if self.estate.is_closing() {
                 self.shut_drivers();
             }
             self.turn_driver(own);
-            limit = earlier(limit, self.next_help(&self.remotes[own]));
+            limit = earlier(limit, self.next_help(&self.remotes[own], true));
         }
         // What this thread wakes leaves no token.
         if !held.is_woken() {

@@ -26,6 +26,7 @@ use super::spinners::{Look, Spinners};
 use super::starvation::SystemProbe;
 use super::vigil::{MOST_PATIENCE, PATIENCE, Vigil};
 use super::watch::Watched;
+use crate::driver::poller::Poller;
 use crate::sys::own_threads::OwnThread;
 use crate::sys::park::Parker;
 use crate::sys::slack::Leisure;
@@ -111,6 +112,11 @@ impl Monitor {
         spawned.ok()
     }
 
+    /// Whether the monitor has a thread that runs, other than the calling one.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.parker.get().is_some_and(|parker| !parker.is_of_this_thread())
+    }
+
     pub(crate) fn stop(&self) {
         self.stopped.store(true, SeqCst);
         if let Some(parker) = self.parker.get() {
@@ -147,10 +153,11 @@ impl Monitor {
                 0
             });
             brief = if events > 0 { BRIEF_TICK } else { TICK.min(brief * 2) };
+            // Before it is seen that all sleep: who wakes up after this has moved. And before the
+            // timers of lost workers are read: a thread that registers one afterwards has moved.
+            let moves = Moves::of(shared);
             let help = if shared.lost.is_any() { help(shared) } else { None };
             shared.leave_poll();
-            // Before it is seen that all sleep: who wakes up after this has moved.
-            let moves = Moves::of(shared);
             quiet = if shared.idle.all_asleep() { quiet + tick } else { Duration::ZERO };
             tick = if is_anybody_busy(shared) { TICK } else { LEISURELY_TICK };
             tick = help.map_or(tick, |help| tick.min(help));
@@ -188,26 +195,60 @@ impl Monitor {
         if rests && (!shared.idle.all_asleep() || Moves::of(shared) != *moves) {
             self.vigil.rouse();
         }
+        // After `rest`: a thread that loses a worker or registers a source later rouses this one.
+        let mut pollers = lost_pollers(shared);
+        let (poller, has_more) = (pollers.next(), pollers.next().is_some());
+        let limit = if has_more { earlier(limit, Some(LEISURELY_TICK)) } else { limit };
         let mut is_over = true;
         while self.is_asleep() && !self.stopped.load(SeqCst) {
-            parker.park(limit);
-            if limit.is_some() {
+            let events = match poller {
+                Some(poller) => wait_in(shared, poller, parker, limit),
+                None => {
+                    parker.park(limit);
+                    0
+                }
+            };
+            if limit.is_some() || poller.is_some() {
                 // Whoever wakes us at this moment says the same.
-                is_over = !self.vigil.rouse();
+                is_over = !self.vigil.rouse() || events > 0;
             }
         }
         is_over
     }
 }
 
-/// Turns the drivers of lost workers. Returns after how long that has to be done again, if no worker
-/// does it.
+/// The pollers of lost workers that have sources.
+fn lost_pollers(shared: &MultiThread) -> impl Iterator<Item = &Arc<Poller>> {
+    let lost = shared.remotes.iter().filter(|remote| remote.is_lost.load(SeqCst));
+    lost.filter_map(|remote| remote.poller.get()).filter(|poller| poller.has_sources())
+}
+
+/// Parks the monitor in the poller of a lost worker. Returns how many events there were; 0 also if
+/// another thread waits there.
+fn wait_in(
+    shared: &MultiThread,
+    poller: &Arc<Poller>,
+    parker: &Parker,
+    limit: Option<Duration>,
+) -> usize {
+    let mut events = None;
+    drop(parker.set_kick(Some(poller.clone())));
+    if shared.try_enter_inside() {
+        parker.park_inside(|| events = poller.try_turn_unless(limit, || parker.has_token()));
+        shared.leave_poll();
+    }
+    events.unwrap_or(0)
+}
+
+/// Turns the drivers of lost workers. Returns when the next of their timers is due, if no worker
+/// gets up for it. (For their sources, the monitor waits in their pollers.)
 fn help(shared: &MultiThread) -> Option<Duration> {
     // A foreign waker that panics does not end the watch.
-    let help = catch_unwind(AssertUnwindSafe(|| shared.help_lost())).unwrap_or_else(|payload| {
-        std::mem::forget(payload); // its drop might panic again
-        Some(TICK)
-    });
+    let help =
+        catch_unwind(AssertUnwindSafe(|| shared.help_lost(false))).unwrap_or_else(|payload| {
+            std::mem::forget(payload); // its drop might panic again
+            Some(TICK)
+        });
     help.filter(|_| !shared.has_helper())
 }
 
@@ -298,12 +339,13 @@ fn is_stuck(config: &Config, stuck: Duration) -> bool {
     !stuck.is_zero() && config.rescue_after.is_some_and(|after| stuck + TICK >= after)
 }
 
-/// If a worker is stuck that watches descriptors, and nobody else is there for it, waits in
+/// If a worker is stuck or lost that watches descriptors, and nobody else is there for it, waits in
 /// its place for a tick, or a brief one if there are several: what becomes ready there is passed on
 /// at once, not at the next look. Answers how much that was; none: there is no such worker.
 fn stand_by(shared: &MultiThread, tick: Duration, brief: Duration) -> Option<usize> {
     let has_sources = |remote: &&Remote| remote.poller.get().is_some_and(|it| it.has_sources());
-    let mut stuck = shared.remotes.iter().filter(|remote| remote.watched.is_stuck());
+    let is_stuck = |remote: &Remote| remote.watched.is_stuck() || remote.is_lost.load(SeqCst);
+    let mut stuck = shared.remotes.iter().filter(|remote| is_stuck(remote));
     let remote = stuck.find(has_sources)?;
     // Of several, the others wait for the next look, which is soon.
     let tick = if stuck.any(|remote| has_sources(&remote)) { brief } else { tick };
@@ -313,7 +355,7 @@ fn stand_by(shared: &MultiThread, tick: Duration, brief: Duration) -> Option<usi
     let until = clock.elapsed() + tick;
     // Where all are stuck, what comes is for a spare thread, which the next look sends for.
     let mut is_for_spares = false;
-    while remote.watched.is_stuck() && !is_for_spares && shared.try_enter_inside() {
+    while is_stuck(remote) && !is_for_spares && shared.try_enter_inside() {
         let left = until.saturating_sub(clock.elapsed());
         let timer = remote.timers.next().map(|tick| clock.until(tick));
         let limit = timer.map_or(left, |timer| timer.min(left));

@@ -399,7 +399,8 @@ impl Worker {
         meter.fell_asleep(core.turn_started.get());
         loop {
             let is_any_lost = self.shared.lost.is_any();
-            let help = if is_any_lost { self.shared.help_lost() } else { None };
+            let has_monitor = self.shared.monitor().is_elsewhere();
+            let help = if is_any_lost { self.shared.help_lost(!has_monitor) } else { None };
             // A callback of the user's may have woken tasks on this thread, and so
             // may what the poller passed on.
             let due = timers.next().is_some_and(|tick| clock.until(tick).is_zero());
@@ -531,6 +532,10 @@ impl Drop for Lost<'_> {
             watched.set_running(running.map_or(ptr::null_mut(), NonNull::as_ptr));
             worker.put_key(key);
             worker.shared.leave_poll();
+            // As a worker that wakes up: this poll may go on to block.
+            if worker.shared.monitor().is_asleep() {
+                worker.shared.wake_monitor();
+            }
         }
     }
 }

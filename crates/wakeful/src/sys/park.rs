@@ -54,6 +54,11 @@ impl Parker {
         Self { state, inside, thread: thread::current(), kick: Mutex::new(None) }
     }
 
+    /// Whether the calling thread is the one that parks here.
+    pub(crate) fn is_of_this_thread(&self) -> bool {
+        self.thread.id() == thread::current().id()
+    }
+
     /// Waits for a token, at most `limit` if there is one. With a limit it may
     /// also return early without a token (std's `park_timeout` may): whoever
     /// waits for a moment looks at the clock.
