@@ -1,6 +1,5 @@
-//! Models of workers that lose their thread: the steps L1 to L3 of `lost`, the monitor's sleep, and a
-//! thread that takes
-//! its worker back while another wakes it.
+//! Models of workers that lose their thread: the steps L1 to L3 of `lost`, the monitor's sleep, and
+//! a thread that takes its worker back while another wakes it.
 
 use super::idle::{BeforeParking, Idle};
 use super::vigil::Vigil;

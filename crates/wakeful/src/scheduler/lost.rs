@@ -11,7 +11,8 @@
 //! - by workers that sleep, which get up for it (`Worker::sleep`),
 //! - by workers that are busy (`Core::look_after_another`),
 //! - by the monitor at each of its looks, and it waits for descriptors in the lost worker's poller
-//!   (`monitor::stand_by`, `Monitor::sleep`), so that no other helper gets up for these,
+//!   (`monitor::stand_by`, `Monitor::sleep`), so that no other helper gets up for these; if several
+//!   lost workers have descriptors, it waits in the poller of one and gets up for the others,
 //! - by threads in `block_on`, since there may be neither another worker nor a monitor.
 //!
 //! These are the *helpers*. A helper computes how long it may sleep from the timers and sources of
