@@ -117,14 +117,29 @@ impl<T> JoinHandle<T> {
         if registered && !header.state.unset_join_waker() {
             return false;
         }
+        let unpublished = Unpublished(header);
         // SAFETY: R2, the flag is clear and we are the JoinHandle.
-        unsafe { header.join_waker.keep(waker) };
-        if header.state.set_join_waker() {
-            return true;
+        let replaced = unsafe { header.join_waker.keep(waker) };
+        let is_published = header.state.set_join_waker();
+        if is_published {
+            std::mem::forget(unpublished);
         }
-        // SAFETY: R2, it was never published.
-        drop(unsafe { header.join_waker.take() });
-        false
+        if let Some(replaced) = replaced {
+            // After the flag: if its drop panics, the new waker is registered, or taken out.
+            waker::weigh(replaced);
+        }
+        is_published
+    }
+}
+
+/// JOIN_WAKER is clear, and a waker may be in the slot. Dropped, it takes that waker out, also if
+/// the clone of another waker panics: while the flag is clear, no later step would.
+struct Unpublished<'a>(&'a Header);
+
+impl Drop for Unpublished<'_> {
+    fn drop(&mut self) {
+        // SAFETY: R2: the flag is clear and the JoinHandle is the caller.
+        drop(unsafe { self.0.join_waker.take() });
     }
 }
 

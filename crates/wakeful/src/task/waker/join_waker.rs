@@ -11,25 +11,23 @@ impl JoinWaker {
         Self(UnsafeCell::new(None))
     }
 
-    /// Holds a clone of `waker`, the one it has if that wakes the same task.
+    /// Holds a clone of `waker`, or keeps the waker it has if that wakes the same task. Returns the
+    /// waker it replaced. The caller drops that last: its drop is foreign code and may panic.
     ///
     /// # Safety
     ///
     /// R2: JOIN_WAKER is clear and the caller is the JoinHandle.
-    pub(crate) unsafe fn keep(&self, waker: &Waker) {
+    #[must_use]
+    pub(crate) unsafe fn keep(&self, waker: &Waker) -> Option<Waker> {
         // SAFETY: by contract.
         let same =
             self.0.with(|slot| unsafe { (*slot).as_ref().is_some_and(|own| own.will_wake(waker)) });
         if same {
-            return;
+            return None;
         }
         let new = Some(waker.clone());
-        // The old one is dropped outside of the borrow.
         // SAFETY: by contract.
-        let old = self.0.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) });
-        if let Some(old) = old {
-            super::weigh(old);
-        }
+        self.0.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) })
     }
 
     /// # Safety
