@@ -17,7 +17,7 @@
 
 use crate::sys::sync::Mutex;
 use crate::sys::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use crate::wait::calls::wake_all;
+use crate::wait::calls::{drop_all, wake_all};
 use std::task::Waker;
 
 /// Tells the pollers of one set apart.
@@ -91,11 +91,11 @@ impl Pollers {
         }
         let entry = Entry { poller, waker: waker.clone() };
         let mut list = self.list.lock();
-        let old = (list.remove(poller), list.remove(Poller::DROPPED));
+        let old = [list.remove(poller), list.remove(Poller::DROPPED)];
         list.insert(entry);
         self.any.store(true, SeqCst);
         drop(list);
-        drop(old);
+        drop_all(old.into_iter().flatten().map(|entry| entry.waker));
     }
 
     /// The future of a poller is dropped before it was ready: its waker stays.
@@ -135,7 +135,8 @@ impl Pollers {
 
     /// Empties the list and wakes nobody.
     pub(super) fn clear(&self) {
-        drop(self.take());
+        let List { first, others } = self.take();
+        drop_all(first.into_iter().chain(others).map(|entry| entry.waker));
     }
 
     fn take(&self) -> List {
@@ -148,6 +149,7 @@ impl Pollers {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
     use std::task::Wake;
@@ -198,5 +200,30 @@ mod tests {
                 assert_eq!(Arc::strong_count(counter), 1);
             }
         }
+    }
+    /// Two wakers are replaced at once. Both panic, and neither panic meets the other.
+    #[test]
+    fn wakers_that_panic_when_they_are_dropped_are_dropped_one_by_one() {
+        struct OnDrop;
+        impl Wake for OnDrop {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for OnDrop {
+            fn drop(&mut self) {
+                panic!("a foreign waker that is dropped");
+            }
+        }
+        let pollers = Pollers::new();
+        let fill = |poller| pollers.add(poller, &Waker::from(Arc::new(OnDrop)));
+        let panics = |action: &dyn Fn()| catch_unwind(AssertUnwindSafe(action)).is_err();
+        fill(Poller(1));
+        pollers.leave_waker(Poller(1));
+        pollers.list.lock().insert(Entry { poller: Poller(2), waker: Arc::new(OnDrop).into() });
+        assert!(panics(&|| pollers.add(Poller(2), Waker::noop())));
+        pollers.remove(Poller(2));
+        pollers.list.lock().insert(Entry { poller: Poller(1), waker: Arc::new(OnDrop).into() });
+        pollers.list.lock().insert(Entry { poller: Poller(2), waker: Arc::new(OnDrop).into() });
+        assert!(panics(&|| pollers.clear()));
+        assert!(pollers.list.lock().first.is_none());
     }
 }

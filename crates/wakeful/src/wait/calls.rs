@@ -129,3 +129,14 @@ pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(|waker| panics.catch(|| waker.wake()));
     panics.forget();
 }
+
+/// Drops all, outside of any lock, whichever drops panic.
+///
+/// # Panics
+///
+/// If the drop of a waker does.
+pub(crate) fn drop_all(wakers: impl IntoIterator<Item = Waker>) {
+    let mut panics = Panics::default();
+    wakers.into_iter().for_each(|waker| panics.catch(|| drop(waker)));
+    panics.pass_on();
+}
