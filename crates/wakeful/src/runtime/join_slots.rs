@@ -108,14 +108,17 @@ impl Ready {
             }
         }
         let mut waker = Some(waker.clone());
-        let mut state = self.state.lock();
-        let slot = state.ended.pop_front();
-        if slot.is_none() {
-            std::mem::swap(&mut state.waker, &mut waker);
-        }
-        drop(state);
+        let has_ended = {
+            let mut state = self.state.lock();
+            let has_ended = !state.ended.is_empty();
+            if !has_ended {
+                std::mem::swap(&mut state.waker, &mut waker);
+            }
+            has_ended
+        };
+        // If this panics, the slot that has ended is still on the list.
         drop(waker);
-        slot
+        if has_ended { self.pop() } else { None }
     }
 
     /// Takes the waker out, for the caller to drop: the slots' wakers keep this alive for
@@ -267,11 +270,39 @@ thread_local! {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{LOOKS, Slots};
+    use super::{LOOKS, Ready, ReadyState, Slots};
     use crate::runtime::{Builder, OrphanPolicy};
+    use crate::sys::sync::Mutex;
     use futures::channel::oneshot;
     use std::future::poll_fn;
-    use std::task::Poll;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::ptr;
+    use std::sync::LazyLock;
+    use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
+
+    /// A task ends while the waker is cloned, and the clone is dropped with a panic. The
+    /// next poll finds the task.
+    #[test]
+    fn a_waker_whose_drop_panics_loses_no_ended_task() {
+        static READY: LazyLock<Ready> =
+            LazyLock::new(|| Ready { state: Mutex::new(ReadyState::default()) });
+        static CLONE: RawWakerVTable =
+            RawWakerVTable::new(|_| unreachable!(), |_| (), |_| (), |_| panic!("dropped"));
+        static ORIGINAL: RawWakerVTable = RawWakerVTable::new(
+            |_| {
+                READY.push(7);
+                RawWaker::new(ptr::null(), &CLONE)
+            },
+            |_| (),
+            |_| (),
+            |_| (),
+        );
+        // SAFETY: there is nothing behind it, and its functions look at nothing.
+        let waker = unsafe { Waker::new(ptr::null(), &ORIGINAL) };
+        let polls = || _ = READY.pop_or_wait(&waker);
+        assert!(catch_unwind(AssertUnwindSafe(polls)).is_err());
+        assert_eq!(READY.pop(), Some(7));
+    }
 
     /// Fills slots and has the tasks end one by one, the last first, where a
     /// search from the front would be at its worst. Every handle is looked at
