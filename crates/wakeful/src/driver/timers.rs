@@ -26,6 +26,7 @@ use super::wheel::{Inserted, Linked, Links, Wheel};
 use crate::sys::lock::SmallLock;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use crate::task::wait_target::TargetWord;
 use std::marker::PhantomPinned;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
@@ -37,8 +38,10 @@ use std::task::Waker;
 const FIRED: u64 = u64::MAX;
 /// The runtime went away while the entry waited.
 const SHUT_DOWN: u64 = u64::MAX - 1;
-/// The latest tick that can be asked for.
-const LAST_TICK: u64 = u64::MAX - 2;
+/// The latest tick that can be asked for, four million years after the start. Every tick fits
+/// into a wait record ([`TargetWord::of_tick`]).
+const LAST_TICK: u64 = TargetWord::MAX_NUMBER;
+const _: () = assert!(LAST_TICK < SHUT_DOWN && SHUT_DOWN < FIRED, "they are no ticks");
 /// With so many different deadlines in one round of the wheel (256 ticks, 16 ms),
 /// waking up for each costs more than the tasks behind them do.
 const CROWDED: u32 = 64;
@@ -442,7 +445,7 @@ mod tests {
         };
         assert_eq!(wake_up_at(false, 17), Some(17));
         assert_eq!((wake_up_at(true, 24), wake_up_at(true, 25)), (Some(24), Some(36)));
-        assert_eq!(wake_up_at(true, LAST_TICK), Some(LAST_TICK));
+        assert_eq!(wake_up_at(true, u64::MAX - 1), Some(u64::MAX - 1));
         assert_eq!(wake_up_at(true, u64::MAX), None, "nothing waits");
     }
 

@@ -36,7 +36,7 @@ fn a_reader_sees_only_what_was_written() {
         let task = thread::spawn({
             let waiting = waiting.clone();
             move || {
-                let far = TargetWord::saturating(u64::MAX);
+                let far = TargetWord::of_tick(u64::MAX);
                 slot(&waiting).record(wait(WaitKind::Sleep, far));
                 slot(&waiting).record_linked(wait(WaitKind::Mutex, record(2).linked()));
             }
@@ -67,7 +67,7 @@ fn detaching_makes_no_link() {
             let waiting = waiting.clone();
             thread::spawn(move || waiting.detach())
         });
-        slot(&waiting).record(wait(WaitKind::Sleep, TargetWord::saturating(u64::MAX)));
+        slot(&waiting).record(wait(WaitKind::Sleep, TargetWord::of_tick(u64::MAX)));
         lists.into_iter().for_each(|list| list.join().unwrap());
         assert_eq!(waiting.linked_target(), None);
     });

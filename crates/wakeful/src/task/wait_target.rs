@@ -9,8 +9,7 @@
 //! ```
 //!
 //! The value is shifted past the kind and the link. So no value, however large, reaches them: what
-//! does not fit is saturated ([`TargetWord::saturating`]) or loses its upper bits
-//! ([`TargetWord::of_address`]). No value is ever turned into an address: a resource record is
+//! does not fit loses its upper bits. No value is ever turned into an address: a resource record is
 //! named by its index in a table (`wait::plate`), which checks it.
 
 use std::ptr;
@@ -57,11 +56,12 @@ impl TargetWord {
         Self((number as u64) << SHIFT | NUMBER)
     }
 
-    /// A number of any size: one that does not fit becomes [`MAX_NUMBER`](Self::MAX_NUMBER).
+    /// A tick of a timer. None is larger than [`MAX_NUMBER`](Self::MAX_NUMBER) (`driver::timers`).
+    /// The numbers beyond, which stand for a timer that no longer waits, lose their three upper
+    /// bits and become far ticks.
     #[inline]
-    pub(crate) const fn saturating(number: u64) -> Self {
-        let fits = number <= Self::MAX_NUMBER;
-        Self(if fits { number << SHIFT } else { Self::MAX_NUMBER << SHIFT } | NUMBER)
+    pub(crate) const fn of_tick(tick: u64) -> Self {
+        Self(tick << SHIFT | NUMBER)
     }
 
     /// The address of a resource, as a name that is only compared and printed. Its three upper
@@ -147,8 +147,8 @@ mod tests {
     #[test]
     fn no_number_is_taken_for_a_record_or_a_task() {
         for number in numbers() {
-            let word = TargetWord::saturating(number);
-            let fitting = number.min(TargetWord::MAX_NUMBER);
+            let word = TargetWord::of_tick(number);
+            let fitting = number & TargetWord::MAX_NUMBER;
             assert_eq!(word.target(), WaitTarget::Number(fitting), "{number:#x}");
             let linked = word.linked();
             assert!(!linked.is_linked(), "{number:#x}: a number is never linked");

@@ -235,8 +235,7 @@ impl Sleep {
     /// What a task waits for in here.
     #[inline]
     pub(super) fn wait(&self, since_ms: u32) -> Wait {
-        // A far deadline is saturated, and so is that of an entry which fires right now.
-        let target = TargetWord::saturating(self.entry.tick());
+        let target = TargetWord::of_tick(self.entry.tick());
         Wait { kind: WaitKind::Sleep, target, site: self.site, since_ms }
     }
 }
