@@ -3,11 +3,14 @@
 
 use std::future::{pending, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::time::Duration;
 
-use wakeful::inspect::Dump;
+use wakeful::inspect::{Dump, Report};
 use wakeful::runtime::{Builder, Handle, Runtime};
+use wakeful::sync::Mutex;
 use wakeful::task::{self, yield_now};
 use wakeful::time::{Instant, interval_at, sleep, sleep_until, timeout};
 
@@ -29,10 +32,16 @@ fn far_durations() -> Vec<Duration> {
     all
 }
 
-fn runtimes() -> [Runtime; 2] {
+fn builders() -> [Builder; 2] {
     let mut multi = Builder::new_multi_thread();
     multi.worker_threads(2);
-    [Builder::new_current_thread(), multi].map(|mut builder| builder.enable_time().build().unwrap())
+    let mut builders = [Builder::new_current_thread(), multi];
+    builders.iter_mut().for_each(|builder| _ = builder.enable_time());
+    builders
+}
+
+fn runtimes() -> [Runtime; 2] {
+    builders().map(|mut builder| builder.build().unwrap())
 }
 
 /// A dump of the runtime once the task of this name waits.
@@ -102,29 +111,51 @@ fn a_far_moment_of_another_kind_is_no_address_and_no_task() {
     }
 }
 
-/// The watching thread of a runtime reads the records by itself, once the runtime is quiet.
+/// A root that sleeps for long holds the number in a wait record of its own. A dump and a diagnosis made in the same
+/// poll read it.
 #[test]
-fn the_watching_thread_survives_a_far_sleep_of_the_root() {
+fn a_far_sleep_of_the_root_is_no_address_and_no_task() {
     for rt in &runtimes() {
+        for far in far_durations() {
+            rt.block_on(async {
+                let mut asleep = pin!(sleep(far));
+                poll_fn(|cx| {
+                    assert!(asleep.as_mut().poll(cx).is_pending(), "sleep({far:?})");
+                    let dump = Handle::current().dump();
+                    assert!(!dump.to_string().is_empty() && !dump.to_json().is_empty());
+                    let found = Handle::current().diagnose();
+                    assert!(found.is_empty(), "sleep({far:?}): {found:?}");
+                    Poll::Ready(())
+                })
+                .await;
+            });
+        }
+    }
+}
+
+/// The thread that looks for deadlocks reads the wait records by itself, once the runtime is quiet. It reports the
+/// deadlock beside tasks that sleep for long, so it has read them too.
+#[test]
+fn the_deadlock_scanner_survives_far_sleeps() {
+    for mut builder in builders() {
+        let (tell, told) = channel();
+        let hook = move |report: &Report| drop(tell.send(report.clone()));
+        let rt = builder.on_report(hook).build().unwrap();
+        for far in far_durations() {
+            rt.spawn(async move { sleep(far).await });
+        }
+        let lock = Arc::new(Mutex::new(()));
+        let stuck = rt.spawn(async move {
+            let _first = lock.lock().await;
+            drop(lock.lock().await);
+        });
         rt.block_on(async {
-            let asleep = pin!(sleep(Duration::from_secs(600_000_000_000_000)));
-            let mut asleep = Some(asleep);
-            // The root's own record holds the number as well.
-            let mut dumps = 0;
-            poll_fn(|cx| {
-                let Some(delay) = asleep.as_mut() else { return Poll::Ready(()) };
-                assert!(delay.as_mut().poll(cx).is_pending());
-                dumps += 1;
-                if dumps == 3 {
-                    asleep = None;
-                }
-                cx.waker().wake_by_ref();
-                let dump = Handle::current().dump();
-                assert!(!dump.to_string().is_empty() && !dump.to_json().is_empty());
-                assert!(Handle::current().diagnose().is_empty());
-                Poll::Pending
-            })
-            .await;
+            // Nothing else happens: the report comes from the scanner's thread.
+            let hears = task::spawn_blocking(move || told.recv().unwrap());
+            let report = hears.await.unwrap();
+            assert!(matches!(report, Report::Deadlock(_)), "{report}");
+            stuck.abort();
+            assert!(stuck.await.unwrap_err().is_cancelled());
         });
     }
 }
