@@ -3,19 +3,19 @@
 //! `block_on` of theirs is ended, also under `#[wakeful::test]`. What is proven ends a test.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::task::Poll;
+use std::sync::{Arc, Mutex as StdMutex};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use wakeful::inspect::{Certainty, Report, TaskState, WorkerState};
 use wakeful::runtime::{Builder, Handle, Runtime};
 use wakeful::sync::{Mutex, Semaphore, mpsc, oneshot};
-use wakeful::task::{JoinHandle, JoinSet, yield_now};
+use wakeful::task::{self, JoinHandle, JoinSet, yield_now};
 use wakeful::time::timeout;
 
 /// Lets a program go on.
@@ -131,6 +131,7 @@ finishes! {
     a_receiver_handed_to_a_child: false;
     a_granted_future_moved_to_another_task: true;
     an_abba_that_its_join_set_aborts: true;
+    a_waker_left_with_a_channel: false;
 }
 
 mod programs {
@@ -277,6 +278,72 @@ mod programs {
         while let Some(ended) = set.join_next().await {
             assert!(ended.is_err_and(|error| error.is_cancelled()));
         }
+    }
+
+    /// The task waits for a lock that it holds, and a message can wake it: a dropped `recv()` has left its waker.
+    pub async fn a_waker_left_with_a_channel(tell: Sender<LetGo>) {
+        let lock = forever(Mutex::new(0));
+        let (tx, mut rx) = mpsc::channel(1);
+        let (let_go, goes) = oneshot::channel::<()>();
+        let sends = wakeful::spawn(async move {
+            goes.await.unwrap();
+            tx.send(7).await.unwrap();
+        });
+        let _first = lock.lock().await;
+        let mut second = pin!(lock.lock());
+        tell.send(let_go).unwrap();
+        let received = poll_fn(|cx| {
+            let received = pin!(rx.recv()).poll(cx);
+            if received.is_pending() {
+                assert!(second.as_mut().poll(cx).is_pending());
+            }
+            received
+        });
+        assert_eq!(received.await, Some(7));
+        sends.await.unwrap();
+    }
+}
+
+/// A task that waits for a lock which it holds is reported only once the channel has dropped the waker that a `recv()`
+/// of the task has left there: until then a message can wake the task.
+#[test]
+fn a_deadlock_is_reported_once_no_waker_is_left_with_a_channel() {
+    for (rt, _told) in runtimes() {
+        let (_tx, rx) = mpsc::channel::<u32>(1);
+        let rx = Arc::new(StdMutex::new(rx));
+        let lock = Arc::new(Mutex::new(()));
+        let receiver = rx.clone();
+        let receive = move |cx: &mut Context<'_>| {
+            assert!(pin!(receiver.lock().unwrap().recv()).poll(cx).is_pending());
+        };
+        let _entered = rt.enter();
+        let twice = task::Builder::new().name("twice").spawn(async move {
+            let _first = lock.lock().await;
+            let mut second = pin!(lock.lock());
+            poll_fn(move |cx| {
+                receive(cx);
+                second.as_mut().poll(cx).map(drop)
+            })
+            .await;
+        });
+        let twice = twice.unwrap();
+        rt.block_on(async {
+            let waits = || {
+                let dump = Handle::current().dump();
+                dump.find_named("twice").is_some_and(|task| task.state() == TaskState::Waiting)
+            };
+            while !waits() {
+                yield_now().await;
+            }
+            let found = Handle::current().diagnose();
+            assert!(found.is_empty(), "a message can wake it: {found:?}");
+            let replaces = &mut Context::from_waker(Waker::noop());
+            assert!(pin!(rx.lock().unwrap().recv()).poll(replaces).is_pending());
+            let found = report_of(&twice).await;
+            assert!(matches!(&*found, [Report::Deadlock(_)]), "{found:?}");
+        });
+        twice.abort();
+        assert!(rt.block_on(twice).unwrap_err().is_cancelled());
     }
 }
 
