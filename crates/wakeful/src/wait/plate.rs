@@ -212,7 +212,7 @@ impl PlateOf {
 
     /// The plate, or a new one. Under the list's lock.
     #[inline]
-    pub(super) fn obtain(&self) -> &'static ResourceRecord {
+    pub(crate) fn obtain(&self) -> &'static ResourceRecord {
         self.get().unwrap_or_else(|| self.first())
     }
 
@@ -328,6 +328,28 @@ mod tests {
             assert_eq!(ResourceRecord::number_of(WaitTarget::Record(index)), 0);
         }
         records.into_iter().for_each(ResourceRecord::give_back);
+    }
+
+    /// A record is used again once its resource is dropped, without what was noted there. Other
+    /// tests take records too, so the table may grow by a few.
+    #[test]
+    fn the_table_grows_with_the_resources_that_have_a_record_at_the_same_time() {
+        let before = table().all.len();
+        for round in 0..10_000 {
+            let plate = PlateOf::none();
+            plate.goes_anywhere();
+            let record = plate.obtain();
+            assert!(record.holders().is_empty() && record.ahead().is_none(), "{round}");
+            assert!(!record.has_others() && record.may_be_passed_on(), "{round}");
+            let held = Held { task: round, site: None, granted: false };
+            record.note_one(held);
+            record.note_ahead(Some(held));
+            record.names.set_others(true);
+            let plain = PlateOf::none();
+            assert!(!plain.obtain().may_be_passed_on(), "{round}");
+        }
+        let grown = table().all.len() - before;
+        assert!(grown < 1_000, "{grown} new records for two resources at a time");
     }
 
     /// The target of a wait is the address of the resource before there is a record, and the

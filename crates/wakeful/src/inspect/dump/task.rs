@@ -258,7 +258,7 @@ impl WaitDump {
             Some(WaitTarget::Record(index)) => ResourceRecord::at(index),
             _ => None,
         };
-        let holders = match linked.unwrap_or(target) {
+        let mut holders = match linked.unwrap_or(target) {
             WaitTarget::Task(id) => vec![HolderDump::running(id)],
             WaitTarget::Record(_) | WaitTarget::Number(_) => plate.map_or(Vec::new(), |plate| {
                 let hold = match wait.kind {
@@ -277,6 +277,15 @@ impl WaitDump {
                 .collect()
             }),
         };
+        let mut others = plate.is_some_and(ResourceRecord::has_others);
+        // The second look: if the task waits there no longer, another resource may have the record
+        // by now, and the names are of that one. A reader that has seen those sees the detached link
+        // too: the names were written after it, with Release.
+        let certain = linked.is_some() && poll().is(last_poll) && record.linked_target() == linked;
+        if !certain && plate.is_some() {
+            holders.clear();
+            others = false;
+        }
         Some(Self {
             kind: wait.kind,
             resource: ResourceRecord::number_of(target),
@@ -284,9 +293,9 @@ impl WaitDump {
             site: wait.site,
             since: since(now, wait.since_ms),
             earlier,
-            certain: linked.is_some(),
+            certain,
             holders,
-            others: plate.is_some_and(ResourceRecord::has_others),
+            others,
         })
     }
 
@@ -395,5 +404,47 @@ impl HolderDump {
     /// since.
     pub fn is_unpolled(&self) -> bool {
         self.granted
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::task::header::{Slot, Wait};
+    use crate::wait::holder::Held;
+    use crate::wait::plate::PlateOf;
+    use std::cell::Cell;
+
+    /// The task leaves the list while a dump is made, so another resource may take over the
+    /// record whose names were read: none of them is shown.
+    #[test]
+    fn names_are_not_shown_if_the_task_leaves_while_they_are_read() {
+        let (waiting, plate, stamp) = (WaitingOn::nothing(), PlateOf::none(), Stamp::of_twice(2));
+        let site = Location::caller();
+        plate.obtain().note_one(Held { task: 5, site: Some(site), granted: false });
+        let target = plate.target(&waiting).linked();
+        let wait = Wait { kind: WaitKind::Mutex, target, site, since_ms: 0 };
+        Slot { waiting: &waiting, stamp }.record_linked(wait);
+        let calls = Cell::new(0);
+        let read = |on_call: &dyn Fn(u32)| {
+            calls.set(0);
+            let poll = || {
+                calls.set(calls.get() + 1);
+                on_call(calls.get());
+                stamp
+            };
+            WaitDump::read(&waiting, poll, Duration::ZERO).unwrap()
+        };
+        let stays = read(&|_| ());
+        assert!(stays.is_certain());
+        assert_eq!(stays.holders.iter().map(|holder| holder.number).collect::<Vec<_>>(), [5]);
+        // The first call is before all looks, the last before the second look.
+        const SECOND_LOOK: u32 = 2;
+        let leaves = read(&|call| {
+            if call == SECOND_LOOK {
+                waiting.detach();
+            }
+        });
+        assert!(!leaves.is_certain() && leaves.holders().is_empty(), "{leaves:?}");
     }
 }
