@@ -232,18 +232,18 @@ pub fn rows() -> Vec<Row> {
     events(&mut rows);
     channels(&mut rows);
     broadcast_and_watch(&mut rows);
-    tasks(&mut rows);
-    sets(&mut rows);
-    times(&mut rows);
-    memory_streams(&mut rows);
-    buffered(&mut rows);
-    tcp(&mut rows);
-    unix(&mut rows);
-    datagrams(&mut rows);
-    descriptors(&mut rows);
-    processes(&mut rows);
-    signals(&mut rows);
-    pool(&mut rows);
+    rows_of_tasks::tasks(&mut rows);
+    rows_of_tasks::sets(&mut rows);
+    rows_of_tasks::times(&mut rows);
+    rows_of_io::memory_streams(&mut rows);
+    rows_of_io::buffered(&mut rows);
+    rows_of_io::tcp(&mut rows);
+    rows_of_io::unix(&mut rows);
+    rows_of_io::datagrams(&mut rows);
+    rows_of_io::descriptors(&mut rows);
+    rows_of_io::processes(&mut rows);
+    rows_of_io::signals(&mut rows);
+    rows_of_io::pool(&mut rows);
     rows
 }
 
@@ -689,5 +689,8 @@ fn broadcast_and_watch(rows: &mut Vec<Row>) {
     );
 }
 
-include!("dropped_futures_tasks.rs");
-include!("dropped_futures_io.rs");
+// After the macro `row`, which they use.
+#[path = "dropped_futures_io.rs"]
+mod rows_of_io;
+#[path = "dropped_futures_tasks.rs"]
+mod rows_of_tasks;

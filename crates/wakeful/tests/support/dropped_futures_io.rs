@@ -1,4 +1,6 @@
-// Rows of `dropped_futures.rs`, which includes this file: streams, sockets, processes, signals.
+//! Rows of the table in `dropped_futures.rs`: streams, sockets, processes, signals.
+
+use super::*;
 
 /// A stream whose buffer is full.
 async fn full_duplex() -> (DuplexStream, DuplexStream) {
@@ -7,7 +9,7 @@ async fn full_duplex() -> (DuplexStream, DuplexStream) {
     (near, far)
 }
 
-fn memory_streams(rows: &mut Vec<Row>) {
+pub fn memory_streams(rows: &mut Vec<Row>) {
     row!(
         rows,
         "DuplexStream, read",
@@ -134,7 +136,7 @@ fn memory_streams(rows: &mut Vec<Row>) {
     );
 }
 
-fn buffered(rows: &mut Vec<Row>) {
+pub fn buffered(rows: &mut Vec<Row>) {
     /// Reads from an empty `near`; something comes from `far`.
     macro_rules! reads {
         ($($name:literal: |$near:ident, $buffer:ident| $future:expr;)+) => {$(
@@ -286,7 +288,7 @@ async fn tcp_pair() -> (TcpStream, TcpStream) {
     (near.expect("it listens"), far)
 }
 
-fn tcp(rows: &mut Vec<Row>) {
+pub fn tcp(rows: &mut Vec<Row>) {
     /// Reads from an empty `near`; something comes from `far`.
     macro_rules! reads {
         ($($name:literal: |$near:ident, $bytes:ident| { $($more:tt)* } $future:expr;)+) => {$(
@@ -382,7 +384,7 @@ fn tcp(rows: &mut Vec<Row>) {
     );
 }
 
-fn unix(rows: &mut Vec<Row>) {
+pub fn unix(rows: &mut Vec<Row>) {
     /// Reads from an empty `near`; something comes from `far`.
     macro_rules! reads {
         ($($name:literal: |$near:ident, $bytes:ident| { $($more:tt)* } $future:expr;)+) => {$(
@@ -493,7 +495,7 @@ async fn udp_pair() -> (UdpSocket, UdpSocket) {
     (near, far)
 }
 
-fn datagrams(rows: &mut Vec<Row>) {
+pub fn datagrams(rows: &mut Vec<Row>) {
     /// Receives on `near`, which has no packet; one comes from `far`.
     macro_rules! reads {
         ($($name:literal: |$near:ident, $bytes:ident, $array:ident| $future:expr;)+) => {$(
@@ -568,7 +570,7 @@ fn datagrams(rows: &mut Vec<Row>) {
     }
 }
 
-fn descriptors(rows: &mut Vec<Row>) {
+pub fn descriptors(rows: &mut Vec<Row>) {
     /// A pipe of the system, non-blocking, as `AsyncFd`s.
     fn pipe() -> (AsyncFd<OwnedFd>, std::io::PipeWriter) {
         let (read, write) = std::io::pipe().expect("two descriptors are free");
@@ -710,7 +712,7 @@ fn command() -> (Command, std::io::PipeWriter, Signal) {
     (command, write, ended)
 }
 
-fn processes(rows: &mut Vec<Row>) {
+pub fn processes(rows: &mut Vec<Row>) {
     row!(
         rows,
         "Child::wait",
@@ -781,7 +783,7 @@ fn processes(rows: &mut Vec<Row>) {
     );
 }
 
-fn signals(rows: &mut Vec<Row>) {
+pub fn signals(rows: &mut Vec<Row>) {
     row!(
         rows,
         "Signal::recv",
@@ -816,6 +818,6 @@ fn signals(rows: &mut Vec<Row>) {
     );
 }
 
-fn pool(rows: &mut Vec<Row>) {
+pub fn pool(rows: &mut Vec<Row>) {
     row!(rows, "lookup_host", {}, rt::net::lookup_host("localhost:1"), (), pool_is_idle().await);
 }

@@ -1,6 +1,8 @@
-// Rows of `dropped_futures.rs`, which includes this file: tasks, sets of tasks, time.
+//! Rows of the table in `dropped_futures.rs`: tasks, sets of tasks, time.
 
-fn tasks(rows: &mut Vec<Row>) {
+use super::*;
+
+pub fn tasks(rows: &mut Vec<Row>) {
     row!(
         rows,
         "JoinHandle, by reference",
@@ -165,7 +167,7 @@ fn tasks(rows: &mut Vec<Row>) {
     );
 }
 
-fn sets(rows: &mut Vec<Row>) {
+pub fn sets(rows: &mut Vec<Row>) {
     row!(
         rows,
         "JoinSet::join_next",
@@ -280,7 +282,7 @@ fn sets(rows: &mut Vec<Row>) {
     ));
 }
 
-fn times(rows: &mut Vec<Row>) {
+pub fn times(rows: &mut Vec<Row>) {
     row!(run_paused, rows, "sleep", {}, sleep(TICK), (), sleep(2 * TICK).await);
     row!(
         run_paused,
