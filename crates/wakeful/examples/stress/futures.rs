@@ -40,8 +40,14 @@ impl Wake for HostileWaker {
         let wakes = self.wakes.fetch_add(1, SeqCst);
         if let Some(victims) = &self.victims {
             let victim = lock(victims).pop();
-            if let (Some(mut victim), true) = (victim, wakes.is_multiple_of(2)) {
-                _ = victim.as_mut().poll(&mut Context::from_waker(&Waker::from(self.clone())));
+            let ends_well = returns(|| {
+                if let (Some(mut victim), true) = (victim, wakes.is_multiple_of(2)) {
+                    _ = victim.as_mut().poll(&mut Context::from_waker(&Waker::from(self.clone())));
+                }
+            });
+            if !ends_well {
+                // Passed on, with a payload that may be forgotten.
+                quiet_panic();
             }
         }
         if self.panics_on_wake {
