@@ -113,8 +113,26 @@ impl<T> JoinHandle<T> {
 
     /// Leaves `waker` with the task. False: the task is complete.
     fn register(&mut self, waker: &Waker, registered: bool) -> bool {
+        if registered {
+            return self.replace_waker(waker);
+        }
         let header = self.header();
-        if registered && !header.state.unset_join_waker() {
+        // SAFETY: R2, the flag is clear and we are the JoinHandle. What clears the flag takes the
+        // waker out, so the slot is empty.
+        unsafe { header.join_waker.put(waker.clone()) };
+        if header.state.set_join_waker() {
+            return true;
+        }
+        // SAFETY: R2, it was never published.
+        drop(unsafe { header.join_waker.take() });
+        false
+    }
+
+    /// As `register`, for a handle whose waker lies with the task.
+    #[inline(never)]
+    fn replace_waker(&mut self, waker: &Waker) -> bool {
+        let header = self.header();
+        if !header.state.unset_join_waker() {
             return false;
         }
         let unpublished = Unpublished(header);
@@ -133,7 +151,7 @@ impl<T> JoinHandle<T> {
 }
 
 /// JOIN_WAKER is clear, and a waker may be in the slot. Dropped, it takes that waker out, also if
-/// the clone of another waker panics: while the flag is clear, no later step would.
+/// the clone of another waker panics: while the flag is clear, no later step does.
 struct Unpublished<'a>(&'a Header);
 
 impl Drop for Unpublished<'_> {

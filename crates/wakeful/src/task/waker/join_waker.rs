@@ -11,6 +11,20 @@ impl JoinWaker {
         Self(UnsafeCell::new(None))
     }
 
+    /// Holds `waker`.
+    ///
+    /// # Safety
+    ///
+    /// R2: JOIN_WAKER is clear, the caller is the JoinHandle, and no waker is in the slot.
+    pub(crate) unsafe fn put(&self, waker: Waker) {
+        self.0.with_mut(|slot| {
+            // SAFETY: by contract.
+            debug_assert!(unsafe { (*slot).is_none() }, "R2: a waker would be lost");
+            // SAFETY: by contract; there is nothing to drop.
+            unsafe { slot.write(Some(waker)) };
+        });
+    }
+
     /// Holds a clone of `waker`, or keeps the waker it has if that wakes the same task. Returns the
     /// waker it replaced. The caller drops that last: its drop is foreign code and may panic.
     ///
