@@ -188,12 +188,20 @@ unsafe fn free<T>(shared: NonNull<Shared<T>>) {
 
 /// Drops the waker of the end that leaves, and wakes that of the other end. Both are foreign
 /// code: neither keeps the other from its turn if it panics.
+#[inline]
 fn hand_out(own: Option<Waker>, other: Option<Waker>) {
-    if own.is_none() {
-        return Call::new(other).wake();
+    match (own, other) {
+        (None, other) => Call::new(other).wake(),
+        (Some(own), None) => drop(own),
+        (Some(own), Some(other)) => hand_out_both(own, other),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn hand_out_both(own: Waker, other: Waker) {
     let mut panics = Panics::default();
-    panics.catch(|| Call::new(other).wake());
+    panics.catch(|| other.wake());
     panics.catch(|| drop(own));
     panics.pass_on();
 }
