@@ -1,101 +1,94 @@
-//! Measures for how long a thread of this process was ready to run and had no CPU.
+//! Measures in how much of the time no thread of this process lacked a CPU.
 //!
 //! A poll that waits for a lock looks blocked while the lock's holder is preempted. That is the fault of a busy
-//! machine, not of the task. So the watchdogs (`monitor`, `warden`) subtract such time before they report a poll as
-//! *blocked*.
+//! machine, not of the task. So the watchdogs (`monitor`, `warden`) count a wait only as far as every thread of the
+//! process either slept or had a CPU. Any thread may hold the lock: the kernel does not say which one does.
 //!
-//! [`Starvation`] compares two samples of all threads. In each interval it takes the thread that was kept from
-//! running for longest, and adds that time to [`Starvation::total`]. A difference of two totals is the time that one
-//! thread or another was starved between them.
+//! [`Starvation`] compares two samples of all threads. Of the interval between them it adds to [`Starvation::quiet`]
+//! what is left after the delays of all threads are subtracted, one after the other. Delays that overlap are
+//! subtracted twice: the result is never too long.
 //!
-//! The kernel counts how long a thread has waited in a run queue (`schedstat`) only when the wait ends. A thread that
-//! is ready in both samples and has not run in between was starved for all of the interval.
+//! The kernel counts how long a thread has waited in a run queue (`schedstat`) only when the wait ends. So of a thread
+//! that is in a run queue when it is sampled, all of the interval counts as delay, except for its CPU time.
 //!
 //! Samples are taken only while a poll lasts and its thread waits in the kernel, and take at most one part in
-//! [`SHARE`] of the watchdog's time.
+//! [`SHARE`] of the watchdog's time. The time that a sample takes is in no interval: a watchdog that is preempted
+//! while it reads the threads one by one has read them at different times.
 
+use crate::sys::backtrace::this_thread;
 use crate::sys::thread_state::{self, RunTimes};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The next sample comes after this many times what the last one cost, at the earliest.
+/// The next sample comes after this many times the CPU time of the last one, at the earliest.
 const SHARE: u32 = 10;
 
-/// What one thread had when it was last sampled.
+/// One thread in a sample.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     times: RunTimes,
-    /// The first sample since which the thread has been ready without running.
-    ready_since: Option<Duration>,
-    /// The time that the thread has been starved in its life.
-    starved: Duration,
+    /// It was in a run queue: ready, and without a CPU.
+    is_queued: bool,
 }
 
-/// Adds up the time in which a thread of the process was ready to run and had no CPU.
+/// Adds up the time in which no thread of the process was kept from running.
 #[derive(Default)]
-pub(super) struct Starvation {
+struct Starvation {
     threads: BTreeMap<i32, Seen>,
-    /// When the last sample was taken.
-    at: Option<Duration>,
-    total: Duration,
+    /// When the last sample was complete.
+    sampled_at: Option<Duration>,
+    quiet: Duration,
 }
 
 impl Starvation {
-    /// The starved time of all intervals so far.
-    fn total(&self) -> Duration {
-        self.total
+    /// The time of all intervals so far in which no thread was starved.
+    fn quiet(&self) -> Duration {
+        self.quiet
     }
 
-    /// Adds one sample of all threads, taken at `now`. `is_ready` tells whether a thread runs or waits in a run queue;
-    /// it is asked only about threads that have not run since the last sample.
-    fn add(
-        &mut self,
-        now: Duration,
-        threads: impl Iterator<Item = (i32, RunTimes)>,
-        is_ready: impl Fn(i32) -> bool,
-    ) {
-        let before = std::mem::take(&mut self.threads);
-        let last = self.at.replace(now);
-        let interval = now.saturating_sub(last.unwrap_or(now));
-        let mut longest = Duration::ZERO;
-        for (thread, times) in threads {
-            // A thread that was started since the last sample had nothing then.
-            let seen = before.get(&thread).copied().unwrap_or_default();
-            let has_run = times.slices != seen.times.slices || times.had != seen.times.had;
-            let is_starved = last.is_some() && !has_run && is_ready(thread);
-            let ready_since = is_starved.then(|| seen.ready_since.or(last).unwrap_or(now));
-            let pending = ready_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
-            let starved = times.delayed + pending;
-            longest = longest.max(starved.saturating_sub(seen.starved));
-            self.threads.insert(thread, Seen { times, ready_since, starved });
+    /// Adds one sample of all threads. It was begun at `began`, and was complete at `ended`.
+    fn add(&mut self, began: Duration, ended: Duration, threads: BTreeMap<i32, Seen>) {
+        let before = std::mem::replace(&mut self.threads, threads);
+        let Some(last) = self.sampled_at.replace(ended) else { return };
+        let interval = began.saturating_sub(last);
+        // A thread that was in a run queue and has ended may have run at any time since.
+        let has_ended =
+            |(thread, seen): (&i32, &Seen)| seen.is_queued && !self.threads.contains_key(thread);
+        if before.iter().any(has_ended) {
+            return;
         }
-        self.total += longest.min(interval);
+        let delay = |(thread, now): (&i32, &Seen)| {
+            // A thread that was started since the last sample had nothing then.
+            let seen = before.get(thread).copied().unwrap_or_default();
+            if now.is_queued {
+                interval.saturating_sub(now.times.had.saturating_sub(seen.times.had))
+            } else {
+                now.times.delayed.saturating_sub(seen.times.delayed)
+            }
+        };
+        let delays = self.threads.iter().map(delay).sum();
+        self.quiet += interval.saturating_sub(delays);
     }
-}
-
-/// A moment and the starved time up to then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sample {
-    pub(super) at: Duration,
-    pub(super) starved: Duration,
 }
 
 /// What the watchdogs ask the system about threads. Tests answer in its place.
 pub(super) trait ThreadProbe {
     /// Whether the thread waits for something, in the kernel.
     fn is_waiting(&self, thread: i32) -> bool;
-    /// Whether no other thread can end the thread's wait: it sleeps for a time, or waits for a device.
+    /// Whether no other thread can end the thread's wait: it sleeps for a time.
     fn waits_for_no_thread(&self, thread: i32) -> bool;
     /// The CPU time of the thread.
     fn processor_time(&self, thread: i32) -> Duration;
-    /// How long threads of the process have been starved.
-    fn sample(&mut self) -> Sample;
+    /// Whether the thread starts a process, and waits for it to run a program.
+    fn starts_process(&self, thread: i32) -> bool;
+    /// The time so far in which no thread of the process lacked a CPU. Only differences mean something.
+    fn quiet_time(&mut self) -> Duration;
 }
 
 /// The system itself.
 pub(super) struct SystemProbe {
     started: Instant,
-    /// What the last sample cost.
+    /// The CPU time of the last sample.
     cost: Duration,
     starvation: Starvation,
 }
@@ -119,24 +112,41 @@ impl ThreadProbe for SystemProbe {
         thread_state::processor_time(thread).unwrap_or_default()
     }
 
-    fn sample(&mut self) -> Sample {
-        let now = self.started.elapsed();
-        let is_due = self.starvation.at.is_none_or(|at| now - at > self.cost * SHARE);
-        if is_due {
-            // The watchdog's own thread counts as well: it may be preempted with a lock of the allocator.
-            let threads = thread_state::threads();
-            let times = threads.filter_map(|it| Some((it, thread_state::run_times(it)?)));
-            self.starvation.add(now, times, thread_state::is_ready);
-            self.cost = self.started.elapsed() - now;
-        }
-        let at = self.starvation.at.unwrap_or(now);
-        Sample { at, starved: self.starvation.total() }
+    fn starts_process(&self, thread: i32) -> bool {
+        thread_state::starts_process(thread)
     }
+
+    fn quiet_time(&mut self) -> Duration {
+        let began = self.started.elapsed();
+        let is_due = self.starvation.sampled_at.is_none_or(|at| began - at > self.cost * SHARE);
+        if is_due {
+            let own = this_thread();
+            let before = self.processor_time(own);
+            let threads = sample_threads(own);
+            self.cost = self.processor_time(own).saturating_sub(before);
+            self.starvation.add(began, self.started.elapsed(), threads);
+        }
+        self.starvation.quiet()
+    }
+}
+
+/// Samples all threads of the process. `own` is the calling thread. It runs, but its delays count: it may have been
+/// preempted while it held a lock of the allocator.
+fn sample_threads(own: i32) -> BTreeMap<i32, Seen> {
+    let seen =
+        |thread| Some((thread, Seen { times: thread_state::run_times(thread)?, is_queued: false }));
+    let mut threads: BTreeMap<i32, Seen> = thread_state::threads().filter_map(seen).collect();
+    for (&thread, seen) in threads.iter_mut().filter(|(thread, _)| **thread != own) {
+        // The kernel has one state for "runs" and "is in a run queue". Only the clock of a thread that runs goes on.
+        seen.is_queued = thread_state::is_ready(thread)
+            && thread_state::processor_time(thread) == Some(seen.times.had);
+    }
+    threads
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Starvation, ThreadProbe};
+    use super::{Seen, Starvation, SystemProbe, ThreadProbe};
     use crate::sys::thread_state::RunTimes;
     use std::time::Duration;
 
@@ -144,64 +154,84 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Times in milliseconds: CPU time, time in run queues; and the number of time slices.
-    fn times(had: u64, delayed: u64, slices: u64) -> RunTimes {
-        RunTimes { had: ms(had), delayed: ms(delayed), slices }
+    /// A thread that has had the CPU for `had` and was in run queues for `delayed` milliseconds.
+    fn awake(had: u64, delayed: u64) -> Seen {
+        Seen { times: RunTimes { had: ms(had), delayed: ms(delayed) }, is_queued: false }
     }
 
-    /// The total after these samples of one thread: when, its times, whether it is ready.
-    fn total(samples: &[(u64, RunTimes, bool)]) -> Duration {
+    fn queued(had: u64, delayed: u64) -> Seen {
+        Seen { is_queued: true, ..awake(had, delayed) }
+    }
+
+    /// The quiet time of samples every 10 ms, in milliseconds. The threads of each sample have the numbers 0, 1, ….
+    fn quiet(samples: &[&[Seen]]) -> u128 {
         let mut starvation = Starvation::default();
-        for (at, times, ready) in samples {
-            starvation.add(ms(*at), [(1, *times)].into_iter(), |_| *ready);
+        for (nth, threads) in (0..).zip(samples) {
+            let now = ms(nth * 10);
+            starvation.add(now, now, (0..).zip(threads.iter().copied()).collect());
         }
-        starvation.total()
+        starvation.quiet().as_millis()
     }
 
     #[test]
     fn a_thread_that_sleeps_or_runs_is_not_starved() {
-        let (idle, later) = (times(5, 7, 3), times(15, 7, 3));
-        assert_eq!(total(&[(0, idle, false), (10, idle, false)]), ms(0));
-        assert_eq!(total(&[(0, idle, true), (10, later, true)]), ms(0), "one slice for 10 ms");
+        assert_eq!(quiet(&[&[awake(5, 7)]]), 0, "one sample is no interval");
+        assert_eq!(quiet(&[&[awake(5, 7)], &[awake(5, 7)]]), 10, "sleeps");
+        assert_eq!(quiet(&[&[awake(5, 7)], &[awake(15, 7)]]), 10, "runs");
     }
 
     #[test]
-    fn delays_count_once_whether_they_have_ended_or_not() {
-        let before = times(5, 7, 3);
-        assert_eq!(total(&[(0, before, true), (10, before, true)]), ms(10));
-        let ended = times(6, 31, 4);
-        let samples =
-            [(0, before, true), (10, before, true), (20, before, true), (30, ended, true)];
-        assert_eq!(total(&samples), ms(24), "it ran after 24 ms");
+    fn delays_count_whether_they_have_ended_or_not() {
+        let (before, ended) = (queued(5, 7), awake(6, 31));
+        assert_eq!(quiet(&[&[before], &[before]]), 0);
+        assert_eq!(quiet(&[&[before], &[before], &[before], &[ended]]), 0);
+        assert_eq!(quiet(&[&[before], &[before], &[ended], &[ended]]), 10, "the last interval");
+        assert_eq!(quiet(&[&[awake(5, 7)], &[awake(6, 11)]]), 6, "4 ms, between two slices");
+    }
+
+    /// It is not known for how much of the interval it was ready.
+    #[test]
+    fn a_thread_that_ran_and_lacks_a_cpu_again_counts_as_starved() {
+        assert_eq!(quiet(&[&[awake(5, 7)], &[queued(8, 7)]]), 3, "while it had the CPU");
+    }
+
+    /// A chain of threads that wait for one lock, and lack a CPU when they get it.
+    #[test]
+    fn threads_that_are_starved_one_after_the_other_add_up() {
+        let idle = awake(0, 0);
+        let later = awake(0, 5);
+        assert_eq!(quiet(&[&[idle, idle], &[later, idle]]), 5);
+        assert_eq!(quiet(&[&[idle, idle], &[later, later]]), 0);
+        assert_eq!(quiet(&[&[idle], &[idle, awake(1, 8)]]), 2, "one was started meanwhile");
     }
 
     #[test]
-    fn of_several_threads_the_longest_delay_counts() {
+    fn a_thread_that_was_starved_and_has_ended_takes_the_interval() {
+        assert_eq!(quiet(&[&[awake(0, 0), queued(0, 0)], &[awake(0, 0)]]), 0);
+        assert_eq!(quiet(&[&[awake(0, 0), awake(0, 0)], &[awake(0, 0)]]), 10);
+    }
+
+    /// A watchdog that is preempted in the middle of a sample has read some threads before, some after that.
+    #[test]
+    fn the_time_of_a_sample_is_in_no_interval() {
         let mut starvation = Starvation::default();
-        let idle = times(0, 0, 1);
-        starvation.add(ms(0), [(1, idle), (2, idle)].into_iter(), |_| false);
-        let now = [(1, times(1, 4, 2)), (2, times(1, 6, 2)), (3, times(1, 3, 1))];
-        starvation.add(ms(10), now.into_iter(), |_| true);
-        assert_eq!(starvation.total(), ms(6));
+        let threads = || [(1, awake(0, 0))].into();
+        starvation.add(ms(0), ms(50), threads());
+        starvation.add(ms(60), ms(200), threads());
+        starvation.add(ms(220), ms(220), threads());
+        assert_eq!(starvation.quiet(), ms(10 + 20));
     }
 
-    #[test]
-    fn no_interval_has_more_than_its_length() {
-        let late = [(0, times(0, 0, 1), true), (10, times(1, 500, 2), true)];
-        assert_eq!(total(&late), ms(10));
-    }
-
-    /// Whatever the machine is doing: time passes, and starvation takes no more than that.
+    /// Whatever the machine is doing: there is one interval between two samples, and no more quiet time than that.
     #[test]
     fn the_system_answers() {
-        let mut probe = super::SystemProbe::new();
-        let first = probe.sample();
-        let later = loop {
-            let sample = probe.sample();
-            if sample.at > first.at {
-                break sample;
-            }
-        };
-        assert!(later.starved - first.starved <= later.at - first.at);
+        let (started, mut probe) = (std::time::Instant::now(), SystemProbe::new());
+        assert_eq!(probe.quiet_time(), ms(0), "the first sample ends no interval");
+        let own = crate::sys::backtrace::this_thread();
+        assert!(!probe.starvation.threads[&own].is_queued, "it runs");
+        let first = probe.starvation.sampled_at;
+        while probe.starvation.sampled_at == first {
+            assert!(probe.quiet_time() <= started.elapsed());
+        }
     }
 }

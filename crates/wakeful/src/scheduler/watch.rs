@@ -1,7 +1,7 @@
 //! What is seen from outside of a thread that polls tasks: which task it polls, and
 //! since when, as far as the monitor has looked.
 
-use super::starvation::{Sample, ThreadProbe};
+use super::starvation::ThreadProbe;
 use crate::sys::{backtrace, thread_state};
 use crate::task::header::Header;
 use crate::task::runnable::Runnable;
@@ -34,10 +34,9 @@ pub(crate) struct Watched {
     had_ns: AtomicU64,
     /// In how many looks it was found to wait.
     waits: AtomicU32,
-    /// What `Sample` there was when the thread was first seen to wait in this poll, or UNKNOWN,
-    waits_from_ns: AtomicU64,
-    starved_before_ns: AtomicU64,
-    /// and what processor time it had had in the poll until then.
+    /// The quiet time (`starvation`) when the thread was first seen to wait in this poll, or UNKNOWN,
+    quiet_before_ns: AtomicU64,
+    /// and the CPU time that it had had in the poll until then.
     had_before_ns: AtomicU64,
     /// The poll was reported.
     reported: AtomicBool,
@@ -61,8 +60,7 @@ impl Watched {
             lasted_ns: AtomicU64::new(0),
             had_ns: AtomicU64::new(0),
             waits: AtomicU32::new(0),
-            waits_from_ns: AtomicU64::new(UNKNOWN),
-            starved_before_ns: AtomicU64::new(0),
+            quiet_before_ns: AtomicU64::new(UNKNOWN),
             had_before_ns: AtomicU64::new(0),
             reported: AtomicBool::new(false),
         }
@@ -139,7 +137,7 @@ impl Watched {
             self.stuck.store(false, Relaxed);
             self.reported.store(false, Relaxed);
             self.waits.store(0, Relaxed);
-            self.waits_from_ns.store(UNKNOWN, Relaxed);
+            self.quiet_before_ns.store(UNKNOWN, Relaxed);
             self.had_ns.store(self.processor_ns(), Relaxed);
         }
         self.running()?;
@@ -190,8 +188,10 @@ impl Watched {
     /// Whether the poll has lasted for `after` by its own fault: its thread has had the CPU for that time, or waits in
     /// the kernel and has done so for that time. True once per poll. `stuck`: for how long the poll was seen to last.
     ///
-    /// On a busy machine a thread may lack a CPU, or wait for a thread that lacks one. That time does not count
-    /// (`starvation`), unless the thread sleeps or waits for a device, which no other thread could end.
+    /// On a busy machine a thread may lack a CPU, or wait for a thread that lacks one: for a lock, or inside the kernel
+    /// for the process's memory map. That time does not count (`starvation`), unless the thread sleeps, which no other
+    /// thread could end. Nor does the start of a process count: the thread waits for the new process, which may lack a
+    /// CPU as well and is no thread of this process.
     pub(super) fn is_to_report(
         &self,
         stuck: Duration,
@@ -209,32 +209,33 @@ impl Watched {
         let blocked = match () {
             () if !is_waiting => Duration::ZERO,
             () if probe.waits_for_no_thread(thread) => stuck,
-            () => self.blocked_time(probe.sample(), had),
+            () if probe.starts_process(thread) => {
+                self.quiet_before_ns.store(UNKNOWN, Relaxed);
+                Duration::ZERO
+            }
+            () => self.blocked_time(probe.quiet_time(), had),
         };
         let waits = self.waits.load(Relaxed) >= WAITS && blocked >= after;
         let at_fault = stuck >= after && (waits || had >= after);
         at_fault && self.is_where_it_was() && !self.reported.swap(true, Relaxed)
     }
 
-    /// For how long the poll has run or waited, without the time in which a thread of the process was starved. Begins
-    /// to measure in the first look that finds the thread waiting. `had`: the CPU time of the poll.
-    fn blocked_time(&self, now: Sample, had: Duration) -> Duration {
-        if self.waits_from_ns.load(Relaxed) == UNKNOWN {
-            self.waits_from_ns.store(now.at.as_nanos() as u64, Relaxed);
-            self.starved_before_ns.store(now.starved.as_nanos() as u64, Relaxed);
+    /// For how long the poll has run, or waited while no thread of the process was starved. Begins to measure in the
+    /// first look that finds the thread waiting. `quiet`: what the probe says now. `had`: the CPU time of the poll.
+    fn blocked_time(&self, quiet: Duration, had: Duration) -> Duration {
+        if self.quiet_before_ns.load(Relaxed) == UNKNOWN {
+            self.quiet_before_ns.store(quiet.as_nanos() as u64, Relaxed);
             self.had_before_ns.store(had.as_nanos() as u64, Relaxed);
         }
-        let [from, starved_before, had_before] =
-            [&self.waits_from_ns, &self.starved_before_ns, &self.had_before_ns]
-                .map(|ns| Duration::from_nanos(ns.load(Relaxed)));
-        let starved = now.starved.saturating_sub(starved_before);
-        had_before + now.at.saturating_sub(from).saturating_sub(starved)
+        let [quiet_before, had_before] = [&self.quiet_before_ns, &self.had_before_ns]
+            .map(|ns| Duration::from_nanos(ns.load(Relaxed)));
+        had_before + quiet.saturating_sub(quiet_before)
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::starvation::{Sample, ThreadProbe};
+    use super::super::starvation::ThreadProbe;
     use super::Watched;
     use std::time::Duration;
 
@@ -246,8 +247,9 @@ mod tests {
     struct Machine {
         is_waiting: bool,
         sleeps: bool,
+        starts_process: bool,
         had: Duration,
-        sample: Sample,
+        quiet: Duration,
     }
 
     impl ThreadProbe for Machine {
@@ -263,9 +265,19 @@ mod tests {
             self.had
         }
 
-        fn sample(&mut self) -> Sample {
-            self.sample
+        fn starts_process(&self, _thread: i32) -> bool {
+            self.starts_process
         }
+
+        fn quiet_time(&mut self) -> Duration {
+            self.quiet
+        }
+    }
+
+    /// Waits for another thread, on a machine that was quiet for `quiet` milliseconds.
+    fn waits(quiet: u64) -> Machine {
+        let quiet = ms(quiet);
+        Machine { is_waiting: true, sleeps: false, starts_process: false, had: ms(0), quiet }
     }
 
     const AFTER: Duration = Duration::from_millis(100);
@@ -284,10 +296,7 @@ mod tests {
 
     /// Waits for a lock, while some thread lacks a CPU in so many of a hundred milliseconds.
     fn waits_with(starved_percent: u64) -> Option<u64> {
-        reported_after(|now| {
-            let sample = Sample { at: ms(now), starved: ms(now * starved_percent / 100) };
-            Machine { is_waiting: true, sleeps: false, had: ms(0), sample }
-        })
+        reported_after(|now| waits(now * (100 - starved_percent) / 100))
     }
 
     #[test]
@@ -300,34 +309,36 @@ mod tests {
 
     #[test]
     fn a_machine_that_was_busy_for_a_while_delays_the_report() {
-        let reported = reported_after(|now| {
-            let sample = Sample { at: ms(now), starved: ms(now.min(300)) };
-            Machine { is_waiting: true, sleeps: false, had: ms(0), sample }
-        });
-        assert_eq!(reported, Some(400));
+        assert_eq!(reported_after(|now| waits(now.saturating_sub(300))), Some(400));
     }
 
     #[test]
     fn a_thread_that_sleeps_is_reported_on_any_machine() {
-        let reported = reported_after(|now| {
-            let sample = Sample { at: ms(now), starved: ms(now) };
-            Machine { is_waiting: true, sleeps: true, had: ms(0), sample }
-        });
-        assert_eq!(reported, Some(100));
+        assert_eq!(reported_after(|_| Machine { sleeps: true, ..waits(0) }), Some(100));
+    }
+
+    #[test]
+    fn starting_a_process_is_no_block() {
+        let starts = |now| Machine { starts_process: true, ..waits(now) };
+        assert_eq!(reported_after(starts), None);
+        let then_waits = |now| Machine { starts_process: now <= 300, ..waits(now) };
+        assert_eq!(reported_after(then_waits), Some(410), "from the first look after that on");
     }
 
     #[test]
     fn the_cpu_time_of_the_poll_counts() {
         let computes = |share: u64| {
-            reported_after(move |now| {
-                let sample = Sample { at: ms(now), starved: ms(now) };
-                Machine { is_waiting: false, sleeps: false, had: ms(now * share / 100), sample }
+            reported_after(move |now| Machine {
+                is_waiting: false,
+                had: ms(now * share / 100),
+                ..waits(0)
             })
         };
         assert_eq!((computes(100), computes(50), computes(5)), (Some(100), Some(200), None));
-        let then_waits = reported_after(|now| {
-            let sample = Sample { at: ms(now), starved: ms(0) };
-            Machine { is_waiting: now > 60, sleeps: false, had: ms(now.min(60)), sample }
+        let then_waits = reported_after(|now| Machine {
+            is_waiting: now > 60,
+            had: ms(now.min(60)),
+            ..waits(now)
         });
         assert_eq!(
             then_waits,

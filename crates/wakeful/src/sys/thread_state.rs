@@ -25,16 +25,31 @@ pub(crate) fn is_ready(thread: i32) -> bool {
     state(thread) == Some('R')
 }
 
-/// Whether no other thread can end the thread's wait: it sleeps for a time, or waits for a device. False also if that
-/// is unknown.
+/// The number of the system call that the thread is in; `None` if it is in none, or that is unknown.
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+fn system_call(thread: i32) -> Option<libc::c_long> {
+    let call = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
+    call.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Whether no other thread can end the thread's wait: it sleeps for a time. False also if that is unknown.
+///
+/// A thread in the kernel's state "D" does not qualify. It may wait for a device, and as well for the process's memory
+/// map, which another thread has locked.
 #[cfg(all(target_os = "linux", not(any(loom, miri))))]
 pub(crate) fn waits_for_no_thread(thread: i32) -> bool {
-    let sleeps = || {
-        let call = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
-        call.split_ascii_whitespace().next()?.parse().ok()
-    };
-    state(thread) == Some('D')
-        || matches!(sleeps(), Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep))
+    matches!(system_call(thread), Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep))
+}
+
+/// Whether the thread starts a process (or a thread). Where both share their memory, it waits until the new process
+/// runs a program of its own. False also if that is unknown.
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+pub(crate) fn starts_process(thread: i32) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if matches!(system_call(thread), Some(libc::SYS_fork | libc::SYS_vfork)) {
+        return true;
+    }
+    matches!(system_call(thread), Some(libc::SYS_clone | libc::SYS_clone3))
 }
 
 /// What a thread got of the CPUs in its life.
@@ -44,8 +59,6 @@ pub(crate) struct RunTimes {
     pub(crate) had: Duration,
     /// Time in run queues: ready, and without a CPU. Added when the thread gets one.
     pub(crate) delayed: Duration,
-    /// How often it got one.
-    pub(crate) slices: u64,
 }
 
 /// What the thread got of the CPUs in its life; `None` for a thread that has ended.
@@ -56,9 +69,8 @@ pub(crate) fn run_times(thread: i32) -> Option<RunTimes> {
     let schedstat = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
     let schedstat = schedstat.unwrap_or_default();
     // CPU time, which is exact only when a slice ends; time in run queues; slices.
-    let mut words = schedstat.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0));
-    let (delayed, slices) = (words.nth(1).unwrap_or(0), words.next().unwrap_or(0));
-    Some(RunTimes { had, delayed: Duration::from_nanos(delayed), slices })
+    let delayed = schedstat.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
+    Some(RunTimes { had, delayed: Duration::from_nanos(delayed.unwrap_or(0)) })
 }
 
 /// The kernel's numbers of all threads of the process.
@@ -154,6 +166,11 @@ pub(crate) fn waits_for_no_thread(_thread: i32) -> bool {
 }
 
 #[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
+pub(crate) fn starts_process(_thread: i32) -> bool {
+    false
+}
+
+#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
 pub(crate) fn run_times(_thread: i32) -> Option<RunTimes> {
     None
 }
@@ -171,7 +188,7 @@ pub(crate) fn processor_time(_thread: i32) -> Option<Duration> {
 #[cfg(all(test, target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
 mod tests {
     use super::{
-        is_ready, is_waiting, processor_time, run_times, takes_signals, threads,
+        is_ready, is_waiting, processor_time, run_times, starts_process, takes_signals, threads,
         waits_for_no_thread,
     };
     use crate::sys::backtrace::this_thread;
@@ -228,13 +245,55 @@ mod tests {
         is_said
     }
 
+    /// Whether the kernel says in which system call a thread is.
+    fn has_system_calls() -> bool {
+        std::path::Path::new(&format!("/proc/self/task/{}/syscall", this_thread())).exists()
+    }
+
+    /// Reads a byte from the descriptor at `argument`, as a program does that starts slowly.
+    extern "C" fn start_slowly(argument: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the parent waits for this process, so its descriptor number is there; one byte fits.
+        unsafe {
+            let descriptor = *argument.cast::<libc::c_int>();
+            libc::read(descriptor, (&mut 0u8 as *mut u8).cast(), 1);
+            libc::_exit(0)
+        }
+    }
+
+    #[test]
+    fn a_thread_that_starts_a_process_waits_for_that() {
+        if !has_system_calls() {
+            return eprintln!("the system does not say what threads do: not tested");
+        }
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let (tell, told) = mpsc::channel();
+        let starter = thread::spawn(move || {
+            let mut stack = vec![0u128; 4096];
+            let mut descriptor = near.as_raw_fd();
+            tell.send(this_thread()).unwrap();
+            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+            // SAFETY: the stack and the argument stay until the child has ended, for which CLONE_VFORK waits.
+            let child = unsafe {
+                let top = stack.as_mut_ptr_range().end.cast();
+                libc::clone(start_slowly, top, flags, (&raw mut descriptor).cast())
+            };
+            // SAFETY: a child of this process, which nobody else waits for.
+            assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+        });
+        let (number, started) = (told.recv().unwrap(), Instant::now());
+        let is_so = || is_waiting(number) && starts_process(number);
+        while !is_so() && started.elapsed() < Duration::from_secs(60) {
+            thread::yield_now();
+        }
+        assert!(is_so() && !waits_for_no_thread(number));
+        assert!(!starts_process(this_thread()), "it runs");
+        far.write_all(b"x").unwrap();
+        starter.join().unwrap();
+    }
+
     #[test]
     fn a_call_that_would_not_be_taken_up_again_is_known() {
-        if !std::path::Path::new("/proc/self/task")
-            .join(this_thread().to_string())
-            .join("syscall")
-            .exists()
-        {
+        if !has_system_calls() {
             return eprintln!("the system does not say what threads do: not tested");
         }
         assert!(takes_signals(this_thread()), "it runs");
