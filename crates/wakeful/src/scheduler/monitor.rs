@@ -396,7 +396,8 @@ impl Sight<'_> {
     ) -> Option<TaskRef> {
         let task = TaskRef::try_from_cell(self.watched.running()?)?;
         if self.stuck.is_zero() {
-            if let Some(spin) = spinners.saw(&Look::at_task(&task), self.now) {
+            let look = Look::at_task(&task, self.watched.thread());
+            if let Some(spin) = spinners.saw(&look, self.now) {
                 let subject = Subject::Task(task);
                 self.config.witness.spinning(&subject, spin.polls, spin.within);
             }
