@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -115,6 +117,7 @@ impl Reports {
     pub fn new() -> Self {
         let test = thread::current().name().unwrap_or("unnamed thread").to_owned();
         *running().entry(test).or_default() += 1;
+        STEPS.fetch_add(1, Relaxed);
         Self { log: Arc::default() }
     }
 
@@ -157,6 +160,7 @@ fn orphan(report: Report) -> Orphan {
 impl Drop for Reports {
     fn drop(&mut self) {
         let test = thread::current().name().unwrap_or("unnamed thread").to_owned();
+        STEPS.fetch_add(1, Relaxed);
         if let Some(count) = running().get_mut(&test) {
             *count -= 1;
         }
@@ -171,8 +175,12 @@ impl Drop for Reports {
     }
 }
 
-/// How long one test binary may take. Only a hang comes near it.
-const LIMIT: Duration = Duration::from_secs(240);
+/// After how many seconds without a runtime that begins or ends a test hangs. Counted one by one, by a thread that is
+/// as late as the others are on a busy machine.
+const LIMIT: u32 = 240;
+
+/// How many runtimes have begun or ended.
+static STEPS: AtomicU64 = AtomicU64::new(0);
 
 /// Tests that have a runtime, and how many.
 fn running() -> MutexGuard<'static, BTreeMap<String, usize>> {
@@ -185,14 +193,22 @@ pub fn bound_this_binary() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         thread::spawn(|| {
-            // The limit for a test that hangs; nothing waits for it to pass.
-            thread::sleep(LIMIT);
+            let (mut steps, mut seconds) = (0, 0);
+            while seconds < LIMIT {
+                // The limit for a test that hangs; nothing waits for it to pass.
+                thread::sleep(Duration::from_secs(1));
+                let now = STEPS.load(Relaxed);
+                seconds = if now == steps { seconds + 1 } else { 0 };
+                steps = now;
+            }
             let hanging: Vec<String> = running()
                 .iter()
                 .filter(|(_, count)| **count > 0)
                 .map(|(test, _)| test.clone())
                 .collect();
-            eprintln!("still not done after {LIMIT:?}: {}", hanging.join(", "));
+            // Not `eprintln`: what that prints is kept for the end of the test, and the process ends before.
+            let hanging = hanging.join(", ");
+            let _ = writeln!(std::io::stderr(), "no progress for {LIMIT} s: {hanging}");
             std::process::abort();
         });
     });
