@@ -119,6 +119,9 @@ impl Options {
                 _ => return Err(format!("there is no option {arg}")),
             }
         }
+        if options.runs == 0 {
+            return Err("--runs 0 tests nothing".into());
+        }
         if options.loads.is_empty() {
             options.loads.push(Load::Cpu);
         }
@@ -145,11 +148,11 @@ fn try_run(root: &Path, options: &Options) -> Result<bool, String> {
     let mut counts: BTreeMap<Load, Counts> = BTreeMap::new();
     for &load in &options.loads {
         let prefix = load.prefix()?;
-        let _processes = Processes::start(load, options)?;
+        let mut processes = Processes::start(load, options)?;
         for run in 1..=options.runs {
             for binary in &binaries {
                 let name = binary.name();
-                let log = folder.join(format!("{}-{run}-{name}.txt", load.name()));
+                let log = folder.join(binary.log_name(load, run));
                 let status = binary.run(&prefix, &log, options.limit)?;
                 let text = fs::read(&log).unwrap_or_default();
                 let result = TestResult::of(&String::from_utf8_lossy(&text), status);
@@ -164,6 +167,7 @@ fn try_run(root: &Path, options: &Options) -> Result<bool, String> {
                     let _ = fs::remove_file(&log); // a log of a test that passed is of no use
                 }
             }
+            processes.check()?;
             counts.entry(load).or_default().runs += 1;
             let Counts { passed, failed, .. } = counts[&load];
             println!("{} run {run}: {passed} passed, {failed} failed so far", load.name());
@@ -234,6 +238,12 @@ impl Binary {
         format!("{}::{target}", self.package)
     }
 
+    /// The name of a log. It has the hash: a package may have a library and a test of one name.
+    fn log_name(&self, load: Load, run: usize) -> String {
+        let file = self.executable.file_name().unwrap_or_default().to_string_lossy();
+        format!("{}-{run}-{}-{file}.txt", load.name(), self.package)
+    }
+
     /// Runs it with its output in `log`. Returns `None` if the time limit ended it.
     fn run(
         &self,
@@ -299,13 +309,20 @@ impl TestResult {
         if !is_success && failed.is_empty() {
             failed.push(status.map_or("(over the time limit)".into(), |it| format!("({it})")));
         }
+        // A test that calls `exit(0)` ends the others unseen.
+        let (begun, ended) = ("running ", "test result: ");
+        let count = |start| output.lines().filter(|line| line.starts_with(start)).count();
+        if is_success && failed.is_empty() && count(begun) > count(ended) {
+            failed.push("(ended before its tests did)".into());
+        }
         Self { passed, failed }
     }
 }
 
 /// The running processes of a load.
 struct Processes {
-    _children: Vec<Killed>,
+    load: Load,
+    children: Vec<Killed>,
 }
 
 impl Processes {
@@ -319,7 +336,18 @@ impl Processes {
             command.spawn().map(Killed).map_err(problem)
         };
         let children = load.processes(options).iter().map(start).collect::<Result<_, _>>()?;
-        Ok(Self { _children: children })
+        Ok(Self { load, children })
+    }
+
+    /// Fails if a process of the load has ended: the run was not under that load.
+    fn check(&mut self) -> Result<(), String> {
+        for child in &mut self.children {
+            if let Some(status) = child.0.try_wait().map_err(|error| error.to_string())? {
+                let load = self.load.name();
+                return Err(format!("a process of the load {load} ended ({status})"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -390,7 +418,7 @@ mod tests {
         assert_eq!(options.loads, [Load::Nice, Load::Memory]);
         assert_eq!(options.names, ["leaks"]);
         assert_eq!(parse("").unwrap().loads, [Load::Cpu]);
-        for wrong in ["--runs", "--runs many", "--load heavy", "--speed 3"] {
+        for wrong in ["--runs", "--runs many", "--runs 0", "--load heavy", "--speed 3"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
@@ -406,6 +434,24 @@ mod tests {
         let aborted = TestResult::of("test a ... ok\n", Some(ExitStatus::from_raw(6)));
         assert_eq!(aborted.failed.len(), 1, "a binary that dies is a failure: {aborted:?}");
         assert_eq!(TestResult::of("", None).failed, ["(over the time limit)"]);
+        let exited = TestResult::of("\nrunning 2 tests\ntest a ... ok\n", Some(good));
+        assert_eq!(exited.failed.len(), 1, "the second test did not run: {exited:?}");
+        let complete = "\nrunning 1 test\ntest a ... ok\n\ntest result: ok. 1 passed\n";
+        assert_eq!(TestResult::of(complete, Some(good)).failed, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_load_that_has_ended_is_noticed() {
+        let child = |script: &str| {
+            let mut command = Command::new("sh");
+            Killed(command.args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap())
+        };
+        let mut processes = Processes { load: Load::Memory, children: vec![child("read line")] };
+        assert_eq!(processes.check(), Ok(()), "it ends with its input");
+        let mut ended = child("exit 3");
+        ended.0.wait().unwrap();
+        processes.children.push(ended);
+        assert!(processes.check().unwrap_err().contains("memory"));
     }
 
     #[test]
@@ -416,6 +462,7 @@ mod tests {
         let found = binaries(messages);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].name(), "one::two_words");
+        assert_eq!(found[0].log_name(Load::Cpu, 3), "cpu-3-one-two_words-0123.txt");
         assert_eq!(found[0].manifest, Path::new("/r/crates/one/Cargo.toml"));
     }
 
