@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::io::SeekFrom;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -547,4 +547,57 @@ fn a_write_to_a_socket_keeps_what_was_read() {
         assert_eq!((kept, answer), (*b"kept", *b"answer"));
         assert_eq!(order.into_inner().unwrap(), ["given up"]);
     });
+}
+
+// Run by `a_process_that_fails_with_a_request_ends`, in a process of its own.
+#[test]
+#[ignore = "it ends its process while a thread waits inside the kernel"]
+fn ends_with_a_request() {
+    let folder = Folder::new();
+    let Some(served) = served(&folder) else { return };
+    let mut file = StdFile::open(served.join("file")).unwrap();
+    let (tell, told) = mpsc::channel();
+    served.keep_back(Request::Read, move || tell.send(()).unwrap());
+    std::thread::spawn(move || std::io::Read::read(&mut file, &mut [0]));
+    told.recv().unwrap();
+    println!("mounted at {}", served.path().display());
+    std::process::exit(7);
+}
+
+/// A thread that waits for the test's own file system cannot be killed. Still the process ends, and nothing stays
+/// mounted: a failed test does not stop the run of all tests.
+#[test]
+fn a_process_that_fails_with_a_request_ends() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let args = ["--exact", "ends_with_a_request", "--ignored", "--nocapture"];
+    let mut child = command.args(args).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let pid = child.id() as libc::pid_t;
+    let mut pidfd = libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 };
+    // SAFETY: the child was not waited for yet, and there is one descriptor.
+    let ended = unsafe {
+        pidfd.fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
+        assert!(pidfd.fd >= 0, "{}", std::io::Error::last_os_error());
+        let ended = libc::poll(&mut pidfd, 1, LIMIT.as_millis() as i32);
+        libc::close(pidfd.fd);
+        ended
+    };
+    assert_eq!(ended, 1, "a thread of the process waits inside the kernel");
+    let status = child.wait().unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut text).unwrap();
+    let Some((_, path)) = text.split_once("mounted at ") else {
+        assert!(status.success(), "skipped: {text}");
+        return;
+    };
+    assert_eq!(status.code(), Some(7));
+    let path = Path::new(path.lines().next().unwrap());
+    // The process may end a moment before the file system is unmounted.
+    let is_mounted = || {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        mounts.contains(path.to_str().unwrap())
+    };
+    while is_mounted() {
+        std::thread::yield_now();
+    }
+    std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }

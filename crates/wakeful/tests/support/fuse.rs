@@ -1,14 +1,19 @@
 //! A file system that the test itself serves, over `/dev/fuse`. It can keep back its answer to one kind of request, so
 //! that a thread that asks waits inside the kernel for as long as the test wants.
+//!
+//! Such a thread cannot be killed, and the descriptor that serves it stays open while it lives. A test process that ends
+//! or is killed meanwhile would stay as a zombie for ever, and its parent would wait for it. So a [`Guard`], a process of
+//! its own, ends the file system when the serving thread ends.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
 
 /// Requests, by the numbers of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +60,7 @@ pub const CONTENTS: &[u8] = b"served by the test";
 pub struct Served {
     path: PathBuf,
     server: Arc<Server>,
+    serves: Option<JoinHandle<()>>,
 }
 
 struct Server {
@@ -92,8 +98,15 @@ impl Served {
         }
         let server = Arc::new(Server { device, state: Mutex::default() });
         let serving = server.clone();
-        std::thread::spawn(move || serving.serve());
-        Ok(Self { path, server })
+        let (tell, told) = mpsc::channel();
+        let serves = std::thread::spawn(move || {
+            let _guard = Guard::start(&target);
+            tell.send(()).unwrap();
+            serving.serve();
+        });
+        let served = Self { path, server, serves: Some(serves) };
+        told.recv().expect("the guard is started");
+        Ok(served)
     }
 
     pub fn join(&self, name: &str) -> PathBuf {
@@ -128,8 +141,60 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.release();
         let path = CString::new(self.path.as_os_str().as_bytes()).unwrap();
-        // SAFETY: a string that ends with a zero.
-        unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+        end(&path);
+        // It reads that the file system has ended.
+        let served = self.serves.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            served.unwrap().expect("the server does not panic");
+        }
+    }
+}
+
+/// Ends a file system: threads that wait for its answers get an error, and it is unmounted.
+fn end(path: &CStr) {
+    // SAFETY: a string that ends with a zero.
+    unsafe { libc::umount2(path.as_ptr(), libc::MNT_FORCE | libc::MNT_DETACH) };
+}
+
+/// A process that ends the file system when the thread that made it ends, however that comes about.
+struct Guard(libc::pid_t);
+
+impl Guard {
+    fn start(path: &CStr) -> Self {
+        // SAFETY: the child makes only system calls, on memory that was there before.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "{}", io::Error::last_os_error());
+        if child == 0 {
+            Self::guard(path);
+        }
+        Self(child)
+    }
+
+    /// Waits for the end of the parent's thread.
+    fn guard(path: &CStr) -> ! {
+        // SAFETY: system calls on memory of this function. The descriptors are copies that only this process has.
+        unsafe {
+            let mut signals: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut signals);
+            libc::sigaddset(&mut signals, libc::SIGUSR1);
+            libc::sigprocmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
+            libc::setpgid(0, 0);
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR1);
+            libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
+            libc::sigwaitinfo(&signals, std::ptr::null_mut());
+            end(path);
+            libc::_exit(0);
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // SAFETY: a child of this process that was not waited for yet.
+        unsafe {
+            libc::kill(self.0, libc::SIGUSR1);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
     }
 }
 
@@ -151,8 +216,11 @@ impl Server {
             let request = match (&self.device).read(&mut buf) {
                 Ok(len) => &buf[..len],
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return,
-                // The thread that asked was interrupted.
-                Err(_) => continue,
+                // This thread was interrupted, or the one that asked was.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)) => {
+                    continue;
+                }
+                Err(error) => panic!("/dev/fuse cannot be read: {error}"),
             };
             let arrived = {
                 let mut state = self.lock();
