@@ -5,7 +5,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Waker};
@@ -391,6 +391,96 @@ fn a_handle_that_is_alive_is_named() {
         );
         twice.abort();
         assert!(rt.block_on(twice).unwrap_err().is_cancelled());
+    }
+}
+
+/// A root that polled a JoinHandle and is woken by it, while another thread can abort the task.
+type HandleOfAThread =
+    fn(Sender<JoinHandle<()>>, Arc<AtomicBool>) -> Pin<Box<dyn Future<Output = ()>>>;
+
+/// A task without a waker that sets the flag when it is dropped.
+fn spawn_flagged(flag: Arc<AtomicBool>) -> JoinHandle<()> {
+    struct SetAtEnd(Arc<AtomicBool>);
+    impl Drop for SetAtEnd {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+    let set = SetAtEnd(flag);
+    wakeful::spawn(async move {
+        let _set = set;
+        std::future::pending::<()>().await;
+    })
+}
+
+/// The handle is polled, and then moved to a thread. Its waker is all that the future has.
+fn moves_its_handle(
+    give: Sender<JoinHandle<()>>,
+    flag: Arc<AtomicBool>,
+) -> Pin<Box<dyn Future<Output = ()>>> {
+    let mut handle = None;
+    let mut give = Some(give);
+    Box::pin(poll_fn(move |cx| {
+        if flag.load(SeqCst) {
+            return Poll::Ready(());
+        }
+        if let Some(give) = give.take() {
+            let polled = handle.insert(spawn_flagged(flag.clone()));
+            assert!(Pin::new(polled).poll(cx).is_pending());
+            give.send(handle.take().unwrap()).unwrap();
+        }
+        Poll::Pending
+    }))
+}
+
+/// The root awaits a task that awaits another one, and that task moves its handle to a thread.
+fn awaits_a_task_that_moves_its_handle(
+    give: Sender<JoinHandle<()>>,
+    flag: Arc<AtomicBool>,
+) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(async move {
+        let mut handle = None;
+        let mut give = Some(give);
+        let moves = poll_fn(move |cx| {
+            if flag.load(SeqCst) {
+                return Poll::Ready(());
+            }
+            if let Some(give) = give.take() {
+                let polled = handle.insert(spawn_flagged(flag.clone()));
+                assert!(Pin::new(polled).poll(cx).is_pending());
+                give.send(handle.take().unwrap()).unwrap();
+            }
+            Poll::Pending
+        });
+        wakeful::spawn(moves).await.unwrap();
+    })
+}
+
+/// Nothing shows that a JoinHandle was moved after it was polled. The thread that has it can abort the task, so the
+/// `block_on` that waits for its end returns.
+#[test]
+fn a_join_handle_that_a_thread_has_ends_no_block_on() {
+    let programs: [HandleOfAThread; 2] = [moves_its_handle, awaits_a_task_that_moves_its_handle];
+    for program in programs {
+        for (rt, told) in runtimes() {
+            let (give, given) = channel::<JoinHandle<()>>();
+            let handle = rt.handle().clone();
+            let aborts = thread::spawn(move || {
+                let task = given.recv().unwrap();
+                while !is_quiet(&handle) {
+                    thread::yield_now();
+                }
+                let found = handle.diagnose();
+                task.abort();
+                // A handle that is dropped takes the waker with it.
+                (found, task)
+            });
+            rt.block_on(program(give, Arc::default()));
+            let (found, _task) = aborts.join().unwrap();
+            let ends = |report: &Report| matches!(report, Report::Quiescent(_));
+            assert!(!found.iter().any(ends), "{found:?}");
+            assert!(!told.try_iter().any(|report| ends(&report)));
+        }
     }
 }
 

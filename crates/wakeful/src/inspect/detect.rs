@@ -403,33 +403,11 @@ impl Graph {
 
     /// Why this `block_on` can never return, if that is proven. `threads`: why no other thread can do anything, if
     /// that is so.
-    fn proof_of(&self, root: &Node, threads: Option<NoRescueReason>) -> Option<NoRescueReason> {
-        if root.wakers == 0 {
-            return Some(NoRescueReason::WakersGone);
-        }
-        if self.awaits_in_vain(root) { Some(NoRescueReason::HandlesAccounted) } else { threads }
-    }
-
-    /// Whether a `block_on` waits for the end of a task, that perhaps for the end of another, and so on, to one that
-    /// has no waker, or in a circle; and no task among them can be aborted: each has one handle, with the one that
-    /// awaits it.
-    fn awaits_in_vain(&self, root: &Node) -> bool {
-        // The runtime could be shut down, which ends all tasks.
-        let may_be_shut_down =
-            matches!(&root.waiter, Waiter::Root(root) if root.note.may_be_shut_down());
-        let (mut node, mut seen) = (root, BTreeSet::new());
-        while node.wakers > 0 {
-            let Some(task) = node.awaits() else { return false };
-            let Some(next) = self.nodes.get(&task) else { return false };
-            if next.waiter.may_be_aborted(true) {
-                return false;
-            }
-            if !seen.insert(task) {
-                break;
-            }
-            node = next;
-        }
-        !may_be_shut_down && id::are_unique()
+    ///
+    /// A chain of JoinHandles proves nothing by itself, not even if each task has one handle. The handle may have been
+    /// moved to another thread after it was polled, and that thread may abort the task.
+    fn proof_of(root: &Node, threads: Option<NoRescueReason>) -> Option<NoRescueReason> {
+        if root.wakers == 0 { Some(NoRescueReason::WakersGone) } else { threads }
     }
 
     /// Why no thread of the process but the runtime's own can do anything, if that is so.
@@ -475,7 +453,7 @@ pub(crate) fn detect(looks: &dyn Looks, runtime: Option<&str>) -> Found {
     let mut reports: Vec<Report> = cycles.collect();
     let mut is_up_to_others = false;
     for node in roots.into_iter().filter(|_| is_still) {
-        let Some(reason) = graph.proof_of(node, threads) else {
+        let Some(reason) = Graph::proof_of(node, threads) else {
             is_up_to_others = true;
             continue;
         };

@@ -109,11 +109,6 @@ impl RootNote {
         self.home.store(ptr::null_mut(), Relaxed);
     }
 
-    /// Whether the runtime could be shut down meanwhile.
-    pub(crate) fn may_be_shut_down(&self) -> bool {
-        self.home.load(Relaxed).addr() & Through::Handle as usize != 0
-    }
-
     /// Whether it is a `block_on` of this scheduler.
     pub(crate) fn is_of(&self, home: *const ()) -> bool {
         self.home.load(Relaxed).addr() & !(Through::Handle as usize) == home.addr()

@@ -23,9 +23,6 @@ pub struct Quiescent {
 pub(crate) enum NoRescueReason {
     /// The future of the `block_on` has no waker.
     WakersGone,
-    /// It waits for the end of a task, that perhaps for the end of another, and so on to one that has no waker. All
-    /// handles of these tasks are with those that await them.
-    HandlesAccounted,
     /// The process has no other threads.
     OwnThreadsOnly,
     /// The process has no other threads but the one that runs tests, which waits for their end.
@@ -52,9 +49,6 @@ impl fmt::Display for Quiescent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nobody = match self.reason {
             NoRescueReason::WakersGone => "and no waker of its future is left",
-            NoRescueReason::HandlesAccounted => {
-                "and no other handle of the tasks that it waits for is left"
-            }
             NoRescueReason::OwnThreadsOnly => {
                 "and the process has no threads but those of this runtime"
             }
