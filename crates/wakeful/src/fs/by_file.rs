@@ -75,7 +75,7 @@ impl Track {
     fn begin(&mut self, at: At, file: &Descriptor) -> Option<()> {
         *self = Self::default();
         if at == At::Cursor && file.has_cursor() {
-            self.from = Some(file.position().filter(|_| file.owns_cursor())?);
+            self.from = Some(file.position()?);
         }
         Some(())
     }

@@ -201,10 +201,12 @@ impl Descriptor {
     }
 
     /// Where the cursor is, if the kernel knows that without waiting: also an overlay does,
-    /// while it must not be moved.
+    /// while it must not be moved. Nothing for a shared cursor: a thread of the pool may have
+    /// locked it (C1).
     #[cfg(target_os = "linux")]
     pub(super) fn position(&self) -> Option<u64> {
         match self.reach {
+            _ if !self.owns_cursor() => None,
             Reach::Memory | Reach::Overlay => self.std().stream_position().ok(),
             Reach::Pipe | Reach::Elsewhere => None,
         }
@@ -340,6 +342,7 @@ mod tests {
         assert!(one.owns_cursor());
         let other = one.try_clone().unwrap();
         assert!(!one.owns_cursor() && !other.owns_cursor());
+        assert_eq!((one.position(), other.position()), (None, None), "it may be locked");
         let while_the_pool_is_there = one.at_cursor(|_| {
             // Threads of the pool may share it.
             other.at_cursor(|_| ());

@@ -76,7 +76,7 @@ mod linux {
     /// Something that was found by its name.
     struct Found {
         fd: OwnedFd,
-        kind: FileType,
+        known: mounts::Known,
         latency: Latency,
     }
 
@@ -93,7 +93,7 @@ mod linux {
         let Some(known) = mounts::known(&fd) else { return Attempt::MustWait };
         match mounts::of(&fd, &known) {
             Latency::Remote => Attempt::MustWait,
-            latency => Attempt::Done(Ok(Found { fd, kind: known.kind, latency })),
+            latency => Attempt::Done(Ok(Found { fd, known, latency })),
         }
     }
 
@@ -128,13 +128,13 @@ mod linux {
     pub(in crate::fs) fn open(path: &Path, flags: OFlags) -> Attempt<(File, Latency)> {
         match look_up(path, true) {
             Attempt::Done(Ok(found)) => {
-                if !matches!(found.kind, FileType::RegularFile | FileType::Directory) {
+                if !matches!(found.known.kind, FileType::RegularFile | FileType::Directory) {
                     return Attempt::MustWait;
                 }
                 // There may be a pipe in its place by now, or somebody has a lease.
                 let (cached, unwaiting) = (ResolveFlags::CACHED, flags | OFlags::NONBLOCK);
                 match rustix::fs::openat2(CWD, path, unwaiting, Mode::empty(), cached) {
-                    Ok(fd) if is_still(&fd, found.kind, flags) => {
+                    Ok(fd) if is_still(&fd, found.known, flags) => {
                         Attempt::Done(Ok((File::from(fd), found.latency)))
                     }
                     Ok(_) => Attempt::MustWait,
@@ -146,10 +146,10 @@ mod linux {
         }
     }
 
-    /// Whether what was opened is of this kind, and has the flags that it should have.
-    fn is_still(fd: &OwnedFd, kind: FileType, flags: OFlags) -> bool {
-        mounts::known(fd).is_some_and(|known| known.kind == kind)
-            && rustix::fs::fcntl_setfl(fd, flags).is_ok()
+    /// Whether what was opened is of this kind and on this mount, and has the flags that it
+    /// should have.
+    fn is_still(fd: &OwnedFd, then: mounts::Known, flags: OFlags) -> bool {
+        mounts::known(fd) == Some(then) && rustix::fs::fcntl_setfl(fd, flags).is_ok()
     }
 
     /// Reads what is in memory; at most `CHUNK` bytes.

@@ -31,6 +31,7 @@ struct Mount {
 }
 
 /// What `statx` has in memory about an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     mount: Mount,
     pub(super) kind: FileType,
@@ -82,11 +83,17 @@ pub(super) fn of(fd: impl AsFd, known: &Known) -> Latency {
 /// Looks the mount up in the kernel's list, which is kept in memory.
 fn ask(fd: impl AsFd) -> Latency {
     let listed = statx(fd, LISTED_ID).filter(|stat| stat.stx_mask & LISTED_ID != 0);
-    let list = std::fs::read_to_string("/proc/thread-self/mountinfo");
+    // Names of mount points may be any bytes.
+    let list = std::fs::read("/proc/thread-self/mountinfo");
     match (listed, list) {
-        (Some(stat), Ok(list)) => type_in(&list, stat.stx_mnt_id).map_or(Latency::Remote, latency),
+        (Some(stat), Ok(list)) => latency_in(&list, stat.stx_mnt_id),
         _ => Latency::Remote,
     }
+}
+
+/// How the mount with this id answers. A mount that is not listed counts as remote.
+fn latency_in(list: &[u8], id: u64) -> Latency {
+    type_in(&String::from_utf8_lossy(list), id).map_or(Latency::Remote, latency)
 }
 
 /// The type of the mount with this id, in the format of `/proc/self/mountinfo`.
@@ -126,6 +133,14 @@ mod tests {
         assert_eq!(type_in(LIST, 129).map(latency), Some(Latency::Overlay));
         assert_eq!(latency("fuse.sshfs"), Latency::Remote);
         assert_eq!(latency("nfs4"), Latency::Remote);
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_hides_no_mount() {
+        let list = b"40 28 0:50 / /mnt/\xff\xfe rw - nfs4 host:/ rw\n28 1 254:0 / / rw - ext4 /dev/vda rw\n";
+        assert_eq!(latency_in(list, 28), Latency::Local);
+        assert_eq!(latency_in(list, 40), Latency::Remote);
+        assert_eq!(latency_in(list, 41), Latency::Remote, "not listed");
     }
 
     #[test]
