@@ -12,7 +12,6 @@ pub(crate) mod barrier;
 pub(crate) mod descriptor;
 pub(crate) mod join;
 pub(crate) mod lock;
-#[cfg(any(feature = "fs", feature = "process"))]
 pub(crate) mod own_threads;
 pub(crate) mod park;
 pub(crate) mod rng;
