@@ -239,12 +239,17 @@ fn the_receiver_moves_on_as_a_message_comes() {
         let sender = thread::spawn(move || _ = tx.send(7));
         start();
         let polled = pin!(rx.recv()).poll(&mut Context::from_waker(&second_waker));
+        // The sender had claimed its slot, which took the first waker, and had not filled it: the
+        // second task gives way, which wakes it.
+        let may_give_way = polled.is_pending() && rx.len() > 0;
         drop(rx);
         sender.join().unwrap();
         drop((first_waker, second_waker));
         let woken = (first.0.load(SeqCst), second.0.load(SeqCst));
         assert!(polled.is_pending() || woken.1 == 0, "{woken:?}: the second did not wait");
-        assert!(woken.0 + woken.1 <= 1, "{woken:?}: one waker at a time is registered");
+        let wakes = 1 + usize::from(may_give_way);
+        assert!(woken.0 <= 1 && woken.1 <= 1, "{woken:?}: a waker is woken once");
+        assert!(woken.0 + woken.1 <= wakes, "{woken:?}: one waker at a time is registered");
         for count in [first, second] {
             assert_eq!(Arc::strong_count(&count), 1, "a waker stayed behind");
         }
