@@ -1,8 +1,10 @@
 //! The gallery of bugs: `cargo run --example gallery` shows all of them, `… gallery abba` one.
 //!
-//! Each is planted in a runtime of its own, and what the runtime says about it is printed.
+//! Each is planted in a process and a runtime of its own, and what the runtime says about it is printed. (A `block_on`
+//! is ended only if the process has no other threads.)
 //! `docs/WHY.md` is the same as a manual.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
@@ -68,10 +70,17 @@ fn main() {
         eprintln!("there is no bug {unknown:?} here, but {}", names.join(", "));
         std::process::exit(2);
     }
-    for (name, plant) in bugs() {
-        if !wanted.is_empty() && !wanted.iter().any(|other| other == name) {
-            continue;
+    if wanted.len() != 1 {
+        let gallery = std::env::current_exe().expect("the gallery has a file");
+        let shown =
+            if wanted.is_empty() { names } else { wanted.iter().map(String::as_str).collect() };
+        for name in shown {
+            let status = Command::new(&gallery).arg(name).status().expect("the gallery starts");
+            assert!(status.success(), "{name} ended with {status}");
         }
+        return;
+    }
+    for (name, plant) in bugs().into_iter().filter(|(name, _)| *name == wanted[0]) {
         println!("\n── {name} ──");
         let (rt, told) = runtime();
         let stop = Arc::new(AtomicBool::new(false));

@@ -26,6 +26,9 @@ mod why;
 static MEMORY: counting::Counting = counting::Counting::new();
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|argument| argument == why::EVERYTHING_WAITS) {
+        return why::everything_waits();
+    }
     let mut guide = guide::Guide::new();
     teaching::chapters(&mut guide);
     together::chapters(&mut guide);

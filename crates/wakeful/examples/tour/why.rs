@@ -1,10 +1,13 @@
 //! The last chapters: why is my task not running? Four bugs of the gallery, live.
 
+use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use wakeful::inspect::Report;
+use wakeful::process::Command;
 use wakeful::runtime::{Builder, Runtime};
+use wakeful::time::timeout;
 
 use crate::gallery::Twin::Buggy;
 use crate::gallery::{stalls, waits};
@@ -34,9 +37,9 @@ pub fn chapters(guide: &mut Guide) {
     );
     guide.chapter(
         "Everything waits",
-        "block_on awaits a task that nothing can wake. Nothing else is left that could happen, so block_on
-         ends, with a dump of all there is.",
-        quiescent,
+        "In a process of its own, block_on awaits a task that nothing can wake. Nothing else is left that could
+         happen, so block_on ends, with a dump of all there is.",
+        stuck_block_on,
     );
 }
 
@@ -86,13 +89,35 @@ fn blocked(page: &mut Page<'_>) {
     page.expect(ticks > 5 && echoes > 5, "others went on");
 }
 
-fn quiescent(page: &mut Page<'_>) {
+/// The argument that has the tour run [`everything_waits`] instead.
+pub const EVERYTHING_WAITS: &str = "everything-waits";
+
+/// Shows a `block_on` that ends. It runs in a process of its own: while there are threads of the tour, one of them could
+/// still abort the task, and `block_on` would go on waiting.
+fn stuck_block_on(page: &mut Page<'_>) {
+    let (rt, _) = runtime();
+    let tour = std::env::current_exe().expect("the tour has a file");
+    let ended = rt.block_on(async {
+        let mut command = Command::new(tour);
+        timeout(LIMIT, command.arg(EVERYTHING_WAITS).kill_on_drop(true).output()).await
+    });
+    let Ok(Ok(output)) = ended else {
+        return page.expect(false, "block_on did not hang");
+    };
+    page.show(String::from_utf8_lossy(&output.stdout));
+    page.expect(output.status.success(), "block_on ended with a panic that has the report");
+}
+
+/// Waits for a task that nothing can wake, on the only runtime of the process, and prints the report.
+pub fn everything_waits() -> ExitCode {
     let (rt, told) = runtime();
     let ends = || rt.block_on(waits::everything_asleep(Buggy));
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(ends)).is_err();
-    let report = told.iter().find(|report| matches!(report, Report::Quiescent(_)));
-    if let Some(report) = report {
-        page.show(report);
+    match told.iter().find(|report| matches!(report, Report::Quiescent(_))) {
+        Some(report) if ended => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        _ => ExitCode::FAILURE,
     }
-    page.expect(ended, "block_on did not hang");
 }
