@@ -1,6 +1,7 @@
 //! A future that was polled once and dropped: does the event that it waited for still wake the task? The real tokio's
 //! answers and wakeful's, side by side.
 #![cfg(feature = "wakeful")]
+#![allow(clippy::duplicate_mod, reason = "one table, once for each runtime")]
 
 /// `side!(tokio)` is the table of that crate.
 macro_rules! side {
