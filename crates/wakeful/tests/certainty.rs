@@ -578,21 +578,21 @@ async fn waits_for_itself() {
 
 // Run by `what_is_proven_ends_a_test`, each in a process of its own.
 #[wakeful::test]
-#[ignore = "it fails: it can never return"]
+#[ignore = "it can never return: run by `what_is_proven_ends_a_test`"]
 async fn stuck() {
     limit_this_process();
     wakeful::spawn(waits_for_itself()).await.unwrap();
 }
 
 #[wakeful::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it fails: it can never return"]
+#[ignore = "it can never return: run by `what_is_proven_ends_a_test`"]
 async fn stuck_on_two_threads() {
     limit_this_process();
     wakeful::spawn(waits_for_itself()).await.unwrap();
 }
 
 #[wakeful::test]
-#[ignore = "it fails: it can never return"]
+#[ignore = "it can never return: run by `what_is_proven_ends_a_test`"]
 async fn stuck_without_a_waker() {
     limit_this_process();
     std::future::pending::<()>().await;

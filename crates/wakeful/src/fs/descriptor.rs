@@ -146,7 +146,7 @@ impl Descriptor {
     }
 
     /// Another one for the same file. Only the table of descriptors is touched, so
-    /// nobody waits. No operation at the cursor is under way.
+    /// no thread waits. No operation at the cursor is under way.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         let std = self.std().try_clone()?;
         let clones = self.clones.get_or_init(Arc::default).clone();

@@ -362,7 +362,7 @@ impl Core {
             return;
         }
         if is_lost.load(Relaxed) {
-            // Nobody else says so. What two threads turn at once is turned by one.
+            // A lost worker does not store this itself. If two threads turn a driver at once, one of them does it.
             turned_ms.store(now.ms(), Relaxed);
         } else if meter.is_asleep() {
             return;

@@ -168,7 +168,7 @@ impl Idle {
 
     /// The worker that was to be woken cannot be: it goes to the end of the list,
     /// and the next sleeper counts as the searcher in its place. `None`: every sleeper
-    /// is in `tried`, and nobody searches; decided under the same lock under which others
+    /// is in `tried`, and no worker searches; decided under the same lock under which others
     /// fall asleep, so no worker trusts a searcher that does not exist.
     #[must_use]
     pub(crate) fn pass_on(&self, worker: usize, tried: &mut Vec<usize>) -> Option<usize> {

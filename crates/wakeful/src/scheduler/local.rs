@@ -444,7 +444,7 @@ impl Local {
     }
 
     /// One who polled the set is done; if it leaves work behind, the others are
-    /// told, since nobody was woken for what became ready in its polls.
+    /// told, since no thread was woken for what became ready in its polls.
     pub(crate) fn leave(&self, poller: Poller) {
         self.home.pollers.remove(poller);
         self.pass_on_work();

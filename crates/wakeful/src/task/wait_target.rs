@@ -83,13 +83,13 @@ impl TargetWord {
         Self(id << SHIFT | TASK)
     }
 
-    /// The same target, linked. A number stays unlinked.
+    /// Returns this target as a linked one. A number stays unlinked.
     #[inline]
     pub(crate) const fn linked(self) -> Self {
         if self.0 & KIND == NUMBER { self } else { Self(self.0 | LINKED) }
     }
 
-    /// The same target, not linked.
+    /// Returns this target without its link.
     #[inline]
     pub(crate) const fn unlinked(self) -> Self {
         Self(self.0 & !LINKED)

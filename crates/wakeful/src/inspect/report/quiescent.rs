@@ -25,7 +25,7 @@ pub(crate) enum NoRescueReason {
     WakersGone,
     /// The process has no other threads.
     OwnThreadsOnly,
-    /// The process has no other threads but the one that runs tests, which waits for their end.
+    /// The process has no other threads but the main thread of the test harness, which waits for their end.
     OwnThreadsAndHarness,
 }
 
@@ -47,7 +47,7 @@ impl Quiescent {
 
 impl fmt::Display for Quiescent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nobody = match self.reason {
+        let no_helper = match self.reason {
             NoRescueReason::WakersGone => "and no waker of its future is left",
             NoRescueReason::OwnThreadsOnly => {
                 "and the process has no threads but those of this runtime"
@@ -60,7 +60,7 @@ impl fmt::Display for Quiescent {
         field(f, "    ", "called", format_args!("at {}", self.root.spawned_at()))?;
         write!(
             f,
-            "  why: everything waits, and nothing can wake any of it: no timer, no descriptor, no closure, {nobody}.\n\
+            "  why: everything waits, and nothing can wake any of it: no timer, no descriptor, no closure, {no_helper}.\n\
              {}  fix: look at what the first line of the dump waits for. What should provide it is gone, or waits \
              itself.",
             self.dump
