@@ -1,6 +1,6 @@
 //! `cargo xtask loom`: builds the library with `--cfg loom` and runs its models.
 //!
-//! A model is a test in a module whose name starts with `loom_`. The build has
+//! A model is a test in a module named `models`. The build has
 //! its own target folder, since its flags would otherwise evict the usual one.
 
 use std::env;
@@ -13,7 +13,7 @@ use std::time::Instant;
 const MAX_PREEMPTIONS: &str = "3";
 
 /// The part of a test's path that marks it as a model.
-const MODEL_MARK: &str = "loom_";
+const MODEL_MARK: &str = "models::";
 
 pub fn run(root: &Path, names: &[String]) -> ExitCode {
     let start = Instant::now();
@@ -49,9 +49,7 @@ fn try_run(root: &Path, names: &[String]) -> Result<usize, String> {
     }
     let models = count_tests(&String::from_utf8_lossy(&listing.stdout));
     if models == 0 {
-        return Err(format!(
-            "no test matches {filters:?}; models live in modules named {MODEL_MARK}…"
-        ));
+        return Err(format!("no test matches {filters:?}; models live in modules named `models`"));
     }
 
     let status = cargo_test(root, &filters)
@@ -94,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_listing_is_counted_by_its_test_lines() {
-        let listing = "task::loom_state::wake: test\nqueue::loom_ring::steal: test\n\n2 tests, 0 benchmarks\n";
+        let listing = "task::models::state::wake: test\nqueue::models::ring::steal: test\n\n2 tests, 0 benchmarks\n";
         assert_eq!(count_tests(listing), 2);
     }
 

@@ -76,8 +76,8 @@ impl Load {
 
     /// Keeps one request under way on every connection for a while, and waits for
     /// the last answers. Answers how long each took.
-    fn drive(&mut self, how_long: Duration) -> Result<Vec<u64>, String> {
-        let end = Instant::now() + how_long;
+    fn drive(&mut self, duration: Duration) -> Result<Vec<u64>, String> {
+        let end = Instant::now() + duration;
         let mut latencies_ns = Vec::with_capacity(1 << 20);
         for connection in &mut self.connections {
             connection.send()?;

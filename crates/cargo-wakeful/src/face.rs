@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Says where the face is, if it is not where this program was installed from.
-const VARIABLE: &str = "WAKEFUL_FACE";
+const VARIABLE: &str = "WAKEFUL_TOKIO_SHIM";
 
 /// The package that goes in tokio's place.
 pub struct Face {

@@ -8,7 +8,7 @@ usage: cargo wakeful run|test|bench|build|check|clippy|doc|tree [arguments of th
        cargo wakeful doctor [--manifest-path …] [--features …]
 
 The manifest and the lock file stay as they are; what is built goes to the folder `wakeful` in the target folder.
-WAKEFUL_FACE names the folder of the package that goes in tokio's place, if it is not the one beside the sources that
+WAKEFUL_TOKIO_SHIM names the folder of the package that goes in tokio's place, if it is not the one beside the sources that
 this program was installed from.";
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -63,7 +63,7 @@ impl Place {
 
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(self.path("project")).env("WAKEFUL_FACE", self.path("face"));
+        command.current_dir(self.path("project")).env("WAKEFUL_TOKIO_SHIM", self.path("face"));
         // The project's, not those of the build that this test is part of.
         for name in ["CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"] {
             command.env_remove(name);
@@ -194,8 +194,9 @@ fn the_doctor_says_what_would_be_missing() {
     assert!(text(&output.stdout).contains("does not depend on tokio"));
     let face = place.path("nowhere");
     let program = env!("CARGO_BIN_EXE_cargo-wakeful");
-    let output = place.command(program).arg("doctor").env("WAKEFUL_FACE", face).output().unwrap();
-    assert!(text(&output.stderr).contains("set WAKEFUL_FACE"), "{}", text(&output.stderr));
+    let output =
+        place.command(program).arg("doctor").env("WAKEFUL_TOKIO_SHIM", face).output().unwrap();
+    assert!(text(&output.stderr).contains("set WAKEFUL_TOKIO_SHIM"), "{}", text(&output.stderr));
 }
 
 /// A project whose build waits for ever, and cargo wakeful that builds it.
@@ -252,7 +253,7 @@ fn a_program_of_tokios_runs_on_wakeful() {
     let output = place
         .command(env!("CARGO_BIN_EXE_cargo-wakeful"))
         .args(["wakeful", "run"])
-        .env_remove("WAKEFUL_FACE")
+        .env_remove("WAKEFUL_TOKIO_SHIM")
         // Wakeful itself is built once, not for each run of this test.
         .env("CARGO_TARGET_DIR", env!("CARGO_TARGET_TMPDIR"))
         .output()

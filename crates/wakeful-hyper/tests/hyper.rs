@@ -21,10 +21,10 @@ use wakeful_hyper::{Executor, Io, Timer};
 
 #[path = "../../wakeful/tests/support/runtimes.rs"]
 mod runtimes;
-use runtimes::{Watched, watch};
+use runtimes::{TestRuntime, watch};
 
 /// One of every kind, with everything on.
-fn all_runtimes() -> [Watched; 3] {
+fn all_runtimes() -> [TestRuntime; 3] {
     let built = |name, mut builder: Builder| {
         watch(name, builder.enable_all().on_orphan(OrphanPolicy::Panic))
     };

@@ -44,10 +44,10 @@ pub mod time;
 mod driver;
 mod queue;
 mod scheduler;
-#[cfg(feature = "io-std")]
-mod stdio;
 mod sys;
+mod telemetry;
 mod wait;
+mod watchdog;
 
 #[cfg(feature = "rt")]
 pub use task::spawn;

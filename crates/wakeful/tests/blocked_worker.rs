@@ -18,11 +18,11 @@ use wakeful::task::{JoinError, block_in_place, yield_now};
 mod support {
     pub mod panic_site;
     pub mod runtimes;
-    pub mod shelf;
+    pub mod waker_store;
 }
 use support::panic_site::{PanicSite, panic_site};
-use support::runtimes::{Watched, current_thread, multi_thread, watch};
-use support::shelf::Shelf;
+use support::runtimes::{TestRuntime, current_thread, multi_thread, watch};
+use support::waker_store::Shelf;
 
 #[track_caller]
 fn assert_here(panic: &PanicSite, start: &str) {
@@ -261,7 +261,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 
 #[test]
 fn a_runtime_that_goes_waits_for_those_who_block_in_place() {
-    let Watched { runtime, reports, .. } = multi_thread(1);
+    let TestRuntime { runtime, reports, .. } = multi_thread(1);
     let ((blocked, is_blocked), (release, released)) = (mpsc::channel(), mpsc::channel());
     // Dropped when the worker, on its other thread, leaves its queue behind: then the end has begun.
     let at_the_end = OnDrop(move || release.send(()).unwrap());

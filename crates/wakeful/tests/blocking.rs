@@ -14,7 +14,7 @@ use wakeful::task::{self, JoinError, spawn_blocking};
 mod support {
     pub mod runtimes;
 }
-use support::runtimes::{Watched, runtimes, watch};
+use support::runtimes::{TestRuntime, runtimes, watch};
 
 fn builders() -> [(&'static str, Builder); 2] {
     let mut multi_thread = Builder::new_multi_thread();
@@ -23,7 +23,7 @@ fn builders() -> [(&'static str, Builder); 2] {
 }
 
 /// Both kinds of runtime, with a pool of at most `threads`.
-fn with_pool_of(threads: usize) -> impl Iterator<Item = Watched> {
+fn with_pool_of(threads: usize) -> impl Iterator<Item = TestRuntime> {
     builders()
         .into_iter()
         .map(move |(name, mut builder)| watch(name, builder.max_blocking_threads(threads)))
@@ -220,7 +220,7 @@ fn a_detached_closure_runs_all_the_same() {
 fn a_runtime_that_goes_waits_for_what_runs_and_for_what_waits() {
     const WAITING: usize = 20;
     for rt in with_pool_of(1).chain(runtimes()) {
-        let Watched { runtime, reports, name } = rt;
+        let TestRuntime { runtime, reports, name } = rt;
         let (gate, running) = gated();
         let running = runtime.spawn_blocking(running);
         gate.started.recv().unwrap();
@@ -337,7 +337,7 @@ fn threads_may_be_kept_for_ever() {
 #[test]
 fn a_closure_with_a_thread_on_its_way_runs_although_the_runtime_ends() {
     for rt in with_pool_of(4) {
-        let Watched { runtime, reports, name } = rt;
+        let TestRuntime { runtime, reports, name } = rt;
         let closure = runtime.spawn_blocking(|| 42);
         drop(runtime);
         assert_eq!(executor::block_on(closure).unwrap(), 42, "{name}");

@@ -477,7 +477,7 @@ fn a_join_handle_that_a_thread_has_ends_no_block_on() {
             });
             rt.block_on(program(give, Arc::default()));
             let (found, _task) = aborts.join().unwrap();
-            let ends = |report: &Report| matches!(report, Report::Quiescent(_));
+            let ends = |report: &Report| matches!(report, Report::StuckBlockOn(_));
             assert!(!found.iter().any(ends), "{found:?}");
             assert!(!told.try_iter().any(|report| ends(&report)));
         }

@@ -19,14 +19,14 @@ mod support {
     pub use wakeful as rt;
     pub mod bad_wakers;
     pub mod dropped_futures;
-    pub mod hand;
+    pub mod manual_poll;
     pub mod runtimes;
 }
 use support::bad_wakers::{panics, panics_when_cloned, panics_when_dropped};
 use support::dropped_futures::rows;
-use support::hand::Hand;
+use support::manual_poll::Hand;
 use support::runtimes::{
-    Watched, current_thread, runtimes, serial_builders, serial_runtimes, watch,
+    TestRuntime, current_thread, runtimes, serial_builders, serial_runtimes, watch,
 };
 
 /// The future is dropped, and its waker stays with the resource.
@@ -280,7 +280,7 @@ impl<T> Shared<T> {
 
 /// Spawns a task that makes a future of the resource in each poll and drops it; it never ends. Returns when it waits.
 fn spawn_polls<T: Send + 'static>(
-    rt: &Watched,
+    rt: &TestRuntime,
     resource: &Shared<T>,
     mut poll: impl FnMut(&mut T, &mut Context<'_>) + Send + 'static,
 ) -> wakeful::task::JoinHandle<()> {
@@ -293,7 +293,7 @@ fn spawn_polls<T: Send + 'static>(
     task
 }
 
-fn reporting() -> impl Iterator<Item = Watched> {
+fn reporting() -> impl Iterator<Item = TestRuntime> {
     use wakeful::runtime::OrphanPolicy::Report;
     serial_builders()
         .into_iter()
@@ -302,7 +302,7 @@ fn reporting() -> impl Iterator<Item = Watched> {
 
 /// The task is no orphan while its waker lies with the resource, and one as soon as `end` has dropped that.
 fn is_orphaned_by<T: Send + 'static>(
-    make: impl Fn(&Watched) -> T,
+    make: impl Fn(&TestRuntime) -> T,
     poll: fn(&mut T, &mut Context<'_>),
     end: impl Fn(T),
 ) {

@@ -134,7 +134,7 @@ fn a_lock_that_is_waited_for_names_its_holder_and_where_it_was_taken() {
             let dump = dump_when(|dump| waits(dump, "waiter")).await;
             let task = dump.find(waiter.id()).unwrap();
             assert_eq!((task.polls(), task.wakers(), task.wakes()), (1, 1, 0));
-            assert!(task.is_of_root() && task.parent().is_none() && !task.is_orphan());
+            assert!(task.spawned_by_block_on() && task.parent().is_none() && !task.is_orphan());
             assert_eq!(task.who().spawned_at().file(), file!());
             let wait = task.waiting_on().unwrap();
             assert_eq!((wait.kind(), wait.site().line()), ("Mutex::lock", waiter_line));

@@ -19,12 +19,12 @@ use wakeful::task::{JoinHandle, consume_budget, unconstrained, yield_now};
 
 mod support {
     pub mod runtimes;
-    pub mod shelf;
+    pub mod waker_store;
 }
 use support::runtimes::{
-    Watched, current_thread, multi_thread, runtimes, serial_builders, serial_runtimes, watch,
+    TestRuntime, current_thread, multi_thread, runtimes, serial_builders, serial_runtimes, watch,
 };
-use support::shelf::Shelf;
+use support::waker_store::Shelf;
 
 /// What happened, in order.
 #[derive(Clone, Default)]
@@ -313,7 +313,7 @@ fn the_root_of_block_on_cannot_starve_the_tasks() {
 }
 
 /// Two tasks that wake each other on every poll, until they are stopped.
-fn start_ping_pong(rt: &Watched) -> (Arc<AtomicBool>, Arc<AtomicUsize>) {
+fn start_ping_pong(rt: &TestRuntime) -> (Arc<AtomicBool>, Arc<AtomicUsize>) {
     let stop = Arc::new(AtomicBool::new(false));
     let turns = Arc::new(AtomicUsize::new(0));
     let wakers = Arc::new(Mutex::new([const { None::<Waker> }; 2]));
@@ -475,14 +475,14 @@ fn who_gives_way_gives_way_to_the_future_of_block_on_too() {
 }
 
 /// Keeps its thread at work.
-fn work(how_long: Duration) {
+fn work(duration: Duration) {
     let started = Instant::now();
-    while started.elapsed() < how_long {
+    while started.elapsed() < duration {
         std::hint::spin_loop();
     }
 }
 
-/// Two tasks that wake each other, so that there is always one to run, and none gives way; each poll takes `how_long`,
+/// Two tasks that wake each other, so that there is always one to run, and none gives way; each poll takes `duration`,
 /// and wakes the future of `block_on` that waits for `called`.
 struct Pair {
     polls: Arc<AtomicUsize>,
@@ -491,7 +491,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn start(how_long: Duration) -> Self {
+    fn start(duration: Duration) -> Self {
         let (polls, called) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
         let bells = Arc::new([Notify::new(), Notify::new()]);
         bells[0].notify_one();
@@ -502,7 +502,7 @@ impl Pair {
                     bells[own].notified().await;
                     polls.fetch_add(1, SeqCst);
                     called.notify_one();
-                    work(how_long);
+                    work(duration);
                     bells[1 - own].notify_one();
                 }
             })

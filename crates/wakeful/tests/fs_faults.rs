@@ -22,10 +22,10 @@ mod support {
 use support::files::{
     BACKENDS, Folder, current_thread, everywhere, evict, filled, has_uring, multi_thread,
 };
-use support::runtimes::Watched;
+use support::runtimes::TestRuntime;
 
 /// One runtime of each kind.
-fn both(backend: FileBackend) -> [Watched; 2] {
+fn both(backend: FileBackend) -> [TestRuntime; 2] {
     [current_thread(backend), multi_thread(backend, 2)]
 }
 
@@ -154,7 +154,7 @@ impl Failures {
     }
 }
 
-fn go_down(Watched { runtime, reports, .. }: Watched, end: End) {
+fn go_down(TestRuntime { runtime, reports, .. }: TestRuntime, end: End) {
     let folder = Folder::new();
     let (source, data) = filled(&folder, "source", 250 * 4096);
     evict(&source);
@@ -451,7 +451,7 @@ trait SettleOnce {
     fn settle_once(&self);
 }
 
-impl SettleOnce for Watched {
+impl SettleOnce for TestRuntime {
     fn settle_once(&self) {
         self.block_on(wakeful::task::yield_now());
     }

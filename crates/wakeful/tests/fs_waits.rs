@@ -28,7 +28,7 @@ mod support {
 }
 use support::files::{BACKENDS, Folder, current_thread, multi_thread};
 use support::fuse::{CONTENTS, Request, Served};
-use support::runtimes::Watched;
+use support::runtimes::TestRuntime;
 
 /// Only a thread that waits inside the kernel comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ fn within_limit(what: &str, run: impl FnOnce() + Send + 'static) {
     }
 }
 
-type Build = fn(FileBackend) -> Watched;
+type Build = fn(FileBackend) -> TestRuntime;
 
 /// Runtimes with a single thread for tasks, by each backend.
 fn single_workers() -> Vec<(FileBackend, Build)> {

@@ -55,10 +55,10 @@ where
 }
 
 /// The twin, with what ends it after a moment.
-async fn ended_after<F: Future>(how_long: Duration, twin: impl FnOnce(Arc<AtomicBool>) -> F) {
+async fn ended_after<F: Future>(duration: Duration, twin: impl FnOnce(Arc<AtomicBool>) -> F) {
     let stop = Arc::new(AtomicBool::new(false));
     let end = async {
-        sleep(how_long).await;
+        sleep(duration).await;
         stop.store(true, Relaxed);
     };
     wakeful::join!(twin(stop.clone()), end);
@@ -77,17 +77,17 @@ fn sleeping_with_the_thread() {
     // Without the rescue nothing ticks while all workers sleep, however long that is. With it, the ticks of the time
     // until the rescue are lost, and the rest depends on how much of its processors the machine has to spare: the
     // workers sleep for twice as long until it was enough for 36 ticks and 10 echoes.
-    let mut how_long = Duration::from_millis(400);
+    let mut duration = Duration::from_millis(400);
     let mut counts = Vec::new();
     loop {
-        let blocked = stalls::sleeping_with_the_thread(Buggy, WORKERS, how_long);
+        let blocked = stalls::sleeping_with_the_thread(Buggy, WORKERS, duration);
         let (ticks, echoes) = rt.block_on(blocked);
-        counts.push((how_long, ticks, echoes));
+        counts.push((duration, ticks, echoes));
         if ticks >= 36 && echoes >= 10 {
             break;
         }
-        how_long *= 2;
-        assert!(how_long < LIMIT, "the ticker and the server go on: {counts:?}");
+        duration *= 2;
+        assert!(duration < LIMIT, "the ticker and the server go on: {counts:?}");
     }
     let mut blocked = Vec::new();
     while blocked.len() < WORKERS {
@@ -101,7 +101,7 @@ fn sleeping_with_the_thread() {
         assert!(report.task().spawned_at().file().ends_with("stalls.rs"), "{report}");
         // None: a spare thread was faster than the second worker.
         assert!(report.worker().is_none_or(|worker| worker < WORKERS), "{report}");
-        assert!(report.how_long() >= Duration::from_millis(100), "{report}");
+        assert!(report.duration() >= Duration::from_millis(100), "{report}");
         let stack = report.stack();
         assert!(stack.iter().any(|name| name.contains("sleeping_with_the_thread")), "{report}");
         assert!(stack.iter().any(|name| name.contains("sleep")), "{report}");
@@ -124,8 +124,8 @@ fn sleeping_with_the_thread() {
 #[test]
 fn sleeping_as_a_task_is_no_stall() {
     no_report_of(|long| async move {
-        let how_long = Duration::from_millis(if long { 300 } else { 10 });
-        stalls::sleeping_with_the_thread(Fixed, WORKERS, how_long).await;
+        let duration = Duration::from_millis(if long { 300 } else { 10 });
+        stalls::sleeping_with_the_thread(Fixed, WORKERS, duration).await;
     });
 }
 
@@ -156,8 +156,8 @@ fn a_loop_without_an_await() {
 #[test]
 fn a_loop_on_a_thread_of_its_own_is_no_stall() {
     no_report_of(|long| async move {
-        let how_long = Duration::from_millis(if long { 300 } else { 1 });
-        ended_after(how_long, |stop| stalls::a_loop_without_an_await(Fixed, stop)).await;
+        let duration = Duration::from_millis(if long { 300 } else { 1 });
+        ended_after(duration, |stop| stalls::a_loop_without_an_await(Fixed, stop)).await;
     });
 }
 
@@ -182,8 +182,8 @@ fn a_self_waking_spinner() {
 #[test]
 fn sleeping_between_two_looks_is_no_spinning() {
     no_report_of(|long| async move {
-        let how_long = Duration::from_millis(if long { 2500 } else { 5 });
-        ended_after(how_long, |stop| stalls::a_self_waking_spinner(Fixed, stop)).await;
+        let duration = Duration::from_millis(if long { 2500 } else { 5 });
+        ended_after(duration, |stop| stalls::a_self_waking_spinner(Fixed, stop)).await;
     });
 }
 
@@ -208,7 +208,7 @@ fn stalls_of_a_current_thread_runtime() {
             Report::Blocked(blocked) => {
                 assert_eq!(blocked.task().name(), Some("number cruncher"));
                 assert_eq!(blocked.worker(), Some(0));
-                assert!(blocked.how_long() >= Duration::from_millis(100), "{report}");
+                assert!(blocked.duration() >= Duration::from_millis(100), "{report}");
                 let names = |name: &String| name.contains("digits_of_nothing");
                 assert!(blocked.stack().iter().any(names), "{report}");
             }
@@ -243,7 +243,7 @@ fn stalls_of_a_block_on() {
         let site = blocked.task().spawned_at();
         assert!(site.file().ends_with("gallery_stalls.rs"), "{report}");
         assert_eq!(site.line(), line, "{report}");
-        assert!(blocked.how_long() >= Duration::from_millis(100), "{report}");
+        assert!(blocked.duration() >= Duration::from_millis(100), "{report}");
         let stack = blocked.stack();
         assert!(stack.iter().any(|name| name.contains("waits_with_the_thread")), "{report}");
         assert!(told.try_recv().is_err(), "told once, and nothing else");
@@ -280,7 +280,7 @@ fn a_stall_of_a_local_task() {
     println!("{report}");
     let Report::Blocked(blocked) = &report else { panic!("{report}") };
     assert_eq!((blocked.task().name(), blocked.task().id()), (Some("local"), Some(id)));
-    assert!(blocked.how_long() >= Duration::from_millis(100), "{report}");
+    assert!(blocked.duration() >= Duration::from_millis(100), "{report}");
     assert!(blocked.stack().iter().any(|name| name.contains("waits_with_the_thread")), "{report}");
 }
 

@@ -106,7 +106,7 @@ fn assert_edge(edge: &Edge, waits: (&str, &str, u32), has: (&str, Option<u32>)) 
     let acquired_at =
         edge.acquired_at().inspect(|site| assert!(file(site))).map(|site| site.line());
     assert_eq!((edge.holder().name().unwrap(), acquired_at), has, "{edge}");
-    assert!(file(edge.site()) && edge.resource() != 0, "{edge}");
+    assert!(file(edge.site()) && edge.resource_id() != 0, "{edge}");
     for who in [edge.task(), edge.holder()] {
         assert!(file(who.spawned_at()) && who.id().is_some() && !who.is_root(), "{edge}");
     }
@@ -152,7 +152,7 @@ fn abba() {
         let [first, second] = edges else { panic!("{report}") };
         assert_edge(first, ("first", "Mutex::lock", lines[1]), ("second", Some(lines[2])));
         assert_edge(second, ("second", "Mutex::lock", lines[3]), ("first", Some(lines[0])));
-        assert_ne!(first.resource(), second.resource());
+        assert_ne!(first.resource_id(), second.resource_id());
         assert_eq!((first.task(), second.task()), (second.holder(), first.holder()), "{report}");
         assert!(edges.iter().all(|edge| !edge.is_unpolled()), "{report}");
         assert!(report.to_string().contains("2 tasks wait for each other"), "{report}");
@@ -235,7 +235,7 @@ fn permits_and_cells() {
             let acquired_at = edge.acquired_at().expect("it is known where");
             assert_eq!(edge.site().line(), acquired_at.line() + 2, "{second}");
         }
-        assert_ne!(left.resource(), right.resource());
+        assert_ne!(left.resource_id(), right.resource_id());
         assert!(told.try_recv().is_err(), "nothing else");
         rt.shutdown_background();
     }
@@ -275,7 +275,7 @@ fn a_ring_of_channels() {
             let has = (next.task().name().unwrap(), Some(lines[0] - 5));
             assert_edge(edge, (name, "mpsc::Sender::send", lines[0]), has);
             assert_eq!(edge.holder(), next.task(), "{report}");
-            assert_ne!(edge.resource(), next.resource(), "{report}");
+            assert_ne!(edge.resource_id(), next.resource_id(), "{report}");
         }
         let mut names: Vec<_> = edges.iter().map(|edge| edge.task().name().unwrap()).collect();
         names.sort_unstable();
@@ -322,7 +322,7 @@ fn everything_asleep_alone() {
         let orphan_first = told.recv_timeout(LIMIT).unwrap();
         assert_eq!(orphan(&orphan_first).name(), Some("sleeper"));
         let report = told.recv_timeout(LIMIT).unwrap();
-        let Report::Quiescent(quiescent) = &report else { panic!("{report}") };
+        let Report::StuckBlockOn(quiescent) = &report else { panic!("{report}") };
         assert_eq!(quiescent.root().name(), Some("root"));
         assert!(quiescent.root().is_root(), "{report}");
         assert!(quiescent.root().spawned_at().file().ends_with("gallery_waits.rs"), "{report}");
@@ -340,7 +340,7 @@ fn everything_asleep_alone() {
 #[test]
 fn a_lost_panic() {
     report_of(waits::a_lost_panic, |report, lines| {
-        let Report::LostPanic(lost) = report else { panic!("{report}") };
+        let Report::UnobservedPanic(lost) = report else { panic!("{report}") };
         assert_spawned(lost.task().spawned_at(), lines[0]);
         assert_eq!(lost.task().name(), Some("unlucky"));
         assert_eq!(lost.message(), Some("the price is not a number"));
@@ -376,7 +376,7 @@ fn a_closure_whose_panic_is_lost() {
             drop(wakeful::task::spawn_blocking(|| panic!("nobody looks")));
             let report = report(&told).await;
             let text = report.to_string();
-            assert!(matches!(report, Report::LostPanic(_)), "{text}");
+            assert!(matches!(report, Report::UnobservedPanic(_)), "{text}");
             assert!(text.contains("JoinSet::spawn_blocking") && !text.contains("ShutdownRuntime"));
         });
     }

@@ -11,12 +11,12 @@ use wakeful::io::{
 };
 
 mod support {
-    pub mod dice;
     pub mod panic_site;
-    pub mod script;
+    pub mod rng;
+    pub mod scripted_io;
 }
 use support::panic_site::panic_site;
-use support::script::{Act, Script, give};
+use support::scripted_io::{Act, Script, give};
 
 #[wakeful::test]
 async fn small_reads_come_from_the_buffer_and_large_ones_go_past_it() {

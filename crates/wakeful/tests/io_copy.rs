@@ -11,14 +11,14 @@ use wakeful::io::{
 use wakeful::task::yield_now;
 
 mod support {
-    pub mod dice;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
-    pub mod script;
+    pub mod scripted_io;
 }
 use support::panic_site::panic_site;
 use support::runtimes::runtimes;
-use support::script::{Act, Script, give};
+use support::scripted_io::{Act, Script, give};
 
 #[wakeful::test]
 async fn everything_arrives_and_is_flushed() {

@@ -16,16 +16,16 @@ use wakeful::runtime::OrphanPolicy;
 use wakeful::task::{consume_budget, yield_now};
 
 mod support {
-    pub mod dice;
+    pub mod not_send;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
-    pub mod script;
-    pub mod stays;
+    pub mod scripted_io;
 }
+use support::not_send::CountingWaker;
 use support::panic_site::panic_site;
 use support::runtimes::{runtimes, serial_builders, watch};
-use support::script::{Act, Script, give};
-use support::stays::CountingWaker;
+use support::scripted_io::{Act, Script, give};
 
 #[test]
 fn a_panic_does_not_spoil_a_stream_in_memory() {

@@ -11,49 +11,49 @@ use wakeful::io::{
 };
 
 mod support {
-    pub mod dice;
-    pub mod script;
+    pub mod rng;
+    pub mod scripted_io;
 }
-use support::dice::{Dice, seed};
-use support::script::{Act, Script};
+use support::rng::{TestRng, seed};
+use support::scripted_io::{Act, Script};
 
 const ROUNDS: usize = 300;
 
-/// Runs `round` with dice of its own, many times.
-fn rounds(round: impl AsyncFn(&mut Dice)) {
-    let mut dice = Dice::new(seed());
+/// Runs `round` with rng of its own, many times.
+fn rounds(round: impl AsyncFn(&mut TestRng)) {
+    let mut rng = TestRng::new(seed());
     for _ in 0..ROUNDS {
-        futures::executor::block_on(round(&mut dice.branch()));
+        futures::executor::block_on(round(&mut rng.branch()));
     }
 }
 
 /// Text with line breaks of both kinds, letters of several bytes, and seldom something that is no text.
-fn random_text(dice: &mut Dice) -> Vec<u8> {
+fn random_text(rng: &mut TestRng) -> Vec<u8> {
     let pieces: [&[u8]; 8] = [b"a", b"bc", b"\n", b"\r\n", b"\r", "€".as_bytes(), b" ", b"\xff"];
     let mut text = Vec::new();
-    for _ in 0..dice.below(200) {
-        let choice = if dice.one_in(30) { 7 } else { dice.below(7) };
+    for _ in 0..rng.below(200) {
+        let choice = if rng.one_in(30) { 7 } else { rng.below(7) };
         text.extend_from_slice(pieces[choice]);
     }
     text
 }
 
-fn random_bytes(most: usize, dice: &mut Dice) -> Vec<u8> {
-    (0..dice.below(most)).map(|_| dice.below(256) as u8).collect()
+fn random_bytes(most: usize, rng: &mut TestRng) -> Vec<u8> {
+    (0..rng.below(most)).map(|_| rng.below(256) as u8).collect()
 }
 
-fn script(data: &[u8], dice: &mut Dice) -> Script {
-    let largest = 1 + dice.below(50);
-    Script::reads(Script::in_pieces(data, largest, dice))
+fn script(data: &[u8], rng: &mut TestRng) -> Script {
+    let largest = 1 + rng.below(50);
+    Script::reads(Script::in_pieces(data, largest, rng))
 }
 
 #[test]
 fn lines_are_those_of_std() {
-    rounds(async |dice| {
-        let text = random_text(dice);
+    rounds(async |rng| {
+        let text = random_text(rng);
         let expected: Vec<_> =
             BufRead::lines(Cursor::new(&text)).map(|line| line.map_err(|e| e.kind())).collect();
-        let mut lines = BufReader::with_capacity(1 + dice.below(20), script(&text, dice)).lines();
+        let mut lines = BufReader::with_capacity(1 + rng.below(20), script(&text, rng)).lines();
         let mut actual = Vec::new();
         while let Some(line) = lines.next_line().await.map_err(|e| e.kind()).transpose() {
             actual.push(line);
@@ -64,12 +64,11 @@ fn lines_are_those_of_std() {
 
 #[test]
 fn segments_are_those_of_std() {
-    rounds(async |dice| {
-        let text = random_text(dice);
+    rounds(async |rng| {
+        let text = random_text(rng);
         let expected: Vec<_> =
             BufRead::split(Cursor::new(&text), b'b').map(Result::unwrap).collect();
-        let mut split =
-            BufReader::with_capacity(1 + dice.below(20), script(&text, dice)).split(b'b');
+        let mut split = BufReader::with_capacity(1 + rng.below(20), script(&text, rng)).split(b'b');
         let mut actual = Vec::new();
         while let Some(segment) = split.next_segment().await.unwrap() {
             actual.push(segment);
@@ -81,21 +80,21 @@ fn segments_are_those_of_std() {
 /// A cursor that gives and takes in random pieces, with waits.
 struct Slow {
     cursor: Cursor<Vec<u8>>,
-    dice: Dice,
+    rng: TestRng,
 }
 
 impl Slow {
-    fn new(data: Vec<u8>, dice: &mut Dice) -> Self {
-        Self { cursor: Cursor::new(data), dice: dice.branch() }
+    fn new(data: Vec<u8>, rng: &mut TestRng) -> Self {
+        Self { cursor: Cursor::new(data), rng: rng.branch() }
     }
 
     /// How many bytes this time; `Pending` now and then.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
-        if self.dice.one_in(4) {
+        if self.rng.one_in(4) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        Poll::Ready(1 + self.dice.below(9))
+        Poll::Ready(1 + self.rng.below(9))
     }
 }
 
@@ -143,10 +142,10 @@ impl AsyncSeek for Slow {
     }
 }
 
-fn random_seek(len: usize, dice: &mut Dice) -> SeekFrom {
-    let near = dice.below(20) as i64 - 10;
-    match dice.below(3) {
-        0 => SeekFrom::Start(dice.below(len + 5) as u64),
+fn random_seek(len: usize, rng: &mut TestRng) -> SeekFrom {
+    let near = rng.below(20) as i64 - 10;
+    match rng.below(3) {
+        0 => SeekFrom::Start(rng.below(len + 5) as u64),
         1 => SeekFrom::End(near),
         _ => SeekFrom::Current(near),
     }
@@ -154,15 +153,14 @@ fn random_seek(len: usize, dice: &mut Dice) -> SeekFrom {
 
 #[test]
 fn a_buffered_reader_reads_what_a_cursor_does() {
-    rounds(async |dice| {
-        let data = random_bytes(300, dice);
+    rounds(async |rng| {
+        let data = random_bytes(300, rng);
         let mut oracle = Cursor::new(data.clone());
-        let mut reader =
-            BufReader::with_capacity(1 + dice.below(20), Slow::new(data.clone(), dice));
+        let mut reader = BufReader::with_capacity(1 + rng.below(20), Slow::new(data.clone(), rng));
         for _ in 0..30 {
-            match dice.below(5) {
+            match rng.below(5) {
                 0 => {
-                    let mut actual = vec![0; dice.below(40)];
+                    let mut actual = vec![0; rng.below(40)];
                     let len = reader.read(&mut actual).await.unwrap();
                     let mut expected = vec![0; len];
                     Read::read_exact(&mut oracle, &mut expected).unwrap();
@@ -171,7 +169,7 @@ fn a_buffered_reader_reads_what_a_cursor_does() {
                     assert!(len > 0 || actual.is_empty() || is_end, "0 only at the end");
                 }
                 1 => {
-                    let (mut actual, mut expected) = (vec![0; dice.below(30)], Vec::new());
+                    let (mut actual, mut expected) = (vec![0; rng.below(30)], Vec::new());
                     expected.resize(actual.len(), 0);
                     match reader.read_exact(&mut actual).await {
                         Ok(_) => {
@@ -186,7 +184,7 @@ fn a_buffered_reader_reads_what_a_cursor_does() {
                     }
                 }
                 2 => {
-                    let byte = dice.below(256) as u8;
+                    let byte = rng.below(256) as u8;
                     let (mut actual, mut expected) = (Vec::new(), Vec::new());
                     reader.read_until(byte, &mut actual).await.unwrap();
                     BufRead::read_until(&mut oracle, byte, &mut expected).unwrap();
@@ -194,14 +192,14 @@ fn a_buffered_reader_reads_what_a_cursor_does() {
                 }
                 3 => {
                     let there = reader.fill_buf().await.unwrap();
-                    let used = dice.below(there.len() + 1);
+                    let used = rng.below(there.len() + 1);
                     let mut expected = vec![0; used];
                     Read::read_exact(&mut oracle, &mut expected).unwrap();
                     assert_eq!(there[..used], expected);
                     reader.consume(used);
                 }
                 _ => {
-                    let target = random_seek(data.len(), dice);
+                    let target = random_seek(data.len(), rng);
                     let (actual, expected) =
                         (reader.seek(target).await, Seek::seek(&mut oracle, target));
                     assert_eq!(actual.ok(), expected.ok());
@@ -217,22 +215,22 @@ fn a_buffered_reader_reads_what_a_cursor_does() {
 
 #[test]
 fn a_buffered_writer_writes_what_stds_does() {
-    rounds(async |dice| {
-        let capacity = dice.below(20);
-        let data = random_bytes(50, dice);
+    rounds(async |rng| {
+        let capacity = rng.below(20);
+        let data = random_bytes(50, rng);
         let mut oracle = std::io::BufWriter::with_capacity(capacity, Cursor::new(data.clone()));
-        let mut writer = BufWriter::with_capacity(capacity, Slow::new(data, dice));
+        let mut writer = BufWriter::with_capacity(capacity, Slow::new(data, rng));
         for _ in 0..30 {
             // At least one: behind the end, a cursor of std makes a difference between no write and an empty one.
-            let bytes = [random_bytes(30, dice), vec![7]].concat();
-            match dice.below(5) {
+            let bytes = [random_bytes(30, rng), vec![7]].concat();
+            match rng.below(5) {
                 0 => {
                     writer.flush().await.unwrap();
                     oracle.flush().unwrap();
                     assert_eq!(writer.get_ref().cursor, *oracle.get_ref());
                 }
                 1 => {
-                    let target = random_seek(100, dice);
+                    let target = random_seek(100, rng);
                     let (actual, expected) =
                         (writer.seek(target).await, Seek::seek(&mut oracle, target));
                     assert_eq!(actual.ok(), expected.ok());
@@ -258,25 +256,25 @@ fn a_buffered_writer_writes_what_stds_does() {
 
 #[test]
 fn copies_arrive_whole() {
-    rounds(async |dice| {
-        let data = random_bytes(if dice.one_in(5) { 30_000 } else { 500 }, dice);
-        let takes = |dice: &mut Dice| -> VecDeque<Act> {
-            let (count, largest) = (dice.below(40), 1 + dice.below(50));
-            Script::takes(count, largest, dice)
+    rounds(async |rng| {
+        let data = random_bytes(if rng.one_in(5) { 30_000 } else { 500 }, rng);
+        let takes = |rng: &mut TestRng| -> VecDeque<Act> {
+            let (count, largest) = (rng.below(40), 1 + rng.below(50));
+            Script::takes(count, largest, rng)
         };
-        let mut writer = Script::writes(takes(dice));
-        let copied = copy(&mut script(&data, dice), &mut writer).await.unwrap();
+        let mut writer = Script::writes(takes(rng));
+        let copied = copy(&mut script(&data, rng), &mut writer).await.unwrap();
         assert_eq!((copied, &writer.written), (data.len() as u64, &data));
 
-        let mut writer = Script::writes(takes(dice));
-        let mut reader = BufReader::with_capacity(1 + dice.below(100), script(&data, dice));
+        let mut writer = Script::writes(takes(rng));
+        let mut reader = BufReader::with_capacity(1 + rng.below(100), script(&data, rng));
         let copied = copy_buf(&mut reader, &mut writer).await.unwrap();
         assert_eq!((copied, &writer.written), (data.len() as u64, &data));
 
-        let back = random_bytes(500, dice);
-        let (mut a, mut b) = (script(&data, dice), script(&back, dice));
-        (a.writes, b.writes) = (takes(dice), takes(dice));
-        let (there_size, back_size) = (1 + dice.below(100), 1 + dice.below(100));
+        let back = random_bytes(500, rng);
+        let (mut a, mut b) = (script(&data, rng), script(&back, rng));
+        (a.writes, b.writes) = (takes(rng), takes(rng));
+        let (there_size, back_size) = (1 + rng.below(100), 1 + rng.below(100));
         let copied = copy_bidirectional_with_sizes(&mut a, &mut b, there_size, back_size);
         assert_eq!(copied.await.unwrap(), (data.len() as u64, back.len() as u64));
         assert_eq!((&a.written, &b.written), (&back, &data));
@@ -285,18 +283,18 @@ fn copies_arrive_whole() {
 
 #[test]
 fn what_is_read_to_the_end_is_all() {
-    rounds(async |dice| {
-        let data = random_bytes(if dice.one_in(5) { 20_000 } else { 300 }, dice);
-        let mut before = random_bytes(50, dice);
-        before.reserve(dice.below(400));
+    rounds(async |rng| {
+        let data = random_bytes(if rng.one_in(5) { 20_000 } else { 300 }, rng);
+        let mut before = random_bytes(50, rng);
+        before.reserve(rng.below(400));
         let mut vec = before.clone();
-        vec.reserve_exact(dice.below(2 * data.len() + 1));
-        assert_eq!(script(&data, dice).read_to_end(&mut vec).await.unwrap(), data.len());
+        vec.reserve_exact(rng.below(2 * data.len() + 1));
+        assert_eq!(script(&data, rng).read_to_end(&mut vec).await.unwrap(), data.len());
         assert_eq!(vec, [before.clone(), data.clone()].concat());
 
         // A reader that clears its memory first.
         let mut vec = before.clone();
-        assert_eq!(Slow::new(data.clone(), dice).read_to_end(&mut vec).await.unwrap(), data.len());
+        assert_eq!(Slow::new(data.clone(), rng).read_to_end(&mut vec).await.unwrap(), data.len());
         assert_eq!(vec, [before, data].concat());
     });
 }

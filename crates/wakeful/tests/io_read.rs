@@ -6,10 +6,10 @@ use futures::FutureExt;
 use wakeful::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 mod support {
-    pub mod dice;
-    pub mod script;
+    pub mod rng;
+    pub mod scripted_io;
 }
-use support::script::{Act, Script, give};
+use support::scripted_io::{Act, Script, give};
 
 /// Every number, a byte at a time, in both orders.
 macro_rules! numbers {

@@ -7,10 +7,10 @@ use futures::FutureExt;
 use wakeful::io::AsyncWriteExt;
 
 mod support {
-    pub mod dice;
-    pub mod script;
+    pub mod rng;
+    pub mod scripted_io;
 }
-use support::script::{Act, Script};
+use support::scripted_io::{Act, Script};
 
 /// Every number, a byte at a time, in both orders.
 macro_rules! numbers {

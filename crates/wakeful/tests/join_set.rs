@@ -1,5 +1,5 @@
 //! `JoinSet`: every task is given out once, in the order of their ends. That the price is the same however many there are
-//! is counted where the looks at handles can be: in `runtime/join_slots.rs`.
+//! is counted where the looks at handles can be: in `runtime/join_set/slots.rs`.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -15,13 +15,13 @@ use wakeful::runtime::Builder;
 use wakeful::task::{AbortHandle, Id, JoinSet, consume_budget, may_wait_forever, yield_now};
 
 mod support {
+    pub mod not_send;
     pub mod runtimes;
-    pub mod shelf;
-    pub mod stays;
+    pub mod waker_store;
 }
+use support::not_send::CountingWaker;
 use support::runtimes::{current_thread, runtimes, watch};
-use support::shelf::Shelf;
-use support::stays::CountingWaker;
+use support::waker_store::Shelf;
 
 /// Counts its drops.
 #[derive(Clone, Default)]

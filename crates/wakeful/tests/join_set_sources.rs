@@ -13,15 +13,15 @@ use futures::executor;
 use wakeful::task::{AbortHandle, JoinHandle, JoinSet, LocalSet, may_wait_forever, yield_now};
 
 mod support {
+    pub mod not_send;
     pub mod panic_site;
     pub mod runtimes;
-    pub mod shelf;
-    pub mod stays;
+    pub mod waker_store;
 }
+use support::not_send::DropLog;
 use support::panic_site::panic_site;
-use support::runtimes::{Watched, current_thread, local, multi_thread, runtimes, watch};
-use support::shelf::Shelf;
-use support::stays::DropLog;
+use support::runtimes::{TestRuntime, current_thread, local, multi_thread, runtimes, watch};
+use support::waker_store::Shelf;
 
 const ROUNDS: usize = if cfg!(miri) { 5 } else { 300 };
 
@@ -80,7 +80,7 @@ fn on_a_runtime_that_is_gone_tasks_are_cancelled_at_once() {
 
 #[test]
 fn a_runtime_that_goes_ends_its_tasks() {
-    for Watched { runtime, reports, .. } in runtimes() {
+    for TestRuntime { runtime, reports, .. } in runtimes() {
         let mut set = JoinSet::new();
         let shelf = Shelf::default();
         for _ in 0..10 {

@@ -129,7 +129,7 @@ fn round(builder: &mut Builder) {
     let seen = reports.clone();
     // Tasks that panic while nobody looks are a part of this.
     let hook = move |report: &Report| {
-        if !matches!(report, Report::LostPanic(_)) {
+        if !matches!(report, Report::UnobservedPanic(_)) {
             seen.lock().unwrap().push(report.to_string());
         }
     };

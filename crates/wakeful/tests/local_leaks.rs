@@ -13,12 +13,12 @@ mod support {
     pub mod counting;
     pub mod panic_site;
     pub mod runtimes;
-    pub mod shelf;
+    pub mod waker_store;
 }
 use support::counting::Counting;
 use support::panic_site::panic_site;
 use support::runtimes::current_thread;
-use support::shelf::Shelf;
+use support::waker_store::Shelf;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting::new();

@@ -16,13 +16,13 @@ use wakeful::task::{
 };
 
 mod support {
+    pub mod not_send;
     pub mod panic_site;
     pub mod runtimes;
-    pub mod stays;
 }
+use support::not_send::{DropLog, Trace};
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, local, multi_thread, runtimes};
-use support::stays::{DropLog, Trace};
 
 const OUTSIDE: &str =
     "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`";

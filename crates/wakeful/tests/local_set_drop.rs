@@ -15,13 +15,13 @@ use futures::executor;
 use wakeful::task::{JoinHandle, LocalSet, may_wait_forever, spawn_local, yield_now};
 
 mod support {
+    pub mod not_send;
     pub mod runtimes;
-    pub mod shelf;
-    pub mod stays;
+    pub mod waker_store;
 }
+use support::not_send::DropLog;
 use support::runtimes::{bound_this_binary, current_thread, multi_thread, runtimes};
-use support::shelf::Shelf;
-use support::stays::DropLog;
+use support::waker_store::Shelf;
 
 /// Whatever a test starts, it runs fewer rounds where each step is interpreted.
 const ROUNDS: usize = if cfg!(miri) { 5 } else { 500 };

@@ -15,15 +15,15 @@ use wakeful::runtime::{Builder, OrphanPolicy, UnhandledPanic};
 use wakeful::task::{self, LocalSet, may_wait_forever, spawn_local, yield_now};
 
 mod support {
+    pub mod not_send;
     pub mod panic_site;
     pub mod runtimes;
-    pub mod shelf;
-    pub mod stays;
+    pub mod waker_store;
 }
+use support::not_send::{CountingWaker, DropLog};
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, runtimes, watch};
-use support::shelf::Shelf;
-use support::stays::{CountingWaker, DropLog};
+use support::waker_store::Shelf;
 
 fn poll_with<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))

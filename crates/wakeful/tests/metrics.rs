@@ -24,9 +24,9 @@ fn wait_until_asleep(metrics: &RuntimeMetrics, worker: usize) {
 }
 
 /// Keeps its thread at work until the clock has moved so far.
-fn work(how_long: Duration) {
+fn work(duration: Duration) {
     let started = Instant::now();
-    while started.elapsed() < how_long {
+    while started.elapsed() < duration {
         std::hint::spin_loop();
     }
 }

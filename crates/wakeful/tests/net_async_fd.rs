@@ -16,13 +16,13 @@ use wakeful::io::{Interest, Ready};
 use wakeful::task::yield_now;
 
 mod support {
-    pub mod dice;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
     pub mod sockets;
 }
-use support::dice::{Dice, seed};
 use support::panic_site::panic_site;
+use support::rng::{TestRng, seed};
 use support::sockets::{Folder, current_thread, poll_once, runtimes};
 
 /// Watches a thing that has one descriptor and keeps it open.
@@ -390,12 +390,12 @@ async fn some_way(fd: &AsyncFd<PipeReader>, way: usize) -> usize {
 #[test]
 fn readiness_is_never_lost() {
     const BYTES: usize = 20_000;
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for rt in runtimes() {
         let (fd, writer) = rt.block_on(async { pipe() });
         let fd = Arc::new(fd);
         let taken = Arc::new(AtomicUsize::new(0));
-        let mut bursts = dice.branch();
+        let mut bursts = rng.branch();
         let thread = std::thread::spawn({
             let taken = taken.clone();
             move || {
@@ -414,13 +414,13 @@ fn readiness_is_never_lost() {
         rt.block_on(async {
             let tasks: Vec<_> = (0..6)
                 .map(|_| {
-                    let (fd, taken, mut dice) = (fd.clone(), taken.clone(), dice.branch());
+                    let (fd, taken, mut rng) = (fd.clone(), taken.clone(), rng.branch());
                     wakeful::spawn(async move {
                         // The end of the pipe lets all ways come back.
                         while !fd.readable().await.unwrap().ready().is_read_closed()
                             || taken.load(SeqCst) < BYTES
                         {
-                            let count = some_way(&fd, dice.below(6)).await;
+                            let count = some_way(&fd, rng.below(6)).await;
                             taken.fetch_add(count, SeqCst);
                         }
                     })

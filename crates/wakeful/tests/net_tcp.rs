@@ -18,18 +18,18 @@ use wakeful::task::yield_now;
 use wakeful::time::timeout;
 
 mod support {
-    pub mod dice;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
 }
-use support::dice::{Dice, seed};
 use support::panic_site::panic_site;
-use support::runtimes::{Watched, watch};
+use support::rng::{TestRng, seed};
+use support::runtimes::{TestRuntime, watch};
 
 /// Only a bug comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn runtimes() -> [Watched; 3] {
+fn runtimes() -> [TestRuntime; 3] {
     let multi = |workers| {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(workers).enable_all().on_orphan(OrphanPolicy::Panic);
@@ -288,12 +288,12 @@ fn readiness_is_told_to_everybody_and_kept_until_it_is_used_up() {
 fn no_readiness_is_lost() {
     let seed = seed();
     for rt in runtimes() {
-        let mut dice = Dice::new(seed);
+        let mut rng = TestRng::new(seed);
         rt.block_on(async {
             for _ in 0..20 {
                 let (mut near, far) = pair().await;
                 let total = 20_000;
-                let mut writing_dice = dice.branch();
+                let mut writing_dice = rng.branch();
                 let writer = wakeful::spawn(async move {
                     let mut sent = 0usize;
                     while sent < total {
@@ -310,8 +310,8 @@ fn no_readiness_is_lost() {
                 let mut received = 0usize;
                 let mut buf = [0; 512];
                 while received < total {
-                    let size = 1 + dice.below(512);
-                    let count = match dice.below(4) {
+                    let size = 1 + rng.below(512);
+                    let count = match rng.below(4) {
                         0 => far.read(&mut buf[..size]).await.unwrap(),
                         1 => {
                             far.readable().await.unwrap();
@@ -377,7 +377,7 @@ fn sockets_move_between_runtimes() {
 fn a_runtime_that_is_gone_answers_with_an_error() {
     for rt in runtimes() {
         let (near, mut far) = rt.block_on(pair());
-        let Watched { runtime, reports, .. } = rt;
+        let TestRuntime { runtime, reports, .. } = rt;
         drop(runtime);
         let error = futures::executor::block_on(far.read(&mut [0; 4])).unwrap_err();
         assert!(error.to_string().contains("being shutdown"), "{error}");
@@ -664,7 +664,7 @@ fn the_first_read_of_an_accepted_stream_finds_what_was_sent_before() {
         let mut buf = [0; 5];
         assert_eq!(accepted.try_read(&mut buf[..3]).unwrap(), 3, "{}", rt.name);
         assert_eq!(accepted.try_write(b"you too").unwrap(), 7, "{}", rt.name);
-        let Watched { runtime, reports, name } = rt;
+        let TestRuntime { runtime, reports, name } = rt;
         drop(runtime);
         // What is known to be there can be had after the runtime is gone.
         assert_eq!(accepted.try_read(&mut buf[3..]).unwrap(), 2, "{name}");
@@ -675,7 +675,7 @@ fn the_first_read_of_an_accepted_stream_finds_what_was_sent_before() {
 
 #[test]
 fn nothing_is_opened_on_a_runtime_that_is_gone() {
-    for Watched { runtime, reports, name } in runtimes() {
+    for TestRuntime { runtime, reports, name } in runtimes() {
         let _entered = runtime.enter();
         let early = TcpListener::bind("127.0.0.1:0");
         runtime.shutdown_background();

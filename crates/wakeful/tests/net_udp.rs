@@ -11,13 +11,13 @@ use wakeful::net::UdpSocket;
 use wakeful::task::yield_now;
 
 mod support {
-    pub mod dice;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
     pub mod sockets;
 }
-use support::dice::{Dice, seed};
 use support::panic_site::panic_site;
+use support::rng::{TestRng, seed};
 use support::sockets::{poll_once, runtimes};
 
 async fn socket() -> (UdpSocket, SocketAddr) {
@@ -41,10 +41,10 @@ fn packet(number: u32, len: usize) -> Vec<u8> {
 
 #[test]
 fn no_packet_is_lost_on_the_way_to_oneself_and_what_does_not_fit_is_cut_off() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for rt in runtimes() {
-        let lens: Arc<[usize]> = (0..2_000).map(|_| dice.below(1_400)).collect();
-        let mut rooms = dice.branch();
+        let lens: Arc<[usize]> = (0..2_000).map(|_| rng.below(1_400)).collect();
+        let mut rooms = rng.branch();
         rt.block_on(async {
             let ((near, near_addr), (far, far_addr)) = (socket().await, socket().await);
             let expected = lens.clone();

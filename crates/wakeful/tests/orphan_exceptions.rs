@@ -13,12 +13,12 @@ use wakeful::task::{may_wait_forever, yield_now};
 
 mod support {
     pub mod runtimes;
-    pub mod shelf;
+    pub mod waker_store;
 }
-use support::runtimes::{Watched, serial_builders, watch};
-use support::shelf::Shelf;
+use support::runtimes::{TestRuntime, serial_builders, watch};
+use support::waker_store::Shelf;
 
-fn serial(policy: OrphanPolicy) -> impl Iterator<Item = Watched> {
+fn serial(policy: OrphanPolicy) -> impl Iterator<Item = TestRuntime> {
     serial_builders()
         .into_iter()
         .map(move |(name, mut builder)| watch(name, builder.on_orphan(policy)))
@@ -63,7 +63,7 @@ fn may_wait_forever_exempts_while_inside() {
 #[test]
 fn the_root_future_of_block_on_is_no_task() {
     for rt in serial(OrphanPolicy::Panic) {
-        let Watched { runtime, reports, name } = rt;
+        let TestRuntime { runtime, reports, name } = rt;
         let handle = runtime.handle().clone();
         let (polled, was_polled) = std_mpsc::channel();
         let root = thread::spawn(move || {
@@ -114,7 +114,7 @@ fn a_shutdown_reports_nobody() {
                     spawn_owner();
                 }
                 rt.settle();
-                let Watched { runtime, reports, name: _ } = rt;
+                let TestRuntime { runtime, reports, name: _ } = rt;
                 // Whoever goes first may take the last waker of another along.
                 shut_down(runtime);
                 drop(reports);

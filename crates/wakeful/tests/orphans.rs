@@ -18,13 +18,13 @@ use wakeful::time::{Duration, advance, sleep};
 mod support {
     pub mod panic_site;
     pub mod runtimes;
-    pub mod shelf;
+    pub mod waker_store;
 }
 use support::panic_site::panic_site;
-use support::runtimes::{Watched, serial_builders, watch};
-use support::shelf::Shelf;
+use support::runtimes::{TestRuntime, serial_builders, watch};
+use support::waker_store::Shelf;
 
-fn serial(policy: OrphanPolicy) -> impl Iterator<Item = Watched> {
+fn serial(policy: OrphanPolicy) -> impl Iterator<Item = TestRuntime> {
     serial_builders()
         .into_iter()
         .map(move |(name, mut builder)| watch(name, builder.on_orphan(policy)))
@@ -307,7 +307,7 @@ fn policy_panic_ends_block_on_with_the_report() {
         assert_eq!(report.id(), id, "{}", rt.name);
         assert_eq!(panic.message, report.to_string(), "{}", rt.name);
         assert_eq!(panic.file, file!(), "it is the caller of block_on who is told");
-        let Watched { runtime, .. } = rt;
+        let TestRuntime { runtime, .. } = rt;
         drop(runtime);
         assert!(executor::block_on(task).unwrap_err().is_orphaned());
     }
@@ -338,7 +338,7 @@ enum Through {
 
 impl Through {
     #[track_caller]
-    fn block_on<F: Future>(self, rt: &Watched, future: F) -> F::Output {
+    fn block_on<F: Future>(self, rt: &TestRuntime, future: F) -> F::Output {
         match self {
             Through::Runtime => rt.block_on(future),
             Through::Handle => rt.handle().block_on(future),

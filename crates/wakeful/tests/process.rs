@@ -18,7 +18,7 @@ mod support {
     pub mod sockets;
 }
 use support::panic_site::panic_site;
-use support::runtimes::{Watched, watch};
+use support::runtimes::{TestRuntime, watch};
 use support::sockets::{Folder, current_thread, poll_once, runtimes};
 
 fn sh(script: &str) -> Command {
@@ -201,7 +201,7 @@ fn a_runtime_that_ends_takes_children_along_only_if_told_to() {
             let (input, output) = (input.into_owned_fd().unwrap(), output.into_owned_fd().unwrap());
             rt.spawn(async move { child.wait().await });
             rt.block_on(yield_now());
-            let Watched { runtime, reports, name } = rt;
+            let TestRuntime { runtime, reports, name } = rt;
             drop(runtime);
             drop(reports);
             let (mut input, mut output) = (std::fs::File::from(input), std::fs::File::from(output));
@@ -235,7 +235,7 @@ fn a_child_can_be_waited_for_on_another_runtime() {
             let input = child.stdin.take();
             let waiting = wakeful::spawn(async move { child.wait().await });
             yield_now().await;
-            let Watched { runtime, reports, name } = rt;
+            let TestRuntime { runtime, reports, name } = rt;
             runtime.shutdown_background();
             drop((reports, input));
             assert!(waiting.await.unwrap().unwrap().success(), "{name}");

@@ -14,11 +14,11 @@ use wakeful::task::{spawn_blocking, yield_now};
 mod support {
     pub mod panic_site;
     pub mod runtimes;
-    pub mod shelf;
+    pub mod waker_store;
 }
 use support::panic_site::{PanicSite, panic_site};
 use support::runtimes::{current_thread, multi_thread, runtimes, watch};
-use support::shelf::Shelf;
+use support::waker_store::Shelf;
 
 const NO_RUNTIME: &str =
     "there is no reactor running, must be called from the context of a Tokio 1.x runtime";

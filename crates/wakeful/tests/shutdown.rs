@@ -14,11 +14,11 @@ use wakeful::task::{block_in_place, may_wait_forever, yield_now};
 mod support {
     pub mod panic_site;
     pub mod runtimes;
-    pub mod shelf;
+    pub mod waker_store;
 }
 use support::panic_site::panic_site;
-use support::runtimes::{Watched, current_thread, multi_thread, runtimes, watch};
-use support::shelf::Shelf;
+use support::runtimes::{TestRuntime, current_thread, multi_thread, runtimes, watch};
+use support::waker_store::Shelf;
 
 const FORBIDDEN: &str = "Cannot drop a runtime in a context where blocking is not allowed. This happens when a \
      runtime is dropped from within an asynchronous context.";
@@ -67,7 +67,7 @@ fn every_task_is_dropped_once_in_whatever_state_it_is() {
             }
             let woken = shelf.take();
             woken.iter().for_each(std::task::Waker::wake_by_ref);
-            let Watched { runtime, reports, name } = rt;
+            let TestRuntime { runtime, reports, name } = rt;
             shut_down(runtime);
             assert_eq!(drops.load(SeqCst), spawned, "{name}");
             for handle in handles {
@@ -161,14 +161,14 @@ fn a_runtime_dropped_by_a_panic_does_not_panic_again() {
 fn shutdown_background_is_allowed_everywhere() {
     for rt in runtimes() {
         for inner in runtimes() {
-            let Watched { runtime, reports, .. } = inner;
+            let TestRuntime { runtime, reports, .. } = inner;
             let task = runtime.spawn(may_wait_forever(pending::<()>()));
             rt.block_on(async { runtime.shutdown_background() });
             assert!(rt.block_on(task).unwrap_err().is_cancelled(), "{}", rt.name);
             drop(reports);
         }
         for inner in runtimes() {
-            let Watched { runtime, reports, .. } = inner;
+            let TestRuntime { runtime, reports, .. } = inner;
             rt.block_on(rt.spawn(async { runtime.shutdown_background() })).unwrap();
             drop(reports);
         }
@@ -177,7 +177,7 @@ fn shutdown_background_is_allowed_everywhere() {
 
 #[test]
 fn a_runtime_may_be_shut_down_by_one_of_its_own_tasks() {
-    let Watched { runtime, reports, .. } = multi_thread(2);
+    let TestRuntime { runtime, reports, .. } = multi_thread(2);
     let handle = runtime.handle().clone();
     let (give, take) = mpsc::channel::<Runtime>();
     let (done, is_done) = mpsc::channel();
@@ -195,7 +195,7 @@ fn a_runtime_may_be_shut_down_by_one_of_its_own_tasks() {
 #[test]
 fn dropping_waits_for_closures_and_shutdown_timeout_only_so_long() {
     for rt in runtimes() {
-        let Watched { runtime, reports, name } = rt;
+        let TestRuntime { runtime, reports, name } = rt;
         let (started, has_started) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let closure = runtime.spawn_blocking(move || {
@@ -210,7 +210,7 @@ fn dropping_waits_for_closures_and_shutdown_timeout_only_so_long() {
         drop(reports);
     }
     for rt in runtimes() {
-        let Watched { runtime, reports, name } = rt;
+        let TestRuntime { runtime, reports, name } = rt;
         let (started, has_started) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let closure = runtime.spawn_blocking(move || {
@@ -229,7 +229,7 @@ fn dropping_waits_for_closures_and_shutdown_timeout_only_so_long() {
 #[test]
 fn a_shutdown_without_end_can_be_asked_for() {
     for rt in runtimes() {
-        let Watched { runtime, reports, .. } = rt;
+        let TestRuntime { runtime, reports, .. } = rt;
         runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
         runtime.shutdown_timeout(Duration::MAX);
         drop(reports);
@@ -359,7 +359,7 @@ fn who_wants_to_hear_of_threads_hears_of_all_workers_at_once() {
 
 #[test]
 fn a_runtime_may_be_shut_down_while_its_context_is_entered() {
-    for Watched { runtime, reports, name } in runtimes() {
+    for TestRuntime { runtime, reports, name } in runtimes() {
         let _entered = runtime.enter();
         runtime.shutdown_timeout(LONG);
         let task = wakeful::spawn(async { unreachable!("the runtime is gone") });

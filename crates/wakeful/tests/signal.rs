@@ -21,7 +21,7 @@ mod support {
 }
 use support::bad_wakers::panics_when_woken;
 use support::panic_site::panic_site;
-use support::runtimes::{Watched, watch};
+use support::runtimes::{TestRuntime, watch};
 use support::sockets::{current_thread, poll_once, runtimes};
 
 /// Raises a signal; its handler has run when this returns.
@@ -179,7 +179,7 @@ fn the_end_of_the_runtime_is_the_end_of_its_listeners() {
                 (ended, listener.recv().await)
             });
             wakeful::task::yield_now().await;
-            let Watched { runtime, reports, name } = rt;
+            let TestRuntime { runtime, reports, name } = rt;
             runtime.shutdown_background();
             assert_eq!(task.await.unwrap(), (None, None), "{name}");
             drop(reports);

@@ -15,11 +15,11 @@ use wakeful::runtime::{Builder, Handle, OrphanPolicy, Runtime, RuntimeFlavor};
 use wakeful::task::{AbortHandle, JoinHandle, block_in_place, yield_now};
 
 mod support {
-    pub mod dice;
+    pub mod rng;
     pub mod runtimes;
 }
-use support::dice::{Dice, seed};
-use support::runtimes::{Watched, watch};
+use support::rng::{TestRng, seed};
+use support::runtimes::{TestRuntime, watch};
 
 const ROUNDS: usize = 250;
 const FOREIGN_THREADS: usize = 3;
@@ -115,10 +115,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Takes a random element out.
-fn draw<T>(list: &Mutex<Vec<T>>, dice: &mut Dice) -> Option<T> {
+fn draw<T>(list: &Mutex<Vec<T>>, rng: &mut TestRng) -> Option<T> {
     let mut list = lock(list);
     let len = list.len();
-    if len == 0 { None } else { Some(list.swap_remove(dice.below(len))) }
+    if len == 0 { None } else { Some(list.swap_remove(rng.below(len))) }
 }
 
 /// Pending until it is polled a second time; the waker goes to the board.
@@ -135,29 +135,29 @@ async fn wait_on(board: &Board) {
     .await;
 }
 
-async fn life(board: Arc<Board>, entry: Entry, mut dice: Dice, depth: usize) {
-    for _ in 0..dice.below(5) {
-        match dice.below(8) {
+async fn life(board: Arc<Board>, entry: Entry, mut rng: TestRng, depth: usize) {
+    for _ in 0..rng.below(5) {
+        match rng.below(8) {
             0..3 => yield_now().await,
             3..6 => wait_on(&board).await,
             6 if depth < 3 => {
-                let (index, child) = spawn(&Handle::current(), &board, &mut dice, depth + 1);
-                match dice.below(3) {
+                let (index, child) = spawn(&Handle::current(), &board, &mut rng, depth + 1);
+                match rng.below(3) {
                     0 => drop(child.await),
                     1 => drop(child),
                     _ => lock(&board.handles).push((index, child)),
                 }
             }
-            7 if dice.one_in(4) && on_many_threads() => block_in_place(thread::yield_now),
+            7 if rng.one_in(4) && on_many_threads() => block_in_place(thread::yield_now),
             _ => {
-                let closure = spawn_closure(&Handle::current(), &board, &mut dice);
-                if dice.one_in(2) {
+                let closure = spawn_closure(&Handle::current(), &board, &mut rng);
+                if rng.one_in(2) {
                     drop(closure.1.await);
                 }
             }
         }
     }
-    if dice.one_in(12) {
+    if rng.one_in(12) {
         entry.end(PANICKED);
         // As a panic, without the noise of the panic hook.
         std::panic::resume_unwind(Box::new("at random"));
@@ -180,13 +180,13 @@ async fn padded<const N: usize>(future: impl Future<Output = ()>) {
 fn spawn(
     handle: &Handle,
     board: &Arc<Board>,
-    dice: &mut Dice,
+    rng: &mut TestRng,
     depth: usize,
 ) -> (usize, JoinHandle<()>) {
     let entry = board.ledger.open();
     let index = entry.index;
-    let size = dice.below(8);
-    let life = life(board.clone(), entry, dice.branch(), depth);
+    let size = rng.below(8);
+    let life = life(board.clone(), entry, rng.branch(), depth);
     let boxed: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(life);
     let task = match size {
         0 => handle.spawn(padded::<5_000>(boxed)),
@@ -197,9 +197,9 @@ fn spawn(
     (index, task)
 }
 
-fn spawn_closure(handle: &Handle, board: &Board, dice: &mut Dice) -> (usize, JoinHandle<()>) {
+fn spawn_closure(handle: &Handle, board: &Board, rng: &mut TestRng) -> (usize, JoinHandle<()>) {
     let entry = board.ledger.open();
-    let (index, panics) = (entry.index, dice.one_in(10));
+    let (index, panics) = (entry.index, rng.one_in(10));
     let closure = move || {
         if panics {
             entry.end(PANICKED);
@@ -211,24 +211,24 @@ fn spawn_closure(handle: &Handle, board: &Board, dice: &mut Dice) -> (usize, Joi
 }
 
 /// One thing that a thread may do to the runtime from outside.
-fn act(handle: &Handle, board: &Arc<Board>, dice: &mut Dice) {
-    match dice.below(16) {
+fn act(handle: &Handle, board: &Arc<Board>, rng: &mut TestRng) {
+    match rng.below(16) {
         0..4 => {
-            let (index, task) = spawn(handle, board, dice, 0);
-            if dice.one_in(4) {
+            let (index, task) = spawn(handle, board, rng, 0);
+            if rng.one_in(4) {
                 lock(&board.aborts).push(task.abort_handle());
             }
-            if !dice.one_in(8) {
+            if !rng.one_in(8) {
                 lock(&board.handles).push((index, task));
             }
         }
         4 => {
-            let closure = spawn_closure(handle, board, dice);
+            let closure = spawn_closure(handle, board, rng);
             lock(&board.handles).push(closure);
         }
         5..12 => {
-            let Some(waker) = draw(&board.wakers, dice) else { return };
-            match dice.below(4) {
+            let Some(waker) = draw(&board.wakers, rng) else { return };
+            match rng.below(4) {
                 0 => waker.wake_by_ref(),
                 1 => {
                     let clone = waker.clone();
@@ -240,16 +240,16 @@ fn act(handle: &Handle, board: &Arc<Board>, dice: &mut Dice) {
             }
         }
         12 => {
-            if let Some(abort) = draw(&board.aborts, dice) {
+            if let Some(abort) = draw(&board.aborts, rng) {
                 abort.abort();
             }
         }
         13 => {
-            if let Some((_, task)) = draw(&board.handles, dice) {
+            if let Some((_, task)) = draw(&board.handles, rng) {
                 task.abort();
             }
         }
-        14 => drop(draw(&board.handles, dice)),
+        14 => drop(draw(&board.handles, rng)),
         _ => {
             // Whoever is finished has a fate by its own word, and was dropped.
             for (index, task) in lock(&board.handles).iter() {
@@ -283,8 +283,8 @@ fn settle_handles(board: &Board) -> BTreeSet<String> {
     orphans
 }
 
-fn shut_down(runtime: Runtime, dice: &mut Dice, ledger: &Ledger) {
-    match dice.below(3) {
+fn shut_down(runtime: Runtime, rng: &mut TestRng, ledger: &Ledger) {
+    match rng.below(3) {
         0 => drop(runtime),
         1 => runtime.shutdown_timeout(Duration::from_secs(3_600)),
         _ => {
@@ -296,18 +296,18 @@ fn shut_down(runtime: Runtime, dice: &mut Dice, ledger: &Ledger) {
     }
 }
 
-fn round(builder: &mut Builder, dice: &mut Dice) {
+fn round(builder: &mut Builder, rng: &mut TestRng) {
     let board = Arc::new(Board {
         ledger: Ledger::new(),
         wakers: Mutex::default(),
         handles: Mutex::default(),
         aborts: Mutex::default(),
-        lossy: dice.one_in(3),
+        lossy: rng.one_in(3),
     });
-    let Watched { runtime, reports, .. } =
+    let TestRuntime { runtime, reports, .. } =
         watch("stressed", builder.on_orphan(OrphanPolicy::Abort));
     let runtime = Arc::new(runtime);
-    let drains = dice.one_in(2);
+    let drains = rng.one_in(2);
     let (stop, stopped) = futures::channel::oneshot::channel::<()>();
     let driver = {
         let runtime = runtime.clone();
@@ -315,9 +315,8 @@ fn round(builder: &mut Builder, dice: &mut Dice) {
     };
     let foreign: Vec<_> = (0..FOREIGN_THREADS)
         .map(|_| {
-            let (handle, board, mut dice) =
-                (runtime.handle().clone(), board.clone(), dice.branch());
-            thread::spawn(move || (0..ACTIONS).for_each(|_| act(&handle, &board, &mut dice)))
+            let (handle, board, mut rng) = (runtime.handle().clone(), board.clone(), rng.branch());
+            thread::spawn(move || (0..ACTIONS).for_each(|_| act(&handle, &board, &mut rng)))
         })
         .collect();
     let join_foreign = || foreign.into_iter().for_each(|thread| thread.join().unwrap());
@@ -330,15 +329,15 @@ fn round(builder: &mut Builder, dice: &mut Dice) {
         }
         stop.send(()).unwrap();
         driver.join().unwrap();
-        shut_down(Arc::into_inner(runtime).unwrap(), dice, &board.ledger);
+        shut_down(Arc::into_inner(runtime).unwrap(), rng, &board.ledger);
     } else {
         // In the middle of it all; the foreign threads go on regardless.
-        for _ in 0..dice.below(ACTIONS) {
-            act(runtime.handle(), &board, dice);
+        for _ in 0..rng.below(ACTIONS) {
+            act(runtime.handle(), &board, rng);
         }
         stop.send(()).unwrap();
         driver.join().unwrap();
-        shut_down(Arc::into_inner(runtime).unwrap(), dice, &board.ledger);
+        shut_down(Arc::into_inner(runtime).unwrap(), rng, &board.ledger);
         join_foreign();
     }
     let orphans = settle_handles(&board);
@@ -355,17 +354,17 @@ fn round(builder: &mut Builder, dice: &mut Dice) {
     lock(&board.aborts).iter().for_each(AbortHandle::abort);
 }
 
-fn stress(name: &str, mut builder: impl FnMut(&mut Dice) -> Builder) {
+fn stress(name: &str, mut builder: impl FnMut(&mut TestRng) -> Builder) {
     let seed = seed();
-    let mut dice = Dice::new(seed);
+    let mut rng = TestRng::new(seed);
     for number in 0..ROUNDS {
         println!("{name}: round {number}");
-        let mut builder = builder(&mut dice);
-        builder.max_blocking_threads(1 + dice.below(4));
-        if dice.one_in(2) {
+        let mut builder = builder(&mut rng);
+        builder.max_blocking_threads(1 + rng.below(4));
+        if rng.one_in(2) {
             builder.thread_keep_alive(Duration::ZERO);
         }
-        round(&mut builder, &mut dice);
+        round(&mut builder, &mut rng);
     }
 }
 
@@ -385,10 +384,10 @@ fn one_worker() {
 
 #[test]
 fn two_to_four_workers() {
-    stress("two to four workers", |dice| {
+    stress("two to four workers", |rng| {
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(2 + dice.below(3)).event_interval(1 + dice.below(61) as u32);
-        if dice.one_in(4) {
+        builder.worker_threads(2 + rng.below(3)).event_interval(1 + rng.below(61) as u32);
+        if rng.one_in(4) {
             builder.disable_lifo_slot();
         }
         builder

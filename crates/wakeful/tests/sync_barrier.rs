@@ -10,12 +10,12 @@ use futures::executor;
 use wakeful::sync::{Barrier, BarrierWaitResult};
 
 mod support {
-    pub mod dice;
-    pub mod hand;
+    pub mod manual_poll;
+    pub mod rng;
     pub mod runtimes;
 }
-use support::dice::{Dice, seed};
-use support::hand::Hand;
+use support::manual_poll::Hand;
+use support::rng::{TestRng, seed};
 use support::runtimes::runtimes;
 
 #[test]
@@ -100,15 +100,15 @@ fn a_waker_that_panics_holds_nobody_back() {
 /// Calls of one barrier against a count of arrivals.
 #[test]
 fn it_does_what_a_naive_one_does() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for _ in 0..100 {
-        let n = 1 + dice.below(80);
+        let n = 1 + rng.below(80);
         let barrier = Barrier::new(n);
         let mut arrived = 0;
         // Those that wait, with the number of the round they arrived in.
         let (mut waits, mut round) = (Vec::new(), 0);
         for _ in 0..500 {
-            match dice.below(4) {
+            match rng.below(4) {
                 0 | 1 => {
                     let mut wait = Hand::new(barrier.wait());
                     arrived += 1;
@@ -124,9 +124,9 @@ fn it_does_what_a_naive_one_does() {
                     }
                 }
                 _ if waits.is_empty() => {}
-                2 => drop(waits.swap_remove(dice.below(waits.len()))),
+                2 => drop(waits.swap_remove(rng.below(waits.len()))),
                 _ => {
-                    let index = dice.below(waits.len());
+                    let index = rng.below(waits.len());
                     let (wait, from) = &mut waits[index];
                     let over = *from < round;
                     assert_eq!(wait.rings(), usize::from(over));

@@ -16,15 +16,15 @@ use wakeful::sync::broadcast::{self, Receiver, Sender, WeakSender};
 use wakeful::task::yield_now;
 
 mod support {
-    pub mod dice;
+    pub mod not_send;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
-    pub mod stays;
 }
-use support::dice::{Dice, seed};
+use support::not_send::CountingWaker;
 use support::panic_site::panic_site;
+use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, runtimes};
-use support::stays::CountingWaker;
 
 fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
@@ -259,21 +259,21 @@ fn wakers_and_drops_may_use_the_channel() {
     assert_eq!(receiver.try_recv(), Ok(1));
 
     #[derive(Clone)]
-    struct Looks(Option<WeakSender<Looks>>);
-    impl Drop for Looks {
+    struct SendsOnDrop(Option<WeakSender<SendsOnDrop>>);
+    impl Drop for SendsOnDrop {
         fn drop(&mut self) {
             if let Some(sender) = self.0.take().and_then(|weak| weak.upgrade()) {
                 assert!(sender.len() <= 1);
-                let _ = sender.send(Looks(None));
+                let _ = sender.send(SendsOnDrop(None));
             }
         }
     }
     let (sender, mut receiver) = broadcast::channel(1);
-    let looks = || Looks(Some(sender.downgrade()));
+    let looks = || SendsOnDrop(Some(sender.downgrade()));
     sender.send(looks()).unwrap_or_else(|_| panic!("one receives"));
     sender.send(looks()).unwrap_or_else(|_| panic!("one receives"));
     while receiver.try_recv() != Err(TryRecvError::Empty) {}
-    impl PartialEq for Looks {
+    impl PartialEq for SendsOnDrop {
         fn eq(&self, _: &Self) -> bool {
             true
         }
@@ -374,17 +374,17 @@ impl Listener {
 /// Random steps of several receivers against a queue for each: results, lengths, wakes and wakers that are kept.
 #[test]
 fn a_channel_is_as_its_model() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     for round in 0..if cfg!(miri) { 10 } else { 300 } {
-        let capacity = 1 << dice.below(4);
+        let capacity = 1 << rng.below(4);
         let (sender, receiver) = broadcast::channel(capacity);
         let mut sender = Some(sender);
         let mut listeners = vec![Listener::new(receiver)];
         for step in 0..100 {
-            let which = dice.below(2);
+            let which = rng.below(2);
             let mut woken = [0; 2];
-            match (dice.below(10), &sender) {
+            match (rng.below(10), &sender) {
                 (0..3, Some(open)) => {
                     let sent = open.send(step);
                     assert_eq!(sent.ok(), Some(listeners.len()).filter(|&len| len > 0));
@@ -400,7 +400,7 @@ fn a_channel_is_as_its_model() {
                     }
                 }
                 (3, Some(open)) => {
-                    if dice.one_in(20) {
+                    if rng.one_in(20) {
                         sender = None;
                         for waker in listeners.iter_mut().filter_map(|one| one.waker.take()) {
                             woken[waker] += 1;
@@ -409,12 +409,12 @@ fn a_channel_is_as_its_model() {
                         listeners.push(Listener::new(open.subscribe()));
                     }
                 }
-                (4, _) if !listeners.is_empty() && dice.one_in(3) => {
-                    let mut gone = listeners.swap_remove(dice.below(listeners.len()));
+                (4, _) if !listeners.is_empty() && rng.one_in(3) => {
+                    let mut gone = listeners.swap_remove(rng.below(listeners.len()));
                     gone.stop();
                 }
                 (5 | 6, open) if !listeners.is_empty() => {
-                    let number = dice.below(listeners.len());
+                    let number = rng.below(listeners.len());
                     let one = &mut listeners[number];
                     one.stop();
                     let expected = one.queue.len() as u64 + one.missed;
@@ -423,7 +423,7 @@ fn a_channel_is_as_its_model() {
                     assert_eq!(received, one.next(open.is_some()));
                 }
                 (_, open) if !listeners.is_empty() => {
-                    let number = dice.below(listeners.len());
+                    let number = rng.below(listeners.len());
                     let one = &mut listeners[number];
                     if one.waits.is_none() {
                         one.start();

@@ -15,12 +15,12 @@ use wakeful::sync::mpsc::{channel, unbounded_channel};
 
 mod support {
     pub mod bad_wakers;
-    pub mod hand;
+    pub mod manual_poll;
     pub mod panic_site;
     pub mod runtimes;
 }
 use support::bad_wakers::{panics, panics_when_woken};
-use support::hand::Hand;
+use support::manual_poll::Hand;
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, runtimes, watch};
 

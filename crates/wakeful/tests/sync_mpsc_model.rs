@@ -12,12 +12,12 @@ use wakeful::sync::mpsc::error::{TryRecvError, TrySendError};
 use wakeful::sync::mpsc::{PermitIterator, Receiver, Sender, channel, unbounded_channel};
 
 mod support {
-    pub mod dice;
-    pub mod hand;
+    pub mod manual_poll;
+    pub mod rng;
     pub mod runtimes;
 }
-use support::dice::{Dice, seed};
-use support::hand::Hand;
+use support::manual_poll::Hand;
+use support::rng::{TestRng, seed};
 use support::runtimes::multi_thread;
 
 type Message = usize;
@@ -139,29 +139,29 @@ impl<'a> World<'a> {
         self.next
     }
 
-    fn step(&mut self, dice: &mut Dice) {
-        match dice.below(12) {
+    fn step(&mut self, rng: &mut TestRng) {
+        match rng.below(12) {
             0 => self.try_send(),
             1 | 2 => {
                 let number = self.number();
-                let slots = dice.below(self.naive.limit + 1);
-                let wish = if dice.one_in(2) { Wish::Send(number) } else { Wish::Reserve(slots) };
+                let slots = rng.below(self.naive.limit + 1);
+                let wish = if rng.one_in(2) { Wish::Send(number) } else { Wish::Reserve(slots) };
                 self.start(number, wish);
             }
             3 | 4 if !self.places.is_empty() => {
-                let place = dice.below(self.places.len());
+                let place = rng.below(self.places.len());
                 self.poll(place);
             }
             5 if !self.places.is_empty() => {
-                let place = dice.below(self.places.len());
+                let place = rng.below(self.places.len());
                 self.cancel(place);
             }
             6 if !self.permits.is_empty() => {
-                let which = dice.below(self.permits.len());
-                self.use_permit(which, dice);
+                let which = rng.below(self.permits.len());
+                self.use_permit(which, rng);
             }
             7 => self.try_recv(),
-            8 => self.recv_many(1 + dice.below(4)),
+            8 => self.recv_many(1 + rng.below(4)),
             9 => self.poll_recv(),
             10 => {
                 // A future that waits for a message and is dropped: nothing is lost, its waker stays.
@@ -174,7 +174,7 @@ impl<'a> World<'a> {
                 self.naive.receiver_waits = polled.is_pending();
                 self.check_received(polled);
             }
-            11 if dice.one_in(40) => {
+            11 if rng.one_in(40) => {
                 self.rx.close();
                 self.naive.closed = true;
                 for (number, _, has) in std::mem::take(&mut self.naive.queue) {
@@ -280,8 +280,8 @@ impl<'a> World<'a> {
         self.naive.promised -= has.or(place.answered).expect("it waits, or was answered");
     }
 
-    fn use_permit(&mut self, which: usize, dice: &mut Dice) {
-        if dice.one_in(6) {
+    fn use_permit(&mut self, which: usize, rng: &mut TestRng) {
+        if rng.one_in(6) {
             let permits = self.permits.remove(which);
             self.naive.promised -= permits.len();
             return;
@@ -291,7 +291,7 @@ impl<'a> World<'a> {
             return;
         };
         self.naive.promised -= 1;
-        if dice.one_in(4) {
+        if rng.one_in(4) {
             return drop(permit);
         }
         let message = self.number();
@@ -344,9 +344,9 @@ impl<'a> World<'a> {
 
 #[test]
 fn it_does_what_the_model_does() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for _ in 0..if cfg!(miri) { 4 } else { 300 } {
-        let limit = [1, 2, 3, 5, 40][dice.below(5)];
+        let limit = [1, 2, 3, 5, 40][rng.below(5)];
         let (tx, rx) = channel(limit);
         let mut world = World {
             tx: &tx,
@@ -365,7 +365,7 @@ fn it_does_what_the_model_does() {
             next: 0,
         };
         for _ in 0..400 {
-            world.step(&mut dice);
+            world.step(&mut rng);
             world.check();
         }
     }
@@ -395,10 +395,10 @@ const SENDERS: usize = 4;
 const MESSAGES: usize = if cfg!(miri) { 40 } else { 3_000 };
 
 /// Sends in every possible way, and gives up now and then.
-async fn send_all(tx: Sender<Counted>, sender: usize, alive: Arc<AtomicUsize>, mut dice: Dice) {
+async fn send_all(tx: Sender<Counted>, sender: usize, alive: Arc<AtomicUsize>, mut rng: TestRng) {
     let mut number = 0;
     while number < MESSAGES {
-        match dice.below(6) {
+        match rng.below(6) {
             0 => {
                 if tx.try_send(Counted::new(sender, number, &alive)).is_err() {
                     wakeful::task::yield_now().await;
@@ -443,11 +443,11 @@ async fn continue_with(
     assert!(sent.is_ok(), "the receiver stays");
 }
 
-async fn receive_all(mut rx: Receiver<Counted>, mut dice: Dice) {
+async fn receive_all(mut rx: Receiver<Counted>, mut rng: TestRng) {
     let mut expected = [0; SENDERS];
     let mut buffer = Vec::new();
     loop {
-        match dice.below(4) {
+        match rng.below(4) {
             0 => drop(rx.recv_many(&mut buffer, 7).await),
             1 => buffer.extend(rx.try_recv().ok()),
             2 => {
@@ -474,7 +474,7 @@ async fn receive_all(mut rx: Receiver<Counted>, mut dice: Dice) {
 
 #[test]
 fn nothing_is_lost_between_threads() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for limit in [3, 64] {
         let runtime = multi_thread(2);
         let alive = Arc::new(AtomicUsize::new(0));
@@ -482,7 +482,7 @@ fn nothing_is_lost_between_threads() {
         let mut threads = Vec::new();
         let mut tasks = Vec::new();
         for sender in 0..SENDERS {
-            let sending = send_all(tx.clone(), sender, alive.clone(), dice.branch());
+            let sending = send_all(tx.clone(), sender, alive.clone(), rng.branch());
             if sender == 0 {
                 threads.push(thread::spawn(move || executor::block_on(sending)));
             } else {
@@ -491,7 +491,7 @@ fn nothing_is_lost_between_threads() {
         }
         let weak = tx.downgrade();
         drop(tx);
-        tasks.push(runtime.spawn(receive_all(rx, dice.branch())));
+        tasks.push(runtime.spawn(receive_all(rx, rng.branch())));
         for task in tasks {
             runtime.block_on(task).unwrap();
         }
@@ -503,7 +503,7 @@ fn nothing_is_lost_between_threads() {
 
 #[test]
 fn the_receiver_may_go_at_any_time() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     let alive = Arc::new(AtomicUsize::new(0));
     for _ in 0..if cfg!(miri) { 4 } else { 60 } {
         let (tx, mut rx) = unbounded_channel();
@@ -518,7 +518,7 @@ fn the_receiver_may_go_at_any_time() {
             })
             .collect();
         drop(tx);
-        let some = dice.below(200);
+        let some = rng.below(200);
         let received = (0..some).filter_map(|_| rx.blocking_recv()).count();
         drop(rx);
         let sent: usize = senders.into_iter().map(|sender| sender.join().unwrap()).sum();

@@ -13,16 +13,16 @@ use wakeful::sync::{
 use wakeful::task::{coop, yield_now};
 
 mod support {
-    pub mod dice;
-    pub mod hand;
-    pub mod in_line;
+    pub mod fifo_model;
+    pub mod manual_poll;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
 }
-use support::dice::{Dice, seed};
-use support::hand::Hand;
-use support::in_line::{WALKS, Walk};
+use support::fifo_model::{WALKS, Walk};
+use support::manual_poll::Hand;
 use support::panic_site::panic_site;
+use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, multi_thread, runtimes};
 
 static COUNTER: Mutex<u32> = Mutex::const_new(0);
@@ -276,21 +276,21 @@ fn without_budget_it_keeps_its_place() {
     });
 }
 
-fn step<'a>(walk: &mut Walk<'a, MutexGuard<'a, u32>>, dice: &mut Dice, mutex: &'a Mutex<u32>) {
+fn step<'a>(walk: &mut Walk<'a, MutexGuard<'a, u32>>, rng: &mut TestRng, mutex: &'a Mutex<u32>) {
     let acquire = |_| Box::pin(async { Some(mutex.lock().await) }) as _;
-    walk.step(dice, &[1], acquire, |_| mutex.try_lock().ok());
+    walk.step(rng, &[1], acquire, |_| mutex.try_lock().ok());
 }
 
 #[test]
 fn it_does_what_a_naive_one_does() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for _ in 0..WALKS {
         let mutex = Mutex::new(0);
         let mut walk = Walk::new(1);
         for _ in 0..200 {
-            step(&mut walk, &mut dice, &mutex);
+            step(&mut walk, &mut rng, &mutex);
         }
-        walk.end(&mut dice);
+        walk.end(&mut rng);
         assert!(mutex.try_lock().is_ok(), "given back by everybody");
     }
 }
@@ -299,23 +299,23 @@ fn it_does_what_a_naive_one_does() {
 fn nothing_is_lost_between_threads() {
     const TASKS: usize = 16;
     const ROUNDS: usize = 400;
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for runtime in runtimes() {
         let mutex = Arc::new(Mutex::new(0));
         let tasks: Vec<_> = (0..TASKS)
             .map(|_| {
-                let (mutex, mut dice) = (mutex.clone(), dice.branch());
+                let (mutex, mut rng) = (mutex.clone(), rng.branch());
                 runtime.spawn(async move {
                     let mut locked = 0;
                     for _ in 0..ROUNDS {
                         let mut guard = wakeful::select! {
                             biased;
                             guard = mutex.lock() => guard,
-                            () = yield_now(), if dice.one_in(3) => continue,
+                            () = yield_now(), if rng.one_in(3) => continue,
                         };
                         *guard += 1;
                         locked += 1;
-                        if dice.one_in(4) {
+                        if rng.one_in(4) {
                             yield_now().await;
                         }
                     }

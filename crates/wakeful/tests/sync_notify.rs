@@ -14,12 +14,12 @@ use wakeful::sync::futures::{Notified, OwnedNotified};
 use wakeful::task::yield_now;
 
 mod support {
-    pub mod dice;
-    pub mod hand;
+    pub mod manual_poll;
+    pub mod rng;
     pub mod runtimes;
 }
-use support::dice::{Dice, seed};
-use support::hand::Hand;
+use support::manual_poll::Hand;
+use support::rng::{TestRng, seed};
 use support::runtimes::{multi_thread, runtimes};
 
 static NOTIFY: Notify = Notify::const_new();
@@ -293,7 +293,7 @@ impl Model {
 
 #[test]
 fn it_does_what_a_naive_one_does() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for _ in 0..50 {
         let notify = Notify::new();
         let mut model = Model::default();
@@ -301,8 +301,8 @@ fn it_does_what_a_naive_one_does() {
         for _ in 0..400 {
             let there: Vec<usize> =
                 (0..futures.len()).filter(|&key| futures[key].is_some()).collect();
-            let any = (!there.is_empty()).then(|| there[dice.below(there.len().max(1))]);
-            match (dice.below(10), any) {
+            let any = (!there.is_empty()).then(|| there[rng.below(there.len().max(1))]);
+            match (rng.below(10), any) {
                 (0, _) => {
                     notify.notify_one();
                     model.notify(For::First);
@@ -311,7 +311,7 @@ fn it_does_what_a_naive_one_does() {
                     notify.notify_last();
                     model.notify(For::Last);
                 }
-                (2, _) if dice.one_in(2) => {
+                (2, _) if rng.one_in(2) => {
                     notify.notify_waiters();
                     model.notify(For::All);
                 }
@@ -358,7 +358,7 @@ impl Line {
         self.arrived.notify_one();
     }
 
-    async fn pop(&self, total: usize, dice: &mut Dice) -> Option<usize> {
+    async fn pop(&self, total: usize, rng: &mut TestRng) -> Option<usize> {
         loop {
             let mut arrival = pin!(self.arrived.notified());
             arrival.as_mut().enable();
@@ -369,7 +369,7 @@ impl Line {
             if let Some(item) = item {
                 return Some(item);
             }
-            if dice.one_in(3) {
+            if rng.one_in(3) {
                 // Drops the arrival after one poll, notified or not.
                 let polled = std::future::poll_fn(|cx| Poll::Ready(arrival.as_mut().poll(cx)));
                 let _ = polled.await;
@@ -380,8 +380,8 @@ impl Line {
         }
     }
 
-    async fn work(&self, total: usize, mut dice: Dice) {
-        while let Some(item) = self.pop(total, &mut dice).await {
+    async fn work(&self, total: usize, mut rng: TestRng) {
+        while let Some(item) = self.pop(total, &mut rng).await {
             self.sum.fetch_add(item, SeqCst);
             if self.taken.fetch_add(1, SeqCst) + 1 == total {
                 self.arrived.notify_waiters();
@@ -392,15 +392,15 @@ impl Line {
 
 #[test]
 fn nothing_is_lost_between_threads() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     let runtime = multi_thread(2);
     const EACH: usize = 3_000;
     const TOTAL: usize = 2 * EACH;
     let line = Arc::new(Line::default());
     let workers: Vec<_> = (0..4)
         .map(|_| {
-            let (line, dice) = (line.clone(), dice.branch());
-            runtime.spawn(async move { line.work(TOTAL, dice).await })
+            let (line, rng) = (line.clone(), rng.branch());
+            runtime.spawn(async move { line.work(TOTAL, rng).await })
         })
         .collect();
     let producers: Vec<_> = (0..2)

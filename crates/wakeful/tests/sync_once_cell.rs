@@ -14,12 +14,12 @@ use wakeful::sync::{OnceCell, SetError};
 use wakeful::task::yield_now;
 
 mod support {
-    pub mod dice;
-    pub mod hand;
+    pub mod manual_poll;
+    pub mod rng;
     pub mod runtimes;
 }
-use support::dice::{Dice, seed};
-use support::hand::Hand;
+use support::manual_poll::Hand;
+use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, multi_thread};
 
 static FULL: OnceCell<&str> = OnceCell::const_new_with("full");
@@ -208,7 +208,7 @@ impl Model {
 
 #[test]
 fn it_does_what_a_naive_one_does() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for _ in 0..80 {
         let cell = OnceCell::new();
         let mut model = Model::default();
@@ -219,8 +219,8 @@ fn it_does_what_a_naive_one_does() {
             let there: Vec<usize> = (0..calls.len())
                 .filter(|&key| !matches!(model.calls[key], None | Some(Naive::Done)))
                 .collect();
-            let any = (!there.is_empty()).then(|| there[dice.below(there.len().max(1))]);
-            match (dice.below(8), any) {
+            let any = (!there.is_empty()).then(|| there[rng.below(there.len().max(1))]);
+            match (rng.below(8), any) {
                 (0 | 1, _) | (_, None) => {
                     let own = &told[calls.len()];
                     calls.push(Some(Hand::new(cell.get_or_try_init(move || {
@@ -231,15 +231,15 @@ fn it_does_what_a_naive_one_does() {
                     }))));
                     model.calls.push(Some(Naive::Made));
                 }
-                (2, _) if dice.one_in(60) => {
+                (2, _) if rng.one_in(60) => {
                     let free = !model.taken;
                     assert_eq!(cell.set(()).is_ok(), free);
                     if free {
                         model.fill();
                     }
                 }
-                (3, Some(key)) => told[key].set(Some(dice.one_in(12))),
-                (4, Some(key)) if dice.one_in(2) => {
+                (3, Some(key)) => told[key].set(Some(rng.one_in(12))),
+                (4, Some(key)) if rng.one_in(2) => {
                     calls[key] = None;
                     model.drop(key);
                 }

@@ -12,15 +12,15 @@ use wakeful::sync::oneshot::error::{RecvError, TryRecvError};
 use wakeful::sync::oneshot::{self, Receiver, Sender};
 
 mod support {
-    pub mod dice;
+    pub mod not_send;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
-    pub mod stays;
 }
-use support::dice::{Dice, seed};
+use support::not_send::CountingWaker;
 use support::panic_site::panic_site;
+use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, runtimes};
-use support::stays::CountingWaker;
 
 fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
@@ -279,16 +279,16 @@ impl Plain {
 /// Random steps of both ends against the plain words above: results, wakes and wakers that are kept.
 #[test]
 fn a_channel_is_as_its_model() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     for step in 0..if cfg!(miri) { 100 } else { 4_000 } {
         let (sender, receiver) = oneshot::channel::<usize>();
         let (mut sender, mut receiver) = (Some(sender), Some(receiver));
         let mut plain = Plain::default();
-        for _ in 0..dice.below(12) {
-            let which = dice.below(2);
+        for _ in 0..rng.below(12) {
+            let which = rng.below(2);
             let mut cx = Context::from_waker(&wakers[which].1);
-            match (dice.below(9), &mut sender, &mut receiver) {
+            match (rng.below(9), &mut sender, &mut receiver) {
                 (0, Some(_), _) => {
                     let sent = sender.take().unwrap().send(step);
                     assert_eq!(sent, if plain.closed { Err(step) } else { Ok(()) });
@@ -355,13 +355,13 @@ fn a_channel_is_as_its_model() {
 /// Both ends act at once, on two threads: every value is received or comes back, once.
 #[test]
 fn every_value_arrives_or_comes_back() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     let (arrived, back) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let alive = Arc::new(());
     const ROUNDS: usize = if cfg!(miri) { 100 } else { 20_000 };
     let (senders, ends) = std::sync::mpsc::sync_channel::<Sender<Arc<()>>>(64);
     thread::scope(|scope| {
-        let mut their_dice = dice.branch();
+        let mut their_dice = rng.branch();
         let (alive, back) = (&alive, &back);
         scope.spawn(move || {
             for sender in ends {
@@ -378,7 +378,7 @@ fn every_value_arrives_or_comes_back() {
         for _ in 0..ROUNDS {
             let (sender, mut receiver) = oneshot::channel();
             senders.send(sender).unwrap();
-            let received = match dice.below(4) {
+            let received = match rng.below(4) {
                 0 => executor::block_on(receiver).ok(),
                 1 => match poll(&mut receiver, Waker::noop()) {
                     Poll::Ready(received) => received.ok(),

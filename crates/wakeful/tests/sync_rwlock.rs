@@ -13,16 +13,16 @@ use wakeful::sync::{
 use wakeful::task::yield_now;
 
 mod support {
-    pub mod dice;
-    pub mod hand;
-    pub mod in_line;
+    pub mod fifo_model;
+    pub mod manual_poll;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
 }
-use support::dice::{Dice, seed};
-use support::hand::Hand;
-use support::in_line::{WALKS, Walk};
+use support::fifo_model::{WALKS, Walk};
+use support::manual_poll::Hand;
 use support::panic_site::panic_site;
+use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, runtimes};
 
 static STATIC: RwLock<u32> = RwLock::const_new(0);
@@ -276,9 +276,9 @@ enum Guard<'a> {
 
 const READERS: usize = 3;
 
-fn step<'a>(walk: &mut Walk<'a, Guard<'a>>, dice: &mut Dice, lock: &'a RwLock<usize>) {
+fn step<'a>(walk: &mut Walk<'a, Guard<'a>>, rng: &mut TestRng, lock: &'a RwLock<usize>) {
     walk.step(
-        dice,
+        rng,
         &[1, 1, 1, READERS],
         |share| match share {
             1 => Box::pin(async { Some(Guard::Read(lock.read().await)) }),
@@ -293,42 +293,42 @@ fn step<'a>(walk: &mut Walk<'a, Guard<'a>>, dice: &mut Dice, lock: &'a RwLock<us
 
 #[test]
 fn it_does_what_a_naive_one_does() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for _ in 0..WALKS {
         let lock = RwLock::with_max_readers(0, READERS as u32);
         let mut walk = Walk::new(READERS);
         for _ in 0..200 {
-            step(&mut walk, &mut dice, &lock);
+            step(&mut walk, &mut rng, &lock);
             walk.held().for_each(|guard| match guard {
                 Guard::Read(value) => assert_eq!(**value % 2, 0),
                 Guard::Write(value) => **value += 2,
             });
         }
-        walk.end(&mut dice);
+        walk.end(&mut rng);
         assert!(lock.try_write().is_ok(), "given back by everybody");
     }
 }
 
 #[test]
 fn nothing_is_lost_between_threads() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for runtime in runtimes() {
         let lock = Arc::new(RwLock::new((0usize, 0usize)));
         let tasks: Vec<_> = (0..16)
             .map(|_| {
-                let (lock, mut dice) = (lock.clone(), dice.branch());
+                let (lock, mut rng) = (lock.clone(), rng.branch());
                 runtime.spawn(async move {
                     let mut written = 0;
                     for _ in 0..400 {
-                        let give_up = dice.one_in(3);
-                        if dice.one_in(3) {
+                        let give_up = rng.one_in(3);
+                        if rng.one_in(3) {
                             let mut guard = wakeful::select! {
                                 biased;
                                 guard = lock.write() => guard,
                                 () = yield_now(), if give_up => continue,
                             };
                             guard.0 += 1;
-                            if dice.one_in(4) {
+                            if rng.one_in(4) {
                                 yield_now().await;
                             }
                             guard.1 += 1;
@@ -342,7 +342,7 @@ fn nothing_is_lost_between_threads() {
                                 () = yield_now(), if give_up => continue,
                             };
                             assert_eq!(guard.0, guard.1);
-                            if dice.one_in(4) {
+                            if rng.one_in(4) {
                                 yield_now().await;
                             }
                         }

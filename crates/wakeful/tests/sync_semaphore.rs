@@ -11,16 +11,16 @@ use wakeful::sync::{Semaphore, SemaphorePermit, TryAcquireError};
 use wakeful::task::yield_now;
 
 mod support {
-    pub mod dice;
-    pub mod hand;
-    pub mod in_line;
+    pub mod fifo_model;
+    pub mod manual_poll;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
 }
-use support::dice::{Dice, seed};
-use support::hand::Hand;
-use support::in_line::{WALKS, Walk};
+use support::fifo_model::{WALKS, Walk};
+use support::manual_poll::Hand;
 use support::panic_site::panic_site;
+use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, runtimes};
 
 static STATIC: Semaphore = Semaphore::const_new(2);
@@ -292,25 +292,25 @@ fn what_it_says() {
     assert_eq!(TryAcquireError::Closed.to_string(), "semaphore closed");
 }
 
-fn step<'a>(walk: &mut Walk<'a, SemaphorePermit<'a>>, dice: &mut Dice, semaphore: &'a Semaphore) {
-    match dice.below(40) {
+fn step<'a>(walk: &mut Walk<'a, SemaphorePermit<'a>>, rng: &mut TestRng, semaphore: &'a Semaphore) {
+    match rng.below(40) {
         0 => {
-            let more = dice.below(5);
+            let more = rng.below(5);
             semaphore.add_permits(more);
             walk.model.give(more);
         }
         1 => {
-            let fewer = dice.below(3);
+            let fewer = rng.below(3);
             let forgotten = fewer.min(walk.model.available);
             walk.model.available -= forgotten;
             assert_eq!(semaphore.forget_permits(fewer), forgotten);
         }
-        2 if dice.one_in(5) => {
+        2 if rng.one_in(5) => {
             semaphore.close();
             walk.model.close();
         }
         _ => walk.step(
-            dice,
+            rng,
             &[0, 1, 1, 1, 2, 3, 5],
             |n| Box::pin(async move { semaphore.acquire_many(n as u32).await.ok() }),
             |n| semaphore.try_acquire_many(n as u32).ok(),
@@ -323,38 +323,38 @@ fn step<'a>(walk: &mut Walk<'a, SemaphorePermit<'a>>, dice: &mut Dice, semaphore
 
 #[test]
 fn it_does_what_a_naive_one_does() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for _ in 0..WALKS {
-        let permits = dice.below(6);
+        let permits = rng.below(6);
         let semaphore = Semaphore::new(permits);
         let mut walk = Walk::new(permits);
         for _ in 0..200 {
-            step(&mut walk, &mut dice, &semaphore);
+            step(&mut walk, &mut rng, &semaphore);
         }
-        walk.end(&mut dice);
+        walk.end(&mut rng);
     }
 }
 
 #[test]
 fn nothing_is_lost_between_threads() {
     const PERMITS: usize = 5;
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for runtime in runtimes() {
         let shared = Arc::new((Semaphore::new(PERMITS), AtomicUsize::new(0)));
         let tasks: Vec<_> = (0..16)
             .map(|_| {
-                let (shared, mut dice) = (shared.clone(), dice.branch());
+                let (shared, mut rng) = (shared.clone(), rng.branch());
                 runtime.spawn(async move {
                     let (semaphore, inside) = &*shared;
                     for _ in 0..400 {
-                        let wanted = 1 + dice.below(PERMITS);
+                        let wanted = 1 + rng.below(PERMITS);
                         let _permit = wakeful::select! {
                             biased;
                             permit = semaphore.acquire_many(wanted as u32) => permit.unwrap(),
-                            () = yield_now(), if dice.one_in(3) => continue,
+                            () = yield_now(), if rng.one_in(3) => continue,
                         };
                         assert!(inside.fetch_add(wanted, SeqCst) + wanted <= PERMITS);
-                        if dice.one_in(4) {
+                        if rng.one_in(4) {
                             yield_now().await;
                         }
                         inside.fetch_sub(wanted, SeqCst);

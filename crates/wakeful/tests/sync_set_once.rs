@@ -8,12 +8,12 @@ use futures::executor;
 use wakeful::sync::{SetOnce, SetOnceError};
 
 mod support {
-    pub mod dice;
-    pub mod hand;
+    pub mod manual_poll;
+    pub mod rng;
     pub mod runtimes;
 }
-use support::dice::{Dice, seed};
-use support::hand::Hand;
+use support::manual_poll::Hand;
+use support::rng::{TestRng, seed};
 use support::runtimes::runtimes;
 
 static FULL: SetOnce<&str> = SetOnce::const_new_with("full");
@@ -55,17 +55,17 @@ fn the_usual_traits() {
 
 #[test]
 fn waits_by_any_number_are_dropped_or_woken() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     for _ in 0..100 {
         let cell = SetOnce::new();
-        let mut waits: Vec<_> = (0..dice.below(200)).map(|_| Hand::new(cell.wait())).collect();
+        let mut waits: Vec<_> = (0..rng.below(200)).map(|_| Hand::new(cell.wait())).collect();
         for wait in &mut waits {
-            if dice.one_in(2) {
+            if rng.one_in(2) {
                 assert!(wait.poll().is_pending());
                 assert_eq!(wait.wakers(), 1);
             }
         }
-        waits.retain(|_| !dice.one_in(5));
+        waits.retain(|_| !rng.one_in(5));
         let polled: Vec<bool> = waits.iter().map(|wait| wait.wakers() == 1).collect();
         cell.set(7).unwrap();
         for (wait, polled) in waits.iter_mut().zip(polled) {

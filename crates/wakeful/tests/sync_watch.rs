@@ -13,13 +13,13 @@ use wakeful::sync::watch::{self, Receiver, Sender};
 use wakeful::task::yield_now;
 
 mod support {
-    pub mod dice;
+    pub mod not_send;
+    pub mod rng;
     pub mod runtimes;
-    pub mod stays;
 }
-use support::dice::{Dice, seed};
+use support::not_send::CountingWaker;
+use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, runtimes};
-use support::stays::CountingWaker;
 
 fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
@@ -320,7 +320,7 @@ impl Watcher {
 /// kept.
 #[test]
 fn a_channel_is_as_its_model() {
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     for _ in 0..if cfg!(miri) { 10 } else { 300 } {
         let (sender, receiver) = watch::channel(0);
@@ -334,9 +334,9 @@ fn a_channel_is_as_its_model() {
         let mut watchers = vec![watcher(receiver, 0)];
         let mut version = 0;
         for _ in 0..60 {
-            let which = dice.below(2);
+            let which = rng.below(2);
             let mut woken = [0; 2];
-            match (dice.below(8), &sender) {
+            match (rng.below(8), &sender) {
                 (0 | 1, Some(open)) => {
                     let sent = open.send(version + 1);
                     assert_eq!(sent.is_ok(), !watchers.is_empty());
@@ -348,7 +348,7 @@ fn a_channel_is_as_its_model() {
                     }
                 }
                 (2, Some(open)) => {
-                    if dice.one_in(10) {
+                    if rng.one_in(10) {
                         sender = None;
                         for waker in watchers.iter_mut().filter_map(|one| one.waker.take()) {
                             woken[waker] += 1;
@@ -358,12 +358,12 @@ fn a_channel_is_as_its_model() {
                     }
                 }
                 (3, _) if !watchers.is_empty() => {
-                    let mut gone = watchers.swap_remove(dice.below(watchers.len()));
+                    let mut gone = watchers.swap_remove(rng.below(watchers.len()));
                     gone.waits = None;
                 }
                 (4, _) if !watchers.is_empty() => {
                     // Gives up, or looks.
-                    let number = dice.below(watchers.len());
+                    let number = rng.below(watchers.len());
                     let one = &mut watchers[number];
                     one.waits = None;
                     one.waker = None;
@@ -372,7 +372,7 @@ fn a_channel_is_as_its_model() {
                     one.seen = version;
                 }
                 (_, open) if !watchers.is_empty() => {
-                    let number = dice.below(watchers.len());
+                    let number = rng.below(watchers.len());
                     let one = &mut watchers[number];
                     if one.waits.is_none() {
                         one.start();

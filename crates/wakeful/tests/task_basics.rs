@@ -15,11 +15,11 @@ use wakeful::task::{self, AbortHandle, JoinError, may_wait_forever, yield_now};
 mod support {
     pub mod panic_site;
     pub mod runtimes;
-    pub mod shelf;
+    pub mod waker_store;
 }
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, runtimes, serial_builders, watch};
-use support::shelf::Shelf;
+use support::waker_store::Shelf;
 
 /// Counts its drops.
 #[derive(Default)]

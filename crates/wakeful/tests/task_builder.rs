@@ -13,15 +13,15 @@ mod support {
     pub mod runtimes;
 }
 use support::panic_site::panic_site;
-use support::runtimes::{Watched, runtimes, serial_builders, watch};
+use support::runtimes::{TestRuntime, runtimes, serial_builders, watch};
 
 /// Runtimes that report orphans and go on.
-fn reporting() -> impl Iterator<Item = Watched> {
+fn reporting() -> impl Iterator<Item = TestRuntime> {
     serial_builders().into_iter().map(|(name, mut builder)| watch(name, &mut builder))
 }
 
 /// The one report that a runtime made about a task that it had time to poll.
-fn only_report(runtime: &Watched) -> Orphan {
+fn only_report(runtime: &TestRuntime) -> Orphan {
     runtime.reports.wait_for_one()
 }
 

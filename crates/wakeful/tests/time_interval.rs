@@ -9,13 +9,13 @@ use wakeful::time::{
 
 mod support {
     pub mod clocks;
+    pub mod not_send;
     pub mod panic_site;
     pub mod runtimes;
-    pub mod stays;
 }
 use support::clocks::{ms, paused, poll_once, secs};
+use support::not_send::CountingWaker;
 use support::panic_site::panic_site;
-use support::stays::CountingWaker;
 
 use MissedTickBehavior::{Burst, Delay, Skip};
 

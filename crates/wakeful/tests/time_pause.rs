@@ -97,7 +97,7 @@ async fn time_does_not_pass_while_a_task_can_run() {
 }
 
 /// A paused runtime that says when its thread parks.
-fn paused_and_watched() -> (support::runtimes::Watched, mpsc::Receiver<()>) {
+fn paused_and_watched() -> (support::runtimes::TestRuntime, mpsc::Receiver<()>) {
     let (parks, parked) = mpsc::channel();
     let parks = Mutex::new(parks);
     let mut builder = Builder::new_current_thread();
@@ -153,7 +153,7 @@ fn time_goes_on_when_the_last_closure_ends() {
 fn paused_and_about_to_park(
     builder: &mut Builder,
     meanwhile: impl FnOnce() + Send + 'static,
-) -> support::runtimes::Watched {
+) -> support::runtimes::TestRuntime {
     let meanwhile = Mutex::new(Some(meanwhile));
     builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Panic);
     builder.on_thread_park(move || {

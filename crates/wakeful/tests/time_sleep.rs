@@ -14,19 +14,19 @@ use wakeful::time::{Duration, Instant, Sleep, advance, sleep, sleep_until};
 mod support {
     pub mod bad_wakers;
     pub mod clocks;
-    pub mod dice;
+    pub mod not_send;
     pub mod panic_site;
+    pub mod rng;
     pub mod runtimes;
-    pub mod stays;
 }
 use support::bad_wakers::{panics, panics_when_cloned, panics_when_woken};
 use support::clocks::{
     Log, ms, paused, poll_once, real_current_thread, real_multi_thread, secs, us,
 };
-use support::dice::{Dice, seed};
+use support::not_send::CountingWaker;
 use support::panic_site::panic_site;
+use support::rng::{TestRng, seed};
 use support::runtimes::watch;
-use support::stays::CountingWaker;
 
 const YEAR: Duration = secs(86_400 * 365);
 /// Timers are rounded up to the next multiple of this.
@@ -125,8 +125,8 @@ async fn a_far_deadline_does_not_hold_up_a_near_one() {
 #[test]
 fn timers_fire_in_the_order_of_their_deadlines() {
     let (rt, fired) = (paused(), Log::default());
-    let mut dice = Dice::new(seed());
-    let lengths: Vec<u64> = (0..500).map(|_| 1 + dice.below(3_000) as u64).collect();
+    let mut rng = TestRng::new(seed());
+    let lengths: Vec<u64> = (0..500).map(|_| 1 + rng.below(3_000) as u64).collect();
     let mut expected: Vec<(u64, usize)> = lengths.iter().copied().zip(0..).collect();
     expected.sort();
     rt.block_on(async {

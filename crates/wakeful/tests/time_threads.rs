@@ -11,28 +11,28 @@ use wakeful::time::{Instant, sleep, timeout};
 
 mod support {
     pub mod clocks;
-    pub mod dice;
+    pub mod not_send;
+    pub mod rng;
     pub mod runtimes;
-    pub mod stays;
 }
 use support::clocks::{ms, real_current_thread, real_multi_thread, secs, us};
-use support::dice::{Dice, seed};
-use support::stays::CountingWaker;
+use support::not_send::CountingWaker;
+use support::rng::{TestRng, seed};
 
 #[test]
 fn of_200_000_timers_none_is_lost_and_none_is_early() {
     const TIMERS: usize = 200_000;
     let rt = real_multi_thread(2);
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     let late_ones = rt.block_on(async {
         // Spawned from tasks, so that every worker has its share.
         let groups: Vec<_> = (0..100)
             .map(|_| {
-                let mut dice = dice.branch();
+                let mut rng = rng.branch();
                 wakeful::spawn(async move {
                     let tasks: Vec<_> = (0..TIMERS / 100)
                         .map(|_| {
-                            let length = ms(1 + dice.below(1_000) as u64);
+                            let length = ms(1 + rng.below(1_000) as u64);
                             wakeful::spawn(async move {
                                 let before = std::time::Instant::now();
                                 sleep(length).await;
@@ -63,23 +63,23 @@ fn of_200_000_timers_none_is_lost_and_none_is_early() {
 #[test]
 fn most_timers_are_cancelled_and_the_others_fire() {
     let rt = real_multi_thread(2);
-    let mut dice = Dice::new(seed());
+    let mut rng = TestRng::new(seed());
     rt.block_on(async {
         let tasks: Vec<_> = (0..2_000)
             .map(|_| {
-                let mut dice = dice.branch();
+                let mut rng = rng.branch();
                 wakeful::spawn(async move {
                     for _ in 0..10 {
                         // Wanders between the workers while its timer is set.
-                        let yields = dice.below(4);
+                        let yields = rng.below(4);
                         let quick = timeout(secs(3_600), async {
                             for _ in 0..yields {
                                 yield_now().await;
                             }
                         });
                         quick.await.unwrap();
-                        if dice.one_in(8) {
-                            let nap = us(dice.below(3_000) as u64);
+                        if rng.one_in(8) {
+                            let nap = us(rng.below(3_000) as u64);
                             let before = std::time::Instant::now();
                             timeout(nap, std::future::pending::<()>()).await.unwrap_err();
                             assert!(before.elapsed() >= nap);

@@ -16,14 +16,14 @@ use wakeful::time::{Duration, Instant, advance, sleep, sleep_until, timeout, tim
 
 mod support {
     pub mod clocks;
+    pub mod not_send;
     pub mod panic_site;
     pub mod runtimes;
-    pub mod stays;
 }
 use support::clocks::{ms, paused, poll_once, real_current_thread, real_multi_thread, secs, us};
+use support::not_send::CountingWaker;
 use support::panic_site::panic_site;
 use support::runtimes::watch;
-use support::stays::CountingWaker;
 
 #[wakeful::test(start_paused = true)]
 async fn the_first_of_the_two_decides() {

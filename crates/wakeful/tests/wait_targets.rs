@@ -67,7 +67,7 @@ where
         assert_eq!(wait.kind(), "sleep", "{what}: {dump}");
         assert!(!wait.is_certain(), "{what} is taken for a resource: {dump}");
         assert!(wait.holders().is_empty() && !wait.has_other_holders(), "{what}: {dump}");
-        assert!(wait.thing().starts_with("in "), "{what}: {dump}");
+        assert!(wait.resource().starts_with("in "), "{what}: {dump}");
         let found = Handle::current().diagnose();
         assert!(found.is_empty(), "{what}: {found:?}");
         sleeper.abort();

@@ -18,24 +18,26 @@ use super::tree::Tree;
 const ARROWS: &[(&str, &[&str])] = &[
     ("sys",       &[]),
     ("task",      &["sys"]),
-    ("task/face.rs", &["runtime", "task"]),
+    ("task/reexports.rs", &["runtime", "task"]),
     ("wait",      &["sys", "task"]),
     ("queue",     &["sys", "task"]),
     ("driver",    &["sys", "task", "wait", "queue"]),
-    ("scheduler", &["sys", "task", "wait", "queue", "driver"]),
-    ("inspect",   &["sys", "task", "wait", "queue", "driver", "scheduler"]),
-    ("runtime",   &["sys", "task", "wait", "queue", "driver", "scheduler", "inspect"]),
+    ("telemetry", &["sys", "task", "driver"]),
+    // The scheduler notifies the watchdog, which acts on schedulers.
+    ("scheduler", &["sys", "task", "wait", "queue", "driver", "telemetry", "watchdog"]),
+    ("watchdog",  &["sys", "task", "wait", "queue", "driver", "telemetry", "scheduler"]),
+    ("inspect",   &["sys", "task", "wait", "queue", "driver", "telemetry", "scheduler", "watchdog"]),
+    ("runtime",   &["sys", "task", "wait", "queue", "driver", "telemetry", "scheduler", "watchdog", "inspect"]),
     ("sync",      &["sys", "task", "wait"]),
     ("io",        &["sys", "task", "wait"]),
     ("net",       &["sys", "task", "wait", "driver", "scheduler", "runtime", "io"]),
     ("fs",        &["sys", "task", "wait", "driver", "scheduler", "runtime", "io"]),
-    // `io::unix::AsyncFd` is a thing of sockets, with a name in `io`.
+    // `io::unix::AsyncFd` is implemented by `net`.
     ("io/unix.rs", &["net"]),
+    // The standard streams run on the blocking pool.
+    ("io/stdio",  &["sys", "task", "wait", "runtime", "io"]),
     ("signal",    &["sys", "task", "wait", "driver", "runtime"]),
     ("process",   &["sys", "task", "wait", "driver", "runtime", "io", "net", "signal"]),
-    ("stdio",     &["sys", "task", "wait", "runtime", "io"]),
-    // The streams of the process need a runtime, and have their names in `io`.
-    ("io/std_streams.rs", &["stdio"]),
     ("macros",    &["task"]),
 ];
 

@@ -40,8 +40,8 @@ fn bugs() -> Vec<(&'static str, Plant)> {
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(ends));
     }));
     bugs.push(("sleeping_with_the_thread", |rt, _| {
-        let how_long = Duration::from_millis(300);
-        let (ticks, echoes) = rt.block_on(stalls::sleeping_with_the_thread(Buggy, 2, how_long));
+        let duration = Duration::from_millis(300);
+        let (ticks, echoes) = rt.block_on(stalls::sleeping_with_the_thread(Buggy, 2, duration));
         println!(
             "(meanwhile, a ticker ticked {ticks} times, and a server answered {echoes} times)"
         );

@@ -20,7 +20,7 @@ use super::{Twin, named};
 pub async fn sleeping_with_the_thread(
     twin: Twin,
     workers: usize,
-    how_long: Duration,
+    duration: Duration,
 ) -> (u64, u64) {
     let (ticks, echoes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -62,8 +62,8 @@ pub async fn sleeping_with_the_thread(
             named("sleeper", async move {
                 // The bug: the thread sleeps, and with it whatever else it had to do.
                 match twin {
-                    Twin::Buggy => thread::sleep(how_long),
-                    Twin::Fixed => sleep(how_long).await,
+                    Twin::Buggy => thread::sleep(duration),
+                    Twin::Fixed => sleep(duration).await,
                 }
             })
         })

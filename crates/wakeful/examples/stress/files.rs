@@ -15,7 +15,7 @@ use wakeful::io::{AsyncReadExt, AsyncWriteExt};
 use wakeful::runtime::FileBackend;
 use wakeful::task::yield_now;
 
-use super::dice::Dice;
+use super::rng::TestRng;
 use super::round::Round;
 
 const BACKENDS: [FileBackend; 3] = [FileBackend::Auto, FileBackend::Uring, FileBackend::Pool];
@@ -54,12 +54,12 @@ async fn give_up(operation: impl Future, polls: usize) {
 }
 
 /// Starts operations on a file and gives most of them up.
-async fn operate(path: PathBuf, mut dice: Dice) {
+async fn operate(path: PathBuf, mut rng: TestRng) {
     let Ok(mut file) = File::options().read(true).write(true).open(&path).await else { return };
-    for _ in 0..dice.below(6) {
-        let (polls, at) = (dice.below(4), dice.below(LENGTH) as u64);
-        let mut buffer = vec![0; 1 + dice.below(LENGTH)];
-        match dice.below(8) {
+    for _ in 0..rng.below(6) {
+        let (polls, at) = (rng.below(4), rng.below(LENGTH) as u64);
+        let mut buffer = vec![0; 1 + rng.below(LENGTH)];
+        match rng.below(8) {
             0 => give_up(file.read(&mut buffer), polls).await,
             1 => give_up(file.read_at(&mut buffer, at), polls).await,
             2 => give_up(file.write_at(&[b'n'; 5000], at), polls).await,
@@ -93,34 +93,34 @@ async fn append(path: PathBuf, blocks: usize) -> usize {
 }
 
 pub fn round(round: &mut Round) {
-    let backend = BACKENDS[round.dice.below(3)];
+    let backend = BACKENDS[round.rng.below(3)];
     round.count("runtimes", 1);
     let runtime = round.builder().file_backend(backend).build().unwrap();
-    let mut dice = round.dice.branch();
+    let mut rng = round.rng.branch();
     let (scratch, log) = (TempFile::new(), TempFile::new());
     let (mut writers, mut tasks) = (Vec::new(), Vec::new());
-    for _ in 0..dice.below(5) {
+    for _ in 0..rng.below(5) {
         let guard = round.drops.guard();
-        let operations = operate(scratch.0.clone(), dice.branch());
+        let operations = operate(scratch.0.clone(), rng.branch());
         tasks.push(runtime.spawn(async move {
             operations.await;
             drop(guard);
         }));
     }
     // Before the reads of pipes, which may take every thread of the pool.
-    let blocks = dice.below(20);
+    let blocks = rng.below(20);
     let appended = runtime.spawn(append(log.0.clone(), blocks));
     let accepted = runtime.block_on(appended).unwrap();
-    for _ in 0..dice.below(4) {
+    for _ in 0..rng.below(4) {
         let (read, write) = std::io::pipe().unwrap();
         writers.push(write);
-        tasks.push(runtime.spawn(read_pipe(read.into(), dice.below(5))));
+        tasks.push(runtime.spawn(read_pipe(read.into(), rng.below(5))));
     }
     round.count("operations", tasks.len());
-    for _ in 0..dice.below(40) {
+    for _ in 0..rng.below(40) {
         runtime.block_on(yield_now());
     }
-    tasks.truncate(dice.below(tasks.len() + 1));
+    tasks.truncate(rng.below(tasks.len() + 1));
     // Writes to the pipes when the reads are given up, and perhaps the runtime is gone.
     let late = thread::spawn(move || {
         for mut write in writers {
@@ -128,7 +128,7 @@ pub fn round(round: &mut Round) {
             _ = write.write(&[b'l'; 4096]);
         }
     });
-    let is_waited_for = dice.one_in(2);
+    let is_waited_for = rng.one_in(2);
     if is_waited_for {
         drop(runtime);
     } else {

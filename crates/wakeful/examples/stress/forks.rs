@@ -14,7 +14,7 @@ use wakeful::process::Command;
 use wakeful::sync::mpsc;
 use wakeful::time::sleep;
 
-use super::dice::Dice;
+use super::rng::TestRng;
 use super::round::Round;
 
 /// Messages, timers and tasks for the time of the forks. Returns how many messages have arrived.
@@ -66,9 +66,9 @@ fn wait_for(id: c_int) -> c_int {
 }
 
 /// A fork whose pipe a task of the runtime reads.
-async fn raw_fork(mut dice: Dice) {
+async fn raw_fork(mut rng: TestRng) {
     let (sender, mut receiver) = pipe::pipe().unwrap();
-    let how = dice.below(3);
+    let how = rng.below(3);
     let id = fork(sender.as_raw_fd(), how);
     drop(sender);
     let mut text = Vec::new();
@@ -100,14 +100,14 @@ async fn pre_exec(code: c_int) {
 
 pub fn round(round: &mut Round) {
     let runtime = round.runtime();
-    let mut dice = round.dice.branch();
-    let messages = 50 + dice.below(200);
+    let mut rng = round.rng.branch();
+    let messages = 50 + rng.below(200);
     let works = runtime.spawn(work(messages));
-    let count = 1 + dice.below(4);
+    let count = 1 + rng.below(4);
     let mut tasks = Vec::new();
     for _ in 0..count {
-        let (code, branch) = (dice.below(100) as c_int, dice.branch());
-        tasks.push(match dice.below(3) {
+        let (code, branch) = (rng.below(100) as c_int, rng.branch());
+        tasks.push(match rng.below(3) {
             0 => runtime.spawn(pre_exec(code)),
             _ => runtime.spawn(raw_fork(branch)),
         });

@@ -10,9 +10,9 @@ use std::thread;
 use wakeful::runtime::Runtime;
 use wakeful::task::yield_now;
 
-use super::dice::Dice;
 use super::future_list::{BoxFuture, Case, FUTURES, Wakes};
 use super::process_state::ProcessState;
+use super::rng::TestRng;
 use super::round::{Drops, Round, lock, quiet_panic, returns};
 use super::watchdog;
 
@@ -64,11 +64,11 @@ impl Drop for HostileWaker {
     }
 }
 
-fn hostile(dice: &mut Dice, victims: &Victims) -> Arc<HostileWaker> {
-    let choice = dice.below(4);
+fn hostile(rng: &mut TestRng, victims: &Victims) -> Arc<HostileWaker> {
+    let choice = rng.below(4);
     Arc::new(HostileWaker {
         wakes: AtomicUsize::new(0),
-        panics_on_wake: choice == 1 || choice == 3 && dice.one_in(3),
+        panics_on_wake: choice == 1 || choice == 3 && rng.one_in(3),
         panics_on_drop: choice == 2,
         victims: (choice == 3).then(|| victims.clone()),
     })
@@ -116,7 +116,7 @@ fn attack(round: &mut Round, runtime: &Runtime, case: Case, neighbours: &Victims
     let entered = runtime.enter();
     for future in case.futures {
         let mut future = guarded(future, &round.drops);
-        let waker = hostile(&mut round.dice, neighbours);
+        let waker = hostile(&mut round.rng, neighbours);
         let mut is_pending = false;
         returns(|| is_pending = poll(&mut future, &waker).is_pending());
         returns(|| drop(waker));
@@ -125,7 +125,7 @@ fn attack(round: &mut Round, runtime: &Runtime, case: Case, neighbours: &Victims
             returns(|| drop(future));
             continue;
         }
-        match round.dice.below(6) {
+        match round.rng.below(6) {
             0 => _ = returns(|| drop(future)),
             1 => drop(thread::spawn(move || drop(future)).join()),
             2 => {
@@ -169,10 +169,10 @@ pub fn round(round: &mut Round) {
     let neighbours = Victims::default();
     let mut forgotten = 0;
     for _ in 0..8 {
-        let (name, make) = FUTURES[round.dice.below(FUTURES.len())];
+        let (name, make) = FUTURES[round.rng.below(FUTURES.len())];
         let case = {
             let _entered = runtime.enter();
-            make(1 + round.dice.below(4))
+            make(1 + round.rng.below(4))
         };
         round.count("futures", case.futures.len());
         watchdog::waits_for(format!("for a wake: {name}"));
@@ -181,7 +181,7 @@ pub fn round(round: &mut Round) {
     round.count("forgotten", forgotten);
     let end =
         || assert!(returns(|| drop(runtime)), "the panic of a waker leaves the end of a runtime");
-    if round.dice.one_in(2) {
+    if round.rng.one_in(2) {
         end();
         clear(&neighbours);
     } else {

@@ -17,7 +17,7 @@ use wakeful::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
 use wakeful::runtime::{Handle, Runtime, RuntimeFlavor};
 use wakeful::time::{Interval, Sleep, interval, sleep};
 
-use super::dice::Dice;
+use super::rng::TestRng;
 use super::round::{Round, returns};
 
 /// What moves between runtimes. Streams have their other side with them, which belongs to no runtime.
@@ -31,9 +31,9 @@ enum Object {
     Interval(Interval),
 }
 
-fn make(dice: &mut Dice, handle: &Handle) -> Object {
+fn make(rng: &mut TestRng, handle: &Handle) -> Object {
     let _entered = handle.enter();
-    match dice.below(7) {
+    match rng.below(7) {
         0 => {
             let (near, far) = StdStream::pair().unwrap();
             near.set_nonblocking(true).unwrap();
@@ -60,7 +60,7 @@ fn make(dice: &mut Dice, handle: &Handle) -> Object {
             // SAFETY: it owns its one descriptor.
             Object::Pipe(unsafe { AsyncFd::register(read.into()) }.unwrap(), write)
         }
-        5 => Object::Sleep(Box::pin(sleep(Duration::from_micros(dice.below(300) as u64)))),
+        5 => Object::Sleep(Box::pin(sleep(Duration::from_micros(rng.below(300) as u64)))),
         _ => Object::Interval(interval(Duration::from_micros(100))),
     }
 }
@@ -144,20 +144,20 @@ fn move_over(runtime: &Runtime, object: Object) -> Option<(StdStream, StdStream)
 
 pub fn round(round: &mut Round) {
     let mut runtimes: Vec<Runtime> = (0..3).map(|_| round.runtime()).collect();
-    let mut dice = round.dice.branch();
+    let mut rng = round.rng.branch();
     let mut objects: Vec<(usize, Object)> = Vec::new();
-    for _ in 0..4 + dice.below(12) {
-        let home = dice.below(2);
-        objects.push((home, make(&mut dice, runtimes[home].handle())));
+    for _ in 0..4 + rng.below(12) {
+        let home = rng.below(2);
+        objects.push((home, make(&mut rng, runtimes[home].handle())));
     }
     round.count("objects", objects.len());
     for (home, object) in &mut objects {
-        let runtime = &runtimes[dice.below(3)];
+        let runtime = &runtimes[rng.below(3)];
         runtime.block_on(poll_fn(|cx| {
             poll_once(object, cx);
             Poll::Ready(())
         }));
-        if dice.one_in(3) {
+        if rng.one_in(3) {
             // The object's runtime lives, and drives it: with its workers, or in this `block_on`.
             let at_home = runtimes[*home].handle().runtime_flavor() == RuntimeFlavor::CurrentThread;
             let runtime = &runtimes[if at_home { *home } else { 2 }];
@@ -167,21 +167,21 @@ pub fn round(round: &mut Round) {
     }
     let last = runtimes.pop().unwrap();
     // The two others end on another thread while the objects are polled and used on the last.
-    let mut ending = Round::new(dice.below(usize::MAX) as u64);
+    let mut ending = Round::new(rng.below(usize::MAX) as u64);
     let (done, is_done) = mpsc::channel();
     let ender = thread::spawn(move || {
         runtimes.into_iter().for_each(|runtime| ending.end(runtime));
         done.send(()).unwrap();
     });
     for (_, object) in &mut objects {
-        if dice.one_in(2) {
+        if rng.one_in(2) {
             returns(|| drop(last.block_on(exchange(object))));
         }
     }
     is_done.recv().unwrap();
     ender.join().unwrap();
     for (_, mut object) in objects {
-        match dice.below(4) {
+        match rng.below(4) {
             0 => drop(object),
             1 => drop(thread::spawn(move || drop(object)).join()),
             2 => drop(move_over(&last, object)),

@@ -13,7 +13,7 @@ use wakeful::runtime::Runtime;
 use wakeful::task::{JoinHandle, LocalEnterGuard, LocalSet, spawn_local, yield_now};
 use wakeful::time::sleep;
 
-use super::dice::Dice;
+use super::rng::TestRng;
 use super::round::{Guard, Round, WakerStore, lock, quiet_panic, returns};
 
 /// Notes that it was dropped on another thread than the one it was made on.
@@ -41,15 +41,15 @@ struct Local<'a> {
     joins: Vec<JoinHandle<()>>,
 }
 
-fn some_set(sets: &Sets, dice: &mut Dice) -> Option<Rc<LocalSet>> {
+fn some_set(sets: &Sets, rng: &mut TestRng) -> Option<Rc<LocalSet>> {
     let sets = sets.borrow();
-    if sets.is_empty() { None } else { Some(sets[dice.below(sets.len())].clone()) }
+    if sets.is_empty() { None } else { Some(sets[rng.below(sets.len())].clone()) }
 }
 
-fn take_set(sets: &Sets, dice: &mut Dice) -> Option<Rc<LocalSet>> {
+fn take_set(sets: &Sets, rng: &mut TestRng) -> Option<Rc<LocalSet>> {
     let mut sets = sets.borrow_mut();
     let len = sets.len();
-    (len > 0).then(|| sets.swap_remove(dice.below(len)))
+    (len > 0).then(|| sets.swap_remove(rng.below(len)))
 }
 
 fn poll_set(set: &LocalSet) {
@@ -61,21 +61,21 @@ impl Local<'_> {
     fn spawn(&mut self, set: &LocalSet) {
         let pinned = Pinned { thread: thread::current().id(), _guard: self.round.drops.guard() };
         let (sets, wakers) = (self.sets.clone(), self.wakers.clone());
-        let mut dice = self.round.dice.branch();
+        let mut rng = self.round.rng.branch();
         let task = async move {
             let _pinned = pinned;
-            for _ in 0..dice.below(4) {
-                match dice.below(8) {
+            for _ in 0..rng.below(4) {
+                match rng.below(8) {
                     0 => wakers.wait().await,
                     1 => sleep(Duration::from_micros(30)).await,
-                    2 => drop(take_set(&sets, &mut dice)),
+                    2 => drop(take_set(&sets, &mut rng)),
                     3 => {
-                        if let Some(set) = some_set(&sets, &mut dice) {
+                        if let Some(set) = some_set(&sets, &mut rng) {
                             set.run_until(yield_now()).await;
                         }
                     }
                     4 => drop(spawn_local(yield_now())),
-                    5 if dice.one_in(4) => quiet_panic(),
+                    5 if rng.one_in(4) => quiet_panic(),
                     6 => {
                         // A set inside a task, whose tasks end with it.
                         let inner = LocalSet::new();
@@ -91,16 +91,16 @@ impl Local<'_> {
     }
 
     fn act(&mut self, runtime: &Runtime, entered: &mut Vec<LocalEnterGuard>) {
-        let Some(set) = some_set(&self.sets, &mut self.round.dice) else { return };
-        match self.round.dice.below(8) {
+        let Some(set) = some_set(&self.sets, &mut self.round.rng) else { return };
+        match self.round.rng.below(8) {
             0 | 1 => self.spawn(&set),
             2 => entered.push(set.enter()),
             3 if !entered.is_empty() => {
-                drop(entered.swap_remove(self.round.dice.below(entered.len())))
+                drop(entered.swap_remove(self.round.rng.below(entered.len())))
             }
             4 => _ = returns(|| poll_set(&set)),
             5 => _ = returns(|| set.block_on(runtime, yield_now())),
-            6 => drop(take_set(&self.sets, &mut self.round.dice)),
+            6 => drop(take_set(&self.sets, &mut self.round.rng)),
             _ => {
                 // Polled, then dropped before its end.
                 let mut until = Box::pin(set.run_until(std::future::pending::<()>()));
@@ -126,7 +126,7 @@ pub fn round(round: &mut Round) {
         })
     };
     let sets: Sets = Rc::default();
-    let count = 2 + round.dice.below(6);
+    let count = 2 + round.rng.below(6);
     round.count("sets", count);
     sets.borrow_mut().extend((0..count).map(|_| Rc::new(LocalSet::new())));
     let mut entered = Vec::new();
@@ -140,14 +140,14 @@ pub fn round(round: &mut Round) {
     }
     let Local { round, wakers, joins, .. } = local;
     let mut runtime = Some(runtime);
-    if round.dice.one_in(2) {
+    if round.rng.one_in(2) {
         round.end(runtime.take().unwrap());
     }
-    while let Some(set) = take_set(&sets, &mut round.dice) {
+    while let Some(set) = take_set(&sets, &mut round.rng) {
         returns(|| drop(set));
     }
     while !entered.is_empty() {
-        drop(entered.swap_remove(round.dice.below(entered.len())));
+        drop(entered.swap_remove(round.rng.below(entered.len())));
     }
     *lock(&stop) = true;
     waking.join().unwrap();

@@ -11,7 +11,7 @@ use wakeful::sync::{Mutex, Notify, RwLock, Semaphore, mpsc};
 use wakeful::task::{Builder, yield_now};
 use wakeful::time::{sleep, timeout};
 
-use super::dice::Dice;
+use super::rng::TestRng;
 use super::round::{Drops, Round};
 
 const LOOKERS: usize = 2;
@@ -26,10 +26,15 @@ struct Contended {
 }
 
 /// Spawns, locks, sends, sleeps and aborts for a number of turns.
-async fn churn(contended: Arc<Contended>, semaphore: Arc<Semaphore>, drops: Drops, mut dice: Dice) {
+async fn churn(
+    contended: Arc<Contended>,
+    semaphore: Arc<Semaphore>,
+    drops: Drops,
+    mut rng: TestRng,
+) {
     for _ in 0..60 {
         let (contended, guard) = (contended.clone(), drops.guard());
-        match dice.below(9) {
+        match rng.below(9) {
             0 => *contended.mutex.lock().await += 1,
             1 => *contended.rwlock.write().await += 1,
             2 => _ = *contended.rwlock.read().await,
@@ -42,7 +47,7 @@ async fn churn(contended: Arc<Contended>, semaphore: Arc<Semaphore>, drops: Drop
                     yield_now().await;
                     drop(guard);
                 });
-                if dice.one_in(3) {
+                if rng.one_in(3) {
                     task.abort();
                 }
                 _ = task.await;
@@ -63,11 +68,11 @@ async fn churn(contended: Arc<Contended>, semaphore: Arc<Semaphore>, drops: Drop
 }
 
 /// Looks until it is told to stop. Returns how often it has looked.
-fn look(handle: &Handle, mut dice: Dice, stop: &AtomicBool, is_running: &AtomicBool) -> usize {
+fn look(handle: &Handle, mut rng: TestRng, stop: &AtomicBool, is_running: &AtomicBool) -> usize {
     let (mut looks, mut spawned) = (0, 0);
     while !stop.load(SeqCst) {
         let was_running = is_running.load(SeqCst);
-        match dice.below(8) {
+        match rng.below(8) {
             0..4 => {
                 let dump = handle.dump();
                 let is_there = dump.find_named("anchor").is_some();
@@ -75,7 +80,7 @@ fn look(handle: &Handle, mut dice: Dice, stop: &AtomicBool, is_running: &AtomicB
                     is_there || !(was_running && is_running.load(SeqCst)),
                     "a waiting task is not in a dump"
                 );
-                if dice.one_in(4) {
+                if rng.one_in(4) {
                     assert!(!dump.to_string().is_empty());
                 }
             }
@@ -87,7 +92,7 @@ fn look(handle: &Handle, mut dice: Dice, stop: &AtomicBool, is_running: &AtomicB
                 spawned = now;
                 assert!(metrics.prometheus().contains("wakeful"));
             }
-            6 => handle.record(dice.one_in(2)),
+            6 => handle.record(rng.one_in(2)),
             _ => drop(handle.trace()),
         }
         looks += 1;
@@ -109,16 +114,16 @@ pub fn round(round: &mut Round) {
     let handle = runtime.handle().clone();
     thread::scope(|scope| {
         for _ in 0..LOOKERS {
-            let (handle, dice) = (&handle, round.dice.branch());
+            let (handle, rng) = (&handle, round.rng.branch());
             let (stop, is_running, looks) = (&stop, &is_running, &looks);
-            scope.spawn(move || looks.fetch_add(look(handle, dice, stop, is_running), SeqCst));
+            scope.spawn(move || looks.fetch_add(look(handle, rng, stop, is_running), SeqCst));
         }
         let contended = Arc::<Contended>::default();
         let semaphore = Arc::new(Semaphore::new(2));
         let tasks: Vec<_> = (0..CHURNERS)
             .map(|_| {
                 let (contended, semaphore) = (contended.clone(), semaphore.clone());
-                runtime.spawn(churn(contended, semaphore, round.drops.clone(), round.dice.branch()))
+                runtime.spawn(churn(contended, semaphore, round.drops.clone(), round.rng.branch()))
             })
             .collect();
         runtime.block_on(async {

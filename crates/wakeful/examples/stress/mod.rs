@@ -9,9 +9,9 @@
 
 #[path = "../../tests/support/counting.rs"]
 pub mod counting;
-#[path = "../../tests/support/dice.rs"]
-pub mod dice;
 pub mod process_state;
+#[path = "../../tests/support/rng.rs"]
+pub mod rng;
 pub mod round;
 pub mod runner;
 pub mod watchdog;

@@ -13,8 +13,8 @@ use wakeful::runtime::{Builder, is_rt_shutdown_err};
 use wakeful::task::yield_now;
 use wakeful::time::timeout;
 
-use super::dice::Dice;
 use super::process_state::has_children;
+use super::rng::TestRng;
 use super::round::Round;
 
 /// The value, or `None` because the runtime of the call ends. Any other error is a fault.
@@ -46,10 +46,10 @@ fn kill(id: u32) {
 }
 
 /// One child and what becomes of it. Returns its number if it may still run.
-async fn live(mut dice: Dice) -> Option<u32> {
-    match dice.below(8) {
+async fn live(mut rng: TestRng) -> Option<u32> {
+    match rng.below(8) {
         0 => {
-            let code = dice.below(100) as i32;
+            let code = rng.below(100) as i32;
             let status = Command::new("sh").args(["-c", &format!("exit {code}")]).status().await;
             let status = unless_ending(status)?;
             assert_eq!(status.code(), Some(code), "the status is the child's");
@@ -111,19 +111,19 @@ async fn live(mut dice: Dice) -> Option<u32> {
 
 pub fn round(round: &mut Round) {
     let runtime = round.runtime();
-    let mut dice = round.dice.branch();
-    let count = 1 + dice.below(4);
+    let mut rng = round.rng.branch();
+    let count = 1 + rng.below(4);
     round.count("children", count);
     let tasks: Vec<_> = (0..count)
         .map(|_| {
-            let (life, guard) = (live(dice.branch()), round.drops.guard());
+            let (life, guard) = (live(rng.branch()), round.drops.guard());
             runtime.spawn(async move {
                 let _guard = guard;
                 life.await
             })
         })
         .collect();
-    let is_patient = dice.one_in(2);
+    let is_patient = rng.one_in(2);
     let mut left = Vec::new();
     runtime.block_on(async {
         for task in tasks {
@@ -135,7 +135,7 @@ pub fn round(round: &mut Round) {
             }
         }
     });
-    let ends_first = dice.one_in(2);
+    let ends_first = rng.one_in(2);
     if !ends_first {
         left.iter().copied().for_each(kill);
     }
@@ -145,11 +145,11 @@ pub fn round(round: &mut Round) {
     while round.drops.dropped() < round.drops.made() {
         thread::yield_now();
     }
-    reap(&mut dice);
+    reap(&mut rng);
 }
 
 /// A new runtime waits for children that have lost theirs, as it waits for a child of its own.
-fn reap(dice: &mut Dice) {
+fn reap(rng: &mut TestRng) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         while has_children() {
@@ -157,7 +157,7 @@ fn reap(dice: &mut Dice) {
             assert!(Command::new("true").status().await.unwrap().success());
         }
     });
-    if dice.one_in(2) {
+    if rng.one_in(2) {
         runtime.shutdown_background();
     }
 }

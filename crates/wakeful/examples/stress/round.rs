@@ -11,18 +11,18 @@ use std::time::Duration;
 
 use wakeful::runtime::{Builder, Handle, OrphanPolicy, Runtime};
 
-use super::dice::Dice;
+use super::rng::TestRng;
 
 /// The state of one round.
 pub struct Round {
-    pub dice: Dice,
+    pub rng: TestRng,
     pub drops: Drops,
     counts: BTreeMap<&'static str, u64>,
 }
 
 impl Round {
     pub fn new(seed: u64) -> Self {
-        Self { dice: Dice::new(seed), drops: Drops::default(), counts: BTreeMap::new() }
+        Self { rng: TestRng::new(seed), drops: Drops::default(), counts: BTreeMap::new() }
     }
 
     /// Adds to a figure of the closing summary.
@@ -37,11 +37,11 @@ impl Round {
     /// A builder of either flavor with random settings. Its reports are dropped: lost wakers and panics are part of
     /// the stress.
     pub fn builder(&mut self) -> Builder {
-        let mut builder = if self.dice.one_in(3) {
+        let mut builder = if self.rng.one_in(3) {
             Builder::new_current_thread()
         } else {
             let mut builder = Builder::new_multi_thread();
-            builder.worker_threads(1 + self.dice.below(3));
+            builder.worker_threads(1 + self.rng.below(3));
             builder
         };
         builder
@@ -50,9 +50,9 @@ impl Round {
             .on_orphan(OrphanPolicy::Report)
             .on_report(|_| ())
             .report_blocked_after(None)
-            .max_blocking_threads(1 + self.dice.below(4))
-            .event_interval(1 + self.dice.below(61) as u32);
-        if self.dice.one_in(2) {
+            .max_blocking_threads(1 + self.rng.below(4))
+            .event_interval(1 + self.rng.below(61) as u32);
+        if self.rng.one_in(2) {
             builder.thread_keep_alive(Duration::ZERO);
         }
         builder
@@ -65,7 +65,7 @@ impl Round {
 
     /// Ends a runtime in one of seven ways. The threads of some are still on their way out afterwards.
     pub fn end(&mut self, runtime: Runtime) {
-        match self.dice.below(7) {
+        match self.rng.below(7) {
             0 => drop(runtime),
             1 => runtime.shutdown_timeout(Duration::from_secs(3_600)),
             2 => runtime.shutdown_background(),
@@ -220,8 +220,8 @@ impl WakerStore {
 }
 
 /// Uses a handle whose runtime may be gone: every call returns or panics with a message, and none hangs.
-pub fn use_handle(handle: &Handle, dice: &mut Dice, drops: &Drops) {
-    match dice.below(5) {
+pub fn use_handle(handle: &Handle, rng: &mut TestRng, drops: &Drops) {
+    match rng.below(5) {
         0 => {
             let guard = drops.guard();
             drop(handle.spawn(async move { drop(guard) }));

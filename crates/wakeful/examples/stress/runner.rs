@@ -10,8 +10,8 @@ use wakeful::runtime::Builder;
 
 use super::Kind;
 use super::counting::Counting;
-use super::dice::Dice;
 use super::process_state::ProcessState;
+use super::rng::TestRng;
 use super::round::{Round, hide_expected_panics};
 use super::watchdog;
 
@@ -43,7 +43,7 @@ pub fn repeat_line(kind: &Kind, seed: u64) -> String {
 
 /// The seed of the round after the one with this seed.
 fn next_seed(seed: u64) -> u64 {
-    Dice::new(seed).branch().below(usize::MAX) as u64
+    TestRng::new(seed).branch().below(usize::MAX) as u64
 }
 
 /// Has wakeful start what it keeps for the whole process.

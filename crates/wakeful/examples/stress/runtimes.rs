@@ -11,7 +11,7 @@ use wakeful::sync::{Mutex, mpsc, oneshot};
 use wakeful::task::{AbortHandle, JoinHandle, JoinSet, may_wait_forever, yield_now};
 use wakeful::time::{interval, sleep};
 
-use super::dice::Dice;
+use super::rng::TestRng;
 use super::round::{Acts, Drops, Round, WakerStore, quiet_panic, use_handle};
 
 /// What tasks and other threads share in a round.
@@ -24,9 +24,9 @@ struct Shared {
 }
 
 /// Spawns a task that waits, works or panics, and whose destructor may do anything that safe code can.
-fn spawn(shared: &Shared, dice: &mut Dice) -> JoinHandle<()> {
-    let guard = destructor(shared, dice);
-    let (choice, micros) = (dice.below(10), dice.below(400) as u64);
+fn spawn(shared: &Shared, rng: &mut TestRng) -> JoinHandle<()> {
+    let guard = destructor(shared, rng);
+    let (choice, micros) = (rng.below(10), rng.below(400) as u64);
     let inner = shared.clone();
     shared.handle.spawn(async move {
         let _guard = guard;
@@ -61,33 +61,33 @@ fn spawn(shared: &Shared, dice: &mut Dice) -> JoinHandle<()> {
 }
 
 /// A guard whose drop does something to the runtime, which may be ending or gone.
-fn destructor(shared: &Shared, dice: &mut Dice) -> Acts<impl FnMut() + use<>> {
-    let (shared, mut dice) = (shared.clone(), dice.branch());
-    let choice = dice.below(8);
+fn destructor(shared: &Shared, rng: &mut TestRng) -> Acts<impl FnMut() + use<>> {
+    let (shared, mut rng) = (shared.clone(), rng.branch());
+    let choice = rng.below(8);
     Acts::new(shared.drops.guard(), move || match choice {
         0 => quiet_panic(),
         1 => shared.wakers.wake_all(),
-        2 => use_handle(&shared.handle, &mut dice, &shared.drops),
+        2 => use_handle(&shared.handle, &mut rng, &shared.drops),
         3 => drop(shared.wakers.take()),
         _ => {}
     })
 }
 
 /// What another thread does to the runtime, before and after its end.
-fn disturb(shared: &Shared, aborts: &[AbortHandle], dice: &mut Dice) {
-    for _ in 0..dice.below(20) {
-        match dice.below(4) {
+fn disturb(shared: &Shared, aborts: &[AbortHandle], rng: &mut TestRng) {
+    for _ in 0..rng.below(20) {
+        match rng.below(4) {
             0 => shared.wakers.wake_all(),
-            1 if !aborts.is_empty() => aborts[dice.below(aborts.len())].abort(),
-            2 => drop(spawn(shared, dice)),
-            _ => use_handle(&shared.handle, dice, &shared.drops),
+            1 if !aborts.is_empty() => aborts[rng.below(aborts.len())].abort(),
+            2 => drop(spawn(shared, rng)),
+            _ => use_handle(&shared.handle, rng, &shared.drops),
         }
     }
 }
 
 /// Lets the runtime work for a while.
-fn work(runtime: &Runtime, dice: &mut Dice) {
-    for _ in 0..dice.below(4) {
+fn work(runtime: &Runtime, rng: &mut TestRng) {
+    for _ in 0..rng.below(4) {
         let (tx, rx) = oneshot::channel();
         let (send, mut receive) = mpsc::channel(1);
         runtime.spawn(async move {
@@ -102,7 +102,7 @@ fn work(runtime: &Runtime, dice: &mut Dice) {
 
 pub fn round(round: &mut Round) {
     let runtime = round.runtime();
-    let mut dice = round.dice.branch();
+    let mut rng = round.rng.branch();
     let shared = Shared {
         handle: runtime.handle().clone(),
         wakers: WakerStore::default(),
@@ -110,25 +110,25 @@ pub fn round(round: &mut Round) {
         mutex: Arc::default(),
     };
     let mut joins: Vec<JoinHandle<()>> = Vec::new();
-    for _ in 0..dice.below(24) {
-        joins.push(spawn(&shared, &mut dice));
+    for _ in 0..rng.below(24) {
+        joins.push(spawn(&shared, &mut rng));
     }
-    for _ in 0..dice.below(4) {
-        let guard = destructor(&shared, &mut dice);
+    for _ in 0..rng.below(4) {
+        let guard = destructor(&shared, &mut rng);
         joins.push(runtime.spawn_blocking(move || drop(guard)));
     }
     round.count("tasks", joins.len());
     let aborts: Vec<AbortHandle> = joins.iter().map(JoinHandle::abort_handle).collect();
-    work(&runtime, &mut dice);
-    let disturber = dice.one_in(2).then(|| {
-        let (shared, aborts, mut dice) = (shared.clone(), aborts.clone(), dice.branch());
-        thread::spawn(move || disturb(&shared, &aborts, &mut dice))
+    work(&runtime, &mut rng);
+    let disturber = rng.one_in(2).then(|| {
+        let (shared, aborts, mut rng) = (shared.clone(), aborts.clone(), rng.branch());
+        thread::spawn(move || disturb(&shared, &aborts, &mut rng))
     });
-    if dice.one_in(2) {
-        joins.truncate(dice.below(joins.len() + 1));
+    if rng.one_in(2) {
+        joins.truncate(rng.below(joins.len() + 1));
     }
     round.end(runtime);
-    disturb(&shared, &aborts, &mut dice);
+    disturb(&shared, &aborts, &mut rng);
     if let Some(disturber) = disturber {
         disturber.join().expect("another thread may use what outlives the runtime");
     }

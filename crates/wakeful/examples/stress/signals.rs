@@ -8,7 +8,7 @@ use std::thread;
 use wakeful::runtime::Runtime;
 use wakeful::signal::unix::{Signal, SignalKind, signal};
 
-use super::dice::Dice;
+use super::rng::TestRng;
 use super::round::Round;
 
 /// SIGQUIT is the watchdog's, and SIGCHLD is ignored by its default.
@@ -20,10 +20,10 @@ fn listen(runtime: &Runtime, number: i32) -> Signal {
 }
 
 /// Sends a signal to the process or to the calling thread.
-fn raise(number: i32, dice: &mut Dice) {
+fn raise(number: i32, rng: &mut TestRng) {
     // SAFETY: the round has listened for the signal, so that it does not end the process.
     unsafe {
-        if dice.one_in(2) {
+        if rng.one_in(2) {
             libc::raise(number);
         } else {
             libc::kill(libc::getpid(), number);
@@ -32,32 +32,31 @@ fn raise(number: i32, dice: &mut Dice) {
 }
 
 pub fn round(round: &mut Round) {
-    let mut runtimes: Vec<Runtime> =
-        (0..1 + round.dice.below(3)).map(|_| round.runtime()).collect();
-    let mut dice = round.dice.branch();
+    let mut runtimes: Vec<Runtime> = (0..1 + round.rng.below(3)).map(|_| round.runtime()).collect();
+    let mut rng = round.rng.branch();
     // From now on the process handles all of them, for good.
     for number in SIGNALS {
         drop(listen(&runtimes[0], number));
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let storm = dice.one_in(2).then(|| {
-        let (stop, mut dice) = (stop.clone(), dice.branch());
+    let storm = rng.one_in(2).then(|| {
+        let (stop, mut rng) = (stop.clone(), rng.branch());
         thread::spawn(move || {
             while !stop.load(SeqCst) {
-                raise(SIGNALS[dice.below(4)], &mut dice);
+                raise(SIGNALS[rng.below(4)], &mut rng);
                 thread::yield_now();
             }
         })
     });
     let mut kept = Vec::new();
-    for _ in 0..4 + dice.below(8) {
-        let at = dice.below(runtimes.len());
+    for _ in 0..4 + rng.below(8) {
+        let at = rng.below(runtimes.len());
         let runtime = &runtimes[at];
-        let number = SIGNALS[dice.below(4)];
+        let number = SIGNALS[rng.below(4)];
         let mut listener = listen(runtime, number);
         round.count("listeners", 1);
         let guard = round.drops.guard();
-        match dice.below(4) {
+        match rng.below(4) {
             0 => drop(listener),
             1 => kept.push(listener),
             2 => {
@@ -66,22 +65,22 @@ pub fn round(round: &mut Round) {
                     drop(guard);
                     received
                 });
-                if dice.one_in(3) {
+                if rng.one_in(3) {
                     waits.abort();
                     continue;
                 }
-                raise(number, &mut dice);
+                raise(number, &mut rng);
                 assert_eq!(runtime.block_on(waits).unwrap(), Some(()), "signal {number} arrives");
             }
             _ => {
                 // Raised before the wait, on another thread.
-                let mut dice = dice.branch();
-                thread::spawn(move || raise(number, &mut dice)).join().unwrap();
+                let mut rng = rng.branch();
+                thread::spawn(move || raise(number, &mut rng)).join().unwrap();
                 let received = runtime.block_on(listener.recv());
                 assert_eq!(received, Some(()), "signal {number} is kept for the listener");
             }
         }
-        if runtimes.len() > 1 && dice.one_in(6) {
+        if runtimes.len() > 1 && rng.one_in(6) {
             round.end(runtimes.swap_remove(at));
         }
     }
@@ -97,5 +96,5 @@ pub fn round(round: &mut Round) {
         while futures::executor::block_on(listener.recv()).is_some() {}
     }
     // Handlers stay: a signal that nothing listens for does not end the process.
-    SIGNALS.into_iter().for_each(|number| raise(number, &mut dice));
+    SIGNALS.into_iter().for_each(|number| raise(number, &mut rng));
 }

@@ -13,12 +13,12 @@ use wakeful::sync::{Mutex, mpsc};
 use wakeful::task::{JoinHandle, LocalSet, yield_now};
 use wakeful::time::sleep;
 
-use super::dice::Dice;
+use super::rng::TestRng;
 use super::round::{Drops, Round, WakerStore, returns, use_handle};
 
 /// What a destructor works with.
 struct Last {
-    dice: Dice,
+    rng: TestRng,
     drops: Drops,
     handle: Handle,
     wakers: WakerStore,
@@ -31,8 +31,8 @@ struct Last {
 
 impl Drop for Last {
     fn drop(&mut self) {
-        for _ in 0..1 + self.dice.below(4) {
-            let choice = self.dice.below(12);
+        for _ in 0..1 + self.rng.below(4) {
+            let choice = self.rng.below(12);
             // Without its thread-locals, a call may panic with a message; a panic here would end the process.
             returns(|| self.act(choice));
         }
@@ -45,7 +45,7 @@ impl Last {
     fn act(&mut self, choice: usize) {
         let mut cx = Context::from_waker(Waker::noop());
         match choice {
-            0 => use_handle(&self.handle, &mut self.dice, &self.drops),
+            0 => use_handle(&self.handle, &mut self.rng, &self.drops),
             1 => self.handle.block_on(yield_now()),
             2 => {
                 let _entered = self.handle.enter();
@@ -107,12 +107,12 @@ fn fill(lasts: [Last; 2], order: usize) {
 
 pub fn round(round: &mut Round) {
     let runtime = round.runtime();
-    let mut dice = round.dice.branch();
+    let mut rng = round.rng.branch();
     let (sender, mut receiver) = mpsc::channel(64);
     let (wakers, mutex) = (WakerStore::default(), Arc::new(Mutex::new(())));
     let ran = Arc::new(AtomicUsize::new(0));
     let mut threads = Vec::new();
-    let count = 1 + dice.below(4);
+    let count = 1 + rng.below(4);
     for _ in 0..count {
         let waits = wakers.clone();
         let guard = round.drops.guard();
@@ -120,19 +120,19 @@ pub fn round(round: &mut Round) {
             waits.wait().await;
             drop(guard);
         });
-        let mut last = |dice: &mut Dice, join: Option<JoinHandle<()>>| Last {
-            dice: dice.branch(),
+        let mut last = |rng: &mut TestRng, join: Option<JoinHandle<()>>| Last {
+            rng: rng.branch(),
             drops: round.drops.clone(),
             handle: runtime.handle().clone(),
             wakers: wakers.clone(),
             sender: sender.clone(),
             mutex: mutex.clone(),
-            runtime: dice.one_in(4).then(|| round.builder().build().unwrap()),
+            runtime: rng.one_in(4).then(|| round.builder().build().unwrap()),
             join,
             ran: ran.clone(),
         };
-        let (lasts, order) = ([last(&mut dice, Some(join)), last(&mut dice, None)], dice.below(4));
-        let (has_set, in_set) = (dice.one_in(2), round.drops.guard());
+        let (lasts, order) = ([last(&mut rng, Some(join)), last(&mut rng, None)], rng.below(4));
+        let (has_set, in_set) = (rng.one_in(2), round.drops.guard());
         let thread = move || {
             if has_set {
                 let set = LocalSet::new();
@@ -142,13 +142,13 @@ pub fn round(round: &mut Round) {
             fill(lasts, order);
         };
         // A thread of the program's own, or one of the runtime's pool, which ends with it.
-        match dice.below(3) {
+        match rng.below(3) {
             0 => drop(runtime.spawn_blocking(thread)),
             _ => threads.push(thread::spawn(thread)),
         }
     }
     round.count("destructors", 2 * count);
-    if dice.one_in(2) {
+    if rng.one_in(2) {
         round.end(runtime);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     } else {

@@ -11,14 +11,14 @@ use super::round::lock;
 /// How long a round may take. The longest ones need seconds, on a busy machine and under the sanitizer.
 const LIMIT: Duration = Duration::from_secs(180);
 
-struct Watched {
+struct TestRuntime {
     since: Instant,
     repeat: String,
     /// What the runner waits for after the round.
     waits_for: String,
 }
 
-static CURRENT: Mutex<Option<Watched>> = Mutex::new(None);
+static CURRENT: Mutex<Option<TestRuntime>> = Mutex::new(None);
 
 /// Starts the limit of the next round anew. `repeat` is the command that repeats the round.
 pub fn watch(repeat: String) {
@@ -27,7 +27,7 @@ pub fn watch(repeat: String) {
         let builder = thread::Builder::new().name("stress-watchdog".to_owned());
         builder.spawn(run).expect("the system has a thread to give");
     });
-    let watched = Watched { since: Instant::now(), repeat, waits_for: String::new() };
+    let watched = TestRuntime { since: Instant::now(), repeat, waits_for: String::new() };
     *lock(&CURRENT) = Some(watched);
 }
 

@@ -1,5 +1,5 @@
 //! The teaching programs: small futures written by hand, the way one learns what a future, a waker and an executor
-//! are. The tour shows them; `tests/teaching.rs` holds them to their promises on every kind of runtime.
+//! are. The tour shows them; `tests/tutorial.rs` holds them to their promises on every kind of runtime.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};

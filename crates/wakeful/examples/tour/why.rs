@@ -78,8 +78,8 @@ fn futurelock(page: &mut Page<'_>) {
 
 fn blocked(page: &mut Page<'_>) {
     let (rt, told) = runtime();
-    let how_long = Duration::from_millis(300);
-    let (ticks, echoes) = rt.block_on(stalls::sleeping_with_the_thread(Buggy, 2, how_long));
+    let duration = Duration::from_millis(300);
+    let (ticks, echoes) = rt.block_on(stalls::sleeping_with_the_thread(Buggy, 2, duration));
     let Ok(Report::Blocked(blocked)) = told.recv_timeout(LIMIT) else {
         return page.expect(false, "a blocked worker is reported");
     };
@@ -113,7 +113,7 @@ pub fn everything_waits() -> ExitCode {
     let (rt, told) = runtime();
     let ends = || rt.block_on(waits::everything_asleep(Buggy));
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(ends)).is_err();
-    match told.iter().find(|report| matches!(report, Report::Quiescent(_))) {
+    match told.iter().find(|report| matches!(report, Report::StuckBlockOn(_))) {
         Some(report) if ended => {
             println!("{report}");
             ExitCode::SUCCESS

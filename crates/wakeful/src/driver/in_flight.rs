@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Where a completion is taken notice of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum CompletionContext {
     /// On a thread that drives tasks: what has to block goes elsewhere.
     Driving,
     /// On a thread that may block, at the end of the runtime: what is left to do
@@ -20,10 +20,10 @@ pub(crate) enum Place {
 }
 
 /// An operation in its slot.
-pub(crate) trait Landing: Send + Sync {
+pub(crate) trait Completion: Send + Sync {
     /// The kernel is done with it: `result` is what the system call would have
     /// given, errors as negative numbers.
-    fn land(self: Arc<Self>, result: i32, place: Place);
+    fn land(self: Arc<Self>, result: i32, place: CompletionContext);
 
     /// Whether it must come to its end although nobody waits for it.
     fn must_finish(&self) -> bool;
@@ -42,21 +42,21 @@ impl Slot {
 
 /// All operations that the kernel has from one ring (F1).
 #[derive(Default)]
-pub(super) struct InFlight(Slab<Arc<dyn Landing>>);
+pub(super) struct InFlight(Slab<Arc<dyn Completion>>);
 
 impl InFlight {
-    pub(super) fn put(&mut self, operation: Arc<dyn Landing>) -> Slot {
+    pub(super) fn put(&mut self, operation: Arc<dyn Completion>) -> Slot {
         Slot(self.0.insert(operation))
     }
 
     /// Its completion was read, or the kernel was never told of it.
-    pub(super) fn take(&mut self, number: u64) -> Arc<dyn Landing> {
+    pub(super) fn take(&mut self, number: u64) -> Arc<dyn Completion> {
         self.0.remove(number as usize)
     }
 
     /// Whether this operation still lies in its slot.
     pub(super) fn holds(&self, slot: Slot, operation: *const ()) -> bool {
-        let lies_there = |kept: &Arc<dyn Landing>| Arc::as_ptr(kept).cast::<()>() == operation;
+        let lies_there = |kept: &Arc<dyn Completion>| Arc::as_ptr(kept).cast::<()>() == operation;
         self.0.get(slot.0).is_some_and(lies_there)
     }
 

@@ -1,8 +1,8 @@
 //! Station 6, the driver: what a thread waits in when it has nothing to do.
 //!
-//! - [`clock`]: what time it is, as this runtime sees it; [`soon`] answers faster,
-//!   a little late, or about right; a [`stamp`] is a moment of it in one word.
-//! - [`poller`]: one worker's I/O; a [`source`] is one descriptor in it.
+//! - [`clock`]: what time it is, as this runtime sees it; [`tsc`] answers faster,
+//!   a little late, or about right; a [`clock_ns`] is a moment of it in one word.
+//! - [`poller`]: one worker's I/O; a [`io_readiness`] is one descriptor in it.
 //! - [`alarm`]: ends a wait in a poller after some time, whichever wait it is then.
 //! - [`uring`]: one worker's ring for files, inside its poller; [`in_flight`] has
 //!   the operations that the kernel works on.
@@ -20,13 +20,12 @@ pub(crate) mod alarm;
 pub(crate) mod clock;
 #[cfg(target_os = "linux")]
 pub(crate) mod in_flight;
-#[cfg(all(test, loom))]
-mod loom_source;
+pub(crate) mod io_readiness;
 pub(crate) mod poller;
-pub(crate) mod soon;
-pub(crate) mod source;
-pub(crate) mod stamp;
 pub(crate) mod timers;
 #[cfg(target_os = "linux")]
 pub(crate) mod uring;
 pub(crate) mod wheel;
+
+#[cfg(all(test, loom))]
+mod models;

@@ -5,7 +5,7 @@
 //! - P1. One thread at a time waits for events and passes them on: the holder of
 //!   the lock of `turn`, or, of a poller that only one thread comes to, that one.
 //! - P2. The number that the system keeps with a descriptor is the address of its
-//!   [`Source`]. An event may be on its way while the descriptor is deregistered,
+//!   [`IoReadiness`]. An event may be on its way while the descriptor is deregistered,
 //!   so the source goes to `retired` after that, and is free for another descriptor from
 //!   the start of the next turn on: events that were fetched before have been passed on by
 //!   then (P1), and none is fetched after.
@@ -23,11 +23,11 @@
 
 #[cfg(target_os = "linux")]
 use super::alarm::Alarm;
-use super::source::{Readiness, Source};
+use super::io_readiness::{IoReadiness, Readiness};
 #[cfg(target_os = "linux")]
 use super::uring::Ring;
-use crate::sys::lock::SmallLock;
-use crate::sys::park::Kick;
+use crate::sys::park::Interrupt;
+use crate::sys::spin_lock::SpinLock;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
@@ -73,9 +73,9 @@ impl Default for Batch {
 pub(crate) struct Poller {
     registry: Registry,
     waker: Waker,
-    turn: SmallLock<Turn>,
+    turn: SpinLock<Turn>,
     /// What is registered here (P2).
-    sources: Mutex<Slab<Arc<Source>>>,
+    sources: Mutex<Slab<Arc<IoReadiness>>>,
     /// How many those are.
     count: AtomicUsize,
     /// What is not registered any more. Its lock is taken inside that of `sources`.
@@ -94,7 +94,7 @@ pub(crate) struct Poller {
 
 /// A place in a poller's list.
 pub(crate) struct Registered {
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<IoReadiness>,
     place: usize,
     /// There was nothing else: the poller's owner may be parked outside of it,
     /// and has to be told.
@@ -105,10 +105,10 @@ pub(crate) struct Registered {
 #[derive(Default)]
 struct Unused {
     /// From the next turn on they are free.
-    retired: Vec<Arc<Source>>,
-    free: Vec<Arc<Source>>,
+    retired: Vec<Arc<IoReadiness>>,
+    free: Vec<Arc<IoReadiness>>,
     /// They never are (P3).
-    kept: Vec<Arc<Source>>,
+    kept: Vec<Arc<IoReadiness>>,
 }
 
 /// What the one who turns the poller needs.
@@ -126,7 +126,7 @@ impl Poller {
         Ok(Self {
             registry,
             waker,
-            turn: SmallLock::new(Turn { poll, events }),
+            turn: SpinLock::new(Turn { poll, events }),
             sources: Mutex::new(Slab::new()),
             count: AtomicUsize::new(0),
             unused: Mutex::new(Unused::default()),
@@ -237,13 +237,13 @@ impl Poller {
         }
     }
 
-    fn unused_source(&self) -> Arc<Source> {
+    fn unused_source(&self) -> Arc<IoReadiness> {
         match lock(&self.unused).free.pop() {
             Some(source) => {
                 source.renew();
                 source
             }
-            None => Arc::new(Source::new()),
+            None => Arc::new(IoReadiness::new()),
         }
     }
 
@@ -283,7 +283,7 @@ impl Poller {
     }
 
     /// Answers how many wait to be set free.
-    fn retire(&self, source: Arc<Source>) -> usize {
+    fn retire(&self, source: Arc<IoReadiness>) -> usize {
         let mut unused = lock(&self.unused);
         unused.retired.push(source);
         self.has_retired.store(true, Relaxed);
@@ -339,7 +339,7 @@ impl Poller {
                 return;
             }
             count += 1;
-            let source = std::ptr::with_exposed_provenance::<Source>(token);
+            let source = std::ptr::with_exposed_provenance::<IoReadiness>(token);
             // SAFETY: P3: there was one at that address, and it lives as long as we do.
             let source = unsafe { &*source };
             // The system tells of each event once: a foreign waker that panics must not keep
@@ -363,13 +363,13 @@ impl Poller {
 
     /// Everybody who waits for something here is told that it will not come.
     pub(crate) fn shut_down(&self) {
-        let all: Vec<Arc<Source>> =
+        let all: Vec<Arc<IoReadiness>> =
             lock(&self.sources).iter().map(|(_, source)| source.clone()).collect();
         all.iter().for_each(|source| source.shut_down());
     }
 }
 
-impl Kick for Poller {
+impl Interrupt for Poller {
     fn kick(&self) {
         // It fails only for want of memory in the kernel; then whoever waits has
         // its time-out, and the monitor turns what is left unturned.

@@ -1,6 +1,6 @@
 //! A poller alone, with pipes of the system.
 
-use super::super::source::{Direction, Readiness};
+use super::super::io_readiness::{Direction, Readiness};
 use super::*;
 use crate::wait::list::Waiter;
 use std::io::Write;
@@ -33,7 +33,7 @@ fn what_the_system_may_tell_of_is_there_as_long_as_the_poller() {
     assert_eq!(poller.turn(NOW), 1, "it tells of the first");
     assert!(all_there());
     let others = [(); 2].map(|()| register_another(&poller));
-    let is_reused = |source: &std::sync::Weak<Source>| {
+    let is_reused = |source: &std::sync::Weak<IoReadiness>| {
         others.iter().any(|other| std::ptr::eq(Arc::as_ptr(&other.source), source.as_ptr()))
     };
     assert_eq!(sources.each_ref().map(is_reused), [true, false], "the second may be told of");

@@ -23,7 +23,7 @@
 //! they are foreign code.
 
 use super::wheel::{Inserted, Linked, Links, Wheel};
-use crate::sys::lock::SmallLock;
+use crate::sys::spin_lock::SpinLock;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use crate::task::wait_target::TargetWord;
@@ -123,7 +123,7 @@ pub(crate) enum Registered {
 }
 
 pub(crate) struct Timers {
-    state: SmallLock<State>,
+    state: SpinLock<State>,
     /// The tick at which the wheel has something to do, MAX for never. Written
     /// under the lock, read by anybody.
     next: AtomicU64,
@@ -147,7 +147,7 @@ unsafe impl Send for State {}
 impl Timers {
     pub(crate) fn new(owner: usize) -> Self {
         Self {
-            state: SmallLock::new(State { wheel: Wheel::new(0), round: 0, closed: false }),
+            state: SpinLock::new(State { wheel: Wheel::new(0), round: 0, closed: false }),
             next: AtomicU64::new(u64::MAX),
             crowded: AtomicBool::new(false),
             owner,
@@ -428,8 +428,8 @@ impl State {
 }
 
 #[cfg(all(test, loom))]
-#[path = "loom_timers.rs"]
-mod loom_timers;
+#[path = "models/timers.rs"]
+mod models;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

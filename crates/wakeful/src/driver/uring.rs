@@ -1,6 +1,6 @@
 //! Station 6 for files: one worker's io_uring. An operation on a file comes from
 //! the poll of a future, lies in its slot (`in_flight`) while the kernel works on
-//! it, and leaves by `Landing::land` when the worker's poller finds its completion.
+//! it, and leaves by `Completion::land` when the worker's poller finds its completion.
 //!
 //! Every worker has its own ring, made when it first needs one. Only the worker's
 //! thread begins operations there, others at most cancel them: so its lock is free
@@ -13,7 +13,7 @@
 //! submitting. Completions are peeked at, never waited for: to ask the kernel for
 //! one with a time-out of zero costs many times as much as a system call.
 
-use super::in_flight::{InFlight, Landing, Place, Slot};
+use super::in_flight::{Completion, CompletionContext, InFlight, Slot};
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, Probe, opcode};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -51,7 +51,7 @@ struct Inner {
 }
 
 /// Operations that are done, on their way out of the lock.
-type Landed = Vec<(Arc<dyn Landing>, i32)>;
+type Completed = Vec<(Arc<dyn Completion>, i32)>;
 
 impl Ring {
     /// Makes a ring whose operations may occupy at most `threads` of the kernel's
@@ -117,9 +117,9 @@ impl Ring {
     pub(crate) unsafe fn submit(
         &self,
         entry: Entry,
-        operation: Arc<dyn Landing>,
+        operation: Arc<dyn Completion>,
     ) -> Result<Slot, NotTaken> {
-        let mut landed = Landed::new();
+        let mut landed = Completed::new();
         let submitted = {
             let mut inner = self.lock();
             let slot = inner.slots.put(operation);
@@ -136,14 +136,14 @@ impl Ring {
             self.in_flight.store(inner.slots.len(), Release);
             submitted
         };
-        land(landed, Place::Driving);
+        land(landed, CompletionContext::Driving);
         submitted
     }
 
     /// Nobody waits for this operation any more: if the kernel has not done it
     /// yet, it need not.
     pub(crate) fn cancel(&self, slot: Slot, operation: *const ()) {
-        let mut landed = Landed::new();
+        let mut landed = Completed::new();
         {
             let mut inner = self.lock();
             if inner.slots.holds(slot, operation) {
@@ -152,16 +152,16 @@ impl Ring {
                 self.in_flight.store(inner.slots.len(), Release);
             }
         }
-        land(landed, Place::Driving);
+        land(landed, CompletionContext::Driving);
     }
 
     /// Passes on what is done, without a system call. Answers how many it was.
     pub(crate) fn turn(&self) -> usize {
-        if self.is_busy() { self.pass_on(Place::Driving) } else { 0 }
+        if self.is_busy() { self.pass_on(CompletionContext::Driving) } else { 0 }
     }
 
-    fn pass_on(&self, place: Place) -> usize {
-        let mut landed = Landed::new();
+    fn pass_on(&self, place: CompletionContext) -> usize {
+        let mut landed = Completed::new();
         {
             let mut inner = self.lock();
             inner.reap(&mut landed);
@@ -175,16 +175,16 @@ impl Ring {
     /// Waits until the kernel has nothing any more, on a thread that may block.
     /// What nobody needs is cancelled first.
     pub(crate) fn drain(&self) {
-        let mut landed = Landed::new();
+        let mut landed = Completed::new();
         {
             let mut inner = self.lock();
             for slot in inner.slots.dispensable() {
                 inner.cancel(slot, &mut landed);
             }
         }
-        land(landed, Place::Blocking);
+        land(landed, CompletionContext::Blocking);
         loop {
-            let landed = self.pass_on(Place::Blocking);
+            let landed = self.pass_on(CompletionContext::Blocking);
             if !self.is_busy() {
                 return;
             }
@@ -218,7 +218,7 @@ impl Inner {
     /// # Safety
     ///
     /// As [`Ring::submit`]; if it is not taken, it never will be.
-    unsafe fn enter(&mut self, entry: Entry, landed: &mut Landed) -> Result<(), NotTaken> {
+    unsafe fn enter(&mut self, entry: Entry, landed: &mut Completed) -> Result<(), NotTaken> {
         // SAFETY: by contract.
         if self.broken || unsafe { self.uring.submission().push(&entry) }.is_err() {
             return Err(NotTaken);
@@ -242,7 +242,7 @@ impl Inner {
         Err(NotTaken)
     }
 
-    fn cancel(&mut self, slot: Slot, landed: &mut Landed) {
+    fn cancel(&mut self, slot: Slot, landed: &mut Completed) {
         let entry = opcode::AsyncCancel::new(slot.number()).build().user_data(NOBODY);
         // If it is not taken, the operation takes its time.
         // SAFETY: the entry points to nothing.
@@ -250,7 +250,7 @@ impl Inner {
     }
 
     /// Takes out what is done.
-    fn reap(&mut self, landed: &mut Landed) {
+    fn reap(&mut self, landed: &mut Completed) {
         loop {
             for completion in self.uring.completion() {
                 if completion.user_data() != NOBODY {
@@ -273,7 +273,7 @@ impl Inner {
 }
 
 /// Outside of the lock.
-fn land(landed: Landed, place: Place) {
+fn land(landed: Completed, place: CompletionContext) {
     for (operation, result) in landed {
         operation.land(result, place);
     }

@@ -20,7 +20,7 @@ use super::operation::Operation;
 #[cfg(target_os = "linux")]
 use super::operation::Step;
 use crate::runtime::context;
-use crate::runtime::files::FileBackend;
+use crate::runtime::file_backend::FileBackend;
 use crate::task::header::WaitKind;
 #[cfg(target_os = "linux")]
 use rustix::fs::{FileType, OFlags};

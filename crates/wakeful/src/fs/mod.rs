@@ -61,21 +61,21 @@
 // operations share it. Control leaves into the room `driver` (the ring) or the
 // blocking pool, and comes back by `operation::Flight`.
 
-mod by_file;
-mod by_name;
 mod descriptor;
 mod dir_builder;
+mod fd_ops;
 mod file;
 mod file_times;
-mod inline;
 #[cfg(target_os = "linux")]
 mod mounts;
 mod open_options;
 mod operation;
+mod page_cache;
+mod path_ops;
 mod paths;
 mod read_dir;
-mod whole;
-mod writer;
+mod read_write;
+mod write_behind;
 
 pub use dir_builder::DirBuilder;
 pub use file::{File, ReadAt, ReadExactAt, WriteAllAt, WriteAt};
@@ -86,4 +86,4 @@ pub use paths::{
     remove_dir_all, remove_file, rename, set_permissions, symlink, symlink_metadata, try_exists,
 };
 pub use read_dir::{DirEntry, ReadDir, read_dir};
-pub use whole::{copy, read, read_to_string, write};
+pub use read_write::{copy, read, read_to_string, write};

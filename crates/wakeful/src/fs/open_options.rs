@@ -1,11 +1,11 @@
 //! How a file is to be opened, and opening it.
 
-use super::by_name::Name;
 use super::descriptor::Descriptor;
 #[cfg(target_os = "linux")]
 use super::operation::Step;
 use super::operation::{Operation, Perform, call};
-use super::{File, inline};
+use super::path_ops::Name;
+use super::{File, page_cache};
 use crate::task::header::WaitKind;
 use std::fs::OpenOptions as StdOpenOptions;
 use std::io;
@@ -149,11 +149,11 @@ impl OpenOptions {
         site: &'static Location<'static>,
     ) -> io::Result<Descriptor> {
         #[cfg(target_os = "linux")]
-        if inline::is_allowed()?
+        if page_cache::is_allowed()?
             && let Some(flags) = self.known.and_then(|known| known.inline_flags())
         {
-            inline::spend().await;
-            if let inline::Attempt::Done(opened) = inline::open(path, flags) {
+            page_cache::spend().await;
+            if let page_cache::Attempt::Done(opened) = page_cache::open(path, flags) {
                 let (std, latency) = opened?;
                 return Ok(Descriptor::opened_inline(std, latency));
             }
@@ -230,7 +230,7 @@ impl Operation for Open {
 
     #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
-        let open = io_uring::opcode::OpenAt::new(super::by_name::HERE, self.name.pointer()?);
+        let open = io_uring::opcode::OpenAt::new(super::path_ops::HERE, self.name.pointer()?);
         Some(open.flags(self.flags).mode(self.mode).build())
     }
 

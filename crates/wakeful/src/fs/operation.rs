@@ -18,18 +18,18 @@
 //! - O2. While the kernel has an operation, it lies in its flight untouched.
 #![allow(unsafe_code)]
 
-use super::writer::Writer;
+use super::write_behind::Writer;
 #[cfg(target_os = "linux")]
-use crate::driver::in_flight::{Landing, Place, Slot};
+use crate::driver::in_flight::{Completion, CompletionContext, Slot};
 #[cfg(target_os = "linux")]
 use crate::driver::uring::Ring;
-use crate::runtime::blocking::spawn_blocking_on;
-use crate::runtime::context::{self, Keeper};
-use crate::runtime::spawn::no_runtime;
+use crate::runtime::context::{self, RuntimeRef};
+use crate::runtime::task_api::blocking::spawn_blocking_on;
+use crate::runtime::task_api::spawn::no_runtime;
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
-use crate::wait::calls::wake_all;
+use crate::wait::wake_batch::wake_all;
 #[cfg(target_os = "linux")]
 use rustix::io::Errno;
 #[cfg(target_os = "linux")]
@@ -145,7 +145,7 @@ pub(super) enum Step<T: Operation> {
 pub(super) struct Flight<T: Operation> {
     state: Mutex<State<T>>,
     /// Keeps the runtime, and with it the ring, until the operation has landed.
-    keeper: Arc<Keeper>,
+    keeper: Arc<RuntimeRef>,
 }
 
 struct State<T: Operation> {
@@ -177,7 +177,7 @@ pub(super) fn gone() -> io::Error {
 
 /// For somebody who waits: where nobody may be driving the runtime that has the ring,
 /// a thread of the pool looks after it.
-pub(super) fn attend(keeper: &Keeper) {
+pub(super) fn attend(keeper: &RuntimeRef) {
     #[cfg(target_os = "linux")]
     keeper.shared.attend_ring();
     #[cfg(not(target_os = "linux"))]
@@ -331,7 +331,7 @@ impl<T: Operation> Flight<T> {
         Poll::Pending
     }
 
-    pub(super) fn keeper(&self) -> &Arc<Keeper> {
+    pub(super) fn keeper(&self) -> &Arc<RuntimeRef> {
         &self.keeper
     }
 
@@ -364,12 +364,12 @@ impl<T: Operation> Flight<T> {
 
 #[cfg(target_os = "linux")]
 impl<T: Operation> Flight<T> {
-    fn go_on(self: &Arc<Self>, step: Step<T>, place: Place) {
+    fn go_on(self: &Arc<Self>, step: Step<T>, place: CompletionContext) {
         match (step, place) {
             (Step::Done(outcome), _) => self.finish(outcome),
-            (Step::Again(operation), Place::Driving) => self.begin(operation),
-            (Step::Elsewhere(operation), Place::Driving) => self.to_pool(operation),
-            (Step::Again(operation) | Step::Elsewhere(operation), Place::Blocking) => {
+            (Step::Again(operation), CompletionContext::Driving) => self.begin(operation),
+            (Step::Elsewhere(operation), CompletionContext::Driving) => self.to_pool(operation),
+            (Step::Again(operation) | Step::Elsewhere(operation), CompletionContext::Blocking) => {
                 self.finish(operation.run());
             }
         }
@@ -377,9 +377,9 @@ impl<T: Operation> Flight<T> {
 
     /// Whether nobody needs what was not done: nobody waits, or the runtime goes
     /// down and has cancelled it for that, since it might never end.
-    fn is_dispensable(&self, place: Place) -> bool {
+    fn is_dispensable(&self, place: CompletionContext) -> bool {
         let closing = || self.keeper.shared.estate().is_closing();
-        self.lock().abandoned || place == Place::Blocking || closing()
+        self.lock().abandoned || place == CompletionContext::Blocking || closing()
     }
 }
 
@@ -414,8 +414,8 @@ impl Drop for Nested {
 }
 
 #[cfg(target_os = "linux")]
-impl<T: Operation> Landing for Flight<T> {
-    fn land(self: Arc<Self>, result: i32, place: Place) {
+impl<T: Operation> Completion for Flight<T> {
+    fn land(self: Arc<Self>, result: i32, place: CompletionContext) {
         let _nested = Nested::begin();
         self.release_clock();
         let operation = {
@@ -512,7 +512,7 @@ impl<T: Operation> Future for Perform<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let progress = ready!(coop::poll_proceed(cx));
         if let Stage::New(_) = self.stage {
-            super::inline::is_allowed()?;
+            super::page_cache::is_allowed()?;
             let Stage::New(operation) = std::mem::replace(&mut self.stage, Stage::Over) else {
                 unreachable!("looked a moment ago")
             };

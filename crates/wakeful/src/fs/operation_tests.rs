@@ -34,7 +34,7 @@ fn a_number_that_the_kernel_has_closed_is_not_closed_again() {
         let number = file.as_raw_fd();
         runtime.block_on(async {
             let flight = flying(Close(Some(file)));
-            flight.clone().land(-error.raw_os_error(), Place::Driving);
+            flight.clone().land(-error.raw_os_error(), CompletionContext::Driving);
             let told = poll_fn(|cx| flight.poll(cx)).await.unwrap_err();
             assert_eq!(told.raw_os_error(), Some(error.raw_os_error()));
         });

@@ -1,8 +1,8 @@
 //! Functions on paths: what exists, links, removing and renaming, permissions.
 
-use super::by_name::{CreateDir, Exists, HardLink, Name, RemoveDir, RemoveFile, Rename, Symlink};
-use super::inline;
 use super::operation::{Operation, Perform, call, change};
+use super::page_cache;
+use super::path_ops::{CreateDir, Exists, HardLink, Name, RemoveDir, RemoveFile, Rename, Symlink};
 use std::fs::{Metadata, Permissions};
 use std::io;
 use std::panic::Location;
@@ -64,9 +64,9 @@ pub fn symlink_metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Resu
 
 pub(super) async fn stat(path: impl AsRef<Path>, follow: bool, site: Site) -> io::Result<Metadata> {
     #[cfg(target_os = "linux")]
-    if inline::is_allowed()? {
-        inline::spend().await;
-        if let inline::Attempt::Done(metadata) = inline::metadata(path.as_ref(), follow) {
+    if page_cache::is_allowed()? {
+        page_cache::spend().await;
+        if let page_cache::Attempt::Done(metadata) = page_cache::metadata(path.as_ref(), follow) {
             return metadata;
         }
     }
@@ -89,15 +89,17 @@ pub fn try_exists(path: impl AsRef<Path>) -> impl Future<Output = io::Result<boo
     async move {
         let path = path;
         #[cfg(target_os = "linux")]
-        if inline::is_allowed()? {
-            inline::spend().await;
-            match inline::metadata(path.as_ref(), true) {
-                inline::Attempt::Done(Ok(_)) => return Ok(true),
-                inline::Attempt::Done(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+        if page_cache::is_allowed()? {
+            page_cache::spend().await;
+            match page_cache::metadata(path.as_ref(), true) {
+                page_cache::Attempt::Done(Ok(_)) => return Ok(true),
+                page_cache::Attempt::Done(Err(error))
+                    if error.kind() == io::ErrorKind::NotFound =>
+                {
                     return Ok(false);
                 }
-                inline::Attempt::Done(Err(error)) => return Err(error),
-                inline::Attempt::MustWait | inline::Attempt::Never => {}
+                page_cache::Attempt::Done(Err(error)) => return Err(error),
+                page_cache::Attempt::MustWait | page_cache::Attempt::Never => {}
             }
         }
         with_path(path, site, Exists::new).await

@@ -1,7 +1,7 @@
 //! What is in a folder.
 
-use super::inline;
 use super::operation::{self, Perform, call};
+use super::page_cache;
 use crate::runtime::{Shared, context};
 use crate::task::coop;
 use std::collections::VecDeque;
@@ -66,7 +66,7 @@ struct Folder {
 
 impl Folder {
     fn new(path: &Path) -> Self {
-        Self { closes_at_once: inline::is_local(path), last: OnceLock::new() }
+        Self { closes_at_once: page_cache::is_local(path), last: OnceLock::new() }
     }
 }
 

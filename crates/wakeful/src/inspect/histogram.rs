@@ -1,7 +1,7 @@
 //! How long things took, as a user sees it.
 
-use crate::scheduler::histogram::{BUCKETS, Counts};
-use crate::scheduler::look::WorkerLook;
+use crate::telemetry::histogram::{BUCKETS, Counts};
+use crate::watchdog::snapshot::WorkerSnapshot;
 use std::time::Duration;
 
 /// How long things took, counted in buckets that double: less than 1 ns, 2 ns, 4 ns
@@ -11,12 +11,12 @@ pub struct Histogram(Counts);
 
 impl Histogram {
     /// How long polls took on these workers.
-    pub(crate) fn of_polls(workers: &[WorkerLook]) -> Self {
+    pub(crate) fn of_polls(workers: &[WorkerSnapshot]) -> Self {
         Self::sum_of(workers.iter().map(|worker| &worker.poll_times))
     }
 
     /// How long their tasks waited between wake-up and poll.
-    pub(crate) fn of_wake_ups(workers: &[WorkerLook]) -> Self {
+    pub(crate) fn of_wake_ups(workers: &[WorkerSnapshot]) -> Self {
         Self::sum_of(workers.iter().map(|worker| &worker.wake_to_poll))
     }
 
@@ -92,7 +92,7 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::Histogram;
-    use crate::scheduler::histogram::Histogram as Writer;
+    use crate::telemetry::histogram::Histogram as Writer;
     use std::time::Duration;
 
     #[test]

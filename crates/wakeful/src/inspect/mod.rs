@@ -8,26 +8,27 @@
 //! For readers of the source: it reads what the other rooms record and puts it into
 //! words. Nothing on the walk of a task depends on this room.
 
-mod detect;
 mod dump;
 mod harness;
 mod histogram;
 mod json;
-mod numbers;
+mod prometheus;
 mod report;
 mod symbols;
+mod task_info;
 mod trace;
-mod who;
+mod wait_graph;
 
 pub use histogram::Histogram;
 
-pub(crate) use detect::{Found, detect};
 pub use dump::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
-pub(crate) use numbers::Numbers;
+pub(crate) use prometheus::Numbers;
 pub use report::{
-    Blocked, Certainty, Deadlock, Edge, Futurelock, LostPanic, Orphan, Quiescent, Report, Spinning,
+    Blocked, Certainty, Deadlock, Edge, Futurelock, Orphan, Report, Spinning, StuckBlockOn,
+    UnobservedPanic,
 };
 pub(crate) use report::{ReportHook, Reporter};
 pub(crate) use symbols::stack_of;
+pub use task_info::TaskInfo;
 pub(crate) use trace::chrome_trace;
-pub use who::Who;
+pub(crate) use wait_graph::{Found, detect};

@@ -43,7 +43,7 @@ pub(crate) fn stack_of(thread: i32) -> Vec<String> {
     let is_ours = |name: &String| {
         name.starts_with("wakeful::task::cell::Cell<")
             || name == "wakeful::task::runnable::poll"
-            || name.starts_with("wakeful::scheduler::current::CurrentThread::")
+            || name.starts_with("wakeful::scheduler::current_thread::CurrentThread::")
     };
     if let Some(end) = stack.iter().position(is_ours) {
         stack.truncate(end);

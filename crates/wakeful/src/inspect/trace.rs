@@ -1,7 +1,7 @@
 //! The flight recorder's content as a Chrome trace.
 
 use super::json::Json;
-use crate::scheduler::recorder::{Entry, Event};
+use crate::telemetry::trace_buffer::{Entry, Event};
 use std::collections::BTreeMap;
 
 /// In the format of `chrome://tracing` and Perfetto: rows with their names, a slice per

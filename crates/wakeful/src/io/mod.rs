@@ -53,11 +53,14 @@ mod read_buf;
 #[cfg(feature = "net")]
 mod ready;
 #[cfg(feature = "io-std")]
-mod std_streams;
+mod stdio;
 #[cfg(feature = "net")]
 pub mod unix;
 #[cfg(feature = "io-util")]
 mod util;
+
+#[cfg(all(test, loom))]
+mod models;
 
 pub use async_buf_read::AsyncBufRead;
 pub use async_read::AsyncRead;
@@ -69,7 +72,7 @@ pub use read_buf::ReadBuf;
 #[cfg(feature = "net")]
 pub use ready::Ready;
 #[cfg(feature = "io-std")]
-pub use std_streams::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
+pub use stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
 #[cfg(feature = "io-util")]
 pub use util::{
     AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, AsyncWriteExt, BufReader, BufStream, BufWriter,

@@ -20,13 +20,13 @@
 mod pin;
 
 #[cfg(feature = "macros")]
-mod branches;
-#[cfg(feature = "macros")]
 mod join;
 #[cfg(feature = "macros")]
 mod list;
 #[cfg(feature = "macros")]
 mod select;
+#[cfg(feature = "macros")]
+mod select_future;
 #[cfg(feature = "macros")]
 pub mod support;
 #[cfg(feature = "macros")]

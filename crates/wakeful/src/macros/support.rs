@@ -3,10 +3,10 @@
 
 use core::task::{Context, Poll};
 
-pub use super::branches::Selected::{self, Here, Later};
-pub use super::branches::{AllDisabled, Branch, Preconditions, Select};
 pub use super::join::{InOrder, Join, MaybeDone, Rotating};
 pub use super::list::{End, List1, List2, List3, List4, List5, List6, List7, List8};
+pub use super::select_future::Selected::{self, Here, Later};
+pub use super::select_future::{AllDisabled, Branch, Preconditions, Select};
 pub use super::try_join::TryJoin;
 
 /// A number below `n`, from the randomness of the runtime that polls this task.

@@ -1,9 +1,9 @@
 //! Readiness of any descriptor; seen from outside as part of `io::unix`.
 
-use crate::driver::source::{Direction, Readiness, Seen};
+use crate::driver::io_readiness::{Direction, Readiness, Seen};
 use crate::io::{Interest, Ready};
-use crate::net::transfer::{kind_of, mask_of};
-use crate::runtime::registration::{Registration, Whose};
+use crate::net::stream_io::{kind_of, mask_of};
+use crate::runtime::registration::{OpSource, Registration};
 use crate::task::header::WaitKind;
 use std::error::Error;
 use std::fmt;
@@ -307,7 +307,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         mut f: impl FnMut(&T) -> io::Result<R>,
     ) -> impl Future<Output = io::Result<R>> {
         let (mask, kind, site) = (mask_of(interest), kind_of(interest), Location::caller());
-        self.registration.async_io(Whose::TheUsers, mask, kind, site, move |_| f(self.get_ref()))
+        self.registration.async_io(OpSource::TheUsers, mask, kind, site, move |_| f(self.get_ref()))
     }
 
     /// As [`async_io`](Self::async_io), with exclusive access.
@@ -319,7 +319,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ) -> impl Future<Output = io::Result<R>> {
         let (mask, kind, site) = (mask_of(interest), kind_of(interest), Location::caller());
         let inner = self.inner.as_mut().expect("there until it is taken out");
-        self.registration.async_io(Whose::TheUsers, mask, kind, site, move |_| f(inner))
+        self.registration.async_io(OpSource::TheUsers, mask, kind, site, move |_| f(inner))
     }
 
     /// Tries an operation once, if it is known to be ready; if that fails with
@@ -329,7 +329,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         interest: Interest,
         f: impl FnOnce(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.registration.try_io(Whose::TheUsers, mask_of(interest), || f(self.get_ref()))
+        self.registration.try_io(OpSource::TheUsers, mask_of(interest), || f(self.get_ref()))
     }
 
     /// As [`try_io`](Self::try_io), with exclusive access.
@@ -339,7 +339,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         f: impl FnOnce(&mut T) -> io::Result<R>,
     ) -> io::Result<R> {
         let inner = self.inner.as_mut().expect("there until it is taken out");
-        self.registration.try_io(Whose::TheUsers, mask_of(interest), || f(inner))
+        self.registration.try_io(OpSource::TheUsers, mask_of(interest), || f(inner))
     }
 }
 

@@ -6,11 +6,11 @@
 //! So whoever receives waits for errors too, and an operation that would block
 //! takes everything back that was seen, ends included.
 
-use crate::driver::source::{Direction, Readiness};
+use crate::driver::io_readiness::{Direction, Readiness};
 use crate::io::ReadBuf;
-use crate::net::transfer::uninterrupted;
-use crate::runtime::evented::Evented;
-use crate::runtime::registration::Whose;
+use crate::net::stream_io::uninterrupted;
+use crate::runtime::poll_evented::PollEvented;
+use crate::runtime::registration::OpSource;
 use crate::task::header::WaitKind;
 use bytes::BufMut;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, addr::SocketAddrArg};
@@ -133,14 +133,14 @@ pub(crate) fn into_unfilled<S, O: Origin<S>>(
     Ok(origin)
 }
 
-impl<S: AsFd> Evented<S> {
+impl<S: AsFd> PollEvented<S> {
     /// Receives once there is something; any number of tasks may wait for it.
     pub(crate) async fn async_fetch<R>(
         &self,
         site: &'static Location<'static>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.async_io(Whose::Ours, INCOMING, WaitKind::IoRead, site, operation).await
+        self.async_io(OpSource::Ours, INCOMING, WaitKind::IoRead, site, operation).await
     }
 
     /// Sends once there is room; any number of tasks may wait for it.
@@ -149,7 +149,7 @@ impl<S: AsFd> Evented<S> {
         site: &'static Location<'static>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.async_io(Whose::Ours, Readiness::WRITE, WaitKind::IoWrite, site, operation).await
+        self.async_io(OpSource::Ours, Readiness::WRITE, WaitKind::IoWrite, site, operation).await
     }
 
     /// Receives if there is something.
@@ -157,12 +157,12 @@ impl<S: AsFd> Evented<S> {
         &self,
         operation: impl FnOnce(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.try_io(Whose::Ours, INCOMING, operation)
+        self.try_io(OpSource::Ours, INCOMING, operation)
     }
 
     /// Sends if there is room.
     pub(crate) fn try_post<R>(&self, operation: impl FnOnce(&S) -> io::Result<R>) -> io::Result<R> {
-        self.try_io(Whose::Ours, Readiness::WRITE, operation)
+        self.try_io(OpSource::Ours, Readiness::WRITE, operation)
     }
 
     /// Receives once there is something, for the task that asks last.
@@ -177,7 +177,7 @@ impl<S: AsFd> Evented<S> {
         }
         // The waker is in its place, and errors call it, though they do not count
         // as something to read.
-        match self.try_io(Whose::Ours, Readiness::ERROR, operation) {
+        match self.try_io(OpSource::Ours, Readiness::ERROR, operation) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
             result => Poll::Ready(result),
         }
@@ -194,7 +194,7 @@ impl<S: AsFd> Evented<S> {
 }
 
 /// `datagrams!(UdpSocket, std::net::UdpSocket, SocketAddr)` gives a socket type
-/// with a field `io: Evented<_>` the methods that are the same for all; its
+/// with a field `io: PollEvented<_>` the methods that are the same for all; its
 /// senders' addresses have that type.
 macro_rules! datagrams {
     ($socket:ident, $std:ty, $addr:ty) => {
@@ -202,9 +202,9 @@ macro_rules! datagrams {
         use crate::net::datagram::{
             SentBy, TAKE, count, into_chunk, into_slice, into_unfilled, send, sender,
         };
-        use crate::net::transfer::mask_of;
-        use crate::runtime::evented::Evented;
-        use crate::runtime::registration::Whose;
+        use crate::net::stream_io::mask_of;
+        use crate::runtime::poll_evented::PollEvented;
+        use crate::runtime::registration::OpSource;
         use crate::task::header::WaitKind;
         use bytes::BufMut;
         use std::fmt;
@@ -229,7 +229,7 @@ macro_rules! datagrams {
             /// A socket that is in non-blocking mode for sure.
             #[track_caller]
             fn watch(socket: $std) -> io::Result<$socket> {
-                Ok(Self { io: Evented::both(socket)? })
+                Ok(Self { io: PollEvented::both(socket)? })
             }
 
             /// Gives the socket back, in non-blocking mode.
@@ -432,7 +432,7 @@ macro_rules! datagrams {
                 interest: Interest,
                 f: impl FnOnce() -> io::Result<R>,
             ) -> io::Result<R> {
-                self.io.try_io(Whose::TheUsers, mask_of(interest), |_| f())
+                self.io.try_io(OpSource::TheUsers, mask_of(interest), |_| f())
             }
 
             /// Repeats an operation of the user's own until it does not fail with
@@ -448,7 +448,7 @@ macro_rules! datagrams {
                 mut f: impl FnMut() -> io::Result<R>,
             ) -> impl Future<Output = io::Result<R>> {
                 let (mask, site) = (mask_of(interest), Location::caller());
-                self.io.async_io(Whose::TheUsers, mask, WaitKind::IoReady, site, move |_| f())
+                self.io.async_io(OpSource::TheUsers, mask, WaitKind::IoReady, site, move |_| f())
             }
         }
 

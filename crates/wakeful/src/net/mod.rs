@@ -8,9 +8,9 @@ mod addr;
 pub(crate) mod async_fd;
 mod datagram;
 mod halves;
+pub(crate) mod stream_io;
 mod streams;
 pub mod tcp;
-pub(crate) mod transfer;
 mod udp;
 pub mod unix;
 

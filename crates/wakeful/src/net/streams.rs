@@ -1,15 +1,15 @@
 //! The methods that all streams of bytes have in common.
 
 /// `streams!(UnixStream, std::os::unix::net::UnixStream)` gives a stream type with
-/// a field `io: Evented<_>` the methods that are the same for all. Its module has
+/// a field `io: PollEvented<_>` the methods that are the same for all. Its module has
 /// its halves in `halves`.
 macro_rules! streams {
     ($stream:ident, $std:ty) => {
         use super::halves::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
         use crate::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
-        use crate::net::transfer::mask_of;
-        use crate::runtime::evented::{BOTH, Evented};
-        use crate::runtime::registration::Whose;
+        use crate::net::stream_io::mask_of;
+        use crate::runtime::poll_evented::{BOTH, PollEvented};
+        use crate::runtime::registration::OpSource;
         use crate::task::header::WaitKind;
         use bytes::BufMut;
         use std::fmt;
@@ -38,7 +38,7 @@ macro_rules! streams {
                 stream: $std,
                 site: &'static Location<'static>,
             ) -> io::Result<$stream> {
-                Ok(Self { io: Evented::made_at(stream, BOTH, site)? })
+                Ok(Self { io: PollEvented::made_at(stream, BOTH, site)? })
             }
 
             /// One that a listener accepted: there is room to write, and most likely
@@ -151,7 +151,7 @@ macro_rules! streams {
                 interest: Interest,
                 f: impl FnOnce() -> io::Result<R>,
             ) -> io::Result<R> {
-                self.io.try_io(Whose::TheUsers, mask_of(interest), |_| f())
+                self.io.try_io(OpSource::TheUsers, mask_of(interest), |_| f())
             }
 
             /// Repeats an operation of the user's own until it does not fail with
@@ -167,7 +167,7 @@ macro_rules! streams {
                 mut f: impl FnMut() -> io::Result<R>,
             ) -> impl Future<Output = io::Result<R>> {
                 let (mask, site) = (mask_of(interest), Location::caller());
-                self.io.async_io(Whose::TheUsers, mask, WaitKind::IoReady, site, move |_| f())
+                self.io.async_io(OpSource::TheUsers, mask, WaitKind::IoReady, site, move |_| f())
             }
 
             /// Two halves that borrow the stream: cheap, for one task.

@@ -44,7 +44,7 @@
 // Inside: a `Child` has a `reaper::Running` until its end is known. That waits with a
 // descriptor of the process (a pidfd), which the runtime's poller watches, or, where
 // the kernel has none, with the signal SIGCHLD. Control enters from the poller or the
-// signal hub through a waker: a task's, or that of a `reaper::Stray`, a child nobody
+// signal hub through a waker: a task's, or that of a `reaper::OrphanChild`, a child nobody
 // waits for.
 #![allow(unsafe_code)]
 

@@ -1,15 +1,15 @@
 //! Station 7 for child processes: how their end is learned of, with or without a task
 //! that waits for it.
 
-use crate::driver::source::Direction;
-use crate::runtime::evented::Evented;
+use crate::driver::io_readiness::Direction;
+use crate::runtime::poll_evented::PollEvented;
 use crate::signal::unix::{Signal, SignalKind, signal};
 use crate::sys::sync::Mutex;
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
-use crate::wait::again::Again;
+use crate::wait::rerun_gate::RerunGate;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,9 +20,9 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 
 /// What tells that a process may have ended.
 #[derive(Debug)]
-enum End {
+enum ExitNotifier {
     /// A descriptor of the process, readable from its end on.
-    Pidfd(Evented<OwnedFd>),
+    Pidfd(PollEvented<OwnedFd>),
     /// SIGCHLD: some child has ended, perhaps this one.
     Signal(Signal),
 }
@@ -34,14 +34,14 @@ enum Waited {
     Unwatched,
 }
 
-impl End {
+impl ExitNotifier {
     /// # Panics
     ///
     /// Outside of a runtime with I/O.
     #[track_caller]
     fn of(child: &Child) -> io::Result<Self> {
         match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(End::Pidfd(Evented::new(pidfd, mio::Interest::READABLE)?)),
+            Ok(pidfd) => Ok(ExitNotifier::Pidfd(PollEvented::new(pidfd, mio::Interest::READABLE)?)),
             // An old kernel, a sandbox, or no descriptor left.
             Err(_) => Self::by_signal(),
         }
@@ -49,7 +49,7 @@ impl End {
 
     #[track_caller]
     fn by_signal() -> io::Result<Self> {
-        Ok(End::Signal(signal(SignalKind::child())?))
+        Ok(ExitNotifier::Signal(signal(SignalKind::child())?))
     }
 
     /// Waits until `child`, whose end this is, has ended. Without a budget, and notes
@@ -60,7 +60,7 @@ impl End {
                 return Poll::Ready(Waited::Exited(exited));
             }
             match self {
-                End::Pidfd(pidfd) => {
+                ExitNotifier::Pidfd(pidfd) => {
                     let registration = pidfd.registration();
                     let Ok(seen) = ready!(registration.poll_seen(Direction::Read, cx)) else {
                         return Poll::Ready(Waited::Unwatched);
@@ -72,7 +72,7 @@ impl End {
                     }
                     registration.clear(seen);
                 }
-                End::Signal(signal) => match ready!(signal.poll_quietly(cx)) {
+                ExitNotifier::Signal(signal) => match ready!(signal.poll_quietly(cx)) {
                     Some(()) => {}
                     None => return Poll::Ready(Waited::Unwatched),
                 },
@@ -85,7 +85,7 @@ impl End {
 #[derive(Debug)]
 pub(super) struct Running {
     /// There until it is dropped.
-    parts: Option<(Child, End)>,
+    parts: Option<(Child, ExitNotifier)>,
     kill_on_drop: bool,
 }
 
@@ -95,7 +95,7 @@ impl Running {
     /// Outside of a runtime with I/O.
     #[track_caller]
     pub(super) fn new(child: Child, kill_on_drop: bool) -> io::Result<Self> {
-        match End::of(&child) {
+        match ExitNotifier::of(&child) {
             Ok(end) => Ok(Self { parts: Some((child, end)), kill_on_drop }),
             Err(error) => {
                 abandon(child);
@@ -136,7 +136,7 @@ impl Running {
                     return Poll::Ready(exited);
                 }
                 // The current runtime watches instead.
-                Poll::Ready(Waited::Unwatched) => *end = End::of(child)?,
+                Poll::Ready(Waited::Unwatched) => *end = ExitNotifier::of(child)?,
                 Poll::Pending => {
                     let process = TargetWord::of_u32(child.id());
                     wait::waiting_on_target(WaitKind::ChildExit, process, site);
@@ -155,21 +155,21 @@ impl Drop for Running {
             let _ = child.kill();
         }
         if let Ok(None) = child.try_wait() {
-            Stray::new(child, end).look();
+            OrphanChild::new(child, end).look();
         }
     }
 }
 
 /// A child that nobody waits for any more. What tells of its end holds the waker, and
 /// thereby this.
-struct Stray {
-    parts: Mutex<Option<(Child, End)>>,
-    looks: Again,
+struct OrphanChild {
+    parts: Mutex<Option<(Child, ExitNotifier)>>,
+    looks: RerunGate,
 }
 
-impl Stray {
-    fn new(child: Child, end: End) -> Arc<Self> {
-        Arc::new(Self { parts: Mutex::new(Some((child, end))), looks: Again::new() })
+impl OrphanChild {
+    fn new(child: Child, end: ExitNotifier) -> Arc<Self> {
+        Arc::new(Self { parts: Mutex::new(Some((child, end))), looks: RerunGate::new() })
     }
 
     fn look(self: &Arc<Self>) {
@@ -190,7 +190,7 @@ impl Stray {
     }
 }
 
-impl Wake for Stray {
+impl Wake for OrphanChild {
     fn wake(self: Arc<Self>) {
         self.look();
     }

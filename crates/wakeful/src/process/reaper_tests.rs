@@ -15,7 +15,7 @@ fn runtimes() -> [Runtime; 2] {
 fn cat() -> (Running, std::process::ChildStdin) {
     let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
     let input = child.stdin.take().unwrap();
-    let end = End::by_signal().unwrap();
+    let end = ExitNotifier::by_signal().unwrap();
     (Running { parts: Some((child, end)), kill_on_drop: false }, input)
 }
 

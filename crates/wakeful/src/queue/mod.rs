@@ -2,7 +2,7 @@
 //!
 //! - [`ring`]: each worker's own, fixed size; the worker pushes and pops, thieves
 //!   take half.
-//! - [`next`]: each worker's run-next slot: the task woken last runs first, while
+//! - [`lifo_slot`]: each worker's run-next slot: the task woken last runs first, while
 //!   what it needs is still in the cache.
 //! - [`injector`]: shared by all; for wakes from outside and for what does not
 //!   fit into a ring.
@@ -12,8 +12,8 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod injector;
-pub(crate) mod next;
+pub(crate) mod lifo_slot;
 pub(crate) mod ring;
 
 #[cfg(all(test, loom))]
-mod loom_queue;
+mod models;

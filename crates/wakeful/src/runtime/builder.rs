@@ -1,18 +1,18 @@
 //! Building runtimes.
 
-use super::files::Files;
-use super::shared::{Flavor, RuntimeWitness, Shared};
+use super::file_backend::Files;
 use super::{
     FileBackend, Handle, Id, LocalOptions, LocalRuntime, OrphanPolicy, Runtime, UnhandledPanic,
-    on_quit, registry,
+    dump_signal, registry,
 };
 use crate::driver::clock::Clock;
 use crate::driver::poller::Batch;
 use crate::inspect::{Report, ReportHook};
-use crate::scheduler::config::{Callback, Config, NextTask, Seam};
-use crate::scheduler::current::CurrentThread;
-use crate::scheduler::multi::MultiThread;
-use crate::scheduler::pool::Pool;
+use crate::runtime::inner::{Flavor, ReportingHooks, Shared};
+use crate::scheduler::blocking_pool::BlockingPool;
+use crate::scheduler::config::{Callback, Config, Environment, NextTask};
+use crate::scheduler::current_thread::CurrentThread;
+use crate::scheduler::multi_thread::MultiThread;
 use crate::task::id::IdSource;
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -453,7 +453,7 @@ impl Builder {
     /// Ends a `block_on` in a test in more of the cases in which it can never return. On under `#[wakeful::test]`.
     ///
     /// A `block_on` that provably can never return ends with a panic whose message is the report
-    /// [`Quiescent`](crate::inspect::Quiescent). With this option, two more cases count as proven:
+    /// [`StuckBlockOn`](crate::inspect::StuckBlockOn). With this option, two more cases count as proven:
     ///
     /// - The future of the `block_on` has no waker left. Outside of tests that may be intended, since the `block_on`
     ///   can serve tasks that other threads spawn.
@@ -544,12 +544,12 @@ impl Builder {
     }
 
     fn build_shared(&mut self, local: bool) -> io::Result<Arc<Shared>> {
-        let witness = RuntimeWitness::new(self.on_report.clone());
+        let witness = ReportingHooks::new(self.on_report.clone());
         let (reporter, panics) = (witness.reporter.clone(), witness.panics.clone());
         let config = Arc::new(self.config(witness.clone()));
         // It panics if it does not understand the environment: not after there are threads.
         let files = Files::new(self.file_backend.unwrap_or_else(FileBackend::from_env));
-        let pool = Arc::new(Pool::new(config.clone()));
+        let pool = Arc::new(BlockingPool::new(config.clone()));
         let flavor = match self.kind {
             Kind::CurrentThread => Flavor::Current(CurrentThread::start(config)),
             Kind::MultiThread => Flavor::Multi(MultiThread::start(config)?),
@@ -572,14 +572,14 @@ impl Builder {
         // Set once: this builder made the witness a moment ago.
         let _ = witness.shared.set(Arc::downgrade(&shared));
         registry::add(&shared);
-        on_quit::print_later(&shared);
+        dump_signal::print_later(&shared);
         if self.dump_on_signal {
-            on_quit::print_on_signal(&shared);
+            dump_signal::print_on_signal(&shared);
         }
         Ok(shared)
     }
 
-    fn config(&self, witness: Arc<RuntimeWitness>) -> Config {
+    fn config(&self, witness: Arc<ReportingHooks>) -> Config {
         Config {
             worker_threads: match (self.kind, self.worker_threads) {
                 (Kind::CurrentThread, _) => 1,
@@ -614,13 +614,13 @@ impl Builder {
 
 impl Builder {
     /// Everything that makes two runs differ, chosen here.
-    fn seam(&self) -> Seam {
+    fn seam(&self) -> Environment {
         let clock = Clock::new(self.start_paused);
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         if self.shuffle {
-            Seam::new(clock, IdSource::own(), seed, NextTask::Shuffled)
+            Environment::new(clock, IdSource::own(), seed, NextTask::Shuffled)
         } else {
-            Seam::new(clock, IdSource::Process, seed, NextTask::InOrder)
+            Environment::new(clock, IdSource::Process, seed, NextTask::InOrder)
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Which runtime a thread is in. Whether it may block is in `task::driving`.
+//! Which runtime a thread is in. Whether it may block is in `task::enter_guard`.
 
 use super::handle::{Handle, TryCurrentError};
-use super::shared::Shared;
+use crate::runtime::inner::Shared;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::ptr;
@@ -17,7 +17,7 @@ struct RuntimeContext {
 /// A reference to a runtime that is shared by what one thread makes: counting
 /// here, threads do not get into each other's way as they would on the runtime
 /// itself.
-pub(crate) struct Keeper {
+pub(crate) struct RuntimeRef {
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -30,7 +30,7 @@ thread_local! {
         }
     };
     /// The keeper of the current runtime, once something asked for one.
-    static KEEPER: RefCell<Option<Arc<Keeper>>> = const { RefCell::new(None) };
+    static KEEPER: RefCell<Option<Arc<RuntimeRef>>> = const { RefCell::new(None) };
 }
 
 /// Makes a runtime the current one until it is dropped.
@@ -142,7 +142,7 @@ pub(crate) fn try_current() -> Result<Handle, TryCurrentError> {
 }
 
 /// This thread's keeper of the current runtime.
-pub(crate) fn keeper() -> Result<Arc<Keeper>, TryCurrentError> {
+pub(crate) fn keeper() -> Result<Arc<RuntimeRef>, TryCurrentError> {
     let current = CONTEXT.with(|context| context.current.get());
     let kept = KEEPER.try_with(|keeper| {
         let keeper = keeper.borrow();
@@ -151,7 +151,7 @@ pub(crate) fn keeper() -> Result<Arc<Keeper>, TryCurrentError> {
     if let Ok(Some(keeper)) = kept {
         return Ok(keeper);
     }
-    let keeper = Arc::new(Keeper { shared: try_current()?.shared });
+    let keeper = Arc::new(RuntimeRef { shared: try_current()?.shared });
     let old = KEEPER.try_with(|slot| slot.replace(Some(keeper.clone()))).ok().flatten();
     CONTEXT.with(|context| context.has_keeper.set(true));
     drop(old);

@@ -1,13 +1,14 @@
 //! Handles to a runtime, for spawning and blocking from anywhere.
 
 use super::context::{self, Entered};
-use super::shared::{Flavor, Shared};
-use super::{Id, RuntimeFlavor, RuntimeMetrics, blocking, spawn};
 use crate::inspect::{self, Dump, Report};
-use crate::scheduler::recorder::Recorder;
-use crate::scheduler::root::Held;
-use crate::task::root::Through;
-use crate::task::{JoinHandle, driving};
+use crate::runtime::inner::{Flavor, Shared};
+use crate::runtime::task_api::{blocking, spawn};
+use crate::runtime::{Id, RuntimeFlavor, RuntimeMetrics};
+use crate::scheduler::block_on::BlockOnGuard;
+use crate::task::block_on::BlockOnVia;
+use crate::task::{JoinHandle, enter_guard};
+use crate::telemetry::trace_buffer::TraceBuffer;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -128,13 +129,13 @@ impl Handle {
     /// From within a runtime, or if the future panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        let _driving = driving::start_driving(true);
+        let _driving = enter_guard::start_driving(true);
         let _entered = context::enter(&self.shared);
         match &self.shared.flavor {
             Flavor::Current(scheduler) => {
-                scheduler.estate.block_on(future, Through::Handle, Held::park)
+                scheduler.estate.block_on(future, BlockOnVia::Handle, BlockOnGuard::park)
             }
-            Flavor::Multi(scheduler) => scheduler.block_on(future, Through::Handle),
+            Flavor::Multi(scheduler) => scheduler.block_on(future, BlockOnVia::Handle),
         }
     }
 
@@ -184,7 +185,7 @@ impl Handle {
     /// that have ended, by their numbers.
     pub fn trace(&self) -> String {
         let looks = self.shared.looks();
-        let workers = looks.recorders().into_iter().map(Recorder::read).enumerate();
+        let workers = looks.recorders().into_iter().map(TraceBuffer::read).enumerate();
         let mut rows: Vec<_> =
             workers.map(|(worker, noted)| (format!("worker {worker}"), noted)).collect();
         rows.push(("other threads".to_owned(), looks.estate().elsewhere.read()));

@@ -1,10 +1,11 @@
 //! A runtime that may not leave its thread, and whose tasks need not be `Send`.
 
 use super::handle::{EnterGuard, Handle};
-use super::shared::{Flavor, Shared};
-use super::{Builder, Runtime, RuntimeMetrics, spawn};
+use crate::runtime::inner::{Flavor, Shared};
+use crate::runtime::task_api::spawn;
+use crate::runtime::{Builder, Runtime, RuntimeMetrics};
 use crate::task::JoinHandle;
-use crate::task::cell::Birth;
+use crate::task::cell::SpawnOptions;
 use std::io;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -118,7 +119,7 @@ impl LocalRuntime {
 pub(crate) unsafe fn spawn_on_own_thread<F>(
     shared: &Shared,
     future: F,
-    birth: Birth,
+    birth: SpawnOptions,
 ) -> JoinHandle<F::Output>
 where
     F: Future + 'static,

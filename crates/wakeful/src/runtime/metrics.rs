@@ -1,10 +1,10 @@
 //! Numbers about a runtime.
 
-use super::shared::Flavor;
 use super::{FileBackend, Handle};
 use crate::inspect::{Histogram, Numbers};
-use crate::scheduler::meter::Meter;
+use crate::runtime::inner::Flavor;
 use crate::task::state::COMPLETE;
+use crate::telemetry::worker_metrics::WorkerMetrics;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl RuntimeMetrics {
     }
 
     #[track_caller]
-    fn meter(&self, worker: usize) -> &Meter {
+    fn meter(&self, worker: usize) -> &WorkerMetrics {
         let workers = self.num_workers();
         assert!(worker < workers, "there is no worker {worker}: they are 0 to {}", workers - 1);
         match &self.handle.shared.flavor {

@@ -11,44 +11,37 @@
 //! `local_set`, `join_set` with its `join_slots` and `join_builder`.
 #![allow(unsafe_code)]
 
-#[cfg(target_os = "linux")]
-mod attendance;
-#[cfg(target_os = "linux")]
-mod attendant;
-pub(crate) mod blocking;
 mod builder;
 pub(crate) mod context;
-pub(crate) mod evented;
-pub(crate) mod files;
+pub(crate) mod dump_signal;
+pub(crate) mod file_backend;
 mod handle;
 mod id;
-pub(crate) mod join_builder;
+mod inner;
 pub(crate) mod join_set;
-mod join_slots;
 mod local_runtime;
-pub(crate) mod local_set;
-#[cfg(all(test, loom, target_os = "linux"))]
-mod loom_attendance;
 mod metrics;
-pub(crate) mod on_quit;
+pub(crate) mod poll_evented;
 pub(crate) mod registration;
 pub(crate) mod registry;
 #[expect(clippy::module_inception, reason = "the room's main noun has the room's name")]
 mod runtime;
-mod shared;
-pub(crate) mod shutting_down;
-pub(crate) mod spawn;
-pub(crate) mod task_builder;
+pub(crate) mod shutdown_error;
+pub(crate) mod task_api;
+mod uring_keeper;
+
+#[cfg(all(test, loom))]
+mod models;
 
 pub use crate::scheduler::config::{OrphanPolicy, UnhandledPanic};
 pub use builder::{Builder, RngSeed};
-pub use files::FileBackend;
+pub use file_backend::FileBackend;
 pub use handle::{EnterGuard, Handle, TryCurrentError};
 pub use id::Id;
+pub(crate) use inner::{Flavor, Shared};
 pub use local_runtime::{LocalOptions, LocalRuntime};
 pub use metrics::RuntimeMetrics;
 pub use runtime::{Runtime, RuntimeFlavor};
-pub(crate) use shared::{Flavor, Shared};
-pub use shutting_down::is_rt_shutdown_err;
+pub use shutdown_error::is_rt_shutdown_err;
 
-pub use spawn::worker_index;
+pub use task_api::spawn::worker_index;

@@ -1,11 +1,11 @@
 //! A descriptor that a runtime watches: what sockets, pipes and `AsyncFd` wait
 //! with.
 
-use super::context::{self, Keeper};
-use super::shutting_down::shutting_down;
-use super::spawn::no_runtime;
+use super::context::{self, RuntimeRef};
+use super::shutdown_error::shutting_down;
+use crate::driver::io_readiness::{Direction, Readiness, Seen};
 use crate::driver::poller::{Poller, Registered};
-use crate::driver::source::{Direction, Readiness, Seen};
+use crate::runtime::task_api::spawn::no_runtime;
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::task::wait_target::TargetWord;
@@ -29,12 +29,12 @@ pub(crate) struct Registration {
     /// Where the descriptor came to the runtime.
     site: &'static Location<'static>,
     /// Keeps the runtime's drivers alive.
-    _keeper: Arc<Keeper>,
+    _keeper: Arc<RuntimeRef>,
 }
 
 /// Who has written an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum OpSource {
     Ours,
     TheUsers,
 }
@@ -108,8 +108,8 @@ impl Registration {
     /// it is about, and does not block at its end. Of one of the user's neither is known: what
     /// the system still tells of stays.
     #[inline]
-    fn take_back(&self, seen: Seen, whose: Whose) {
-        let asks = seen.has_end() && whose == Whose::TheUsers;
+    fn take_back(&self, seen: Seen, whose: OpSource) {
+        let asks = seen.has_end() && whose == OpSource::TheUsers;
         let seen = if asks { seen.without(self.ends()) } else { seen };
         self.registered.source.take_back(seen);
     }
@@ -203,14 +203,14 @@ impl Registration {
             if !would_block {
                 return Poll::Ready(result);
             }
-            self.take_back(seen, Whose::Ours);
+            self.take_back(seen, OpSource::Ours);
         }
     }
 
     /// Tries `operation` once, if the descriptor is known to be ready for it.
     pub(crate) fn try_io<R>(
         &self,
-        whose: Whose,
+        whose: OpSource,
         mask: Readiness,
         operation: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
@@ -231,7 +231,7 @@ impl Registration {
     /// As [`poll_io`](Self::poll_io), for any of `mask` and any number of tasks.
     pub(crate) async fn async_io<R>(
         &self,
-        whose: Whose,
+        whose: OpSource,
         mask: Readiness,
         kind: WaitKind,
         site: &'static Location<'static>,
@@ -313,7 +313,7 @@ impl Future for Ready<'_> {
 ///
 /// Outside of a runtime, or on one without I/O.
 #[track_caller]
-pub(crate) fn keeper_with_io() -> Arc<Keeper> {
+pub(crate) fn keeper_with_io() -> Arc<RuntimeRef> {
     let keeper = match context::keeper() {
         Ok(keeper) => keeper,
         Err(_) => no_runtime(),

@@ -2,10 +2,10 @@
 
 use super::context;
 use super::handle::{EnterGuard, Handle};
-use super::shared::Flavor;
 use super::{Builder, RuntimeMetrics};
-use crate::task::root::Through;
-use crate::task::{JoinHandle, driving};
+use crate::runtime::inner::Flavor;
+use crate::task::block_on::BlockOnVia;
+use crate::task::{JoinHandle, enter_guard};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -99,14 +99,14 @@ impl Runtime {
             Flavor::Current(scheduler) => {
                 #[cfg(target_os = "linux")]
                 let _attended = shared.attend_ring_afterwards();
-                let _driving = driving::start_driving(false);
+                let _driving = enter_guard::start_driving(false);
                 let _entered = context::enter(shared);
                 scheduler.block_on(future)
             }
             Flavor::Multi(scheduler) => {
-                let _driving = driving::start_driving(true);
+                let _driving = enter_guard::start_driving(true);
                 let _entered = context::enter(shared);
-                scheduler.block_on(future, Through::Runtime)
+                scheduler.block_on(future, BlockOnVia::Runtime)
             }
         }
     }
@@ -169,7 +169,7 @@ impl Drop for Runtime {
         if self.down {
             return;
         }
-        if driving::is_driving() {
+        if enter_guard::is_driving() {
             if std::thread::panicking() {
                 return self.shut_down(Some(Duration::ZERO));
             }

@@ -1,11 +1,11 @@
 //! What the builder decided for a scheduler, and the hooks through which the
 //! rooms above hear of what happens here.
 
-use super::root::Root;
 use crate::driver::clock::Clock;
 use crate::driver::poller::Batch;
-use crate::sys::own_threads::OwnThread;
+use crate::scheduler::block_on::BlockOnState;
 use crate::sys::rng::Rng;
+use crate::sys::thread_registry::OwnThread;
 use crate::task::header::Header;
 use crate::task::id::IdSource;
 use crate::task::runnable::TaskRef;
@@ -50,7 +50,7 @@ pub enum UnhandledPanic {
 }
 
 /// Told of things that only a room above can put into words.
-pub(crate) trait Witness: Send + Sync {
+pub(crate) trait RuntimeHooks: Send + Sync {
     /// Reports the orphan and gives the report's text back.
     fn orphan(&self, task: &TaskRef) -> String;
     /// A task panicked.
@@ -58,9 +58,9 @@ pub(crate) trait Witness: Send + Sync {
     /// A task had panicked, and nobody will ever ask.
     fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send));
     /// A poll does not come to its end.
-    fn blocked(&self, stall: &Stall);
+    fn blocked(&self, stall: &BlockedPoll);
     /// The task wakes itself all the time: so many polls in that time.
-    fn spinning(&self, subject: &Subject, polls: u32, within: Duration);
+    fn spinning(&self, subject: &PolledEntity, polls: u32, within: Duration);
     /// The runtime has fallen quiet, or has worked for a while: time to look who
     /// waits for whom. Answers whether to look again after a while, though nothing happens.
     fn look_around(&self) -> bool;
@@ -77,20 +77,20 @@ pub(crate) trait Witness: Send + Sync {
 }
 
 /// Whose poll something is said of.
-pub(crate) enum Subject {
+pub(crate) enum PolledEntity {
     Task(TaskRef),
     /// The future of a `block_on`.
-    Root(Arc<Root>),
+    BlockOnState(Arc<BlockOnState>),
 }
 
 /// A poll that does not come to its end.
-pub(crate) struct Stall {
-    pub(crate) subject: Subject,
+pub(crate) struct BlockedPoll {
+    pub(crate) subject: PolledEntity,
     /// None for a spare thread.
     pub(crate) worker: Option<usize>,
     /// There is no other thread for tasks.
     pub(crate) alone: bool,
-    pub(crate) how_long: Duration,
+    pub(crate) duration: Duration,
     /// The system's number of the thread, 0 if it is not known.
     pub(crate) thread: i32,
 }
@@ -136,8 +136,8 @@ pub(crate) struct Config {
     /// A test runs here: a `block_on` without a waker counts as stuck, and the main thread of the test harness as one
     /// that can't help.
     pub(crate) always_end_quiescent: bool,
-    pub(crate) witness: Arc<dyn Witness>,
-    pub(crate) seam: Seam,
+    pub(crate) witness: Arc<dyn RuntimeHooks>,
+    pub(crate) seam: Environment,
 }
 
 impl Config {
@@ -177,7 +177,7 @@ impl Config {
 
 /// The seam for simulation: whatever would make two runs differ is drawn from
 /// here, never from a global.
-pub(crate) struct Seam {
+pub(crate) struct Environment {
     pub(crate) clock: Clock,
     pub(crate) ids: IdSource,
     seeds: SeedSource,
@@ -193,7 +193,7 @@ pub(crate) enum NextTask {
     Shuffled,
 }
 
-impl Seam {
+impl Environment {
     pub(crate) fn new(clock: Clock, ids: IdSource, seed: u64, next_task: NextTask) -> Self {
         Self { clock, ids, seeds: SeedSource(AtomicU64::new(seed)), next_task }
     }

@@ -16,18 +16,19 @@
 //! without: after the first [`ctrl_c`], Ctrl-C does not end the process any more, even
 //! when nobody waits for it.
 
-// Inside: each runtime that was asked for a signal has a `hub::Hub`, with an event
+// Inside: each runtime that was asked for a signal has a `driver::SignalDriver`, with an event
 // counter that its poller watches and the handlers write to. Control enters from the
 // system in a handler, which sets a flag and rings, comes back in when the poller
 // finds the counter changed and wakes the hub, and leaves through the wakers of those
 // who wait for that kind.
 #![allow(unsafe_code)]
 
-mod hub;
-#[cfg(all(test, loom))]
-mod loom_slot;
+mod driver;
 mod slot;
 pub mod unix;
+
+#[cfg(all(test, loom))]
+mod models;
 
 use std::io;
 use std::panic::Location;

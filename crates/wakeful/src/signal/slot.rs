@@ -10,7 +10,7 @@
 //! Several signals that come before the hub looks are delivered as one.
 
 use crate::sys::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use crate::wait::word::{Other, Word};
+use crate::wait::wait_counter::{NotEqual, WaitCounter};
 
 /// In a slot's number: nothing is delivered any more.
 pub(super) const CLOSED: u64 = 1 << 62;
@@ -19,12 +19,12 @@ pub(super) struct Slot {
     /// A signal came that was not delivered yet (G1).
     pending: AtomicBool,
     /// How many were delivered, and [`CLOSED`].
-    pub(super) deliveries: Word<Other>,
+    pub(super) deliveries: WaitCounter<NotEqual>,
 }
 
 impl Slot {
     pub(super) fn new() -> Self {
-        Self { pending: AtomicBool::new(false), deliveries: Word::new(0) }
+        Self { pending: AtomicBool::new(false), deliveries: WaitCounter::new(0) }
     }
 
     /// In a handler: a signal came (G2).

@@ -1,13 +1,13 @@
 //! Signals by their kind.
 
-use super::hub::Hub;
+use super::driver::SignalDriver;
 use super::slot::{CLOSED, Slot};
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::list::Waiter;
-use crate::wait::word::Other;
+use crate::wait::wait_counter::NotEqual;
 use std::ffi::c_int;
 use std::fmt;
 use std::future::poll_fn;
@@ -97,7 +97,7 @@ pub struct Signal {
     slot: Arc<Slot>,
     /// How many were delivered when it last looked.
     seen: u64,
-    waiter: Pin<Box<Waiter<Other>>>,
+    waiter: Pin<Box<Waiter<NotEqual>>>,
     /// Where it was asked for.
     site: &'static Location<'static>,
 }
@@ -114,7 +114,7 @@ impl RefUnwindSafe for Signal {}
 ///
 /// # Errors
 ///
-/// With [`ErrorKind::Other`](io::ErrorKind::Other) if the kind cannot be listened for:
+/// With [`ErrorKind::NotEqual`](io::ErrorKind::NotEqual) if the kind cannot be listened for:
 /// `SIGKILL`, `SIGSTOP`, `SIGILL`, `SIGFPE`, `SIGSEGV`, or a number that no signal has.
 /// With the system's error if the system refuses, as for signals that its C library
 /// keeps for itself.
@@ -137,7 +137,7 @@ impl RefUnwindSafe for Signal {}
 /// ```
 #[track_caller]
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
-    let hub = Hub::current()?;
+    let hub = SignalDriver::current()?;
     let number = kind.0;
     if number <= 0 || signal_hook_registry::FORBIDDEN.contains(&number) {
         return Err(io::Error::other(format!("Refusing to register signal {number}")));
@@ -199,7 +199,7 @@ impl Signal {
     /// As `poll_recv`, without a budget, and notes nothing: for those who are no task.
     pub(crate) fn poll_quietly(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         let deliveries = &self.slot.deliveries;
-        let number = ready!(deliveries.poll(self.waiter.as_ref(), Other(self.seen), cx));
+        let number = ready!(deliveries.poll(self.waiter.as_ref(), NotEqual(self.seen), cx));
         let delivered = number & !CLOSED;
         Poll::Ready((std::mem::replace(&mut self.seen, delivered) != delivered).then_some(()))
     }

@@ -12,7 +12,7 @@
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
-use crate::wait::list::{Answer, Standing, Waiter, Waiters};
+use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -106,7 +106,7 @@ impl Barrier {
         });
         if let Arrival::Leads = arrival {
             // G2.
-            self.waiters.answer_while(Answer::All, |round, asked| *asked != round.generation);
+            self.waiters.answer_while(Grant::All, |round, asked| *asked != round.generation);
         }
         arrival
     }
@@ -159,7 +159,9 @@ impl Future for Wait<'_> {
                     Arrival::Waits => true,
                 }
             }
-            Stage::Waits => barrier.waiters.update_waker(waiter, cx.waker()) == Standing::Waiting,
+            Stage::Waits => {
+                barrier.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting
+            }
         };
         if waits {
             wait::waiting_on(WaitKind::Barrier, barrier, this.site);

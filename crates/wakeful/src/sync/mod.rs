@@ -46,18 +46,21 @@ pub mod mpsc;
 pub mod oneshot;
 pub mod watch;
 
-mod acquiring;
+mod acquire;
 mod barrier;
-mod guards;
+mod guard_macros;
 mod mutex;
 mod notify;
 mod once_cell;
-mod permit_holders;
-mod permits;
+mod once_slot;
+mod permit_owners;
+mod raw_semaphore;
 mod rwlock;
 mod semaphore;
 mod set_once;
-mod slot;
+
+#[cfg(all(test, loom))]
+mod models;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use mutex::{
@@ -78,12 +81,3 @@ pub use set_once::{SetOnce, SetOnceError};
 pub mod futures {
     pub use super::notify::{Notified, OwnedNotified};
 }
-
-#[cfg(all(test, loom))]
-mod loom_locks;
-#[cfg(all(test, loom))]
-mod loom_notify;
-#[cfg(all(test, loom))]
-mod loom_once;
-#[cfg(all(test, loom))]
-mod loom_permits;

@@ -15,14 +15,14 @@
 //! waiter looks again under the lock: so it is in the list by then, or sees the
 //! value.
 
-use super::slot::Slot;
+use super::once_slot::Slot;
 use crate::sys::sync::const_unless_model;
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
-use crate::wait::calls::Call;
-use crate::wait::holder::{Held, Holder};
-use crate::wait::list::{Answer, Standing, Waiter, Waiters};
+use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
+use crate::wait::ownership::owner::{Owner, OwnerCell};
+use crate::wait::wake_batch::PendingWake;
 use std::error::Error;
 use std::fmt;
 use std::panic::{Location, UnwindSafe};
@@ -56,10 +56,10 @@ use std::task::{Context, Poll, Waker, ready};
 pub struct OnceCell<T> {
     slot: Slot<T>,
     /// What a waiter asks for is to be noted as the one who has the turn.
-    waiters: Waiters<Turns, Held>,
+    waiters: Waiters<Turns, Owner>,
     /// Who has the turn; nobody while it is handed to one that was not polled since, which
     /// the plate knows. Touched under the list's lock.
-    holder: Holder,
+    holder: OwnerCell,
 }
 
 struct Turns {
@@ -77,21 +77,21 @@ impl<T> OnceCell<T> {
         /// An empty cell, also for a `static`.
         pub fn const_new() -> Self {
             let waiters = Waiters::new(Turns { taken: false });
-            Self { slot: Slot::new(None), waiters, holder: Holder::nobody() }
+            Self { slot: Slot::new(None), waiters, holder: OwnerCell::nobody() }
         }
     }
 
     /// A cell with a value, or an empty one.
     pub fn new_with(value: Option<T>) -> Self {
         let waiters = Waiters::new(Turns { taken: value.is_some() });
-        Self { slot: Slot::new(value), waiters, holder: Holder::nobody() }
+        Self { slot: Slot::new(value), waiters, holder: OwnerCell::nobody() }
     }
 
     const_unless_model! {
         /// A cell with a value, also for a `static`.
         pub fn const_new_with(value: T) -> Self {
             let waiters = Waiters::new(Turns { taken: true });
-            Self { slot: Slot::new(Some(value)), waiters, holder: Holder::nobody() }
+            Self { slot: Slot::new(Some(value)), waiters, holder: OwnerCell::nobody() }
         }
     }
 
@@ -216,7 +216,7 @@ impl<T> OnceCell<T> {
     fn try_claim(
         &self,
         site: &'static Location<'static>,
-        waiter: Option<(Pin<&Waiter<Held>>, &mut Option<Waker>)>,
+        waiter: Option<(Pin<&Waiter<Owner>>, &mut Option<Waker>)>,
     ) -> Tried {
         self.waiters.with(|list| {
             if self.slot.is_full() {
@@ -231,7 +231,7 @@ impl<T> OnceCell<T> {
                 // Whoever came before has told already, or who handed it on.
                 let is_first = list.is_empty();
                 let reason = (WaitKind::OnceCell, site);
-                list.push_linked(waiter, Held::by_current(site), waker, reason, |plate| {
+                list.push_linked(waiter, Owner::by_current(site), waker, reason, |plate| {
                     if is_first && let Some(held) = self.holder.get() {
                         plate.note_if_new(Some(held));
                     }
@@ -245,7 +245,7 @@ impl<T> OnceCell<T> {
     fn claim_or_wait(
         &self,
         site: &'static Location<'static>,
-        waiter: Pin<&Waiter<Held>>,
+        waiter: Pin<&Waiter<Owner>>,
         waker: &Waker,
     ) -> Tried {
         match self.try_claim(site, None) {
@@ -263,7 +263,7 @@ impl<T> OnceCell<T> {
         let call = self.waiters.with(|list| {
             self.holder.clear();
             let front = list.front().copied();
-            let next = list.pop_front_with(Answer::One, |list| {
+            let next = list.pop_front_with(Grant::One, |list| {
                 if let (Some(plate), Some(next)) = (list.plate.get(), front) {
                     plate.note_one(next.granted());
                 }
@@ -273,7 +273,7 @@ impl<T> OnceCell<T> {
             list.taken = next.is_some();
             next
         });
-        call.unwrap_or(Call::NOBODY).wake();
+        call.unwrap_or(PendingWake::NOBODY).wake();
     }
 }
 
@@ -316,7 +316,7 @@ impl<'a, T> Turn<'a, T> {
         assert!(!refused, "O1: one at a time, and none once there is a value");
         cell.waiters.with(|_| cell.holder.clear());
         // O2.
-        cell.waiters.answer_while(Answer::All, |_, _| true);
+        cell.waiters.answer_while(Grant::All, |_, _| true);
         cell.get().expect("it was filled")
     }
 }
@@ -337,13 +337,13 @@ pin_project_lite::pin_project! {
         cell: &'a OnceCell<T>,
         site: &'static Location<'static>,
         #[pin]
-        waiter: Waiter<Held>,
+        waiter: Waiter<Owner>,
     }
 
     impl<T> PinnedDrop for Claim<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let Standing::Answered(Answer::One) = this.cell.waiters.cancel(this.waiter.as_ref()) {
+            if let WaiterState::Answered(Grant::One) = this.cell.waiters.cancel(this.waiter.as_ref()) {
                 this.cell.pass_on();
             }
         }
@@ -358,11 +358,11 @@ impl<'a, T> Future for Claim<'a, T> {
         let this = self.project();
         let (cell, site, waiter) = (*this.cell, *this.site, this.waiter.as_ref());
         let tried = match waiter.standing() {
-            Standing::Idle => cell.claim_or_wait(site, waiter, cx.waker()),
+            WaiterState::Idle => cell.claim_or_wait(site, waiter, cx.waker()),
             _ => match cell.waiters.update_waker(waiter, cx.waker()) {
-                Standing::Answered(Answer::One) => Tried::Handed,
-                Standing::Answered(_) | Standing::Idle => Tried::Full,
-                Standing::Waiting => Tried::Waits,
+                WaiterState::Answered(Grant::One) => Tried::Handed,
+                WaiterState::Answered(_) | WaiterState::Idle => Tried::Full,
+                WaiterState::Waiting => Tried::Waits,
             },
         };
         let claimed = match tried {

@@ -7,11 +7,11 @@
 //! the waiter looks once more under it: so it is in the list before, or sees the
 //! value after.
 
-use super::slot::Slot;
+use super::once_slot::Slot;
 use crate::sys::sync::const_unless_model;
 use crate::task::header::WaitKind;
 use crate::wait;
-use crate::wait::list::{Answer, Standing, Waiter, Waiters};
+use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use std::error::Error;
 use std::fmt;
 use std::panic::{Location, UnwindSafe};
@@ -97,7 +97,7 @@ impl<T> SetOnce<T> {
         // Under the lock, so that whoever comes too late finds the value there.
         self.waiters.with(|_| self.slot.fill(value)).map_err(SetOnceError)?;
         // Nobody queues up any more.
-        self.waiters.answer_while(Answer::All, |(), ()| true);
+        self.waiters.answer_while(Grant::All, |(), ()| true);
         Ok(())
     }
 
@@ -157,8 +157,8 @@ impl<'a, T> Future for Wait<'a, T> {
             return Poll::Ready(value);
         }
         let waits = match waiter.standing() {
-            Standing::Idle => cell.queue_up(waiter, cx.waker().clone()).is_ok(),
-            _ => cell.waiters.update_waker(waiter, cx.waker()) == Standing::Waiting,
+            WaiterState::Idle => cell.queue_up(waiter, cx.waker().clone()).is_ok(),
+            _ => cell.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting,
         };
         if waits {
             wait::waiting_on(WaitKind::SetOnce, cell, this.site);

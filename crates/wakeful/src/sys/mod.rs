@@ -7,18 +7,18 @@
 //! atomics, cells and locks from [`sync`], so the code that ships is the code
 //! that is model-checked.
 
+pub(crate) mod adaptive_spin;
 pub(crate) mod backtrace;
-pub(crate) mod barrier;
 pub(crate) mod descriptor;
 pub(crate) mod join;
-pub(crate) mod lock;
-pub(crate) mod own_threads;
+pub(crate) mod membarrier;
 pub(crate) mod park;
 pub(crate) mod rng;
-pub(crate) mod slack;
-pub(crate) mod spin;
+pub(crate) mod spin_lock;
 pub(crate) mod sync;
+pub(crate) mod thread_registry;
 pub(crate) mod thread_state;
+pub(crate) mod timer_slack;
 
 /// Whether this build is for the models: types are larger then, and what has a
 /// size should have a small one.

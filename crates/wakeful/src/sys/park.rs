@@ -20,7 +20,7 @@
 //! `unpark` releases and the swap in `park` acquires: what was written before
 //! the former is seen after the latter.
 
-use crate::sys::barrier;
+use crate::sys::membarrier;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use crate::sys::sync::{Mutex, Thread, thread};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
 
 /// What a thread can wait inside of, instead of a plain park.
-pub(crate) trait Kick: Send + Sync {
+pub(crate) trait Interrupt: Send + Sync {
     /// Ends the wait that is going on, or the next one.
     fn kick(&self);
 }
@@ -44,7 +44,7 @@ pub(crate) struct Parker {
     inside: AtomicBool,
     thread: Thread,
     /// What that is.
-    kick: Mutex<Option<Arc<dyn Kick>>>,
+    kick: Mutex<Option<Arc<dyn Interrupt>>>,
 }
 
 impl Parker {
@@ -80,7 +80,7 @@ impl Parker {
 
     /// Says what `park_inside` waits inside of from now on; gives back what it
     /// was before.
-    pub(crate) fn set_kick(&self, kick: Option<Arc<dyn Kick>>) -> Option<Arc<dyn Kick>> {
+    pub(crate) fn set_kick(&self, kick: Option<Arc<dyn Interrupt>>) -> Option<Arc<dyn Interrupt>> {
         std::mem::replace(&mut *self.kick.lock(), kick)
     }
 
@@ -88,7 +88,7 @@ impl Parker {
     /// is a token already.
     pub(crate) fn park_inside(&self, wait: impl FnOnce()) {
         self.inside.store(true, SeqCst);
-        barrier::for_models();
+        membarrier::for_models();
         if self.state.load(SeqCst) == EMPTY {
             wait();
         }
@@ -112,7 +112,7 @@ impl Parker {
         match self.state.swap(NOTIFIED, SeqCst) {
             PARKED => self.thread.unpark(),
             EMPTY => {
-                barrier::for_models();
+                membarrier::for_models();
                 if !self.inside.load(SeqCst) {
                     return false;
                 }

@@ -2,10 +2,10 @@
 //! filled by `spawn`, polled at station 5, and at station 9 its future gives way
 //! to the output that the JoinHandle fetches.
 
+use super::arena::{LARGEST, class_of};
 use super::context;
 use super::error::JoinError;
 use super::header::{Header, Origin, Vtable};
-use super::heap::{LARGEST, class_of};
 use super::join::JoinHandle;
 use super::runnable::Runnable;
 use super::waker;
@@ -94,16 +94,16 @@ struct Cell<F: Future, S: Store<F>> {
 }
 
 /// How and by whom a task is spawned.
-pub(crate) struct Birth {
+pub(crate) struct SpawnOptions {
     pub(crate) origin: Origin,
     /// Extra flags for the state word: BLOCKING, FOREVER.
     pub(crate) flags: u64,
 }
 
 /// Which class of cell a future needs, known at compile time.
-pub(crate) struct Fit<F>(PhantomData<F>);
+pub(crate) struct CellLayout<F>(PhantomData<F>);
 
-impl<F: Future> Fit<F> {
+impl<F: Future> CellLayout<F> {
     const INLINE: bool =
         size_of::<Cell<F, Inline<F>>>() <= LARGEST && align_of::<Cell<F, Inline<F>>>() <= 16;
     pub(crate) const CLASS: usize = class_of(if Self::INLINE {
@@ -113,7 +113,7 @@ impl<F: Future> Fit<F> {
     });
 }
 
-/// Fills a vacant cell of class [`Fit::CLASS`] and publishes the task.
+/// Fills a vacant cell of class [`CellLayout::CLASS`] and publishes the task.
 ///
 /// # Safety
 ///
@@ -124,11 +124,11 @@ pub(crate) unsafe fn fill<F: Future>(
     cell: NonNull<Header>,
     id: u64,
     future: F,
-    birth: Birth,
+    birth: SpawnOptions,
 ) -> (Runnable, JoinHandle<F::Output>) {
     // SAFETY: the class has room for this cell type; vacant, ours.
     unsafe {
-        if Fit::<F>::INLINE {
+        if CellLayout::<F>::INLINE {
             write_store::<F, Inline<F>>(cell, future);
         } else {
             write_store::<F, Boxed<F>>(cell, future);
@@ -136,7 +136,7 @@ pub(crate) unsafe fn fill<F: Future>(
     }
     // SAFETY: vacant, ours: nobody reads the plain fields until LIVE (R5).
     let header = unsafe { cell.as_ref() };
-    header.vtable.set(if Fit::<F>::INLINE {
+    header.vtable.set(if CellLayout::<F>::INLINE {
         Cell::<F, Inline<F>>::VTABLE
     } else {
         Cell::<F, Boxed<F>>::VTABLE

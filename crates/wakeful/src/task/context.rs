@@ -1,10 +1,10 @@
 //! What a thread knows about the task it is polling. Plain cells in
 //! thread-local memory without a destructor: an access is one instruction.
 
+use super::arena::{Arena, Schedule};
+use super::block_on::{BlockOnRecord, is_root};
 use super::coop::Budget;
 use super::header::{Header, Slot, Wait, WaitKind, WaitingOn};
-use super::heap::{Heap, Home};
-use super::root::{RootNote, is_root};
 use super::wait_target::TargetWord;
 use super::waker;
 use super::{Id, coop};
@@ -24,10 +24,10 @@ struct ThreadContext {
     /// The task whose poll or drop this thread is inside of, or the root; 0 for none.
     current_id: Cell<u64>,
     /// The root of the innermost `block_on` that this thread is in.
-    root: Cell<*const RootNote>,
-    side: Side,
+    root: Cell<*const BlockOnRecord>,
+    side: PollLocals,
     /// The heap whose allocator this thread holds.
-    heap: Cell<*const Heap>,
+    heap: Cell<*const Arena>,
     /// Milliseconds since the runtime on this thread started, read from its
     /// clock once per turn of its loop.
     now_ms: Cell<u32>,
@@ -44,7 +44,7 @@ thread_local! {
             current: Cell::new(ptr::null()),
             current_id: Cell::new(0),
             root: Cell::new(ptr::null()),
-            side: Side::new(Budget::UNLIMITED),
+            side: PollLocals::new(Budget::UNLIMITED),
             heap: Cell::new(ptr::null()),
             now_ms: Cell::new(0),
             defers: Cell::new(false),
@@ -59,7 +59,7 @@ thread_local! {
 /// aside in one step. The single parts are read and written as what they are, as a read of
 /// all would have to wait for the write of a part.
 #[repr(C, align(8))]
-struct Side {
+struct PollLocals {
     budget: Cell<Budget>,
     /// The current task woke itself.
     self_woken: Cell<bool>,
@@ -69,18 +69,18 @@ struct Side {
     exempt: Cell<u32>,
 }
 
-/// All of a [`Side`], put aside.
+/// All of a [`PollLocals`], put aside.
 #[derive(Clone, Copy)]
-struct Aside(u64);
+struct SavedPollLocals(u64);
 
-impl Aside {
+impl SavedPollLocals {
     /// Nothing has happened yet.
     const fn fresh(budget: Budget) -> Self {
         Self(u64::from_ne_bytes([budget.to_u8(), 0, 0, 0, 0, 0, 0, 0]))
     }
 }
 
-impl Side {
+impl PollLocals {
     const fn new(budget: Budget) -> Self {
         Self {
             budget: Cell::new(budget),
@@ -91,24 +91,24 @@ impl Side {
     }
 
     #[inline]
-    fn replace(&self, with: Aside) -> Aside {
-        const { assert!(size_of::<Side>() == size_of::<Aside>()) }
+    fn replace(&self, with: SavedPollLocals) -> SavedPollLocals {
+        const { assert!(size_of::<PollLocals>() == size_of::<SavedPollLocals>()) }
         // SAFETY: as large, as aligned and without padding, all of it in cells. What is
         // written was read here before, or made by `fresh`: there, too, no byte but the
         // budget's is other than 0.
         let all = unsafe { &*ptr::from_ref(self).cast::<Cell<u64>>() };
-        Aside(all.replace(with.0))
+        SavedPollLocals(all.replace(with.0))
     }
 }
 
 /// What happened on the side during a poll.
 #[derive(Clone, Copy)]
-pub(super) struct Marks {
+pub(super) struct PollOutcome {
     pub(super) self_woken: bool,
     exempt: u32,
 }
 
-impl Marks {
+impl PollOutcome {
     pub(super) fn is_exempt(&self) -> bool {
         self.exempt > 0
     }
@@ -131,29 +131,30 @@ pub(super) fn poll_id() -> Option<NonZeroU64> {
 }
 
 /// One poll of one task; what was there before comes back at its end.
-pub(super) struct Turn {
+pub(super) struct PollGuard {
     outer: *const Header,
     outer_id: u64,
-    outer_side: Aside,
+    outer_side: SavedPollLocals,
 }
 
 #[inline]
-pub(super) fn start_task(cell: *const Header, id: u64) -> Turn {
-    CONTEXT.with(|context| Turn {
+pub(super) fn start_task(cell: *const Header, id: u64) -> PollGuard {
+    CONTEXT.with(|context| PollGuard {
         outer: context.current.replace(cell),
         outer_id: context.current_id.replace(id),
-        outer_side: context.side.replace(Aside::fresh(Budget::FULL)),
+        outer_side: context.side.replace(SavedPollLocals::fresh(Budget::FULL)),
     })
 }
 
-impl Turn {
+impl PollGuard {
     #[inline]
-    pub(super) fn end(self) -> Marks {
+    pub(super) fn end(self) -> PollOutcome {
         CONTEXT.with(|context| {
             context.current.set(self.outer);
             context.current_id.set(self.outer_id);
             let side = &context.side;
-            let marks = Marks { self_woken: side.self_woken.get(), exempt: side.exempt.get() };
+            let marks =
+                PollOutcome { self_woken: side.self_woken.get(), exempt: side.exempt.get() };
             side.replace(self.outer_side);
             marks
         })
@@ -347,7 +348,7 @@ impl ThreadContext {
         unsafe {
             match self.current.get().as_ref() {
                 Some(header) => Some(header.slot()),
-                None => self.root.get().as_ref().map(RootNote::slot),
+                None => self.root.get().as_ref().map(BlockOnRecord::slot),
             }
         }
     }
@@ -549,13 +550,13 @@ pub(crate) fn set_now_ms(now_ms: u32) {
 }
 
 #[inline]
-pub(super) fn owns_heap(heap: *const Heap) -> bool {
+pub(super) fn owns_heap(heap: *const Arena) -> bool {
     CONTEXT.with(|context| ptr::eq(context.heap.get(), heap))
 }
 
 /// Whether this thread holds an allocator of the scheduler `home`.
 #[inline]
-pub(super) fn is_at_home(home: NonNull<dyn Home>) -> bool {
+pub(super) fn is_at_home(home: NonNull<dyn Schedule>) -> bool {
     let heap = CONTEXT.with(|context| context.heap.get());
     // SAFETY: whoever named the heap keeps it until it names another.
     unsafe { heap.as_ref() }.is_some_and(|heap| heap.is_of(home))
@@ -563,7 +564,7 @@ pub(super) fn is_at_home(home: NonNull<dyn Home>) -> bool {
 
 /// Names `outer` again, which was named before `own`; unless `own` is no longer
 /// named, as then the right to `outer` went to another thread meanwhile.
-pub(crate) fn restore_heap(own: *const Heap, outer: *const Heap) {
+pub(crate) fn restore_heap(own: *const Arena, outer: *const Arena) {
     CONTEXT.with(|context| {
         if ptr::eq(context.heap.get(), own) {
             context.heap.set(outer);
@@ -573,7 +574,7 @@ pub(crate) fn restore_heap(own: *const Heap, outer: *const Heap) {
 
 /// Names the heap whose allocator this thread holds from now on (H1); gives
 /// back the one before.
-pub(crate) fn set_heap(heap: *const Heap) -> *const Heap {
+pub(crate) fn set_heap(heap: *const Arena) -> *const Arena {
     CONTEXT.with(|context| context.heap.replace(heap))
 }
 
@@ -584,13 +585,13 @@ pub(super) fn with_budget<R>(f: impl FnOnce(&Cell<Budget>) -> R) -> R {
 
 /// Names the root of the `block_on` that this thread is in from now on; gives back the
 /// one before.
-pub(crate) fn set_root(root: *const RootNote) -> *const RootNote {
+pub(crate) fn set_root(root: *const BlockOnRecord) -> *const BlockOnRecord {
     CONTEXT.with(|context| context.root.replace(root))
 }
 
 /// Whether this thread is in the `block_on` of that root.
 #[inline]
-pub(crate) fn is_root_here(root: &RootNote) -> bool {
+pub(crate) fn is_root_here(root: &BlockOnRecord) -> bool {
     CONTEXT.with(|context| ptr::eq(context.root.get(), root))
 }
 
@@ -608,7 +609,7 @@ pub(crate) fn root_has_worked() {
 /// Polls the future of `block_on`, whose root was named, with a full budget and no
 /// current task.
 #[inline]
-pub(crate) fn poll_root<R>(root: &RootNote, poll: impl FnOnce() -> R) -> R {
+pub(crate) fn poll_root<R>(root: &BlockOnRecord, poll: impl FnOnce() -> R) -> R {
     debug_assert!(is_root_here(root));
     poll_as(root.id, poll)
 }
@@ -616,7 +617,7 @@ pub(crate) fn poll_root<R>(root: &RootNote, poll: impl FnOnce() -> R) -> R {
 /// The same for something that is neither a task nor a root, and says of nobody what it
 /// waits for.
 pub(crate) fn poll_apart<R>(poll: impl FnOnce() -> R) -> R {
-    struct Restore(*const RootNote);
+    struct Restore(*const BlockOnRecord);
     impl Drop for Restore {
         fn drop(&mut self) {
             set_root(self.0);
@@ -631,7 +632,7 @@ fn poll_as<R>(id: u64, poll: impl FnOnce() -> R) -> R {
     struct Restore {
         current: *const Header,
         id: u64,
-        side: Aside,
+        side: SavedPollLocals,
     }
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -645,7 +646,7 @@ fn poll_as<R>(id: u64, poll: impl FnOnce() -> R) -> R {
     let _restore = CONTEXT.with(|context| Restore {
         current: context.current.replace(ptr::null()),
         id: context.current_id.replace(id),
-        side: context.side.replace(Aside::fresh(Budget::FULL)),
+        side: context.side.replace(SavedPollLocals::fresh(Budget::FULL)),
     });
     poll()
 }

@@ -1,7 +1,7 @@
 //! Station 2, the task cell: the part that is the same for every task. It comes
 //! from `spawn` and goes to a queue; the future or its output lies behind it.
 
-use super::heap::Chunk;
+use super::arena::Chunk;
 use super::state::State;
 use super::wait_target::{TargetWord, WaitTarget};
 use super::waker::join_waker::JoinWaker;
@@ -91,8 +91,8 @@ impl Header {
 
     /// What tells this poll, or the last one, from those before; for records.
     #[inline]
-    pub(crate) fn stamp(&self) -> Stamp {
-        Stamp::of_twice(self.counts.load(Relaxed) as u32)
+    pub(crate) fn stamp(&self) -> PollStamp {
+        PollStamp::of_twice(self.counts.load(Relaxed) as u32)
     }
 
     /// Where it says what it waits for.
@@ -265,9 +265,9 @@ pub(crate) struct WaitingOn {
 /// Which poll something was recorded in: 15 bits of its number, at the upper end. The bit below
 /// means nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamp(u32);
+pub(crate) struct PollStamp(u32);
 
-impl Stamp {
+impl PollStamp {
     const MASK: u32 = 0x7fff << 17;
 
     /// Of a number that is given twice, and perhaps one more.
@@ -277,7 +277,7 @@ impl Stamp {
     }
 
     #[inline]
-    pub(crate) fn is(self, other: Stamp) -> bool {
+    pub(crate) fn is(self, other: PollStamp) -> bool {
         (self.0 ^ other.0) & Self::MASK == 0
     }
 }
@@ -286,7 +286,7 @@ impl Stamp {
 #[derive(Clone, Copy)]
 pub(crate) struct Slot<'a> {
     pub(crate) waiting: &'a WaitingOn,
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: PollStamp,
 }
 
 /// No kind: nothing is recorded, or the task has ended.
@@ -573,10 +573,10 @@ impl WaitingOn {
 
     /// Whether the record is of that poll, and not of a yield: who waits has had its turn.
     #[inline]
-    pub(crate) fn is_of(&self, poll: Stamp) -> bool {
+    pub(crate) fn is_of(&self, poll: PollStamp) -> bool {
         let about = self.about.load(Relaxed);
         const TURN: u8 = WaitKind::Turn as u8;
-        !matches!(about as u8, NOTHING | TURN) && Stamp(about).is(poll)
+        !matches!(about as u8, NOTHING | TURN) && PollStamp(about).is(poll)
     }
 
     #[inline]
@@ -646,7 +646,7 @@ impl Slot<'_> {
     #[inline]
     pub(crate) fn record_if_nothing(self, wait: impl FnOnce() -> Wait) {
         let about = self.waiting.about.load(Relaxed);
-        if about as u8 == NOTHING || !Stamp(about).is(self.stamp) {
+        if about as u8 == NOTHING || !PollStamp(about).is(self.stamp) {
             return self.record(wait());
         }
         if self.waiting.target(Relaxed).is_linked_task() {
@@ -676,7 +676,7 @@ impl Slot<'_> {
     pub(crate) fn set_site(self, site: &'static Location<'static>) {
         self.waiting.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
         let about = self.waiting.about.load(Relaxed);
-        if about as u8 == NOTHING || !Stamp(about).is(self.stamp) {
+        if about as u8 == NOTHING || !PollStamp(about).is(self.stamp) {
             self.waiting.set_target(TargetWord::NONE, Relaxed);
             self.waiting.about.store(WaitKind::Unknown as u32 | self.stamp.0, Release);
         }

@@ -1,9 +1,9 @@
 //! Station 9, seen from outside: the handle that awaits a task's end, and the
 //! one that can only ask for it.
 
+use super::arena::Arena;
 use super::coop;
 use super::header::Header;
-use super::heap::Heap;
 use super::runnable::TaskRef;
 use super::state::{COMPLETE, DropJoin, JOIN_WAKER, Release};
 use super::{Id, JoinError, cell, context, waker};
@@ -184,7 +184,7 @@ impl<T> Drop for JoinHandle<T> {
                 // SAFETY: the handle keeps the cell until the state word says otherwise.
                 unsafe {
                     if self.0.as_ref().state.drop_handle() == Release::Free {
-                        Heap::free(self.0);
+                        Arena::free(self.0);
                     }
                 }
             }
@@ -194,7 +194,7 @@ impl<T> Drop for JoinHandle<T> {
         match header.state.drop_join(taken) {
             DropJoin::Nothing => {}
             // SAFETY: told so by the state word.
-            DropJoin::Free => unsafe { Heap::free(self.cell) },
+            DropJoin::Free => unsafe { Arena::free(self.cell) },
             DropJoin::DropWaker => {
                 let _last = Last(self.cell);
                 // SAFETY: R2, `drop_join` cleared the flag.

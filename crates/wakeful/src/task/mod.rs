@@ -12,7 +12,7 @@
 //! - A **runnable** is the one queue entry of a task; queues and workers hold it.
 //! - A **waker** lies with whatever the task waits for.
 //! - A **JoinHandle** (`join`) is what the spawner holds.
-//! - The **home** (`heap::Home`) is the scheduler, as the task sees it: the only
+//! - The **home** (`arena::Schedule`) is the scheduler, as the task sees it: the only
 //!   way from this room to those that use it.
 //! - The **context** is what the thread knows while it polls.
 //!
@@ -20,19 +20,19 @@
 //! (anybody) or a JoinHandle; it leaves through the home.
 #![allow(unsafe_code)]
 
+pub(crate) mod arena;
+pub(crate) mod block_on;
 pub(crate) mod cell;
 pub(crate) mod context;
 pub mod coop;
-pub(crate) mod driving;
+pub(crate) mod enter_guard;
 mod error;
-mod face;
 pub(crate) mod header;
-pub(crate) mod heap;
 pub(crate) mod id;
 mod join;
-pub(crate) mod root;
+mod poll_time;
+mod reexports;
 pub(crate) mod runnable;
-mod spent;
 pub(crate) mod stack;
 pub(crate) mod state;
 #[macro_use]
@@ -43,22 +43,14 @@ pub(crate) mod waker;
 mod yield_now;
 
 #[cfg(all(test, loom))]
-mod loom_heap;
-#[cfg(all(test, loom))]
-pub(crate) mod loom_home;
-#[cfg(all(test, loom))]
-mod loom_join;
-#[cfg(all(test, loom))]
-mod loom_task;
-#[cfg(all(test, loom))]
-mod loom_wait_target;
+pub(crate) mod models;
 
 pub use context::{id, try_id};
 pub use coop::{Unconstrained, consume_budget, unconstrained};
 pub use error::JoinError;
-pub use face::*;
 pub use id::Id;
 pub use join::{AbortHandle, JoinHandle};
+pub use reexports::*;
 pub use task_local::LocalKey;
 pub use wait_forever::{MayWaitForever, may_wait_forever};
 pub use yield_now::{YieldNow, yield_now};

@@ -2,9 +2,9 @@
 //! is done. The roles here are types: [`Runnable`] is the one queue entry of a
 //! task, [`TaskRef`] a counted reference that can look but not poll.
 
+use super::arena::Arena;
 use super::context;
 use super::header::{Header, PollCount};
-use super::heap::Heap;
 use super::state::{Complete, EndPoll, ORPHANED, Release, Snapshot, Start, State};
 use super::waker;
 use std::mem::ManuallyDrop;
@@ -90,7 +90,7 @@ impl Runnable {
         unsafe {
             match claim(&cell.as_ref().state) {
                 None => finish_cancelled(cell),
-                Some(Release::Free) => Heap::free(cell),
+                Some(Release::Free) => Arena::free(cell),
                 Some(_) => {}
             }
         }
@@ -103,7 +103,7 @@ impl Runnable {
         // SAFETY: we own the entry.
         unsafe {
             if cell.as_ref().state.refuse() == Release::Free {
-                Heap::free(cell);
+                Arena::free(cell);
             }
         }
     }
@@ -190,7 +190,7 @@ unsafe fn finish(cell: NonNull<Header>) {
     };
     if release == Release::Free {
         // SAFETY: told so by the state word.
-        unsafe { Heap::free(cell) };
+        unsafe { Arena::free(cell) };
     }
 }
 
@@ -263,7 +263,7 @@ impl Drop for TaskRef {
     fn drop(&mut self) {
         if self.header().state.drop_handle() == Release::Free {
             // SAFETY: told so by the state word.
-            unsafe { Heap::free(self.0) };
+            unsafe { Arena::free(self.0) };
         }
     }
 }

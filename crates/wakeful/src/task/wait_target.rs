@@ -10,7 +10,7 @@
 //!
 //! The value is shifted past the kind and the link. So no value, however large, reaches them: what
 //! does not fit loses its upper bits. No value is ever turned into an address: a resource record is
-//! named by its index in a table (`wait::plate`), which checks it.
+//! named by its index in a table (`wait::resource_record`), which checks it.
 
 use std::ptr;
 
@@ -26,13 +26,13 @@ pub(crate) enum WaitTarget {
     Task(u64),
 }
 
-/// The index of a resource record in the table of all of them (`wait::plate`).
+/// The index of a resource record in the table of all of them (`wait::resource_record`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordIndex(pub(crate) u64);
 
 /// A [`WaitTarget`] and whether it is linked, in one word.
 ///
-/// Linked means: the waker of the waiting task is known to lie with the target (`wait::plate` N1).
+/// Linked means: the waker of the waiting task is known to lie with the target (`wait::resource_record` N1).
 /// A number is never linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TargetWord(u64);

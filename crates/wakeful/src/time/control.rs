@@ -1,7 +1,7 @@
 //! Taking the clock into one's own hands, for tests.
 
 use crate::driver::clock::PauseError;
-use crate::runtime::spawn::no_runtime;
+use crate::runtime::task_api::spawn::no_runtime;
 use crate::runtime::{Flavor, Shared, context};
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use super::Instant;
 use crate::driver::timers::{Entry, Registered, Standing};
-use crate::runtime::context::{self, Keeper};
-use crate::runtime::spawn::no_runtime;
+use crate::runtime::context::{self, RuntimeRef};
+use crate::runtime::task_api::spawn::no_runtime;
 use crate::task::header::{Wait, WaitKind};
 use crate::task::wait_target::TargetWord;
 use crate::task::{self, coop};
@@ -67,7 +67,7 @@ pin_project_lite::pin_project! {
         deadline: Instant,
         site: &'static Location<'static>,
         // Keeps the timers alive.
-        keeper: Arc<Keeper>,
+        keeper: Arc<RuntimeRef>,
         place: Place,
         #[pin]
         entry: Entry,
@@ -105,7 +105,7 @@ impl Sleep {
 
     /// As `new`, for a future that has checked the context already.
     pub(super) fn on(
-        keeper: Arc<Keeper>,
+        keeper: Arc<RuntimeRef>,
         deadline: Instant,
         site: &'static Location<'static>,
     ) -> Self {

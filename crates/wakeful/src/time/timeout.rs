@@ -3,8 +3,8 @@
 use super::Instant;
 use super::error::Elapsed;
 use super::sleep::{Sleep, no_timers, shut_down};
-use crate::driver::soon::Moment;
-use crate::runtime::context::Keeper;
+use crate::driver::clock::tsc::TscInstant;
+use crate::runtime::context::RuntimeRef;
 use crate::runtime::{Id, Shared, context, registry};
 use crate::task::{self, coop};
 use std::panic::Location;
@@ -69,7 +69,7 @@ where
 {
     Timeout {
         value: future.into_future(),
-        deadline: Moment::at(deadline.into_std()),
+        deadline: TscInstant::at(deadline.into_std()),
         runtime: with_timers(|shared| shared.id),
         site: Location::caller(),
         delay: None,
@@ -83,16 +83,16 @@ fn with_timers<R>(f: impl FnOnce(&Shared) -> R) -> R {
     match context::with_current(|shared| shared.has_time.then(|| f(shared))) {
         Some(Some(result)) => result,
         Some(None) => no_timers(),
-        None => crate::runtime::spawn::no_runtime(),
+        None => crate::runtime::task_api::spawn::no_runtime(),
     }
 }
 
 /// The runtime in whose context a timeout was made, wherever it is polled.
-fn runtime(id: Id) -> Arc<Keeper> {
+fn runtime(id: Id) -> Arc<RuntimeRef> {
     match context::keeper() {
         Ok(keeper) if keeper.shared.id == id => keeper,
         _ => match registry::find(id) {
-            Some(handle) => Arc::new(Keeper { shared: handle.shared }),
+            Some(handle) => Arc::new(RuntimeRef { shared: handle.shared }),
             None => shut_down(),
         },
     }
@@ -105,7 +105,7 @@ pin_project_lite::pin_project! {
     pub struct Timeout<T> {
         #[pin]
         value: T,
-        deadline: Moment,
+        deadline: TscInstant,
         // Whose timers it uses. A handle would cost twice what all the rest
         // does, and most futures are done before it is needed.
         runtime: Id,

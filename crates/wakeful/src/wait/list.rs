@@ -2,7 +2,7 @@
 //!
 //! Actors: a *waiter* is a future that has a place in the list, a [`Waiter`]; a
 //! *giver* is whoever has something for it: it takes the waiter off the list and
-//! leaves an [`Answer`].
+//! leaves an [`Grant`].
 //!
 //! ```text
 //! diagram
@@ -33,11 +33,11 @@
 //! [`Waiter::standing`]; what the giver did before is seen by the waiter. The
 //! lock orders everything else.
 
-use super::calls::{Call, Calls, Panics};
-use super::plate::{PlateOf, Reason, ResourceRecord, WaitLink};
-use crate::sys::lock::SmallLock;
+use super::wake_batch::{PanicSink, PendingWake, WakeBatch};
+use crate::sys::spin_lock::SpinLock;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
+use crate::wait::ownership::resource_record::{Reason, RecordCell, ResourceRecord, WaitLink};
 use std::marker::PhantomPinned;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
@@ -51,7 +51,7 @@ const WAITING: u32 = 1;
 /// What a giver leaves with a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Answer {
+pub(crate) enum Grant {
     /// The one in front got what it asked for, and has to pass it on if its
     /// future is dropped without having looked.
     One = 2,
@@ -65,21 +65,21 @@ pub(crate) enum Answer {
 
 /// Where a waiter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum WaiterState {
     Idle,
     Waiting,
-    Answered(Answer),
+    Answered(Grant),
 }
 
-impl Standing {
+impl WaiterState {
     fn from_u32(word: u32) -> Self {
         match word {
-            IDLE => Standing::Idle,
-            WAITING => Standing::Waiting,
-            2 => Standing::Answered(Answer::One),
-            3 => Standing::Answered(Answer::Last),
-            4 => Standing::Answered(Answer::All),
-            5 => Standing::Answered(Answer::Closed),
+            IDLE => WaiterState::Idle,
+            WAITING => WaiterState::Waiting,
+            2 => WaiterState::Answered(Grant::One),
+            3 => WaiterState::Answered(Grant::Last),
+            4 => WaiterState::Answered(Grant::All),
+            5 => WaiterState::Answered(Grant::Closed),
             _ => unreachable!("not a standing: {word}"),
         }
     }
@@ -126,8 +126,8 @@ impl<T> Waiter<T> {
     }
 
     #[inline]
-    pub(crate) fn standing(&self) -> Standing {
-        Standing::from_u32(self.standing.load(Acquire))
+    pub(crate) fn standing(&self) -> WaiterState {
+        WaiterState::from_u32(self.standing.load(Acquire))
     }
 
     /// What came with the answer, if it came from
@@ -153,7 +153,7 @@ impl<T> Waiter<T> {
 
 impl<T> Drop for Waiter<T> {
     fn drop(&mut self) {
-        if self.standing() == Standing::Waiting {
+        if self.standing() == WaiterState::Waiting {
             lost_waiter();
         }
     }
@@ -169,9 +169,9 @@ fn lost_waiter() -> ! {
 /// A list of waiters and, behind the same lock, the state `S` of whatever they
 /// wait for.
 pub(crate) struct Waiters<S, T> {
-    queue: SmallLock<Queue<S, T>>,
+    queue: SpinLock<Queue<S, T>>,
     /// Only in lists whose waiters link their tasks' wait records.
-    pub(crate) plate: PlateOf,
+    pub(crate) plate: RecordCell,
 }
 
 /// What the lock guards.
@@ -188,8 +188,8 @@ impl<S, T> Waiters<S, T> {
     const_unless_model! {
         pub(crate) fn new(state: S) -> Self {
             Self {
-                queue: SmallLock::new(Queue { state, front: None, back: None }),
-                plate: PlateOf::none(),
+                queue: SpinLock::new(Queue { state, front: None, back: None }),
+                plate: RecordCell::none(),
             }
         }
     }
@@ -208,15 +208,18 @@ impl<S, T> Waiters<S, T> {
 
     /// Lets go of a waiter's place. Answers where it stood: a waiter that was
     /// `Answered` may have something to pass on.
-    pub(crate) fn cancel(&self, waiter: Pin<&Waiter<T>>) -> Standing {
+    pub(crate) fn cancel(&self, waiter: Pin<&Waiter<T>>) -> WaiterState {
         match waiter.standing() {
-            Standing::Waiting => {}
+            WaiterState::Waiting => {}
             other => return other,
         }
         let (standing, unneeded) = self.with(|list| {
             let standing = waiter.standing();
-            let unneeded =
-                if standing == Standing::Waiting { list.remove(waiter) } else { Call::NOBODY };
+            let unneeded = if standing == WaiterState::Waiting {
+                list.remove(waiter)
+            } else {
+                PendingWake::NOBODY
+            };
             (standing, unneeded)
         });
         // Dropped here, after the lock, and not woken.
@@ -227,11 +230,11 @@ impl<S, T> Waiters<S, T> {
     /// Answers and wakes the waiters in front for as long as `due` says yes to
     /// what they ask for: a batch under one hold of the lock, then the next. A
     /// waker that panics does so at the end, when all are answered.
-    pub(crate) fn answer_while(&self, answer: Answer, mut due: impl FnMut(&S, &T) -> bool) {
-        let mut panics = Panics::default();
+    pub(crate) fn answer_while(&self, answer: Grant, mut due: impl FnMut(&S, &T) -> bool) {
+        let mut panics = PanicSink::default();
         let mut more = true;
         while more {
-            let mut calls = Calls::new();
+            let mut calls = WakeBatch::new();
             more = self.with(|list| list.answer_batch(answer, &mut calls, &mut due));
             panics.catch(|| calls.wake());
         }
@@ -240,7 +243,7 @@ impl<S, T> Waiters<S, T> {
 
     /// The waiter is polled again, perhaps by another task: `waker` is the one
     /// to wake. Answers where it stands.
-    pub(crate) fn update_waker(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> Standing {
+    pub(crate) fn update_waker(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> WaiterState {
         self.update_waker_and(waiter, waker, |_| {})
     }
 
@@ -250,24 +253,24 @@ impl<S, T> Waiters<S, T> {
         waiter: Pin<&Waiter<T>>,
         waker: &Waker,
         change: impl FnOnce(&mut T),
-    ) -> Standing {
+    ) -> WaiterState {
         match waiter.standing() {
-            Standing::Waiting => {}
+            WaiterState::Waiting => {}
             other => return other,
         }
         let (standing, same) = self.with(|list| match waiter.standing() {
-            Standing::Waiting => (Standing::Waiting, list.wakes(waiter, waker)),
+            WaiterState::Waiting => (WaiterState::Waiting, list.wakes(waiter, waker)),
             other => (other, false),
         });
-        if standing != Standing::Waiting || same {
+        if standing != WaiterState::Waiting || same {
             return standing;
         }
         let new = waker.clone();
         // What is left over is dropped after the lock.
         let (standing, _unneeded) = self.with(|list| match waiter.standing() {
-            Standing::Waiting => {
+            WaiterState::Waiting => {
                 list.asked(waiter).map(change);
-                (Standing::Waiting, list.replace_waker(waiter, new))
+                (WaiterState::Waiting, list.replace_waker(waiter, new))
             }
             standing => (standing, Some(new)),
         });
@@ -281,7 +284,7 @@ impl<S, T> Drop for Waiters<S, T> {
         if self.queue.get_mut().front.is_none() {
             return;
         }
-        while let Some(call) = self.with(|list| list.pop_front(Answer::Closed)) {
+        while let Some(call) = self.with(|list| list.pop_front(Grant::Closed)) {
             drop(call);
         }
     }
@@ -292,7 +295,7 @@ pub(crate) struct Locked<'a, S, T> {
     queue: &'a mut Queue<S, T>,
     /// The list's address (L4).
     home: usize,
-    pub(crate) plate: &'a PlateOf,
+    pub(crate) plate: &'a RecordCell,
 }
 
 impl<S, T> std::ops::Deref for Locked<'_, S, T> {
@@ -402,8 +405,8 @@ impl<S, T> Locked<'_, S, T> {
     /// there may be more.
     fn answer_batch(
         &mut self,
-        answer: Answer,
-        calls: &mut Calls,
+        answer: Grant,
+        calls: &mut WakeBatch,
         due: &mut impl FnMut(&S, &T) -> bool,
     ) -> bool {
         while let Some(front) = self.queue.front {
@@ -424,8 +427,8 @@ impl<S, T> Locked<'_, S, T> {
     /// is full: then there may be more.
     pub(crate) fn answer_where(
         &mut self,
-        answer: Answer,
-        calls: &mut Calls,
+        answer: Grant,
+        calls: &mut WakeBatch,
         mut concerned: impl FnMut(&T) -> bool,
     ) -> bool {
         let mut next = self.queue.front;
@@ -450,7 +453,7 @@ impl<S, T> Locked<'_, S, T> {
 
     /// What a waiter of this list asks for, if it still waits.
     pub(crate) fn asked(&mut self, waiter: Pin<&Waiter<T>>) -> Option<&mut T> {
-        if waiter.standing() != Standing::Waiting {
+        if waiter.standing() != WaiterState::Waiting {
             return None;
         }
         self.check_home(&waiter);
@@ -461,7 +464,7 @@ impl<S, T> Locked<'_, S, T> {
 
     /// Answers the waiter in front, if there is one.
     #[inline]
-    pub(crate) fn pop_front(&mut self, answer: Answer) -> Option<Call> {
+    pub(crate) fn pop_front(&mut self, answer: Grant) -> Option<PendingWake> {
         let front = self.queue.front?;
         Some(self.answer(front, answer))
     }
@@ -472,9 +475,9 @@ impl<S, T> Locked<'_, S, T> {
     #[inline]
     pub(crate) fn pop_front_with(
         &mut self,
-        answer: Answer,
+        answer: Grant,
         hand: impl FnOnce(&mut Self) -> u32,
-    ) -> Option<Call> {
+    ) -> Option<PendingWake> {
         let front = self.queue.front?;
         let call = self.unlink(front);
         let remark = hand(self);
@@ -487,12 +490,12 @@ impl<S, T> Locked<'_, S, T> {
     }
 
     /// Answers the waiter that came last, if there is one.
-    pub(crate) fn pop_back(&mut self, answer: Answer) -> Option<Call> {
+    pub(crate) fn pop_back(&mut self, answer: Grant) -> Option<PendingWake> {
         let back = self.queue.back?;
         Some(self.answer(back, answer))
     }
 
-    fn answer(&mut self, waiter: NonNull<Waiter<T>>, answer: Answer) -> Call {
+    fn answer(&mut self, waiter: NonNull<Waiter<T>>, answer: Grant) -> PendingWake {
         let call = self.unlink(waiter);
         // L2: the last access.
         // SAFETY: in the list until a moment ago, so alive (L3).
@@ -505,15 +508,15 @@ impl<S, T> Locked<'_, S, T> {
     /// # Panics
     ///
     /// If it is not in this list.
-    pub(crate) fn remove(&mut self, waiter: Pin<&Waiter<T>>) -> Call {
+    pub(crate) fn remove(&mut self, waiter: Pin<&Waiter<T>>) -> PendingWake {
         self.check_home(&waiter);
-        assert_eq!(waiter.standing(), Standing::Waiting, "L4: not in the list");
+        assert_eq!(waiter.standing(), WaiterState::Waiting, "L4: not in the list");
         let call = self.unlink(NonNull::from(waiter.get_ref()));
         waiter.standing.store(IDLE, Relaxed);
         call
     }
 
-    fn unlink(&mut self, waiter: NonNull<Waiter<T>>) -> Call {
+    fn unlink(&mut self, waiter: NonNull<Waiter<T>>) -> PendingWake {
         // SAFETY: L1: in this list, and about to leave it (L5).
         let Entry { prev, next, waker, link, ask: _ } =
             unsafe { waiter.as_ref().entry.with_mut(|entry| (*entry).assume_init_read()) };
@@ -524,7 +527,7 @@ impl<S, T> Locked<'_, S, T> {
             if next.is_none() {
                 self.queue.back = None;
             }
-            return Call(waker);
+            return PendingWake(waker);
         }
         let prev = prev.expect("one that is not in front came behind another");
         // SAFETY: L1: neighbours are in the list.
@@ -534,7 +537,7 @@ impl<S, T> Locked<'_, S, T> {
             Some(next) => unsafe { Self::entry(next, |entry| entry.prev = Some(prev)) },
             None => self.queue.back = Some(prev),
         }
-        Call(waker)
+        PendingWake(waker)
     }
 
     /// Whether a waiter that is in this list is to be woken by what `waker` wakes;

@@ -4,15 +4,15 @@
 //! - [`list`]: [`Waiters`](list::Waiters), a first-come-first-served list behind
 //!   one small lock, together with whatever else the primitive keeps there; a
 //!   [`Waiter`](list::Waiter) is one place in it, part of the future that waits.
-//! - [`single`]: [`Single`](single::Single), the same for one waiter at a time.
-//! - [`word`]: [`Word`](word::Word), a number and those who wait until it is
+//! - [`atomic_waker`]: [`AtomicWaker`](atomic_waker::AtomicWaker), the same for one waiter at a time.
+//! - [`wait_counter`]: [`WaitCounter`](wait_counter::WaitCounter), a number and those who wait until it is
 //!   another one.
-//! - [`calls`]: wakers on their way out of a lock.
-//! - [`holder`]: who has what others wait for, for those who ask why; [`places`]: the
-//!   same where anybody may read it; [`plate`]: how these find it, from the task that
+//! - [`wake_batch`]: wakers on their way out of a lock.
+//! - [`owner`]: who has what others wait for, for those who ask why; [`owner_slots`]: the
+//!   same where anybody may read it; [`resource_record`]: how these find it, from the task that
 //!   waits.
-//! - [`block`]: waiting with a thread instead of a task.
-//! - [`again`]: what wakers of ours do that are no task's.
+//! - [`block_on`]: waiting with a thread instead of a task.
+//! - [`rerun_gate`]: what wakers of ours do that are no task's.
 //!
 //! Who takes a waker back when its future is dropped: `sync`'s documentation has the rule.
 //! A [`Waiter`](list::Waiter) in a future belongs to that future, which leaves the list when
@@ -23,15 +23,16 @@
 //! they are cloned before a lock is taken, and woken and dropped after it.
 #![allow(unsafe_code)]
 
-pub(crate) mod again;
-pub(crate) mod block;
-pub(crate) mod calls;
-pub(crate) mod holder;
+pub(crate) mod atomic_waker;
+pub(crate) mod block_on;
 pub(crate) mod list;
-pub(crate) mod places;
-pub(crate) mod plate;
-pub(crate) mod single;
-pub(crate) mod word;
+pub(crate) mod ownership;
+pub(crate) mod rerun_gate;
+pub(crate) mod wait_counter;
+pub(crate) mod wake_batch;
+
+#[cfg(all(test, loom))]
+mod models;
 
 use crate::task::context;
 use crate::task::header::{Wait, WaitKind};
@@ -71,7 +72,7 @@ pub(crate) fn waiting_on_target(
 }
 
 /// As [`waiting_on_target`], for a resource whose list links the records of its waiters;
-/// `target` comes from [`PlateOf::target`](plate::PlateOf::target). A link stays.
+/// `target` comes from [`RecordCell::target`](resource_record::RecordCell::target). A link stays.
 #[inline]
 pub(crate) fn waiting_on_plate(
     kind: WaitKind,
@@ -80,8 +81,3 @@ pub(crate) fn waiting_on_plate(
 ) {
     context::waiting_on_keeping_link(|since_ms| Wait { kind, target, site, since_ms });
 }
-
-#[cfg(all(test, loom))]
-mod loom_places;
-#[cfg(all(test, loom))]
-mod loom_wait;

@@ -9,22 +9,22 @@ use std::task::Poll;
 use wakeful::runtime::{Builder, OrphanPolicy};
 use wakeful::time::Duration;
 
-use super::runtimes::{Watched, watch};
+use super::runtimes::{TestRuntime, watch};
 
 /// A current-thread runtime whose clock starts paused.
-pub fn paused() -> Watched {
+pub fn paused() -> TestRuntime {
     let mut builder = Builder::new_current_thread();
     watch("paused", builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Panic))
 }
 
 /// On real time.
-pub fn real_current_thread() -> Watched {
+pub fn real_current_thread() -> TestRuntime {
     let mut builder = Builder::new_current_thread();
     watch("current_thread", builder.enable_all().on_orphan(OrphanPolicy::Panic))
 }
 
 /// On real time.
-pub fn real_multi_thread(workers: usize) -> Watched {
+pub fn real_multi_thread(workers: usize) -> TestRuntime {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(workers).enable_all().on_orphan(OrphanPolicy::Panic);
     watch("multi_thread", &mut builder)

@@ -5,23 +5,23 @@ use std::path::PathBuf;
 
 use wakeful::runtime::{Builder, FileBackend, OrphanPolicy};
 
-use super::runtimes::{Watched, watch};
+use super::runtimes::{TestRuntime, watch};
 pub use super::sockets::Folder;
 
 pub const BACKENDS: [FileBackend; 3] = [FileBackend::Auto, FileBackend::Uring, FileBackend::Pool];
 
 /// A runtime of one kind with one way to carry out operations.
-pub fn with(backend: FileBackend, builder: &mut Builder) -> Watched {
+pub fn with(backend: FileBackend, builder: &mut Builder) -> TestRuntime {
     builder.enable_all().file_backend(backend).on_orphan(OrphanPolicy::Panic);
     // The tests ask std in their tasks, which blocks for as long as the disk takes.
     watch("files", builder.report_blocked_after(None))
 }
 
-pub fn current_thread(backend: FileBackend) -> Watched {
+pub fn current_thread(backend: FileBackend) -> TestRuntime {
     with(backend, &mut Builder::new_current_thread())
 }
 
-pub fn multi_thread(backend: FileBackend, workers: usize) -> Watched {
+pub fn multi_thread(backend: FileBackend, workers: usize) -> TestRuntime {
     with(backend, Builder::new_multi_thread().worker_threads(workers))
 }
 

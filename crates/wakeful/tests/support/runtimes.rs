@@ -15,14 +15,14 @@ use wakeful::task::yield_now;
 
 /// A runtime, and the reports that came from it. Take it apart to shut the runtime down by hand: `reports`, dropped
 /// last, fails the test if a report is left in it that the test did not take.
-pub struct Watched<R = Runtime> {
+pub struct TestRuntime<R = Runtime> {
     /// The kind of runtime, for messages.
     pub name: &'static str,
     pub runtime: R,
     pub reports: Reports,
 }
 
-impl<R> Deref for Watched<R> {
+impl<R> Deref for TestRuntime<R> {
     type Target = R;
 
     fn deref(&self) -> &R {
@@ -32,12 +32,12 @@ impl<R> Deref for Watched<R> {
 
 /// Builds a runtime whose reports are watched. With `OrphanPolicy::Panic`, a test that would hang because of a lost
 /// waker fails at once instead; the functions below set it.
-pub fn watch(name: &'static str, builder: &mut Builder) -> Watched {
+pub fn watch(name: &'static str, builder: &mut Builder) -> TestRuntime {
     bound_this_binary();
     let reports = Reports::new();
     let runtime =
         builder.on_report(reports.hook()).build().expect("the system has threads to give");
-    Watched { name, runtime, reports }
+    TestRuntime { name, runtime, reports }
 }
 
 /// What the runtimes below have in common. No reports of polls that last: to print a panic with its stack on a busy
@@ -48,42 +48,42 @@ fn strict(mut builder: Builder) -> Builder {
 }
 
 /// A local runtime, watched too.
-pub fn local() -> Watched<LocalRuntime> {
+pub fn local() -> TestRuntime<LocalRuntime> {
     bound_this_binary();
     let reports = Reports::new();
     let mut builder = strict(Builder::new_current_thread());
     builder.enable_all().on_report(reports.hook());
     let runtime =
         builder.build_local(LocalOptions::default()).expect("it asks the system for nothing");
-    Watched { name: "local", runtime, reports }
+    TestRuntime { name: "local", runtime, reports }
 }
 
-pub fn current_thread() -> Watched {
+pub fn current_thread() -> TestRuntime {
     watch("current_thread", &mut strict(Builder::new_current_thread()))
 }
 
-pub fn multi_thread(workers: usize) -> Watched {
+pub fn multi_thread(workers: usize) -> TestRuntime {
     watch("multi_thread", strict(Builder::new_multi_thread()).worker_threads(workers))
 }
 
 /// One of every kind.
-pub fn runtimes() -> [Watched; 3] {
+pub fn runtimes() -> [TestRuntime; 3] {
     [current_thread(), multi_thread(1), multi_thread(2)]
 }
 
 /// Those that run one task at a time.
-pub fn serial_runtimes() -> [Watched; 2] {
+pub fn serial_runtimes() -> [TestRuntime; 2] {
     [current_thread(), multi_thread(1)]
 }
 
-/// A builder for each kind that runs one task at a time, so that [`Watched::settle`] means something.
+/// A builder for each kind that runs one task at a time, so that [`TestRuntime::settle`] means something.
 pub fn serial_builders() -> [(&'static str, Builder); 2] {
     let mut multi_thread = Builder::new_multi_thread();
     multi_thread.worker_threads(1);
     [("current_thread", Builder::new_current_thread()), ("multi_thread", multi_thread)]
 }
 
-impl Watched {
+impl TestRuntime {
     /// Returns when every task that is ready now has had its turn. For runtimes that run one task at a time: a task
     /// that keeps going to the back of the queue lets all others pass, those in the shared queue too.
     pub fn settle(&self) {
@@ -126,7 +126,7 @@ impl Reports {
         let log = self.log.clone();
         move |report| {
             // Many tests are about tasks that panic, and let them; those about this report have hooks of their own.
-            if matches!(report, Report::LostPanic(_)) {
+            if matches!(report, Report::UnobservedPanic(_)) {
                 return;
             }
             log.lock().push(report.clone());

@@ -9,10 +9,10 @@ use std::task::Poll;
 
 use wakeful::runtime::{Builder, OrphanPolicy};
 
-use super::runtimes::{Watched, watch};
+use super::runtimes::{TestRuntime, watch};
 
 /// One of every kind, with I/O.
-pub fn runtimes() -> [Watched; 3] {
+pub fn runtimes() -> [TestRuntime; 3] {
     let multi = |workers| {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(workers).enable_all().on_orphan(OrphanPolicy::Panic);
@@ -21,7 +21,7 @@ pub fn runtimes() -> [Watched; 3] {
     [current_thread(), multi(1), multi(2)]
 }
 
-pub fn current_thread() -> Watched {
+pub fn current_thread() -> TestRuntime {
     let mut current = Builder::new_current_thread();
     watch("current_thread", current.enable_all().on_orphan(OrphanPolicy::Panic))
 }

@@ -3,11 +3,11 @@
 mod positional;
 mod stream;
 
-use super::by_file::{Allocate, Read, Seek, SetLen, SyncAll, SyncData};
 use super::descriptor::Descriptor;
+use super::fd_ops::{Allocate, Read, Seek, SetLen, SyncAll, SyncData};
 use super::operation::{Flight, Operation, Perform, call, change, start};
-use super::writer::Writer;
-use super::{FileTimes, OpenOptions, inline};
+use super::write_behind::Writer;
+use super::{FileTimes, OpenOptions, page_cache};
 use crate::task::header::WaitKind;
 use crate::task::yield_now;
 use crate::wait;
@@ -413,8 +413,8 @@ impl File {
     pub fn metadata(&self) -> impl Future<Output = io::Result<Metadata>> {
         let site = Location::caller();
         async move {
-            if inline::is_allowed()? && self.descriptor.answers_at_once() {
-                inline::spend().await;
+            if page_cache::is_allowed()? && self.descriptor.answers_at_once() {
+                page_cache::spend().await;
                 return self.descriptor.std().metadata();
             }
             let file = self.descriptor.clone();
@@ -431,9 +431,9 @@ impl File {
     pub fn try_clone(&self) -> impl Future<Output = io::Result<File>> {
         let site = Location::caller();
         async move {
-            inline::is_allowed()?;
+            page_cache::is_allowed()?;
             self.settle(site).await;
-            inline::spend().await;
+            page_cache::spend().await;
             let clone = Descriptor::try_clone(&self.descriptor)?;
             let mut file = File::from_descriptor(clone, site);
             file.set_max_buf_size(self.max_buf_size);

@@ -1,9 +1,9 @@
 //! Reading and writing with an offset, without a cursor: from any number of tasks
 //! at once.
 
-use super::super::by_file::{At, Read, Write};
-use super::super::inline;
+use super::super::fd_ops::{At, Read, Write};
 use super::super::operation::Perform;
+use super::super::page_cache;
 use super::File;
 use crate::task::coop;
 use std::io;
@@ -106,13 +106,13 @@ impl ReadAt<'_> {
     #[cfg(target_os = "linux")]
     #[inline]
     fn read_inline(&mut self) -> Option<io::Result<usize>> {
-        use inline::Attempt;
+        use page_cache::Attempt;
         let want = self.buf.len().min(self.file.max_buf_size);
         let mut got = 0;
         loop {
-            let len = (want - got).min(inline::CHUNK);
+            let len = (want - got).min(page_cache::CHUNK);
             let (room, offset) = (&mut self.buf[got..got + len], self.offset + got as u64);
-            match inline::read(&*self.file.descriptor, room, offset) {
+            match page_cache::read(&*self.file.descriptor, room, offset) {
                 Attempt::Done(Ok(count)) => {
                     got += count;
                     if count < len || got == want {
@@ -144,7 +144,7 @@ impl Future for ReadAt<'_> {
         let this = &mut *self;
         if this.reading.is_none() {
             let progress = ready!(coop::poll_proceed(cx));
-            let may_inline = inline::is_allowed()?;
+            let may_inline = page_cache::is_allowed()?;
             let at = At::offset(this.offset)?;
             ready!(this.file.writer.poll_idle(cx, this.site));
             #[cfg(target_os = "linux")]
@@ -221,12 +221,12 @@ impl WriteAt<'_> {
     /// Writes at once where the file system can do that.
     #[cfg(target_os = "linux")]
     fn write_inline(&self, data: &[u8]) -> Option<io::Result<usize>> {
-        use inline::Attempt;
+        use page_cache::Attempt;
         let descriptor = &self.file.descriptor;
         if !descriptor.may_write_inline() {
             return None;
         }
-        match inline::write(&**descriptor, data, self.offset) {
+        match page_cache::write(&**descriptor, data, self.offset) {
             Attempt::Done(Ok(0)) | Attempt::MustWait => None,
             Attempt::Done(Ok(count)) => Some(Ok(count)),
             Attempt::Done(Err(error)) => Some(Err(error)),
@@ -245,7 +245,7 @@ impl Future for WriteAt<'_> {
         let this = &mut *self;
         if this.writing.is_none() {
             let progress = ready!(coop::poll_proceed(cx));
-            let may_inline = inline::is_allowed()?;
+            let may_inline = page_cache::is_allowed()?;
             let at = At::offset(this.offset)?;
             if this.file.has_read_ahead() {
                 ready!(this.file.poll_ready_to_change(cx, this.site))?;

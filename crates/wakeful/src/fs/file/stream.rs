@@ -1,9 +1,9 @@
 //! Reading and writing from the cursor on, and moving it.
 
-use super::super::by_file::{At, Read, Seek};
 use super::super::descriptor::Descriptor;
+use super::super::fd_ops::{At, Read, Seek};
 use super::super::operation::Operation;
-use super::super::{inline, operation};
+use super::super::{operation, page_cache};
 use super::{File, Seeking, Waiting};
 use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::runtime::context;
@@ -41,7 +41,7 @@ impl File {
     /// that is the answer.
     #[cfg(target_os = "linux")]
     fn read_inline(&mut self, dst: &mut ReadBuf<'_>) -> io::Result<bool> {
-        use inline::Attempt;
+        use page_cache::Attempt;
         if !self.descriptor.may_read_inline() {
             return Ok(false);
         }
@@ -53,9 +53,9 @@ impl File {
             if got > 0 && progress.is_none() {
                 break;
             }
-            let len = (want - got).min(inline::CHUNK);
+            let len = (want - got).min(page_cache::CHUNK);
             let room = dst.initialize_unfilled_to(len);
-            let read = |file: &Descriptor| inline::read(file, room, inline::CURSOR);
+            let read = |file: &Descriptor| page_cache::read(file, room, page_cache::CURSOR);
             match self.descriptor.try_at_cursor(read).unwrap_or(Attempt::MustWait) {
                 Attempt::Done(Ok(count)) => {
                     dst.advance(count);
@@ -94,7 +94,7 @@ impl File {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let progress = ready!(coop::poll_proceed(cx));
-        let may_inline = inline::is_allowed()?;
+        let may_inline = page_cache::is_allowed()?;
         ready!(self.poll_ready_to_write(cx))?;
         #[cfg(target_os = "linux")]
         if may_inline && let Some(written) = self.write_inline(parts) {
@@ -117,7 +117,7 @@ impl File {
     /// Writes at once where the file system can do that.
     #[cfg(target_os = "linux")]
     fn write_inline(&mut self, parts: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
-        use inline::Attempt;
+        use page_cache::Attempt;
         if !self.descriptor.may_write_inline() || self.writer.is_busy() {
             return None;
         }
@@ -126,7 +126,7 @@ impl File {
         }
         let first = parts.iter().find(|part| !part.is_empty())?;
         let data = &first[..first.len().min(self.max_buf_size)];
-        let write = |file: &Descriptor| inline::write(file, data, inline::CURSOR);
+        let write = |file: &Descriptor| page_cache::write(file, data, page_cache::CURSOR);
         match self.descriptor.try_at_cursor(write).unwrap_or(Attempt::MustWait) {
             Attempt::Done(Ok(0)) => None,
             Attempt::Done(Ok(count)) => Some(Ok(count)),
@@ -153,7 +153,7 @@ impl AsyncRead for File {
         if dst.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        let may_inline = inline::is_allowed()?;
+        let may_inline = page_cache::is_allowed()?;
         ready!(this.poll_seeking(cx))?;
         if this.inner().is_at_rest() {
             #[cfg(target_os = "linux")]

@@ -2,7 +2,7 @@
 
 use super::{Dump, HolderDump, TaskDump, WaitDump, WorkerDump};
 use crate::inspect::json::Json;
-use crate::inspect::who::Who;
+use crate::inspect::task_info::TaskInfo;
 use std::panic::Location;
 
 impl Dump {
@@ -18,8 +18,8 @@ impl Dump {
     ///                  "parent": null, "parent_root": 4294967295, "state": "waiting",
     ///                  "worker": null, "closure": false, "orphan": false,
     ///                  "age_ms": 12, "polls": 1, "busy_ms": 0, "wakes": 0, "wakers": 1,
-    ///                  "waiting_on": { "kind": "Mutex::lock", "resource": 4711,
-    ///                                  "thing": "#1267", "site": "src/main.rs:4:9",
+    ///                  "waiting_on": { "kind": "Mutex::lock", "resource_id": 4711,
+    ///                                  "resource": "#1267", "site": "src/main.rs:4:9",
     ///                                  "since_ms": 12, "earlier": false, "certain": true,
     ///                                  "holders": [ { "id": 6, "root": null, "name": null,
     ///                                                 "acquired_at": "src/main.rs:9:9",
@@ -55,23 +55,23 @@ fn millis(json: &mut Json, time: std::time::Duration) {
 }
 
 /// What tells the futures of `block_on` apart.
-fn root(who: &Who) -> Option<u32> {
+fn root(who: &TaskInfo) -> Option<u32> {
     who.is_root().then_some(who.number as u32)
 }
 
-fn id(json: &mut Json, who: Option<&Who>) {
-    json.field("id", |json| json.option(who.and_then(Who::id), Json::plain));
+fn id(json: &mut Json, who: Option<&TaskInfo>) {
+    json.field("id", |json| json.option(who.and_then(TaskInfo::id), Json::plain));
     json.field("root", |json| json.option(who.and_then(root), Json::plain));
-    json.field("name", |json| json.option(who.and_then(Who::name), Json::string));
+    json.field("name", |json| json.option(who.and_then(TaskInfo::name), Json::string));
 }
 
 fn worker(json: &mut Json, worker: &WorkerDump) {
     json.object(|json| {
         json.field("index", |json| json.plain(worker.index()));
         json.field("state", |json| json.string(worker.state().name()));
-        json.field("task", |json| json.option(worker.task().and_then(Who::id), Json::plain));
+        json.field("task", |json| json.option(worker.task().and_then(TaskInfo::id), Json::plain));
         json.field("root", |json| json.option(worker.task().and_then(root), Json::plain));
-        json.field("for_ms", |json| json.option(worker.how_long(), millis));
+        json.field("for_ms", |json| json.option(worker.duration(), millis));
         json.field("queued", |json| json.plain(worker.queued()));
         json.field("timers", |json| json.plain(worker.timers()));
         json.field("sources", |json| json.plain(worker.sources()));
@@ -89,7 +89,8 @@ fn task(json: &mut Json, task: &TaskDump) {
         id(json, Some(task.who()));
         json.field("spawned_at", |json| site(json, task.who().spawned_at()));
         json.field("parent", |json| json.option(task.parent(), Json::plain));
-        let parent_root = task.parent.filter(|_| task.is_of_root()).map(|number| number as u32);
+        let parent_root =
+            task.parent.filter(|_| task.spawned_by_block_on()).map(|number| number as u32);
         json.field("parent_root", |json| json.option(parent_root, Json::plain));
         json.field("state", |json| json.string(task.state().name()));
         json.field("worker", |json| json.option(worker, Json::plain));
@@ -107,8 +108,8 @@ fn task(json: &mut Json, task: &TaskDump) {
 fn wait(json: &mut Json, wait: &WaitDump) {
     json.object(|json| {
         json.field("kind", |json| json.string(wait.kind()));
-        json.field("resource", |json| json.plain(wait.resource()));
-        json.field("thing", |json| json.string(wait.thing()));
+        json.field("resource_id", |json| json.plain(wait.resource_id()));
+        json.field("resource", |json| json.string(wait.resource()));
         json.field("site", |json| site(json, wait.site()));
         json.field("since_ms", |json| millis(json, wait.since()));
         json.field("earlier", |json| json.plain(wait.is_earlier()));

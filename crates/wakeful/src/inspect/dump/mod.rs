@@ -13,8 +13,8 @@ mod task;
 mod text;
 mod worker;
 
-use super::who::Who;
-use crate::scheduler::look::Looks;
+use super::task_info::TaskInfo;
+use crate::watchdog::snapshot::Inspectable;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub struct Dump {
 impl Dump {
     /// Looks at everything once. `root_name` is what the future of `block_on` is
     /// called.
-    pub(crate) fn take(looks: &dyn Looks, runtime: Option<&str>) -> Self {
+    pub(crate) fn take(looks: &dyn Inspectable, runtime: Option<&str>) -> Self {
         let config = &looks.estate().config;
         let now = config.seam.clock.elapsed();
         let looked = looks.workers_and_queues();
@@ -140,7 +140,7 @@ impl<'a> IntoIterator for &'a Dump {
 
 /// Puts names to the numbers of holders.
 fn name_holders(tasks: &mut [TaskDump]) {
-    let named: BTreeMap<u64, Who> =
+    let named: BTreeMap<u64, TaskInfo> =
         tasks.iter().map(|task| (task.who().number, task.who().clone())).collect();
     for holder in
         tasks.iter_mut().filter_map(|task| task.waiting.as_mut()).flat_map(|w| &mut w.holders)

@@ -2,25 +2,25 @@
 
 use super::text::Short;
 use crate::driver::clock::time_of;
-use crate::inspect::who::Who;
-use crate::scheduler::look::{Doing, WorkerLook};
-use crate::scheduler::root::Root;
+use crate::inspect::task_info::TaskInfo;
+use crate::scheduler::block_on::BlockOnState;
 use crate::sys::descriptor;
 use crate::task::Id;
-use crate::task::header::{Stamp, WaitKind, WaitingOn};
-use crate::task::heap;
-use crate::task::root::is_root;
+use crate::task::arena;
+use crate::task::block_on::is_root;
+use crate::task::header::{PollStamp, WaitKind, WaitingOn};
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING};
 use crate::task::wait_target::WaitTarget;
-use crate::wait::plate::ResourceRecord;
+use crate::wait::ownership::resource_record::ResourceRecord;
+use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
 use std::panic::Location;
 use std::time::Duration;
 
 /// A task, or the future of a `block_on`, at one moment.
 #[derive(Clone, Debug)]
 pub struct TaskDump {
-    who: Who,
+    who: TaskInfo,
     pub(super) parent: Option<u64>,
     /// The lower half of the parent's number.
     pub(super) parent_half: u32,
@@ -69,8 +69,8 @@ impl TaskState {
 #[derive(Clone, Debug)]
 pub struct WaitDump {
     kind: WaitKind,
-    resource: u64,
-    thing: String,
+    resource_id: u64,
+    resource: String,
     site: &'static Location<'static>,
     since: Duration,
     earlier: bool,
@@ -83,7 +83,7 @@ pub struct WaitDump {
 #[derive(Clone, Debug)]
 pub struct HolderDump {
     pub(super) number: u64,
-    pub(super) who: Option<Who>,
+    pub(super) who: Option<TaskInfo>,
     site: Option<&'static Location<'static>>,
     granted: bool,
     pub(super) hold: Hold,
@@ -111,14 +111,14 @@ pub(in crate::inspect) fn since(now: Duration, then_ms: u32) -> Duration {
 impl TaskDump {
     pub(super) fn of_task(
         task: &TaskRef,
-        workers: &[WorkerLook],
+        workers: &[WorkerSnapshot],
         elsewhere: &[usize],
         now: Duration,
     ) -> Self {
         let header = task.header();
         let state = task.state();
         let cell = task.cell().addr().get();
-        let polls_it = |look: &WorkerLook| matches!(look.doing, Doing::Polls(it, _) if it == cell);
+        let polls_it = |look: &WorkerSnapshot| matches!(look.doing, WorkerActivity::Polls(it, _) if it == cell);
         let worker = workers.iter().position(polls_it);
         let is_closure = state.has(BLOCKING);
         let runs = worker.is_some() || is_closure || elsewhere.contains(&cell);
@@ -131,7 +131,7 @@ impl TaskDump {
         let waits = task_state == TaskState::Waiting;
         let spare = state.has(RUNNING) && header.has_spare();
         Self {
-            who: Who::of_task(header),
+            who: TaskInfo::of_task(header),
             parent: None,
             parent_half: header.parent.get(),
             cell,
@@ -140,7 +140,7 @@ impl TaskDump {
             forever: state.has(EXEMPT | FOREVER),
             age: since(now, header.born_ms.get()),
             polls: header.polls(),
-            busy: heap::spent(task),
+            busy: arena::spent(task),
             wakes: header.wakes(),
             wakers: state.wakers().saturating_sub(spare.into()),
             waiting: if waits {
@@ -151,7 +151,7 @@ impl TaskDump {
         }
     }
 
-    pub(super) fn of_root(root: &Root, name: Option<&str>, now: Duration) -> Option<Self> {
+    pub(super) fn of_root(root: &BlockOnState, name: Option<&str>, now: Duration) -> Option<Self> {
         let note = &root.note;
         let state = match () {
             () if note.is_polled() => TaskState::Running(None),
@@ -160,7 +160,7 @@ impl TaskDump {
         };
         let waits = state == TaskState::Waiting;
         Some(Self {
-            who: Who::of_root(root, name)?,
+            who: TaskInfo::of_root(root, name)?,
             parent: None,
             parent_half: 0,
             cell: 0,
@@ -177,7 +177,7 @@ impl TaskDump {
     }
 
     /// Which task it is.
-    pub fn who(&self) -> &Who {
+    pub fn who(&self) -> &TaskInfo {
         &self.who
     }
 
@@ -187,13 +187,13 @@ impl TaskDump {
     }
 
     /// The task that spawned it, if that is still there. See
-    /// [`is_of_root`](Self::is_of_root) for those spawned by the future of `block_on`.
+    /// [`spawned_by_block_on`](Self::spawned_by_block_on) for those spawned by the future of `block_on`.
     pub fn parent(&self) -> Option<Id> {
         self.parent.filter(|number| !is_root(*number)).map(Id::from_u64)
     }
 
     /// Whether the future of a `block_on` that is still there spawned it.
-    pub fn is_of_root(&self) -> bool {
+    pub fn spawned_by_block_on(&self) -> bool {
         self.parent.is_some_and(is_root)
     }
 
@@ -248,7 +248,7 @@ impl TaskDump {
 }
 
 impl WaitDump {
-    fn read(record: &WaitingOn, poll: impl Fn() -> Stamp, now: Duration) -> Option<Self> {
+    fn read(record: &WaitingOn, poll: impl Fn() -> PollStamp, now: Duration) -> Option<Self> {
         let last_poll = poll();
         let wait = record.read()?;
         // If it is polled meanwhile, nothing is known.
@@ -288,8 +288,8 @@ impl WaitDump {
         }
         Some(Self {
             kind: wait.kind,
-            resource: ResourceRecord::number_of(target),
-            thing: in_words(wait.kind, target, now),
+            resource_id: ResourceRecord::number_of(target),
+            resource: in_words(wait.kind, target, now),
             site: wait.site,
             since: since(now, wait.since_ms),
             earlier,
@@ -311,15 +311,15 @@ impl WaitDump {
 
     /// A number for the thing, the same for all who wait for it in the same way: the
     /// id of a task, a file descriptor, an address.
-    pub fn resource(&self) -> u64 {
-        self.resource
+    pub fn resource_id(&self) -> u64 {
+        self.resource_id
     }
 
     /// The thing in words: a task, a descriptor with its addresses as the system knows
     /// them now, a process, a signal, or in how long a moment comes; of what has no other
     /// name, the number.
-    pub fn thing(&self) -> &str {
-        &self.thing
+    pub fn resource(&self) -> &str {
+        &self.resource
     }
 
     /// Where the call is in the program.
@@ -384,7 +384,7 @@ impl HolderDump {
     }
 
     /// The task; `None` if it is gone, or the holder is no task.
-    pub fn who(&self) -> Option<&Who> {
+    pub fn who(&self) -> Option<&TaskInfo> {
         self.who.as_ref()
     }
 
@@ -411,17 +411,18 @@ impl HolderDump {
 mod tests {
     use super::*;
     use crate::task::header::{Slot, Wait};
-    use crate::wait::holder::Held;
-    use crate::wait::plate::PlateOf;
+    use crate::wait::ownership::owner::Owner;
+    use crate::wait::ownership::resource_record::RecordCell;
     use std::cell::Cell;
 
     /// The task leaves the list while a dump is made, so another resource may take over the
     /// record whose names were read: none of them is shown.
     #[test]
     fn names_are_not_shown_if_the_task_leaves_while_they_are_read() {
-        let (waiting, plate, stamp) = (WaitingOn::nothing(), PlateOf::none(), Stamp::of_twice(2));
+        let (waiting, plate, stamp) =
+            (WaitingOn::nothing(), RecordCell::none(), PollStamp::of_twice(2));
         let site = Location::caller();
-        plate.obtain().note_one(Held { task: 5, site: Some(site), granted: false });
+        plate.obtain().note_one(Owner { task: 5, site: Some(site), granted: false });
         let target = plate.target(&waiting).linked();
         let wait = Wait { kind: WaitKind::Mutex, target, site, since_ms: 0 };
         Slot { waiting: &waiting, stamp }.record_linked(wait);

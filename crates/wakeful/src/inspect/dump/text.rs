@@ -48,8 +48,8 @@ impl fmt::Display for WorkerDump {
                 .task()
                 .map_or("polling a task that is gone".to_owned(), |task| format!("polling {task}"));
         }
-        if let Some(how_long) = self.how_long() {
-            doing += &format!(" for {}", Short(how_long));
+        if let Some(duration) = self.duration() {
+            doing += &format!(" for {}", Short(duration));
         }
         write!(
             f,
@@ -132,16 +132,16 @@ impl fmt::Display for TaskDump {
 
 impl fmt::Display for WaitDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (phrase, thing, since) = (self.phrase(), self.thing(), Short(self.since()));
+        let (phrase, resource, since) = (self.phrase(), self.resource(), Short(self.since()));
         if self.is_earlier() {
             let unknown = "for a future that is not wakeful's own, or was not polled again";
             return write!(
                 f,
-                "{unknown}; before that for {phrase}: {thing}, at {}, {since} ago",
+                "{unknown}; before that for {phrase}: {resource}, at {}, {since} ago",
                 self.site()
             );
         }
-        write!(f, "for {phrase}: {thing}, at {}, since {since}", self.site())
+        write!(f, "for {phrase}: {resource}, at {}, since {since}", self.site())
     }
 }
 

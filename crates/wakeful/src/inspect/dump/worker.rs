@@ -1,8 +1,8 @@
 //! One worker in a dump.
 
 use super::TaskDump;
-use crate::inspect::who::Who;
-use crate::scheduler::look::{Doing, WorkerLook};
+use crate::inspect::task_info::TaskInfo;
+use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
 use std::time::Duration;
 
 /// A worker at one moment. The one worker of a current-thread runtime is the thread
@@ -11,9 +11,9 @@ use std::time::Duration;
 pub struct WorkerDump {
     index: usize,
     state: WorkerState,
-    task: Option<Who>,
-    how_long: Option<Duration>,
-    look: WorkerLook,
+    task: Option<TaskInfo>,
+    duration: Option<Duration>,
+    look: WorkerSnapshot,
 }
 
 /// What a worker does.
@@ -44,21 +44,28 @@ impl WorkerState {
 }
 
 impl WorkerDump {
-    pub(super) fn new(index: usize, look: &WorkerLook, now: Duration, tasks: &[TaskDump]) -> Self {
+    pub(super) fn new(
+        index: usize,
+        look: &WorkerSnapshot,
+        now: Duration,
+        tasks: &[TaskDump],
+    ) -> Self {
         let who = |task: Option<&TaskDump>| task.map(|task| task.who().clone());
-        let (state, task, how_long) = match look.doing {
-            Doing::Nothing => (WorkerState::NotStarted, None, None),
-            Doing::Sleeps(since) => (WorkerState::Asleep, None, Some(now.saturating_sub(since))),
-            Doing::Looks => (WorkerState::Searching, None, None),
-            Doing::Polls(cell, how_long) => {
-                (WorkerState::Polling, who(tasks.iter().find(|task| task.cell == cell)), how_long)
+        let (state, task, duration) = match look.doing {
+            WorkerActivity::Nothing => (WorkerState::NotStarted, None, None),
+            WorkerActivity::Sleeps(since) => {
+                (WorkerState::Asleep, None, Some(now.saturating_sub(since)))
             }
-            Doing::PollsRoot(root) => {
+            WorkerActivity::Inspectable => (WorkerState::Searching, None, None),
+            WorkerActivity::Polls(cell, duration) => {
+                (WorkerState::Polling, who(tasks.iter().find(|task| task.cell == cell)), duration)
+            }
+            WorkerActivity::PollsRoot(root) => {
                 let root = tasks.iter().find(|task| task.who().number == root);
                 (WorkerState::Polling, who(root), None)
             }
         };
-        Self { index, state, task, how_long, look: look.clone() }
+        Self { index, state, task, duration, look: look.clone() }
     }
 
     /// Its number, from 0.
@@ -72,15 +79,15 @@ impl WorkerDump {
     }
 
     /// What it polls.
-    pub fn task(&self) -> Option<&Who> {
+    pub fn task(&self) -> Option<&TaskInfo> {
         self.task.as_ref()
     }
 
     /// How long it has slept, or been seen in the same poll: the monitor looks every
     /// 10 ms, the thread that watches current-thread runtimes every 25, so a poll that began
     /// since has no time yet.
-    pub fn how_long(&self) -> Option<Duration> {
-        self.how_long
+    pub fn duration(&self) -> Option<Duration> {
+        self.duration
     }
 
     /// How many tasks wait in its own queue, not counting the one that is to run

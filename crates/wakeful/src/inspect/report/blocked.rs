@@ -1,8 +1,8 @@
 //! A poll that does not return.
 
 use super::text::{Short, field};
-use crate::inspect::who::Who;
-use crate::scheduler::config::Stall;
+use crate::inspect::task_info::TaskInfo;
+use crate::scheduler::config::BlockedPoll;
 use std::fmt;
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use std::time::Duration;
 /// not count, unless the poll sleeps.
 #[derive(Clone, Debug)]
 pub struct Blocked {
-    task: Who,
+    task: TaskInfo,
     worker: Option<usize>,
     /// There is no other thread for the tasks of the runtime.
     alone: bool,
-    how_long: Duration,
+    duration: Duration,
     stack: Vec<String>,
 }
 
 impl Blocked {
-    pub(crate) fn new(task: Who, stall: &Stall, stack: Vec<String>) -> Self {
-        let Stall { worker, alone, how_long, .. } = *stall;
-        Self { task, worker, alone, how_long, stack }
+    pub(crate) fn new(task: TaskInfo, stall: &BlockedPoll, stack: Vec<String>) -> Self {
+        let BlockedPoll { worker, alone, duration, .. } = *stall;
+        Self { task, worker, alone, duration, stack }
     }
 
     /// The task.
-    pub fn task(&self) -> &Who {
+    pub fn task(&self) -> &TaskInfo {
         &self.task
     }
 
@@ -40,8 +40,8 @@ impl Blocked {
     }
 
     /// How long the poll had lasted when it was reported.
-    pub fn how_long(&self) -> Duration {
-        self.how_long
+    pub fn duration(&self) -> Duration {
+        self.duration
     }
 
     /// The functions that the thread was in at that moment, the innermost first, up to
@@ -58,7 +58,7 @@ impl fmt::Display for Blocked {
             f,
             "blocked: {} has been inside one poll for {}, on ",
             self.task,
-            Short(self.how_long)
+            Short(self.duration)
         )?;
         match self.worker {
             Some(_) if self.alone => f.write_str("the only thread of its runtime\n")?,

@@ -2,7 +2,7 @@
 
 use super::Certainty;
 use super::text::{Short, field};
-use crate::inspect::who::Who;
+use crate::inspect::task_info::TaskInfo;
 use crate::task::header::WaitKind;
 use std::fmt;
 use std::panic::Location;
@@ -11,12 +11,12 @@ use std::time::Duration;
 /// One arrow of a cycle: a task waits for something that another task, or itself, acquired.
 #[derive(Clone, Debug)]
 pub struct Edge {
-    pub(crate) task: Who,
+    pub(crate) task: TaskInfo,
     pub(crate) wait: WaitKind,
-    pub(crate) resource: u64,
+    pub(crate) resource_id: u64,
     pub(crate) site: &'static Location<'static>,
     pub(crate) waited: Duration,
-    pub(crate) holder: Who,
+    pub(crate) holder: TaskInfo,
     pub(crate) acquired_at: Option<&'static Location<'static>>,
     pub(crate) unpolled: bool,
     pub(crate) ahead: bool,
@@ -25,7 +25,7 @@ pub struct Edge {
 
 impl Edge {
     /// The task that waits.
-    pub fn task(&self) -> &Who {
+    pub fn task(&self) -> &TaskInfo {
         &self.task
     }
 
@@ -35,8 +35,8 @@ impl Edge {
     }
 
     /// A number for the thing, the same for all who wait for it.
-    pub fn resource(&self) -> u64 {
-        self.resource
+    pub fn resource_id(&self) -> u64 {
+        self.resource_id
     }
 
     /// Where it waits.
@@ -45,7 +45,7 @@ impl Edge {
     }
 
     /// The task that has the thing, or, for a JoinHandle, is awaited.
-    pub fn holder(&self) -> &Who {
+    pub fn holder(&self) -> &TaskInfo {
         &self.holder
     }
 
@@ -135,7 +135,7 @@ impl Cycle {
         let mut tasks: Vec<u64> = self.edges.iter().map(|edge| edge.task.number).collect();
         tasks.sort_unstable();
         // A thread's `block_on`s have one number.
-        let mut resources: Vec<u64> = self.edges.iter().map(|edge| edge.resource).collect();
+        let mut resources: Vec<u64> = self.edges.iter().map(|edge| edge.resource_id).collect();
         resources.sort_unstable();
         tasks.extend(resources);
         tasks
@@ -346,7 +346,7 @@ impl fmt::Display for Futurelock {
         self.0.write_why(f)?;
         f.write_str(
             "  likely cause: a select! over `&mut future` took another branch, and that branch waits for the same \
-             thing while the future is still queued for it.\n  \
+             resource while the future is still queued for it.\n  \
              fix: drop the future before waiting again (let select! own it), or go on polling it.",
         )
     }

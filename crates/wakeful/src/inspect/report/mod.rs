@@ -4,12 +4,12 @@
 mod blocked;
 mod certainty;
 mod deadlock;
-mod lost_panic;
 mod orphan;
-mod quiescent;
 mod reporter;
 mod spinning;
+mod stuck_block_on;
 mod text;
+mod unobserved_panic;
 
 use std::fmt;
 
@@ -17,12 +17,12 @@ pub use blocked::Blocked;
 pub use certainty::Certainty;
 pub(crate) use deadlock::Basis;
 pub use deadlock::{Deadlock, Edge, Futurelock};
-pub use lost_panic::LostPanic;
 pub use orphan::Orphan;
-pub(crate) use quiescent::NoRescueReason;
-pub use quiescent::Quiescent;
 pub(crate) use reporter::{ReportHook, Reporter};
 pub use spinning::Spinning;
+pub(crate) use stuck_block_on::NoRescueReason;
+pub use stuck_block_on::StuckBlockOn;
+pub use unobserved_panic::UnobservedPanic;
 
 /// Something that went wrong in the program, noticed by the runtime. Its
 /// `Display` is a paragraph for a person.
@@ -40,9 +40,9 @@ pub enum Report {
     /// Tasks that wait for what a future got that is not polled any more.
     Futurelock(Futurelock),
     /// A `block_on` that can never return.
-    Quiescent(Quiescent),
+    StuckBlockOn(StuckBlockOn),
     /// A task that panicked while nobody looked.
-    LostPanic(LostPanic),
+    UnobservedPanic(UnobservedPanic),
 }
 
 /// The kinds of reports, as they are counted.
@@ -62,7 +62,9 @@ impl Report {
     /// suspected. A deadlock or futurelock is either, and its text says why.
     pub fn certainty(&self) -> Certainty {
         match self {
-            Report::Orphan(_) | Report::Quiescent(_) | Report::LostPanic(_) => Certainty::Proven,
+            Report::Orphan(_) | Report::StuckBlockOn(_) | Report::UnobservedPanic(_) => {
+                Certainty::Proven
+            }
             Report::Blocked(_) | Report::Spinning(_) => Certainty::Suspected,
             Report::Deadlock(deadlock) => deadlock.certainty(),
             Report::Futurelock(futurelock) => futurelock.certainty(),
@@ -76,8 +78,8 @@ impl Report {
             Report::Spinning(_) => 2,
             Report::Deadlock(_) => 3,
             Report::Futurelock(_) => 4,
-            Report::Quiescent(_) => 5,
-            Report::LostPanic(_) => 6,
+            Report::StuckBlockOn(_) => 5,
+            Report::UnobservedPanic(_) => 6,
         }
     }
 
@@ -85,7 +87,7 @@ impl Report {
     fn task(&self) -> u64 {
         match self {
             Report::Orphan(orphan) => orphan.id().as_u64(),
-            Report::LostPanic(lost) => lost.task().number,
+            Report::UnobservedPanic(lost) => lost.task().number,
             other => other.finding().and_then(|tasks| tasks.first().copied()).unwrap_or(0),
         }
     }
@@ -94,12 +96,12 @@ impl Report {
     /// findings that cannot come twice.
     fn finding(&self) -> Option<Vec<u64>> {
         match self {
-            Report::Orphan(_) | Report::LostPanic(_) => None,
+            Report::Orphan(_) | Report::UnobservedPanic(_) => None,
             Report::Blocked(blocked) => Some(vec![blocked.task().number]),
             Report::Spinning(spinning) => Some(vec![spinning.task().number]),
             Report::Deadlock(deadlock) => Some(deadlock.finding()),
             Report::Futurelock(futurelock) => Some(futurelock.finding()),
-            Report::Quiescent(quiescent) => {
+            Report::StuckBlockOn(quiescent) => {
                 Some(vec![quiescent.root().number, u64::from(quiescent.rest)])
             }
         }
@@ -114,8 +116,8 @@ impl fmt::Display for Report {
             Report::Spinning(spinning) => spinning.fmt(f),
             Report::Deadlock(deadlock) => deadlock.fmt(f),
             Report::Futurelock(futurelock) => futurelock.fmt(f),
-            Report::Quiescent(quiescent) => quiescent.fmt(f),
-            Report::LostPanic(lost) => lost.fmt(f),
+            Report::StuckBlockOn(quiescent) => quiescent.fmt(f),
+            Report::UnobservedPanic(lost) => lost.fmt(f),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! while, and not too many at once.
 
 use super::{Certainty, KINDS, Report};
-use crate::scheduler::recorder::{Entry, Event, Recorder};
+use crate::telemetry::trace_buffer::{Entry, Event, TraceBuffer};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -28,7 +28,7 @@ pub(crate) struct Reporter {
     counts: [AtomicU64; KINDS.len()],
     told: Mutex<Told>,
     /// Written under the lock of `told`.
-    pub(crate) recorder: Recorder,
+    pub(crate) recorder: TraceBuffer,
 }
 
 /// What was told when, by the runtime's clock.
@@ -89,7 +89,12 @@ impl Told {
 
 impl Reporter {
     pub(crate) fn new(hook: Option<ReportHook>) -> Self {
-        Self { hook, counts: Default::default(), told: Mutex::default(), recorder: Recorder::new() }
+        Self {
+            hook,
+            counts: Default::default(),
+            told: Mutex::default(),
+            recorder: TraceBuffer::new(),
+        }
     }
 
     /// Tells it, unless it was told a moment ago. Answers whether it did.
@@ -147,8 +152,8 @@ fn print(report: &Report, text: &str) {
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
         // The panic that follows prints it.
-        Report::Quiescent(_) => {}
-        Report::Orphan(_) | Report::LostPanic(_) => eprint!("{text}"),
+        Report::StuckBlockOn(_) => {}
+        Report::Orphan(_) | Report::UnobservedPanic(_) => eprint!("{text}"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A task that wakes itself all the time.
 
 use super::text::{Short, field};
-use crate::inspect::who::Who;
+use crate::inspect::task_info::TaskInfo;
 use std::fmt;
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use std::time::Duration;
 /// spent its budget, is not reported, nor is one whose polls take 2 µs and more on average.
 #[derive(Clone, Debug)]
 pub struct Spinning {
-    task: Who,
+    task: TaskInfo,
     polls: u32,
     within: Duration,
 }
 
 impl Spinning {
-    pub(crate) fn new(task: Who, polls: u32, within: Duration) -> Self {
+    pub(crate) fn new(task: TaskInfo, polls: u32, within: Duration) -> Self {
         Self { task, polls, within }
     }
 
     /// The task.
-    pub fn task(&self) -> &Who {
+    pub fn task(&self) -> &TaskInfo {
         &self.task
     }
 

@@ -17,12 +17,12 @@ mod copy;
 mod copy_bidirectional;
 mod copy_buf;
 mod duplex;
-mod endless;
+mod empty_repeat_sink;
 mod join;
 mod lines;
 mod number;
 mod operation;
-mod pipe;
+pub(in crate::io) mod pipe;
 mod read;
 mod read_ext;
 mod read_to_end;
@@ -42,7 +42,7 @@ pub use copy::copy;
 pub use copy_bidirectional::{copy_bidirectional, copy_bidirectional_with_sizes};
 pub use copy_buf::copy_buf;
 pub use duplex::{DuplexStream, SimplexStream, duplex, simplex};
-pub use endless::{Empty, Repeat, Sink, empty, repeat, sink};
+pub use empty_repeat_sink::{Empty, Repeat, Sink, empty, repeat, sink};
 pub use join::{Join, join};
 pub use lines::{Lines, Split};
 pub use read_ext::AsyncReadExt;
@@ -67,6 +67,3 @@ fn retry_interrupted<T>(mut ask: impl FnMut() -> Poll<io::Result<T>>) -> Poll<io
         }
     }
 }
-
-#[cfg(all(test, loom))]
-mod loom_pipe;

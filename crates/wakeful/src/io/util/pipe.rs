@@ -17,19 +17,19 @@ use crate::sys::sync::Mutex;
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
-use crate::wait::single::{Registered, Single};
+use crate::wait::atomic_waker::{AtomicWaker, Registered};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::task::{Context, Poll, ready};
 
-pub(super) struct Pipe {
+pub(in crate::io) struct Pipe {
     contents: Mutex<Contents>,
     /// Waits for something to read, or the end.
-    reader: Single,
+    reader: AtomicWaker,
     /// Waits for room, or the end.
-    writer: Single,
+    writer: AtomicWaker,
     /// How many bytes may lie in it.
     limit: usize,
     /// Where it was made, for those who ask what a task waits for.
@@ -51,19 +51,19 @@ impl Pipe {
     ///
     /// If nothing may lie in it.
     #[track_caller]
-    pub(super) fn new(limit: usize) -> Self {
+    pub(in crate::io) fn new(limit: usize) -> Self {
         assert!(limit > 0, "`max_buf_size` must be greater than 0");
         Self {
             contents: Mutex::new(Contents { bytes: VecDeque::new(), is_closed: false }),
-            reader: Single::new(),
-            writer: Single::new(),
+            reader: AtomicWaker::new(),
+            writer: AtomicWaker::new(),
             limit,
             site: Location::caller(),
         }
     }
 
     /// By the reader.
-    pub(super) fn poll_read(
+    pub(in crate::io) fn poll_read(
         &self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
@@ -95,7 +95,7 @@ impl Pipe {
     }
 
     /// By the writer.
-    pub(super) fn poll_write(
+    pub(in crate::io) fn poll_write(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
@@ -130,7 +130,7 @@ impl Pipe {
     /// Tries, and if there is no answer leaves the waker in `place`.
     fn poll<T>(
         &self,
-        place: &Single,
+        place: &AtomicWaker,
         kind: WaitKind,
         cx: &mut Context<'_>,
         mut attempt: impl FnMut() -> Option<T>,
@@ -150,14 +150,14 @@ impl Pipe {
     }
 
     /// The writer writes no more.
-    pub(super) fn close_writer(&self) {
+    pub(in crate::io) fn close_writer(&self) {
         self.contents.lock().is_closed = true;
         self.writer.forget();
         self.reader.call().wake();
     }
 
     /// The reader reads no more: what is there is dropped.
-    pub(super) fn close_reader(&self) {
+    pub(in crate::io) fn close_reader(&self) {
         let unread = {
             let mut contents = self.contents.lock();
             contents.is_closed = true;

@@ -1,10 +1,10 @@
 //! A TCP socket that others connect to.
 
 use super::TcpStream;
-use crate::driver::source::{Direction, Readiness};
+use crate::driver::io_readiness::{Direction, Readiness};
 use crate::net::addr::{self, ToSocketAddrs, no_address};
-use crate::runtime::evented::Evented;
-use crate::runtime::registration::Whose;
+use crate::runtime::poll_evented::PollEvented;
+use crate::runtime::registration::OpSource;
 use crate::task::header::WaitKind;
 use rustix::net::SocketFlags;
 use std::fmt;
@@ -26,7 +26,7 @@ use std::task::{Context, Poll, ready};
 /// # }
 /// ```
 pub struct TcpListener {
-    io: Evented<net::TcpListener>,
+    io: PollEvented<net::TcpListener>,
 }
 
 /// Connections that the system keeps until they are accepted.
@@ -68,7 +68,7 @@ impl TcpListener {
         let site = Location::caller();
         async move {
             let accepted =
-                self.io.async_io(Whose::Ours, Readiness::READ, WaitKind::Accept, site, accept);
+                self.io.async_io(OpSource::Ours, Readiness::READ, WaitKind::Accept, site, accept);
             let (stream, peer) = accepted.await?;
             Ok((TcpStream::accepted_at(stream, site)?, peer))
         }
@@ -96,7 +96,7 @@ impl TcpListener {
 
     #[track_caller]
     pub(super) fn watch(listener: net::TcpListener) -> io::Result<TcpListener> {
-        Ok(Self { io: Evented::new(listener, mio::Interest::READABLE)? })
+        Ok(Self { io: PollEvented::new(listener, mio::Interest::READABLE)? })
     }
 
     /// Gives the listener back, in non-blocking mode.

@@ -1,8 +1,8 @@
 //! A TCP socket that is not yet connected and does not listen.
 
 use super::{TcpListener, TcpStream};
-use crate::driver::source::Readiness;
-use crate::runtime::evented::{BOTH, Evented};
+use crate::driver::io_readiness::Readiness;
+use crate::runtime::poll_evented::{BOTH, PollEvented};
 use crate::task::header::WaitKind;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::fmt;
@@ -220,7 +220,7 @@ impl TcpSocket {
         {
             return Err(error);
         }
-        let io = Evented::made_at(net::TcpStream::from(self.socket), BOTH, site)?;
+        let io = PollEvented::made_at(net::TcpStream::from(self.socket), BOTH, site)?;
         // Once it can be written to, it is connected, or has an error.
         let registration = io.registration();
         registration.ready(Readiness::WRITE, WaitKind::Connect, site).await?;

@@ -1,10 +1,10 @@
 //! A TCP connection.
 
 use super::TcpSocket;
-use crate::driver::source::{Direction, Readiness};
+use crate::driver::io_readiness::{Direction, Readiness};
 use crate::net::addr::{self, ToSocketAddrs, no_address};
+use crate::net::stream_io::uninterrupted;
 use crate::net::streams::streams;
-use crate::net::transfer::uninterrupted;
 use rustix::net::RecvFlags;
 use socket2::SockRef;
 use std::net::{self, SocketAddr};
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// # }
 /// ```
 pub struct TcpStream {
-    io: Evented<net::TcpStream>,
+    io: PollEvented<net::TcpStream>,
 }
 
 streams!(TcpStream, net::TcpStream);
@@ -66,7 +66,7 @@ impl TcpStream {
         }
     }
 
-    pub(super) fn from_evented(io: Evented<net::TcpStream>) -> TcpStream {
+    pub(super) fn from_evented(io: PollEvented<net::TcpStream>) -> TcpStream {
         Self { io }
     }
 
@@ -112,8 +112,9 @@ impl TcpStream {
         buf: &'a mut [u8],
     ) -> impl Future<Output = io::Result<usize>> + Send + 'a {
         let site = Location::caller();
-        self.io
-            .async_io(Whose::Ours, Readiness::READ, WaitKind::IoRead, site, move |io| io.peek(buf))
+        self.io.async_io(OpSource::Ours, Readiness::READ, WaitKind::IoRead, site, move |io| {
+            io.peek(buf)
+        })
     }
 
     /// Whether what is written goes out at once (`TCP_NODELAY`).

@@ -30,7 +30,7 @@ use std::net::{self, SocketAddr};
 /// # }
 /// ```
 pub struct UdpSocket {
-    io: Evented<net::UdpSocket>,
+    io: PollEvented<net::UdpSocket>,
 }
 
 impl Datagram for net::UdpSocket {

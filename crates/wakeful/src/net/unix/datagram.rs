@@ -1,7 +1,7 @@
 //! A unix socket for datagrams.
 
 use super::SocketAddr;
-use crate::driver::source::Readiness;
+use crate::driver::io_readiness::Readiness;
 use crate::net::datagram::{Datagram, datagrams, send_to};
 use rustix::net::SocketAddrAny;
 use std::net::Shutdown;
@@ -23,7 +23,7 @@ use std::path::Path;
 /// # }
 /// ```
 pub struct UnixDatagram {
-    io: Evented<net::UnixDatagram>,
+    io: PollEvented<net::UnixDatagram>,
 }
 
 impl Datagram for net::UnixDatagram {

@@ -1,11 +1,11 @@
 //! A unix socket that others connect to.
 
 use super::{SocketAddr, UnixStream};
-use crate::driver::source::{Direction, Readiness};
+use crate::driver::io_readiness::{Direction, Readiness};
+use crate::net::stream_io::uninterrupted;
 use crate::net::tcp::check_nonblocking;
-use crate::net::transfer::uninterrupted;
-use crate::runtime::evented::Evented;
-use crate::runtime::registration::Whose;
+use crate::runtime::poll_evented::PollEvented;
+use crate::runtime::registration::OpSource;
 use crate::task::header::WaitKind;
 use rustix::net::SocketFlags;
 use std::fmt;
@@ -31,7 +31,7 @@ use std::task::{Context, Poll, ready};
 /// # }
 /// ```
 pub struct UnixListener {
-    io: Evented<net::UnixListener>,
+    io: PollEvented<net::UnixListener>,
 }
 
 impl UnixListener {
@@ -72,7 +72,7 @@ impl UnixListener {
 
     #[track_caller]
     pub(super) fn watch(listener: net::UnixListener) -> io::Result<UnixListener> {
-        Ok(Self { io: Evented::new(listener, mio::Interest::READABLE)? })
+        Ok(Self { io: PollEvented::new(listener, mio::Interest::READABLE)? })
     }
 
     /// Gives the listener back, in non-blocking mode.
@@ -105,7 +105,7 @@ impl UnixListener {
         let site = Location::caller();
         async move {
             let accepted =
-                self.io.async_io(Whose::Ours, Readiness::READ, WaitKind::Accept, site, accept);
+                self.io.async_io(OpSource::Ours, Readiness::READ, WaitKind::Accept, site, accept);
             let (stream, peer) = accepted.await?;
             Ok((UnixStream::accepted_at(stream, site)?, peer))
         }

@@ -16,11 +16,11 @@
 //! # }
 //! ```
 
-use crate::driver::source::Readiness;
+use crate::driver::io_readiness::Readiness;
 use crate::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
-use crate::net::transfer::Transfer;
-use crate::runtime::evented::Evented;
-use crate::runtime::registration::Whose;
+use crate::net::stream_io::StreamIo;
+use crate::runtime::poll_evented::PollEvented;
+use crate::runtime::registration::OpSource;
 use bytes::BufMut;
 use rustix::fs::{FileType, OFlags};
 use rustix::pipe::PipeFlags;
@@ -49,7 +49,7 @@ pub fn pipe() -> io::Result<(Sender, Receiver)> {
 }
 
 /// By `read` and `write`.
-impl Transfer for OwnedFd {
+impl StreamIo for OwnedFd {
     /// One in packet mode gives a packet at a time.
     const GIVES_ALL: bool = false;
 
@@ -151,13 +151,13 @@ impl OpenOptions {
 /// reads, if there is no other sender.
 #[derive(Debug)]
 pub struct Sender {
-    io: Evented<OwnedFd>,
+    io: PollEvented<OwnedFd>,
 }
 
 /// The end of a pipe that is read.
 #[derive(Debug)]
 pub struct Receiver {
-    io: Evented<OwnedFd>,
+    io: PollEvented<OwnedFd>,
 }
 
 /// What both ends have in common.
@@ -205,7 +205,7 @@ macro_rules! ends {
             /// As [`from_file_unchecked`](Self::from_file_unchecked).
             #[track_caller]
             pub fn from_owned_fd_unchecked(owned_fd: OwnedFd) -> io::Result<$end> {
-                Ok(Self { io: Evented::new(owned_fd, $interest)? })
+                Ok(Self { io: PollEvented::new(owned_fd, $interest)? })
             }
 
             /// Gives the descriptor back, in blocking mode.
@@ -240,7 +240,7 @@ macro_rules! ends {
             /// Tries an operation of the user's own on the pipe, if it is known to
             /// be ready; if that fails with `WouldBlock`, it is known not to be.
             pub fn try_io<R>(&self, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-                self.io.try_io(Whose::TheUsers, $mask, |_| f())
+                self.io.try_io(OpSource::TheUsers, $mask, |_| f())
             }
         }
 

@@ -1,7 +1,7 @@
 //! A unix connection.
 
 use super::{SocketAddr, UCred, UnixSocket};
-use crate::driver::source::Readiness;
+use crate::driver::io_readiness::Readiness;
 use crate::net::streams::streams;
 use std::os::unix::net;
 use std::path::Path;
@@ -28,7 +28,7 @@ use std::path::Path;
 /// # }
 /// ```
 pub struct UnixStream {
-    io: Evented<net::UnixStream>,
+    io: PollEvented<net::UnixStream>,
 }
 
 streams!(UnixStream, net::UnixStream);

@@ -56,8 +56,8 @@ pub use sender::{Sender, WeakSender};
 
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::AtomicUsize;
-use crate::wait::list::{Answer, Waiters};
-use crate::wait::word::{Word, Zero};
+use crate::wait::list::{Grant, Waiters};
+use crate::wait::wait_counter::{WaitCounter, Zero};
 use ring::Ring;
 
 /// What all senders and receivers share.
@@ -67,7 +67,7 @@ struct Shared<T> {
     /// the value at a position, so they stand in the order of their positions.
     tail: Waiters<Tail, u64>,
     /// Changed under the tail's lock, so that it belongs to a position.
-    receivers: Word<Zero>,
+    receivers: WaitCounter<Zero>,
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
 }
@@ -88,7 +88,7 @@ impl<T> Shared<T> {
         Self {
             ring: Ring::new(capacity),
             tail: Waiters::new(Tail { position: 0, is_closed: false }),
-            receivers: Word::new(0),
+            receivers: WaitCounter::new(0),
             senders: AtomicUsize::new(1),
             weak_senders: AtomicUsize::new(0),
         }
@@ -100,7 +100,7 @@ impl<T> Shared<T> {
 
     /// Wakes the receivers that have something to look at.
     fn call_receivers(&self) {
-        self.tail.answer_while(Answer::All, |tail, &next| tail.is_closed || next != tail.position);
+        self.tail.answer_while(Grant::All, |tail, &next| tail.is_closed || next != tail.position);
     }
 }
 
@@ -123,6 +123,3 @@ fn new_shared<T>(capacity: usize) -> Arc<Shared<T>> {
     assert!(capacity <= usize::MAX >> 1, "broadcast channel capacity exceeded `usize::MAX / 2`");
     Arc::new(Shared::new(capacity.next_power_of_two()))
 }
-
-#[cfg(all(test, loom))]
-mod loom_broadcast;

@@ -6,9 +6,9 @@ use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::Acquire;
 use crate::task::coop;
 use crate::task::header::WaitKind;
-use crate::wait::list::{Standing, Waiter};
-use crate::wait::word::Moved;
-use crate::wait::{self, block};
+use crate::wait::list::{Waiter, WaiterState};
+use crate::wait::wait_counter::CounterChange;
+use crate::wait::{self, block_on};
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
@@ -162,7 +162,7 @@ impl<T: Clone> Receiver<T> {
     /// On a thread that drives tasks: they would wait with it.
     #[track_caller]
     pub fn blocking_recv(&mut self) -> Result<T, RecvError> {
-        block::block_on(self.recv())
+        block_on::block_on(self.recv())
     }
 
     #[inline]
@@ -173,11 +173,11 @@ impl<T: Clone> Receiver<T> {
     ) -> Poll<Result<T, RecvError>> {
         loop {
             match waiter.standing() {
-                Standing::Idle => {}
-                Standing::Answered(_) => waiter.reset(),
-                Standing::Waiting => {
+                WaiterState::Idle => {}
+                WaiterState::Answered(_) => waiter.reset(),
+                WaiterState::Waiting => {
                     let standing = self.shared.tail.update_waker(waiter, cx.waker());
-                    if standing == Standing::Waiting {
+                    if standing == WaiterState::Waiting {
                         return Poll::Pending;
                     }
                     continue;
@@ -217,7 +217,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         /// Tells those who wait for the last receiver to go, also if the drop of
         /// a value panics.
-        struct Gone<'a, T>(&'a Shared<T>, Moved);
+        struct Gone<'a, T>(&'a Shared<T>, CounterChange);
         impl<T> Drop for Gone<'_, T> {
             fn drop(&mut self) {
                 if self.1.before == 1 {

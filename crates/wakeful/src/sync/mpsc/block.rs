@@ -156,7 +156,7 @@ impl<T> Reader<T> {
         }
         // SAFETY: B1, B2: filled, and read once, as the position moves on.
         let value = place.with(|place| unsafe { (*place).assume_init_read() });
-        self.position = (self.position + 1) % super::word::POSITIONS;
+        self.position = (self.position + 1) % super::tail::POSITIONS;
         if offset(self.position) == 0 {
             self.leave_block(spares);
         }

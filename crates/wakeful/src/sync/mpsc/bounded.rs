@@ -1,16 +1,16 @@
 //! The bounded channel: its two ends.
 
+use super::capacity::Refusal;
 use super::chan::Chan;
 use super::error::{SendError, TryRecvError, TrySendError};
 use super::futures::{Closing, Receiving, Reserve, ReserveMany, ReserveOwned, Sending};
 use super::permit::{OwnedPermit, Permit, PermitIterator};
-use super::room::Refusal;
 use super::rx::Rx;
+use super::tail::CLOSED;
 use super::tx::{Tx, WeakTx};
-use super::word::CLOSED;
 use crate::sync::Semaphore;
 use crate::sys::sync::atomic::Ordering::*;
-use crate::wait::block;
+use crate::wait::block_on;
 use std::fmt;
 use std::panic::Location;
 use std::task::{Context, Poll};
@@ -137,7 +137,7 @@ impl<T> Sender<T> {
     /// On a thread that runs tasks.
     #[track_caller]
     pub fn blocking_send(&self, value: T) -> Result<(), SendError<T>> {
-        block::block_on(self.send(value))
+        block_on::block_on(self.send(value))
     }
 
     /// Whether the receiver was closed or dropped.
@@ -374,7 +374,7 @@ impl<T> Receiver<T> {
     /// On a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv(&mut self) -> Option<T> {
-        block::block_on(self.recv())
+        block_on::block_on(self.recv())
     }
 
     /// As [`recv_many`](Self::recv_many), for threads that run no tasks.
@@ -384,7 +384,7 @@ impl<T> Receiver<T> {
     /// On a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
-        block::block_on(self.recv_many(buffer, limit))
+        block_on::block_on(self.recv_many(buffer, limit))
     }
 
     /// Closes the channel: nothing can be sent any more, apart from what

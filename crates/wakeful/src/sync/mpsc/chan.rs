@@ -43,15 +43,15 @@
 #![allow(unsafe_code)]
 
 use super::block::{self, Block, Reader, SLOTS, Spares};
-use super::room::{Ask, Room};
-use super::word::{CLOSED, GONE, PARKED, Word};
+use super::capacity::{Capacity, CapacityRequest};
+use super::tail::{CLOSED, GONE, PARKED, Tail};
 use crate::sys::IS_MODEL;
-use crate::sys::barrier::Barriers;
+use crate::sys::membarrier::Barriers;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use crate::sys::sync::{Arc, UnsafeCell, thread};
-use crate::wait::calls::Panics;
-use crate::wait::holder::Holder;
-use crate::wait::list::{Answer, Waiters};
+use crate::wait::list::{Grant, Waiters};
+use crate::wait::ownership::owner::OwnerCell;
+use crate::wait::wake_batch::PanicSink;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
@@ -96,7 +96,7 @@ pub(super) struct Chan<T> {
     pub(super) attention: AtomicU32,
     /// Who received last: noted when it waited, and, if the channel is bounded, when it is
     /// another than before.
-    pub(super) last_receiver: Holder,
+    pub(super) last_receiver: OwnerCell,
     /// See T4.
     waker: UnsafeCell<Option<Waker>>,
     _gap_after_receiver: Gap,
@@ -109,7 +109,7 @@ pub(super) struct Chan<T> {
     /// not make. Part of no protocol, so std's also in models.
     pub(super) reserved: std::sync::atomic::AtomicUsize,
     /// Those who wait for room.
-    pub(super) room: Waiters<Room, Ask>,
+    pub(super) room: Waiters<Capacity, CapacityRequest>,
     /// Those who wait for the receiver's end.
     pub(super) closing: Waiters<(), ()>,
     pub(super) barriers: Barriers,
@@ -139,7 +139,7 @@ pub(super) struct Claim<T> {
 pub(super) enum Attempt<T> {
     Claimed(Claim<T>),
     /// Another was faster; this is the word now.
-    Lost(Word),
+    Lost(Tail),
 }
 
 /// What came of an attempt to park.
@@ -165,14 +165,14 @@ impl<T> Chan<T> {
             _gap_before_receiver: Gap::new(),
             head: AtomicU64::new(0),
             attention: AtomicU32::new(0),
-            last_receiver: Holder::nobody(),
+            last_receiver: OwnerCell::nobody(),
             waker: UnsafeCell::new(None),
             _gap_after_receiver: Gap::new(),
             spares: Spares::new(),
             senders: AtomicUsize::new(1),
             weak_senders: AtomicUsize::new(0),
             reserved: std::sync::atomic::AtomicUsize::new(0),
-            room: Waiters::new(Room::new()),
+            room: Waiters::new(Capacity::new()),
             closing: Waiters::new(()),
             barriers: Barriers::detect(),
             left_at: AtomicPtr::new(ptr::null_mut()),
@@ -187,38 +187,38 @@ impl<T> Chan<T> {
     }
 
     #[inline]
-    pub(super) fn word(&self) -> Word {
+    pub(super) fn word(&self) -> Tail {
         // Acquire: whoever sees a position sees what its claimer saw, `tail_block`
         // above all (T2).
-        Word(self.tail.load(Acquire))
+        Tail(self.tail.load(Acquire))
     }
 
     /// Exchanges the tail's word.
     #[inline]
-    pub(super) fn exchange(&self, from: Word, to: Word) -> Result<(), Word> {
+    pub(super) fn exchange(&self, from: Tail, to: Tail) -> Result<(), Tail> {
         // Release: passes on the waker's place (T4), and what was seen before.
         // Acquire: receives them.
         match self.tail.compare_exchange(from.0, to.0, AcqRel, Acquire) {
             Ok(_) => Ok(()),
-            Err(now) => Err(Word(now)),
+            Err(now) => Err(Tail(now)),
         }
     }
 
     /// Adds to the tail's word what cannot overflow one of its parts, and may
     /// take away. Gives back the word before.
-    pub(super) fn add(&self, change: u64) -> Word {
-        Word(self.tail.fetch_add(change, AcqRel))
+    pub(super) fn add(&self, change: u64) -> Tail {
+        Tail(self.tail.fetch_add(change, AcqRel))
     }
 
     /// Sets bits. Gives back the word before.
-    pub(super) fn set(&self, flag: super::word::Flag) -> Word {
-        Word(self.tail.fetch_or(flag.0, AcqRel))
+    pub(super) fn set(&self, flag: super::tail::Flag) -> Tail {
+        Tail(self.tail.fetch_or(flag.0, AcqRel))
     }
 
     /// Tries to claim the position of `word` by an exchange for `next`, which is
     /// one message further.
     #[inline]
-    pub(super) fn attempt(&self, word: Word, next: Word) -> Attempt<T> {
+    pub(super) fn attempt(&self, word: Tail, next: Tail) -> Attempt<T> {
         let position = word.position();
         // Acquire: pairs with the Release in `open_block`; the block is empty.
         let tagged = self.tail_block.load(Acquire);
@@ -244,7 +244,7 @@ impl<T> Chan<T> {
     /// grows with each loss, and shrinks with each block that is filled.
     /// Gives back the word after it.
     #[cold]
-    fn step_aside(&self) -> Word {
+    fn step_aside(&self) -> Tail {
         let pauses = self.losses.load(Relaxed);
         self.losses.store((pauses + 1).min(MAX_PAUSES), Relaxed);
         for _ in 0..pauses {
@@ -281,7 +281,7 @@ impl<T> Chan<T> {
 
     /// Somebody else is about to append a block. Gives back the word after that.
     #[cold]
-    fn wait_for_block(&self, position: u64) -> Word {
+    fn wait_for_block(&self, position: u64) -> Tail {
         let mut patience = Patience::new();
         while self.tail_block.load(Acquire).addr() & 1 != parity(position) {
             let now = self.word();
@@ -305,7 +305,7 @@ impl<T> Chan<T> {
 
     /// The receiver saw `word`, in which all that was claimed is received and
     /// which has no PARKED: it waits.
-    pub(super) fn park(&self, word: Word, waker: Waker) -> Parking {
+    pub(super) fn park(&self, word: Tail, waker: Waker) -> Parking {
         debug_assert!(!word.has(PARKED) && !word.has_ended());
         // SAFETY: T4: ours, by contract.
         let left = self.waker.with_mut(|place| unsafe { (*place).replace(waker) });
@@ -325,13 +325,13 @@ impl<T> Chan<T> {
 
     /// Wakes the receiver if it waits for an end that has come.
     pub(super) fn call_at_end(&self) {
-        if let Some(waker) = self.take_parked(Word::has_ended) {
+        if let Some(waker) = self.take_parked(Tail::has_ended) {
             waker.wake();
         }
     }
 
     /// Clears PARKED while it is set and `condition` holds.
-    fn take_parked(&self, condition: impl Fn(Word) -> bool) -> Option<Waker> {
+    fn take_parked(&self, condition: impl Fn(Tail) -> bool) -> Option<Waker> {
         let mut word = self.word();
         while word.has(PARKED) && condition(word) {
             match self.exchange(word, word.without(PARKED)) {
@@ -348,9 +348,9 @@ impl<T> Chan<T> {
         if self.set(CLOSED).has(CLOSED) {
             return;
         }
-        let mut panics = Panics::default();
+        let mut panics = PanicSink::default();
         self.refuse_room(&mut panics);
-        panics.catch(|| self.closing.answer_while(Answer::All, |_, _| true));
+        panics.catch(|| self.closing.answer_while(Grant::All, |_, _| true));
         panics.pass_on();
     }
 

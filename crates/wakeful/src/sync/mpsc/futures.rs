@@ -1,16 +1,16 @@
 //! What one awaits: a message, room for one, the receiver's end.
 
 use super::bounded::Sender;
+use super::capacity::{Asked, CapacityRequest, Refusal};
 use super::chan::Chan;
 use super::error::SendError;
 use super::permit::{OwnedPermit, Permit, PermitIterator};
-use super::room::{Ask, Asked, Refusal};
 use super::rx::Rx;
-use super::word::CLOSED;
+use super::tail::CLOSED;
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
-use crate::wait::list::{Answer, Standing, Waiter};
+use crate::wait::list::{Grant, Waiter, WaiterState};
 use pin_project_lite::pin_project;
 use std::marker::PhantomPinned;
 use std::panic::Location;
@@ -26,7 +26,7 @@ pin_project! {
     /// A wish for room. Its owner calls `cancel` before it is dropped.
     struct Request {
         #[pin]
-        waiter: Waiter<Ask>,
+        waiter: Waiter<CapacityRequest>,
         slots: u64,
     }
 }
@@ -48,25 +48,25 @@ impl Request {
         let this = self.project();
         let (waiter, slots) = (this.waiter.as_ref(), *this.slots);
         let mut standing = waiter.standing();
-        if standing == Standing::Idle {
+        if standing == WaiterState::Idle {
             match chan.ask(waiter, slots, cx.waker(), site) {
                 Asked::Promised => return Poll::Ready(Ok(())),
                 Asked::Closed => return Poll::Ready(Err(Closed)),
                 Asked::Waiting => return Poll::Pending,
             }
-        } else if standing == Standing::Waiting {
+        } else if standing == WaiterState::Waiting {
             standing = chan.room.update_waker(waiter, cx.waker());
         }
         match standing {
-            Standing::Answered(Answer::One) if !chan.word().has(CLOSED) => {
+            WaiterState::Answered(Grant::One) if !chan.word().has(CLOSED) => {
                 waiter.reset();
                 Poll::Ready(Ok(()))
             }
-            Standing::Answered(_) => {
+            WaiterState::Answered(_) => {
                 chan.give_up(waiter, slots);
                 Poll::Ready(Err(Closed))
             }
-            Standing::Idle | Standing::Waiting => {
+            WaiterState::Idle | WaiterState::Waiting => {
                 let target = chan.room.plate.target(chan);
                 wait::waiting_on_plate(WaitKind::MpscSend, target, site);
                 Poll::Pending
@@ -78,7 +78,7 @@ impl Request {
     #[inline]
     fn cancel<T>(self: Pin<&mut Self>, chan: &Chan<T>) {
         let this = self.project();
-        if this.waiter.standing() != Standing::Idle {
+        if this.waiter.standing() != WaiterState::Idle {
             chan.give_up(this.waiter.as_ref(), *this.slots);
         }
     }
@@ -118,7 +118,7 @@ impl<T> Future for Sending<'_, T> {
         let this = self.project();
         let progress = ready!(coop::poll_proceed(cx));
         assert!(this.value.is_some(), "polled after it was ready");
-        if this.request.waiter.standing() == Standing::Idle
+        if this.request.waiter.standing() == WaiterState::Idle
             && let Ok(claim) = this.chan.claim()
         {
             let Some(value) = this.value.take() else { unreachable!("it was there above") };
@@ -148,7 +148,7 @@ fn poll_reserve<T>(
     site: Site,
 ) -> Poll<Result<(), SendError<()>>> {
     let progress = ready!(coop::poll_proceed(cx));
-    let result = if request.waiter.standing() == Standing::Idle {
+    let result = if request.waiter.standing() == WaiterState::Idle {
         match chan.try_promise(request.slots) {
             Ok(()) => Ok(()),
             Err(Refusal::Closed) => Err(Closed),
@@ -335,7 +335,7 @@ impl<T> Future for Closing<'_, T> {
             let _ = list.cancel(waiter);
             return Poll::Ready(());
         }
-        if waiter.standing() == Standing::Idle {
+        if waiter.standing() == WaiterState::Idle {
             let waker = cx.waker().clone();
             let unneeded = list.with(|list| {
                 // The closer sets the bit before it takes the lock.
@@ -348,7 +348,7 @@ impl<T> Future for Closing<'_, T> {
             if unneeded.is_some() {
                 return Poll::Ready(());
             }
-        } else if let Standing::Answered(_) = list.update_waker(waiter, cx.waker()) {
+        } else if let WaiterState::Answered(_) = list.update_waker(waiter, cx.waker()) {
             return Poll::Ready(());
         }
         wait::waiting_beside(WaitKind::MpscClosed, *this.chan, this.site);

@@ -34,19 +34,16 @@
 
 mod block;
 mod bounded;
+mod capacity;
 mod chan;
 pub mod error;
 mod futures;
 mod permit;
-mod room;
 mod rx;
+mod tail;
 mod tx;
 mod unbounded;
-mod word;
 
 pub use bounded::{Receiver, Sender, WeakSender, channel};
 pub use permit::{OwnedPermit, Permit, PermitIterator};
 pub use unbounded::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
-
-#[cfg(all(test, loom))]
-mod loom_mpsc;

@@ -2,18 +2,18 @@
 #![allow(unsafe_code)]
 
 use super::block::Reader;
+use super::capacity::{ALERT, WAITING};
 use super::chan::{Chan, Parking, Patience, UNBOUNDED};
 use super::error::TryRecvError;
-use super::room::{ALERT, WAITING};
-use super::word::{CLOSED, GONE, PARKED, Word};
+use super::tail::{CLOSED, GONE, PARKED, Tail};
 use crate::sys::IS_MODEL;
-use crate::sys::barrier::Barriers;
+use crate::sys::membarrier::Barriers;
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::*;
 use crate::task::header::WaitKind;
 use crate::task::{context, coop};
 use crate::wait;
-use crate::wait::calls::Panics;
+use crate::wait::wake_batch::PanicSink;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::task::{Context, Poll, RawWakerVTable, Waker, ready};
@@ -68,7 +68,7 @@ enum Sight {
     /// A sender is about to have one ready.
     Close,
     /// Nothing, says this word.
-    Nothing(Word),
+    Nothing(Tail),
     /// Nothing, and nothing will come.
     End,
 }
@@ -265,7 +265,7 @@ impl<T> Rx<T> {
         Look::Wait
     }
 
-    fn park(&mut self, word: Word, waker: &Waker) -> Parking {
+    fn park(&mut self, word: Tail, waker: &Waker) -> Parking {
         if word.has(PARKED) {
             if self.parked.is_some_and(|parked| parked.is(waker)) {
                 return Parking::Parked;
@@ -337,7 +337,7 @@ impl<T> Drop for Rx<T> {
         }
         let mut drain = Drain(self);
         // The waker's drop is foreign code. If it panics, senders still learn of the end.
-        let mut panics = Panics::default();
+        let mut panics = PanicSink::default();
         panics.catch(|| drain.0.unpark());
         panics.catch(|| drain.0.chan.close());
         drain.run();

@@ -1,10 +1,10 @@
 //! The sending end of both kinds of channels: what is counted, and how a message
 //! gets in.
 
+use super::capacity::Refusal;
 use super::chan::{Attempt, Chan, Claim};
 use super::error::{SendError, TrySendError};
-use super::room::Refusal;
-use super::word::{CLOSED, QUEUED, Word};
+use super::tail::{CLOSED, QUEUED, Tail};
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::*;
 
@@ -105,7 +105,7 @@ impl<T> Chan<T> {
     /// Claims a slot if there is room and nobody waits for it. Otherwise the word
     /// tells why not: CLOSED, QUEUED, or else full.
     #[inline]
-    pub(super) fn claim(&self) -> Result<Claim<T>, Word> {
+    pub(super) fn claim(&self) -> Result<Claim<T>, Tail> {
         let mut word = self.word();
         loop {
             if word.has(CLOSED | QUEUED) {
@@ -125,7 +125,7 @@ impl<T> Chan<T> {
     }
 
     #[cold]
-    fn try_send_queued(&self, word: Word, value: T) -> Result<(), TrySendError<T>> {
+    fn try_send_queued(&self, word: Tail, value: T) -> Result<(), TrySendError<T>> {
         if word.has(CLOSED) {
             return Err(TrySendError::Closed(value));
         }

@@ -4,10 +4,10 @@ use super::chan::{Chan, UNBOUNDED};
 use super::error::{SendError, TryRecvError};
 use super::futures::{Closing, Receiving};
 use super::rx::Rx;
+use super::tail::CLOSED;
 use super::tx::{Tx, WeakTx};
-use super::word::CLOSED;
 use crate::sys::sync::atomic::Ordering::*;
-use crate::wait::block;
+use crate::wait::block_on;
 use std::fmt;
 use std::panic::Location;
 use std::task::{Context, Poll};
@@ -199,7 +199,7 @@ impl<T> UnboundedReceiver<T> {
     /// On a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv(&mut self) -> Option<T> {
-        block::block_on(self.recv())
+        block_on::block_on(self.recv())
     }
 
     /// As [`recv_many`](Self::recv_many), for threads that run no tasks.
@@ -209,7 +209,7 @@ impl<T> UnboundedReceiver<T> {
     /// On a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
-        block::block_on(self.recv_many(buffer, limit))
+        block_on::block_on(self.recv_many(buffer, limit))
     }
 
     /// Closes the channel: nothing can be sent any more. What is in it can still

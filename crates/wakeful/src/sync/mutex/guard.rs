@@ -2,7 +2,7 @@
 
 use super::Mutex;
 use super::raw::RawMutex;
-use crate::sync::guards::guard_traits;
+use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 use std::mem;
 

@@ -13,8 +13,8 @@ pub use guard::{MappedMutexGuard, MutexGuard};
 pub use owned::{OwnedMappedMutexGuard, OwnedMutexGuard};
 
 use crate::sys::sync::{UnsafeCell, const_unless_model};
-use crate::task::driving;
-use crate::wait::block;
+use crate::task::enter_guard;
+use crate::wait::block_on;
 pub(super) use raw::{Attempt, Locking, RawMutex};
 use std::fmt;
 use std::panic::Location;
@@ -127,10 +127,10 @@ impl<T: ?Sized> Mutex<T> {
     /// If the thread drives tasks.
     #[track_caller]
     pub fn blocking_lock(&self) -> MutexGuard<'_, T> {
-        driving::check_may_block();
+        enter_guard::check_may_block();
         match self.try_lock() {
             Ok(guard) => guard,
-            Err(_) => block::block_on(self.lock()),
+            Err(_) => block_on::block_on(self.lock()),
         }
     }
 
@@ -142,10 +142,10 @@ impl<T: ?Sized> Mutex<T> {
     /// If the thread drives tasks.
     #[track_caller]
     pub fn blocking_lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
-        driving::check_may_block();
+        enter_guard::check_may_block();
         match self.raw.try_lock(Location::caller()) {
             Attempt::Locked => OwnedMutexGuard::new(self),
-            Attempt::Busy => block::block_on(self.lock_owned()),
+            Attempt::Busy => block_on::block_on(self.lock_owned()),
         }
     }
 

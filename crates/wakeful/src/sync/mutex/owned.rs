@@ -1,7 +1,7 @@
 //! Access to a mutex's value together with a share in the mutex.
 
 use super::Mutex;
-use crate::sync::guards::guard_traits;
+use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@
 //! Rules:
 //! - X1. Whoever moves the word away from UNLOCKED holds the lock. The lock of a
 //!   CONTENDED word never goes through UNLOCKED while somebody waits: it is handed
-//!   to the one in front, who finds it in the answer (`Answer::One`).
+//!   to the one in front, who finds it in the answer (`Grant::One`).
 //! - X2. While the word is LOCKED, the holder of the list's lock changes it, and whoever
 //!   unlocks. While it is CONTENDED, only the holder of the list's lock does.
 //! - X3. The word is CONTENDED exactly while the list is not empty, seen by whoever
@@ -43,10 +43,10 @@ use crate::sys::sync::const_unless_model;
 use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
 use crate::task::header::WaitKind;
-use crate::wait::calls::Call;
-use crate::wait::holder::Held;
-use crate::wait::list::{Answer, Standing, Waiter, Waiters};
+use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
+use crate::wait::ownership::owner::Owner;
 use crate::wait::waiting_on_plate;
+use crate::wait::wake_batch::PendingWake;
 use std::panic::Location;
 use std::pin::Pin;
 use std::ptr;
@@ -136,14 +136,14 @@ impl RawMutex {
                 // The word is not UNLOCKED, and we hold the list's lock, so nobody
                 // else changes it (X2, X3).
                 self.word.store(UNLOCKED, Release);
-                return Call::NOBODY;
+                return PendingWake::NOBODY;
             };
             // X3. Nothing to release: the lock goes with the answer.
             let contended = if list.is_single() { 0 } else { CONTENDED };
             self.word.store(locked_by(next.task) | HANDED | contended, Relaxed);
-            let call = list.pop_front_with(Answer::One, |list| {
+            let call = list.pop_front_with(Grant::One, |list| {
                 if let Some(plate) = list.plate.get() {
-                    plate.note_one(Held { task: next.task, site: Some(next.site), granted: true });
+                    plate.note_one(Owner { task: next.task, site: Some(next.site), granted: true });
                 }
                 0
             });
@@ -173,7 +173,7 @@ impl RawMutex {
             let contended = self.word.load(Relaxed) & CONTENDED;
             self.word.store(locked_by(number) | HANDED | contended, Relaxed);
             if let Some(plate) = list.plate.get() {
-                plate.note_one(Held { task: number, site: Some(site), granted: false });
+                plate.note_one(Owner { task: number, site: Some(site), granted: false });
             }
         });
     }
@@ -210,22 +210,22 @@ impl RawMutex {
     }
 
     /// The one that has taken the lock.
-    fn taken_by(&self, task: u64) -> Held {
+    fn taken_by(&self, task: u64) -> Owner {
         // SAFETY: only `&'static`s are stored there.
         let site = unsafe { self.site.load(Relaxed).as_ref() };
-        Held { task, site, granted: false }
+        Owner { task, site, granted: false }
     }
 
     /// A waiter no longer wants the lock, and hands it on if it got it.
     #[inline(never)]
     fn give_up(&self, waiter: Pin<&Waiter<Claim>>) {
-        if waiter.standing() == Standing::Idle {
+        if waiter.standing() == WaiterState::Idle {
             return;
         }
         // Dropped after the lock.
         let _unneeded = self.waiters.with(|list| {
-            if waiter.standing() != Standing::Waiting {
-                return Call::NOBODY;
+            if waiter.standing() != WaiterState::Waiting {
+                return PendingWake::NOBODY;
             }
             let call = list.remove(waiter);
             if list.is_empty() {
@@ -234,7 +234,7 @@ impl RawMutex {
             }
             call
         });
-        if waiter.standing() == Standing::Answered(Answer::One) {
+        if waiter.standing() == WaiterState::Answered(Grant::One) {
             waiter.reset();
             self.unlock();
         }
@@ -302,7 +302,7 @@ impl Locking {
     fn has_to_wait(&self, raw: &RawMutex) -> bool {
         match &self.waiter {
             None => raw.word.load(Relaxed) != UNLOCKED,
-            Some(waiter) => waiter.standing() == Standing::Waiting,
+            Some(waiter) => waiter.standing() == WaiterState::Waiting,
         }
     }
 
@@ -313,21 +313,21 @@ impl Locking {
         }
         let waiter = this.waiter.into_ref().as_pin_ref().expect("it is there by now");
         let mut standing = waiter.standing();
-        if standing == Standing::Waiting {
+        if standing == WaiterState::Waiting {
             let is_others = |claim: &mut Claim| claim.task = context::current_id();
             standing = raw.waiters.update_waker_and(waiter, cx.waker(), is_others);
         }
         match standing {
-            Standing::Idle => {
+            WaiterState::Idle => {
                 let claim = Claim { task: context::current_id(), site: this.site };
                 raw.enqueue(waiter, claim, cx.waker().clone())
             }
-            Standing::Waiting => {
+            WaiterState::Waiting => {
                 let target = raw.waiters.plate.target(raw);
                 waiting_on_plate(WaitKind::Mutex, target, this.site);
                 Attempt::Busy
             }
-            Standing::Answered(_) => {
+            WaiterState::Answered(_) => {
                 waiter.reset();
                 raw.take_up(this.site);
                 Attempt::Locked

@@ -36,8 +36,8 @@
 
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::const_unless_model;
-use crate::wait::calls::Call;
-use crate::wait::list::{Answer, Locked, Standing, Waiter, Waiters};
+use crate::wait::list::{Grant, Locked, Waiter, WaiterState, Waiters};
+use crate::wait::wake_batch::PendingWake;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe, Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -126,7 +126,7 @@ enum Which {
 #[must_use]
 enum Handed {
     /// A waiter has it, and is to be woken.
-    To(Call),
+    To(PendingWake),
     /// Nobody waits: it is stored as the permit.
     Stored,
     /// In front of whom it is for stand some that `notify_waiters` has yet to
@@ -246,7 +246,7 @@ impl Notify {
         // An old word will do: if it says WAITING it is not old (N2), otherwise
         // nobody in the list is current, and nobody becomes so (N1).
         self.waiters
-            .answer_while(Answer::All, |(), &made_at| made_at != calls(self.word.load(Relaxed)));
+            .answer_while(Grant::All, |(), &made_at| made_at != calls(self.word.load(Relaxed)));
     }
 
     #[inline]
@@ -294,9 +294,9 @@ impl Notify {
             Which::First if list.front().is_some_and(|made_at| *made_at != calls(word)) => {
                 return Handed::Behind;
             }
-            Which::First => list.pop_front(Answer::One),
+            Which::First => list.pop_front(Grant::One),
             // N1: current, as there is one.
-            Which::Last => list.pop_back(Answer::Last),
+            Which::Last => list.pop_back(Grant::Last),
         };
         self.check_waiting(list, word);
         Handed::To(call.expect("N1: somebody waits"))
@@ -357,11 +357,11 @@ impl Notify {
     }
 
     /// Takes a waiter off the list, if it is still there. Answers where it stood.
-    fn leave(&self, waiter: Pin<&Waiter<usize>>) -> Standing {
+    fn leave(&self, waiter: Pin<&Waiter<usize>>) -> WaiterState {
         let (standing, unneeded) = self.waiters.with(|list| {
             let standing = waiter.standing();
-            if standing != Standing::Waiting {
-                return (standing, Call::NOBODY);
+            if standing != WaiterState::Waiting {
+                return (standing, PendingWake::NOBODY);
             }
             let unneeded = list.remove(waiter);
             self.check_waiting(list, self.word.load(Relaxed));

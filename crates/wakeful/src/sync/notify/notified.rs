@@ -4,7 +4,7 @@ use super::{Notify, Which, calls};
 use crate::sys::sync::atomic::Ordering::*;
 use crate::task::header::WaitKind;
 use crate::wait;
-use crate::wait::list::{Answer, Standing, Waiter};
+use crate::wait::list::{Grant, Waiter, WaiterState};
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
@@ -80,8 +80,8 @@ impl Wait {
         let this = self.project();
         *this.stage = Stage::Done;
         match notify.leave(this.waiter.as_ref()) {
-            Standing::Answered(Answer::One) => notify.notify(Which::First),
-            Standing::Answered(Answer::Last) => notify.notify(Which::Last),
+            WaiterState::Answered(Grant::One) => notify.notify(Which::First),
+            WaiterState::Answered(Grant::Last) => notify.notify(Which::Last),
             _ => {}
         }
     }
@@ -95,7 +95,7 @@ fn is_notified(
     waker: Option<&Waker>,
 ) -> bool {
     let mut standing = waiter.standing();
-    if standing == Standing::Waiting {
+    if standing == WaiterState::Waiting {
         if calls(notify.word.load(Acquire)) != made_at {
             // N3: no need to wait until its turn to be woken comes.
             notify.leave(waiter);
@@ -105,7 +105,7 @@ fn is_notified(
             standing = notify.waiters.update_waker(waiter, waker);
         }
     }
-    standing != Standing::Waiting
+    standing != WaiterState::Waiting
 }
 
 impl fmt::Debug for Wait {

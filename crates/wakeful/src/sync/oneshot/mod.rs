@@ -76,6 +76,3 @@ pub mod error {
 
     impl std::error::Error for TryRecvError {}
 }
-
-#[cfg(all(test, loom))]
-mod loom_oneshot;

@@ -4,7 +4,7 @@ use super::error::{RecvError, TryRecvError};
 use super::shared::{Found, Receiving, Waiting};
 use crate::task::coop;
 use crate::task::header::WaitKind;
-use crate::wait::{self, block};
+use crate::wait::{self, block_on};
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
@@ -93,7 +93,7 @@ impl<T> Receiver<T> {
     /// On a thread that drives tasks: they would wait with it.
     #[track_caller]
     pub fn blocking_recv(self) -> Result<T, RecvError> {
-        block::block_on(self)
+        block_on::block_on(self)
     }
 
     /// The end of this receiver.

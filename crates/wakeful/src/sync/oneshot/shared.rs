@@ -41,7 +41,7 @@
 use crate::sys::IS_MODEL;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
-use crate::wait::calls::{Call, Panics};
+use crate::wait::wake_batch::{PanicSink, PendingWake};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 use std::task::Waker;
@@ -191,7 +191,7 @@ unsafe fn free<T>(shared: NonNull<Shared<T>>) {
 #[inline]
 fn hand_out(own: Option<Waker>, other: Option<Waker>) {
     match (own, other) {
-        (None, other) => Call::new(other).wake(),
+        (None, other) => PendingWake::new(other).wake(),
         (Some(own), None) => drop(own),
         (Some(own), Some(other)) => hand_out_both(own, other),
     }
@@ -200,7 +200,7 @@ fn hand_out(own: Option<Waker>, other: Option<Waker>) {
 #[cold]
 #[inline(never)]
 fn hand_out_both(own: Waker, other: Waker) {
-    let mut panics = Panics::default();
+    let mut panics = PanicSink::default();
     panics.catch(|| other.wake());
     panics.catch(|| drop(own));
     panics.pass_on();
@@ -370,7 +370,7 @@ impl<T> Receiving<T> {
                 Ok(_) => {
                     // SAFETY: O2: the exchange cleared the bit, if it was set.
                     let (sender, _) = unsafe { shared.take_wakers(taken) };
-                    return Call::new(sender).wake();
+                    return PendingWake::new(sender).wake();
                 }
                 Err(now) => state = now,
             }

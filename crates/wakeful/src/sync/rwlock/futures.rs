@@ -2,8 +2,8 @@
 //! how much they ask for and in the guard that comes of it.
 
 use super::RwLock;
-use super::hold::{Hold, OwnedHold, Share};
-use crate::sync::acquiring::Acquiring;
+use super::raw::{Hold, OwnedHold, Share};
+use crate::sync::acquire::PermitRequest;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pin_project_lite::pin_project! {
         // Makes the guard.
         guard: F,
         #[pin]
-        acquiring: Acquiring,
+        acquiring: PermitRequest,
     }
 
     impl<T: ?Sized, F> PinnedDrop for Acquire<'_, T, F> {
@@ -65,7 +65,7 @@ pin_project_lite::pin_project! {
         // Makes the guard.
         guard: F,
         #[pin]
-        acquiring: Acquiring,
+        acquiring: PermitRequest,
     }
 
     impl<T: ?Sized, F> PinnedDrop for AcquireOwned<T, F> {

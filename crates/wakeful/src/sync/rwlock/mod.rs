@@ -1,14 +1,14 @@
 //! A value that many tasks can read, or one can change.
 //!
-//! - [`hold`]: the lock itself, made of permits.
+//! - [`raw`]: the lock itself, made of permits.
 //! - [`read`], [`write`](mod@write) and [`owned_write`]: access to the value or a part
 //!   of it.
 //! - [`futures`]: waiting for it.
 #![allow(unsafe_code)]
 
 mod futures;
-mod hold;
 mod owned_write;
+mod raw;
 mod read;
 mod write;
 
@@ -18,10 +18,10 @@ pub use write::{RwLockMappedWriteGuard, RwLockWriteGuard};
 
 use super::TryLockError;
 use crate::sys::sync::{UnsafeCell, const_unless_model};
-use crate::task::driving;
-use crate::wait::block;
+use crate::task::enter_guard;
+use crate::wait::block_on;
 use futures::{Acquire, AcquireOwned};
-use hold::{Hold, OwnedHold, RawRwLock, Share};
+use raw::{Hold, OwnedHold, RawRwLock, Share};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -149,10 +149,10 @@ impl<T: ?Sized> RwLock<T> {
     /// If the thread drives tasks.
     #[track_caller]
     pub fn blocking_read(&self) -> RwLockReadGuard<'_, T> {
-        driving::check_may_block();
+        enter_guard::check_may_block();
         match self.try_read() {
             Ok(guard) => guard,
-            Err(_) => block::block_on(self.read()),
+            Err(_) => block_on::block_on(self.read()),
         }
     }
 
@@ -208,10 +208,10 @@ impl<T: ?Sized> RwLock<T> {
     /// If the thread drives tasks.
     #[track_caller]
     pub fn blocking_write(&self) -> RwLockWriteGuard<'_, T> {
-        driving::check_may_block();
+        enter_guard::check_may_block();
         match self.try_write() {
             Ok(guard) => guard,
-            Err(_) => block::block_on(self.write()),
+            Err(_) => block_on::block_on(self.write()),
         }
     }
 

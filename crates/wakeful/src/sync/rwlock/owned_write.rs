@@ -1,9 +1,9 @@
 //! Exclusive access to a read-write lock's value, or to a part of it, together with a
 //! share in the lock.
 
-use super::hold::OwnedHold;
+use super::raw::OwnedHold;
 use super::{OwnedRwLockReadGuard, RwLock};
-use crate::sync::guards::guard_traits;
+use crate::sync::guard_macros::guard_traits;
 use std::sync::Arc;
 
 /// Exclusive access to the value of a [`RwLock`]. It keeps the lock alive, and is let go

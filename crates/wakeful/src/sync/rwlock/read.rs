@@ -1,8 +1,8 @@
 //! Shared access to a read-write lock's value or to a part of it.
 
 use super::RwLock;
-use super::hold::{Hold, OwnedHold};
-use crate::sync::guards::guard_traits;
+use super::raw::{Hold, OwnedHold};
+use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 use std::sync::Arc;
 

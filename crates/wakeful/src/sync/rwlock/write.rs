@@ -1,8 +1,8 @@
 //! Exclusive access to a read-write lock's value, or to a part of it.
 
-use super::hold::Hold;
+use super::raw::Hold;
 use super::{RwLock, RwLockReadGuard};
-use crate::sync::guards::guard_traits;
+use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 
 /// Exclusive access to the value of a [`RwLock`]. Let go when it is dropped.

@@ -4,13 +4,13 @@ mod permit;
 
 pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
 
-use super::acquiring::Acquiring;
-use super::permit_holders::Spot;
-use super::permits::{self, Closed, Permits, Taken, check_permits};
+use super::acquire::PermitRequest;
+use super::permit_owners::OwnerIndex;
+use super::raw_semaphore::{self, Closed, RawSemaphore, Taken, check_permits};
 use crate::sys::sync::const_unless_model;
-use crate::task::driving;
+use crate::task::enter_guard;
 use crate::task::header::WaitKind;
-use crate::wait::block;
+use crate::wait::block_on;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -58,7 +58,7 @@ use std::task::{Context, Poll, ready};
 /// # }
 /// ```
 pub struct Semaphore {
-    permits: Permits,
+    permits: RawSemaphore,
 }
 
 // A panic leaves the semaphore whole: no foreign code runs under its locks.
@@ -105,7 +105,7 @@ impl std::error::Error for TryAcquireError {}
 
 impl Semaphore {
     /// The most permits a semaphore can have, `usize::MAX >> 3`.
-    pub const MAX_PERMITS: usize = permits::MAX;
+    pub const MAX_PERMITS: usize = raw_semaphore::MAX;
 
     /// Starts with this many permits.
     ///
@@ -130,7 +130,7 @@ impl Semaphore {
                 permits <= Self::MAX_PERMITS,
                 "a semaphore may not have more than MAX_PERMITS permits"
             );
-            Self { permits: Permits::new(permits) }
+            Self { permits: RawSemaphore::new(permits) }
         }
     }
 
@@ -147,7 +147,7 @@ impl Semaphore {
     #[track_caller]
     pub fn add_permits(&self, n: usize) {
         if n > 0 {
-            self.permits.put(n, Spot::NOWHERE);
+            self.permits.put(n, OwnerIndex::NOWHERE);
         }
     }
 
@@ -170,7 +170,7 @@ impl Semaphore {
     /// it was given and has not returned goes to the next.
     #[track_caller]
     pub fn acquire(&self) -> impl Future<Output = Result<SemaphorePermit<'_>, AcquireError>> {
-        Acquire { sem: self, acquiring: Acquiring::new(1, Location::caller()) }
+        Acquire { sem: self, acquiring: PermitRequest::new(1, Location::caller()) }
     }
 
     /// Waits for `n` permits at once.
@@ -193,7 +193,7 @@ impl Semaphore {
         &self,
         n: u32,
     ) -> impl Future<Output = Result<SemaphorePermit<'_>, AcquireError>> {
-        Acquire { sem: self, acquiring: Acquiring::new(n as usize, Location::caller()) }
+        Acquire { sem: self, acquiring: PermitRequest::new(n as usize, Location::caller()) }
     }
 
     /// Takes a permit if there is one.
@@ -225,7 +225,7 @@ impl Semaphore {
 
     #[inline]
     #[track_caller]
-    fn try_take(&self, n: u32) -> Result<Spot, TryAcquireError> {
+    fn try_take(&self, n: u32) -> Result<OwnerIndex, TryAcquireError> {
         check_permits(n as usize);
         match self.permits.try_take(n as usize, Location::caller()) {
             Taken::Yes(spot) => Ok(spot),
@@ -260,10 +260,10 @@ impl Semaphore {
     /// [`MAX_PERMITS`](Self::MAX_PERMITS).
     #[track_caller]
     pub fn blocking_acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
-        driving::check_may_block();
+        enter_guard::check_may_block();
         match self.try_acquire_many(n) {
             Ok(permit) => Ok(permit),
-            Err(_) => block::block_on(self.acquire_many(n)),
+            Err(_) => block_on::block_on(self.acquire_many(n)),
         }
     }
 
@@ -280,7 +280,7 @@ impl Semaphore {
     pub fn acquire_owned(
         self: Arc<Self>,
     ) -> impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>> {
-        AcquireOwned { sem: Some(self), acquiring: Acquiring::new(1, Location::caller()) }
+        AcquireOwned { sem: Some(self), acquiring: PermitRequest::new(1, Location::caller()) }
     }
 
     /// As [`acquire_many`](Self::acquire_many), with a permit that keeps the
@@ -302,7 +302,10 @@ impl Semaphore {
         self: Arc<Self>,
         n: u32,
     ) -> impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>> {
-        AcquireOwned { sem: Some(self), acquiring: Acquiring::new(n as usize, Location::caller()) }
+        AcquireOwned {
+            sem: Some(self),
+            acquiring: PermitRequest::new(n as usize, Location::caller()),
+        }
     }
 
     /// As [`try_acquire`](Self::try_acquire), with a permit that keeps the
@@ -365,10 +368,10 @@ impl Semaphore {
         self: Arc<Self>,
         n: u32,
     ) -> Result<OwnedSemaphorePermit, AcquireError> {
-        driving::check_may_block();
+        enter_guard::check_may_block();
         match self.try_take(n) {
             Ok(spot) => Ok(OwnedSemaphorePermit::new(self, n as usize, spot)),
-            Err(_) => block::block_on(self.acquire_many_owned(n)),
+            Err(_) => block_on::block_on(self.acquire_many_owned(n)),
         }
     }
 
@@ -386,7 +389,7 @@ impl Semaphore {
 
     /// Takes back what a permit had.
     #[inline]
-    fn give_back(&self, permits: usize, spot: Spot) {
+    fn give_back(&self, permits: usize, spot: OwnerIndex) {
         if permits == 0 {
             return self.permits.forget(spot);
         }
@@ -408,7 +411,7 @@ pin_project_lite::pin_project! {
     struct Acquire<'a> {
         sem: &'a Semaphore,
         #[pin]
-        acquiring: Acquiring,
+        acquiring: PermitRequest,
     }
 
     impl PinnedDrop for Acquire<'_> {
@@ -437,7 +440,7 @@ pin_project_lite::pin_project! {
         // There until the future is done.
         sem: Option<Arc<Semaphore>>,
         #[pin]
-        acquiring: Acquiring,
+        acquiring: PermitRequest,
     }
 
     impl PinnedDrop for AcquireOwned {

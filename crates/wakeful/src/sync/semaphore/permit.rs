@@ -1,7 +1,7 @@
 //! What a semaphore gives out.
 
 use super::Semaphore;
-use crate::sync::permit_holders::Spot;
+use crate::sync::permit_owners::OwnerIndex;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct SemaphorePermit<'a> {
     sem: &'a Semaphore,
     permits: usize,
-    spot: Spot,
+    spot: OwnerIndex,
 }
 
 /// Permits of a [`Semaphore`], which go back to it when this is dropped. It keeps
@@ -23,13 +23,13 @@ pub struct SemaphorePermit<'a> {
 pub struct OwnedSemaphorePermit {
     sem: Arc<Semaphore>,
     permits: usize,
-    spot: Spot,
+    spot: OwnerIndex,
 }
 
 impl<'a> SemaphorePermit<'a> {
     /// For whoever just took them.
     #[inline]
-    pub(super) fn new(sem: &'a Semaphore, permits: usize, spot: Spot) -> Self {
+    pub(super) fn new(sem: &'a Semaphore, permits: usize, spot: OwnerIndex) -> Self {
         Self { sem, permits, spot }
     }
 
@@ -83,7 +83,7 @@ impl Drop for SemaphorePermit<'_> {
 impl OwnedSemaphorePermit {
     /// For whoever just took them.
     #[inline]
-    pub(super) fn new(sem: Arc<Semaphore>, permits: usize, spot: Spot) -> Self {
+    pub(super) fn new(sem: Arc<Semaphore>, permits: usize, spot: OwnerIndex) -> Self {
         sem.permits.go_anywhere();
         Self { sem, permits, spot }
     }

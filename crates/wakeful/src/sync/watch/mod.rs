@@ -57,7 +57,7 @@ pub use sender::Sender;
 
 use crate::sys::sync::atomic::AtomicUsize;
 use crate::sys::sync::{Arc, RwLock};
-use crate::wait::word::{Other, Word, Zero};
+use crate::wait::wait_counter::{NotEqual, WaitCounter, Zero};
 use std::fmt;
 
 /// The lowest bit of a version: all senders are gone.
@@ -70,8 +70,8 @@ struct Shared<T> {
     value: RwLock<T>,
     /// Moved on by senders, under the write lock; with CLOSED by the last of
     /// them.
-    version: Word<Other>,
-    receivers: Word<Zero>,
+    version: WaitCounter<NotEqual>,
+    receivers: WaitCounter<Zero>,
     senders: AtomicUsize,
 }
 
@@ -100,13 +100,10 @@ impl<T: fmt::Debug> fmt::Debug for Shared<T> {
 pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
         value: RwLock::new(init),
-        version: Word::new(0),
-        receivers: Word::new(0),
+        version: WaitCounter::new(0),
+        receivers: WaitCounter::new(0),
         senders: AtomicUsize::new(1),
     });
     let receiver = Receiver::new(shared.clone(), 0);
     (Sender::from_shared(shared), receiver)
 }
-
-#[cfg(all(test, loom))]
-mod loom_watch;

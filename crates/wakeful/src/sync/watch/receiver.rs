@@ -7,7 +7,7 @@ use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
 use crate::wait::list::Waiter;
-use crate::wait::word::Other;
+use crate::wait::wait_counter::NotEqual;
 use std::ops::Deref;
 use std::panic::Location;
 use std::pin::Pin;
@@ -190,12 +190,12 @@ impl<T> Shared<T> {
     #[inline]
     fn poll_changed(
         &self,
-        waiter: Pin<&Waiter<Other>>,
+        waiter: Pin<&Waiter<NotEqual>>,
         seen: u64,
         cx: &mut Context<'_>,
         site: &'static Location<'static>,
     ) -> Poll<Result<u64, RecvError>> {
-        let Poll::Ready(number) = self.version.poll(waiter, Other(seen), cx) else {
+        let Poll::Ready(number) = self.version.poll(waiter, NotEqual(seen), cx) else {
             wait::waiting_on(WaitKind::WatchChanged, self, site);
             return Poll::Pending;
         };
@@ -225,7 +225,7 @@ pin_project_lite::pin_project! {
         receiver: &'a mut Receiver<T>,
         site: &'static Location<'static>,
         #[pin]
-        waiter: Waiter<Other>,
+        waiter: Waiter<NotEqual>,
     }
 
     impl<T> PinnedDrop for Changed<'_, T> {
@@ -260,7 +260,7 @@ pin_project_lite::pin_project! {
         asked: bool,
         site: &'static Location<'static>,
         #[pin]
-        waiter: Waiter<Other>,
+        waiter: Waiter<NotEqual>,
     }
 
     impl<T, F> PinnedDrop for WaitFor<'_, T, F> {

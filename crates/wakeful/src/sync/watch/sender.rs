@@ -8,7 +8,7 @@ use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
 use crate::wait::list::Waiter;
-use crate::wait::word::Zero;
+use crate::wait::wait_counter::Zero;
 use std::mem;
 use std::panic::Location;
 use std::pin::Pin;

@@ -3,9 +3,9 @@
 
 pub(crate) mod join_waker;
 
+use super::arena::Arena;
 use super::context;
 use super::header::Header;
-use super::heap::Heap;
 use super::runnable::{Runnable, TaskRef};
 use super::state::{Release, Wake};
 use std::mem::ManuallyDrop;
@@ -117,7 +117,7 @@ unsafe fn drop_waker(data: *const ()) {
     match header.state.drop_waker() {
         Release::Nothing => {}
         // SAFETY: told so by the state word.
-        Release::Free => unsafe { Heap::free(cell) },
+        Release::Free => unsafe { Arena::free(cell) },
         // SAFETY: a handle was taken for the report; this is it.
         Release::Orphan => unsafe { TaskRef::from_cell(cell) }.report_orphan(),
     }
@@ -139,7 +139,7 @@ pub(crate) unsafe fn act(cell: NonNull<Header>, duty: Wake) {
     match duty {
         Wake::Nothing => {}
         // SAFETY: told so by the state word.
-        Wake::Free => unsafe { Heap::free(cell) },
+        Wake::Free => unsafe { Arena::free(cell) },
         Wake::Schedule => {
             // SAFETY: we own the entry, so the cell and its home are alive.
             unsafe {

@@ -1,0 +1,3 @@
+//! Loom models of the driver.
+
+mod io_readiness;

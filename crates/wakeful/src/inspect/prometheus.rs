@@ -1,0 +1,206 @@
+//! A runtime in numbers, for people and for Prometheus.
+
+use super::Histogram;
+use crate::watchdog::snapshot::WorkerSnapshot;
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+/// Everything that is counted, at one moment.
+pub(crate) struct Numbers {
+    pub(crate) runtime: Option<String>,
+    pub(crate) alive: u64,
+    pub(crate) spawned: u64,
+    pub(crate) panicked: u64,
+    pub(crate) queued: u64,
+    pub(crate) workers: Vec<WorkerSnapshot>,
+    pub(crate) pool_threads: u64,
+    pub(crate) pool_idle: u64,
+    pub(crate) pool_queued: u64,
+    pub(crate) spares: u64,
+    pub(crate) spares_started: u64,
+    pub(crate) spare_polls: u64,
+    pub(crate) reports: Vec<(&'static str, u64)>,
+}
+
+impl Numbers {
+    fn orphaned(&self) -> u64 {
+        self.reports.iter().find(|(kind, _)| *kind == "orphan").map_or(0, |(_, count)| *count)
+    }
+
+    fn finished(&self) -> u64 {
+        self.spawned.saturating_sub(self.alive)
+    }
+
+    fn timers(&self) -> usize {
+        self.workers.iter().map(|worker| worker.timers).sum()
+    }
+
+    fn sources(&self) -> usize {
+        self.workers.iter().map(|worker| worker.sources).sum()
+    }
+
+    /// As the text exposition format of Prometheus has it.
+    pub(crate) fn prometheus(&self) -> String {
+        let mut page = Page { text: String::new(), runtime: self.runtime.as_deref().unwrap_or("") };
+        page.gauge("tasks_alive", "Tasks spawned and not ended.", self.alive);
+        page.counter("tasks_spawned", "Tasks spawned, closures included.", self.spawned);
+        page.counter("tasks_finished", "Tasks that have ended.", self.finished());
+        page.counter("tasks_panicked", "Tasks that panicked.", self.panicked);
+        page.counter("tasks_orphaned", "Tasks that can never run again.", self.orphaned());
+        page.gauge("queue_depth", "Tasks in the queue of all workers.", self.queued);
+        page.gauge("timers", "Timers that wait for their time.", self.timers() as u64);
+        page.gauge("sources", "Descriptors that are watched.", self.sources() as u64);
+        page.gauge("blocking_threads", "Threads of the blocking pool.", self.pool_threads);
+        page.gauge("blocking_idle_threads", "Those without a closure.", self.pool_idle);
+        page.gauge("blocking_queue_depth", "Closures that wait for a thread.", self.pool_queued);
+        page.gauge("spare_threads", "Threads that stand in for stuck workers.", self.spares);
+        page.counter("spare_threads_started", "Spare threads ever started.", self.spares_started);
+        page.counter("spare_thread_polls", "Polls by spare threads.", self.spare_polls);
+        page.by_worker("worker_polls", "Polls of a worker.", &self.workers, |worker| worker.polls);
+        page.by_worker("worker_steals", "Thefts by a worker.", &self.workers, |worker| {
+            worker.steals
+        });
+        page.by_worker("worker_parks", "Sleeps of a worker.", &self.workers, |worker| worker.parks);
+        page.by_worker("worker_busy_seconds", "Time at work.", &self.workers, |worker| {
+            worker.busy.as_secs_f64()
+        });
+        page.head("worker_queue_depth", "gauge", "Tasks in a worker's own queue.");
+        for (index, worker) in self.workers.iter().enumerate() {
+            page.line("worker_queue_depth", &format!(",worker=\"{index}\""), worker.queued);
+        }
+        page.head("reports_total", "counter", "Reports, by kind.");
+        for (kind, count) in &self.reports {
+            page.line("reports_total", &format!(",kind=\"{kind}\""), count);
+        }
+        page.histogram(
+            "poll_seconds",
+            "How long polls take, by samples.",
+            &Histogram::of_polls(&self.workers),
+        );
+        page.histogram(
+            "wake_to_poll_seconds",
+            "How long tasks wait between wake-up and poll, by samples.",
+            &Histogram::of_wake_ups(&self.workers),
+        );
+        page.text
+    }
+}
+
+/// A page of the exposition format.
+struct Page<'a> {
+    text: String,
+    runtime: &'a str,
+}
+
+impl Page<'_> {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.text, "# HELP wakeful_{name} {help}\n# TYPE wakeful_{name} {kind}");
+    }
+
+    fn line(&mut self, name: &str, labels: &str, value: impl fmt::Display) {
+        let runtime = self.runtime.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _ = writeln!(self.text, "wakeful_{name}{{runtime=\"{runtime}\"{labels}}} {value}");
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.head(name, "gauge", help);
+        self.line(name, "", value);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        let name = &format!("{name}_total");
+        self.head(name, "counter", help);
+        self.line(name, "", value);
+    }
+
+    fn by_worker<V: fmt::Display>(
+        &mut self,
+        name: &str,
+        help: &str,
+        workers: &[WorkerSnapshot],
+        value: impl Fn(&WorkerSnapshot) -> V,
+    ) {
+        let name = &format!("{name}_total");
+        self.head(name, "counter", help);
+        for (index, worker) in workers.iter().enumerate() {
+            self.line(name, &format!(",worker=\"{index}\""), value(worker));
+        }
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+        self.head(name, "histogram", help);
+        let mut so_far = 0;
+        for (end, count) in histogram.buckets() {
+            so_far += count;
+            // Every fourth end: factors of 16 are enough for a graph.
+            if end.as_nanos().trailing_zeros().is_multiple_of(4) {
+                let labels = format!(",le=\"{}\"", end.as_secs_f64());
+                self.line(&format!("{name}_bucket"), &labels, so_far);
+            }
+        }
+        self.line(&format!("{name}_bucket"), ",le=\"+Inf\"", so_far);
+        self.line(&format!("{name}_sum"), "", histogram.sum().as_secs_f64());
+        self.line(&format!("{name}_count"), "", histogram.count());
+    }
+}
+
+/// A time as it stands in a line.
+fn short(time: Duration) -> String {
+    format!("{time:.1?}")
+}
+
+impl fmt::Display for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "tasks: {} alive, {} spawned, {} finished, {} panicked, {} orphaned; {} in the queue of all workers",
+            self.alive,
+            self.spawned,
+            self.finished(),
+            self.panicked,
+            self.orphaned(),
+            self.queued
+        )?;
+        for (index, worker) in self.workers.iter().enumerate() {
+            writeln!(
+                f,
+                "worker {index}: {} polls, {} steals, {} parks, {} busy, {} queued, {} timers, {} sources",
+                worker.polls,
+                worker.steals,
+                worker.parks,
+                short(worker.busy),
+                worker.queued,
+                worker.timers,
+                worker.sources
+            )?;
+        }
+        for (name, histogram) in [
+            ("polls", Histogram::of_polls(&self.workers)),
+            ("wake to poll", Histogram::of_wake_ups(&self.workers)),
+        ] {
+            writeln!(
+                f,
+                "{name}: {} by samples, half within {}, 99 of 100 within {}, longest {}",
+                histogram.count(),
+                short(histogram.p50()),
+                short(histogram.p99()),
+                short(histogram.max())
+            )?;
+        }
+        writeln!(
+            f,
+            "blocking pool: {} threads, {} idle, {} closures queued; spare threads: {} of {} ever started, {} polls",
+            self.pool_threads,
+            self.pool_idle,
+            self.pool_queued,
+            self.spares,
+            self.spares_started,
+            self.spare_polls
+        )?;
+        f.write_str("reports:")?;
+        for (kind, count) in &self.reports {
+            write!(f, " {kind} {count}")?;
+        }
+        Ok(())
+    }
+}

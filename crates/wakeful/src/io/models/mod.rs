@@ -1,0 +1,3 @@
+//! Loom models of the in-memory pipes.
+
+mod pipe;

@@ -1,0 +1,3 @@
+//! Loom models of the run queues.
+
+mod queues;

@@ -1,0 +1,3 @@
+//! Loom models of the runtime.
+
+mod uring_keeper;

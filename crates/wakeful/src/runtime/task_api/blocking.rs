@@ -1,0 +1,92 @@
+//! Closures for the blocking pool, as tasks.
+
+use crate::runtime::context;
+use crate::runtime::inner::{Flavor, Shared};
+use crate::runtime::task_api::spawn::no_runtime;
+use crate::scheduler::blocking_pool::Job;
+use crate::task::JoinHandle;
+use crate::task::cell::SpawnOptions;
+use crate::task::header::Origin;
+use crate::task::state::BLOCKING;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Runs the closure in its one and only poll.
+struct Closure<F>(Option<F>);
+
+impl<F> Unpin for Closure<F> {}
+
+impl<F: FnOnce() -> R, R> Future for Closure<F> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<R> {
+        let run = self.0.take().expect("a closure is run once");
+        Poll::Ready(crate::task::context::without_budget(run))
+    }
+}
+
+/// Runs a closure that may block on a thread of the current runtime's blocking
+/// pool.
+///
+/// The pool grows up to
+/// [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads);
+/// beyond that closures wait their turn. A closure that has started cannot be
+/// aborted. A runtime that is dropped waits for those that run, and for those that wait
+/// their turn.
+///
+/// # Panics
+///
+/// Outside of a runtime.
+///
+/// ```
+/// # #[wakeful::main]
+/// # async fn main() {
+/// let sum = wakeful::task::spawn_blocking(|| (1..=100u64).sum::<u64>()).await.unwrap();
+/// assert_eq!(sum, 5050);
+/// # }
+/// ```
+#[track_caller]
+pub fn spawn_blocking<F, R>(f: F) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let site = Location::caller();
+    match context::with_current(|shared| spawn_closure(shared, f, Origin::at(site, None), true)) {
+        Some(handle) => handle,
+        None => no_runtime(),
+    }
+}
+
+#[track_caller]
+pub(crate) fn spawn_blocking_on<F, R>(
+    shared: &Shared,
+    f: F,
+    name: Option<&str>,
+    mandatory: bool,
+) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    spawn_closure(shared, f, Origin::at(Location::caller(), name), mandatory)
+}
+
+#[track_caller]
+fn spawn_closure<F, R>(shared: &Shared, f: F, origin: Origin, mandatory: bool) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let (closure, birth) = (Closure(Some(f)), SpawnOptions { origin, flags: BLOCKING });
+    // SAFETY: closure and result are Send.
+    let (task, join) = unsafe {
+        match &shared.flavor {
+            Flavor::Current(scheduler) => scheduler.fill(closure, birth),
+            Flavor::Multi(scheduler) => scheduler.fill(closure, birth),
+        }
+    };
+    shared.pool.push(Job { task, mandatory });
+    join
+}

@@ -1,0 +1,146 @@
+//! Models of workers that lose their thread: the steps L1 to L3 of `lost`, the monitor's sleep, and
+//! a thread that takes its worker back while another wakes it.
+
+use crate::scheduler::multi_thread::idle::{BeforeParking, Idle};
+use crate::sys::park::Parker;
+use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use crate::sys::sync::{Mutex, thread};
+use crate::task::models::scheduler::{model, start};
+use crate::telemetry::scan_gate::ScanGate;
+use std::sync::Arc;
+
+/// A timer is registered with a worker while that loses its thread. Catches a timer that the helper
+/// does not get up for: it would park for good, which loom reports as a deadlock.
+#[test]
+fn a_helper_sees_what_is_registered_with_a_lost_worker() {
+    struct Model {
+        is_lost: AtomicBool,
+        /// The timers of the worker: 0 is none.
+        next: AtomicU32,
+        helper: Parker,
+    }
+    model(6, || {
+        let shared = Arc::new(Model {
+            is_lost: AtomicBool::new(false),
+            next: AtomicU32::new(0),
+            helper: Parker::for_current_thread(),
+        });
+        let loses = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.is_lost.store(true, SeqCst);
+                shared.helper.unpark();
+            }
+        });
+        let registers = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.next.store(1, SeqCst);
+                if shared.is_lost.load(SeqCst) {
+                    shared.helper.unpark();
+                }
+            }
+        });
+        start();
+        while !(shared.is_lost.load(SeqCst) && shared.next.load(SeqCst) == 1) {
+            shared.helper.park(None);
+        }
+        loses.join().unwrap();
+        registers.join().unwrap();
+    });
+}
+
+/// A timer is registered with a lost worker while the monitor goes to sleep. Catches a monitor that
+/// reads the timers before it reads how much has ended: it would sleep for good, which loom reports
+/// as a deadlock.
+#[test]
+fn the_monitor_sees_what_is_registered_with_a_lost_worker() {
+    struct Model {
+        vigil: ScanGate,
+        /// The timers of the worker: 0 is none.
+        next: AtomicU32,
+        monitor: Parker,
+    }
+    model(6, || {
+        let shared = Arc::new(Model {
+            vigil: ScanGate::new(false),
+            next: AtomicU32::new(0),
+            monitor: Parker::for_current_thread(),
+        });
+        let registers = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.next.store(1, SeqCst);
+                if shared.vigil.end() && shared.vigil.rouse() {
+                    shared.monitor.unpark();
+                }
+            }
+        });
+        start();
+        loop {
+            let ends = shared.vigil.ends();
+            if shared.next.load(SeqCst) == 1 {
+                break;
+            }
+            if shared.vigil.rest(ends) {
+                while shared.vigil.is_over() {
+                    shared.monitor.park(None);
+                }
+            }
+        }
+        registers.join().unwrap();
+    });
+}
+
+/// A lost worker's seat: whether its key is there, to be taken by one thread.
+struct Seat {
+    idle: Idle,
+    has_key: Mutex<bool>,
+}
+
+/// As `MultiThread::start_thread` where no thread starts. True: the seat was taken, its thread is
+/// woken and counts as a searcher.
+fn try_to_start(seat: &Seat, worker: usize, tried: &mut Vec<usize>) -> Result<(), Option<usize>> {
+    let has_key = seat.has_key.lock();
+    if !*has_key {
+        return Ok(());
+    }
+    Err(seat.idle.pass_on(worker, tried))
+}
+
+/// A thread takes its lost worker back, while a pusher wakes that worker and fails to start a thread
+/// for it. Catches a worker that is awake and on the list of sleepers, and a searcher that is counted
+/// but does not exist: the counts would keep workers from being woken for good.
+#[test]
+fn a_worker_is_taken_back_while_no_thread_starts_for_it() {
+    model(6, || {
+        let seat = Arc::new(Seat { idle: Idle::new(1), has_key: Mutex::new(false) });
+        assert!(seat.idle.cancel_sleep(0));
+        {
+            let mut has_key = seat.has_key.lock();
+            *has_key = true;
+            assert_eq!(seat.idle.lose(0, false), BeforeParking::LookAgain);
+        }
+        let pusher = thread::spawn({
+            let seat = seat.clone();
+            move || {
+                if let Some(worker) = seat.idle.worker_to_wake() {
+                    assert!(!matches!(try_to_start(&seat, worker, &mut Vec::new()), Err(Some(_))));
+                }
+            }
+        });
+        start();
+        let searching = {
+            let mut has_key = seat.has_key.lock();
+            *has_key = false;
+            !seat.idle.cancel_sleep(0)
+        };
+        pusher.join().unwrap();
+        assert!(!seat.idle.is_asleep(0));
+        if searching {
+            assert!(seat.idle.found_work(), "it was the only searcher");
+        }
+        assert_eq!(seat.idle.sleep(0, false), BeforeParking::LookAgain);
+        assert_eq!(seat.idle.worker_to_wake(), Some(0));
+    });
+}

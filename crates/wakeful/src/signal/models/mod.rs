@@ -1,0 +1,3 @@
+//! Loom models of signal delivery.
+
+mod slot;

@@ -1,0 +1,7 @@
+//! Loom models of tasks, and the scheduler that they run on.
+
+mod arena;
+mod join;
+pub(crate) mod scheduler;
+mod task;
+mod wait_target;

@@ -1,0 +1,3 @@
+//! Loom models of the telemetry protocols.
+
+mod scan_gate;

@@ -1,0 +1,229 @@
+//! Tasks that the monitor finds in a poll again and again: those that are polled very
+//! often, and by nobody's wish but their own, spin.
+//!
+//! Time in which the task's thread lacked a CPU does not count: neither as time in which the task could have been
+//! polled, nor as work that it did. A poll that is preempted takes long and does nothing.
+
+use crate::scheduler::block_on::BlockOnState;
+use crate::sys::thread_state::{self, RunTimes};
+use crate::task::arena;
+use crate::task::header::{WaitKind, WaitingOn};
+use crate::task::runnable::TaskRef;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// For how long a task is watched.
+const WATCH: Duration = Duration::from_secs(1);
+/// How many polls in a second are very many.
+const POLLS_PER_SECOND: u32 = 20_000;
+/// Of so many polls, one may be for a wake-up by another.
+const POLLS_PER_WAKE: u32 = 100;
+/// A task whose polls take longer in the mean does something in them.
+const WORK: Duration = Duration::from_micros(2);
+
+/// As far as polls are counted before they begin anew.
+const COUNTED: u32 = u32::MAX >> 1;
+
+/// A task that spins.
+pub(crate) struct Spin {
+    pub(crate) polls: u32,
+    pub(crate) within: Duration,
+}
+
+struct Seen {
+    first: Duration,
+    last: Duration,
+    polls: u32,
+    wakes: u32,
+    busy: Duration,
+    /// The thread that polled it at the last look, and what that had had by then.
+    thread: i32,
+    times: RunTimes,
+    /// The CPU time of its threads while it was watched, or more.
+    had: Duration,
+    /// The time for which its threads were known to lack a CPU while it was watched.
+    delayed: Duration,
+    /// It was seen to give way on purpose.
+    yields: bool,
+}
+
+impl Seen {
+    /// Adds what its thread got since the last look.
+    fn add_times(&mut self, look: &Look, now: Duration) {
+        if look.thread == self.thread {
+            self.had += look.times.had.saturating_sub(self.times.had);
+            self.delayed += look.times.delayed.saturating_sub(self.times.delayed);
+        } else {
+            // It has moved, at an unknown moment. It had no more than all of the time.
+            self.had += now.saturating_sub(self.last);
+        }
+        (self.thread, self.times) = (look.thread, look.times);
+    }
+}
+
+/// What is seen of a task, or a root, at one look.
+pub(crate) struct Look {
+    number: u64,
+    polls: u32,
+    /// By others.
+    wakes: u32,
+    /// How long its polls took, all together; nothing is known of a root.
+    busy: Duration,
+    /// The thread that polls it, and what that has had so far.
+    thread: i32,
+    times: RunTimes,
+    yields: bool,
+}
+
+/// Who yields, or has spent its budget, means to be polled again.
+fn yields(waiting: &WaitingOn) -> bool {
+    waiting.read().is_some_and(|wait| wait.kind == WaitKind::Turn)
+}
+
+impl Look {
+    /// `thread` polls the task.
+    pub(crate) fn at_task(task: &TaskRef, thread: i32) -> Self {
+        let header = task.header();
+        Self {
+            number: header.id.get(),
+            polls: header.polls(),
+            wakes: header.wakes(),
+            busy: arena::spent(task),
+            thread,
+            times: thread_state::run_times(thread).unwrap_or_default(),
+            yields: yields(&header.waiting),
+        }
+    }
+
+    pub(crate) fn at_root(root: &BlockOnState) -> Self {
+        let polls = root.note.poll() / 2;
+        Self {
+            number: root.note.id,
+            polls,
+            wakes: polls.wrapping_sub(root.note.self_wakes()),
+            busy: Duration::ZERO,
+            thread: root.thread,
+            times: thread_state::run_times(root.thread).unwrap_or_default(),
+            yields: yields(&root.note.waiting),
+        }
+    }
+}
+
+/// The tasks that are being watched, by number.
+pub(crate) struct SpinDetector(BTreeMap<u64, Seen>);
+
+impl SpinDetector {
+    pub(crate) fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// A task that is being polled at this moment, or a root.
+    pub(crate) fn saw(&mut self, look: &Look, now: Duration) -> Option<Spin> {
+        let Look { number, polls, wakes, busy, thread, times, yields } = *look;
+        self.0.retain(|_, seen| now.saturating_sub(seen.last) < WATCH);
+        let new = || Seen {
+            first: now,
+            last: now,
+            polls,
+            wakes,
+            busy,
+            thread,
+            times,
+            had: Duration::ZERO,
+            delayed: Duration::ZERO,
+            yields: false,
+        };
+        let seen = self.0.entry(number).or_insert_with(new);
+        seen.add_times(look, now);
+        seen.last = now;
+        seen.yields |= yields;
+        let within = now.saturating_sub(seen.first);
+        let with_cpu = within.saturating_sub(seen.delayed);
+        if with_cpu < WATCH {
+            return None;
+        }
+        let since = |count: u32, seen: u32| count.wrapping_sub(seen) & COUNTED;
+        let (polls, wakes) = (since(polls, seen.polls), since(wakes, seen.wakes));
+        let works = busy.saturating_sub(seen.busy).min(seen.had) > WORK * polls;
+        let spins = !seen.yields
+            && !works
+            && u64::from(polls) * 1000 >= u64::from(POLLS_PER_SECOND) * with_cpu.as_millis() as u64
+            && wakes < polls / POLLS_PER_WAKE;
+        self.0.remove(&number);
+        spins.then_some(Spin { polls, within })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{COUNTED, Look, SpinDetector};
+    use crate::sys::thread_state::RunTimes;
+    use std::time::Duration;
+
+    /// A task that is polled on one thread.
+    #[derive(Clone, Copy)]
+    struct Polled {
+        per_second: u32,
+        /// By others.
+        wakes_per_second: u32,
+        /// The counts that it begins with.
+        first: u32,
+        /// What a poll takes.
+        poll_ns: u64,
+        /// In how many of a hundred milliseconds its thread has a CPU.
+        cpu_percent: u64,
+    }
+
+    const SPINNER: Polled =
+        Polled { per_second: 30_000, wakes_per_second: 0, first: 0, poll_ns: 0, cpu_percent: 100 };
+
+    impl Polled {
+        /// Whether it is found to spin if it is seen every 10 ms for 20 seconds.
+        fn spins(self) -> bool {
+            let mut spinners = SpinDetector::new();
+            (0..=2000).any(|tick| {
+                let (now, polls) = (Duration::from_millis(10) * tick, self.per_second / 100 * tick);
+                let had = now * self.cpu_percent as u32 / 100;
+                let look = Look {
+                    number: 1,
+                    polls: self.first.wrapping_add(polls) & COUNTED,
+                    wakes: self.first.wrapping_add(self.wakes_per_second / 100 * tick),
+                    busy: Duration::from_nanos(self.poll_ns * u64::from(polls)),
+                    thread: 1,
+                    times: RunTimes { had, delayed: now - had },
+                    yields: false,
+                };
+                spinners.saw(&look, now).is_some()
+            })
+        }
+    }
+
+    #[test]
+    fn counts_that_begin_anew_are_no_spinning() {
+        for first in [0, COUNTED - 500] {
+            let from = Polled { first, ..SPINNER };
+            assert!(from.spins(), "from {first}");
+            let seldom = Polled { per_second: 1_000, wakes_per_second: 1_000, ..from };
+            let woken = Polled { wakes_per_second: 30_000, ..from };
+            assert!(!seldom.spins() && !woken.spins(), "from {first}");
+        }
+    }
+
+    #[test]
+    fn who_works_in_every_poll_does_not_spin() {
+        assert!(Polled { per_second: 200_000, poll_ns: 1_000, ..SPINNER }.spins());
+        assert!(!Polled { per_second: 200_000, poll_ns: 4_000, ..SPINNER }.spins());
+    }
+
+    /// A poll that is preempted is measured as a long one.
+    #[test]
+    fn a_spinner_that_lacks_a_cpu_for_most_of_the_time_spins() {
+        let starved = Polled { per_second: 3_000, cpu_percent: 5, ..SPINNER };
+        // 60,000 polls in a second of CPU time, of 16 µs: that is work.
+        assert!(!Polled { poll_ns: 300_000, ..starved }.spins());
+        // 600,000 of 1.6 µs, and scheduling.
+        assert!(Polled { per_second: 30_000, poll_ns: 30_000, ..starved }.spins());
+        // 10,000 in a second of CPU time.
+        assert!(!Polled { per_second: 500, ..starved }.spins());
+    }
+}

@@ -1,0 +1,521 @@
+//! Somebody waits, and what it waits for is to come from where nobody looks: from a thread, a child, or one who waits
+//! before it. Then nobody is told to be stuck for good, and no `block_on` is ended.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver as Told, Sender as Tell, channel};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use wakeful::inspect::{Report, TaskState, WorkerState};
+use wakeful::runtime::{Builder, Handle, RngSeed, Runtime};
+use wakeful::sync::{Mutex, Notify, RwLock, Semaphore, mpsc, oneshot};
+use wakeful::task::{self, yield_now};
+use wakeful::time::timeout;
+
+/// Nothing here takes as long.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn builders() -> Vec<Builder> {
+    let mut two = Builder::new_multi_thread();
+    two.worker_threads(2);
+    vec![Builder::new_current_thread(), two]
+}
+
+fn build(builder: &mut Builder) -> Runtime {
+    builder.enable_time().root_name("root").on_report(|_| {}).build().unwrap()
+}
+
+/// Whether the root waits, and nobody is at work.
+fn is_quiet(handle: &Handle) -> bool {
+    let dump = handle.dump();
+    let waits = |task: &wakeful::inspect::TaskDump| task.state() == TaskState::Waiting;
+    dump.find_named("root").is_some_and(|root| waits(root) && root.waiting_on().is_some())
+        && dump.tasks().iter().all(waits)
+        && dump
+            .workers()
+            .iter()
+            .all(|worker| matches!(worker.state(), WorkerState::Asleep | WorkerState::NotStarted))
+}
+
+/// Runs `waits`; when it waits, and nothing else goes on, what is found then is given back, and `helps` is called.
+fn found_while<T: Send + 'static>(
+    rt: &Runtime,
+    waits: impl Future<Output = ()>,
+    told: Told<T>,
+    helps: impl FnOnce(T) + Send + 'static,
+) -> Vec<Report> {
+    let handle = rt.handle().clone();
+    let looks = thread::spawn(move || {
+        let thing = told.recv().unwrap();
+        while !is_quiet(&handle) {
+            thread::yield_now();
+        }
+        let found = handle.diagnose();
+        helps(thing);
+        found
+    });
+    rt.block_on(waits);
+    looks.join().unwrap()
+}
+
+fn is_ended(found: &[Report]) -> bool {
+    found.iter().any(|report| matches!(report, Report::StuckBlockOn(_)))
+}
+
+#[test]
+fn permits_that_a_thread_adds() {
+    for mut builder in builders() {
+        for closes in [false, true] {
+            let (tell, told) = channel();
+            let waits = async {
+                let seats = Arc::new(Semaphore::new(1));
+                let _seat = seats.acquire().await.unwrap();
+                tell.send(seats.clone()).unwrap();
+                assert_eq!(seats.acquire().await.is_err(), closes);
+            };
+            let found =
+                found_while(&build(&mut builder), waits, told, move |seats: Arc<Semaphore>| {
+                    if closes { seats.close() } else { seats.add_permits(1) }
+                });
+            assert!(!is_ended(&found), "{found:?}");
+            let text = found[0].to_string();
+            assert!(text.contains("permits are added"), "{text}");
+        }
+    }
+}
+
+/// Who has the runtime may shut it down, and that ends what is waited for.
+#[test]
+fn the_end_of_the_runtime_for_a_block_on_of_a_handle() {
+    let rt = build(Builder::new_multi_thread().worker_threads(1));
+    let handle = rt.handle().clone();
+    let waits = thread::spawn(move || handle.block_on(handle.spawn(std::future::pending::<()>())));
+    while !is_quiet(rt.handle()) {
+        thread::yield_now();
+    }
+    let found = rt.handle().diagnose();
+    assert!(!is_ended(&found), "{found:?}");
+    rt.shutdown_background();
+    assert!(waits.join().unwrap().unwrap_err().is_cancelled());
+}
+
+/// A handle that the future of `block_on` has polled, and that another task has now. What that future waits for
+/// since is a notification, or somebody else's future.
+#[test]
+fn a_handle_that_went_to_another_task() {
+    for mut builder in builders() {
+        for is_foreign in [false, true] {
+            let (tell, told) = channel();
+            let waits = async {
+                let mut idle = wakeful::spawn(std::future::pending::<()>());
+                wakeful::select! {
+                    biased;
+                    _ = &mut idle => unreachable!(),
+                    () = std::future::ready(()) => {}
+                }
+                wakeful::spawn(async move { drop(idle.await) });
+                let called = Arc::new(Notify::new());
+                let (call, calls) = futures::channel::oneshot::channel::<()>();
+                tell.send((call, called.clone())).unwrap();
+                match is_foreign {
+                    true => calls.await.unwrap(),
+                    false => called.notified().await,
+                }
+            };
+            let found = found_while(&build(&mut builder), waits, told, |(call, called)| {
+                called.notify_one();
+                let _ = call.send(());
+            });
+            assert!(!is_ended(&found), "{found:?}");
+        }
+    }
+}
+
+/// Runtimes that are shuffled number their tasks alike, and one awaits a task of another.
+#[test]
+fn a_task_of_another_runtime_with_a_number_of_ours() {
+    // Ours is awaited by nobody, or by a waker that is none of wakeful's.
+    [false, true].into_iter().for_each(a_task_of_another_runtime);
+}
+
+fn a_task_of_another_runtime(ours_is_awaited: bool) {
+    let shuffled = || {
+        let seed = RngSeed::from_bytes(b"any");
+        build(Builder::new_current_thread().shuffle_tasks(seed))
+    };
+    let (give, given) = channel();
+    let (tell, told) = channel();
+    let theirs = thread::spawn(move || {
+        shuffled().block_on(async {
+            let (end, ends) = oneshot::channel::<()>();
+            let task = wakeful::spawn(ends);
+            let (done, is_done) = oneshot::channel::<()>();
+            give.send((task, end, done)).unwrap();
+            is_done.await.unwrap();
+        });
+    });
+    let (task, end, done) = given.recv().unwrap();
+    let waits = async {
+        let mut orphan = wakeful::spawn(std::future::pending::<()>());
+        assert_eq!(orphan.id(), task.id(), "the test needs that");
+        if ours_is_awaited {
+            let cx = &mut Context::from_waker(Waker::noop());
+            assert!(Pin::new(&mut orphan).poll(cx).is_pending());
+        }
+        tell.send(end).unwrap();
+        task.await.unwrap().unwrap();
+    };
+    let found = found_while(&shuffled(), waits, told, |end| end.send(()).unwrap());
+    assert!(!is_ended(&found), "{found:?}");
+    done.send(()).unwrap();
+    theirs.join().unwrap();
+}
+
+#[test]
+fn a_guard_that_a_scoped_thread_has() {
+    for mut builder in builders() {
+        let (rt, lock) = (build(&mut builder), Mutex::new(()));
+        let (handle, given) = (rt.handle().clone(), Barrier::new(2));
+        thread::scope(|scope| {
+            rt.block_on(async {
+                let guard = lock.lock().await;
+                let (handle, given) = (&handle, &given);
+                let keeper = scope.spawn(move || {
+                    given.wait();
+                    while !is_quiet(handle) {
+                        thread::yield_now();
+                    }
+                    let found = handle.diagnose();
+                    drop(guard);
+                    found
+                });
+                given.wait();
+                drop(lock.lock().await);
+                let found = keeper.join().unwrap();
+                assert!(!is_ended(&found), "{found:?}");
+            });
+        });
+    }
+}
+
+#[test]
+fn a_future_that_went_on_elsewhere_with_its_guard() {
+    for mut builder in builders() {
+        let elsewhere = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (tell, told) = channel();
+        let waits = async {
+            let lock = Arc::new(Mutex::new(()));
+            let (let_go, goes) = oneshot::channel::<()>();
+            let theirs = lock.clone();
+            let mut keeps = Box::pin(async move {
+                let _guard = theirs.lock().await;
+                let _ = goes.await;
+            });
+            assert!(futures::poll!(&mut keeps).is_pending());
+            elsewhere.spawn(keeps);
+            tell.send(let_go).unwrap();
+            drop(lock.lock().await);
+        };
+        let found = found_while(&build(&mut builder), waits, told, drop::<oneshot::Sender<()>>);
+        assert!(!is_ended(&found), "{found:?}");
+    }
+}
+
+#[test]
+fn a_task_that_a_thread_aborts() {
+    for mut builder in builders() {
+        let (tell, told) = channel();
+        let waits = async {
+            let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+            let _mine = a.lock().await;
+            let theirs = (a.clone(), b.clone());
+            let other = wakeful::spawn(async move {
+                let _b = theirs.1.lock().await;
+                drop(theirs.0.lock().await);
+            });
+            while b.try_lock().is_ok() {
+                yield_now().await;
+            }
+            tell.send(other).unwrap();
+            drop(b.lock().await);
+        };
+        let abort = |other: task::JoinHandle<()>| other.abort();
+        let found = found_while(&build(&mut builder), waits, told, abort);
+        assert!(!is_ended(&found), "{found:?}");
+        assert!(found.iter().any(|report| matches!(report, Report::Deadlock(_))), "{found:?}");
+    }
+}
+
+/// Something that the root gave to a task which it spawned for that, and waits for more of.
+fn nothing_is_found_of_a_child<F>(waits: impl Fn(Tell<oneshot::Sender<()>>) -> F)
+where
+    F: Future<Output = ()>,
+{
+    for mut builder in builders() {
+        let (tell, told) = channel();
+        let found =
+            found_while(&build(&mut builder), waits(tell), told, drop::<oneshot::Sender<()>>);
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
+fn a_permit_that_a_child_has() {
+    nothing_is_found_of_a_child(|tell| async move {
+        let seats: &'static Semaphore = Box::leak(Box::new(Semaphore::new(1)));
+        let seat = seats.acquire().await.unwrap();
+        let (let_go, goes) = oneshot::channel();
+        wakeful::spawn(async move {
+            let _ = goes.await;
+            drop(seat);
+        });
+        tell.send(let_go).unwrap();
+        drop(seats.acquire().await.unwrap());
+    });
+}
+
+#[test]
+fn a_receiver_that_a_child_has() {
+    nothing_is_found_of_a_child(|tell| async move {
+        let (tx, mut rx) = mpsc::channel(1);
+        tx.send(1).await.unwrap();
+        assert_eq!(rx.recv().await, Some(1));
+        let (let_go, goes) = oneshot::channel();
+        let consumer = wakeful::spawn(async move {
+            let _ = goes.await;
+            while rx.recv().await.is_some() {}
+        });
+        let producer = wakeful::spawn(async move {
+            for n in 0..3 {
+                tx.send(n).await.unwrap();
+            }
+        });
+        tell.send(let_go).unwrap();
+        producer.await.unwrap();
+        consumer.await.unwrap();
+    });
+}
+
+#[test]
+fn room_that_somebody_has_reserved() {
+    for mut builder in builders() {
+        let (tell, told) = channel();
+        let waits = async {
+            let (tx, mut rx) = mpsc::channel(1);
+            tx.send(0).await.unwrap();
+            assert_eq!(rx.recv().await, Some(0));
+            let permit = tx.clone().reserve_owned().await.unwrap();
+            // Who receives waits for the one that sends.
+            let theirs = tx.clone();
+            let sender = wakeful::spawn(async move { theirs.send(1).await.unwrap() });
+            tell.send(permit).unwrap();
+            sender.await.unwrap();
+            assert_eq!(rx.recv().await, Some(1));
+        };
+        let found = found_while(&build(&mut builder), waits, told, drop::<mpsc::OwnedPermit<i32>>);
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
+fn a_writer_ahead_that_gives_up() {
+    let rt = build(&mut Builder::new_current_thread());
+    rt.block_on(async {
+        let lock = Arc::new(RwLock::new(()));
+        let (theirs, its) = (lock.clone(), lock);
+        let reader = task::Builder::new().name("reader").spawn(async move {
+            let _first = theirs.read().await;
+            yield_now().await;
+            drop(theirs.read().await);
+        });
+        let writer = wakeful::spawn(async move { timeout(LIMIT, its.write()).await.is_ok() });
+        let waits = |dump: &wakeful::inspect::Dump| {
+            let reader = dump.find_named("reader").unwrap();
+            reader.state() == TaskState::Waiting && reader.polls() == 2
+        };
+        while !waits(&Handle::current().dump()) {
+            yield_now().await;
+        }
+        let found = Handle::current().diagnose();
+        assert!(found.is_empty(), "{found:?}");
+        writer.abort();
+        reader.unwrap().await.unwrap();
+    });
+}
+
+/// The same with a writer that does not give up: that is a circle.
+#[test]
+fn a_reader_behind_a_writer_that_waits_for_it() {
+    let rt = build(&mut Builder::new_current_thread());
+    let found = rt.block_on(async {
+        let lock = Arc::new(RwLock::new(()));
+        let named = |name| task::Builder::new().name(name);
+        let (theirs, its) = (lock.clone(), lock);
+        let reader = named("reader").spawn(async move {
+            let _first = theirs.read().await;
+            yield_now().await;
+            drop(theirs.read().await);
+        });
+        let writer = named("writer").spawn(async move { drop(its.write().await) });
+        let _handles = (reader.unwrap(), writer.unwrap());
+        loop {
+            let found = Handle::current().diagnose();
+            if !found.is_empty() {
+                return found;
+            }
+            yield_now().await;
+        }
+    });
+    let [Report::Deadlock(deadlock)] = &*found else { panic!("{found:?}") };
+    let edges = deadlock.edges();
+    assert_eq!(edges.len(), 2, "{deadlock}");
+    for edge in edges {
+        let names = [edge.task().name().unwrap(), edge.holder().name().unwrap()];
+        match edge.kind() {
+            "RwLock::read" => assert_eq!((names, edge.is_ahead()), (["reader", "writer"], true)),
+            _ => assert_eq!((names, edge.is_ahead()), (["writer", "reader"], false)),
+        }
+    }
+    assert!(deadlock.to_string().contains("behind      task"), "{deadlock}");
+}
+
+#[test]
+fn who_has_no_permits_is_not_waited_for() {
+    for mut builder in builders() {
+        let (tell, told) = channel();
+        let waits = async {
+            let signal = Arc::new(Semaphore::new(0));
+            let _none = signal.acquire_many(0).await.unwrap();
+            tell.send(signal.clone()).unwrap();
+            drop(signal.acquire().await.unwrap());
+        };
+        let found = found_while(&build(&mut builder), waits, told, |signal: Arc<Semaphore>| {
+            signal.add_permits(1);
+        });
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+/// Locks that are handed on at every moment: nobody is seen to wait for what it was just given.
+#[test]
+fn who_is_handed_a_lock_does_not_seem_to_wait_for_it() {
+    let rt = build(Builder::new_multi_thread().worker_threads(2));
+    let lock = Arc::new(Mutex::new(0u32));
+    let seats = Arc::new(Semaphore::new(1));
+    let tasks: Vec<_> = (0..6)
+        .map(|_| {
+            let (lock, seats) = (lock.clone(), seats.clone());
+            rt.spawn(async move {
+                for _ in 0..2_000 {
+                    let mut count = lock.lock().await;
+                    yield_now().await;
+                    *count += 1;
+                    drop(count);
+                    let seat = seats.acquire().await.unwrap();
+                    yield_now().await;
+                    drop(seat);
+                }
+            })
+        })
+        .collect();
+    let mut looks = 0;
+    while !tasks.iter().all(task::JoinHandle::is_finished) {
+        let found = rt.handle().diagnose();
+        assert!(found.is_empty(), "after {looks} looks: {found:?}");
+        looks += 1;
+    }
+    assert_eq!(*lock.try_lock().unwrap(), 12_000);
+}
+
+/// One `block_on` that can never return ends; others, and those after it, do not.
+#[test]
+fn only_the_block_on_that_cannot_return_ends() {
+    for mut builder in builders() {
+        let rt = build(builder.always_end_quiescent(true));
+        let stuck = || {
+            rt.block_on(async {
+                wakeful::spawn(async {}).await.unwrap();
+                std::future::poll_fn(|_| std::task::Poll::<()>::Pending).await;
+            });
+        };
+        for _ in 0..2 {
+            let ended = catch_unwind(AssertUnwindSafe(stuck)).unwrap_err();
+            let text = ended.downcast_ref::<String>().unwrap();
+            assert!(text.contains("can never return"), "{text}");
+            let value = rt.block_on(async { wakeful::spawn(async { 42 }).await.unwrap() });
+            assert_eq!(value, 42);
+        }
+    }
+}
+
+/// Of several `block_on`s that can never return, each ends.
+#[test]
+fn every_block_on_that_cannot_return_ends() {
+    for mut builder in builders() {
+        let rt = build(builder.always_end_quiescent(true));
+        let stuck = || {
+            let ended =
+                catch_unwind(AssertUnwindSafe(|| rt.block_on(std::future::pending::<()>())));
+            ended.unwrap_err().downcast::<String>().unwrap()
+        };
+        thread::scope(|scope| {
+            let both = [scope.spawn(stuck), scope.spawn(stuck)];
+            for ended in both {
+                assert!(ended.join().unwrap().contains("can never return"));
+            }
+        });
+    }
+}
+
+/// Two locks in opposite orders are a deadlock although one of the tasks has a child that goes on.
+#[test]
+fn a_child_that_goes_on_hides_no_circle_of_locks() {
+    let rt = build(&mut Builder::new_current_thread());
+    let found = rt.block_on(async {
+        let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+        let other = (b.clone(), a.clone());
+        let takes = |first: Arc<Mutex<()>>, second: Arc<Mutex<()>>, has_child: bool| {
+            wakeful::spawn(async move {
+                let _first = first.lock().await;
+                if has_child {
+                    wakeful::spawn(wakeful::time::sleep(LIMIT));
+                }
+                yield_now().await;
+                drop(second.lock().await);
+            })
+        };
+        let _both = (takes(a, b, true), takes(other.0, other.1, false));
+        loop {
+            let found = Handle::current().diagnose();
+            if !found.is_empty() {
+                return found;
+            }
+            yield_now().await;
+        }
+    });
+    assert!(matches!(&*found, [Report::Deadlock(_)]), "{found:?}");
+}
+
+/// Permits that were added to none have a holder.
+#[test]
+fn permits_that_became_one_with_none_are_somebodys() {
+    let rt = build(&mut Builder::new_current_thread());
+    rt.block_on(async {
+        let seats = Arc::new(Semaphore::new(1));
+        let mut all = seats.acquire_many(0).await.unwrap();
+        all.merge(seats.acquire().await.unwrap());
+        let theirs = seats.clone();
+        let waiter = task::Builder::new().name("waiter").spawn(async move {
+            drop(theirs.acquire().await.unwrap());
+        });
+        yield_now().await;
+        let dump = Handle::current().dump();
+        let wait = dump.find_named("waiter").unwrap().waiting_on().unwrap();
+        assert_eq!(wait.holders().len(), 1, "{dump}");
+        drop(all);
+        waiter.unwrap().await.unwrap();
+    });
+}

@@ -1,0 +1,182 @@
+//! A reader and a writer that do what a script says, step by step.
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use wakeful::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::rng::TestRng;
+
+/// What a [`Script`] does when it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// These bytes are there; if there is not room for all, the rest comes next time.
+    Give(Vec<u8>),
+    /// It takes so many bytes at most.
+    Take(usize),
+    /// It is not ready, and wakes the task at once.
+    Wait,
+    /// It is not ready, and wakes nobody.
+    Hang,
+    /// It fails.
+    Fail(ErrorKind),
+}
+
+/// Says what the reader has.
+pub fn give(bytes: impl AsRef<[u8]>) -> Act {
+    Act::Give(bytes.as_ref().to_vec())
+}
+
+/// A stream with a script for each direction. A reader whose script is over has come to its end; a writer whose
+/// script is over takes everything.
+#[derive(Debug, Default)]
+pub struct Script {
+    pub reads: VecDeque<Act>,
+    pub writes: VecDeque<Act>,
+    pub flushes: VecDeque<Act>,
+    pub is_vectored: bool,
+    /// What was written.
+    pub written: Vec<u8>,
+    /// What it was asked for: `"read 4"` (with the room), `"write 4"`, `"write 2+3"`, `"flush"`, `"shutdown"`. Also
+    /// if it did not do it.
+    pub log: Vec<String>,
+}
+
+impl Script {
+    pub fn reads(acts: impl IntoIterator<Item = Act>) -> Self {
+        Self { reads: acts.into_iter().collect(), ..Self::default() }
+    }
+
+    pub fn writes(acts: impl IntoIterator<Item = Act>) -> Self {
+        Self { writes: acts.into_iter().collect(), ..Self::default() }
+    }
+
+    pub fn vectored(mut self) -> Self {
+        self.is_vectored = true;
+        self
+    }
+
+    /// Gives `bytes` in pieces of random sizes, with random waits and interruptions between them.
+    pub fn in_pieces(mut bytes: &[u8], largest: usize, rng: &mut TestRng) -> VecDeque<Act> {
+        let mut acts = VecDeque::new();
+        while !bytes.is_empty() {
+            acts.extend(hindrance(rng));
+            let (piece, rest) = bytes.split_at((1 + rng.below(largest)).min(bytes.len()));
+            acts.push_back(give(piece));
+            bytes = rest;
+        }
+        acts.extend(hindrance(rng));
+        acts
+    }
+
+    /// Takes `count` pieces of random sizes, with random waits and interruptions between them.
+    pub fn takes(count: usize, largest: usize, rng: &mut TestRng) -> VecDeque<Act> {
+        let mut acts = VecDeque::new();
+        for _ in 0..count {
+            acts.extend(hindrance(rng));
+            acts.push_back(Act::Take(1 + rng.below(largest)));
+        }
+        acts
+    }
+
+    pub fn take_log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>, bufs: &[&[u8]]) -> Poll<io::Result<usize>> {
+        let sizes: Vec<String> = bufs.iter().map(|buf| buf.len().to_string()).collect();
+        self.log.push(format!("write {}", sizes.join("+")));
+        let most = match self.writes.pop_front() {
+            None => usize::MAX,
+            Some(Act::Take(most)) => most,
+            Some(other) => return hinder(cx, &other),
+        };
+        let all = bufs.concat();
+        let taken = &all[..all.len().min(most)];
+        self.written.extend_from_slice(taken);
+        Poll::Ready(Ok(taken.len()))
+    }
+}
+
+fn hindrance(rng: &mut TestRng) -> Option<Act> {
+    match rng.below(6) {
+        0 | 1 => Some(Act::Wait),
+        2 => Some(Act::Fail(ErrorKind::Interrupted)),
+        _ => None,
+    }
+}
+
+fn hinder<T>(cx: &mut Context<'_>, act: &Act) -> Poll<io::Result<T>> {
+    match act {
+        Act::Wait => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+        Act::Hang => Poll::Pending,
+        Act::Fail(kind) => Poll::Ready(Err((*kind).into())),
+        other => panic!("not in this direction: {other:?}"),
+    }
+}
+
+impl AsyncRead for Script {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.log.push(format!("read {}", buf.remaining()));
+        match self.reads.pop_front() {
+            None => Poll::Ready(Ok(())),
+            Some(Act::Give(mut bytes)) => {
+                let rest = bytes.split_off(bytes.len().min(buf.remaining()));
+                buf.put_slice(&bytes);
+                if !rest.is_empty() {
+                    self.reads.push_front(Act::Give(rest));
+                }
+                Poll::Ready(Ok(()))
+            }
+            Some(other) => hinder(cx, &other),
+        }
+    }
+}
+
+impl AsyncWrite for Script {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.write(cx, &[buf])
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.log.push("flush".into());
+        self.flushes.pop_front().map_or(Poll::Ready(Ok(())), |act| hinder(cx, &act))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.log.push("shutdown".into());
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_vectored {
+            let bufs: Vec<&[u8]> = bufs.iter().map(|buf| &**buf).collect();
+            self.write(cx, &bufs)
+        } else {
+            let first = bufs.iter().find(|buf| !buf.is_empty());
+            self.poll_write(cx, first.map_or(&[], |buf| buf))
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.is_vectored
+    }
+}
