@@ -375,8 +375,10 @@ fn a_reader_behind_a_writer_that_waits_for_it() {
     for edge in edges {
         let names = [edge.task().name().unwrap(), edge.holder().name().unwrap()];
         match edge.kind() {
-            "RwLock::read" => assert_eq!((names, edge.is_ahead()), (["reader", "writer"], true)),
-            _ => assert_eq!((names, edge.is_ahead()), (["writer", "reader"], false)),
+            "RwLock::read" => {
+                assert_eq!((names, edge.is_queued_ahead()), (["reader", "writer"], true))
+            }
+            _ => assert_eq!((names, edge.is_queued_ahead()), (["writer", "reader"], false)),
         }
     }
     assert!(deadlock.to_string().contains("behind      task"), "{deadlock}");

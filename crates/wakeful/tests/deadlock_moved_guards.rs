@@ -2,7 +2,7 @@
 //! wait for itself.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver as Release, Sender as Hold, channel};
+use std::sync::mpsc::{Receiver as Release, Sender as HolderKind, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn runtimes() -> Vec<(Runtime, Release<Report>)> {
 }
 
 /// Something that a thread keeps until it is told to let it go.
-fn give_to_thread<T: Send + 'static>(thing: T) -> Hold<()> {
+fn give_to_thread<T: Send + 'static>(thing: T) -> HolderKind<()> {
     let (let_go, told) = channel::<()>();
     thread::spawn(move || {
         let _ = told.recv();
@@ -38,7 +38,7 @@ fn give_to_thread<T: Send + 'static>(thing: T) -> Hold<()> {
 }
 
 /// Runs `waits`, which tells what to let go of before it waits for it; when it waits, nobody is found to be stuck.
-fn nobody_is_stuck<F>(waits: impl Fn(Hold<Hold<()>>) -> F)
+fn nobody_is_stuck<F>(waits: impl Fn(HolderKind<HolderKind<()>>) -> F)
 where
     F: Future<Output = ()>,
 {
@@ -46,7 +46,7 @@ where
         let (tell, let_go) = channel();
         let handle = rt.handle().clone();
         let looks = thread::spawn(move || {
-            let let_go: Hold<()> = let_go.recv().unwrap();
+            let let_go: HolderKind<()> = let_go.recv().unwrap();
             let waits = |handle: &Handle| {
                 let dump = handle.dump();
                 dump.find_named("root").is_some_and(|root| {
@@ -66,7 +66,7 @@ where
         assert!(found.is_empty(), "{found:?}\n{dump}");
         let wait = dump.find_named("root").and_then(|root| root.waiting_on());
         if let Some(holder) = wait.and_then(|wait| wait.holders().first()) {
-            assert!(holder.may_have_passed_on(), "{dump}");
+            assert!(holder.may_have_moved(), "{dump}");
         }
         assert!(told.try_recv().is_err());
     }

@@ -135,12 +135,12 @@ fn a_lock_that_is_waited_for_names_its_holder_and_where_it_was_taken() {
             let task = dump.find(waiter.id()).unwrap();
             assert_eq!((task.polls(), task.wakers(), task.wakes()), (1, 1, 0));
             assert!(task.spawned_by_block_on() && task.parent().is_none() && !task.is_orphan());
-            assert_eq!(task.who().spawned_at().file(), file!());
+            assert_eq!(task.info().spawned_at().file(), file!());
             let wait = task.waiting_on().unwrap();
             assert_eq!((wait.kind(), wait.site().line()), ("Mutex::lock", waiter_line));
             assert!(wait.is_certain());
             let [by] = wait.holders() else { panic!("{wait:?}") };
-            assert_eq!(by.who().unwrap().id(), Some(holder.id()));
+            assert_eq!(by.task().unwrap().id(), Some(holder.id()));
             assert_eq!(by.acquired_at().unwrap().line(), line);
             assert!(!by.is_unpolled());
             assert_eq!(wait_of(&dump, "holder").kind(), "Notify::notified");
@@ -166,8 +166,8 @@ fn the_holder_is_the_one_who_has_it_now() {
                 dump_when(|dump| waits(dump, name)).await;
             }
             let dump = Handle::current().dump();
-            let by_root = wait_of(&dump, "first").holders()[0].who().unwrap();
-            assert!(by_root.is_root() && by_root.name() == Some("the root"), "{dump}");
+            let by_root = wait_of(&dump, "first").holders()[0].task().unwrap();
+            assert!(by_root.is_block_on() && by_root.name() == Some("the root"), "{dump}");
             drop(guard);
             let has_it = |dump: &Dump| {
                 dump.find_named("first")
@@ -176,7 +176,7 @@ fn the_holder_is_the_one_who_has_it_now() {
             };
             let dump = dump_when(has_it).await;
             let wait = wait_of(&dump, "second");
-            assert_eq!(wait.holders()[0].who().unwrap().name(), Some("first"), "{dump}");
+            assert_eq!(wait.holders()[0].task().unwrap().name(), Some("first"), "{dump}");
             assert!(!wait.holders()[0].is_unpolled());
             stop.notify_one();
             let gone = |dump: &Dump| dump.find_named("first").is_none();
@@ -208,14 +208,14 @@ fn shares_of_a_lock_and_permits_have_several_holders() {
                 let wait = wait_of(&dump, name);
                 assert_eq!(wait.kind(), kind);
                 let names: Vec<_> =
-                    wait.holders().iter().map(|by| by.who().unwrap().name()).collect();
+                    wait.holders().iter().map(|by| by.task().unwrap().name()).collect();
                 assert_eq!(names, [Some("a"), Some("b")], "{dump}");
             }
             stop.notify_waiters();
             dump_when(|dump| {
                 dump.tasks()
                     .iter()
-                    .all(|task| task.state() == TaskState::Done || task.who().is_root())
+                    .all(|task| task.state() == TaskState::Done || task.info().is_block_on())
             })
             .await;
         });
@@ -233,7 +233,7 @@ fn of_many_holders_some_are_named_and_the_others_not_forgotten() {
             let dump = dump_when(|dump| waits(dump, "asker")).await;
             let wait = wait_of(&dump, "asker");
             assert_eq!((wait.holders().len(), wait.has_other_holders()), (4, true), "{dump}");
-            assert!(dump.to_string().contains("held by others, too many to name"), "{dump}");
+            assert!(dump.to_string().contains("held by more tasks than are listed"), "{dump}");
             assert!(dump.to_json().contains(r#""other_holders":true"#), "{dump}");
             // Two that were named go; those who are left are still not all.
             permits.drain(..2);
@@ -322,7 +322,7 @@ fn an_awaited_task_is_named_and_tasks_stand_under_their_spawner() {
             assert_eq!(inner.parent(), Some(outer.id()));
             let wait = wait_of(&dump, "outer");
             assert_eq!((wait.kind(), wait.is_certain()), ("JoinHandle", true));
-            assert_eq!(wait.holders()[0].who(), Some(inner.who()));
+            assert_eq!(wait.holders()[0].task(), Some(inner.info()));
             let text = dump.to_string();
             let (outer_at, inner_at) =
                 (text.find("\"outer\"").unwrap(), text.find("\n      task").unwrap());
@@ -359,7 +359,7 @@ fn a_dump_is_taken_while_every_worker_is_blocked() {
         let task = dump.find_named(name).unwrap();
         let TaskState::Running(Some(worker)) = task.state() else { panic!("{dump}") };
         let worker = &dump.workers()[worker];
-        assert_eq!((worker.state(), worker.task()), (WorkerState::Polling, Some(task.who())));
+        assert_eq!((worker.state(), worker.task()), (WorkerState::Polling, Some(task.info())));
     }
     drop(release);
 }
@@ -475,8 +475,8 @@ fn tasks_come_and_go_while_dumps_are_taken() {
         while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
             let dump = handle.dump();
             for task in &dump {
-                assert!(task.who().spawned_at().line() > 0);
-                assert!(task.who().name().is_none_or(|name| name.starts_with("n")), "{task}");
+                assert!(task.info().spawned_at().line() > 0);
+                assert!(task.info().name().is_none_or(|name| name.starts_with("n")), "{task}");
             }
             most = most.max(dump.to_json().len());
         }

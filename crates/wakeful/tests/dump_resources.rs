@@ -157,7 +157,7 @@ async fn foreign() {
 
 #[test]
 fn what_is_over_is_not_waited_for() {
-    let rt = Builder::new_current_thread().enable_all().root_name("root").build().unwrap();
+    let rt = Builder::new_current_thread().enable_all().root_name("block_on").build().unwrap();
     let lock = Arc::new(Mutex::new(()));
     let (held, theirs) = (rt.block_on(lock.clone().lock_owned()), lock.clone());
     let task = rt.block_on(async {
@@ -252,7 +252,7 @@ fn who_went_to_another_task_before_it_got_the_lock_holds_it_there() {
         for name in ["locks", "sits"] {
             let waiting = dump.find_named(name).unwrap().waiting_on().unwrap();
             let holders: Vec<_> =
-                waiting.holders().iter().map(|holder| holder.who()?.name()).collect();
+                waiting.holders().iter().map(|holder| holder.task()?.name()).collect();
             assert_eq!(holders, [Some("second")], "{dump}");
         }
     });
@@ -271,10 +271,10 @@ fn the_one_worker_of_a_thread_polls_its_block_on_and_has_a_queue() {
     assert_eq!((worker.state(), worker.queued()), (WorkerState::Polling, 5), "{dump}");
     assert_eq!(worker.task().and_then(|who| who.name()), Some("the root"), "{dump}");
     let json = dump.to_json();
-    let (_, number) = json.split_once("\"parent_root\":").unwrap();
+    let (_, number) = json.split_once("\"parent_block_on\":").unwrap();
     let (number, _) =
-        number[number.find("parent_root\":").unwrap() + 13..].split_once(',').unwrap();
-    assert!(json.contains(&format!("\"task\":null,\"root\":{number},")), "{json}");
+        number[number.find("parent_block_on\":").unwrap() + 17..].split_once(',').unwrap();
+    assert!(json.contains(&format!("\"task\":null,\"block_on\":{number},")), "{json}");
     assert!(dump.to_string().contains("worker 0  polling block_on \"the root\""), "{dump}");
 
     let dump = rt.block_on(async {
@@ -338,6 +338,6 @@ fn the_age_of_a_block_on_is_its_own() {
     let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     rt.block_on(async { sleep(Duration::from_secs(5)).await });
     let dump = rt.block_on(async { Handle::current().dump() });
-    let root = dump.tasks().iter().find(|task| task.who().is_root()).unwrap();
+    let root = dump.tasks().iter().find(|task| task.info().is_block_on()).unwrap();
     assert_eq!(root.age(), Duration::ZERO, "it had not to wait yet: {dump}");
 }

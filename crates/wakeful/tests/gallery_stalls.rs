@@ -238,7 +238,7 @@ fn stalls_of_a_block_on() {
         });
         println!("{report}");
         let Report::Blocked(blocked) = &report else { panic!("{report}") };
-        assert!(blocked.task().is_root() && blocked.task().id().is_none());
+        assert!(blocked.task().is_block_on() && blocked.task().id().is_none());
         assert_eq!((blocked.task().name(), blocked.worker()), (Some("main"), Some(0)));
         let site = blocked.task().spawned_at();
         assert!(site.file().ends_with("gallery_stalls.rs"), "{report}");
@@ -259,7 +259,7 @@ fn stalls_of_a_block_on() {
     }));
     println!("{report}");
     let Report::Spinning(spinning) = &report else { panic!("{report}") };
-    assert!(spinning.task().is_root());
+    assert!(spinning.task().is_block_on());
     assert_eq!(spinning.task().name(), Some("main"));
     assert!(spinning.task().spawned_at().file().ends_with("gallery_stalls.rs"), "{report}");
     assert!(spinning.polls() >= 20_000 && spinning.within() >= Duration::from_secs(1), "{report}");

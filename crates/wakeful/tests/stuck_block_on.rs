@@ -200,7 +200,8 @@ fn main() {
         }
         // Each is told, though all but one are of one thread, and within seconds.
         let told: Vec<_> = told.try_iter().collect();
-        let ends = told.iter().filter(|told| **told == ("quiescent", Certainty::Proven)).count();
+        let ends =
+            told.iter().filter(|told| **told == ("stuck_block_on", Certainty::Proven)).count();
         assert_eq!(ends, 3 + texts.len());
         // So is each circle of locks, as proven: no other thread could have a guard.
         let proven = told.iter().filter(|told| **told == ("deadlock", Certainty::Proven)).count();

@@ -1,22 +1,23 @@
 //! Recognises the main thread of the standard test harness while it waits for its tests.
 //!
-//! `#[test]` functions run on threads of their own. The main thread starts them and waits for their results. While it
-//! waits it runs no code of a test, and holds nothing that belongs to one.
+//! `#[test]` functions run on threads of their own. The main thread starts them and waits for their
+//! results. While it waits it runs no code of a test, and holds no object of one.
 //!
-//! That is read from its stack: the innermost frame that is not of the standard library or the C library is the
-//! harness's `run_tests`. A test that runs on the main thread itself has other frames there, and so has the main
-//! thread of any other program. Where there are no stacks or no symbols, nothing is recognised.
+//! The stack of the main thread shows this: the innermost frame outside of the standard library and
+//! the C library is the harness's `run_tests`. A test that runs on the main thread has other frames
+//! there, and so has the main thread of any other program. Without stacks or symbols no thread is
+//! recognised.
 
 use super::symbols::stack_of;
 use crate::sys::thread_state;
 
-/// Whether the thread is the main thread of the test harness, and waits for its tests.
+/// Returns whether the thread is the main thread of the test harness and waits for its tests.
 pub(super) fn is_waiting_for_tests(thread: i32) -> bool {
     let is_main = i32::try_from(std::process::id()) == Ok(thread);
     is_main && thread_state::is_waiting(thread) && is_in_run_tests(&stack_of(thread))
 }
 
-/// Whether the innermost frame outside of the libraries is that of `run_tests`.
+/// Returns whether the innermost frame outside of the libraries is `run_tests`.
 fn is_in_run_tests(stack: &[String]) -> bool {
     let is_library = |name: &&String| {
         let name = name.trim_start_matches('<');
@@ -38,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_waits_in_the_harness_is_recognised() {
+    fn only_the_waiting_harness_is_recognised() {
         let waits = ["syscall", "std::thread::park", "test::run_tests", "main"];
         assert!(is_in_run_tests(&stack(&waits)));
         let runs = ["syscall", "std::thread::park", "app::tests::it_works", "test::run_tests"];
@@ -49,18 +50,18 @@ mod tests {
         assert!(!is_in_run_tests(&[]));
     }
 
-    /// This very test runs in the harness.
+    /// The harness runs this test too.
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     fn the_main_thread_of_this_program_is_recognised() {
         let main = std::process::id() as i32;
         if this_thread() == main {
-            return eprintln!("the harness runs its tests on the main thread: not tested");
+            return eprintln!("skipped: the harness runs its tests on the main thread");
         }
         let stack = || super::stack_of(main);
         while !is_waiting_for_tests(main) {
             std::thread::yield_now();
-            assert!(!stack().is_empty(), "this system has stacks");
+            assert!(!stack().is_empty(), "the system allows stack captures");
         }
         assert!(!is_waiting_for_tests(this_thread()));
     }

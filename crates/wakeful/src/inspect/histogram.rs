@@ -1,26 +1,28 @@
-//! How long things took, as a user sees it.
+//! The public view of the runtime's histograms.
 
 use crate::telemetry::histogram::{BUCKETS, Counts};
 use crate::watchdog::snapshot::WorkerSnapshot;
 use std::time::Duration;
 
-/// How long things took, counted in buckets that double: less than 1 ns, 2 ns, 4 ns
-/// and so on. From [`RuntimeMetrics`](crate::runtime::RuntimeMetrics).
+/// A histogram of durations with power-of-two buckets: below 1 ns, 2 ns, 4 ns and so on.
+///
+/// [`RuntimeMetrics::poll_times`](crate::runtime::RuntimeMetrics::poll_times) and
+/// [`RuntimeMetrics::wake_to_poll_times`](crate::runtime::RuntimeMetrics::wake_to_poll_times) return one.
 #[derive(Clone, Debug)]
 pub struct Histogram(Counts);
 
 impl Histogram {
-    /// How long polls took on these workers.
+    /// Adds up the poll durations of these workers.
     pub(crate) fn of_polls(workers: &[WorkerSnapshot]) -> Self {
         Self::sum_of(workers.iter().map(|worker| &worker.poll_times))
     }
 
-    /// How long their tasks waited between wake-up and poll.
+    /// Adds up the times from wake-up to poll of these workers.
     pub(crate) fn of_wake_ups(workers: &[WorkerSnapshot]) -> Self {
         Self::sum_of(workers.iter().map(|worker| &worker.wake_to_poll))
     }
 
-    /// The sum of several.
+    /// Adds up several histograms.
     pub(crate) fn sum_of<'a>(all: impl IntoIterator<Item = &'a Counts>) -> Self {
         let mut sum = Counts { counts: [0; BUCKETS], sum_ns: 0, max_ns: 0 };
         for one in all {
@@ -33,56 +35,56 @@ impl Histogram {
         Self(sum)
     }
 
-    /// How many there were.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.0.counts.iter().sum()
     }
 
-    /// How long they took together.
+    /// Returns the sum of all values.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.0.sum_ns)
     }
 
-    /// How long the longest took.
+    /// Returns the largest value.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.0.max_ns)
     }
 
-    /// The time within which the given part of them was done, as far as the buckets
-    /// tell: the upper end of the bucket where it falls, or the longest of all; zero if
-    /// there were none.
+    /// Returns the given quantile, rounded up to the end of its bucket, or zero without values.
+    ///
+    /// The result is never larger than [`max`](Self::max).
     ///
     /// # Panics
     ///
-    /// If `part` is not between 0 and 1.
+    /// Panics if `fraction` is not between 0 and 1.
     #[track_caller]
-    pub fn quantile(&self, part: f64) -> Duration {
-        assert!((0.0..=1.0).contains(&part), "a part is between 0 and 1, not {part}");
+    pub fn quantile(&self, fraction: f64) -> Duration {
+        assert!((0.0..=1.0).contains(&fraction), "a quantile is between 0 and 1, not {fraction}");
         if self.count() == 0 {
-            return Duration::ZERO; // also where one was seen that no sample counts
+            return Duration::ZERO; // `max` may still be set: the watchdog records long polls that were not sampled
         }
-        let wanted = (self.count() as f64 * part).ceil() as u64;
-        let mut so_far = 0;
+        let wanted = (self.count() as f64 * fraction).ceil() as u64;
+        let mut cumulative = 0;
         for (end, count) in self.buckets() {
-            so_far += count;
-            if so_far >= wanted {
+            cumulative += count;
+            if cumulative >= wanted {
                 return end.min(self.max());
             }
         }
         self.max()
     }
 
-    /// Half of them took no longer.
+    /// Returns the median.
     pub fn p50(&self) -> Duration {
         self.quantile(0.5)
     }
 
-    /// Of a hundred, one took longer.
+    /// Returns the 99th percentile.
     pub fn p99(&self) -> Duration {
         self.quantile(0.99)
     }
 
-    /// The buckets: the time that what is in it took less than, and how many there are.
+    /// Iterates over the buckets: the exclusive upper bound, and the number of values.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let end = |nth: usize| Duration::from_nanos(1 << nth);
         self.0.counts.iter().enumerate().map(move |(nth, count)| (end(nth), *count))

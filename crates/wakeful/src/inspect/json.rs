@@ -1,11 +1,11 @@
-//! As much of JSON as there is to write here.
+//! A small JSON writer.
 
 use std::fmt::Write;
 
-/// Writes one value after the other into a text.
+/// Writes JSON values one after the other into a string.
 pub(crate) struct Json {
     text: String,
-    /// The next value of the innermost object or array is its first.
+    /// The next value is the first of its object or array, and needs no comma.
     first: bool,
 }
 
@@ -24,12 +24,12 @@ impl Json {
         }
     }
 
-    /// `{ … }`, as a value.
+    /// Writes an object.
     pub(crate) fn object(&mut self, fields: impl FnOnce(&mut Self)) {
         self.nested('{', '}', fields);
     }
 
-    /// `[ … ]`, as a value.
+    /// Writes an array.
     pub(crate) fn array(&mut self, values: impl FnOnce(&mut Self)) {
         self.nested('[', ']', values);
     }
@@ -42,13 +42,13 @@ impl Json {
         self.first = false;
     }
 
-    /// The value of an array that comes next.
+    /// Writes the next value of an array.
     pub(crate) fn item(&mut self, value: impl FnOnce(&mut Self)) {
         self.comma();
         value(self);
     }
 
-    /// A field of an object.
+    /// Writes a field of an object.
     pub(crate) fn field(&mut self, name: &str, value: impl FnOnce(&mut Self)) {
         self.comma();
         self.string(name);
@@ -73,13 +73,13 @@ impl Json {
         self.first = false;
     }
 
-    /// A number, or `true` and `false`.
+    /// Writes a number, `true` or `false`.
     pub(crate) fn plain(&mut self, value: impl std::fmt::Display) {
         let _ = write!(self.text, "{value}");
         self.first = false;
     }
 
-    /// The value, or `null`.
+    /// Writes the value, or `null`.
     pub(crate) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         match value {
             Some(value) => write(self, value),

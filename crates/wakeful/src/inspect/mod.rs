@@ -1,12 +1,15 @@
-//! Why is my task not running? Dumps, reports, metrics and traces.
+//! Answers the question why a task is not running: dumps, reports, metrics and traces.
 //!
-//! - [`Dump`]: every task and worker at one moment, from
+//! - [`Dump`]: all tasks and workers of a runtime, with what each task waits for. Taken by
 //!   [`Handle::dump`](crate::runtime::Handle::dump).
-//! - [`Report`]: something that went wrong, told once, to
-//!   [`Builder::on_report`](crate::runtime::Builder::on_report).
-//!
-//! For readers of the source: it reads what the other rooms record and puts it into
-//! words. Nothing on the walk of a task depends on this room.
+//! - [`Report`]: a bug that the runtime found in the program. Delivered to
+//!   [`Builder::on_report`](crate::runtime::Builder::on_report), or printed to stderr.
+//! - [`Histogram`]: how long polls took, and how long tasks waited in run queues. Part of
+//!   [`RuntimeMetrics`](crate::runtime::RuntimeMetrics).
+
+// Inside: this module reads the records of the other modules and formats them. No scheduling
+// decision depends on it. `wait_graph` is the deadlock scan, `symbols` names the functions of a stack,
+// `prometheus` and `trace` write metrics and the trace buffer, `harness` recognises the test harness.
 
 mod dump;
 mod harness;
@@ -22,7 +25,7 @@ mod wait_graph;
 pub use histogram::Histogram;
 
 pub use dump::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
-pub(crate) use prometheus::Numbers;
+pub(crate) use prometheus::MetricsSnapshot;
 pub use report::{
     Blocked, Certainty, Deadlock, Edge, Futurelock, Orphan, Report, Spinning, StuckBlockOn,
     UnobservedPanic,
@@ -31,4 +34,4 @@ pub(crate) use report::{ReportHook, Reporter};
 pub(crate) use symbols::stack_of;
 pub use task_info::TaskInfo;
 pub(crate) use trace::chrome_trace;
-pub(crate) use wait_graph::{Found, detect};
+pub(crate) use wait_graph::{ScanResult, scan};

@@ -1,12 +1,12 @@
-//! A runtime in numbers, for people and for Prometheus.
+//! Metrics of a runtime, as text and in the exposition format of Prometheus.
 
 use super::Histogram;
 use crate::watchdog::snapshot::WorkerSnapshot;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// Everything that is counted, at one moment.
-pub(crate) struct Numbers {
+/// All metrics of a runtime.
+pub(crate) struct MetricsSnapshot {
     pub(crate) runtime: Option<String>,
     pub(crate) alive: u64,
     pub(crate) spawned: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Numbers {
     pub(crate) reports: Vec<(&'static str, u64)>,
 }
 
-impl Numbers {
+impl MetricsSnapshot {
     fn orphaned(&self) -> u64 {
         self.reports.iter().find(|(kind, _)| *kind == "orphan").map_or(0, |(_, count)| *count)
     }
@@ -39,29 +39,32 @@ impl Numbers {
         self.workers.iter().map(|worker| worker.sources).sum()
     }
 
-    /// As the text exposition format of Prometheus has it.
+    /// Writes the text exposition format of Prometheus.
     pub(crate) fn prometheus(&self) -> String {
-        let mut page = Page { text: String::new(), runtime: self.runtime.as_deref().unwrap_or("") };
-        page.gauge("tasks_alive", "Tasks spawned and not ended.", self.alive);
-        page.counter("tasks_spawned", "Tasks spawned, closures included.", self.spawned);
+        let mut page = ExpositionWriter {
+            text: String::new(),
+            runtime: self.runtime.as_deref().unwrap_or(""),
+        };
+        page.gauge("tasks_alive", "Tasks that are alive.", self.alive);
+        page.counter("tasks_spawned", "Tasks and blocking closures spawned.", self.spawned);
         page.counter("tasks_finished", "Tasks that have ended.", self.finished());
         page.counter("tasks_panicked", "Tasks that panicked.", self.panicked);
-        page.counter("tasks_orphaned", "Tasks that can never run again.", self.orphaned());
-        page.gauge("queue_depth", "Tasks in the queue of all workers.", self.queued);
-        page.gauge("timers", "Timers that wait for their time.", self.timers() as u64);
-        page.gauge("sources", "Descriptors that are watched.", self.sources() as u64);
+        page.counter("tasks_orphaned", "Tasks that wait without a waker.", self.orphaned());
+        page.gauge("queue_depth", "Tasks in the injector.", self.queued);
+        page.gauge("timers", "Timers that have not fired.", self.timers() as u64);
+        page.gauge("sources", "Registered descriptors.", self.sources() as u64);
         page.gauge("blocking_threads", "Threads of the blocking pool.", self.pool_threads);
-        page.gauge("blocking_idle_threads", "Those without a closure.", self.pool_idle);
+        page.gauge("blocking_idle_threads", "Idle threads of the blocking pool.", self.pool_idle);
         page.gauge("blocking_queue_depth", "Closures that wait for a thread.", self.pool_queued);
-        page.gauge("spare_threads", "Threads that stand in for stuck workers.", self.spares);
-        page.counter("spare_threads_started", "Spare threads ever started.", self.spares_started);
-        page.counter("spare_thread_polls", "Polls by spare threads.", self.spare_polls);
+        page.gauge("spare_threads", "Spare workers that replace stuck ones.", self.spares);
+        page.counter("spare_threads_started", "Spare workers started.", self.spares_started);
+        page.counter("spare_thread_polls", "Polls by spare workers.", self.spare_polls);
         page.by_worker("worker_polls", "Polls of a worker.", &self.workers, |worker| worker.polls);
-        page.by_worker("worker_steals", "Thefts by a worker.", &self.workers, |worker| {
+        page.by_worker("worker_steals", "Steals of a worker.", &self.workers, |worker| {
             worker.steals
         });
-        page.by_worker("worker_parks", "Sleeps of a worker.", &self.workers, |worker| worker.parks);
-        page.by_worker("worker_busy_seconds", "Time at work.", &self.workers, |worker| {
+        page.by_worker("worker_parks", "Parks of a worker.", &self.workers, |worker| worker.parks);
+        page.by_worker("worker_busy_seconds", "Busy time of a worker.", &self.workers, |worker| {
             worker.busy.as_secs_f64()
         });
         page.head("worker_queue_depth", "gauge", "Tasks in a worker's own queue.");
@@ -74,25 +77,25 @@ impl Numbers {
         }
         page.histogram(
             "poll_seconds",
-            "How long polls take, by samples.",
+            "Duration of polls, sampled.",
             &Histogram::of_polls(&self.workers),
         );
         page.histogram(
             "wake_to_poll_seconds",
-            "How long tasks wait between wake-up and poll, by samples.",
+            "Time from wake-up to poll, sampled.",
             &Histogram::of_wake_ups(&self.workers),
         );
         page.text
     }
 }
 
-/// A page of the exposition format.
-struct Page<'a> {
+/// Writes lines of the exposition format.
+struct ExpositionWriter<'a> {
     text: String,
     runtime: &'a str,
 }
 
-impl Page<'_> {
+impl ExpositionWriter<'_> {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.text, "# HELP wakeful_{name} {help}\n# TYPE wakeful_{name} {kind}");
     }
@@ -129,31 +132,31 @@ impl Page<'_> {
 
     fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
         self.head(name, "histogram", help);
-        let mut so_far = 0;
+        let mut cumulative = 0;
         for (end, count) in histogram.buckets() {
-            so_far += count;
-            // Every fourth end: factors of 16 are enough for a graph.
+            cumulative += count;
+            // Every fourth bucket: factors of 16 are fine enough for a graph.
             if end.as_nanos().trailing_zeros().is_multiple_of(4) {
                 let labels = format!(",le=\"{}\"", end.as_secs_f64());
-                self.line(&format!("{name}_bucket"), &labels, so_far);
+                self.line(&format!("{name}_bucket"), &labels, cumulative);
             }
         }
-        self.line(&format!("{name}_bucket"), ",le=\"+Inf\"", so_far);
+        self.line(&format!("{name}_bucket"), ",le=\"+Inf\"", cumulative);
         self.line(&format!("{name}_sum"), "", histogram.sum().as_secs_f64());
         self.line(&format!("{name}_count"), "", histogram.count());
     }
 }
 
-/// A time as it stands in a line.
+/// Formats a duration with one decimal.
 fn short(time: Duration) -> String {
     format!("{time:.1?}")
 }
 
-impl fmt::Display for Numbers {
+impl fmt::Display for MetricsSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "tasks: {} alive, {} spawned, {} finished, {} panicked, {} orphaned; {} in the queue of all workers",
+            "tasks: {} alive, {} spawned, {} finished, {} panicked, {} orphaned; {} in the injector",
             self.alive,
             self.spawned,
             self.finished(),
@@ -180,7 +183,7 @@ impl fmt::Display for Numbers {
         ] {
             writeln!(
                 f,
-                "{name}: {} by samples, half within {}, 99 of 100 within {}, longest {}",
+                "{name}: {} sampled, p50 {}, p99 {}, max {}",
                 histogram.count(),
                 short(histogram.p50()),
                 short(histogram.p99()),
@@ -189,7 +192,7 @@ impl fmt::Display for Numbers {
         }
         writeln!(
             f,
-            "blocking pool: {} threads, {} idle, {} closures queued; spare threads: {} of {} ever started, {} polls",
+            "blocking pool: {} threads, {} idle, {} closures queued; spare workers: {} of {} started, {} polls",
             self.pool_threads,
             self.pool_idle,
             self.pool_queued,

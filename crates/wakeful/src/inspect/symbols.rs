@@ -1,14 +1,15 @@
-//! From addresses to the names of functions, by the symbol tables of the program
-//! and its libraries. A release build has no other information about its code; so
-//! these are names without lines, and no debugger's library is needed for them.
+//! Names the functions of a stack, by the symbol tables of the program and its libraries.
+//!
+//! A release build has no other debug information, so the names come without line numbers.
 
 use crate::sys::backtrace;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The functions that a thread is in, the innermost first; empty if there is no way
-/// to know. Frames of the runtime's own below the task are left out.
+/// Returns the functions on a thread's stack, innermost first, up to the task's future.
+///
+/// Empty if the stack can't be captured. The runtime's own frames below the task are left out.
 pub(crate) fn stack_of(thread: i32) -> Vec<String> {
     let frames = backtrace::of_thread(thread);
     if frames.is_empty() {
@@ -26,14 +27,14 @@ pub(crate) fn stack_of(thread: i32) -> Vec<String> {
             .iter()
             .enumerate()
             .filter_map(|(nth, address)| {
-                // But for the first, an address is where a call returns to.
+                // All addresses but the first are return addresses, one past the call.
                 let address = (*address as u64).saturating_sub(u64::from(nth > 0));
-                let mapping = mapped.iter().find(|it| it.path == file && it.holds(address))?;
+                let mapping = mapped.iter().find(|it| it.path == file && it.contains(address))?;
                 Some((nth, address - mapping.start + mapping.offset))
             })
             .collect();
         if !inside.is_empty() {
-            // A file that cannot be read, or is no program, has no names to give.
+            // If the file can't be read or is no ELF file, its frames stay without names.
             let _ = name_functions(file, &inside, &mut names);
         }
     }
@@ -51,7 +52,7 @@ pub(crate) fn stack_of(thread: i32) -> Vec<String> {
     stack
 }
 
-/// A piece of a file in memory.
+/// A file mapping of the process.
 struct Mapping<'a> {
     start: u64,
     end: u64,
@@ -60,7 +61,7 @@ struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    /// From a line of `/proc/self/maps`.
+    /// Parses a line of `/proc/self/maps`.
     fn parse(line: &'a str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let (start, end) = words.next()?.split_once('-')?;
@@ -70,7 +71,7 @@ impl<'a> Mapping<'a> {
         Some(Self { start: number(start)?, end: number(end)?, offset: number(offset)?, path })
     }
 
-    fn holds(&self, address: u64) -> bool {
+    fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
     }
 }
@@ -78,7 +79,7 @@ impl<'a> Mapping<'a> {
 /// A 64-bit little-endian ELF file.
 struct Elf(File);
 
-/// A section: its kind, its place in the file, and the section it refers to.
+/// A section header.
 #[derive(Clone, Copy)]
 struct Section {
     kind: u32,
@@ -104,7 +105,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-fn not_ours() -> io::Error {
+fn not_elf() -> io::Error {
     io::Error::other("no 64-bit little-endian ELF file")
 }
 
@@ -116,7 +117,7 @@ impl Elf {
         Ok(bytes)
     }
 
-    /// From places in the file to addresses as the file has them.
+    /// Converts file offsets to virtual addresses.
     fn to_addresses(
         &self,
         header: &[u8],
@@ -149,7 +150,7 @@ impl Elf {
     }
 }
 
-/// Finds the function for each place in the file, by its number.
+/// Names the function at each file offset. `offsets` has the index into `names` and the offset.
 fn name_functions(
     path: &str,
     offsets: &[(usize, u64)],
@@ -158,7 +159,7 @@ fn name_functions(
     let elf = Elf(File::open(path)?);
     let header = elf.read(0, 64)?;
     if !header.starts_with(b"\x7fELF\x02\x01") {
-        return Err(not_ours());
+        return Err(not_elf());
     }
     let addresses = elf.to_addresses(&header, offsets)?;
     let sections = elf.sections(&header)?;
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    fn a_thread_that_waits_says_where() {
+    fn the_stack_of_a_waiting_thread_names_its_function() {
         let (release, released) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -306,10 +307,10 @@ mod tests {
             waits_in_here(&released);
         });
         let number = told.recv().unwrap();
-        // It has told its number, and is on its way.
+        // The thread has sent its id and may not have reached the function yet.
         let stack = loop {
             let stack = stack_of(number);
-            assert!(!stack.is_empty(), "it answers");
+            assert!(!stack.is_empty(), "the stack is captured");
             if stack.iter().any(|name| name.ends_with("waits_in_here")) {
                 break stack;
             }

@@ -1,4 +1,4 @@
-//! Tasks by name: whom a report or a dump is about.
+//! Identifies a task in reports and dumps.
 
 use crate::scheduler::block_on::BlockOnState;
 use crate::task::Id;
@@ -7,10 +7,10 @@ use crate::task::header::Header;
 use std::fmt;
 use std::panic::Location;
 
-/// A task, or the future of a `block_on`, which is no task and has no id.
+/// The id, name and spawn location of a task or of a `block_on` future.
 #[derive(Clone, Debug)]
 pub struct TaskInfo {
-    /// A task's id, or a root's number.
+    /// The task's id, or the number of the `block_on` future.
     pub(crate) number: u64,
     name: Option<String>,
     spawned_at: &'static Location<'static>,
@@ -26,29 +26,31 @@ impl TaskInfo {
         }
     }
 
-    /// `name` is what the runtime calls the future of `block_on`.
-    pub(crate) fn of_root(root: &BlockOnState, name: Option<&str>) -> Option<Self> {
+    /// Returns `None` if the `block_on` has not started to poll. `name` is the runtime's name for it.
+    pub(crate) fn of_block_on(root: &BlockOnState, name: Option<&str>) -> Option<Self> {
         let note = &root.note;
         Some(Self { number: note.id, name: name.map(str::to_owned), spawned_at: note.site()? })
     }
 
-    /// The task's id; `None` for the future of a `block_on`.
+    /// Returns the task's id, or `None` for the future of a `block_on`, which is no task.
     pub fn id(&self) -> Option<Id> {
-        (!self.is_root()).then(|| Id::from_u64(self.number))
+        (!self.is_block_on()).then(|| Id::from_u64(self.number))
     }
 
-    /// Whether it is the future of a `block_on` and not a task.
-    pub fn is_root(&self) -> bool {
+    /// Returns whether it is the future of a `block_on`.
+    pub fn is_block_on(&self) -> bool {
         is_root(self.number)
     }
 
-    /// Its name, if it was given one: by [`task::Builder::name`](crate::task::Builder::name),
-    /// or by `#[wakeful::main]`, which calls its future as the function is called.
+    /// Returns its name, if it has one.
+    ///
+    /// [`task::Builder::name`](crate::task::Builder::name) names a task. `#[wakeful::main]` and
+    /// `#[wakeful::test]` name their future after the function.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Where it was spawned, or `block_on` was called.
+    /// Returns where the task was spawned, or where `block_on` was called.
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.spawned_at
     }

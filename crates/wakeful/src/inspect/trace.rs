@@ -1,11 +1,13 @@
-//! The flight recorder's content as a Chrome trace.
+//! Writes the trace buffers as a Chrome trace.
 
 use super::json::Json;
 use crate::telemetry::trace_buffer::{Entry, Event};
 use std::collections::BTreeMap;
 
-/// In the format of `chrome://tracing` and Perfetto: rows with their names, a slice per
-/// poll and sleep, a mark for everything else; `names` are those of tasks.
+/// Writes a trace for `chrome://tracing` and Perfetto.
+///
+/// Each row is a thread. Polls and parks are slices, other events are instants. `names` has the names
+/// of tasks by id.
 pub(crate) fn chrome_trace(rows: &[(String, Vec<Entry>)], names: &BTreeMap<u64, String>) -> String {
     let mut json = Json::new();
     json.object(|json| {

@@ -1,25 +1,38 @@
-//! Finds tasks that wait for each other, and a `block_on` that can never return.
+//! The deadlock scan: finds cycles in the wait-for graph, and a `block_on` that can never return.
 //!
-//! A task is *bound* if it waits, has one live waker, and its record is linked (wait N1): then that waker lies with
-//! one thing, and nothing but this thing, or an abort, can wake the task. This is exact. A bound task is *stuck* if
-//! every task that has the thing is stuck, or waits without a waker. The stuck tasks are found by taking away what is
-//! not stuck, until nothing more goes. A circle in what is left is a deadlock. At the end every task of it is looked at
-//! again: if one has moved since the first look, nothing is said.
+//! # The graph
 //!
-//! Which task has the thing is exact for a JoinHandle, and an assumption otherwise. Nothing shows that a guard that
-//! borrows, a permit or a channel's receiver was moved to another task or thread, or the future that has it. So there
-//! are two degrees ([`Certainty`](super::Certainty)):
+//! The nodes are tasks and `block_on` futures that wait. A node has a [`WaitEdge`] if exactly one
+//! live waker for it exists, and its wait record is linked to a resource (LINK-1 in
+//! [`resource_record`](crate::wait::ownership::resource_record)). Then that waker is queued at that
+//! resource, so only the resource or an abort can wake the node. This is exact.
 //!
-//! - *Proven*: all edges of the circle are JoinHandles ([`Basis::OnlyJoins`]), or no code of the process can run,
-//!   wherever the guards are ([`Basis::NothingRuns`]).
-//! - *Suspected*: everything else ([`Basis::Acquisition`]). It ends no `block_on`.
+//! A node is *stuck* if every owner of its resource is stuck, or if it has no waker at all. The scan
+//! starts with all nodes that may be stuck and removes those that depend on a node outside of the
+//! set, until the set no longer changes. A cycle in the rest is a deadlock. At the end the scan reads
+//! every node of the cycle again. If one of them has changed, the scan reports nothing.
 //!
-//! Assumptions that are often wrong are not made. Guards and permits that own their share in the thing can go anywhere
-//! (wait N2): a task that waits for such a thing is not bound. Permits and receivers often go to a task that was
-//! spawned for them: a task that waits for those is stuck only if the children of their holder are. A receiver is
-//! taken to be with the task that last received, if that is not the very task that waits for room.
+//! # What is exact and what is assumed
 //!
-//! A `block_on` is ended only if it is proven that it can never return (`proof_of`).
+//! The owner of a resource is exact for a `JoinHandle`. For guards, permits and channel receivers it
+//! is the task that acquired them, and an assumption: the program may have moved the guard, or the
+//! future that holds it, to another task or thread. So a report has a
+//! [`Certainty`](super::Certainty):
+//!
+//! - *Proven*: all edges of the cycle are `JoinHandle`s ([`Basis::OnlyJoins`]), or no code of the
+//!   process can run, wherever the guards are ([`Basis::NothingRuns`]).
+//! - *Suspected*: all other cycles ([`Basis::Acquisition`]). They end no `block_on`.
+//!
+//! Three assumptions are wrong too often, so the scan does not make them:
+//!
+//! - An owned guard or permit can be moved freely (LINK-2). A task that waits for such a resource has
+//!   no edge.
+//! - Permits and receivers are often moved into a child task. A task that waits for them is stuck only
+//!   if the children of their owner are stuck too.
+//! - The owner of a receiver is the task that received last, unless that task itself waits for
+//!   capacity.
+//!
+//! A `block_on` is ended only if it provably can never return (`proof_of`).
 
 use super::Dump;
 use super::dump::since;
@@ -41,28 +54,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Somebody who waits.
+/// A task or a `block_on` future that waits.
 enum Waiter {
     Task(TaskRef),
-    BlockOnState(Arc<BlockOnState>),
+    BlockOn(Arc<BlockOnState>),
 }
 
 impl Waiter {
     fn number(&self) -> u64 {
         match self {
             Waiter::Task(task) => task.header().id.get(),
-            Waiter::BlockOnState(root) => root.note.id,
+            Waiter::BlockOn(root) => root.note.id,
         }
     }
 
     fn record(&self) -> &WaitingOn {
         match self {
             Waiter::Task(task) => &task.header().waiting,
-            Waiter::BlockOnState(root) => &root.note.waiting,
+            Waiter::BlockOn(root) => &root.note.waiting,
         }
     }
 
-    /// How many wakers could wake it, if it waits.
+    /// Returns the number of live wakers, or `None` if it does not wait.
     fn wakers(&self) -> Option<u64> {
         match self {
             Waiter::Task(task) => {
@@ -70,7 +83,7 @@ impl Waiter {
                 let waits = !state.has(RUNNING | NOTIFIED | COMPLETE | BLOCKING);
                 waits.then(|| state.wakers())
             }
-            Waiter::BlockOnState(root) => {
+            Waiter::BlockOn(root) => {
                 let waits = !root.note.is_polled() && !root.is_woken();
                 waits.then(|| root.live_wakers() as u64)
             }
@@ -80,24 +93,25 @@ impl Waiter {
     fn polls(&self) -> u32 {
         match self {
             Waiter::Task(task) => task.header().polls(),
-            Waiter::BlockOnState(root) => root.note.polls(),
+            Waiter::BlockOn(root) => root.note.polls(),
         }
     }
 
-    /// Whether somebody could ask for its end who is not known to be stuck. Among its
-    /// handles is the one that this node has, and if it `is_awaited`, that of a node.
+    /// Returns whether a handle exists that can abort the task and is held by no node of the graph.
+    ///
+    /// This node holds one handle. If the task is awaited, the awaiting node holds another.
     fn may_be_aborted(&self, is_awaited: bool) -> bool {
         match self {
             Waiter::Task(task) => task.state().handles() > 1 + u64::from(is_awaited),
-            Waiter::BlockOnState(_) => false,
+            Waiter::BlockOn(_) => false,
         }
     }
 
-    /// The lower half of the number of whoever spawned it.
+    /// Returns the lower half of its parent's number.
     fn parent(&self) -> Option<u32> {
         match self {
             Waiter::Task(task) => Some(task.header().parent.get()).filter(|parent| *parent != 0),
-            Waiter::BlockOnState(_) => None,
+            Waiter::BlockOn(_) => None,
         }
     }
 
@@ -105,103 +119,103 @@ impl Waiter {
         matches!(self, Waiter::Task(task) if task.state().has(JOIN_WAKER))
     }
 
-    /// Whether it was said that it may wait for ever.
+    /// Returns whether the program declared that the task may wait forever.
     fn is_exempt(&self) -> bool {
         match self {
             Waiter::Task(task) => task.state().has(EXEMPT | FOREVER),
-            Waiter::BlockOnState(_) => false,
+            Waiter::BlockOn(_) => false,
         }
     }
 
-    fn who(&self, root_name: Option<&str>) -> Option<TaskInfo> {
+    fn info(&self, root_name: Option<&str>) -> Option<TaskInfo> {
         match self {
             Waiter::Task(task) => Some(TaskInfo::of_task(task.header())),
-            Waiter::BlockOnState(root) => TaskInfo::of_root(root, root_name),
+            Waiter::BlockOn(root) => TaskInfo::of_block_on(root, root_name),
         }
     }
 }
 
-/// One who waits, and what is known about that.
+/// A node of the graph, as it was observed.
 struct Node {
     waiter: Waiter,
     polls: u32,
-    /// Which of its rests it is in, if it is a root.
+    /// For a `block_on` future: the number of its current wait.
     rest: u32,
     wakers: u64,
-    bond: Option<WaitEdge>,
+    edge: Option<WaitEdge>,
 }
 
-/// What a bound one waits for.
+/// The resource that a node waits for, and its owners.
 struct WaitEdge {
     wait: Wait,
-    /// Who has it: at least one.
+    /// Owners of the resource. Never empty.
     holders: Vec<Owner>,
-    /// Who stands before it in the queue with a part of it.
-    ahead: Option<Owner>,
+    /// A waiter that is queued ahead, and for which free permits are kept.
+    queued_ahead: Option<Owner>,
 }
 
 impl WaitEdge {
-    /// Everybody who would have to do something.
+    /// Iterates over all tasks that the node depends on.
     fn all(&self) -> impl Iterator<Item = &Owner> {
-        self.ahead.iter().chain(&self.holders)
+        self.queued_ahead.iter().chain(&self.holders)
     }
 
-    /// Permits and receivers often go to a task that was spawned for them, guards hardly ever.
-    fn is_often_given_away(&self) -> bool {
+    /// Returns whether the resource is often moved into a child task, as permits and receivers are.
+    fn is_often_moved(&self) -> bool {
         matches!(self.wait.kind, WaitKind::Semaphore | WaitKind::MpscSend)
     }
 
-    fn is_ahead(&self, held: &Owner) -> bool {
-        self.ahead.as_ref() == Some(held)
+    fn is_queued_ahead(&self, owner: &Owner) -> bool {
+        self.queued_ahead.as_ref() == Some(owner)
     }
 }
 
 impl Node {
-    /// `None`: it does not wait.
-    fn look(waiter: Waiter) -> Option<Self> {
+    /// Observes a waiter. Returns `None` if it does not wait.
+    fn observe(waiter: Waiter) -> Option<Self> {
         let polls = waiter.polls();
         let rest = match &waiter {
-            Waiter::BlockOnState(root) => root.note.poll(),
+            Waiter::BlockOn(root) => root.note.poll(),
             Waiter::Task(_) => 0,
         };
         let wakers = waiter.wakers()?;
-        let mut node = Self { waiter, polls, rest, wakers, bond: None };
+        let mut node = Self { waiter, polls, rest, wakers, edge: None };
         if wakers == 1 {
-            node.bond = node.read_bond();
+            node.edge = node.read_edge();
         }
         Some(node)
     }
 
-    fn read_bond(&self) -> Option<WaitEdge> {
+    fn read_edge(&self) -> Option<WaitEdge> {
         let (record, number) = (self.waiter.record(), self.waiter.number());
         let wait = record.read()?;
-        let (holders, ahead) = match record.linked_target()? {
+        let (holders, queued_ahead) = match record.linked_target()? {
             WaitTarget::Number(_) => return None,
             WaitTarget::Task(id) => (vec![Owner { task: id, site: None, granted: false }], None),
             WaitTarget::Record(index) => {
-                let plate = ResourceRecord::at(index)?;
-                // With one waker, it is not also another who waits there.
-                (plate.known_holders()?, plate.ahead().filter(|ahead| ahead.task != number))
+                let resource = ResourceRecord::at(index)?;
+                // A node with one waker is not queued twice, so it is not ahead of itself.
+                (resource.known_holders()?, resource.ahead().filter(|ahead| ahead.task != number))
             }
         };
         let is_own = wait.kind == WaitKind::MpscSend && holders.iter().all(|h| h.task == number);
-        (!is_own).then_some(WaitEdge { wait, holders, ahead })
+        (!is_own).then_some(WaitEdge { wait, holders, queued_ahead })
     }
 
-    /// The task whose end it waits for.
-    fn awaits(&self) -> Option<u64> {
-        let WaitEdge { wait, holders, .. } = self.bond.as_ref()?;
+    /// Returns the task that it joins.
+    fn joined_task(&self) -> Option<u64> {
+        let WaitEdge { wait, holders, .. } = self.edge.as_ref()?;
         (wait.kind == WaitKind::Join).then(|| holders[0].task)
     }
 
-    /// It has no waker, and was not said to need none; or it is bound.
+    /// Returns whether it has an edge, or has no waker and was not declared to need none.
     fn may_be_stuck(&self) -> bool {
-        self.bond.is_some() || (self.wakers == 0 && !self.waiter.is_exempt())
+        self.edge.is_some() || (self.wakers == 0 && !self.waiter.is_exempt())
     }
 
-    /// Whether nothing has happened to it since.
-    fn is_unmoved(&self) -> bool {
-        let same_bond = || match (&self.bond, self.read_bond()) {
+    /// Returns whether it is in the same wait as when it was observed.
+    fn is_unchanged(&self) -> bool {
+        let same_edge = || match (&self.edge, self.read_edge()) {
             (None, _) => true,
             (Some(then), Some(now)) => {
                 then.wait.target == now.wait.target && then.all().eq(now.all())
@@ -209,33 +223,33 @@ impl Node {
             (Some(_), None) => false,
         };
         self.waiter.wakers() == Some(self.wakers)
-            && same_bond()
+            && same_edge()
             && self.waiter.polls() == self.polls
             && self.waiter.wakers() == Some(self.wakers)
     }
 }
 
-/// Those who wait and may be stuck, by number.
+/// The wait-for graph of one runtime, by task number.
 struct Graph {
     nodes: BTreeMap<u64, Node>,
-    /// How many others there are that are not done: they run, are ready, or wait for
-    /// what is not known for certain.
+    /// Number of other tasks that are not complete: they run, are queued, or wait for something
+    /// that is not known.
     others: usize,
-    /// Who has spawned those: the lower halves of their numbers.
+    /// Lower halves of the numbers of their parents.
     parents_of_others: BTreeSet<u32>,
     root_name: Option<String>,
-    /// When it was taken, by the runtime's clock.
+    /// Time of the observation, on the runtime's clock.
     taken_at: Duration,
 }
 
 impl Graph {
-    fn take(looks: &dyn Inspectable) -> Self {
+    fn take(scheduler: &dyn Inspectable) -> Self {
         let (mut nodes, mut others) = (BTreeMap::new(), 0);
         let mut parents_of_others = BTreeSet::new();
-        let roots = looks.roots().into_iter().map(Waiter::BlockOnState);
+        let roots = scheduler.roots().into_iter().map(Waiter::BlockOn);
         let mut add = |waiter: Waiter| {
             let parent = waiter.parent();
-            match Node::look(waiter).filter(Node::may_be_stuck) {
+            match Node::observe(waiter).filter(Node::may_be_stuck) {
                 Some(node) => drop(nodes.insert(node.waiter.number(), node)),
                 None => {
                     others += 1;
@@ -244,64 +258,66 @@ impl Graph {
             }
         };
         roots.for_each(&mut add);
-        looks.each_task(&mut |task| {
+        scheduler.each_task(&mut |task| {
             if !task.state().has(COMPLETE) {
                 add(Waiter::Task(task));
             }
         });
-        let config = &looks.estate().config;
+        let config = &scheduler.estate().config;
         let (root_name, taken_at) = (config.root_name.clone(), config.seam.clock.elapsed());
         Self { nodes, others, parents_of_others, root_name, taken_at }
     }
 
-    /// Who can never run again: bound to each other, or without a waker. Who waits for
-    /// somebody else is taken away, and then who waits for those, and so on.
+    /// Returns the nodes that depend only on each other, or have no waker.
+    ///
+    /// A worklist: a node that depends on a task outside of the graph is removed, then the nodes that
+    /// depend on it, and so on. Linear in nodes and edges.
     fn stuck(&self) -> BTreeSet<u64> {
         let mut stuck: BTreeSet<u64> = self.nodes.keys().copied().collect();
         let mut waiters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        // Who waits for a thing that one of the children of this one may have.
-        let mut of_children: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-        let mut goes = Vec::new();
+        // By parent: nodes whose resource may be held by one of that parent's children.
+        let mut child_waiters: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let mut not_stuck = Vec::new();
         let mut awaited: BTreeMap<u64, usize> = BTreeMap::new();
-        for id in self.nodes.values().filter_map(Node::awaits) {
+        for id in self.nodes.values().filter_map(Node::joined_task) {
             *awaited.entry(id).or_default() += 1;
         }
         for (number, node) in &self.nodes {
-            let Some(bond) = &node.bond else { continue };
-            // Only one can await a task. The root that did before is not told when its handle has
-            // gone to another.
-            if is_root(*number) && node.awaits().is_some_and(|id| awaited[&id] > 1) {
-                goes.push(*number);
+            let Some(edge) = &node.edge else { continue };
+            // A task is joined by one waiter. A `block_on` future whose handle has moved to another
+            // task keeps a stale wait record, so its edge does not count.
+            if is_root(*number) && node.joined_task().is_some_and(|id| awaited[&id] > 1) {
+                not_stuck.push(*number);
             }
-            let awaits = bond.wait.kind == WaitKind::Join;
-            for held in bond.all() {
-                match self.nodes.get(&held.task) {
-                    // If nobody awaits it, it is one of another runtime that is meant: those that
-                    // are shuffled number their tasks alike.
+            let awaits = edge.wait.kind == WaitKind::Join;
+            for owner in edge.all() {
+                match self.nodes.get(&owner.task) {
+                    // Shuffled runtimes give out the same task ids. If no waiter joins this task,
+                    // the joined task belongs to another runtime.
                     Some(holder) if !awaits || holder.waiter.is_awaited() => {
-                        waiters.entry(held.task).or_default().push(*number);
+                        waiters.entry(owner.task).or_default().push(*number);
                     }
-                    _ => goes.push(*number),
+                    _ => not_stuck.push(*number),
                 }
             }
-            for held in bond.holders.iter().filter(|_| bond.is_often_given_away()) {
-                of_children.entry(held.task as u32).or_default().push(*number);
+            for owner in edge.holders.iter().filter(|_| edge.is_often_moved()) {
+                child_waiters.entry(owner.task as u32).or_default().push(*number);
             }
         }
         let parents = self.parents_of_others.iter();
-        goes.extend(parents.flat_map(|parent| of_children.remove(parent)).flatten());
-        while let Some(number) = goes.pop() {
+        not_stuck.extend(parents.flat_map(|parent| child_waiters.remove(parent)).flatten());
+        while let Some(number) = not_stuck.pop() {
             if stuck.remove(&number) {
-                goes.extend(waiters.remove(&number).into_iter().flatten());
+                not_stuck.extend(waiters.remove(&number).into_iter().flatten());
                 let parent = self.nodes[&number].waiter.parent();
-                let children = parent.and_then(|parent| of_children.remove(&parent));
-                goes.extend(children.into_iter().flatten());
+                let children = parent.and_then(|parent| child_waiters.remove(&parent));
+                not_stuck.extend(children.into_iter().flatten());
             }
         }
         stuck
     }
 
-    /// The circles among those, each once, as the numbers along it.
+    /// Returns each cycle among the stuck nodes once, as the node numbers along it.
     fn cycles(&self, stuck: &BTreeSet<u64>) -> Vec<Vec<u64>> {
         let (mut cycles, mut seen) = (Vec::new(), BTreeSet::new());
         for &start in stuck {
@@ -314,7 +330,7 @@ impl Graph {
                     None => break,
                 }
             }
-            // Ended on this very path: a circle, and perhaps a way that led there.
+            // The path has run into itself: its tail is a cycle, its head a way that leads there.
             if let Some(begin) = path.iter().position(|number| *number == at)
                 && self.next(path[path.len() - 1]) == Some(at)
             {
@@ -324,48 +340,50 @@ impl Graph {
         cycles
     }
 
-    /// Whom a bound one waits for.
+    /// Returns the task that a node waits for.
     fn next(&self, number: u64) -> Option<u64> {
-        self.held(number).map(|held| held.task)
+        self.owner(number).map(|owner| owner.task)
     }
 
-    /// Of several, the first that is bound itself, and is another.
-    fn held(&self, number: u64) -> Option<Owner> {
-        let bond = self.nodes[&number].bond.as_ref()?;
-        let bound = |held: &&Owner| self.nodes.get(&held.task).is_some_and(|n| n.bond.is_some());
-        let other = bond.all().filter(bound).find(|held| held.task != number);
-        other.or(bond.all().find(bound)).or(bond.holders.first()).copied()
+    /// Returns the owner to follow: the first that has an edge itself and is another task.
+    fn owner(&self, number: u64) -> Option<Owner> {
+        let edge = self.nodes[&number].edge.as_ref()?;
+        let bound = |owner: &&Owner| self.nodes.get(&owner.task).is_some_and(|n| n.edge.is_some());
+        let other = edge.all().filter(bound).find(|owner| owner.task != number);
+        other.or(edge.all().find(bound)).or(edge.holders.first()).copied()
     }
 
     fn edge(&self, number: u64) -> Option<Edge> {
         let node = &self.nodes[&number];
-        let bond = node.bond.as_ref()?;
-        let (wait, held) = (&bond.wait, self.held(number)?);
+        let edge = node.edge.as_ref()?;
+        let (wait, owner) = (&edge.wait, self.owner(number)?);
         Some(Edge {
-            task: node.waiter.who(self.root_name.as_deref())?,
+            task: node.waiter.info(self.root_name.as_deref())?,
             wait: wait.kind,
             resource_id: ResourceRecord::number_of(wait.target.target()),
             site: wait.site,
             waited: since(self.taken_at, wait.since_ms),
-            holder: self.nodes.get(&held.task)?.waiter.who(self.root_name.as_deref())?,
-            acquired_at: held.site,
-            unpolled: held.granted,
-            ahead: bond.is_ahead(&held),
+            holder: self.nodes.get(&owner.task)?.waiter.info(self.root_name.as_deref())?,
+            acquired_at: owner.site,
+            unpolled: owner.granted,
+            queued_ahead: edge.is_queued_ahead(&owner),
             may_be_aborted: node.waiter.may_be_aborted(node.waiter.is_awaited()),
         })
     }
 
-    /// `nothing_runs`: no code of the process can run.
+    /// Builds the report of a cycle, or `None` if one of its nodes has changed.
+    ///
+    /// `nothing_runs` says that no code of the process can run.
     fn report_cycle(&self, cycle: &[u64], nothing_runs: bool) -> Option<Report> {
         let edges = cycle.iter().map(|number| self.edge(*number)).collect::<Option<Vec<_>>>()?;
-        let only_joins = cycle.iter().all(|number| self.nodes[number].awaits().is_some());
+        let only_joins = cycle.iter().all(|number| self.nodes[number].joined_task().is_some());
         let basis = match () {
             () if only_joins && id::are_unique() => Basis::OnlyJoins,
             () if nothing_runs => Basis::NothingRuns,
             () => Basis::Acquisition,
         };
-        let unmoved = cycle.iter().all(|number| self.nodes[number].is_unmoved());
-        if !unmoved {
+        let unchanged = cycle.iter().all(|number| self.nodes[number].is_unchanged());
+        if !unchanged {
             return None;
         }
         let is_futurelock = edges.iter().any(|edge| edge.unpolled);
@@ -376,49 +394,51 @@ impl Graph {
         })
     }
 
-    /// Whether nothing can happen in the runtime, unless another thread does it: every task is stuck, and there is no
-    /// timer, descriptor or closure.
-    fn is_still(&self, looks: &dyn Inspectable, stuck: &BTreeSet<u64>) -> bool {
+    /// Returns whether the runtime can make no progress by itself: every task is stuck, and there
+    /// is no timer, I/O source or blocking closure.
+    fn cannot_progress(&self, scheduler: &dyn Inspectable, stuck: &BTreeSet<u64>) -> bool {
         let can_happen = |look: &WorkerSnapshot| look.timers + look.sources > 0;
         self.others == 0
             && self.nodes.len() == stuck.len()
-            && looks.is_quiet()
-            && !looks.estate().config.seam.clock.is_held()
-            && !looks.workers().iter().any(can_happen)
+            && scheduler.is_quiet()
+            && !scheduler.estate().config.seam.clock.is_held()
+            && !scheduler.workers().iter().any(can_happen)
     }
 
-    fn is_unmoved(&self, looks: &dyn Inspectable) -> bool {
-        self.nodes.values().all(Node::is_unmoved) && looks.is_quiet()
+    fn is_unchanged(&self, scheduler: &dyn Inspectable) -> bool {
+        self.nodes.values().all(Node::is_unchanged) && scheduler.is_quiet()
     }
 
-    /// The futures of `block_on` among the stuck. One without a waker may be meant to wait for ever, while others
-    /// bring the runtime work: it counts only where that was ruled out.
-    fn stuck_roots(&self, looks: &dyn Inspectable, stuck: &BTreeSet<u64>) -> Vec<&Node> {
-        let config = &looks.estate().config;
+    /// Returns the `block_on` futures among the stuck nodes.
+    ///
+    /// A future without a waker may be meant to wait forever while other threads use the runtime. It
+    /// counts only if the runtime was built to end such a `block_on`, as tests are.
+    fn stuck_block_ons(&self, scheduler: &dyn Inspectable, stuck: &BTreeSet<u64>) -> Vec<&Node> {
+        let config = &scheduler.estate().config;
         let counts = |number: &&u64| {
-            is_root(**number) && (self.nodes[*number].bond.is_some() || config.always_end_quiescent)
+            is_root(**number) && (self.nodes[*number].edge.is_some() || config.always_end_quiescent)
         };
         stuck.iter().filter(counts).map(|root| &self.nodes[root]).collect()
     }
 
-    /// Why this `block_on` can never return, if that is proven. `threads`: why no other thread can do anything, if
-    /// that is so.
+    /// Returns why this `block_on` can never return, if that is proven.
     ///
-    /// A chain of JoinHandles proves nothing by itself, not even if each task has one handle. The handle may have been
-    /// moved to another thread after it was polled, and that thread may abort the task.
+    /// `threads` is the reason why no other thread can help, if there is one. A chain of `JoinHandle`s
+    /// proves nothing by itself, not even if each task has one handle: the program may have moved a
+    /// polled handle to another thread, and that thread may abort the task.
     fn proof_of(root: &Node, threads: Option<NoRescueReason>) -> Option<NoRescueReason> {
         if root.wakers == 0 { Some(NoRescueReason::WakersGone) } else { threads }
     }
 
-    /// Why no thread of the process but the runtime's own can do anything, if that is so.
-    fn why_no_threads(looks: &dyn Inspectable) -> Option<NoRescueReason> {
-        let config = &looks.estate().config;
-        let roots: Vec<i32> = looks.roots().iter().map(|root| root.thread).collect();
+    /// Returns why only the runtime's own threads can run code, if that is the case.
+    fn no_rescue_reason(scheduler: &dyn Inspectable) -> Option<NoRescueReason> {
+        let config = &scheduler.estate().config;
+        let roots: Vec<i32> = scheduler.roots().iter().map(|root| root.thread).collect();
         let others = || thread_registry::others(config.address(), &roots);
         match *others()? {
             [] => Some(NoRescueReason::OwnThreadsOnly),
-            // A test that the harness has started since the first look may have ended as well, but the harness does
-            // not wait while it starts one.
+            // The harness may have started a test since the list was read, and the test may have
+            // ended. While it starts one it does not wait, so the second list shows that.
             [main] if config.always_end_quiescent && harness::is_waiting_for_tests(main) => {
                 (*others()? == [main]).then_some(NoRescueReason::OwnThreadsAndHarness)
             }
@@ -427,39 +447,40 @@ impl Graph {
     }
 }
 
-/// What is found wrong, at this moment.
+/// The result of one deadlock scan.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct ScanResult {
     pub(crate) reports: Vec<Report>,
-    /// A `block_on` is stuck, unless a thread of which nothing is known helps. That may be gone
-    /// one day, and nobody hears of it.
-    pub(crate) is_up_to_others: bool,
+    /// A `block_on` is stuck unless a thread outside of the runtime helps. The watchdog has to scan
+    /// again later: that thread may end without notice.
+    pub(crate) needs_other_threads: bool,
 }
 
-pub(crate) fn detect(looks: &dyn Inspectable, runtime: Option<&str>) -> Found {
-    let graph = Graph::take(looks);
+/// Scans one runtime.
+pub(crate) fn scan(scheduler: &dyn Inspectable, runtime: Option<&str>) -> ScanResult {
+    let graph = Graph::take(scheduler);
     let stuck = graph.stuck();
     if stuck.is_empty() {
-        return Found::default();
+        return ScanResult::default();
     }
-    let roots = graph.stuck_roots(looks, &stuck);
-    let is_still = !roots.is_empty() && graph.is_still(looks, &stuck);
-    let threads = is_still.then(|| Graph::why_no_threads(looks)).flatten();
-    // After all of the above was found, or it was not so at any one moment.
-    let is_still = is_still && graph.is_unmoved(looks);
-    let threads = threads.filter(|_| is_still);
+    let roots = graph.stuck_block_ons(scheduler, &stuck);
+    let cannot_progress = !roots.is_empty() && graph.cannot_progress(scheduler, &stuck);
+    let threads = cannot_progress.then(|| Graph::no_rescue_reason(scheduler)).flatten();
+    // Read last: only then did all of the above hold at one point in time.
+    let cannot_progress = cannot_progress && graph.is_unchanged(scheduler);
+    let threads = threads.filter(|_| cannot_progress);
     let cycles = graph.cycles(&stuck);
     let cycles = cycles.iter().filter_map(|cycle| graph.report_cycle(cycle, threads.is_some()));
     let mut reports: Vec<Report> = cycles.collect();
-    let mut is_up_to_others = false;
-    for node in roots.into_iter().filter(|_| is_still) {
+    let mut needs_other_threads = false;
+    for node in roots.into_iter().filter(|_| cannot_progress) {
         let Some(reason) = Graph::proof_of(node, threads) else {
-            is_up_to_others = true;
+            needs_other_threads = true;
             continue;
         };
-        let Some(who) = node.waiter.who(graph.root_name.as_deref()) else { continue };
-        let quiescent = StuckBlockOn::new(who, node.rest, reason, Dump::take(looks, runtime));
-        reports.push(Report::StuckBlockOn(quiescent));
+        let Some(who) = node.waiter.info(graph.root_name.as_deref()) else { continue };
+        let stuck = StuckBlockOn::new(who, node.rest, reason, Dump::take(scheduler, runtime));
+        reports.push(Report::StuckBlockOn(stuck));
     }
-    Found { reports, is_up_to_others }
+    ScanResult { reports, needs_other_threads }
 }

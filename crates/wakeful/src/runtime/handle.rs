@@ -191,7 +191,7 @@ impl Handle {
         rows.push(("other threads".to_owned(), looks.estate().elsewhere.read()));
         rows.push(("reports".to_owned(), self.shared.reporter.recorder.read()));
         let dump = self.dump();
-        let names = dump.tasks().iter().filter_map(|task| Some((task.id()?, task.who())));
+        let names = dump.tasks().iter().filter_map(|task| Some((task.id()?, task.info())));
         let names = names.map(|(id, who)| (id.as_u64(), who.to_string())).collect();
         inspect::chrome_trace(&rows, &names)
     }
@@ -201,10 +201,10 @@ impl Handle {
     /// is given back, and not reported; an empty list means that all is well with those
     /// who wait.
     pub fn diagnose(&self) -> Vec<Report> {
-        inspect::detect(self.shared.looks(), self.name()).reports
+        inspect::scan(self.shared.looks(), self.name()).reports
     }
 
-    /// Numbers about the runtime.
+    /// MetricsSnapshot about the runtime.
     pub fn metrics(&self) -> RuntimeMetrics {
         RuntimeMetrics::new(self.clone())
     }

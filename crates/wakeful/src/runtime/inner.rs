@@ -4,7 +4,8 @@ use crate::driver::clock::Clock;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::inspect::{
-    self, Blocked, Found, Orphan, Report, ReportHook, Reporter, Spinning, TaskInfo, UnobservedPanic,
+    self, Blocked, Orphan, Report, ReportHook, Reporter, ScanResult, Spinning, TaskInfo,
+    UnobservedPanic,
 };
 use crate::runtime::Id;
 use crate::runtime::file_backend::Files;
@@ -204,7 +205,7 @@ impl ReportingHooks {
             PolledEntity::Task(task) => Some(TaskInfo::of_task(task.header())),
             PolledEntity::BlockOnState(root) => {
                 let shared = self.shared.get().and_then(Weak::upgrade)?;
-                TaskInfo::of_root(root, shared.estate().config.root_name.as_deref())
+                TaskInfo::of_block_on(root, shared.estate().config.root_name.as_deref())
             }
         }
     }
@@ -254,32 +255,32 @@ impl RuntimeHooks for ReportingHooks {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return true,
         };
-        let detect = || inspect::detect(shared.looks(), shared.name.as_deref());
+        let scan = || inspect::scan(shared.looks(), shared.name.as_deref());
         let is_end = |report: &Report| matches!(report, Report::StuckBlockOn(_));
-        let ends_of = |found: Found| found.reports.into_iter().filter(is_end).collect();
-        let found = detect();
-        let is_up_to_others = found.is_up_to_others;
+        let ends_of = |found: ScanResult| found.reports.into_iter().filter(is_end).collect();
+        let found = scan();
+        let needs_other_threads = found.needs_other_threads;
         let others = found.reports.iter().filter(|report| !is_end(report));
         let mut told = others.filter(|report| self.report(report)).count();
         let mut ends: Vec<Report> = ends_of(found);
         if told > 0 && !ends.is_empty() {
             // Whoever was told may have helped: by an abort, say.
-            ends = ends_of(detect());
+            ends = ends_of(scan());
         }
         told = ends.iter().filter(|report| self.report(report)).count();
         if told > 1 {
             // Or one that was told of the first has helped the second.
-            ends = ends_of(detect());
+            ends = ends_of(scan());
         }
         for report in ends {
-            let Report::StuckBlockOn(quiescent) = &report else { continue };
+            let Report::StuckBlockOn(stuck) = &report else { continue };
             let roots = shared.estate().roots();
-            let root = roots.iter().find(|root| root.note.id == quiescent.root().number);
+            let root = roots.iter().find(|root| root.note.id == stuck.block_on().number);
             if let Some(root) = root {
-                root.end(quiescent.rest, report.to_string());
+                root.end(stuck.rest, report.to_string());
             }
         }
-        is_up_to_others
+        needs_other_threads
     }
 
     fn ended_elsewhere(&self) {

@@ -95,7 +95,7 @@ impl LocalRuntime {
         self.runtime.enter()
     }
 
-    /// Numbers about the runtime.
+    /// MetricsSnapshot about the runtime.
     pub fn metrics(&self) -> RuntimeMetrics {
         self.runtime.metrics()
     }

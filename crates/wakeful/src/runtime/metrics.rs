@@ -1,7 +1,7 @@
-//! Numbers about a runtime.
+//! MetricsSnapshot about a runtime.
 
 use super::{FileBackend, Handle};
-use crate::inspect::{Histogram, Numbers};
+use crate::inspect::{Histogram, MetricsSnapshot};
 use crate::runtime::inner::Flavor;
 use crate::task::state::COMPLETE;
 use crate::telemetry::worker_metrics::WorkerMetrics;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Numbers about a runtime, read at the moment of each call; from
+/// MetricsSnapshot about a runtime, read at the moment of each call; from
 /// [`Handle::metrics`].
 #[derive(Clone, Debug)]
 pub struct RuntimeMetrics {
@@ -232,11 +232,11 @@ impl RuntimeMetrics {
         self.numbers().prometheus()
     }
 
-    fn numbers(&self) -> Numbers {
+    fn numbers(&self) -> MetricsSnapshot {
         let shared = &self.handle.shared;
         let looks = shared.looks();
         let (pool_threads, pool_idle, pool_queued) = shared.pool.look();
-        Numbers {
+        MetricsSnapshot {
             runtime: shared.name.clone(),
             alive: self.unfinished(),
             spawned: self.spawned_tasks(),

@@ -116,7 +116,7 @@ impl Runtime {
         self.handle.enter()
     }
 
-    /// Numbers about the runtime.
+    /// MetricsSnapshot about the runtime.
     pub fn metrics(&self) -> RuntimeMetrics {
         self.handle.metrics()
     }

@@ -1,4 +1,4 @@
-//! A dump for programs.
+//! A dump as JSON.
 
 use super::{Dump, HolderDump, TaskDump, WaitDump, WorkerDump};
 use crate::inspect::json::Json;
@@ -6,25 +6,27 @@ use crate::inspect::task_info::TaskInfo;
 use std::panic::Location;
 
 impl Dump {
-    /// The dump as JSON. Times are in milliseconds, places are `"file:line:column"`. The
-    /// future of a `block_on` has no id; `root` is its number.
+    /// Returns the dump as JSON.
+    ///
+    /// Times are in milliseconds, places are `"file:line:column"`. The future of a `block_on` has no
+    /// id; `block_on` is its number.
     ///
     /// ```text
     /// { "runtime": null, "taken_at_ms": 12, "queued": 0,
-    ///   "workers": [ { "index": 0, "state": "asleep", "task": null, "root": null,
+    ///   "workers": [ { "index": 0, "state": "asleep", "task": null, "block_on": null,
     ///                  "for_ms": 3, "queued": 0, "timers": 1, "sources": 0, "polls": 17,
     ///                  "busy_ms": 0.4 } ],
-    ///   "tasks":   [ { "id": 7, "root": null, "name": "reader", "spawned_at": "src/main.rs:3:5",
-    ///                  "parent": null, "parent_root": 4294967295, "state": "waiting",
+    ///   "tasks":   [ { "id": 7, "block_on": null, "name": "reader", "spawned_at": "src/main.rs:3:5",
+    ///                  "parent": null, "parent_block_on": 4294967295, "state": "waiting",
     ///                  "worker": null, "closure": false, "orphan": false,
     ///                  "age_ms": 12, "polls": 1, "busy_ms": 0, "wakes": 0, "wakers": 1,
     ///                  "waiting_on": { "kind": "Mutex::lock", "resource_id": 4711,
     ///                                  "resource": "#1267", "site": "src/main.rs:4:9",
     ///                                  "since_ms": 12, "earlier": false, "certain": true,
-    ///                                  "holders": [ { "id": 6, "root": null, "name": null,
+    ///                                  "holders": [ { "id": 6, "block_on": null, "name": null,
     ///                                                 "acquired_at": "src/main.rs:9:9",
     ///                                                 "unpolled": false,
-    ///                                                 "may_have_passed_on": false } ],
+    ///                                                 "may_have_moved": false } ],
     ///                                  "other_holders": false } } ] }
     /// ```
     pub fn to_json(&self) -> String {
@@ -54,15 +56,15 @@ fn millis(json: &mut Json, time: std::time::Duration) {
     json.plain(time.as_micros() as f64 / 1000.0);
 }
 
-/// What tells the futures of `block_on` apart.
-fn root(who: &TaskInfo) -> Option<u32> {
-    who.is_root().then_some(who.number as u32)
+/// Returns the number that identifies the future of a `block_on`.
+fn block_on(task: &TaskInfo) -> Option<u32> {
+    task.is_block_on().then_some(task.number as u32)
 }
 
-fn id(json: &mut Json, who: Option<&TaskInfo>) {
-    json.field("id", |json| json.option(who.and_then(TaskInfo::id), Json::plain));
-    json.field("root", |json| json.option(who.and_then(root), Json::plain));
-    json.field("name", |json| json.option(who.and_then(TaskInfo::name), Json::string));
+fn id(json: &mut Json, task: Option<&TaskInfo>) {
+    json.field("id", |json| json.option(task.and_then(TaskInfo::id), Json::plain));
+    json.field("block_on", |json| json.option(task.and_then(block_on), Json::plain));
+    json.field("name", |json| json.option(task.and_then(TaskInfo::name), Json::string));
 }
 
 fn worker(json: &mut Json, worker: &WorkerDump) {
@@ -70,7 +72,7 @@ fn worker(json: &mut Json, worker: &WorkerDump) {
         json.field("index", |json| json.plain(worker.index()));
         json.field("state", |json| json.string(worker.state().name()));
         json.field("task", |json| json.option(worker.task().and_then(TaskInfo::id), Json::plain));
-        json.field("root", |json| json.option(worker.task().and_then(root), Json::plain));
+        json.field("block_on", |json| json.option(worker.task().and_then(block_on), Json::plain));
         json.field("for_ms", |json| json.option(worker.duration(), millis));
         json.field("queued", |json| json.plain(worker.queued()));
         json.field("timers", |json| json.plain(worker.timers()));
@@ -86,12 +88,11 @@ fn task(json: &mut Json, task: &TaskDump) {
         _ => None,
     };
     json.object(|json| {
-        id(json, Some(task.who()));
-        json.field("spawned_at", |json| site(json, task.who().spawned_at()));
+        id(json, Some(task.info()));
+        json.field("spawned_at", |json| site(json, task.info().spawned_at()));
         json.field("parent", |json| json.option(task.parent(), Json::plain));
-        let parent_root =
-            task.parent.filter(|_| task.spawned_by_block_on()).map(|number| number as u32);
-        json.field("parent_root", |json| json.option(parent_root, Json::plain));
+        let parent = task.parent.filter(|_| task.spawned_by_block_on()).map(|number| number as u32);
+        json.field("parent_block_on", |json| json.option(parent, Json::plain));
         json.field("state", |json| json.string(task.state().name()));
         json.field("worker", |json| json.option(worker, Json::plain));
         json.field("closure", |json| json.plain(task.is_closure()));
@@ -125,9 +126,9 @@ fn wait(json: &mut Json, wait: &WaitDump) {
 
 fn holder(json: &mut Json, holder: &HolderDump) {
     json.object(|json| {
-        id(json, holder.who());
+        id(json, holder.task());
         json.field("acquired_at", |json| json.option(holder.acquired_at(), site));
         json.field("unpolled", |json| json.plain(holder.is_unpolled()));
-        json.field("may_have_passed_on", |json| json.plain(holder.may_have_passed_on()));
+        json.field("may_have_moved", |json| json.plain(holder.may_have_moved()));
     });
 }

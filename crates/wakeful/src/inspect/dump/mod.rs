@@ -1,12 +1,11 @@
-//! Every task and worker of a runtime at one moment, as data: [`Dump`].
+//! A dump lists every task and worker of a runtime, as data: [`Dump`].
 //!
-//! Taken by any thread, without stopping or polling anything, also while every
-//! worker is blocked: the memory of tasks is walked cell by cell. A cell is read only
-//! under a counted reference, which `State::try_clone_handle` takes in one step if
-//! there is a task in it; while that is held the cell is not used again, and the
-//! fields written at spawn stay (task R5). All else is single words that the
-//! task's threads write with plain stores, so a line of a dump is approximate where
-//! the task runs at that very moment, and exact where it does not.
+//! Any thread can take a dump. It stops and polls no task, and works while every worker is blocked:
+//! it walks the task arenas cell by cell. It reads a cell only under a counted reference, which
+//! `State::try_clone_handle` takes in one step if the cell holds a task. While the reference is held
+//! the cell is not reused, and the fields written at spawn don't change (task R5). The other fields
+//! are single words that the task's threads write with plain stores. So a line of a dump is exact for
+//! a task that does not run, and approximate for one that does.
 
 mod json;
 mod task;
@@ -22,11 +21,13 @@ pub(in crate::inspect) use task::since;
 pub use task::{HolderDump, TaskDump, TaskState, WaitDump};
 pub use worker::{WorkerDump, WorkerState};
 
-/// All tasks and workers of a runtime, at one moment; from
-/// [`Handle::dump`](crate::runtime::Handle::dump).
+/// A list of all tasks and workers of a runtime, with what each task waits for.
 ///
-/// Its `Display` is a table of workers and a tree of tasks, each under the one that
-/// spawned it; [`to_json`](Self::to_json) is the same for programs.
+/// [`Handle::dump`](crate::runtime::Handle::dump) takes one. Its `Display` is a table of workers and
+/// a tree of tasks, each below its parent. [`to_json`](Self::to_json) has the same content for
+/// programs.
+///
+/// # Examples
 ///
 /// ```
 /// # #[wakeful::main(flavor = "current_thread")]
@@ -45,10 +46,10 @@ pub use worker::{WorkerDump, WorkerState};
 ///
 /// let dump = Handle::current().dump();
 /// let task = dump.find(waits.id()).unwrap();
-/// assert_eq!(task.who().name(), Some("patient"));
+/// assert_eq!(task.info().name(), Some("patient"));
 /// let wait = task.waiting_on().unwrap();
 /// assert_eq!(wait.kind(), "Mutex::lock");
-/// assert_eq!(wait.holders()[0].who().unwrap().name(), Some("main"));
+/// assert_eq!(wait.holders()[0].task().unwrap().name(), Some("main"));
 /// # drop(guard);
 /// # waits.await.unwrap();
 /// # Ok(())
@@ -64,68 +65,68 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Looks at everything once. `root_name` is what the future of `block_on` is
-    /// called.
-    pub(crate) fn take(looks: &dyn Inspectable, runtime: Option<&str>) -> Self {
-        let config = &looks.estate().config;
+    /// Takes a dump of a scheduler.
+    pub(crate) fn take(scheduler: &dyn Inspectable, runtime: Option<&str>) -> Self {
+        let config = &scheduler.estate().config;
         let now = config.seam.clock.elapsed();
-        let looked = looks.workers_and_queues();
-        let elsewhere = looks.running_elsewhere();
+        let workers = scheduler.workers_and_queues();
+        let elsewhere = scheduler.running_elsewhere();
         let mut tasks = Vec::new();
-        for root in looks.roots() {
-            tasks.extend(TaskDump::of_root(&root, config.root_name.as_deref(), now));
+        for root in scheduler.roots() {
+            tasks.extend(TaskDump::of_block_on(&root, config.root_name.as_deref(), now));
         }
-        looks.each_task(&mut |task| tasks.push(TaskDump::of_task(&task, &looked, &elsewhere, now)));
-        tasks.sort_by_key(|task| (!task.who().is_root(), task.who().number));
+        scheduler
+            .each_task(&mut |task| tasks.push(TaskDump::of_task(&task, &workers, &elsewhere, now)));
+        tasks.sort_by_key(|task| (!task.info().is_block_on(), task.info().number));
         name_holders(&mut tasks);
         find_parents(&mut tasks);
-        let workers = looked
+        let workers = workers
             .iter()
             .enumerate()
-            .map(|(index, look)| WorkerDump::new(index, look, now, &tasks))
+            .map(|(index, worker)| WorkerDump::new(index, worker, now, &tasks))
             .collect();
         Self {
             runtime: runtime.map(str::to_owned),
             taken_at: now,
             tasks,
             workers,
-            queued: looks.injected(),
+            queued: scheduler.injected(),
         }
     }
 
-    /// The runtime's name, if it was given one.
+    /// Returns the runtime's name, if it has one.
     pub fn runtime(&self) -> Option<&str> {
         self.runtime.as_deref()
     }
 
-    /// When it was taken, from the start of the runtime.
+    /// Returns the time from the start of the runtime to the dump.
     pub fn taken_at(&self) -> Duration {
         self.taken_at
     }
 
-    /// The tasks, in the order of their ids; before them the futures of `block_on`.
+    /// Returns the futures of `block_on`, then the tasks by id.
     pub fn tasks(&self) -> &[TaskDump] {
         &self.tasks
     }
 
-    /// The workers, in their order.
+    /// Returns the workers by index.
     pub fn workers(&self) -> &[WorkerDump] {
         &self.workers
     }
 
-    /// How many tasks wait in the queue that all workers share.
+    /// Returns the number of tasks in the injector, the queue that all workers share.
     pub fn queued(&self) -> usize {
         self.queued
     }
 
-    /// The task with this id, if it is there.
+    /// Finds a task by id.
     pub fn find(&self, id: crate::task::Id) -> Option<&TaskDump> {
-        self.tasks.iter().find(|task| task.who().id() == Some(id))
+        self.tasks.iter().find(|task| task.info().id() == Some(id))
     }
 
-    /// The first task of this name, if there is one.
+    /// Finds the first task with this name.
     pub fn find_named(&self, name: &str) -> Option<&TaskDump> {
-        self.tasks.iter().find(|task| task.who().name() == Some(name))
+        self.tasks.iter().find(|task| task.info().name() == Some(name))
     }
 }
 
@@ -138,22 +139,22 @@ impl<'a> IntoIterator for &'a Dump {
     }
 }
 
-/// Puts names to the numbers of holders.
+/// Fills in the tasks that the holders' numbers refer to.
 fn name_holders(tasks: &mut [TaskDump]) {
     let named: BTreeMap<u64, TaskInfo> =
-        tasks.iter().map(|task| (task.who().number, task.who().clone())).collect();
+        tasks.iter().map(|task| (task.info().number, task.info().clone())).collect();
     for holder in
         tasks.iter_mut().filter_map(|task| task.waiting.as_mut()).flat_map(|w| &mut w.holders)
     {
-        holder.who = named.get(&holder.number).cloned();
+        holder.task = named.get(&holder.number).cloned();
     }
 }
 
-/// A task remembers half of its parent's number; if the parent is there, that is
-/// enough.
+/// Finds each task's parent. A task stores the lower half of its parent's number, which is unique
+/// among the tasks that are alive.
 fn find_parents(tasks: &mut [TaskDump]) {
     let numbers: BTreeMap<u32, u64> =
-        tasks.iter().map(|task| (task.who().number as u32, task.who().number)).collect();
+        tasks.iter().map(|task| (task.info().number as u32, task.info().number)).collect();
     for task in tasks {
         let half = task.parent_half;
         task.parent = numbers.get(&half).copied().filter(|_| half != 0);

@@ -1,4 +1,4 @@
-//! One task in a dump.
+//! One task in a dump, and what it waits for.
 
 use super::text::Short;
 use crate::driver::clock::time_of;
@@ -17,14 +17,14 @@ use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
 use std::panic::Location;
 use std::time::Duration;
 
-/// A task, or the future of a `block_on`, at one moment.
+/// A task, or the future of a `block_on`, as a [`Dump`](super::Dump) found it.
 #[derive(Clone, Debug)]
 pub struct TaskDump {
-    who: TaskInfo,
+    info: TaskInfo,
     pub(super) parent: Option<u64>,
     /// The lower half of the parent's number.
     pub(super) parent_half: u32,
-    /// The address of the cell, 0 for a root.
+    /// The address of its cell, or 0 for the future of a `block_on`.
     pub(super) cell: usize,
     state: TaskState,
     closure: bool,
@@ -37,24 +37,25 @@ pub struct TaskDump {
     pub(super) waiting: Option<WaitDump>,
 }
 
-/// What a task does.
+/// Whether a task runs, is ready to run, or waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskState {
-    /// It is polled, by the worker of this number; `None` on a thread that is no
-    /// worker: of the blocking pool, a spare one, or one that left its worker by
-    /// `block_in_place`; and in a `LocalSet`.
+    /// The task is being polled, by the worker with this index.
+    ///
+    /// `None` if the polling thread is no worker: a thread of the blocking pool, a spare worker, a
+    /// thread in `block_in_place`, or the thread of a `LocalSet`.
     Running(Option<usize>),
-    /// It is ready, and waits for a worker.
+    /// The task is ready and in a run queue.
     Queued,
-    /// It waits for something.
+    /// The task returned `Pending` and was not woken since.
     Waiting,
-    /// It has ended; its JoinHandle or a waker still refers to it.
+    /// The task has ended. Its `JoinHandle` or a waker still refers to it.
     Done,
 }
 
 impl TaskState {
-    /// One word for it.
+    /// Returns the state in one word: `"running"`, `"queued"`, `"waiting"` or `"done"`.
     pub fn name(self) -> &'static str {
         match self {
             TaskState::Running(_) => "running",
@@ -65,7 +66,7 @@ impl TaskState {
     }
 }
 
-/// What a task waits for.
+/// The resource that a task waits for, and the call in which it waits.
 #[derive(Clone, Debug)]
 pub struct WaitDump {
     kind: WaitKind,
@@ -79,30 +80,31 @@ pub struct WaitDump {
     pub(super) others: bool,
 }
 
-/// Who has what a task waits for.
+/// A task that holds the resource which another task waits for.
 #[derive(Clone, Debug)]
 pub struct HolderDump {
     pub(super) number: u64,
-    pub(super) who: Option<TaskInfo>,
+    pub(super) task: Option<TaskInfo>,
     site: Option<&'static Location<'static>>,
     granted: bool,
-    pub(super) hold: Hold,
+    pub(super) kind: HolderKind,
 }
 
-/// What is known of somebody who is named as the one that has a thing.
+/// How a task came to be named as the holder of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
-    Certain,
-    /// It may have given it to others.
-    Passed,
-    /// It received last from the channel.
-    Receives,
+pub(super) enum HolderKind {
+    /// It acquired the resource, and the guard borrows it.
+    Holds,
+    /// It acquired the resource with a guard or permit that can be moved freely.
+    MayHaveMoved,
+    /// It was the last to receive from the channel.
+    LastReceiver,
 }
 
-/// How long ago a moment was that a record has in milliseconds.
+/// Returns how long ago a point in time was that a record has in milliseconds.
 pub(in crate::inspect) fn since(now: Duration, then_ms: u32) -> Duration {
-    // Milliseconds wrap after 49 days; so does the difference. What seems to be in the
-    // future was written while the dump was taken, or by a thread whose rough clock is ahead.
+    // Milliseconds wrap after 49 days, and so does the difference. A time in the future was
+    // written during the dump, or by a thread whose approximate clock is ahead.
     const AHEAD_MS: u32 = 600_000;
     let passed_ms = (now.as_millis() as u32).wrapping_sub(then_ms);
     Duration::from_millis(if passed_ms > u32::MAX - AHEAD_MS { 0 } else { passed_ms.into() })
@@ -118,7 +120,7 @@ impl TaskDump {
         let header = task.header();
         let state = task.state();
         let cell = task.cell().addr().get();
-        let polls_it = |look: &WorkerSnapshot| matches!(look.doing, WorkerActivity::Polls(it, _) if it == cell);
+        let polls_it = |worker: &WorkerSnapshot| matches!(worker.doing, WorkerActivity::Polls(it, _) if it == cell);
         let worker = workers.iter().position(polls_it);
         let is_closure = state.has(BLOCKING);
         let runs = worker.is_some() || is_closure || elsewhere.contains(&cell);
@@ -131,7 +133,7 @@ impl TaskDump {
         let waits = task_state == TaskState::Waiting;
         let spare = state.has(RUNNING) && header.has_spare();
         Self {
-            who: TaskInfo::of_task(header),
+            info: TaskInfo::of_task(header),
             parent: None,
             parent_half: header.parent.get(),
             cell,
@@ -151,7 +153,11 @@ impl TaskDump {
         }
     }
 
-    pub(super) fn of_root(root: &BlockOnState, name: Option<&str>, now: Duration) -> Option<Self> {
+    pub(super) fn of_block_on(
+        root: &BlockOnState,
+        name: Option<&str>,
+        now: Duration,
+    ) -> Option<Self> {
         let note = &root.note;
         let state = match () {
             () if note.is_polled() => TaskState::Running(None),
@@ -160,7 +166,7 @@ impl TaskDump {
         };
         let waits = state == TaskState::Waiting;
         Some(Self {
-            who: TaskInfo::of_root(root, name)?,
+            info: TaskInfo::of_block_on(root, name)?,
             parent: None,
             parent_half: 0,
             cell: 0,
@@ -176,72 +182,78 @@ impl TaskDump {
         })
     }
 
-    /// Which task it is.
-    pub fn who(&self) -> &TaskInfo {
-        &self.who
+    /// Returns its id, name and spawn location.
+    pub fn info(&self) -> &TaskInfo {
+        &self.info
     }
 
-    /// The task's id; `None` for the future of a `block_on`.
+    /// Returns the task's id, or `None` for the future of a `block_on`.
     pub fn id(&self) -> Option<Id> {
-        self.who.id()
+        self.info.id()
     }
 
-    /// The task that spawned it, if that is still there. See
-    /// [`spawned_by_block_on`](Self::spawned_by_block_on) for those spawned by the future of `block_on`.
+    /// Returns the id of the task that spawned it, if that task is still alive.
+    ///
+    /// `None` for a task that the future of a `block_on` spawned; see
+    /// [`spawned_by_block_on`](Self::spawned_by_block_on).
     pub fn parent(&self) -> Option<Id> {
         self.parent.filter(|number| !is_root(*number)).map(Id::from_u64)
     }
 
-    /// Whether the future of a `block_on` that is still there spawned it.
+    /// Returns whether the future of a running `block_on` spawned it.
     pub fn spawned_by_block_on(&self) -> bool {
         self.parent.is_some_and(is_root)
     }
 
-    /// What it does.
+    /// Returns whether it runs, is queued, waits or is done.
     pub fn state(&self) -> TaskState {
         self.state
     }
 
-    /// Whether it is a closure for the blocking pool.
+    /// Returns whether it is a closure of [`spawn_blocking`](crate::task::spawn_blocking).
     pub fn is_closure(&self) -> bool {
         self.closure
     }
 
-    /// Whether it waits and nothing is left that could wake it, and that was not
-    /// said to be meant so.
+    /// Returns whether it waits and no waker for it exists, so nothing can wake it.
+    ///
+    /// A task that [may wait forever](crate::task::may_wait_forever) is no orphan.
     pub fn is_orphan(&self) -> bool {
         self.state == TaskState::Waiting && self.wakers == 0 && !self.forever
     }
 
-    /// How long ago it was spawned; of the future of a `block_on`, how long ago it
-    /// first had to wait.
+    /// Returns the time since it was spawned.
+    ///
+    /// For the future of a `block_on`: the time since it first returned `Pending`.
     pub fn age(&self) -> Duration {
         self.age
     }
 
-    /// How often it was polled; after two thousand million times it begins anew.
+    /// Returns how often it was polled. The count wraps after 2^31 polls.
     pub fn polls(&self) -> u32 {
         self.polls
     }
 
-    /// How long it was polled in all, by samples: one poll of each turn of a worker
-    /// is timed and stands for the others, and a poll that lasts is seen by the
-    /// monitor, from 30 ms on, or 60 on a current-thread runtime. Not known of the future of a `block_on`.
+    /// Returns the total time of its polls, estimated from samples.
+    ///
+    /// A worker times one poll of each pass through its loop, which stands for the others. The
+    /// watchdog adds long polls, from 30 ms on, or 60 ms on a current-thread runtime. Zero for the
+    /// future of a `block_on`.
     pub fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// How often it was woken, not counting wakes while it was ready or running.
+    /// Returns how often it was woken, without wake-ups of a queued or running task.
     pub fn wakes(&self) -> u32 {
         self.wakes
     }
 
-    /// How many wakers for it there are; of a task that is being polled perhaps one too many.
+    /// Returns the number of live wakers. For a running task it may be one too high.
     pub fn wakers(&self) -> u64 {
         self.wakers
     }
 
-    /// The last thing of wakeful's own that it waits for, if it waits.
+    /// Returns what it waits for: the last of wakeful's own futures that returned `Pending` to it.
     pub fn waiting_on(&self) -> Option<&WaitDump> {
         self.waiting.as_ref()
     }
@@ -251,38 +263,41 @@ impl WaitDump {
     fn read(record: &WaitingOn, poll: impl Fn() -> PollStamp, now: Duration) -> Option<Self> {
         let last_poll = poll();
         let wait = record.read()?;
-        // If it is polled meanwhile, nothing is known.
+        // If the task is polled meanwhile, its record may be of either poll.
         let earlier = !record.is_of(last_poll) && poll().is(last_poll);
         let (linked, target) = (record.linked_target(), wait.target.target());
-        let plate = match linked {
+        let resource = match linked {
             Some(WaitTarget::Record(index)) => ResourceRecord::at(index),
             _ => None,
         };
         let mut holders = match linked.unwrap_or(target) {
             WaitTarget::Task(id) => vec![HolderDump::running(id)],
-            WaitTarget::Record(_) | WaitTarget::Number(_) => plate.map_or(Vec::new(), |plate| {
-                let hold = match wait.kind {
-                    WaitKind::MpscSend => Hold::Receives,
-                    _ if plate.may_be_passed_on() => Hold::Passed,
-                    _ => Hold::Certain,
-                };
-                let held = plate.holders().into_iter();
-                held.map(|held| HolderDump {
-                    number: held.task,
-                    who: None,
-                    site: held.site,
-                    granted: held.granted,
-                    hold,
+            WaitTarget::Record(_) | WaitTarget::Number(_) => {
+                resource.map_or(Vec::new(), |resource| {
+                    let kind = match wait.kind {
+                        WaitKind::MpscSend => HolderKind::LastReceiver,
+                        _ if resource.may_be_passed_on() => HolderKind::MayHaveMoved,
+                        _ => HolderKind::Holds,
+                    };
+                    let owners = resource.holders().into_iter();
+                    owners
+                        .map(|owner| HolderDump {
+                            number: owner.task,
+                            task: None,
+                            site: owner.site,
+                            granted: owner.granted,
+                            kind,
+                        })
+                        .collect()
                 })
-                .collect()
-            }),
+            }
         };
-        let mut others = plate.is_some_and(ResourceRecord::has_others);
-        // The second look: if the task waits there no longer, another resource may have the record
-        // by now, and the names are of that one. A reader that has seen those sees the detached link
-        // too: the names were written after it, with Release.
+        let mut others = resource.is_some_and(ResourceRecord::has_others);
+        // The second read. If the task no longer waits there, another resource may have taken over
+        // the record, and the owners belong to that one. Those owners were written with Release after
+        // the link was detached, so a reader that has seen them sees the detached link too.
         let certain = linked.is_some() && poll().is(last_poll) && record.linked_target() == linked;
-        if !certain && plate.is_some() {
+        if !certain && resource.is_some() {
             holders.clear();
             others = false;
         }
@@ -299,61 +314,63 @@ impl WaitDump {
         })
     }
 
-    /// What it waits for, by the name of the call: `"Mutex::lock"`.
+    /// Returns the call in which it waits, for example `"Mutex::lock"`.
     pub fn kind(&self) -> &'static str {
         self.kind.name()
     }
 
-    /// The same as a phrase that follows "waiting for".
+    /// Returns the resource as a phrase that follows "waiting for", for example `"a lock"`.
     pub fn phrase(&self) -> &'static str {
         self.kind.phrase()
     }
 
-    /// A number for the thing, the same for all who wait for it in the same way: the
-    /// id of a task, a file descriptor, an address.
+    /// Returns a number that is equal for all tasks that wait for the same resource.
+    ///
+    /// It is the id of a task, a file descriptor, a process id or an address.
     pub fn resource_id(&self) -> u64 {
         self.resource_id
     }
 
-    /// The thing in words: a task, a descriptor with its addresses as the system knows
-    /// them now, a process, a signal, or in how long a moment comes; of what has no other
-    /// name, the number.
+    /// Describes the resource: a task, a descriptor with its addresses, a process, a signal, or the
+    /// time until a timer fires. A resource without a name is shown by its number.
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// Where the call is in the program.
+    /// Returns the place of the call in the program.
     pub fn site(&self) -> &'static Location<'static> {
         self.site
     }
 
-    /// How long ago it was last polled in there.
+    /// Returns the time since it last returned `Pending` there.
     pub fn since(&self) -> Duration {
         self.since
     }
 
-    /// Whether that was in an earlier poll than its last: then it waits in a future that is not
-    /// wakeful's own, or in one that was not polled again as nothing had happened to it.
+    /// Returns whether that was in an earlier poll than its last.
+    ///
+    /// Then it waits in a future that is not wakeful's own, or in one that was not polled again, for
+    /// example in a `FuturesUnordered`.
     pub fn is_earlier(&self) -> bool {
         self.earlier
     }
 
-    /// Whether it is known for certain that a waker of the task lies with this very
-    /// thing. If the task has no other [wakers](TaskDump::wakers), nothing else can
-    /// wake it.
+    /// Returns whether a waker of the task is known to be queued at this resource.
+    ///
+    /// If the task has no other [wakers](TaskDump::wakers), nothing else can wake it.
     pub fn is_certain(&self) -> bool {
         self.certain
     }
 
-    /// Who has what it waits for, as far as it is known: of a lock who holds it, of
-    /// a JoinHandle the task, of a full channel who received last, of a OnceCell who
-    /// computes the value. Up to four.
+    /// Returns up to four tasks that hold the resource, as far as they are known.
+    ///
+    /// For a lock or semaphore: the tasks that acquired it. For a `JoinHandle`: the joined task. For a
+    /// full channel: the task that received last. For a `OnceCell`: the task that computes the value.
     pub fn holders(&self) -> &[HolderDump] {
         &self.holders
     }
 
-    /// Whether more tasks have it than [`holders`](Self::holders) names: of the many
-    /// that can share a semaphore or a read lock, a few are told.
+    /// Returns whether more tasks hold the resource than [`holders`](Self::holders) lists.
     pub fn has_other_holders(&self) -> bool {
         self.others
     }
@@ -363,7 +380,6 @@ fn in_words(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
     match (kind, target) {
         (_, WaitTarget::Task(id)) => format!("task {id}"),
         (_, WaitTarget::Record(_)) => format!("#{:x}", ResourceRecord::number_of(target)),
-        // Whichever of several ends first.
         (WaitKind::Join, WaitTarget::Number(_)) => "any of several".to_owned(),
         (WaitKind::ChildExit, WaitTarget::Number(process)) => format!("process {process}"),
         (WaitKind::Signal, WaitTarget::Number(signal)) => format!("signal {signal}"),
@@ -380,28 +396,29 @@ fn in_words(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
 
 impl HolderDump {
     fn running(id: u64) -> Self {
-        Self { number: id, who: None, site: None, granted: false, hold: Hold::Certain }
+        Self { number: id, task: None, site: None, granted: false, kind: HolderKind::Holds }
     }
 
-    /// The task; `None` if it is gone, or the holder is no task.
-    pub fn who(&self) -> Option<&TaskInfo> {
-        self.who.as_ref()
+    /// Returns the task, or `None` if it has ended or the holder is no task.
+    pub fn task(&self) -> Option<&TaskInfo> {
+        self.task.as_ref()
     }
 
-    /// Where it got the thing; `None` for a task that is awaited, and where it was got at
-    /// the very moment when another began to wait.
+    /// Returns where the task acquired the resource.
+    ///
+    /// `None` for a joined task, and if the resource was acquired while the waiter was queued.
     pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
         self.site
     }
 
-    /// Whether it may be in other hands by now: a guard or permit of the thing owns its
-    /// share in it, and can be given to any task or thread, or it is a channel's receiver.
-    pub fn may_have_passed_on(&self) -> bool {
-        self.hold != Hold::Certain
+    /// Returns whether another task or thread may hold the resource by now.
+    ///
+    /// True for owned guards and permits, which can be moved freely, and for a channel's receiver.
+    pub fn may_have_moved(&self) -> bool {
+        self.kind != HolderKind::Holds
     }
 
-    /// Whether the thing was handed to a future of the task which was not polled
-    /// since.
+    /// Returns whether the resource was granted to a future that was not polled since.
     pub fn is_unpolled(&self) -> bool {
         self.granted
     }
@@ -415,15 +432,15 @@ mod tests {
     use crate::wait::ownership::resource_record::RecordCell;
     use std::cell::Cell;
 
-    /// The task leaves the list while a dump is made, so another resource may take over the
-    /// record whose names were read: none of them is shown.
+    /// The task leaves the wait list during the dump, so another resource may take over the record
+    /// that was read.
     #[test]
-    fn names_are_not_shown_if_the_task_leaves_while_they_are_read() {
-        let (waiting, plate, stamp) =
+    fn owners_are_not_shown_if_the_task_leaves_while_they_are_read() {
+        let (waiting, record, stamp) =
             (WaitingOn::nothing(), RecordCell::none(), PollStamp::of_twice(2));
         let site = Location::caller();
-        plate.obtain().note_one(Owner { task: 5, site: Some(site), granted: false });
-        let target = plate.target(&waiting).linked();
+        record.obtain().note_one(Owner { task: 5, site: Some(site), granted: false });
+        let target = record.target(&waiting).linked();
         let wait = Wait { kind: WaitKind::Mutex, target, site, since_ms: 0 };
         Slot { waiting: &waiting, stamp }.record_linked(wait);
         let calls = Cell::new(0);
@@ -439,10 +456,10 @@ mod tests {
         let stays = read(&|_| ());
         assert!(stays.is_certain());
         assert_eq!(stays.holders.iter().map(|holder| holder.number).collect::<Vec<_>>(), [5]);
-        // The first call is before all looks, the last before the second look.
-        const SECOND_LOOK: u32 = 2;
+        // `read` asks for the stamp before the first read and before the second.
+        const SECOND_READ: u32 = 2;
         let leaves = read(&|call| {
-            if call == SECOND_LOOK {
+            if call == SECOND_READ {
                 waiting.detach();
             }
         });

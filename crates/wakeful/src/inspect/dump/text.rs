@@ -1,12 +1,12 @@
-//! A dump for people: workers as a table, tasks as a tree.
+//! The `Display` of a dump: workers as a table, tasks as a tree.
 
-use super::task::Hold;
+use super::task::HolderKind;
 use super::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// A time in a few digits.
+/// A duration with up to four digits.
 pub(super) struct Short(pub(super) Duration);
 
 impl fmt::Display for Short {
@@ -26,10 +26,10 @@ impl fmt::Display for Short {
 impl fmt::Display for Dump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.runtime().map_or(String::new(), |name| format!(" \"{name}\""));
-        let tasks = self.tasks.iter().filter(|task| !task.who().is_root()).count();
+        let tasks = self.tasks.iter().filter(|task| !task.info().is_block_on()).count();
         writeln!(
             f,
-            "runtime{name} after {}: {tasks} tasks, {} queued for all workers",
+            "runtime{name} after {}: {tasks} tasks, {} in the injector",
             Short(self.taken_at),
             self.queued
         )?;
@@ -44,9 +44,9 @@ impl fmt::Display for WorkerDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut doing = self.state().name().to_owned();
         if self.state() == WorkerState::Polling {
-            doing = self
-                .task()
-                .map_or("polling a task that is gone".to_owned(), |task| format!("polling {task}"));
+            doing = self.task().map_or("polling a task that has ended".to_owned(), |task| {
+                format!("polling {task}")
+            });
         }
         if let Some(duration) = self.duration() {
             doing += &format!(" for {}", Short(duration));
@@ -64,7 +64,7 @@ impl fmt::Display for WorkerDump {
     }
 }
 
-/// Tasks under those that spawned them.
+/// Tasks below their parents.
 struct Tree<'a> {
     roots: Vec<&'a TaskDump>,
     children: BTreeMap<u64, Vec<&'a TaskDump>>,
@@ -82,7 +82,7 @@ impl<'a> Tree<'a> {
         tree
     }
 
-    /// Without recursion: chains of tasks can be long.
+    /// Writes the tree without recursion: a chain of tasks can be long.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut next: Vec<(usize, &TaskDump)> =
             self.roots.iter().rev().map(|task| (0, *task)).collect();
@@ -93,16 +93,19 @@ impl<'a> Tree<'a> {
                 writeln!(f, "{indent}    {wait}")?;
                 if task.wakers() > 1 {
                     let wakers = task.wakers();
-                    writeln!(f, "{indent}    and perhaps for more: it has {wakers} wakers")?;
+                    writeln!(
+                        f,
+                        "{indent}    it may also wait for other resources: it has {wakers} wakers"
+                    )?;
                 }
                 for holder in wait.holders() {
                     writeln!(f, "{indent}    {holder}")?;
                 }
                 if wait.has_other_holders() {
-                    writeln!(f, "{indent}    held by others, too many to name")?;
+                    writeln!(f, "{indent}    held by more tasks than are listed")?;
                 }
             }
-            let children = self.children.get(&task.who().number);
+            let children = self.children.get(&task.info().number);
             next.extend(children.into_iter().flatten().rev().map(|task| (depth + 1, *task)));
         }
         Ok(())
@@ -111,18 +114,18 @@ impl<'a> Tree<'a> {
 
 impl fmt::Display for TaskDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.who())?;
+        write!(f, "{} ", self.info())?;
         match self.state() {
             TaskState::Running(Some(worker)) => write!(f, "running on worker {worker}")?,
-            TaskState::Waiting if self.is_orphan() && !self.who().is_root() => {
+            TaskState::Waiting if self.is_orphan() && !self.info().is_block_on() => {
                 f.write_str("ORPHANED, waiting")?;
             }
             state => f.write_str(state.name())?,
         }
         let (polls, wakes, wakers) = (self.polls(), self.wakes(), self.wakers());
-        write!(f, ", spawned at {}, ", self.who().spawned_at())?;
-        if self.who().is_root() {
-            // When it began, and how long it has worked, is not known.
+        write!(f, ", spawned at {}, ", self.info().spawned_at())?;
+        if self.info().is_block_on() {
+            // Its age and busy time are not measured.
             return write!(f, "{polls} polls, {wakes} wakes, {wakers} wakers");
         }
         let (age, busy) = (Short(self.age()), Short(self.busy()));
@@ -134,26 +137,26 @@ impl fmt::Display for WaitDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (phrase, resource, since) = (self.phrase(), self.resource(), Short(self.since()));
         if self.is_earlier() {
-            let unknown = "for a future that is not wakeful's own, or was not polled again";
+            let unknown = "waiting in a future that is not wakeful's own, or was not polled again";
             return write!(
                 f,
                 "{unknown}; before that for {phrase}: {resource}, at {}, {since} ago",
                 self.site()
             );
         }
-        write!(f, "for {phrase}: {resource}, at {}, since {since}", self.site())
+        write!(f, "waiting for {phrase}: {resource}, at {}, since {since}", self.site())
     }
 }
 
 impl fmt::Display for HolderDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (before, at, after) = match self.hold {
-            Hold::Certain => ("which is with", ", got at", ""),
-            Hold::Passed => ("which was got by", " at", ", and may have been passed on"),
-            Hold::Receives => ("from which the last to receive was", " at", ""),
+        let (before, at, after) = match self.kind {
+            HolderKind::Holds => ("held by", ", acquired at", ""),
+            HolderKind::MayHaveMoved => ("acquired by", " at", ", may have been moved since"),
+            HolderKind::LastReceiver => ("last received by", " at", ""),
         };
-        match self.who() {
-            Some(who) => write!(f, "{before} {who}")?,
+        match self.task() {
+            Some(task) => write!(f, "{before} {task}")?,
             None => write!(f, "{before} no task of this runtime")?,
         }
         if let Some(site) = self.acquired_at() {
@@ -161,7 +164,7 @@ impl fmt::Display for HolderDump {
         }
         f.write_str(after)?;
         if self.is_unpolled() {
-            f.write_str(", by a future that was not polled since")?;
+            f.write_str(", granted to a future that was not polled since")?;
         }
         Ok(())
     }

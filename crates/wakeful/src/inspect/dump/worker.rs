@@ -5,34 +5,34 @@ use crate::inspect::task_info::TaskInfo;
 use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
 use std::time::Duration;
 
-/// A worker at one moment. The one worker of a current-thread runtime is the thread
-/// in `block_on` that runs its tasks.
+/// A worker, as a [`Dump`](super::Dump) found it.
+///
+/// The only worker of a current-thread runtime is the thread in `block_on` that runs its tasks.
 #[derive(Clone, Debug)]
 pub struct WorkerDump {
     index: usize,
     state: WorkerState,
     task: Option<TaskInfo>,
     duration: Option<Duration>,
-    look: WorkerSnapshot,
+    snapshot: WorkerSnapshot,
 }
 
-/// What a worker does.
+/// Whether a worker polls, searches for work, or sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkerState {
-    /// There is no thread for it yet: there was no need.
+    /// The worker has no thread. Threads are started when they are needed.
     NotStarted,
-    /// It sleeps until there is work, a timer goes off or a descriptor is ready.
+    /// The worker is parked until there is work, a timer fires or a descriptor is ready.
     Asleep,
-    /// It looks for work.
+    /// The worker searches for work.
     Searching,
-    /// It polls a task, or, as the thread of a current-thread runtime, the future of its
-    /// `block_on`.
+    /// The worker polls a task, or the future of `block_on` on a current-thread runtime.
     Polling,
 }
 
 impl WorkerState {
-    /// A word or two for it.
+    /// Returns the state in words, for example `"asleep"`.
     pub fn name(self) -> &'static str {
         match self {
             WorkerState::NotStarted => "not started",
@@ -46,73 +46,73 @@ impl WorkerState {
 impl WorkerDump {
     pub(super) fn new(
         index: usize,
-        look: &WorkerSnapshot,
+        snapshot: &WorkerSnapshot,
         now: Duration,
         tasks: &[TaskDump],
     ) -> Self {
-        let who = |task: Option<&TaskDump>| task.map(|task| task.who().clone());
-        let (state, task, duration) = match look.doing {
+        let info = |task: Option<&TaskDump>| task.map(|task| task.info().clone());
+        let (state, task, duration) = match snapshot.doing {
             WorkerActivity::Nothing => (WorkerState::NotStarted, None, None),
             WorkerActivity::Sleeps(since) => {
                 (WorkerState::Asleep, None, Some(now.saturating_sub(since)))
             }
             WorkerActivity::Inspectable => (WorkerState::Searching, None, None),
             WorkerActivity::Polls(cell, duration) => {
-                (WorkerState::Polling, who(tasks.iter().find(|task| task.cell == cell)), duration)
+                (WorkerState::Polling, info(tasks.iter().find(|task| task.cell == cell)), duration)
             }
             WorkerActivity::PollsRoot(root) => {
-                let root = tasks.iter().find(|task| task.who().number == root);
-                (WorkerState::Polling, who(root), None)
+                let root = tasks.iter().find(|task| task.info().number == root);
+                (WorkerState::Polling, info(root), None)
             }
         };
-        Self { index, state, task, duration, look: look.clone() }
+        Self { index, state, task, duration, snapshot: snapshot.clone() }
     }
 
-    /// Its number, from 0.
+    /// Returns its index, from 0.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// What it does.
+    /// Returns whether it polls, searches or sleeps.
     pub fn state(&self) -> WorkerState {
         self.state
     }
 
-    /// What it polls.
+    /// Returns the task that it polls.
     pub fn task(&self) -> Option<&TaskInfo> {
         self.task.as_ref()
     }
 
-    /// How long it has slept, or been seen in the same poll: the monitor looks every
-    /// 10 ms, the thread that watches current-thread runtimes every 25, so a poll that began
-    /// since has no time yet.
+    /// Returns how long it has slept, or has been in the same poll.
+    ///
+    /// The watchdog measures polls at intervals of 10 ms, or 25 ms on a current-thread runtime. A
+    /// poll that is younger has no duration yet.
     pub fn duration(&self) -> Option<Duration> {
         self.duration
     }
 
-    /// How many tasks wait in its own queue, not counting the one that is to run
-    /// next.
+    /// Returns the number of tasks in its own queue, without the LIFO slot.
     pub fn queued(&self) -> usize {
-        self.look.queued
+        self.snapshot.queued
     }
 
-    /// How many timers it has.
+    /// Returns the number of its timers.
     pub fn timers(&self) -> usize {
-        self.look.timers
+        self.snapshot.timers
     }
 
-    /// How many descriptors it watches.
+    /// Returns the number of descriptors registered with its poller.
     pub fn sources(&self) -> usize {
-        self.look.sources
+        self.snapshot.sources
     }
 
-    /// How many polls it has made, as of the last turn of its loop.
+    /// Returns the number of polls, as of the last pass through its loop.
     pub fn polls(&self) -> u64 {
-        self.look.polls
+        self.snapshot.polls
     }
 
-    /// How long it was at work.
+    /// Returns how long it was busy.
     pub fn busy(&self) -> Duration {
-        self.look.busy
+        self.snapshot.busy
     }
 }

@@ -1,4 +1,4 @@
-//! A poll that does not return.
+//! A poll that blocks its thread.
 
 use super::text::{Short, field};
 use crate::inspect::task_info::TaskInfo;
@@ -6,47 +6,47 @@ use crate::scheduler::config::BlockedPoll;
 use std::fmt;
 use std::time::Duration;
 
-/// A task that has been inside one poll for long: it waits with its thread, or computes,
-/// where it should await.
+/// A task whose poll has not returned for a long time: it blocks its thread or computes.
 ///
-/// The text states what was seen. The poll may return later, so the report counts as
-/// [suspected](super::Certainty::Suspected). Time in which a thread of the process was ready to run and had no CPU does
-/// not count, unless the poll sleeps.
+/// The poll may return later, so the report is always [suspected](super::Certainty::Suspected). Time in
+/// which a thread of the process was ready to run and had no CPU does not count, unless the poll sleeps.
 #[derive(Clone, Debug)]
 pub struct Blocked {
     task: TaskInfo,
     worker: Option<usize>,
-    /// There is no other thread for the tasks of the runtime.
+    /// The runtime has no other thread for its tasks.
     alone: bool,
     duration: Duration,
     stack: Vec<String>,
 }
 
 impl Blocked {
-    pub(crate) fn new(task: TaskInfo, stall: &BlockedPoll, stack: Vec<String>) -> Self {
-        let BlockedPoll { worker, alone, duration, .. } = *stall;
+    pub(crate) fn new(task: TaskInfo, poll: &BlockedPoll, stack: Vec<String>) -> Self {
+        let BlockedPoll { worker, alone, duration, .. } = *poll;
         Self { task, worker, alone, duration, stack }
     }
 
-    /// The task.
+    /// Returns the task.
     pub fn task(&self) -> &TaskInfo {
         &self.task
     }
 
-    /// The worker whose thread it blocks; `None` for a thread that stood in for one. The
-    /// thread in `block_on` of a current-thread runtime is worker 0.
+    /// Returns the index of the worker that it blocks, or `None` for a spare worker.
+    ///
+    /// The thread in `block_on` of a current-thread runtime is worker 0.
     pub fn worker(&self) -> Option<usize> {
         self.worker
     }
 
-    /// How long the poll had lasted when it was reported.
+    /// Returns how long the poll had lasted when it was reported.
     pub fn duration(&self) -> Duration {
         self.duration
     }
 
-    /// The functions that the thread was in at that moment, the innermost first, up to
-    /// the task's own future. Empty where the system does not let us look, and in a system
-    /// call that looking would end.
+    /// Returns the functions on the thread's stack, innermost first, up to the task's future.
+    ///
+    /// Empty if the system does not allow a stack capture, or if the thread is in a system call that
+    /// the capture would interrupt.
     pub fn stack(&self) -> &[String] {
         &self.stack
     }
@@ -63,7 +63,7 @@ impl fmt::Display for Blocked {
         match self.worker {
             Some(_) if self.alone => f.write_str("the only thread of its runtime\n")?,
             Some(worker) => writeln!(f, "worker {worker}")?,
-            None => f.write_str("a spare thread\n")?,
+            None => f.write_str("a spare worker\n")?,
         }
         field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
         for (nth, function) in self.stack.iter().enumerate() {
@@ -71,13 +71,13 @@ impl fmt::Display for Blocked {
             field(f, "    ", name, format_args!("{nth:>2}: {function}"))?;
         }
         f.write_str(match self.alone {
-            true => "  effect: no other task of the runtime runs meanwhile.\n",
-            false => "  effect: other tasks run on other threads meanwhile.\n",
+            true => "  effect: no other task of the runtime runs.\n",
+            false => "  effect: other tasks run on other threads.\n",
         })?;
         f.write_str(
-            "  fix: use the async counterpart of what blocks here (wakeful::time::sleep, wakeful::fs, \
-             wakeful::sync), move it into wakeful::task::spawn_blocking, or, if it computes, call \
-             wakeful::task::yield_now now and then.",
+            "  fix: use the async version of the blocking call (wakeful::time::sleep, wakeful::fs, \
+             wakeful::sync), or move it into wakeful::task::spawn_blocking. If the poll computes, call \
+             wakeful::task::yield_now().await at intervals.",
         )
     }
 }

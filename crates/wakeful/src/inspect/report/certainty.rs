@@ -1,16 +1,16 @@
-//! The two degrees of a report.
+//! How certain a report is.
 
-/// How certain it is that what a [`Report`](super::Report) names does not end by itself.
+/// How certain it is that a reported situation does not end by itself.
 ///
-/// Only [`Proven`](Self::Proven) findings end a `block_on` or fail a test. A [`Suspected`](Self::Suspected) one is told,
-/// and the program goes on.
+/// Only [`Proven`](Self::Proven) reports end a `block_on` or fail a test. After a
+/// [`Suspected`](Self::Suspected) one the program continues.
 ///
-/// The order is that of strength, so `certainty >= Certainty::Proven` is a filter.
+/// `Suspected` is less than `Proven`, so `certainty >= Certainty::Proven` is a filter.
 ///
 /// # Examples
 ///
-/// A task that locks a mutex twice. Its guard could have been moved to another task or thread, so the deadlock is
-/// suspected:
+/// A task that locks a mutex twice. The program could have moved the guard to another task or thread,
+/// so the deadlock is suspected:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -34,7 +34,7 @@
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A task that waits and has left its waker nowhere is proven to wait forever:
+/// A task that waits and has no waker provably waits forever:
 ///
 /// ```
 /// use std::future::pending;
@@ -58,11 +58,11 @@
 pub enum Certainty {
     /// The report rests on an assumption, which its text names, or the situation may pass.
     ///
-    /// Most deadlocks are suspected: a guard, a permit or a channel's receiver is assumed to be with the task that
-    /// acquired it, and could have been moved to another task or thread. A task that [spins](super::Spinning) may do
-    /// work in each poll, and a [blocked](super::Blocked) poll may return.
+    /// Most deadlocks are suspected: a guard, a permit or a channel's receiver is assumed to be held by
+    /// the task that acquired it, and could have been moved. A [spinning](super::Spinning) task may do
+    /// work in each poll. A [blocked](super::Blocked) poll may return.
     Suspected,
-    /// Nothing in the process but an abort can end it, or it has already happened.
+    /// Only an abort can end it, or it has already happened.
     Proven,
 }
 

@@ -1,4 +1,4 @@
-//! Tasks that wait for each other.
+//! Cycles in the wait-for graph: deadlocks and futurelocks.
 
 use super::Certainty;
 use super::text::{Short, field};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// One arrow of a cycle: a task waits for something that another task, or itself, acquired.
+/// One edge of a cycle: a task that waits, and the task that holds what it waits for.
 #[derive(Clone, Debug)]
 pub struct Edge {
     pub(crate) task: TaskInfo,
@@ -19,50 +19,52 @@ pub struct Edge {
     pub(crate) holder: TaskInfo,
     pub(crate) acquired_at: Option<&'static Location<'static>>,
     pub(crate) unpolled: bool,
-    pub(crate) ahead: bool,
+    pub(crate) queued_ahead: bool,
     pub(crate) may_be_aborted: bool,
 }
 
 impl Edge {
-    /// The task that waits.
+    /// Returns the task that waits.
     pub fn task(&self) -> &TaskInfo {
         &self.task
     }
 
-    /// What it waits for, by the name of the call: `"Mutex::lock"`.
+    /// Returns the call in which it waits, for example `"Mutex::lock"`.
     pub fn kind(&self) -> &'static str {
         self.wait.name()
     }
 
-    /// A number for the thing, the same for all who wait for it.
+    /// Returns a number that is equal for all tasks that wait for the same resource.
     pub fn resource_id(&self) -> u64 {
         self.resource_id
     }
 
-    /// Where it waits.
+    /// Returns the place of that call in the program.
     pub fn site(&self) -> &'static Location<'static> {
         self.site
     }
 
-    /// The task that has the thing, or, for a JoinHandle, is awaited.
+    /// Returns the task that holds the resource, or the joined task.
     pub fn holder(&self) -> &TaskInfo {
         &self.holder
     }
 
-    /// Where that one got the thing, or, if it only [is ahead](Self::is_ahead), waits for it;
-    /// `None` for a JoinHandle.
+    /// Returns where the holder acquired the resource, or `None` for a joined task.
+    ///
+    /// For a holder that is only [queued ahead](Self::is_queued_ahead): where it waits.
     pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
         self.acquired_at
     }
 
-    /// Whether that one has not got it either, but stands before the waiting task in the
-    /// queue, and what is free is kept for it: a writer that waits for readers keeps further
-    /// readers waiting.
-    pub fn is_ahead(&self) -> bool {
-        self.ahead
+    /// Returns whether the holder does not hold the resource, but is queued ahead of the task.
+    ///
+    /// Free permits are kept for the waiter at the head of the queue. For example, a writer that waits
+    /// for readers keeps further readers waiting.
+    pub fn is_queued_ahead(&self) -> bool {
+        self.queued_ahead
     }
 
-    /// Whether the thing was handed to a future that was not polled since.
+    /// Returns whether the resource was granted to a future that was not polled since.
     pub fn is_unpolled(&self) -> bool {
         self.unpolled
     }
@@ -71,21 +73,21 @@ impl Edge {
         self.wait == kind
     }
 
-    /// The lines below the task's name.
+    /// Writes the lines below the task's name.
     fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         let (kind, site, waited) = (self.kind(), self.site, Short(self.waited));
         field(f, indent, "waiting", format_args!("{kind} at {site}, for {waited}"))?;
         let holder = &self.holder;
         let at = self.acquired_at.map_or(String::new(), |site| format!(" at {site}"));
         match self.wait {
-            _ if self.ahead => {
+            _ if self.queued_ahead => {
                 field(f, indent, "behind", format_args!("{holder}, which waits{at}"))?
             }
             _ if self.unpolled => {
                 let future = format_args!("{holder}, whose future{at} was not polled since");
                 field(f, indent, "granted to", future)?;
             }
-            WaitKind::Join => field(f, indent, "for the end", format_args!("of {holder}"))?,
+            WaitKind::Join => field(f, indent, "joins", holder)?,
             WaitKind::MpscSend => {
                 field(f, indent, "receiver", format_args!("last used by {holder},{at}"))?;
             }
@@ -105,18 +107,18 @@ impl fmt::Display for Edge {
     }
 }
 
-/// Why a cycle is believed to be one that does not end.
+/// What the claim rests on that a cycle does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Basis {
-    /// Each task waits only for the end of the next.
+    /// Each task only joins the next one.
     OnlyJoins,
     /// No code of the process can run.
     NothingRuns,
-    /// What is waited for is assumed to be where it was acquired.
+    /// Assumed: each resource is still held by the task that acquired it.
     Acquisition,
 }
 
-/// The cycle itself: each edge's holder is the next edge's task, around.
+/// A cycle: the holder of each edge is the task of the next, and of the last the first.
 #[derive(Clone, Debug)]
 struct Cycle {
     edges: Vec<Edge>,
@@ -134,7 +136,7 @@ impl Cycle {
     fn finding(&self) -> Vec<u64> {
         let mut tasks: Vec<u64> = self.edges.iter().map(|edge| edge.task.number).collect();
         tasks.sort_unstable();
-        // A thread's `block_on`s have one number.
+        // Nested `block_on`s of one thread have one number, so the resources tell them apart.
         let mut resources: Vec<u64> = self.edges.iter().map(|edge| edge.resource_id).collect();
         resources.sort_unstable();
         tasks.extend(resources);
@@ -145,7 +147,7 @@ impl Cycle {
         self.edges.iter().any(|edge| edge.is_for(kind))
     }
 
-    /// What is assumed to be where it was acquired: one of them, and the sentence.
+    /// Returns what is assumed not to have moved: as a noun, and as a sentence.
     fn assumed(&self) -> (&'static str, &'static str) {
         let guards = [WaitKind::Mutex, WaitKind::RwLockRead, WaitKind::RwLockWrite];
         let has_guards = guards.into_iter().any(|kind| self.has(kind));
@@ -153,29 +155,30 @@ impl Cycle {
         match (has_guards, permits, receivers) {
             _ if self.edges.iter().any(|edge| edge.unpolled) => (
                 "a future",
-                "each future that was granted something is still with the task that polled it",
+                "each future that was granted something is still owned by the task that polled it",
             ),
             (true, false, false) => {
-                ("a guard", "each guard is still with the task that acquired it")
+                ("a guard", "each guard is still held by the task that acquired it")
             }
             (false, true, false) => {
-                ("a permit", "each permit is still with the task that acquired it")
+                ("a permit", "each permit is still held by the task that acquired it")
             }
-            (false, false, true) => {
-                ("a receiver", "each receiver is still with the task that last received from it")
-            }
+            (false, false, true) => (
+                "a receiver",
+                "each receiver is still owned by the task that last received from it",
+            ),
             (false, false, false) => (
                 "that future",
-                "the future that computes the value is still with the task that polled it",
+                "the future that computes the value is still owned by the task that polled it",
             ),
             _ => (
                 "one of these",
-                "each guard, permit and receiver is still with the task that acquired or last used it",
+                "each guard, permit and receiver is still held by the task that acquired or last used it",
             ),
         }
     }
 
-    /// Why it is believed, and what could end it.
+    /// Writes the reasons, and what could end the cycle.
     fn write_why(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (they, one, each) = match self.edges.len() {
             1 => ("it", "the task", "the task's only waker"),
@@ -184,7 +187,7 @@ impl Cycle {
         match self.basis {
             Basis::OnlyJoins => writeln!(
                 f,
-                "  why: each task waits only for the end of the next, so {they} can never run again unless {one} is \
+                "  why: each task only joins the next, so {they} can never run again unless {one} is \
                  aborted."
             ),
             Basis::NothingRuns => writeln!(
@@ -194,7 +197,7 @@ impl Cycle {
             ),
             Basis::Acquisition => {
                 let (moved, assumed) = self.assumed();
-                writeln!(f, "  why: {each} is with what it waits for.")?;
+                writeln!(f, "  why: {each} is queued at the resource that it waits for.")?;
                 writeln!(f, "  assumes: {assumed}.")?;
                 write!(f, "  ends if: {moved} was moved to another task or thread")?;
                 if self.has(WaitKind::Semaphore) {
@@ -209,27 +212,27 @@ impl Cycle {
         }
     }
 
-    /// What to do about it.
+    /// Returns the advice.
     fn fix(&self) -> &'static str {
         let all_for = |kind| self.edges.iter().all(|edge| edge.is_for(kind));
         let is_alone = self.edges.len() == 1;
         match () {
             () if all_for(WaitKind::MpscSend) => {
-                "give the channels room for the messages on their way, or receive while sending."
+                "give the channels enough capacity, or receive while sending."
             }
             () if all_for(WaitKind::OnceCell) => {
                 "compute the value without reading it from the same cell."
             }
             () if all_for(WaitKind::Join) => {
-                "do not await a task from a task that it awaits: await one of the handles elsewhere."
+                "do not join a task from a task that it joins: await one of the handles in a third task."
             }
             () if is_alone => {
-                "drop the first guard or permit before waiting again, for example by ending its block. It may also \
-                 be in another future of the same task."
+                "drop the first guard or permit before waiting again, for example by ending its block. Another \
+                 future of the same task may hold it."
             }
             () => {
-                "take locks in the same order everywhere, drop a guard before awaiting what needs the lock, and \
-                 give channels room for the messages on their way."
+                "acquire locks in the same order everywhere, drop a guard before awaiting a task that needs the lock, \
+                 and give channels enough capacity."
             }
         }
     }
@@ -246,21 +249,21 @@ impl Cycle {
     }
 }
 
-/// Tasks that wait for each other in a circle, over locks, semaphores, full channels,
-/// once-cells and JoinHandles.
+/// Tasks that wait for each other in a cycle of locks, semaphores, full channels, once-cells and joins.
 ///
-/// It is [proven](Certainty::Proven) if all of them wait for JoinHandles, or if no code of the process can run any
-/// more. Otherwise it rests on the assumption that guards, permits and receivers are with the tasks that acquired or
-/// last used them, and is [suspected](Certainty::Suspected).
+/// It is [proven](Certainty::Proven) if all of them wait for `JoinHandle`s, or if no code of the
+/// process can run any more. Otherwise it is [suspected](Certainty::Suspected): it assumes that
+/// guards, permits and receivers are still held by the tasks that acquired or last used them.
 #[derive(Clone, Debug)]
 pub struct Deadlock(Cycle);
 
-/// A circle in which something was handed to a future that its task does not poll
-/// any more (it lies aside, borrowed by a `select!` that is over, say), so that nobody
-/// takes it up, and nobody gives it back.
+/// A deadlock in which a resource was granted to a future that its task no longer polls.
 ///
-/// It is [proven](Certainty::Proven) if no code of the process can run any more. Otherwise the future could have been
-/// moved to another task or thread, and it is [suspected](Certainty::Suspected).
+/// An example is a `lock()` future that a `select!` borrowed, and that is alive after the `select!`
+/// ended. The future neither uses the lock nor releases it.
+///
+/// It is [proven](Certainty::Proven) if no code of the process can run any more. Otherwise it is
+/// [suspected](Certainty::Suspected): the program may have moved the future to another task or thread.
 #[derive(Clone, Debug)]
 pub struct Futurelock(Cycle);
 
@@ -269,7 +272,7 @@ impl Deadlock {
         Self(Cycle { edges, basis })
     }
 
-    /// Who waits for whom, around the circle.
+    /// Returns the edges in the order of the cycle.
     pub fn edges(&self) -> &[Edge] {
         &self.0.edges
     }
@@ -282,8 +285,8 @@ impl Deadlock {
         self.0.finding()
     }
 
-    /// What a task that waits for itself waits for.
-    fn own_thing(&self) -> &'static str {
+    /// Describes the resource of a task that waits for itself.
+    fn own_resource(&self) -> &'static str {
         let is_proven = self.certainty() == Certainty::Proven;
         match self.edges()[0].wait {
             WaitKind::Join => "its own end",
@@ -303,7 +306,7 @@ impl Futurelock {
         Self(Cycle { edges, basis })
     }
 
-    /// Who waits for whom, around the circle.
+    /// Returns the edges in the order of the cycle.
     pub fn edges(&self) -> &[Edge] {
         &self.0.edges
     }
@@ -321,7 +324,7 @@ impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "deadlock ({}): ", self.certainty().name())?;
         match self.edges() {
-            [edge] => writeln!(f, "{} waits for {}", edge.task, self.own_thing())?,
+            [edge] => writeln!(f, "{} waits for {}", edge.task, self.own_resource())?,
             edges => writeln!(f, "{} tasks wait for each other", edges.len())?,
         }
         self.0.write(f)?;
@@ -336,11 +339,9 @@ impl fmt::Display for Futurelock {
         match self.edges().iter().find(|edge| edge.unpolled) {
             Some(Edge { holder, .. }) => writeln!(
                 f,
-                "{holder} was granted what is waited for, through a future that it does not poll any more"
+                "{holder} was granted the resource through a future that it no longer polls"
             )?,
-            None => {
-                writeln!(f, "a future that is not polled any more was granted what is waited for")?
-            }
+            None => writeln!(f, "the resource was granted to a future that is no longer polled")?,
         }
         self.0.write(f)?;
         self.0.write_why(f)?;

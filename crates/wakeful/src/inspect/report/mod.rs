@@ -1,5 +1,7 @@
-//! Reports: what the runtime noticed and the user should know. Each kind has a type
-//! of its own; its `Display` is a paragraph that ends with the likely way out.
+//! Reports: bugs that the runtime found in the program. Each kind is a type of its own.
+//!
+//! The `Display` of a report says what happened, to which task, where, why it is believed, and what
+//! to do.
 
 mod blocked;
 mod certainty;
@@ -24,42 +26,55 @@ pub(crate) use stuck_block_on::NoRescueReason;
 pub use stuck_block_on::StuckBlockOn;
 pub use unobserved_panic::UnobservedPanic;
 
-/// Something that went wrong in the program, noticed by the runtime. Its
-/// `Display` is a paragraph for a person.
+/// A bug in the program that the runtime found while running it.
+///
+/// Its `Display` says what happened, to which task, where, and what to do. Pass a function to
+/// [`Builder::on_report`](crate::runtime::Builder::on_report) to receive reports; without one they are
+/// printed to stderr.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Report {
-    /// A task that can never run again.
+    /// A task that waits although no waker for it exists.
     Orphan(Orphan),
-    /// A task that does not return from a poll, and has its thread wait with it.
+    /// A task whose poll blocks its thread.
     Blocked(Blocked),
-    /// A task that wakes itself all the time.
+    /// A task that wakes itself in nearly every poll.
     Spinning(Spinning),
-    /// Tasks that wait for each other.
+    /// Tasks that wait for each other in a cycle.
     Deadlock(Deadlock),
-    /// Tasks that wait for what a future got that is not polled any more.
+    /// Tasks that wait for a resource which was granted to a future that is no longer polled.
     Futurelock(Futurelock),
     /// A `block_on` that can never return.
     StuckBlockOn(StuckBlockOn),
-    /// A task that panicked while nobody looked.
+    /// A task that panicked, and whose `JoinHandle` was dropped.
     UnobservedPanic(UnobservedPanic),
 }
 
-/// The kinds of reports, as they are counted.
-pub(crate) const KINDS: [&str; 7] =
-    ["orphan", "blocked", "spinning", "deadlock", "futurelock", "quiescent", "lost_panic"];
+/// The names of the kinds, in the order of [`Report::index`].
+pub(crate) const KINDS: [&str; 7] = [
+    "orphan",
+    "blocked",
+    "spinning",
+    "deadlock",
+    "futurelock",
+    "stuck_block_on",
+    "unobserved_panic",
+];
 
 impl Report {
-    /// The kind in one word: `"orphan"`, `"blocked"`, `"spinning"`, `"deadlock"`,
-    /// `"futurelock"`, `"quiescent"` or `"lost_panic"`.
+    /// Returns the kind as an identifier.
+    ///
+    /// It is `"orphan"`, `"blocked"`, `"spinning"`, `"deadlock"`, `"futurelock"`, `"stuck_block_on"` or
+    /// `"unobserved_panic"`.
     pub fn kind(&self) -> &'static str {
         KINDS[self.index()]
     }
 
-    /// How certain it is that this does not end by itself. See [`Certainty`] for examples.
+    /// Returns how certain it is that the situation does not end by itself.
     ///
-    /// An orphan, a stuck `block_on` and a lost panic are always proven; a blocked poll and a spinning task are always
-    /// suspected. A deadlock or futurelock is either, and its text says why.
+    /// An orphan, a stuck `block_on` and an unobserved panic are always proven. A blocked poll and a
+    /// spinning task are always suspected. A deadlock or futurelock is either, and its text says why.
+    /// See [`Certainty`] for examples.
     pub fn certainty(&self) -> Certainty {
         match self {
             Report::Orphan(_) | Report::StuckBlockOn(_) | Report::UnobservedPanic(_) => {
@@ -83,17 +98,17 @@ impl Report {
         }
     }
 
-    /// The task that it is about, or the first of them; 0 for none.
+    /// Returns the number of the first task that it is about, or 0.
     fn task(&self) -> u64 {
         match self {
             Report::Orphan(orphan) => orphan.id().as_u64(),
-            Report::UnobservedPanic(lost) => lost.task().number,
+            Report::UnobservedPanic(panic) => panic.task().number,
             other => other.finding().and_then(|tasks| tasks.first().copied()).unwrap_or(0),
         }
     }
 
-    /// What makes it the same finding as another one of its kind; `None` for
-    /// findings that cannot come twice.
+    /// Returns a key that is equal for two reports of the same situation, or `None` if a situation
+    /// is reported only once.
     fn finding(&self) -> Option<Vec<u64>> {
         match self {
             Report::Orphan(_) | Report::UnobservedPanic(_) => None,
@@ -101,8 +116,8 @@ impl Report {
             Report::Spinning(spinning) => Some(vec![spinning.task().number]),
             Report::Deadlock(deadlock) => Some(deadlock.finding()),
             Report::Futurelock(futurelock) => Some(futurelock.finding()),
-            Report::StuckBlockOn(quiescent) => {
-                Some(vec![quiescent.root().number, u64::from(quiescent.rest)])
+            Report::StuckBlockOn(stuck) => {
+                Some(vec![stuck.block_on().number, u64::from(stuck.rest)])
             }
         }
     }
@@ -116,8 +131,8 @@ impl fmt::Display for Report {
             Report::Spinning(spinning) => spinning.fmt(f),
             Report::Deadlock(deadlock) => deadlock.fmt(f),
             Report::Futurelock(futurelock) => futurelock.fmt(f),
-            Report::StuckBlockOn(quiescent) => quiescent.fmt(f),
-            Report::UnobservedPanic(lost) => lost.fmt(f),
+            Report::StuckBlockOn(stuck) => stuck.fmt(f),
+            Report::UnobservedPanic(panic) => panic.fmt(f),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! A task that can never run again.
+//! A task that waits without a waker.
 
+use super::text::field;
 use crate::driver::clock::time_of;
 use crate::sys::descriptor;
 use crate::task::Id;
@@ -10,8 +11,9 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// A task that waits although no waker for it exists any more, so that nothing
-/// can ever wake it.
+/// A task that waits although no waker for it exists, so it can never run again.
+///
+/// It is always [proven](super::Certainty::Proven).
 #[derive(Clone, Debug)]
 pub struct Orphan {
     id: Id,
@@ -19,9 +21,9 @@ pub struct Orphan {
     spawned_at: &'static Location<'static>,
     polls: u32,
     last_wait: Option<Wait>,
-    /// That was in an earlier poll.
+    /// `last_wait` is of an earlier poll than the last.
     is_earlier: bool,
-    /// What that was for, if for a socket or the like.
+    /// The descriptor of `last_wait`, in words.
     descriptor: Option<String>,
 }
 
@@ -48,40 +50,39 @@ impl Orphan {
 }
 
 impl Orphan {
-    /// The task.
+    /// Returns the task's id.
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// The task's name, if it was given one.
+    /// Returns the task's name, if it has one.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Where it was spawned.
+    /// Returns where the task was spawned.
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.spawned_at
     }
 
-    /// How often it was polled; after two thousand million times it begins anew.
+    /// Returns how often the task was polled. The count wraps after 2^31 polls.
     pub fn polls(&self) -> u32 {
         self.polls
     }
 
-    /// The last future of wakeful's own that it waited in, in words, and where
-    /// that future was made; `None` if it never waited in one.
+    /// Returns the last wait in one of wakeful's own futures: the resource, and the place of the call.
+    ///
+    /// `None` if the task never waited in one.
     pub fn last_waited_for(&self) -> Option<(&'static str, &'static Location<'static>)> {
         self.last_wait.map(|wait| (wait.kind.phrase(), wait.site))
     }
 
-    /// If that future waited for a socket or the like: its descriptor and, for a
-    /// socket, the addresses of this side and the other.
+    /// Returns the descriptor of that wait, with the local and remote address of a socket.
     pub fn last_waited_on(&self) -> Option<&str> {
         self.descriptor.as_deref()
     }
 
-    /// If that future waited for a moment (`sleep`, `interval`, `timeout`): how
-    /// long after the start of the runtime this was to come, on its clock.
+    /// Returns the deadline of that wait, measured from the start of the runtime, if it was for a timer.
     pub fn last_waited_until(&self) -> Option<Duration> {
         let wait = self.last_wait.filter(|wait| wait.kind == WaitKind::Sleep)?;
         match wait.target.target() {
@@ -93,39 +94,36 @@ impl Orphan {
 
 impl fmt::Display for Orphan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}", self.id)?;
+        write!(f, "orphan (proven): task {}", self.id)?;
         if let Some(name) = &self.name {
             write!(f, " {name:?}")?;
         }
-        write!(
-            f,
-            " can never run again: it returned Pending and no waker for it is left.\n  \
-             spawned at {}, polled {} time{}\n  ",
-            self.spawned_at,
-            self.polls,
-            if self.polls == 1 { "" } else { "s" }
-        )?;
+        f.write_str(" can never run again: it returned Pending, and no waker for it exists\n")?;
+        let polls = if self.polls == 1 { "poll" } else { "polls" };
+        let spawned = format_args!("at {}, {} {polls}", self.spawned_at, self.polls);
+        field(f, "    ", "spawned", spawned)?;
         match self.last_waited_for() {
             Some((what, site)) => {
-                write!(f, "last seen waiting for {what}")?;
+                let mut text = what.to_owned();
                 if let Some(descriptor) = self.last_waited_on() {
-                    write!(f, " on {descriptor}")?;
+                    text += &format!(" on {descriptor}");
                 }
                 if let Some(until) = self.last_waited_until() {
-                    write!(f, ", {until:?} after the runtime started")?;
+                    text += &format!(", {until:?} after the runtime started");
                 }
-                write!(f, ", made at {site}")?;
+                text += &format!(", at {site}");
                 if self.is_earlier {
-                    f.write_str(", which was before its last poll")?;
+                    text += ", before its last poll";
                 }
+                field(f, "    ", "last wait", text)?;
             }
-            None => f.write_str("it has not waited in any future of wakeful's own")?,
+            None => field(f, "    ", "last wait", "in no future of wakeful's own")?,
         }
         f.write_str(
-            "\n  likely cause: a future returned Pending without keeping cx.waker().clone(), kept \
-             the waker of another task, or whatever held the waker was dropped without waking it.\n  \
-             If the task is meant to wait until it is aborted, wrap its future in \
-             wakeful::task::may_wait_forever.",
+            "  likely cause: a future returned Pending without storing cx.waker().clone(), or stored the waker \
+             of another task, or the owner of the waker was dropped without a wake-up.\n  \
+             fix: store the waker of the last poll and call it when the event happens. If the task is meant to \
+             wait until it is aborted, wrap its future in wakeful::task::may_wait_forever.",
         )
     }
 }

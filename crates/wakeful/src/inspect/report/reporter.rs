@@ -1,5 +1,4 @@
-//! The way of a report to whoever is to know: counted, each finding told once in a
-//! while, and not too many at once.
+//! Delivers reports: counts them, suppresses repetitions, and limits their rate.
 
 use super::{Certainty, KINDS, Report};
 use crate::telemetry::trace_buffer::{Entry, Event, TraceBuffer};
@@ -14,76 +13,76 @@ use std::time::Duration;
 /// The user's hook for reports.
 pub(crate) type ReportHook = Arc<dyn Fn(&Report) + Send + Sync>;
 
-/// The same finding is told again after this time at the earliest.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
-/// So many reports of a kind may come at once,
+/// A situation is reported again after this time at the earliest.
+const REPEAT_AFTER: Duration = Duration::from_secs(10);
+/// The most reports of one kind in a burst.
 const BURST: u64 = 1000;
-/// and so many per second in the long run.
+/// The sustained rate of reports of one kind.
 const PER_SECOND: u64 = 100;
 
-/// Counts reports and passes them on: to the user's hook, or to stderr; and to the
-/// file that `WAKEFUL_REPORTS` names.
+/// Counts reports and delivers them to the user's hook, or to stderr, and to the file that
+/// `WAKEFUL_REPORTS` names.
 pub(crate) struct Reporter {
     hook: Option<ReportHook>,
     counts: [AtomicU64; KINDS.len()],
-    told: Mutex<Told>,
-    /// Written under the lock of `told`.
+    limits: Mutex<ReportLimits>,
+    /// Written under the lock of `limits`.
     pub(crate) recorder: TraceBuffer,
 }
 
-/// What was told when, by the runtime's clock.
+/// What was reported, and when, on the runtime's clock.
 #[derive(Default)]
-struct Told {
-    /// By kind and finding: when, and how certain it was.
+struct ReportLimits {
+    /// By kind and key: the time of the last report, and its certainty.
     findings: BTreeMap<(usize, Vec<u64>), (Duration, Certainty)>,
-    levels: [Level; KINDS.len()],
+    limits: [RateLimit; KINDS.len()],
 }
 
-/// Of one kind.
+/// The rate limit of one kind: a leaky bucket.
 #[derive(Default)]
-struct Level {
-    /// How many have been told, less those that time has paid for until then.
-    told: u64,
+struct RateLimit {
+    /// Reports in the bucket at `since`.
+    count: u64,
     since: Duration,
-    /// How many were not told since the last that was.
-    held_back: u64,
+    /// Reports suppressed since the last one that was delivered.
+    suppressed: u64,
 }
 
-/// What is to be done with a report.
-enum Verdict {
-    /// Told, with how many were held back before it.
-    Tell {
-        held_back: u64,
+/// What to do with a report.
+enum Admission {
+    /// Deliver it. `suppressed` reports were dropped before it.
+    Deliver {
+        suppressed: u64,
     },
-    /// It was told a moment ago.
-    Known,
-    HoldBack,
+    /// It was delivered within [`REPEAT_AFTER`].
+    Repeated,
+    Suppress,
 }
 
-impl Told {
-    fn admit(&mut self, report: &Report, now: Duration) -> Verdict {
+impl ReportLimits {
+    fn admit(&mut self, report: &Report, now: Duration) -> Admission {
         let kind = report.index();
         if let Some(finding) = report.finding() {
-            self.findings.retain(|_, (told, _)| now.saturating_sub(*told) < TELL_AGAIN);
+            self.findings.retain(|_, (at, _)| now.saturating_sub(*at) < REPEAT_AFTER);
             let (key, certainty) = ((kind, finding), report.certainty());
-            // What was suspected is told again once it is proven.
-            if self.findings.get(&key).is_some_and(|(_, told)| *told >= certainty) {
-                return Verdict::Known;
+            // A suspected situation is reported again once it is proven.
+            if self.findings.get(&key).is_some_and(|(_, known)| *known >= certainty) {
+                return Admission::Repeated;
             }
             self.findings.insert(key, (now, certainty));
         }
-        let level = &mut self.levels[kind];
-        let paid = now.saturating_sub(level.since).as_secs() * PER_SECOND;
-        if paid > 0 {
-            (level.told, level.since) = (level.told.saturating_sub(paid), now);
+        let limit = &mut self.limits[kind];
+        let drained = now.saturating_sub(limit.since).as_secs() * PER_SECOND;
+        if drained > 0 {
+            (limit.count, limit.since) = (limit.count.saturating_sub(drained), now);
         }
-        // Only what is told counts: a flood does not silence what comes long after it.
-        if level.told >= BURST {
-            level.held_back += 1;
-            return Verdict::HoldBack;
+        // Suppressed reports don't fill the bucket: a flood does not silence later reports.
+        if limit.count >= BURST {
+            limit.suppressed += 1;
+            return Admission::Suppress;
         }
-        level.told += 1;
-        Verdict::Tell { held_back: std::mem::take(&mut level.held_back) }
+        limit.count += 1;
+        Admission::Deliver { suppressed: std::mem::take(&mut limit.suppressed) }
     }
 }
 
@@ -92,47 +91,48 @@ impl Reporter {
         Self {
             hook,
             counts: Default::default(),
-            told: Mutex::default(),
+            limits: Mutex::default(),
             recorder: TraceBuffer::new(),
         }
     }
 
-    /// Tells it, unless it was told a moment ago. Answers whether it did.
+    /// Delivers a report, unless it is a repetition or over the rate limit. Returns whether it did.
     pub(crate) fn report(&self, report: &Report, now: Duration) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let verdict = told.admit(report, now);
-        if let Verdict::Tell { .. } = verdict {
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let admission = limits.admit(report, now);
+        if let Admission::Deliver { .. } = admission {
             let (took, task) = (Duration::ZERO, report.task());
             self.recorder.note(Entry { event: Event::Report, at: now, took, task });
         }
-        drop(told);
-        if let Verdict::Known = verdict {
+        drop(limits);
+        if let Admission::Repeated = admission {
             return false;
         }
         self.counts[report.index()].fetch_add(1, Relaxed);
-        let Verdict::Tell { held_back } = verdict else { return false };
+        let Admission::Deliver { suppressed } = admission else { return false };
         record(report);
-        // Whoever noticed may be a worker in the middle of its loop, or a user's
-        // thread in the drop of a waker: neither must die of a hook that panics
-        // (or of a stderr that is gone).
-        let told = catch_unwind(AssertUnwindSafe(|| match &self.hook {
+        // The caller may be a worker in the middle of its loop, or a user's thread that drops a
+        // waker. A hook that panics, or a closed stderr, must not unwind into it.
+        let delivered = catch_unwind(AssertUnwindSafe(|| match &self.hook {
             Some(hook) => hook(report),
             None => {
-                let before = match held_back {
+                let before = match suppressed {
                     0 => String::new(),
-                    count => format!("wakeful: {count} more like the following were held back\n"),
+                    count => {
+                        format!("wakeful: {count} reports like the next one were suppressed\n")
+                    }
                 };
-                // In one piece, or what others print gets in between.
+                // One write, so that the output of other threads does not get in between.
                 print(report, &format!("{before}wakeful: {report}\n"));
             }
         }));
-        if let Err(payload) = told {
+        if let Err(payload) = delivered {
             std::mem::forget(payload); // its drop might panic again
         }
         true
     }
 
-    /// How many there were, by kind.
+    /// Returns the number of reports of each kind.
     pub(crate) fn counts(&self) -> [(&'static str, u64); KINDS.len()] {
         std::array::from_fn(|kind| (KINDS[kind], self.counts[kind].load(Relaxed)))
     }
@@ -142,29 +142,30 @@ impl Reporter {
     }
 }
 
-/// Prints a report that nobody else wants.
+/// Prints a report to stderr.
 fn print(report: &Report, text: &str) {
     match report {
-        // Whoever runs tests holds back what they print until they have ended, and one that
-        // hangs never does. This goes past that; also, the thread that has noticed may have been
-        // started by another test.
+        // The test harness captures `eprint!` until the test ends, and a test that hangs never
+        // does. This write bypasses the capture. The calling thread may also belong to another test.
         Report::Blocked(_) | Report::Spinning(_) | Report::Deadlock(_) | Report::Futurelock(_) => {
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
-        // The panic that follows prints it.
+        // The panic that ends the `block_on` prints it.
         Report::StuckBlockOn(_) => {}
         Report::Orphan(_) | Report::UnobservedPanic(_) => eprint!("{text}"),
     }
 }
 
-/// Appends the report to the file that the environment names, as one line.
+/// Appends the report as one line to the file that `WAKEFUL_REPORTS` names.
 fn record(report: &Report) {
     static FILE: OnceLock<Option<Mutex<File>>> = OnceLock::new();
     let file = FILE.get_or_init(|| {
         let path = std::env::var_os("WAKEFUL_REPORTS")?;
         let opened = OpenOptions::new().create(true).append(true).open(&path);
         if let Err(error) = &opened {
-            eprintln!("wakeful: the file of WAKEFUL_REPORTS, {path:?}, cannot be opened: {error}");
+            eprintln!(
+                "wakeful: cannot open {path:?}, the file that WAKEFUL_REPORTS names: {error}"
+            );
         }
         opened.ok().map(Mutex::new)
     });
@@ -172,7 +173,7 @@ fn record(report: &Report) {
         let program = std::env::args_os().next().unwrap_or_default();
         let text = report.to_string().replace('\n', "\\n");
         let line = format!("{}\t{}\t{text}\n", report.kind(), program.display());
-        // One write, so that several processes may share the file.
+        // One write, so that several processes can share the file.
         let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
     }
 }

@@ -7,39 +7,40 @@ use std::fmt;
 
 /// A `block_on` that provably can never return.
 ///
-/// Its future waits for something that can never happen, and nothing else in the runtime can happen either. The
-/// `block_on` ends with a panic whose message is this report. It is always [proven](super::Certainty::Proven).
+/// Its future waits for an event that can never happen, and no other task of the runtime can run. The
+/// `block_on` ends with a panic whose message is this report. It is always
+/// [proven](super::Certainty::Proven).
 #[derive(Clone, Debug)]
 pub struct StuckBlockOn {
-    root: TaskInfo,
-    /// The rest of its future that it was found in.
+    block_on: TaskInfo,
+    /// The number of the wait in which its future was found.
     pub(crate) rest: u32,
     reason: NoRescueReason,
     dump: Dump,
 }
 
-/// Why no other thread could help.
+/// Why no other thread can end the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRescueReason {
     /// The future of the `block_on` has no waker.
     WakersGone,
     /// The process has no other threads.
     OwnThreadsOnly,
-    /// The process has no other threads but the main thread of the test harness, which waits for their end.
+    /// The only other thread is the main thread of the test harness, which waits for its tests.
     OwnThreadsAndHarness,
 }
 
 impl StuckBlockOn {
-    pub(crate) fn new(root: TaskInfo, rest: u32, reason: NoRescueReason, dump: Dump) -> Self {
-        Self { root, rest, reason, dump }
+    pub(crate) fn new(block_on: TaskInfo, rest: u32, reason: NoRescueReason, dump: Dump) -> Self {
+        Self { block_on, rest, reason, dump }
     }
 
-    /// The future of the `block_on`.
-    pub fn root(&self) -> &TaskInfo {
-        &self.root
+    /// Returns the future of the `block_on`.
+    pub fn block_on(&self) -> &TaskInfo {
+        &self.block_on
     }
 
-    /// Everything that was there.
+    /// Returns a dump of the runtime, taken when the `block_on` was found stuck.
     pub fn dump(&self) -> &Dump {
         &self.dump
     }
@@ -56,13 +57,13 @@ impl fmt::Display for StuckBlockOn {
                 "and the process has no threads but those of this runtime and the test harness"
             }
         };
-        writeln!(f, "stuck block_on (proven): {} can never return", self.root)?;
-        field(f, "    ", "called", format_args!("at {}", self.root.spawned_at()))?;
+        writeln!(f, "stuck block_on (proven): {} can never return", self.block_on)?;
+        field(f, "    ", "called", format_args!("at {}", self.block_on.spawned_at()))?;
         write!(
             f,
-            "  why: everything waits, and nothing can wake any of it: no timer, no descriptor, no closure, {no_helper}.\n\
-             {}  fix: look at what the first line of the dump waits for. What should provide it is gone, or waits \
-             itself.",
+            "  why: every task waits, and nothing can wake one: no timer, no descriptor, no blocking closure, {no_helper}.\n\
+             {}  fix: see what the first task of the dump waits for. Whatever should wake it has ended, or waits \
+             too.",
             self.dump
         )
     }

@@ -1,9 +1,9 @@
-//! The layout that the texts of reports share.
+//! The layout that all report texts share.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Writes one line: what it says, and the text beside it.
+/// Writes one line: a label, and the text beside it.
 pub(super) fn field(
     f: &mut fmt::Formatter<'_>,
     indent: &str,
@@ -13,7 +13,7 @@ pub(super) fn field(
     writeln!(f, "{indent}{name:<11} {text}")
 }
 
-/// A duration as a reader of a report wants it: `150 ms`, `1.2 s`, `310 s`.
+/// A duration with up to three digits: `150 ms`, `1.2 s`, `310 s`.
 pub(super) struct Short(pub(super) Duration);
 
 impl fmt::Display for Short {

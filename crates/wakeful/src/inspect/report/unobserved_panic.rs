@@ -1,16 +1,19 @@
-//! A panic that nobody was told of.
+//! A panic that no code of the program observed.
 
+use super::text::field;
 use crate::inspect::task_info::TaskInfo;
 use crate::task::header::Header;
 use crate::task::state::BLOCKING;
 use std::any::Any;
 use std::fmt;
 
-/// A task panicked, and its JoinHandle was dropped without having been awaited.
+/// A task that panicked, and whose `JoinHandle` was dropped without being awaited.
+///
+/// It is always [proven](super::Certainty::Proven).
 #[derive(Clone, Debug)]
 pub struct UnobservedPanic {
     task: TaskInfo,
-    /// It is one of `spawn_blocking`.
+    /// It is a closure of `spawn_blocking`.
     is_closure: bool,
     message: Option<String>,
 }
@@ -23,12 +26,12 @@ impl UnobservedPanic {
         Self { task: TaskInfo::of_task(task), is_closure, message }
     }
 
-    /// The task.
+    /// Returns the task.
     pub fn task(&self) -> &TaskInfo {
         &self.task
     }
 
-    /// What it panicked with, if that is a text.
+    /// Returns the panic message, if the payload is a string.
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()
     }
@@ -36,22 +39,20 @@ impl UnobservedPanic {
 
 impl fmt::Display for UnobservedPanic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} panicked and nobody looked", self.task)?;
+        writeln!(f, "unobserved panic: {} panicked, and its JoinHandle was dropped", self.task)?;
         if let Some(message) = &self.message {
-            write!(f, ": {message:?}")?;
+            field(f, "    ", "message", format_args!("{message:?}"))?;
         }
-        write!(
-            f,
-            ".\n  spawned at {}\n  Its JoinHandle was dropped, so the panic ended with the task. Keep the \
-             handle and await it, {}.",
-            self.task.spawned_at(),
-            match self.is_closure {
-                true => "or collect closures in a JoinSet (JoinSet::spawn_blocking)",
-                false =>
-                    "collect tasks in a JoinSet, or let \
-                     Builder::unhandled_panic(UnhandledPanic::ShutdownRuntime) end the program's \
-                     runtime",
+        field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
+        f.write_str(match self.is_closure {
+            true => {
+                "  fix: keep the handle and await it, or collect closures in a JoinSet \
+                 (JoinSet::spawn_blocking)."
             }
-        )
+            false => {
+                "  fix: keep the handle and await it, collect tasks in a JoinSet, or shut the runtime down on \
+                 a panic with Builder::unhandled_panic(UnhandledPanic::ShutdownRuntime)."
+            }
+        })
     }
 }
