@@ -8,15 +8,15 @@ const REASONS: &[(&str, &str, &str, &str)] = &[
         "tokio",
         "rt_metrics",
         "worker_total_busy_duration",
-        "Fails now and then on a busy machine. The test expects of every worker that it was busy; on wakeful a worker \
-         that ran no task was not, and of two workers one may run all five.",
+        "Fails sometimes on a busy machine. The test expects a busy time for every worker. On wakeful a worker that ran \
+         no task has none, and one of two workers may run all five tasks.",
     ),
     (
         "tokio",
         "rt_unstable_eager_driver_handoff",
         "deadlocks_consistently",
-        "The test expects a deadlock: a task that blocks its worker keeps the driver from being turned. On wakeful \
-         other workers turn it, so there is none.",
+        "The test expects a deadlock: a task that blocks its worker blocks the driver too. On wakeful other workers \
+         poll that driver, so there is no deadlock.",
     ),
 ];
 

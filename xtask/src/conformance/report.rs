@@ -11,19 +11,19 @@ use super::tally::{Counts, Outcome, SuiteResult};
 const OPENING: &str = "\
 # Conformance
 
-The tests that tokio and crates built on it are published with, run on wakeful through the package `tokio` of this
-repository (`crates/tokio`), and again with the real tokio on the same machine. The command below repeats it from a
-clone. cargo fetches the tests; none of them is stored here.
+This page has the results of the tests that tokio and crates built on it are published with. They run on wakeful through the
+tokio shim (`crates/tokio`), and again with the real tokio on the same machine. cargo fetches the tests; this repository
+contains none of them. To repeat the runs:
 
 ```sh
 cargo xtask conformance                # the four suites of tokio's repository
-cargo xtask conformance --suite axum   # one suite (--list names them), or all
+cargo xtask conformance --suite axum   # one suite; --list prints their names, --suite all runs all
 ```
 
-The command first proves that every tokio in the suite's dependencies is the shim. It compiles each test file by itself,
-gives each a time limit, and runs a file that hangs or dies again test by test. Unit tests count, documentation tests do
-not. A suite's row is written after each run of it. The command fails if a test that passes with the real tokio does not
-pass on wakeful, unless its reason is listed.
+The command first checks that every tokio in the suite's dependencies is the shim. It compiles each test file by itself,
+with a time limit. A file that hangs or crashes is run again test by test. Unit tests count, documentation tests do not. Each
+run of a suite updates its row. The command fails if a test passes with the real tokio but not on wakeful, unless the reason
+is listed in `xtask/src/conformance/reasons.rs`.
 
 ## Suites
 ";
@@ -40,16 +40,14 @@ const LEFT_OUT: &str = "\
 
 Compared with the public API of tokio 1.54.1, with the features `full` and `test-util`:
 
-- **Unstable API** (`--cfg tokio_unstable`). The face has what wakeful has as well: `task::Builder`,
-  `task::join_set::Builder`, `runtime::UnhandledPanic`, `runtime::RngSeed` and the methods of `runtime::Builder` that go
-  with them. It has no unstable metrics and histograms, no task dumps, no hooks with `TaskMeta`, no alternative timer, no
-  eager hand-off of the driver, no events for `tracing`. They are ways to look into the runtime or to tune its inside.
-  wakeful has its own: what is to be known of tasks is in `wakeful::inspect`, without a flag; there is nothing to hand
-  off, since each worker has its own driver.
-- **Windows.** `net::windows` and `signal::windows` are not there: wakeful runs on Linux. Their tests are not compiled on
-  other systems.
-- **`io::bsd`** (POSIX AIO as a source of readiness) exists on FreeBSD only.
-- **The features** `io-uring`, `schedule-latency`, `taskdump`, `tracing` and `parking_lot` exist and change nothing.
+- **Unstable API** (`--cfg tokio_unstable`). The tokio shim has `task::Builder`, `task::join_set::Builder`,
+  `runtime::UnhandledPanic`, `runtime::RngSeed` and the methods of `runtime::Builder` that go with them. It has no unstable
+  metrics and histograms, no task dumps, no hooks with `TaskMeta`, no alternative timer, no eager hand-off of the driver and
+  no events for `tracing`. `wakeful::inspect` has wakeful's own metrics, histograms and dumps, without a flag. There is no
+  driver to hand off, since each worker has its own.
+- **Windows.** `net::windows` and `signal::windows` are missing: wakeful runs on Linux. Their tests are compiled on Windows only.
+- **`io::bsd`** (POSIX AIO readiness) exists on FreeBSD only.
+- **The features** `io-uring`, `schedule-latency`, `taskdump`, `tracing` and `parking_lot` exist and have no effect.
 ";
 
 /// Writes the row of `result` into the document, and leaves the rows of other suites.
