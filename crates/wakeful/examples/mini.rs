@@ -11,7 +11,7 @@ use std::{mem, pin::Pin, thread};
 
 // ── 1. A future is a state machine ──────────────────────────────────────────────────────────────
 /// Counts down, one number per poll: by hand, what the compiler writes for an `async fn`.
-pub enum Countdown {
+enum Countdown {
     At(u32),
     Done,
 }
@@ -52,8 +52,8 @@ impl Wake for Task {
 
 impl Task {
     fn run(self: Arc<Self>) {
-        // Before the poll: a wake-up during the poll queues the task again. A swap, not a store: the
-        // poll has to see what the waker's caller wrote before the wake-up.
+        // Before the poll: a wake-up during the poll queues the task again. A swap, not a store:
+        // the poll has to see what the waker's caller wrote before the wake-up.
         self.queued.swap(false, AcqRel);
         let waker = Waker::from(self.clone());
         let mut slot = self.future.lock().unwrap();
@@ -65,22 +65,22 @@ impl Task {
 }
 
 // ── 3. The executor: a queue, a table of timers, and one thread that runs tasks or sleeps ───────
-pub struct Executor {
+pub(crate) struct Executor {
     ready: Mutex<VecDeque<Arc<Task>>>,
-    timers: Mutex<BTreeMap<(Instant, u64), Waker>>, // by deadline, and by number if that is the same
+    timers: Mutex<BTreeMap<(Instant, u64), Waker>>, // by deadline, then by number
     next_timer: AtomicU64,
     thread: thread::Thread, // runs the tasks; wakers unpark it
 }
 
 impl Executor {
     /// Makes an executor that runs its tasks on the current thread.
-    pub fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let (ready, timers, next_timer) = Default::default();
         Arc::new(Self { ready, timers, next_timer, thread: thread::current() })
     }
 
     /// Runs tasks until the task of `main` completes, and returns its output.
-    pub fn run_until<T>(&self, mut main: JoinHandle<T>) -> T {
+    pub(crate) fn run_until<T>(&self, mut main: JoinHandle<T>) -> T {
         assert_eq!(thread::current().id(), self.thread.id(), "wakers unpark the thread of `new`");
         let mut cx = Context::from_waker(Waker::noop()); // this loop polls `main` again anyway
         loop {
@@ -112,7 +112,7 @@ impl Executor {
 }
 
 // ── 4. A timer that keeps its waker up to date ──────────────────────────────────────────────────
-pub struct Sleep {
+pub(crate) struct Sleep {
     key: (Instant, u64),
     executor: Arc<Executor>,
 }
@@ -123,14 +123,14 @@ impl Future for Sleep {
         if Instant::now() >= self.key.0 {
             return Poll::Ready(());
         }
-        // Every poll replaces the waker: the future may have moved to another task. The old waker is
-        // dropped after the lock: it may be the last reference to a task, and drop a future.
+        // Every poll replaces the waker: the future may have moved to another task. The old waker
+        // is dropped after the lock: it may be the last reference to a task, and drop a future.
         let _old = self.executor.timers.lock().unwrap().insert(self.key, cx.waker().clone());
         Poll::Pending
     }
 }
 
-pub fn sleep_until(executor: &Arc<Executor>, deadline: Instant) -> Sleep {
+pub(crate) fn sleep_until(executor: &Arc<Executor>, deadline: Instant) -> Sleep {
     let key = (deadline, executor.next_timer.fetch_add(1, Relaxed));
     Sleep { key, executor: executor.clone() }
 }
@@ -142,7 +142,7 @@ enum JoinState<T> {
     Taken,
 }
 
-pub struct JoinHandle<T>(Arc<Mutex<JoinState<T>>>);
+pub(crate) struct JoinHandle<T>(Arc<Mutex<JoinState<T>>>);
 
 impl<T> Future for JoinHandle<T> {
     type Output = T;
@@ -159,7 +159,7 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
-pub fn spawn<F>(executor: &Arc<Executor>, future: F) -> JoinHandle<F::Output>
+pub(crate) fn spawn<F>(executor: &Arc<Executor>, future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -177,7 +177,7 @@ where
     handle
 }
 
-pub fn main() {
+pub(crate) fn main() {
     let executor = Executor::new();
     assert_eq!(executor.run_until(spawn(&executor, Countdown::At(3))), "lift-off");
     let start = Instant::now();
