@@ -21,12 +21,12 @@ mod support {
     pub mod runtimes;
 }
 use chat::{BACKLOG, Limits, MAX_LINE, Server, close, serve, serve_client};
-use support::runtimes::{Watched, watch};
+use support::runtimes::{TestRuntime, watch};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const PATIENT: Limits = Limits { login: HOUR, idle: HOUR, send: HOUR, grace: HOUR };
 
-fn runtimes() -> [Watched; 2] {
+fn runtimes() -> [TestRuntime; 2] {
     let mut multi = Builder::new_multi_thread();
     multi.worker_threads(2).enable_all().on_orphan(OrphanPolicy::Panic);
     let mut current = Builder::new_current_thread();
@@ -35,7 +35,7 @@ fn runtimes() -> [Watched; 2] {
 }
 
 /// A runtime whose clock jumps to the next timer when all tasks wait.
-fn paused() -> Watched {
+fn paused() -> TestRuntime {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Panic);
     watch("paused", &mut builder)

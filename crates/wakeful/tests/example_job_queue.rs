@@ -17,7 +17,7 @@ mod support {
     pub mod runtimes;
 }
 use job_queue::{Closed, Config, Failure, JobError, JobQueue};
-use support::runtimes::{Watched, watch};
+use support::runtimes::{TestRuntime, watch};
 
 const CONFIG: Config = Config {
     workers: 2,
@@ -28,7 +28,7 @@ const CONFIG: Config = Config {
 };
 
 /// A runtime whose clock jumps to the next timer when all tasks wait.
-fn paused() -> Watched {
+fn paused() -> TestRuntime {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().start_paused(true).on_orphan(OrphanPolicy::Panic);
     watch("paused", &mut builder)
