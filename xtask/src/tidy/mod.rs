@@ -18,6 +18,7 @@ mod arrows;
 mod cfgs;
 mod contracts;
 mod diagrams;
+mod language;
 mod machine_paths;
 mod openings;
 mod rules;
@@ -38,6 +39,7 @@ const CHECKS: &[Check] = &[
     cfgs::check,
     contracts::check,
     diagrams::check,
+    language::check,
     machine_paths::check,
     openings::check,
     rules::check,
