@@ -5,8 +5,10 @@ use crate::verdict::Verdict;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints what there is to say. Success: it can run.
-pub fn report(project: &Project, verdict: &Verdict) -> ExitCode {
+/// Prints whether the project can run on wakeful and what would change. Returns success if it can.
+///
+/// `locked` are the versions of tokio in the project's lock file.
+pub fn report(project: &Project, verdict: &Verdict, locked: &[semver::Version]) -> ExitCode {
     println!("project: {}", project.root.display());
     println!(
         "face:    {} (stands in for tokio {})",
@@ -17,6 +19,15 @@ pub fn report(project: &Project, verdict: &Verdict) -> ExitCode {
     match verdict {
         Verdict::Taken(taken) => {
             println!("yes:     {taken}");
+            let shim = &project.face.version;
+            for version in locked.iter().filter(|version| version.major == shim.major) {
+                if version != shim {
+                    println!(
+                        "note:    Cargo.lock has tokio {version}, and wakeful stands in for tokio {shim}: the \
+                         locked version moves from {version} to {shim} while cargo runs"
+                    );
+                }
+            }
             for (name, why, by) in &taken.without_meaning {
                 println!(
                     "note:    the feature `{name}` does nothing here ({why}); asked for by {}",

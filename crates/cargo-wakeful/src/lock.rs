@@ -85,6 +85,12 @@ impl Swap {
         Ok(verdict)
     }
 
+    /// Returns the versions of tokio that the project's own lock file names.
+    pub fn locked_tokios(&self) -> Vec<semver::Version> {
+        let lock = String::from_utf8_lossy(self.original.as_deref().unwrap_or_default());
+        locked_versions(&lock, "tokio")
+    }
+
     /// Keeps the lock file with the face for the next call.
     fn keep(&self) -> io::Result<()> {
         put(&self.made_from, Some(self.original.as_deref().unwrap_or_default()))?;
@@ -122,6 +128,20 @@ impl Drop for Swap {
 /// The copy of a lock file that was not there is empty.
 fn as_file(copy: &[u8]) -> Option<&[u8]> {
     (!copy.is_empty()).then_some(copy)
+}
+
+/// Returns the versions of a package in the text of a lock file.
+///
+/// cargo writes `name` and `version` as the first two lines of each `[[package]]`.
+fn locked_versions(lock: &str, name: &str) -> Vec<semver::Version> {
+    let name = format!("name = \"{name}\"");
+    let mut versions = Vec::new();
+    let mut lines = lock.lines();
+    while lines.any(|line| line.trim_end() == name) {
+        let version = lines.next().and_then(|line| line.trim_end().strip_prefix("version = \""));
+        versions.extend(version.and_then(|text| text.strip_suffix('"')?.parse().ok()));
+    }
+    versions
 }
 
 fn names_wakeful(lock: &[u8]) -> bool {
@@ -196,6 +216,17 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
+    }
+
+    #[test]
+    fn the_locked_versions_of_a_package_are_found() {
+        let lock = "version = 4\n\n[[package]]\nname = \"tokio\"\nversion = \"0.2.25\"\n\n\
+                    [[package]]\nname = \"tokio-util\"\nversion = \"0.7.1\"\ndependencies = [\n \"tokio\",\n]\n\n\
+                    [[package]]\r\nname = \"tokio\"\r\nversion = \"1.50.0\"\r\n";
+        let found: Vec<String> =
+            locked_versions(lock, "tokio").iter().map(semver::Version::to_string).collect();
+        assert_eq!(found, ["0.2.25", "1.50.0"]);
+        assert!(locked_versions("", "tokio").is_empty());
     }
 
     #[test]

@@ -50,12 +50,15 @@ fn main() -> ExitCode {
 }
 
 fn act(options: &Options) -> Result<ExitCode, Failure> {
-    let Action::Help = options.action else {
-        let face = Face::find()?;
-        let project = Project::open(options, &face)?;
-        return build(options, &project);
-    };
-    println!("{}", options::USAGE);
+    match options.action {
+        Action::Help => println!("{}", options::USAGE),
+        Action::Version => println!("cargo-wakeful {}", env!("CARGO_PKG_VERSION")),
+        Action::Doctor | Action::Run | Action::Cargo(_) => {
+            let face = Face::find()?;
+            let project = Project::open(options, &face)?;
+            return build(options, &project);
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -64,8 +67,9 @@ fn build(options: &Options, project: &Project) -> Result<ExitCode, Failure> {
     let mut swap = Swap::begin(project)?;
     let verdict = swap.resolve(project)?;
     if let Action::Doctor = options.action {
+        let locked = swap.locked_tokios();
         swap.end()?;
-        return Ok(doctor::report(project, &verdict));
+        return Ok(doctor::report(project, &verdict, &locked));
     }
     let Verdict::Taken(taken) = verdict else {
         swap.end()?;

@@ -6,6 +6,7 @@ Builds a tokio project on wakeful, without editing it.
 
 usage: cargo wakeful run|test|bench|build|check|clippy|doc|tree [arguments of that command]
        cargo wakeful doctor [--manifest-path …] [--features …]
+       cargo wakeful --version
 
 The manifest and the lock file stay as they are; what is built goes to the folder `wakeful` in the target folder.
 WAKEFUL_TOKIO_SHIM names the folder of the package that goes in tokio's place, if it is not the one beside the sources that
@@ -14,6 +15,8 @@ this program was installed from.";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Help,
+    /// Prints the version of this program.
+    Version,
     /// Says whether the project can run, and what would be missing.
     Doctor,
     /// Builds a program and becomes it.
@@ -78,6 +81,7 @@ impl Options {
         arguments.next_if(|first| first == "wakeful");
         let action = match arguments.next().as_deref() {
             None | Some("help" | "-h" | "--help") => Action::Help,
+            Some("version" | "-V" | "--version") => Action::Version,
             Some("doctor") => Action::Doctor,
             Some("run" | "r") => Action::Run,
             Some("test" | "t") => Action::Cargo("test".into()),

@@ -175,6 +175,37 @@ fn who_asks_for_an_unknown_feature_is_named() {
 }
 
 #[test]
+fn the_doctor_says_from_which_version_to_which_the_locked_tokio_moves() {
+    let place = Place::with("tokio = { version = \"1\", features = [\"rt\"] }");
+    place.cargo(&["generate-lockfile"]);
+    place.cargo(&["update", "-p", "tokio", "--precise", "1.50.0"]);
+    // The second time, the lock file with wakeful is the one that the first call has kept.
+    for _ in 0..2 {
+        let output = place.wakeful(&["doctor"]);
+        assert_success(&output);
+        let said = text(&output.stdout);
+        assert!(said.contains("the locked version moves from 1.50.0 to 1.54.1"), "{said}");
+    }
+    place.cargo(&["update", "-p", "tokio", "--precise", "1.54.1"]);
+    let said = text(&place.wakeful(&["doctor"]).stdout);
+    assert!(said.contains("yes: ") && !said.contains("moves from"), "{said}");
+}
+
+#[test]
+fn the_version_is_told_without_a_project() {
+    for argument in ["--version", "-V", "version"] {
+        let program = env!("CARGO_BIN_EXE_cargo-wakeful");
+        let mut command = Command::new(program);
+        let output = command.args(["wakeful", argument]).current_dir("/").output().unwrap();
+        assert_success(&output);
+        assert_eq!(
+            text(&output.stdout),
+            concat!("cargo-wakeful ", env!("CARGO_PKG_VERSION"), "\n")
+        );
+    }
+}
+
+#[test]
 fn the_doctor_says_what_would_be_missing() {
     let place = Place::with("tokio = { version = \"1\", features = [\"rt\", \"tracing\"] }");
     let output = place.wakeful(&["doctor"]);

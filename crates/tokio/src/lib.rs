@@ -35,8 +35,8 @@
 //! tokio's unstable API (`--cfg tokio_unstable`) is here only where wakeful has the same thing: `task::Builder`,
 //! `task::join_set`, `runtime::UnhandledPanic`, `runtime::RngSeed`. Not here are the unstable metrics and
 //! histograms, task dumps, hooks with `TaskMeta`, and events for `tracing`: what wakeful knows of its tasks is in
-//! `wakeful::inspect`, without a flag. `net::windows` and `signal::windows` are not here, nor is `io::bsd`: wakeful runs
-//! on unix, and where `aio` is a matter of readiness only FreeBSD has it.
+//! `wakeful::inspect`, without a flag. `net::windows`, `signal::windows` and `io::bsd` are not here: wakeful
+//! runs on Linux.
 
 #[cfg(feature = "fs")]
 pub mod fs;

@@ -31,12 +31,14 @@ mod token;
 /// }
 /// ```
 ///
-/// is the same as
+/// expands to
 ///
 /// ```ignore (needs the crate wakeful)
 /// fn main() {
 ///     let runtime = wakeful::runtime::Builder::new_multi_thread()
 ///         .enable_all()
+///         .root_name("main")
+///         .dump_on_signal(true)
 ///         .build()
 ///         .expect("Failed building the Runtime");
 ///     runtime.block_on(async {
@@ -44,6 +46,11 @@ mod token;
 ///     })
 /// }
 /// ```
+///
+/// Two of these settings are not defaults of the builder. `root_name` names the future of `block_on`
+/// after the function, for dumps and reports. `dump_on_signal` installs a handler for SIGQUIT (Ctrl-\\ on
+/// a terminal) that prints a dump of the runtime to stderr, and the program goes on. A program that
+/// handles SIGQUIT itself keeps its own handler. Use the builder for a runtime without the handler.
 ///
 /// The function may return anything, so `-> Result<(), Box<dyn std::error::Error>>` and `?` work as in any `main`. It
 /// need not be called `main`, and may then have parameters; each call starts a runtime and ends it, so a function that
@@ -55,11 +62,11 @@ mod token;
 ///
 /// | argument | meaning |
 /// | --- | --- |
-/// | `flavor = "multi_thread"` | several worker threads: the default |
+/// | `flavor = "multi_thread"` | several worker threads: the default; needs the feature `rt-multi-thread` |
 /// | `flavor = "current_thread"` | everything on the thread that called |
 /// | `flavor = "local"` | the same, and `spawn_local` works everywhere |
 /// | `worker_threads = 4` | how many workers, for `multi_thread`; by default one for each processor |
-/// | `start_paused = true` | time stands still until there is nothing else to do, for `current_thread` and `local` |
+/// | `start_paused = true` | the clock is paused, for `current_thread` and `local`; needs the feature `test-util` |
 /// | `unhandled_panic = "ignore"` | what a panic in a task does to the runtime: nothing (the default), or |
 /// | `unhandled_panic = "shutdown_runtime"` | end it; for `current_thread` and `local` |
 /// | `name = "…"` | a name for the runtime |

@@ -12,14 +12,20 @@
 //! }
 //! ```
 //!
-//! The Cargo features are tokio's. `full` is on unless `default-features = false` says
-//! otherwise; `test-util`, the clock that can be paused, has to be asked for.
+//! The Cargo features are tokio's. `full` is on by default. `test-util` is not part of it: enable it
+//! for the paused clock, usually under `[dev-dependencies]`.
 //!
 //! The walk of a task through the code is drawn in ARCHITECTURE.md; every file on it
 //! opens with the station that it serves.
 #![deny(unsafe_code)]
 // Without some of the features, some of what the others share has no use.
-#![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports))]
+#![cfg_attr(not(all(feature = "full", feature = "test-util")), allow(dead_code, unused_imports))]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "wakeful runs on Linux only: it needs epoll, io_uring, eventfd, timerfd and /proc. On other systems, use tokio: \
+     leave out the `[patch.crates-io]` entry, or make the dependency on wakeful one of `cfg(target_os = \"linux\")`."
+);
 
 #[cfg(feature = "fs")]
 pub mod fs;

@@ -139,7 +139,6 @@ fn destructors_may_block_in_place() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn threads_that_handed_over_are_let_go_of() {
     let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
     let rt = multi_thread(1);

@@ -1,5 +1,4 @@
 //! Dumps on SIGQUIT and after a while, seen from outside: each test runs itself again as a child process.
-#![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;

@@ -1,5 +1,4 @@
 //! An idle program sleeps: no thread of the runtime wakes up on its own.
-#![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -357,7 +357,6 @@ fn a_deadlock_beside_open_sockets_is_found() {
 }
 
 /// Refuses sockets of IPv6 to the calling thread, as on a system that has none; false if the system does not let it.
-#[cfg(target_os = "linux")]
 fn go_without_ipv6() -> bool {
     use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JUMP, BPF_K, BPF_LD, BPF_RET, BPF_STMT, BPF_W};
     let load = (BPF_LD | BPF_W | BPF_ABS) as u16;
@@ -384,7 +383,6 @@ fn go_without_ipv6() -> bool {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn an_address_without_sockets_of_its_kind_is_passed_over() {
     let test = || {
         if !go_without_ipv6() {

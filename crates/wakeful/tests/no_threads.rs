@@ -2,7 +2,6 @@
 //!
 //! Each test runs itself again in a child process that may use only so much address space; threads with huge stacks
 //! then run out of it after the first.
-#![cfg(target_os = "linux")]
 
 use std::process::Command;
 use std::time::Duration;

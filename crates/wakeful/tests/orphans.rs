@@ -56,12 +56,9 @@ fn pending_without_a_waker_is_reported_with_all_there_is_to_know() {
 
         let text = orphan.to_string();
         let place = format!("at {}:{line}:", file!());
-        for part in [
-            &format!("task {} can never", task.id()),
-            &place,
-            ", 1 poll\n",
-            "may_wait_forever",
-        ] {
+        for part in
+            [&format!("task {} can never", task.id()), &place, ", 1 poll\n", "may_wait_forever"]
+        {
             assert!(text.contains(part), "{part:?} is missing in: {text}");
         }
 
@@ -74,7 +71,8 @@ fn pending_without_a_waker_is_reported_with_all_there_is_to_know() {
         rt.settle();
         let orphan = rt.reports.wait_for_one();
         assert_eq!((orphan.id(), orphan.name()), (task.id(), Some("ledger keeper")), "{}", rt.name);
-        let start = format!("orphan (proven): task {} \"ledger keeper\" can never run again", task.id());
+        let start =
+            format!("orphan (proven): task {} \"ledger keeper\" can never run again", task.id());
         assert!(orphan.to_string().starts_with(&start), "{orphan}");
     }
 }

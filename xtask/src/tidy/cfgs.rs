@@ -1,5 +1,6 @@
 //! Behaviour is not chosen by a maze of `cfg`s: there is one custom cfg,
 //! `loom`, and it is read in the room `sys` and where models are declared.
+//! wakeful builds on Linux only, so one file asks for the system.
 
 use super::Finding;
 use super::attrs::{self, Predicate};
@@ -7,8 +8,11 @@ use super::source::{Source, words};
 use super::tree::Tree;
 
 /// What a `cfg` may ask for, besides anything that starts with `target_`.
-const KNOWN: &[&str] =
-    &["debug_assertions", "doc", "feature", "loom", "miri", "test", "unix", "windows"];
+const KNOWN: &[&str] = &["debug_assertions", "doc", "feature", "loom", "miri", "test"];
+
+/// The files that may ask for the system: the `compile_error!` of the library, and the program that says
+/// whether a project can run on it.
+const SYSTEM_HOMES: &[&str] = &["crates/wakeful/src/lib.rs", "crates/cargo-wakeful/src/doctor.rs"];
 
 /// Where `loom` may be asked for anywhere.
 const LOOM_HOMES: &[&str] = &["crates/wakeful/src/sys/", "crates/wakeful/src/sys.rs"];
@@ -24,6 +28,10 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                     let message = format!("`cfg({name})` is not one of ours; decide at run time");
                     findings.push(Finding::new(&file.path, line, message));
                 }
+            }
+            if names.contains(&"target_os") && !SYSTEM_HOMES.contains(&file.path.as_str()) {
+                let message = "`cfg(target_os)` has one arm: wakeful builds on Linux only";
+                findings.push(Finding::new(&file.path, line, message));
             }
             if names.contains(&"loom") && !at_home && !declares_tests {
                 let message =
@@ -68,19 +76,25 @@ mod tests {
     fn known_cfgs_pass() {
         let text = "#[cfg(all(test, loom))]\nmod loom_state;\n#[cfg(loom)]\npub(crate) mod m {}\n\
                     #[cfg(all(test, not(loom)))]\nmod tests {}\n\
-                    #[cfg(any(target_os = \"linux\", feature = \"rt\"))]\nfn f() {}\n\
+                    #[cfg(any(target_env = \"gnu\", feature = \"rt\"))]\nfn f() {}\n\
                     fn g() -> bool { cfg!(debug_assertions) }\n#[cfg_attr(doc, doc(hidden))]\nfn h() {}\n";
         let sys = "#[cfg(loom)]\nuse loom::sync;\n#[cfg(not(loom))]\nuse std::sync;\n";
-        let files = [(FILE, text), ("crates/wakeful/src/sys/mod.rs", sys)];
+        let lib = "#[cfg(not(target_os = \"linux\"))]\ncompile_error!(\"no\");\n";
+        let files = [
+            (FILE, text),
+            ("crates/wakeful/src/sys/mod.rs", sys),
+            ("crates/wakeful/src/lib.rs", lib),
+        ];
         assert_eq!(places(check, &files), [""; 0]);
     }
 
     #[test]
     fn other_cfgs_are_found() {
         let text = "#[cfg(tokio_unstable)]\nfn f() {}\nfn g() -> bool { cfg!(fast) }\n\
-                    #[cfg(version(\"1\"))]\nfn h() {}\n";
+                    #[cfg(version(\"1\"))]\nfn h() {}\n#[cfg(target_os = \"linux\")]\nfn i() {}\n\
+                    #[cfg(windows)]\nfn j() {}\n";
         let at = |line| format!("{FILE}:{line}");
-        assert_eq!(places(check, &[(FILE, text)]), [at(1), at(3), at(4)]);
+        assert_eq!(places(check, &[(FILE, text)]), [at(1), at(3), at(4), at(6), at(8)]);
     }
 
     #[test]

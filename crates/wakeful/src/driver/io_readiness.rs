@@ -30,11 +30,11 @@
 
 use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use crate::sys::unwind::catch_and_forget;
 use crate::wait::atomic_waker::{AtomicWaker, Registered};
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use crate::wait::wake_batch::WakeBatch;
 use std::ops::BitOr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -318,9 +318,7 @@ impl IoReadiness {
     #[cold]
     pub(crate) fn call_others(&self, ready: Readiness) {
         // One that panicked is gone, and does not come again.
-        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.call(ready))) {
-            std::mem::forget(payload); // its drop might panic again
-        }
+        while catch_and_forget(|| self.call(ready)).is_none() {}
     }
 
     fn call(&self, ready: Readiness) {

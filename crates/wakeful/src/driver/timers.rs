@@ -26,10 +26,10 @@ use super::wheel::{Inserted, Linked, Links, Wheel};
 use crate::sys::spin_lock::SpinLock;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use crate::sys::unwind::catch_and_forget;
 use crate::task::wait_target::TargetWord;
 use std::marker::PhantomPinned;
 use std::mem;
-use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::Waker;
@@ -389,9 +389,7 @@ impl Batch {
         let len = mem::take(&mut self.len);
         let mut wakers = self.wakers[..len].iter_mut().filter_map(Option::take);
         let mut wake = || wakers.by_ref().for_each(Waker::wake);
-        while let Err(payload) = panic::catch_unwind(AssertUnwindSafe(&mut wake)) {
-            mem::forget(payload); // its drop might panic again
-        }
+        while catch_and_forget(&mut wake).is_none() {}
     }
 }
 

@@ -14,6 +14,7 @@
 //! one with a time-out of zero costs many times as much as a system call.
 
 use super::in_flight::{Completion, CompletionContext, InFlight, Slot};
+use crate::sys::sync::ignore_poison;
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, Probe, opcode};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -22,7 +23,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Entries that can wait for one submission: one, and the cancels of a shutdown.
 const ENTRIES: u32 = 64;
@@ -101,7 +102,7 @@ impl Ring {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.inner.lock())
     }
 
     /// Hands an operation to the kernel. It may land before this returns.

@@ -5,9 +5,10 @@
 //! with `AT_STATX_DONT_SYNC` gives the mount, and the kernel's list of mounts gives the
 //! type. Only types on a fixed list count as local. Answers are kept for the process.
 
+use crate::sys::sync::ignore_poison;
 use rustix::fs::{AtFlags, FileType, StatxFlags};
 use std::os::fd::AsFd;
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
 
 /// How a file system answers requests about names and attributes it has in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +66,13 @@ const REMEMBERED: usize = 64;
 /// How the file system of an open file answers.
 pub(super) fn of(fd: impl AsFd, known: &Known) -> Latency {
     {
-        let mounts = MOUNTS.read().unwrap_or_else(PoisonError::into_inner);
+        let mounts = ignore_poison(MOUNTS.read());
         if let Some((_, latency)) = mounts.iter().find(|(mount, _)| *mount == known.mount) {
             return *latency;
         }
     }
     let latency = ask(fd);
-    let mut mounts = MOUNTS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut mounts = ignore_poison(MOUNTS.write());
     mounts.retain(|(mount, _)| *mount != known.mount);
     if mounts.len() == REMEMBERED {
         mounts.remove(0);

@@ -19,27 +19,23 @@
 #![allow(unsafe_code)]
 
 use super::write_behind::Writer;
-#[cfg(target_os = "linux")]
 use crate::driver::in_flight::{Completion, CompletionContext, Slot};
-#[cfg(target_os = "linux")]
 use crate::driver::uring::Ring;
 use crate::runtime::context::{self, RuntimeRef};
 use crate::runtime::task_api::blocking::spawn_blocking_on;
 use crate::runtime::task_api::spawn::no_runtime;
+use crate::sys::sync::ignore_poison;
+use crate::sys::unwind::catch_and_forget;
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
 use crate::wait::wake_batch::wake_all;
-#[cfg(target_os = "linux")]
 use rustix::io::Errno;
-#[cfg(target_os = "linux")]
 use std::cell::Cell;
 use std::io;
 use std::panic::Location;
-#[cfg(target_os = "linux")]
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
 /// Something that is to be done with files.
@@ -54,24 +50,20 @@ pub(super) trait Operation: Sized + Send + 'static {
     const CHANGES: bool = Self::MUST_FINISH;
 
     /// For the ring, if this is for a ring: its kind and what to do (O1).
-    #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
         None
     }
 
     /// The kind of operation that the ring must know.
-    #[cfg(target_os = "linux")]
     const CODE: u8 = 0;
 
     /// Whether the kernel may have to wait while it does what the entry says. Then a
     /// thread of the kernel does it: without that, `io_uring_enter` itself may wait.
-    #[cfg(target_os = "linux")]
     fn may_wait(&self) -> bool {
         true
     }
 
     /// The ring is done with what the entry said: what came of it.
-    #[cfg(target_os = "linux")]
     fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
         let _ = result;
         Step::Elsewhere(self)
@@ -81,7 +73,6 @@ pub(super) trait Operation: Sized + Send + 'static {
     /// the ring's: cancelled because nobody waits, or because the thread that
     /// submitted it is gone; unknown to this kernel; refused for something that a
     /// system call may be asked. Every other error is for `landed`.
-    #[cfg(target_os = "linux")]
     fn is_undone(error: Errno) -> bool {
         use Errno as E;
         matches!(error, E::CANCELED | E::INTR | E::AGAIN | E::INVAL | E::NOSYS | E::OPNOTSUPP)
@@ -107,16 +98,13 @@ macro_rules! plain_operation {
             const KIND: WaitKind = WaitKind::FileOp;
             const MUST_FINISH: bool = true;
             const CHANGES: bool = $changes;
-            #[cfg(target_os = "linux")]
             const CODE: u8 = opcode::$code::CODE;
 
-            #[cfg(target_os = "linux")]
             fn entry(&mut self) -> Option<Entry> {
                 let $entry = &*self;
                 Some($build.build())
             }
 
-            #[cfg(target_os = "linux")]
             fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
                 Step::Done(result.map(|_| ()).map_err(io::Error::from))
             }
@@ -131,7 +119,6 @@ macro_rules! plain_operation {
 pub(super) use plain_operation;
 
 /// What follows when the ring is done with an entry.
-#[cfg(target_os = "linux")]
 #[must_use]
 pub(super) enum Step<T: Operation> {
     Done(io::Result<T::Output>),
@@ -150,9 +137,7 @@ pub(super) struct Flight<T: Operation> {
 
 struct State<T: Operation> {
     /// The operation, while the kernel has it (O2).
-    #[cfg(target_os = "linux")]
     operation: Option<T>,
-    #[cfg(target_os = "linux")]
     slot: Option<(Arc<Ring>, Slot)>,
     outcome: Outcome<T::Output>,
     waker: Option<Waker>,
@@ -178,10 +163,7 @@ pub(super) fn gone() -> io::Error {
 /// For somebody who waits: where nobody may be driving the runtime that has the ring,
 /// a thread of the pool looks after it.
 pub(super) fn attend(keeper: &RuntimeRef) {
-    #[cfg(target_os = "linux")]
     keeper.shared.attend_ring();
-    #[cfg(not(target_os = "linux"))]
-    let _ = keeper;
 }
 
 /// Starts an operation on the current runtime; if that has shut down, it is done
@@ -198,9 +180,7 @@ pub(super) fn start<T: Operation>(operation: T) -> Arc<Flight<T>> {
     };
     let closing = keeper.shared.estate().is_closing();
     let state = State {
-        #[cfg(target_os = "linux")]
         operation: None,
-        #[cfg(target_os = "linux")]
         slot: None,
         outcome: Outcome::Awaited,
         waker: None,
@@ -218,13 +198,12 @@ pub(super) fn start<T: Operation>(operation: T) -> Arc<Flight<T>> {
 
 impl<T: Operation> Flight<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.state.lock())
     }
 
     /// To the ring if that is possible, otherwise to the pool.
     #[track_caller]
     fn begin(self: &Arc<Self>, operation: T) {
-        #[cfg(target_os = "linux")]
         let operation = match self.to_ring(operation) {
             None => return,
             Some(operation) => operation,
@@ -233,7 +212,6 @@ impl<T: Operation> Flight<T> {
     }
 
     /// Gives the operation back if it is not for the ring.
-    #[cfg(target_os = "linux")]
     fn to_ring(self: &Arc<Self>, mut operation: T) -> Option<T> {
         let shared = &self.keeper.shared;
         if LANDINGS.get() >= NESTED {
@@ -274,7 +252,6 @@ impl<T: Operation> Flight<T> {
         drop(spawn_blocking_on(shared, move || job.run(), None, T::MUST_FINISH));
     }
 
-    #[cfg(target_os = "linux")]
     fn release_clock(&self) {
         if self.keeper.shared.clock().release() {
             self.keeper.shared.config().witness.time_may_pass();
@@ -352,7 +329,6 @@ impl<T: Operation> Flight<T> {
             (state.waker.take(), std::mem::take(&mut state.others))
         };
         drop(wakers);
-        #[cfg(target_os = "linux")]
         if !T::MUST_FINISH {
             let slot = self.lock().slot.take();
             if let Some((ring, slot)) = slot {
@@ -362,7 +338,6 @@ impl<T: Operation> Flight<T> {
     }
 }
 
-#[cfg(target_os = "linux")]
 impl<T: Operation> Flight<T> {
     fn go_on(self: &Arc<Self>, step: Step<T>, place: CompletionContext) {
         match (step, place) {
@@ -383,7 +358,6 @@ impl<T: Operation> Flight<T> {
     }
 }
 
-#[cfg(target_os = "linux")]
 thread_local! {
     /// Landings on this thread that have not returned. What follows a landing may be
     /// submitted, and with that others may land.
@@ -391,14 +365,11 @@ thread_local! {
 }
 
 /// How many landings may lie within each other; what follows more goes to the pool.
-#[cfg(target_os = "linux")]
 const NESTED: u32 = 8;
 
 /// A landing, while it lasts.
-#[cfg(target_os = "linux")]
 struct Nested;
 
-#[cfg(target_os = "linux")]
 impl Nested {
     fn begin() -> Self {
         LANDINGS.set(LANDINGS.get() + 1);
@@ -406,14 +377,12 @@ impl Nested {
     }
 }
 
-#[cfg(target_os = "linux")]
 impl Drop for Nested {
     fn drop(&mut self) {
         LANDINGS.set(LANDINGS.get() - 1);
     }
 }
 
-#[cfg(target_os = "linux")]
 impl<T: Operation> Completion for Flight<T> {
     fn land(self: Arc<Self>, result: i32, place: CompletionContext) {
         let _nested = Nested::begin();
@@ -438,7 +407,7 @@ impl<T: Operation> Completion for Flight<T> {
         };
         // A pool without a thread panics, after the job has been seen to: that is no
         // reason to end the thread that looks after the ring.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.go_on(step, place)));
+        catch_and_forget(|| self.go_on(step, place));
     }
 
     fn must_finish(&self) -> bool {
@@ -591,6 +560,6 @@ where
     Perform::new(Call(f), site)
 }
 
-#[cfg(all(test, target_os = "linux", not(loom)))]
+#[cfg(all(test, not(loom)))]
 #[path = "operation_tests.rs"]
 mod tests;

@@ -12,17 +12,17 @@
 
 use super::descriptor::Descriptor;
 use super::fd_ops::{self, At, Write};
-#[cfg(target_os = "linux")]
 use super::operation::Step;
 use super::operation::{self, Operation};
 use crate::runtime::context::RuntimeRef;
+use crate::sys::sync::ignore_poison;
 use crate::task::header::WaitKind;
 use crate::wait;
 use crate::wait::wake_batch::wake_all;
 use std::io::{self, IoSlice};
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 pub(super) struct Writer {
@@ -61,7 +61,7 @@ impl Writer {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.state.lock())
     }
 
     /// Whether something is on its way to the file.
@@ -269,20 +269,16 @@ impl Operation for Behind {
     type Output = ();
     const KIND: WaitKind = WaitKind::FileWrite;
     const MUST_FINISH: bool = true;
-    #[cfg(target_os = "linux")]
     const CODE: u8 = Write::CODE;
 
-    #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
         self.write.as_entry()
     }
 
-    #[cfg(target_os = "linux")]
     fn may_wait(&self) -> bool {
         self.write.may_wait()
     }
 
-    #[cfg(target_os = "linux")]
     fn landed(mut self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
         let result = match result {
             Ok(count) => match self.write.advance(count as usize) {

@@ -41,15 +41,19 @@ pub(crate) fn stack_of(thread: i32) -> Vec<String> {
     let named = frames.iter().zip(names);
     let mut stack: Vec<String> =
         named.map(|(address, name)| name.unwrap_or_else(|| format!("{address:#x}"))).collect();
-    let is_ours = |name: &String| {
-        name.starts_with("wakeful::task::cell::Cell<")
-            || name == "wakeful::task::runnable::poll"
-            || name.starts_with("wakeful::scheduler::current_thread::CurrentThread::")
-    };
-    if let Some(end) = stack.iter().position(is_ours) {
+    if let Some(end) = stack.iter().position(|name| polls_the_task(name)) {
         stack.truncate(end);
     }
     stack
+}
+
+/// Returns whether this function of the runtime polls a task or the future of `block_on`.
+fn polls_the_task(name: &str) -> bool {
+    // The two manglings write a method as `Type<T>::method` and as `<Type<T>>::method`.
+    let name = name.trim_start_matches('<');
+    name.starts_with("wakeful::task::cell::Cell<")
+        || name == "wakeful::task::runnable::poll"
+        || name.starts_with("wakeful::scheduler::current_thread::CurrentThread")
 }
 
 /// A file mapping of the process.
@@ -188,87 +192,50 @@ fn name_at(strings: &[u8], at: usize) -> Option<String> {
     (!name.is_empty()).then(|| demangle(name).unwrap_or_else(|| name.to_owned()))
 }
 
-/// The path in a name as Rust mangles it by default: `_ZN`, then each part with its
-/// length before it, a hash at the end, `E`.
-fn demangle(name: &str) -> Option<String> {
-    if let Some(path) = name.strip_prefix("_R") {
-        return identifiers(path);
-    }
-    let mut rest = name.strip_prefix("_ZN")?;
-    let mut parts = Vec::new();
-    while !rest.starts_with('E') {
-        let digits = rest.find(|char: char| !char.is_ascii_digit())?;
-        let (length, after) = rest.split_at(digits);
-        let length: usize = length.parse().ok()?;
-        parts.push(plain(after.get(..length)?));
-        rest = &after[length..];
-    }
-    let is_hash = |part: &String| part.len() == 17 && part.starts_with('h');
-    if parts.last().is_some_and(is_hash) {
-        parts.pop();
-    }
-    Some(parts.join("::"))
+/// Returns the path of a Rust function from its symbol, without hash and generic arguments.
+///
+/// `None`: the symbol is not Rust's.
+fn demangle(symbol: &str) -> Option<String> {
+    let name = rustc_demangle::try_demangle(symbol).ok()?;
+    Some(without_generic_arguments(&format!("{name:#}")))
 }
 
-/// The names in a path as Rust's newer scheme mangles it, in their order: each with its
-/// length before it, and codes in between, of which those with an argument are skipped up
-/// to the end of that. What the codes say (which trait, which types) is left out.
-fn identifiers(mut rest: &str) -> Option<String> {
-    let mut names = Vec::new();
-    while let Some(first) = rest.chars().next() {
-        if first.is_ascii_digit() {
-            let digits = rest.find(|char: char| !char.is_ascii_digit())?;
-            let (length, after) = rest.split_at(digits);
-            // A name that begins with a digit or `_` has a `_` before it.
-            let after = after.strip_prefix('_').unwrap_or(after);
-            let length: usize = length.parse().ok()?;
-            names.push(after.get(..length)?);
-            rest = &after[length..];
-        } else if ['s', 'B'].contains(&first) {
-            rest = &rest[rest.find('_')? + 1..];
-        } else {
-            rest = rest.get(first.len_utf8()..)?;
+/// Removes `::<…>` from a path. The arguments may be whole futures, and a reader wants the function.
+fn without_generic_arguments(path: &str) -> String {
+    let mut kept = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(at) = rest.find("::<") {
+        let (before, arguments) = rest.split_at(at);
+        kept.push_str(before);
+        rest = &arguments[closing_bracket(arguments)..];
+    }
+    kept + rest
+}
+
+/// Returns the position after the `>` that closes the first `<` of `text`, or the end of `text`.
+fn closing_bracket(text: &str) -> usize {
+    let mut depth = 0;
+    let mut before = ' ';
+    for (at, char) in text.char_indices() {
+        match char {
+            '<' => depth += 1,
+            '>' if before == '-' => {} // the arrow of a function type
+            '>' => {
+                depth -= 1;
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
         }
+        before = char;
     }
-    names.retain(|name| !name.is_empty());
-    (!names.is_empty()).then(|| names.join("::"))
-}
-
-/// A part of a path, with what stands for signs put back.
-fn plain(part: &str) -> String {
-    const SIGNS: [(&str, &str); 9] = [
-        ("$LT$", "<"),
-        ("$GT$", ">"),
-        ("$LP$", "("),
-        ("$RP$", ")"),
-        ("$C$", ","),
-        ("$RF$", "&"),
-        ("$BP$", "*"),
-        ("$u20$", " "),
-        ("..", "::"),
-    ];
-    let part = part.strip_prefix('_').filter(|rest| rest.starts_with('$')).unwrap_or(part);
-    let mut text = part.to_owned();
-    for (code, sign) in SIGNS {
-        text = text.replace(code, sign);
-    }
-    for (code, sign) in [
-        ("$u7b$", "{"),
-        ("$u7d$", "}"),
-        ("$u27$", "'"),
-        ("$u5b$", "["),
-        ("$u5d$", "]"),
-        ("$u3b$", ";"),
-        ("$u2b$", "+"),
-    ] {
-        text = text.replace(code, sign);
-    }
-    text
+    text.len()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{demangle, stack_of};
+    use super::{demangle, polls_the_task, stack_of, without_generic_arguments};
     use crate::sys::backtrace;
     use std::sync::mpsc;
     use std::thread;
@@ -288,8 +255,36 @@ mod tests {
         }
         let newer = "_RNvNtNtCsfEOYDRpO4Ta_11miniz_oxide7inflate4core15decompress_fast";
         assert_eq!(demangle(newer).as_deref(), Some("miniz_oxide::inflate::core::decompress_fast"));
+        let generic = "_RINvCs1234_4test9run_testsNCNvB2_4main0EB2_";
+        assert_eq!(demangle(generic).as_deref(), Some("test::run_tests"));
         assert_eq!(demangle("main"), None);
         assert_eq!(demangle("_ZN9"), None);
+    }
+
+    #[test]
+    fn generic_arguments_are_left_out() {
+        for (path, kept) in [
+            ("a::b", "a::b"),
+            ("a::b::<c::D<E>, f::G>::{closure#0}", "a::b::{closure#0}"),
+            ("a::b::<fn(c) -> d::<E>>::f::<G>", "a::b::f"),
+            ("<a::B<C> as d::E>::f", "<a::B<C> as d::E>::f"),
+            ("a::b::<c", "a::b"),
+        ] {
+            assert_eq!(without_generic_arguments(path), kept);
+        }
+    }
+
+    #[test]
+    fn the_frames_that_poll_a_task_are_known_in_both_manglings() {
+        for name in [
+            "wakeful::task::cell::Cell<F,S>::poll",
+            "<wakeful::task::cell::Cell<app::main::{closure#0}, app::S>>::poll",
+            "wakeful::scheduler::current::CurrentThread::poll_root",
+            "<wakeful::scheduler::current::CurrentThread>::poll_root",
+        ] {
+            assert!(polls_the_task(name), "{name}");
+        }
+        assert!(!polls_the_task("<app::Task as core::future::Future>::poll"));
     }
 
     #[inline(never)]
@@ -298,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[cfg(target_env = "gnu")]
     fn the_stack_of_a_waiting_thread_names_its_function() {
         let (release, released) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();

@@ -90,6 +90,13 @@ impl Waiter {
         }
     }
 
+    fn wake(&self) {
+        match self {
+            Waiter::Task(task) => task.wake(),
+            Waiter::BlockOn(root) => root.wake(),
+        }
+    }
+
     fn polls(&self) -> u32 {
         match self {
             Waiter::Task(task) => task.header().polls(),
@@ -208,6 +215,16 @@ impl Node {
         (wait.kind == WaitKind::Join).then(|| holders[0].task)
     }
 
+    /// Returns whether it would have an edge if all owners of its resource were named.
+    ///
+    /// Its next poll copies their names to the resource record.
+    fn waits_for_unnamed(&self) -> bool {
+        let target = || self.waiter.record().linked_target();
+        self.wakers == 1
+            && matches!(target(), Some(WaitTarget::Record(index))
+                if ResourceRecord::at(index).is_some_and(|record| record.names.has_unnamed()))
+    }
+
     /// Returns whether it has an edge, or has no waker and was not declared to need none.
     fn may_be_stuck(&self) -> bool {
         self.edge.is_some() || (self.wakers == 0 && !self.waiter.is_exempt())
@@ -237,6 +254,8 @@ struct Graph {
     others: usize,
     /// Lower halves of the numbers of their parents.
     parents_of_others: BTreeSet<u32>,
+    /// Other tasks that must be polled once more to learn the owners of their resource.
+    unnamed: Vec<Waiter>,
     root_name: Option<String>,
     /// Time of the observation, on the runtime's clock.
     taken_at: Duration,
@@ -245,15 +264,18 @@ struct Graph {
 impl Graph {
     fn take(scheduler: &dyn Inspectable) -> Self {
         let (mut nodes, mut others) = (BTreeMap::new(), 0);
-        let mut parents_of_others = BTreeSet::new();
+        let (mut parents_of_others, mut unnamed) = (BTreeSet::new(), Vec::new());
         let roots = scheduler.roots().into_iter().map(Waiter::BlockOn);
         let mut add = |waiter: Waiter| {
             let parent = waiter.parent();
-            match Node::observe(waiter).filter(Node::may_be_stuck) {
-                Some(node) => drop(nodes.insert(node.waiter.number(), node)),
-                None => {
+            match Node::observe(waiter) {
+                Some(node) if node.may_be_stuck() => {
+                    drop(nodes.insert(node.waiter.number(), node));
+                }
+                node => {
                     others += 1;
                     parents_of_others.extend(parent);
+                    unnamed.extend(node.filter(Node::waits_for_unnamed).map(|node| node.waiter));
                 }
             }
         };
@@ -265,7 +287,7 @@ impl Graph {
         });
         let config = &scheduler.estate().config;
         let (root_name, taken_at) = (config.root_name.clone(), config.seam.clock.elapsed());
-        Self { nodes, others, parents_of_others, root_name, taken_at }
+        Self { nodes, others, parents_of_others, unnamed, root_name, taken_at }
     }
 
     /// Returns the nodes that depend only on each other, or have no waker.
@@ -459,6 +481,9 @@ pub(crate) struct ScanResult {
 /// Scans one runtime.
 pub(crate) fn scan(scheduler: &dyn Inspectable, runtime: Option<&str>) -> ScanResult {
     let graph = Graph::take(scheduler);
+    // An owner had not written its name yet when the first waiter copied the names. After another
+    // poll of that waiter, the next scan finds it.
+    graph.unnamed.iter().for_each(Waiter::wake);
     let stuck = graph.stuck();
     if stuck.is_empty() {
         return ScanResult::default();

@@ -15,7 +15,6 @@ impl Interest {
     pub const WRITABLE: Interest = Interest(1 << 1);
 
     /// That there is something urgent to read.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const PRIORITY: Interest = Interest(1 << 4);
 
     /// That there is an error. The system tells of these in any case; what one
@@ -38,7 +37,6 @@ impl Interest {
     }
 
     /// Whether what is urgent is part of it.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const fn is_priority(self) -> bool {
         self.has(Interest::PRIORITY)
     }
@@ -75,7 +73,6 @@ impl Interest {
         let parts = [
             (self.is_readable() || self.is_error()).then_some(mio::Interest::READABLE),
             self.is_writable().then_some(mio::Interest::WRITABLE),
-            #[cfg(any(target_os = "linux", target_os = "android"))]
             self.is_priority().then_some(mio::Interest::PRIORITY),
         ];
         let all = parts.into_iter().flatten().reduce(mio::Interest::add);
@@ -104,7 +101,6 @@ impl fmt::Debug for Interest {
         let names = [
             (Interest::READABLE, "READABLE"),
             (Interest::WRITABLE, "WRITABLE"),
-            #[cfg(any(target_os = "linux", target_os = "android"))]
             (Interest::PRIORITY, "PRIORITY"),
             (Interest::ERROR, "ERROR"),
         ];

@@ -26,19 +26,13 @@ impl Ready {
     pub const WRITE_CLOSED: Ready = Ready(1 << 3);
 
     /// There is something urgent to read.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const PRIORITY: Ready = Ready(1 << 4);
 
     /// There is an error to be asked for.
     pub const ERROR: Ready = Ready(1 << 5);
 
     /// Everything.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const ALL: Ready = Ready((1 << 6) - 1);
-
-    /// Everything.
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    pub const ALL: Ready = Ready(((1 << 6) - 1) & !(1 << 4));
 
     /// Whether it is ready for nothing.
     pub fn is_empty(self) -> bool {
@@ -68,7 +62,6 @@ impl Ready {
     }
 
     /// Whether there is something urgent to read.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn is_priority(self) -> bool {
         self.has(Ready::PRIORITY)
     }
@@ -101,7 +94,6 @@ impl Ready {
         if interest.is_writable() {
             ready |= Ready::WRITABLE | Ready::WRITE_CLOSED;
         }
-        #[cfg(any(target_os = "linux", target_os = "android"))]
         if interest.is_priority() {
             ready |= Ready::PRIORITY | Ready::READ_CLOSED;
         }
@@ -156,7 +148,6 @@ impl fmt::Debug for Ready {
             .field("is_read_closed", &self.is_read_closed())
             .field("is_write_closed", &self.is_write_closed())
             .field("is_error", &self.is_error());
-        #[cfg(any(target_os = "linux", target_os = "android"))]
         fields.field("is_priority", &self.is_priority());
         fields.finish()
     }

@@ -65,8 +65,9 @@
 /// # Which one wins
 ///
 /// When several futures are ready at once, the one that is polled first wins. By default polling starts at a random
-/// branch, so that in a loop each of them gets its share however busy the others are. The random numbers are the
-/// runtime's own: a simulated runtime makes the same choices again under the same seed.
+/// branch, so that in a loop each of them gets its share however busy the others are. The random numbers
+/// are the runtime's own. Under a seed (`Builder::rng_seed`), a current-thread runtime draws the same numbers in every
+/// run.
 ///
 /// With `biased;` in front, the branches are polled in the order in which they are written. Choose it if the order
 /// carries meaning, such as "shutdown before more work", or to save the random number. Then it is up to you that a

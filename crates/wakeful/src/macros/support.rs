@@ -11,7 +11,8 @@ pub use super::try_join::TryJoin;
 
 /// A number below `n`, from the randomness of the runtime that polls this task.
 ///
-/// It comes through the runtime context so that a simulated runtime can replay which branch a `select!` tried first.
+/// The number comes from the runtime's own generator, so that `Builder::rng_seed` fixes which branch a `select!`
+/// polls first.
 #[inline]
 pub fn thread_rng_n(n: u32) -> u32 {
     crate::task::context::random_below(n)

@@ -8,11 +8,12 @@
 
 use crate::driver::io_readiness::{Direction, Readiness};
 use crate::io::ReadBuf;
-use crate::net::stream_io::uninterrupted;
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::OpSource;
+use crate::sys::eintr::uninterrupted;
 use crate::task::header::WaitKind;
 use bytes::BufMut;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, addr::SocketAddrArg};
 use std::io;
 use std::mem::MaybeUninit;
@@ -48,7 +49,7 @@ impl<S: AsFd> Origin<S> for () {
     ) -> io::Result<(usize, Self)> {
         let receive = || {
             let ((filled, _), _) = rustix::net::recv(io, &mut *space, flags)?;
-            Ok((filled.len(), ()))
+            Ok::<_, Errno>((filled.len(), ()))
         };
         uninterrupted(receive)
     }
@@ -65,7 +66,7 @@ impl<S: Datagram> Origin<S> for SentBy<S::Addr> {
     ) -> io::Result<(usize, Self)> {
         let (count, sender) = uninterrupted(|| {
             let ((filled, _), _, sender) = rustix::net::recvfrom(io, &mut *space, flags)?;
-            Ok((filled.len(), sender))
+            Ok::<_, Errno>((filled.len(), sender))
         })?;
         Ok((count, SentBy(S::address(sender)?)))
     }

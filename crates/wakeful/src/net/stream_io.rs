@@ -5,9 +5,9 @@ use crate::driver::io_readiness::{Direction, Readiness};
 use crate::io::{Interest, ReadBuf, Ready};
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::OpSource;
+use crate::sys::eintr::uninterrupted;
 use crate::task::header::WaitKind;
 use bytes::BufMut;
-use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -47,19 +47,6 @@ macro_rules! transfer_of_sockets {
 }
 // A read from a unix stream ends where descriptors were sent along.
 transfer_of_sockets!(std::net::TcpStream: true, std::os::unix::net::UnixStream: false);
-
-/// Repeats what a signal interrupted.
-#[inline]
-pub(crate) fn uninterrupted<R>(
-    mut operation: impl FnMut() -> rustix::io::Result<R>,
-) -> io::Result<R> {
-    loop {
-        match operation() {
-            Err(Errno::INTR) => {}
-            result => return result.map_err(io::Error::from),
-        }
-    }
-}
 
 /// What an interest waits for.
 pub(crate) fn mask_of(interest: Interest) -> Readiness {

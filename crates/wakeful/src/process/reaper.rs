@@ -4,7 +4,7 @@
 use crate::driver::io_readiness::Direction;
 use crate::runtime::poll_evented::PollEvented;
 use crate::signal::unix::{Signal, SignalKind, signal};
-use crate::sys::sync::Mutex;
+use crate::sys::sync::{Mutex, ignore_poison};
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::task::wait_target::TargetWord;
@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::Location;
 use std::process::{Child, ExitStatus};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
 /// What tells that a process may have ended.
@@ -204,7 +204,7 @@ impl Wake for OrphanChild {
 static STRAYS: std::sync::Mutex<Vec<Child>> = std::sync::Mutex::new(Vec::new());
 
 fn strays() -> MutexGuard<'static, Vec<Child>> {
-    STRAYS.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(STRAYS.lock())
 }
 
 /// Looks after those that no runtime watches.

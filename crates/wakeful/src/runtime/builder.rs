@@ -328,8 +328,11 @@ impl Builder {
         self
     }
 
-    /// Starts with the clock paused. For tests, on a current-thread runtime:
-    /// [`build`](Self::build) panics if the runtime is to have many threads.
+    /// Starts the runtime with its clock paused, as if `time::pause` were called first.
+    ///
+    /// It is for tests on a current-thread runtime: [`build`](Self::build) panics if the runtime is a
+    /// multi-thread one. It needs the feature `test-util`.
+    #[cfg(feature = "test-util")]
     pub fn start_paused(&mut self, start_paused: bool) -> &mut Self {
         self.start_paused = start_paused;
         self
@@ -512,7 +515,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// If a multi-thread runtime is to [start paused](Self::start_paused).
+    /// If a multi-thread runtime is to start with its clock paused (`start_paused`).
     #[track_caller]
     pub fn build(&mut self) -> io::Result<Runtime> {
         assert!(

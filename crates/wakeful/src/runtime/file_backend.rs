@@ -1,16 +1,11 @@
 //! How a runtime's operations on files are carried out.
 
-#[cfg(target_os = "linux")]
 use crate::driver::uring::Ring;
 use crate::runtime::inner::{Flavor, Shared};
-#[cfg(target_os = "linux")]
 use crate::runtime::task_api::blocking::spawn_blocking_on;
-#[cfg(target_os = "linux")]
 use crate::runtime::uring_keeper::gate::KeeperGate;
-#[cfg(target_os = "linux")]
 use crate::scheduler::multi_thread::worker;
-#[cfg(target_os = "linux")]
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::sys::unwind::catch_and_forget;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,10 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 ///
 /// Dropping it waits until the kernel has completed them. So a closure that owns it does that
 /// also if no thread of the pool runs it: the pool is closed, or none of its threads starts.
-#[cfg(target_os = "linux")]
 struct BusyRings(Vec<Arc<Ring>>);
 
-#[cfg(target_os = "linux")]
 impl Drop for BusyRings {
     fn drop(&mut self) {
         self.0.iter().for_each(|ring| ring.drain());
@@ -74,7 +67,6 @@ pub(crate) struct Files {
     pub(crate) in_rings: AtomicU64,
     /// Operations that went to the pool.
     pub(crate) in_pool: AtomicU64,
-    #[cfg(target_os = "linux")]
     pub(super) attendance: KeeperGate,
 }
 
@@ -84,7 +76,6 @@ impl Files {
             backend,
             in_rings: AtomicU64::new(0),
             in_pool: AtomicU64::new(0),
-            #[cfg(target_os = "linux")]
             attendance: KeeperGate::new(),
         }
     }
@@ -100,7 +91,6 @@ impl Files {
 
 impl Shared {
     /// Whether this thread drives tasks here, and so finds what a ring completes.
-    #[cfg(target_os = "linux")]
     pub(crate) fn is_driven_here(&self) -> bool {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.is_held_here(),
@@ -109,7 +99,6 @@ impl Shared {
     }
 
     /// The ring of this thread's worker. None: the pool does it.
-    #[cfg(target_os = "linux")]
     pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
         if self.files.backend == FileBackend::Pool || !self.has_io() || !self.is_driven_here() {
             return None;
@@ -120,7 +109,6 @@ impl Shared {
 
     /// Who carries out operations that cannot be done at once: `Uring` or `Pool`.
     pub(super) fn file_backend(&self) -> FileBackend {
-        #[cfg(target_os = "linux")]
         if self.files.backend != FileBackend::Pool && self.has_io() {
             let pollers = self.pollers();
             let made = pollers.iter().find(|poller| poller.is_ring_made());
@@ -137,7 +125,6 @@ impl Shared {
     }
 
     /// The rings that have operations.
-    #[cfg(target_os = "linux")]
     fn busy_rings(&self) -> BusyRings {
         let rings = self.pollers().into_iter().filter_map(|poller| poller.made_ring());
         BusyRings(rings.filter(|ring| ring.is_busy()).cloned().collect())
@@ -155,18 +142,13 @@ impl Shared {
     ///   (`MultiThread::drop_tasks`). No thread begins an operation on a ring after that. Without
     ///   this call, a ring, its files and its runtime would stay for good.
     pub(super) fn land_files(self: &Arc<Self>, on_pool: bool) {
-        #[cfg(target_os = "linux")]
-        {
-            let rings = self.busy_rings();
-            if !on_pool || rings.0.is_empty() {
-                return drop(rings);
-            }
-            // A pool without a thread panics after it has dropped the closure. A runtime that
-            // closes does not pass that on.
-            let begin = || spawn_blocking_on(self, move || drop(rings), Some("files"), true);
-            drop(catch_unwind(AssertUnwindSafe(begin)));
+        let rings = self.busy_rings();
+        if !on_pool || rings.0.is_empty() {
+            return drop(rings);
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = on_pool;
+        // A pool without a thread panics after it has dropped the closure. A runtime that
+        // closes does not pass that on.
+        let begin = || spawn_blocking_on(self, move || drop(rings), Some("files"), true);
+        drop(catch_and_forget(begin));
     }
 }

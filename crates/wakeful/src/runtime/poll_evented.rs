@@ -96,12 +96,12 @@ impl<S: AsFd> PollEvented<S> {
         })
     }
 
-    /// A stream that gave or took less than it could have has no more: the next
-    /// operation waits at once, without asking the system. Not so on systems that
-    /// tell of a change only after the operation that blocks.
+    /// Clears the readiness if a stream transferred less than it could have.
+    ///
+    /// Such a stream has no more, so the next operation waits at once, without a system call.
     #[inline]
     fn use_up_if_short(&self, direction: Direction, seen: &Seen, count: usize, room: usize) {
-        if cfg!(target_os = "linux") && 0 < count && count < room && count < MOST_BYTES {
+        if 0 < count && count < room && count < MOST_BYTES {
             self.registration.use_up(direction, *seen);
         }
     }

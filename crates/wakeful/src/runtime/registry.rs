@@ -2,12 +2,13 @@
 //! but does not want to pay for a reference.
 
 use super::{Handle, Id, Shared};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use crate::sys::sync::ignore_poison;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 static RUNTIMES: Mutex<Vec<(Id, Weak<Shared>)>> = Mutex::new(Vec::new());
 
 fn lock() -> MutexGuard<'static, Vec<(Id, Weak<Shared>)>> {
-    RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(RUNTIMES.lock())
 }
 
 pub(crate) fn add(shared: &Arc<Shared>) {
@@ -37,7 +38,7 @@ pub(crate) fn find(id: Id) -> Option<Handle> {
 static LISTED: Mutex<Vec<Id>> = Mutex::new(Vec::new());
 
 fn lock_listed() -> MutexGuard<'static, Vec<Id>> {
-    LISTED.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(LISTED.lock())
 }
 
 pub(super) fn list_for_dumps(id: Id) {

@@ -97,7 +97,6 @@ impl Runtime {
         let shared = &self.handle.shared;
         match &shared.flavor {
             Flavor::Current(scheduler) => {
-                #[cfg(target_os = "linux")]
                 let _attended = shared.attend_ring_afterwards();
                 let _driving = enter_guard::start_driving(false);
                 let _entered = context::enter(shared);

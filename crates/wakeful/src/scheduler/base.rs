@@ -6,6 +6,7 @@ use crate::scheduler::block_on::{self, BlockOnGuard, BlockOnState, ParkedBlockOn
 use crate::scheduler::config::{Config, OrphanPolicy, UnhandledPanic};
 use crate::scheduler::local_set::LocalHome;
 use crate::sys::sync::Mutex;
+use crate::sys::unwind::catch_and_forget;
 use crate::task::arena::{Allocator, Arena, Schedule};
 use crate::task::block_on::BlockOnVia;
 use crate::task::cell::{self, CellLayout, SpawnOptions};
@@ -16,7 +17,6 @@ use crate::task::state::{BLOCKING, ORPHANED};
 use crate::task::{JoinHandle, context};
 use crate::telemetry::trace_buffer::{Entry, SharedTraceBuffer};
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
@@ -213,8 +213,8 @@ impl SchedulerBase {
         }
         // The report goes through a hook of the user's; if that panics, the
         // thread that dropped a waker or polled a task is not to blame.
-        let told = catch_unwind(AssertUnwindSafe(|| self.config.witness.orphan(task)));
-        let text = told.unwrap_or_else(|_| "the hook for reports panicked".to_owned());
+        let told = catch_and_forget(|| self.config.witness.orphan(task));
+        let text = told.unwrap_or_else(|| "the hook for reports panicked".to_owned());
         match self.config.on_orphan {
             OrphanPolicy::Report => {}
             OrphanPolicy::Abort => task.abort(ORPHANED),

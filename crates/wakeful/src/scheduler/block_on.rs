@@ -3,12 +3,13 @@
 
 use crate::sys::backtrace;
 use crate::sys::park::Parker;
+use crate::sys::sync::ignore_poison;
 use crate::task::block_on::{BlockOnRecord, BlockOnVia};
 use crate::task::context;
 use std::cell::Cell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Poll, Wake, Waker};
 
 /// One thread's way of being woken while it is in `block_on`.
@@ -65,10 +66,17 @@ impl BlockOnState {
         self.woken.load(Acquire) != RESTS
     }
 
+    /// Wakes the future, as one of its wakers would.
+    pub(crate) fn wake(&self) {
+        if let Some(call) = self.call.get().and_then(Weak::upgrade) {
+            call.wake();
+        }
+    }
+
     /// It can never go on from this rest of its future: its `block_on` panics with `why`,
     /// unless it has gone on meanwhile.
     pub(crate) fn end(&self, rest: u32, why: String) {
-        let mut verdict = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut verdict = ignore_poison(self.verdict.lock());
         // Of two who say so, the one that is late may mean an earlier rest. Who ends takes the
         // lock, so it sees why.
         if self.note.poll() == rest
@@ -88,8 +96,7 @@ impl BlockOnState {
     #[cold]
     #[track_caller]
     fn has_ended(&self) {
-        let (rest, why) =
-            std::mem::take(&mut *self.verdict.lock().unwrap_or_else(PoisonError::into_inner));
+        let (rest, why) = std::mem::take(&mut *ignore_poison(self.verdict.lock()));
         if self.note.poll() == rest {
             // It does not wait: while it unwinds, it lets go of what others wait for.
             self.note.goes_on();
@@ -131,7 +138,7 @@ impl BlockOnHandle {
 static ROOTS: Mutex<Vec<Weak<BlockOnState>>> = Mutex::new(Vec::new());
 
 fn lock_roots() -> MutexGuard<'static, Vec<Weak<BlockOnState>>> {
-    ROOTS.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(ROOTS.lock())
 }
 
 /// The roots that are in a `block_on` of the scheduler `home`.

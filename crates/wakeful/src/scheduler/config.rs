@@ -6,11 +6,11 @@ use crate::driver::poller::Batch;
 use crate::scheduler::block_on::BlockOnState;
 use crate::sys::rng::Rng;
 use crate::sys::thread_registry::OwnThread;
+use crate::sys::unwind::catch_and_forget;
 use crate::task::header::Header;
 use crate::task::id::IdSource;
 use crate::task::runnable::TaskRef;
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -154,8 +154,7 @@ impl Config {
     ) -> std::io::Result<thread::JoinHandle<()>> {
         // A user's function, called where locks are held and somebody is counted on: its panic is
         // one more reason why there is no thread.
-        let name = catch_unwind(AssertUnwindSafe(|| (self.thread_name)())).map_err(|payload| {
-            std::mem::forget(payload); // its drop might panic again
+        let name = catch_and_forget(|| (self.thread_name)()).ok_or_else(|| {
             std::io::Error::other("the function for the names of threads has panicked")
         })?;
         let mut builder = thread::Builder::new().name(name);

@@ -22,7 +22,7 @@ use crate::runtime::Id;
 use crate::runtime::dump_signal;
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::keeper_with_io;
-use crate::sys::sync::Mutex;
+use crate::sys::sync::{Mutex, ignore_poison};
 use crate::wait::rerun_gate::RerunGate;
 use crate::wait::wake_batch::PanicSink;
 use rustix::event::{EventfdFlags, eventfd};
@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// The signals of one runtime.
@@ -49,7 +49,7 @@ pub(super) struct SignalDriver {
 static HUBS: std::sync::Mutex<Vec<Arc<SignalDriver>>> = std::sync::Mutex::new(Vec::new());
 
 fn hubs() -> MutexGuard<'static, Vec<Arc<SignalDriver>>> {
-    HUBS.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(HUBS.lock())
 }
 
 impl SignalDriver {

@@ -16,9 +16,11 @@
 //!   or a sign that somebody has no name yet, for each holder, or it is about to tell.
 //! - Q3. The first to queue up copies the names to the plate; it does so under the list's
 //!   lock, after WAITERS was set. Others need not, as everybody tells while WAITERS is set.
-//!   If it finds the sign of one without a name, it waits until there is none, and tells:
-//!   that one is a few instructions away from having a name, or leaves, for which it needs
-//!   the lock, and tells as well.
+//!   It may find the sign of a holder without a name. That holder is a few instructions
+//!   away from writing its name, or it leaves, for which it needs the lock, and tells. The
+//!   waiter does not wait for either: it copies the sign, which readers take for "unknown"
+//!   (`OwnerTable::has_others`). Every waiter that is polled again and finds the sign on the plate
+//!   copies the names once more. The deadlock scanner wakes such a waiter (`detect`).
 //! - Q4. Of permits that are handed to a waiter, the plate alone knows the name; the place
 //!   says that it stands elsewhere. It is written under the list's lock, and taken up by
 //!   the holder.
@@ -263,24 +265,18 @@ impl PermitOwners {
         })
     }
 
-    /// Whether somebody has no name yet.
-    pub(super) fn has_unnamed(&self, has_first: bool) -> bool {
-        self.seen(has_first).any(|seen| seen == SlotState::Somebody)
-    }
-
-    /// Q3: copies all names, under the list's lock. `has_first`: FIRST is set. Answers
-    /// whether somebody has no name yet.
-    pub(super) fn tell(&self, has_first: bool, counted: &Counted, names: &OwnerTable) -> bool {
-        let mut is_unsure = false;
+    /// Q3: copies all names, under the list's lock. `has_first`: FIRST is set.
+    pub(super) fn tell(&self, has_first: bool, counted: &Counted, names: &OwnerTable) {
+        let mut unnamed = false;
         membarrier::for_models(); // after the exchange that set WAITERS
         for (seen, told) in self.seen(has_first).zip(&names.places) {
-            is_unsure |= seen == SlotState::Somebody;
+            unnamed |= seen == SlotState::Somebody;
             if seen != SlotState::Elsewhere {
                 told.update(seen); // Q4
             }
         }
+        names.set_unnamed(unnamed);
         self.tell_others(counted, names);
-        is_unsure
     }
 }
 
@@ -333,7 +329,8 @@ mod tests {
         assert!(PermitOwners::take_up(second, 2, Location::caller(), Some(&names)));
         assert!(!PermitOwners::take_up(first, 3, Location::caller(), Some(&names)), "another's");
         // Copying the names again leaves them alone.
-        assert!(!holders.tell(true, &counted, &names));
+        holders.tell(true, &counted, &names);
+        assert!(!names.has_unnamed());
         let granted: Vec<(u64, bool)> =
             names.named().iter().map(|held| (held.task, held.granted)).collect();
         assert_eq!(granted, [(1, true), (2, false)]);

@@ -37,7 +37,7 @@
 
 use super::permit_owners::{Counted, OwnerIndex, PermitOwners};
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
-use crate::sys::sync::{const_unless_model, thread};
+use crate::sys::sync::const_unless_model;
 use crate::task::context;
 use crate::task::wait_target::TargetWord;
 use crate::wait::list::{Grant, Locked, Waiter, WaiterState, Waiters};
@@ -145,9 +145,13 @@ impl RawSemaphore {
         self.waiters.plate.get()
     }
 
-    /// What the permits are called in records.
+    /// What the permits are called in records. A waiter that is polled again asks for it.
     pub(super) fn target(&self) -> TargetWord {
-        self.waiters.plate.target(self)
+        let Some(plate) = self.plate() else { return TargetWord::of_address(self) };
+        if plate.names.has_unnamed() {
+            self.tell(); // Q3
+        }
+        plate.target()
     }
 
     /// A waiter is polled again, with this waker.
@@ -165,10 +169,10 @@ impl RawSemaphore {
         });
     }
 
-    /// The same; under the list's lock. Whether somebody has no name yet.
-    fn tell_names(&self, counted: &Counted, plate: &ResourceRecord) -> bool {
+    /// Copies the names of all holders to the plate (Q3). The caller holds the list's lock.
+    fn tell_names(&self, counted: &Counted, plate: &ResourceRecord) {
         let has_first = self.word.load(SeqCst) & FIRST != 0;
-        self.holders.tell(has_first, counted, &plate.names)
+        self.holders.tell(has_first, counted, &plate.names);
     }
 
     /// How many could be taken now.
@@ -433,7 +437,6 @@ impl RawSemaphore {
     ) -> Taken {
         // Dropped after the lock.
         let mut unneeded = Some(waker);
-        let mut is_unsure = false;
         let queued = self.waiters.with(|list| {
             let mut word = self.word.load(Relaxed);
             debug_assert_eq!(word & WAITERS != 0, !list.is_empty(), "P3");
@@ -458,33 +461,21 @@ impl RawSemaphore {
             let (is_first, counted) = (list.is_empty(), **list);
             list.push_linked(waiter, ask, waker, (kind, site), |plate| {
                 // Q3.
-                is_unsure = is_first && self.tell_names(&counted, plate);
+                if is_first {
+                    self.tell_names(&counted, plate);
+                }
             });
             if there > 0 {
                 note_ahead(list);
             }
             Queued::Waits
         });
-        if is_unsure {
-            self.make_sure();
-        }
         match queued {
             Queued::Taken(_) if wanted == 0 => Taken::Yes(OwnerIndex::NOWHERE),
             Queued::Taken(has_first) => Taken::Yes(self.note(has_first, Owner::by_current(site))),
             Queued::Waits => Taken::Short,
             Queued::Closed => Taken::Closed,
         }
-    }
-
-    /// Q3: somebody took permits a moment ago and has not said who it is, or is about to
-    /// give them back.
-    #[cold]
-    fn make_sure(&self) {
-        // Without the lock, which that one may need.
-        while self.holders.has_unnamed(self.word.load(SeqCst) & FIRST != 0) {
-            thread::yield_now();
-        }
-        self.tell();
     }
 
     /// A waiter gives up; what it already has goes to the others.
@@ -578,4 +569,53 @@ pub(super) fn check_permits(permits: usize) {
         permits <= MAX,
         "a semaphore may not have more than MAX_PERMITS permits ({MAX}), and {permits} were asked for"
     );
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::inspect::Report;
+    use crate::runtime::{Builder, Handle};
+    use crate::sync::acquire::PermitRequest;
+    use crate::task::header::WaitKind;
+    use crate::task::{spawn, yield_now};
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::Arc;
+
+    /// A holder is between taking the first place and writing its name as a task queues up, and
+    /// neither of the two does anything after that.
+    #[test]
+    fn the_scanner_learns_of_a_holder_that_wrote_its_name_late() {
+        let runtime = Builder::new_current_thread().on_report(|_| {}).build().unwrap();
+        runtime.block_on(async {
+            let permits = Arc::new(RawSemaphore::new(1));
+            permits.word.store(FIRST, SeqCst);
+            let waiter = spawn({
+                let permits = permits.clone();
+                async move {
+                    let mut acquiring = pin!(PermitRequest::new(1, Location::caller()));
+                    let poll = |cx: &mut std::task::Context<'_>| {
+                        acquiring.as_mut().poll(&permits, WaitKind::Semaphore, cx)
+                    };
+                    let spot = poll_fn(poll).await.unwrap();
+                    permits.put(1, spot);
+                }
+            });
+            yield_now().await;
+            let plate = permits.plate().expect("somebody waits");
+            assert!(plate.known_holders().is_none() && plate.names.has_unnamed());
+            // The waiter holds the only permit itself.
+            let task = waiter.id().as_u64();
+            let held = Owner { task, site: Some(Location::caller()), granted: false };
+            permits.holders.enter_first(held);
+            let diagnose = || Handle::current().diagnose();
+            assert!(diagnose().is_empty(), "the name is not on the plate");
+            yield_now().await;
+            let reports = diagnose();
+            assert!(matches!(reports[..], [Report::Deadlock(_)]), "{reports:?}");
+            permits.put(1, OwnerIndex::FIRST);
+            waiter.await.unwrap();
+        });
+    }
 }

@@ -29,14 +29,15 @@
 
 #![allow(unsafe_code)]
 
-#[cfg(all(target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
+#[cfg(all(target_env = "gnu", not(any(all(test, loom), miri))))]
 mod imp {
+    use crate::sys::sync::ignore_poison;
     use crate::sys::thread_state;
     use std::cell::Cell;
     use std::ffi::{c_int, c_void};
     use std::mem::MaybeUninit;
     use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::*};
-    use std::sync::{Mutex, OnceLock, PoisonError};
+    use std::sync::{Mutex, OnceLock};
     use std::time::{Duration, Instant};
     use std::{ptr, thread};
 
@@ -168,7 +169,7 @@ mod imp {
 
     pub(super) fn ask(thread: i32, patience: Patience) -> Vec<usize> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = ignore_poison(ONE_AT_A_TIME.lock());
         if thread <= 0 || !is_installed() || !thread_state::takes_signals(thread) {
             return Vec::new();
         }
@@ -217,7 +218,7 @@ mod imp {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_env = "gnu", not(any(loom, miri)))))]
+#[cfg(not(all(target_env = "gnu", not(any(all(test, loom), miri)))))]
 mod imp {
     pub(crate) fn of_thread(_thread: i32) -> Vec<usize> {
         Vec::new()
@@ -233,7 +234,7 @@ mod imp {
 /// system's number of the calling thread, 0 if that is not needed.
 pub(crate) use imp::{of_thread, this_thread};
 
-#[cfg(all(test, target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
+#[cfg(all(test, target_env = "gnu", not(any(loom, miri))))]
 mod tests {
     use super::imp::{Patience, ask};
     use super::this_thread;

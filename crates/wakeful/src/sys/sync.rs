@@ -1,6 +1,9 @@
 //! The one switch between std's primitives and loom's.
+//!
+//! The models are unit tests, so the switch is `all(test, loom)`: a program that is built with
+//! `--cfg loom` for its own models gets std's primitives in this crate.
 
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 mod imp {
     pub(crate) use loom::sync::{Arc, Mutex as RawMutex, MutexGuard};
     pub(crate) use loom::sync::{RwLock as RawRwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -92,7 +95,7 @@ mod imp {
     }
 }
 
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 mod imp {
     pub(crate) use std::sync::atomic;
     pub(crate) use std::sync::{Arc, Mutex as RawMutex, MutexGuard};
@@ -134,7 +137,15 @@ mod imp {
 }
 
 pub(crate) use imp::*;
-use std::sync::{PoisonError, TryLockError};
+use std::sync::{LockResult, PoisonError, TryLockError};
+
+/// Returns the guard although a thread panicked with the lock held.
+///
+/// What the locks of this crate guard stays valid if a thread panics with one held.
+#[inline]
+pub(crate) fn ignore_poison<G>(result: LockResult<G>) -> G {
+    result.unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A mutex that a panic does not poison: what it guards in this crate is
 /// always left whole before anything that can panic is called.
@@ -148,10 +159,7 @@ impl<T> Mutex<T> {
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        match self.0.lock() {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        }
+        ignore_poison(self.0.lock())
     }
 
     /// The guard, unless somebody has it.
@@ -177,11 +185,11 @@ impl<T> RwLock<T> {
 
     #[inline]
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.0.read())
     }
 
     #[inline]
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.0.write())
     }
 }

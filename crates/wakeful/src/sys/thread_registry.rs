@@ -2,7 +2,8 @@
 //! are others: those may do anything, and nobody else knows what.
 
 use super::backtrace::this_thread;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sys::sync::ignore_poison;
+use std::sync::{Mutex, MutexGuard};
 
 /// The system's number of a thread, and the address that stands for whose it is.
 static OWN: Mutex<Vec<(i32, usize)>> = Mutex::new(Vec::new());
@@ -11,7 +12,7 @@ static OWN: Mutex<Vec<(i32, usize)>> = Mutex::new(Vec::new());
 pub(crate) const EVERYBODYS: usize = 0;
 
 fn lock() -> MutexGuard<'static, Vec<(i32, usize)>> {
-    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(OWN.lock())
 }
 
 /// The time in which the thread that made it is a runtime's own.
@@ -67,7 +68,7 @@ fn is_of_a_ring(thread: i32) -> bool {
     flags.is_some_and(|flags| flags & PF_IO_WORKER != 0)
 }
 
-#[cfg(all(test, target_os = "linux", not(loom)))]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::{EVERYBODYS, OwnThread, is_own, others};
     use crate::sys::backtrace::this_thread;

@@ -10,6 +10,7 @@ use super::join::JoinHandle;
 use super::runnable::Runnable;
 use super::waker;
 use crate::sys::sync::UnsafeCell;
+use crate::sys::unwind::catch_and_forget;
 use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -323,8 +324,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
             }
         }
         // SAFETY: by contract.
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Self::take(cell) })));
-        end_second_panic(dropped);
+        catch_and_forget(|| drop(unsafe { Self::take(cell) }));
     }
 }
 

@@ -10,11 +10,12 @@ use super::waker;
 use super::{Id, coop};
 use crate::sys::rng::Rng;
 use crate::sys::sync::thread_local;
+use crate::sys::unwind::catch_and_forget;
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::num::NonZeroU64;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
@@ -280,10 +281,7 @@ fn wake_all_deferred() -> bool {
             let mut wakers = list.take();
             for waker in wakers.drain(..) {
                 // A foreign waker that panics harms nobody else.
-                let woken = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-                if let Err(payload) = woken {
-                    std::mem::forget(payload);
-                }
+                catch_and_forget(|| waker.wake());
             }
             let mut list = list.borrow_mut();
             if list.capacity() == 0 {

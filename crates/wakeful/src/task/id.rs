@@ -1,5 +1,5 @@
 //! Task ids: unique in the process, drawn in blocks so that a spawn needs no
-//! shared counter. A simulated runtime draws from a sequence of its own.
+//! shared counter. A runtime with `Builder::shuffle_tasks` draws from a sequence of its own.
 
 use std::fmt;
 use std::num::NonZeroU64;

@@ -7,6 +7,7 @@ use super::context;
 use super::header::{Header, PollCount};
 use super::state::{Complete, EndPoll, ORPHANED, Release, Snapshot, Start, State};
 use super::waker;
+use crate::sys::unwind::catch_and_forget;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -196,10 +197,7 @@ unsafe fn finish(cell: NonNull<Header>) {
 
 /// Foreign wakers may panic; that must not take the worker down.
 fn wake_joiner(waker: std::task::Waker) {
-    let woken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
-    if let Err(payload) = woken {
-        std::mem::forget(payload);
-    }
+    catch_and_forget(|| waker.wake());
 }
 
 /// A counted reference to a task of any type: enough to look at it and to ask
@@ -243,6 +241,12 @@ impl TaskRef {
     pub(crate) fn abort(&self, reason: u64) {
         // SAFETY: our count keeps the cell alive.
         unsafe { waker::act(self.0, self.header().state.abort(reason)) };
+    }
+
+    /// Wakes the task, as one of its wakers would.
+    pub(crate) fn wake(&self) {
+        // SAFETY: our count keeps the cell alive.
+        unsafe { waker::act(self.0, self.header().state.wake_by_ref()) };
     }
 
     pub(crate) fn report_orphan(self) {

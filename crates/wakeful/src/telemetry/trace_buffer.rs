@@ -5,9 +5,10 @@
 //! something mixed; so it looks at the count before and after, and leaves out what
 //! may have been written over meanwhile.
 
+use crate::sys::sync::ignore_poison;
 use crate::task::runnable::Runnable;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 /// Events that a ring has room for.
@@ -150,7 +151,7 @@ impl SharedTraceBuffer {
     }
 
     pub(crate) fn note(&self, entry: Entry) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = ignore_poison(self.turn.lock());
         self.recorder.note(entry);
     }
 

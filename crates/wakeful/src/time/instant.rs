@@ -7,7 +7,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
 /// A moment in time; like std's, but [`now`](Self::now) asks the current
-/// runtime's clock, which may be [paused](super::pause).
+/// runtime's clock, which may be paused (`time::pause`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(std::time::Instant);
 

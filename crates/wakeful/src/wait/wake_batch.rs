@@ -1,6 +1,7 @@
 //! Wakers on their way out of a lock: collected under it, woken after it.
 
 use crate::sys::IS_MODEL;
+use crate::sys::unwind::catch_and_forget;
 use std::any::Any;
 use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
@@ -78,9 +79,7 @@ impl Drop for WakeBatch {
     /// blame.
     fn drop(&mut self) {
         while let Some(waker) = self.pop() {
-            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                std::mem::forget(payload); // its drop might panic again
-            }
+            catch_and_forget(|| waker.wake());
         }
     }
 }

@@ -22,16 +22,17 @@ use crate::scheduler::block_on::BlockOnState;
 use crate::scheduler::config::{PolledEntity, Role};
 use crate::scheduler::current_thread::CurrentThread;
 use crate::sys::membarrier::Barriers;
+use crate::sys::sync::ignore_poison;
 use crate::sys::thread_registry::{EVERYBODYS, OwnThread};
 use crate::sys::timer_slack::Leisure;
+use crate::sys::unwind::catch_and_forget;
 use crate::task::arena;
 use crate::telemetry::poll_watch::PollWatch;
 use crate::telemetry::starvation::SystemProbe;
 use crate::watchdog::multi_thread::{LATE, LOOK_AROUND, LOOK_AROUND_SHARE, PollObservation};
 use crate::watchdog::spin_detector::{Look, SpinDetector};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ static THREAD: OnceLock<Thread> = OnceLock::new();
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(mutex.lock())
 }
 
 /// A scheduler in the warden's list.
@@ -140,7 +141,7 @@ impl WatchTarget {
             if self.is_to_look.swap(false, SeqCst) {
                 let look_around = &mut || _ = config.witness.look_around();
                 let look = || config.witness.in_context(Role::Blocking, look_around);
-                let _ = catch_unwind(AssertUnwindSafe(look));
+                catch_and_forget(look);
             }
             return scheduler.is_awake();
         }
@@ -152,7 +153,7 @@ impl WatchTarget {
             let look =
                 || config.witness.in_context(Role::Blocking, &mut || self.observe(&scheduler));
             // A hook that panics does not end the watch.
-            let _ = catch_unwind(AssertUnwindSafe(look));
+            catch_and_forget(look);
         }
         is_at_work
     }

@@ -26,13 +26,13 @@ use crate::scheduler::multi_thread::{MultiThread, ThreadExitGuard, WorkerShared}
 use crate::sys::park::Parker;
 use crate::sys::thread_registry::OwnThread;
 use crate::sys::timer_slack::Leisure;
+use crate::sys::unwind::catch_and_forget;
 use crate::task::arena;
 use crate::task::runnable::TaskRef;
 use crate::telemetry::poll_watch::PollWatch;
 use crate::telemetry::scan_gate::{MOST_PATIENCE, PATIENCE, ScanGate};
 use crate::telemetry::starvation::SystemProbe;
 use crate::watchdog::spin_detector::{Look, SpinDetector};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::*, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -148,10 +148,7 @@ impl Monitor {
             }
             // A foreign waker that panics does not end the watch.
             let looks = || look(shared, &mut spinners, &mut probe, &mut looked_at);
-            events += catch_unwind(AssertUnwindSafe(looks)).unwrap_or_else(|payload| {
-                std::mem::forget(payload); // its drop might panic again
-                0
-            });
+            events += catch_and_forget(looks).unwrap_or(0);
             brief = if events > 0 { BRIEF_TICK } else { TICK.min(brief * 2) };
             // Before it is seen that all sleep: who wakes up after this has moved. And before the
             // timers of lost workers are read: a thread that registers one afterwards has moved.
@@ -244,11 +241,7 @@ fn wait_in(
 /// gets up for it. (For their sources, the monitor waits in their pollers.)
 fn help(shared: &MultiThread) -> Option<Duration> {
     // A foreign waker that panics does not end the watch.
-    let help =
-        catch_unwind(AssertUnwindSafe(|| shared.help_lost(false))).unwrap_or_else(|payload| {
-            std::mem::forget(payload); // its drop might panic again
-            Some(TICK)
-        });
+    let help = catch_and_forget(|| shared.help_lost(false)).unwrap_or(Some(TICK));
     help.filter(|_| !shared.has_helper())
 }
 
@@ -280,7 +273,7 @@ impl ProgressSnapshot {
 /// Lets the rooms above look who waits for whom. Answers whether to look again after a while, though nothing happens.
 fn look_around(shared: &MultiThread) -> bool {
     let witness = &shared.estate.config.witness;
-    let again = catch_unwind(AssertUnwindSafe(|| witness.look_around()));
+    let again = catch_and_forget(|| witness.look_around());
     shared.spread_fatal();
     again.unwrap_or(false)
 }
@@ -362,14 +355,14 @@ fn poll_for_stuck_worker(shared: &MultiThread, tick: Duration, brief: Duration) 
         let left = until.saturating_sub(clock.elapsed());
         let timer = remote.timers.next().map(|tick| clock.until(tick));
         let limit = timer.map_or(left, |timer| timer.min(left));
-        let turned = catch_unwind(AssertUnwindSafe(|| {
+        let turned = catch_and_forget(|| {
             let events = poller.try_turn(Some(limit));
             events.map(|events| events + remote.timers.turn(clock.tick()))
-        }));
+        });
         shared.leave_poll();
         is_for_spares = shared.is_all_stuck() && !shared.injector.is_empty();
         // Its owner is back, or about to be.
-        let Ok(Some(events)) = turned else { break };
+        let Some(Some(events)) = turned else { break };
         came += events;
         if left.is_zero() {
             break;

@@ -8,6 +8,7 @@ use super::fd_ops::{Allocate, Read, Seek, SetLen, SyncAll, SyncData};
 use super::operation::{Flight, Operation, Perform, call, change, start};
 use super::write_behind::Writer;
 use super::{FileTimes, OpenOptions, page_cache};
+use crate::sys::sync::ignore_poison;
 use crate::task::header::WaitKind;
 use crate::task::yield_now;
 use crate::wait;
@@ -18,7 +19,7 @@ use std::io::{self, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::Location;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 
 pub use positional::{ReadAt, ReadExactAt, WriteAllAt, WriteAt};
@@ -203,7 +204,6 @@ impl Drop for Inner {
 }
 
 /// Takes over a descriptor that the kernel has just opened for us.
-#[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(super) fn from_kernel(fd: u32) -> StdFile {
     // SAFETY: fresh from the kernel, and nobody else's.
@@ -285,7 +285,7 @@ impl File {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.inner.lock())
     }
 
     /// Waits until nothing is under way. An error of a read is that read's own

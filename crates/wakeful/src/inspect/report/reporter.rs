@@ -1,13 +1,14 @@
 //! Delivers reports: counts them, suppresses repetitions, and limits their rate.
 
 use super::{Certainty, KINDS, Report};
+use crate::sys::sync::ignore_poison;
+use crate::sys::unwind::catch_and_forget;
 use crate::telemetry::trace_buffer::{Entry, Event, TraceBuffer};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// The user's hook for reports.
@@ -98,7 +99,7 @@ impl Reporter {
 
     /// Delivers a report, unless it is a repetition or over the rate limit. Returns whether it did.
     pub(crate) fn report(&self, report: &Report, now: Duration) -> bool {
-        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut limits = ignore_poison(self.limits.lock());
         let admission = limits.admit(report, now);
         if let Admission::Deliver { .. } = admission {
             let (took, task) = (Duration::ZERO, report.task());
@@ -113,7 +114,7 @@ impl Reporter {
         record(report);
         // The caller may be a worker in the middle of its loop, or a user's thread that drops a
         // waker. A hook that panics, or a closed stderr, must not unwind into it.
-        let delivered = catch_unwind(AssertUnwindSafe(|| match &self.hook {
+        catch_and_forget(|| match &self.hook {
             Some(hook) => hook(report),
             None => {
                 let before = match suppressed {
@@ -125,10 +126,7 @@ impl Reporter {
                 // One write, so that the output of other threads does not get in between.
                 print(report, &format!("{before}wakeful: {report}\n"));
             }
-        }));
-        if let Err(payload) = delivered {
-            std::mem::forget(payload); // its drop might panic again
-        }
+        });
         true
     }
 
@@ -174,6 +172,6 @@ fn record(report: &Report) {
         let text = report.to_string().replace('\n', "\\n");
         let line = format!("{}\t{}\t{text}\n", report.kind(), program.display());
         // One write, so that several processes can share the file.
-        let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
+        let _ = ignore_poison(file.lock()).write_all(line.as_bytes());
     }
 }

@@ -8,6 +8,7 @@ use crate::io::ReadBuf;
 use crate::runtime::context;
 use crate::runtime::shutdown_error::shutting_down;
 use crate::runtime::task_api::blocking;
+use crate::sys::eintr::uninterrupted;
 use crate::task::header::WaitKind;
 use crate::task::{JoinHandle, coop};
 use crate::wait;
@@ -185,16 +186,6 @@ impl Lane {
                 return Poll::Ready(Ok(()));
             }
             self.send(true, move |_| flush());
-        }
-    }
-}
-
-/// Repeats what a signal interrupted.
-fn uninterrupted<R>(mut operation: impl FnMut() -> io::Result<R>) -> io::Result<R> {
-    loop {
-        match operation() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
         }
     }
 }

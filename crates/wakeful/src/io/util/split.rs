@@ -6,10 +6,11 @@
 #![allow(unsafe_code)]
 
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
+use crate::sys::sync::ignore_poison;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 /// Splits a stream into a half to read from and a half to write to, which can go
@@ -47,7 +48,7 @@ struct Shared<T> {
 impl<T> Shared<T> {
     fn with<R>(&self, f: impl FnOnce(Pin<&mut T>) -> R) -> R {
         // A stream that panicked is itself to say what it does then.
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = ignore_poison(self.stream.lock());
         // SAFETY: S1.
         f(unsafe { Pin::new_unchecked(&mut *stream) })
     }
@@ -75,7 +76,7 @@ impl<T> ReadHalf<T> {
         }
         drop(wr);
         let shared = Arc::into_inner(self.shared).expect("there are two halves and no more");
-        shared.stream.into_inner().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(shared.stream.into_inner())
     }
 }
 

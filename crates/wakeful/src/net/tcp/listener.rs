@@ -5,6 +5,7 @@ use crate::driver::io_readiness::{Direction, Readiness};
 use crate::net::addr::{self, ToSocketAddrs, no_address};
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::OpSource;
+use crate::sys::eintr::uninterrupted;
 use crate::task::header::WaitKind;
 use rustix::net::SocketFlags;
 use std::fmt;
@@ -131,20 +132,12 @@ fn bind_one(addr: SocketAddr) -> io::Result<TcpListener> {
 
 /// Accepts one connection, in non-blocking mode.
 fn accept(listener: &net::TcpListener) -> io::Result<(net::TcpStream, SocketAddr)> {
-    loop {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        match rustix::net::acceptfrom_with(listener, flags) {
-            Ok((stream, peer)) => {
-                let peer = peer.map(SocketAddr::try_from);
-                let stream = net::TcpStream::from(stream);
-                return match peer {
-                    Some(Ok(peer)) => Ok((stream, peer)),
-                    _ => stream.peer_addr().map(|peer| (stream, peer)),
-                };
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (stream, peer) = uninterrupted(|| rustix::net::acceptfrom_with(listener, flags))?;
+    let stream = net::TcpStream::from(stream);
+    match peer.map(SocketAddr::try_from) {
+        Some(Ok(peer)) => Ok((stream, peer)),
+        _ => stream.peer_addr().map(|peer| (stream, peer)),
     }
 }
 

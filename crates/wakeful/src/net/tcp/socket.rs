@@ -134,13 +134,11 @@ impl TcpSocket {
     }
 
     /// The traffic class of IPv6 packets (`IPV6_TCLASS`).
-    #[cfg(target_os = "linux")]
     pub fn tclass_v6(&self) -> io::Result<u32> {
         self.socket.tclass_v6()
     }
 
     /// Sets the traffic class of IPv6 packets (`IPV6_TCLASS`).
-    #[cfg(target_os = "linux")]
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         self.socket.set_tclass_v6(tclass)
     }
@@ -168,13 +166,11 @@ impl TcpSocket {
     }
 
     /// The network interface it is bound to, if any (`SO_BINDTODEVICE`).
-    #[cfg(target_os = "linux")]
     pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
         self.socket.device()
     }
 
     /// Binds it to a network interface, or to all (`SO_BINDTODEVICE`).
-    #[cfg(target_os = "linux")]
     pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
         self.socket.bind_device(interface)
     }

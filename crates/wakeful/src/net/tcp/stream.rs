@@ -3,8 +3,8 @@
 use super::TcpSocket;
 use crate::driver::io_readiness::{Direction, Readiness};
 use crate::net::addr::{self, ToSocketAddrs, no_address};
-use crate::net::stream_io::uninterrupted;
 use crate::net::streams::streams;
+use crate::sys::eintr::uninterrupted;
 use rustix::net::RecvFlags;
 use socket2::SockRef;
 use std::net::{self, SocketAddr};
@@ -129,14 +129,12 @@ impl TcpStream {
     }
 
     /// Whether what arrives is acknowledged at once (`TCP_QUICKACK`).
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn quickack(&self) -> io::Result<bool> {
         SockRef::from(self).tcp_quickack()
     }
 
     /// Sets whether what arrives is acknowledged at once (`TCP_QUICKACK`). The
     /// system may change it back by itself.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
         SockRef::from(self).set_tcp_quickack(quickack)
     }

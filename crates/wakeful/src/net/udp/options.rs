@@ -108,25 +108,21 @@ impl UdpSocket {
     }
 
     /// The traffic class of IPv6 packets (`IPV6_TCLASS`).
-    #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
     pub fn tclass_v6(&self) -> io::Result<u32> {
         SockRef::from(self).tclass_v6()
     }
 
     /// Sets the traffic class of IPv6 packets (`IPV6_TCLASS`).
-    #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         SockRef::from(self).set_tclass_v6(tclass)
     }
 
     /// The interface that it is bound to (`SO_BINDTODEVICE`).
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
         SockRef::from(self).device()
     }
 
     /// Uses one interface only, or any again (`SO_BINDTODEVICE`).
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
         SockRef::from(self).bind_device(interface)
     }

@@ -4,7 +4,6 @@ use rustix::net::{SocketAddrAny, SocketAddrUnix};
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
-#[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net;
@@ -26,7 +25,6 @@ impl SocketAddr {
     }
 
     /// The abstract name, without the zero byte in front, if it is one.
-    #[cfg(target_os = "linux")]
     pub fn as_abstract_name(&self) -> Option<&[u8]> {
         self.0.as_abstract_name()
     }
@@ -34,7 +32,6 @@ impl SocketAddr {
     /// The address that a path stands for: abstract, if it begins with a zero
     /// byte.
     pub(super) fn of_path(path: &Path) -> io::Result<Self> {
-        #[cfg(target_os = "linux")]
         if let Some(name) = path.as_os_str().as_bytes().strip_prefix(b"\0") {
             return net::SocketAddr::from_abstract_name(name).map(Self);
         }
@@ -43,7 +40,6 @@ impl SocketAddr {
 
     /// As the system's calls want it.
     pub(super) fn to_raw(&self) -> rustix::io::Result<SocketAddrUnix> {
-        #[cfg(target_os = "linux")]
         if let Some(name) = self.as_abstract_name() {
             return SocketAddrUnix::new_abstract_name(name);
         }
@@ -57,7 +53,6 @@ impl SocketAddr {
     /// an address.
     pub(super) fn of_raw(raw: Option<SocketAddrAny>) -> io::Result<Self> {
         let bytes = raw.as_ref().map_or(&[][..], name_of);
-        #[cfg(target_os = "linux")]
         if let Some(name) = bytes.strip_prefix(b"\0") {
             return net::SocketAddr::from_abstract_name(name).map(Self);
         }
@@ -120,7 +115,6 @@ mod tests {
         assert!(SocketAddr::of_raw(None).unwrap().is_unnamed());
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn an_abstract_name_may_hold_anything() {
         let back = there_and_back("\0a\0b\0");

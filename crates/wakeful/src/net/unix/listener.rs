@@ -2,10 +2,10 @@
 
 use super::{SocketAddr, UnixStream};
 use crate::driver::io_readiness::{Direction, Readiness};
-use crate::net::stream_io::uninterrupted;
 use crate::net::tcp::check_nonblocking;
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::OpSource;
+use crate::sys::eintr::uninterrupted;
 use crate::task::header::WaitKind;
 use rustix::net::SocketFlags;
 use std::fmt;

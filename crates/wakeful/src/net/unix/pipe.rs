@@ -90,7 +90,6 @@ impl OpenOptions {
     /// Opens the pipe for reading and writing, whichever end it is. Then it is
     /// never closed from the other side: a receiver waits for the next sender
     /// instead of ending, and a sender can be opened before there is a receiver.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn read_write(&mut self, value: bool) -> &mut Self {
         self.read_write = value;
         self

@@ -1,7 +1,7 @@
 //! A unix socket that is not yet connected and does not listen.
 
 use super::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
-use crate::net::stream_io::uninterrupted;
+use crate::sys::eintr::uninterrupted;
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 use std::io;

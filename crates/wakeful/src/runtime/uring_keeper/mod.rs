@@ -9,7 +9,7 @@ use crate::driver::uring::Ring;
 use crate::runtime::inner::{Flavor, Shared};
 use crate::runtime::task_api::blocking::spawn_blocking_on;
 use crate::runtime::uring_keeper::gate::{Called, Leaving};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::sys::unwind::catch_and_forget;
 use std::sync::Arc;
 
 struct Attendant {
@@ -62,7 +62,7 @@ impl Drop for Afterwards<'_> {
     fn drop(&mut self) {
         // A pool that has no thread panics. Then it is done with the next `block_on`,
         // or the runtime's end.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.0.send_attendant()));
+        catch_and_forget(|| self.0.send_attendant());
     }
 }
 

@@ -4,9 +4,9 @@
 
 use crate::scheduler::block_on::BlockOnGuard;
 use crate::scheduler::current_thread::{CoreGuard, CurrentThread};
+use crate::sys::unwind::catch_and_forget;
 use crate::task::context;
 use crate::telemetry::trace_buffer::{Entry, Event};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ impl CurrentThread {
         let (config, quiet) = (&self.estate.config, &self.core.quiet);
         let (before, ends, rests) =
             (config.seam.clock.about(), quiet.vigil.ends(), self.estate.rests());
-        let again = catch_unwind(AssertUnwindSafe(|| config.witness.look_around()));
+        let again = catch_and_forget(|| config.witness.look_around());
         let took = config.seam.clock.about().since(before);
         quiet.has_looked(ends, took, again.unwrap_or(false));
         if self.estate.rests() != rests {

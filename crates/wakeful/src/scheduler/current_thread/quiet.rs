@@ -157,7 +157,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn in_a_poller_an_alarm_tells_of_it() {
         let poller = Arc::new(Poller::new(Batch::default()).expect("there are pollers"));
         let quiet = Quiet::new();

@@ -38,7 +38,7 @@ fn known(permits: &RawSemaphore) -> Option<Vec<u64>> {
 }
 
 /// Permits are taken as another queues up for more than there are. Catches a name that
-/// neither of the two told.
+/// neither of the two told, and that another poll of the waiter does not copy.
 #[test]
 fn permits_are_taken_as_another_queues_up() {
     model(4, || {
@@ -53,6 +53,8 @@ fn permits_are_taken_as_another_queues_up() {
         assert!(!poll(all.as_mut(), &permits, 3), "one is taken");
         let second = taker.join().unwrap();
         let holders = if second.is_some() { vec![1, 2] } else { vec![1] };
+        assert!(known(&permits).is_none_or(|known| known == holders), "unknown, or all of them");
+        assert!(!poll(all.as_mut(), &permits, 3));
         assert_eq!(known(&permits), Some(holders));
         // They leave one by one, and so do their names.
         if let Some(second) = second {
@@ -82,6 +84,8 @@ fn the_first_comes_as_another_queues_up() {
         let other = taker.join().unwrap();
         assert_eq!(early, other.is_none());
         if let Some(other) = other {
+            assert!(known(&permits).is_none_or(|known| known == [1]), "unknown, or the only one");
+            assert!(!poll(one.as_mut(), &permits, 2));
             assert_eq!(known(&permits), Some(vec![1]));
             permits.put(1, other);
             assert!(poll(one.as_mut(), &permits, 2));

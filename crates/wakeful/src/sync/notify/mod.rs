@@ -37,9 +37,9 @@
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::wait::list::{Grant, Locked, Waiter, WaiterState, Waiters};
-use crate::wait::wake_batch::PendingWake;
+use crate::wait::wake_batch::{PanicSink, PendingWake};
 use std::fmt;
-use std::panic::{self, AssertUnwindSafe, Location, RefUnwindSafe, UnwindSafe};
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
@@ -263,23 +263,18 @@ impl Notify {
     }
 
     fn notify_waiting(&self, which: Which) {
-        let mut panicked = None;
+        let mut panics = PanicSink::default();
         loop {
             match self.waiters.with(|list| self.hand_over(list, which)) {
                 Handed::To(call) => break call.wake(),
                 Handed::Stored => break,
                 Handed::Behind => {
                     // What one of their wakers does must not cost ours.
-                    let woken = panic::catch_unwind(AssertUnwindSafe(|| self.wake_notified()));
-                    if let Err(payload) = woken {
-                        std::mem::forget(panicked.replace(payload));
-                    }
+                    panics.catch(|| self.wake_notified());
                 }
             }
         }
-        if let Some(payload) = panicked {
-            panic::resume_unwind(payload);
-        }
+        panics.pass_on();
     }
 
     fn hand_over(&self, list: &mut Locked<'_, (), usize>, which: Which) -> Handed {

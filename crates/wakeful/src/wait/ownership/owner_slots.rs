@@ -151,8 +151,14 @@ impl OwnerSlot {
 #[derive(Debug)]
 pub(crate) struct OwnerTable {
     pub(crate) places: [OwnerSlot; OWNER_SLOTS],
+    /// OTHERS and UNNAMED. Written under the list's lock.
     others: AtomicU32,
 }
+
+/// There are holders without a place.
+const OTHERS: u32 = 1;
+/// A holder had a place and no name when the names were copied.
+const UNNAMED: u32 = 2;
 
 /// How many holders are named at most.
 pub(crate) const OWNER_SLOTS: usize = 4;
@@ -169,15 +175,33 @@ impl OwnerTable {
 
     /// Whether some of the holders are not named, or not yet.
     pub(crate) fn has_others(&self) -> bool {
-        self.others.load(Relaxed) != 0
+        self.others.load(Relaxed) & OTHERS != 0
             || self.places.iter().any(|place| place.read() == SlotState::Somebody)
+    }
+
+    /// Whether a holder had a place and no name when the names were copied. A hint without the lock.
+    #[inline]
+    pub(crate) fn has_unnamed(&self) -> bool {
+        self.others.load(Relaxed) & UNNAMED != 0
+    }
+
+    /// Notes whether a holder has a place and no name, as all names are copied.
+    pub(crate) fn set_unnamed(&self, unnamed: bool) {
+        self.set_flag(UNNAMED, unnamed);
     }
 
     #[inline]
     pub(crate) fn set_others(&self, others: bool) {
-        let others = u32::from(others);
-        if self.others.load(Relaxed) != others {
-            self.others.store(others, Relaxed);
+        self.set_flag(OTHERS, others);
+    }
+
+    /// Only the holder of the list's lock writes, so a load and a store are enough.
+    #[inline]
+    fn set_flag(&self, flag: u32, on: bool) {
+        let old = self.others.load(Relaxed);
+        let new = if on { old | flag } else { old & !flag };
+        if new != old {
+            self.others.store(new, Relaxed);
         }
     }
 
@@ -192,5 +216,6 @@ impl OwnerTable {
     pub(crate) fn clear(&self) {
         self.places.iter().for_each(|place| place.update(SlotState::Nobody));
         self.set_others(false);
+        self.set_unnamed(false);
     }
 }

@@ -30,6 +30,7 @@
 use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use crate::sys::sync::const_unless_model;
+use crate::sys::sync::ignore_poison;
 use crate::task::context;
 use crate::task::header::{WaitKind, WaitingOn};
 use crate::task::wait_target::{RecordIndex, TargetWord, WaitTarget};
@@ -37,7 +38,7 @@ use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::owner_slots::{OwnerSlot, OwnerTable, SlotState};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
 /// The holders of one thing, as last told. Never freed.
@@ -65,7 +66,7 @@ static TABLE: Mutex<Table> = Mutex::new(Table { all: Vec::new(), spare: Vec::new
 
 /// The table, locked. No foreign code runs under the lock.
 fn table() -> MutexGuard<'static, Table> {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(TABLE.lock())
 }
 
 impl Table {
@@ -98,6 +99,12 @@ impl ResourceRecord {
         if !IS_MODEL {
             table().spare.push(self);
         }
+    }
+
+    /// The target of a wait for the resource of this record, not linked.
+    #[inline]
+    pub(crate) fn target(&self) -> TargetWord {
+        self.linked.unlinked()
     }
 
     /// The one that has a thing which one at a time can have.
@@ -234,7 +241,7 @@ impl RecordCell {
     #[inline]
     pub(crate) fn target<T: ?Sized>(&self, resource: &T) -> TargetWord {
         match self.get() {
-            Some(plate) => plate.linked.unlinked(),
+            Some(plate) => plate.target(),
             None => TargetWord::of_address(resource),
         }
     }
