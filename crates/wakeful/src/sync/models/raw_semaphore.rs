@@ -149,7 +149,7 @@ fn permits_are_handed_over_as_another_queues_up() {
 
 /// Polls a lock's future as this task.
 fn poll_lock(
-    locking: Pin<&mut crate::sync::mutex::Locking>,
+    locking: Pin<&mut crate::sync::mutex::LockRequest>,
     raw: &RawMutex,
     task: u64,
 ) -> Poll<()> {
@@ -176,7 +176,7 @@ fn a_mutex_is_taken_as_another_queues_up() {
             }
         });
         start();
-        let mut locking = pin!(crate::sync::mutex::Locking::new(Location::caller()));
+        let mut locking = pin!(crate::sync::mutex::LockRequest::new(Location::caller()));
         let early = poll_lock(locking.as_mut(), &raw, 2);
         let taken = taker.join().unwrap();
         assert_eq!(early.is_pending(), taken);
@@ -198,14 +198,14 @@ fn a_mutex_is_taken_as_another_queues_up() {
 fn a_mutex_is_handed_over_as_another_queues_up() {
     model(3, || {
         let raw = Arc::new(RawMutex::new());
-        let mut next = pin!(crate::sync::mutex::Locking::new(Location::caller()));
+        let mut next = pin!(crate::sync::mutex::LockRequest::new(Location::caller()));
         let third = {
             let _task = context::enter_id(1);
             assert_eq!(raw.try_lock(Location::caller()), crate::sync::mutex::Attempt::Locked);
             assert!(poll_lock(next.as_mut(), &raw, 2).is_pending());
             let raw = raw.clone();
             thread::spawn(move || {
-                let mut third = Box::pin(crate::sync::mutex::Locking::new(Location::caller()));
+                let mut third = Box::pin(crate::sync::mutex::LockRequest::new(Location::caller()));
                 assert!(poll_lock(third.as_mut(), &raw, 3).is_pending(), "it is another's");
                 third
             })
