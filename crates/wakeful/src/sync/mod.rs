@@ -20,7 +20,7 @@
 //! | Compute a value once, on demand | [`OnceCell`] |
 //! | Set a value once, and wait for it | [`SetOnce`] |
 //!
-//! # Wakers and dropped futures
+//! # Wakers
 //!
 //! A future that returns `Pending` has registered the waker of its task. Whether dropping the
 //! future removes that waker depends on how many tasks may wait at a time. The rule is tokio's. It

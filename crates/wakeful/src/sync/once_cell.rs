@@ -1,21 +1,21 @@
-//! A value that the first task to need it computes, while others wait.
+//! A cell whose value the first task that needs it computes, while others wait.
 //!
-//! Actors: one task at a time has the *turn* to compute the value; *waiters* wait
-//! for it, or for the turn.
+//! Actors: the *initializer* is the one task that has the right to compute the value; *waiters*
+//! wait for the value, or for that right.
 //!
 //! Rules:
-//! - O1. `taken` is touched under the list's lock. It says that somebody has the
-//!   turn, and stays true when the turn is handed to a waiter, whose answer is
-//!   `One`, and for good once the value is there.
-//! - O2. Waiters are in the list only while the turn is taken and there is no
-//!   value. Who has the turn ends it by filling the slot, or by handing it on.
+//! - ONCECELL-1. `claimed` is accessed under the list's lock. It is true while there is an
+//!   initializer. It stays true when the right is granted to a waiter (`Grant::One`), and forever
+//!   once the cell has a value.
+//! - ONCECELL-2. Waiters are in the list only while there is an initializer and no value. The
+//!   initializer ends its role by filling the slot, or by handing the right to the first waiter.
 //!
-//! The race one fears: a waiter finds no value and queues up, while the slot is
-//! filled and nobody is found. It is filled before the list is emptied, and the
-//! waiter looks again under the lock: so it is in the list by then, or sees the
-//! value.
+//! The race to fear: a waiter finds no value and enqueues itself, while the initializer fills the
+//! slot and finds no waiter. It cannot happen: the slot is filled before the list is emptied, and
+//! the waiter checks the slot again under the list's lock. So the waiter is in the list by then, or
+//! it sees the value.
 
-use super::once_slot::Slot;
+use super::once_slot::OnceSlot;
 use crate::sys::sync::const_unless_model;
 use crate::task::coop;
 use crate::task::header::WaitKind;
@@ -29,15 +29,15 @@ use std::panic::{Location, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-/// A cell that is filled once, by the first task that needs the value; the others
-/// wait for it.
+/// A cell whose value is computed by the first task that needs it; others wait.
 ///
-/// Mostly for a `static` whose value is computed asynchronously. If nobody is to
-/// compute it on demand, see [`SetOnce`](super::SetOnce).
+/// Its most common use is a `static` whose value is computed asynchronously. If no task has to
+/// compute the value on demand, use [`SetOnce`](super::SetOnce).
 ///
 /// # Memory ordering
 ///
-/// What the task did that computed the value is seen by whoever sees the value.
+/// Everything that the computing task did happens before everything after a call that returned the
+/// value.
 ///
 /// # Examples
 ///
@@ -54,75 +54,141 @@ use std::task::{Context, Poll, Waker, ready};
 /// # }
 /// ```
 pub struct OnceCell<T> {
-    slot: Slot<T>,
-    /// What a waiter asks for is to be noted as the one who has the turn.
-    waiters: Waiters<Turns, Owner>,
-    /// Who has the turn; nobody while it is handed to one that was not polled since, which
-    /// the plate knows. Touched under the list's lock.
-    holder: OwnerCell,
+    slot: OnceSlot<T>,
+    /// A waiter's entry has the owner to record once it becomes the initializer.
+    waiters: Waiters<InitState, Owner>,
+    /// The initializer. Empty while the right is granted to a waiter that was not polled since;
+    /// then the resource record has the owner. Accessed under the list's lock.
+    owner: OwnerCell,
 }
 
-struct Turns {
-    /// See O1.
-    taken: bool,
+struct InitState {
+    /// See ONCECELL-1.
+    claimed: bool,
 }
 
 impl<T> OnceCell<T> {
-    /// An empty cell.
+    /// Creates an empty cell.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::OnceCell;
+    ///
+    /// let cell = OnceCell::<u32>::new();
+    /// assert_eq!(cell.get(), None);
+    /// ```
     pub fn new() -> Self {
         OnceCell::new_with(None)
     }
 
     const_unless_model! {
-        /// An empty cell, also for a `static`.
+        /// Creates an empty cell in a constant expression, for example for a `static`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use wakeful::sync::OnceCell;
+        ///
+        /// static CONFIG: OnceCell<String> = OnceCell::const_new();
+        /// assert!(!CONFIG.initialized());
+        /// ```
         pub fn const_new() -> Self {
-            let waiters = Waiters::new(Turns { taken: false });
-            Self { slot: Slot::new(None), waiters, holder: OwnerCell::nobody() }
+            let waiters = Waiters::new(InitState { claimed: false });
+            Self { slot: OnceSlot::new(None), waiters, owner: OwnerCell::nobody() }
         }
     }
 
-    /// A cell with a value, or an empty one.
+    /// Creates a cell that is initialized if `value` is `Some`, and empty otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::OnceCell;
+    ///
+    /// assert_eq!(OnceCell::new_with(Some(1)).get(), Some(&1));
+    /// ```
     pub fn new_with(value: Option<T>) -> Self {
-        let waiters = Waiters::new(Turns { taken: value.is_some() });
-        Self { slot: Slot::new(value), waiters, holder: OwnerCell::nobody() }
+        let waiters = Waiters::new(InitState { claimed: value.is_some() });
+        Self { slot: OnceSlot::new(value), waiters, owner: OwnerCell::nobody() }
     }
 
     const_unless_model! {
-        /// A cell with a value, also for a `static`.
+        /// Creates an initialized cell in a constant expression.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use wakeful::sync::OnceCell;
+        ///
+        /// static PORT: OnceCell<u16> = OnceCell::const_new_with(8080);
+        /// assert_eq!(PORT.get(), Some(&8080));
+        /// ```
         pub fn const_new_with(value: T) -> Self {
-            let waiters = Waiters::new(Turns { taken: true });
-            Self { slot: Slot::new(Some(value)), waiters, holder: OwnerCell::nobody() }
+            let waiters = Waiters::new(InitState { claimed: true });
+            Self { slot: OnceSlot::new(Some(value)), waiters, owner: OwnerCell::nobody() }
         }
     }
 
-    /// Whether there is a value.
+    /// Returns whether the cell has a value.
     pub fn initialized(&self) -> bool {
         self.slot.is_full()
     }
 
-    /// The value, if there is one.
+    /// Returns the value if the cell is initialized.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::OnceCell;
+    ///
+    /// let cell = OnceCell::new();
+    /// assert!(cell.get().is_none());
+    /// cell.set(1).unwrap();
+    /// assert_eq!(cell.get(), Some(&1));
+    /// ```
     #[inline]
     pub fn get(&self) -> Option<&T> {
         self.slot.get()
     }
 
-    /// The value, if there is one, to be changed.
+    /// Returns a mutable reference to the value if the cell is initialized.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::OnceCell;
+    ///
+    /// let mut cell = OnceCell::from(1);
+    /// *cell.get_mut().unwrap() += 1;
+    /// assert_eq!(cell.into_inner(), Some(2));
+    /// ```
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.slot.get_mut()
     }
 
-    /// Fills the cell.
+    /// Sets the value of an empty cell.
     ///
     /// # Errors
     ///
-    /// If it is full, or if a task is computing the value; the new one comes back
-    /// in the error.
+    /// Returns the rejected value in a [`SetError`] if the cell is initialized, or if a task is
+    /// computing its value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::OnceCell;
+    ///
+    /// let cell = OnceCell::new();
+    /// assert!(cell.set(1).is_ok());
+    /// assert!(cell.set(2).unwrap_err().is_already_init_err());
+    /// ```
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), SetError<T>> {
         if !self.initialized()
-            && let Tried::Turn = self.try_claim(Location::caller(), None)
+            && let ClaimOutcome::Initializer = self.try_claim_init(Location::caller(), None)
         {
-            Turn { cell: self }.fill(value);
+            InitGuard { cell: self }.fill(value);
             return Ok(());
         }
         if self.initialized() {
@@ -132,19 +198,40 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value; if there is none, `f` computes it.
+    /// Returns the value, and computes it by `f` if the cell is empty.
     ///
-    /// If another task is already computing it, this waits for that task. If it
-    /// gives up (its future is dropped, or panics), the one that waits longest
-    /// goes on with its own `f`; so `f` may run, and its future be dropped,
-    /// without its value being used by anybody.
+    /// If another task is computing the value, this waits for that task. If that task fails (its
+    /// future is dropped, or panics), the task that waits longest runs its own `f`. So `f` may be
+    /// called, and its future dropped, without its value being used.
     ///
-    /// An `f` that needs the value of the same cell waits for itself, forever.
+    /// If `f` waits for the value of the same cell, it deadlocks.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe as far as the cell goes: it stays empty, and another task
-    /// takes over. Work that `f` has done is lost.
+    /// This method is cancel safe with respect to the cell: the cell stays empty, and a waiting
+    /// task takes over. The progress of the future of `f` is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::OnceCell;
+    ///
+    /// static LENGTH: OnceCell<usize> = OnceCell::const_new();
+    ///
+    /// async fn compute() -> usize {
+    ///     wakeful::task::yield_now().await;
+    ///     "computed once".len()
+    /// }
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (first, second) = wakeful::join!(
+    ///     LENGTH.get_or_init(compute),
+    ///     LENGTH.get_or_init(|| async { unreachable!("the first call computes the value") }),
+    /// );
+    /// assert_eq!((*first, *second), (13, 13));
+    /// # }
+    /// ```
     #[track_caller]
     pub fn get_or_init<F, Fut>(&self, f: F) -> impl Future<Output = &T>
     where
@@ -156,26 +243,44 @@ impl<T> OnceCell<T> {
             if let Some(value) = self.get() {
                 return value;
             }
-            match self.claim(site).await {
-                Claimed::Value(value) => value,
-                Claimed::Turn(turn) => {
+            match self.claim_init(site).await {
+                ClaimResult::Value(value) => value,
+                ClaimResult::Init(guard) => {
                     let value = f().await;
-                    turn.fill(value)
+                    guard.fill(value)
                 }
             }
         }
     }
 
-    /// As [`get_or_init`](Self::get_or_init), for an `f` that can fail.
+    /// Returns the value, and computes it by a fallible `f` if the cell is empty.
+    ///
+    /// It waits for other tasks like [`get_or_init`](Self::get_or_init).
     ///
     /// # Errors
     ///
-    /// With the error of `f`. The cell stays empty, and if another task waits for
-    /// the value, it goes on with its own `f`.
+    /// Returns the error of `f`. The cell stays empty, and the task that waits longest runs its own
+    /// `f`.
     ///
     /// # Cancel safety
     ///
-    /// As for [`get_or_init`](Self::get_or_init).
+    /// This method is cancel safe with respect to the cell: the cell stays empty, and a waiting
+    /// task takes over. The progress of the future of `f` is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::OnceCell;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let cell = OnceCell::new();
+    /// let failed: Result<&u32, &str> = cell.get_or_try_init(|| async { Err("no network") }).await;
+    /// assert_eq!(failed, Err("no network"));
+    /// let value: Result<&u32, &str> = cell.get_or_try_init(|| async { Ok(7) }).await;
+    /// assert_eq!(value, Ok(&7));
+    /// # }
+    /// ```
     #[track_caller]
     pub fn get_or_try_init<E, F, Fut>(&self, f: F) -> impl Future<Output = Result<&T, E>>
     where
@@ -187,197 +292,218 @@ impl<T> OnceCell<T> {
             if let Some(value) = self.get() {
                 return Ok(value);
             }
-            match self.claim(site).await {
-                Claimed::Value(value) => Ok(value),
-                Claimed::Turn(turn) => {
+            match self.claim_init(site).await {
+                ClaimResult::Value(value) => Ok(value),
+                ClaimResult::Init(guard) => {
                     let value = f().await?;
-                    Ok(turn.fill(value))
+                    Ok(guard.fill(value))
                 }
             }
         }
     }
 
-    /// Takes the value out and ends the cell.
+    /// Consumes the cell and returns its value, if there is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::OnceCell;
+    ///
+    /// assert_eq!(OnceCell::from(1).into_inner(), Some(1));
+    /// ```
     pub fn into_inner(mut self) -> Option<T> {
         self.slot.take()
     }
 
-    /// Takes the value out and leaves the cell empty.
+    /// Takes the value out of the cell, and leaves the cell empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::OnceCell;
+    ///
+    /// let mut cell = OnceCell::from(1);
+    /// assert_eq!(cell.take(), Some(1));
+    /// assert!(!cell.initialized());
+    /// ```
     pub fn take(&mut self) -> Option<T> {
         std::mem::take(self).into_inner()
     }
 
-    /// Waits for the value or the turn.
-    fn claim(&self, site: &'static Location<'static>) -> Claim<'_, T> {
-        Claim { cell: self, site, waiter: Waiter::new() }
+    /// Waits for the value, or for the right to compute it.
+    fn claim_init(&self, site: &'static Location<'static>) -> ClaimInit<'_, T> {
+        ClaimInit { cell: self, site, waiter: Waiter::new() }
     }
 
-    /// Takes the turn, or queues up if there is a waiter to do so for.
-    fn try_claim(
+    /// Makes the caller the initializer, or enqueues `waiter` if there is one and another task is.
+    fn try_claim_init(
         &self,
         site: &'static Location<'static>,
         waiter: Option<(Pin<&Waiter<Owner>>, &mut Option<Waker>)>,
-    ) -> Tried {
+    ) -> ClaimOutcome {
         self.waiters.with(|list| {
             if self.slot.is_full() {
-                return Tried::Full;
+                return ClaimOutcome::HasValue;
             }
-            if !std::mem::replace(&mut list.taken, true) {
-                self.holder.set(site);
-                return Tried::Turn;
+            if !std::mem::replace(&mut list.claimed, true) {
+                self.owner.set(site);
+                return ClaimOutcome::Initializer;
             }
             if let Some((waiter, waker)) = waiter {
                 let waker = waker.take().expect("cloned for this");
-                // Whoever came before has told already, or who handed it on.
+                // The first waiter copies the owner to the record. For later ones that has been
+                // done, by the first waiter or by the task that handed the right over.
                 let is_first = list.is_empty();
                 let reason = (WaitKind::OnceCell, site);
-                list.push_linked(waiter, Owner::by_current(site), waker, reason, |plate| {
-                    if is_first && let Some(held) = self.holder.get() {
-                        plate.note_if_new(Some(held));
+                list.push_linked(waiter, Owner::by_current(site), waker, reason, |record| {
+                    if is_first && let Some(held) = self.owner.get() {
+                        record.note_if_new(Some(held));
                     }
                 });
             }
-            Tried::Waits
+            ClaimOutcome::Waiting
         })
     }
 
-    /// A task wants the value: waits in the list if another computes it.
-    fn claim_or_wait(
+    /// Makes the caller the initializer, or enqueues its waiter.
+    fn claim_init_or_wait(
         &self,
         site: &'static Location<'static>,
         waiter: Pin<&Waiter<Owner>>,
         waker: &Waker,
-    ) -> Tried {
-        match self.try_claim(site, None) {
-            Tried::Waits => {}
+    ) -> ClaimOutcome {
+        match self.try_claim_init(site, None) {
+            ClaimOutcome::Waiting => {}
             other => return other,
         }
-        // Only now, for mostly there is no need. What is left of it is dropped
-        // after the lock.
+        // Cloned only here, because mostly there is no need. An unused clone is dropped after the
+        // list's lock is released.
         let mut waker = Some(waker.clone());
-        self.try_claim(site, Some((waiter, &mut waker)))
+        self.try_claim_init(site, Some((waiter, &mut waker)))
     }
 
-    /// By whoever has the turn and does not use it (O2).
-    fn pass_on(&self) {
+    /// Hands the initializer's right to the first waiter (ONCECELL-2).
+    fn hand_over_init(&self) {
         let call = self.waiters.with(|list| {
-            self.holder.clear();
+            self.owner.clear();
             let front = list.front().copied();
             let next = list.pop_front_with(Grant::One, |list| {
-                if let (Some(plate), Some(next)) = (list.plate.get(), front) {
-                    plate.note_one(next.granted());
+                if let (Some(record), Some(next)) = (list.plate.get(), front) {
+                    record.note_one(next.granted());
                 }
                 0
             });
-            // O1.
-            list.taken = next.is_some();
+            // ONCECELL-1.
+            list.claimed = next.is_some();
             next
         });
         call.unwrap_or(PendingWake::NOBODY).wake();
     }
 }
 
-/// Where a task stands that wants the value.
+/// What a task that wants the value does next.
 #[must_use]
-enum Tried {
-    /// The value is there.
-    Full,
-    /// It is to compute the value.
-    Turn,
-    /// The same: another did not use its turn.
-    Handed,
-    /// Another does: wait.
-    Waits,
+enum ClaimOutcome {
+    /// The cell has a value.
+    HasValue,
+    /// The task is the initializer.
+    Initializer,
+    /// The task was granted the initializer's right by a task that did not use it.
+    Granted,
+    /// The task waits for the initializer.
+    Waiting,
 }
 
-/// The right to compute the value. Dropped without one, it goes to the next.
-struct Turn<'a, T> {
+/// The right to compute the value. Dropping it hands the right to the next waiter.
+struct InitGuard<'a, T> {
     cell: &'a OnceCell<T>,
 }
 
-impl<'a, T> Turn<'a, T> {
-    /// For whoever was handed it (O1).
-    fn taken_up(cell: &'a OnceCell<T>, site: &'static Location<'static>) -> Self {
-        // As those do who queue up.
+impl<'a, T> InitGuard<'a, T> {
+    /// Accepts a right that was granted (ONCECELL-1).
+    fn from_grant(cell: &'a OnceCell<T>, site: &'static Location<'static>) -> Self {
         cell.waiters.with(|list| {
-            cell.holder.set(site);
-            if let Some(plate) = list.plate.get() {
-                plate.note_if_new(cell.holder.get());
+            cell.owner.set(site);
+            if let Some(record) = list.plate.get() {
+                record.note_if_new(cell.owner.get());
             }
         });
-        Turn { cell }
+        InitGuard { cell }
     }
 
     fn fill(self, value: T) -> &'a T {
         let cell = self.cell;
-        // The turn has come to its end: `taken` stays.
+        // The value is set, so there is no right to hand over: `claimed` stays true.
         std::mem::forget(self);
         let refused = cell.slot.fill(value).is_err();
-        assert!(!refused, "O1: one at a time, and none once there is a value");
-        cell.waiters.with(|_| cell.holder.clear());
-        // O2.
+        assert!(!refused, "ONCECELL-1: there is one initializer, and none once there is a value");
+        cell.waiters.with(|_| cell.owner.clear());
+        // ONCECELL-2.
         cell.waiters.answer_while(Grant::All, |_, _| true);
         cell.get().expect("it was filled")
     }
 }
 
-impl<T> Drop for Turn<'_, T> {
+impl<T> Drop for InitGuard<'_, T> {
     fn drop(&mut self) {
-        self.cell.pass_on();
+        self.cell.hand_over_init();
     }
 }
 
-enum Claimed<'a, T> {
+enum ClaimResult<'a, T> {
     Value(&'a T),
-    Turn(Turn<'a, T>),
+    Init(InitGuard<'a, T>),
 }
 
 pin_project_lite::pin_project! {
-    struct Claim<'a, T> {
+    struct ClaimInit<'a, T> {
         cell: &'a OnceCell<T>,
         site: &'static Location<'static>,
         #[pin]
         waiter: Waiter<Owner>,
     }
 
-    impl<T> PinnedDrop for Claim<'_, T> {
+    impl<T> PinnedDrop for ClaimInit<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let WaiterState::Answered(Grant::One) = this.cell.waiters.cancel(this.waiter.as_ref()) {
-                this.cell.pass_on();
+            let state = this.cell.waiters.cancel(this.waiter.as_ref());
+            if state == WaiterState::Answered(Grant::One) {
+                this.cell.hand_over_init();
             }
         }
     }
 }
 
-impl<'a, T> Future for Claim<'a, T> {
-    type Output = Claimed<'a, T>;
+impl<'a, T> Future for ClaimInit<'a, T> {
+    type Output = ClaimResult<'a, T>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Claimed<'a, T>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ClaimResult<'a, T>> {
         let progress = ready!(coop::poll_proceed(cx));
         let this = self.project();
         let (cell, site, waiter) = (*this.cell, *this.site, this.waiter.as_ref());
-        let tried = match waiter.standing() {
-            WaiterState::Idle => cell.claim_or_wait(site, waiter, cx.waker()),
+        let outcome = match waiter.standing() {
+            WaiterState::Idle => cell.claim_init_or_wait(site, waiter, cx.waker()),
             _ => match cell.waiters.update_waker(waiter, cx.waker()) {
-                WaiterState::Answered(Grant::One) => Tried::Handed,
-                WaiterState::Answered(_) | WaiterState::Idle => Tried::Full,
-                WaiterState::Waiting => Tried::Waits,
+                WaiterState::Answered(Grant::One) => ClaimOutcome::Granted,
+                WaiterState::Answered(_) | WaiterState::Idle => ClaimOutcome::HasValue,
+                WaiterState::Waiting => ClaimOutcome::Waiting,
             },
         };
-        let claimed = match tried {
-            Tried::Waits => {
+        let claimed = match outcome {
+            ClaimOutcome::Waiting => {
                 let target = cell.waiters.plate.target(cell);
                 wait::waiting_on_plate(WaitKind::OnceCell, target, site);
                 return Poll::Pending;
             }
-            Tried::Turn => Claimed::Turn(Turn { cell }),
-            Tried::Handed => {
-                // The turn is passed on by `Turn` from here on.
+            ClaimOutcome::Initializer => ClaimResult::Init(InitGuard { cell }),
+            ClaimOutcome::Granted => {
+                // From here on the `InitGuard` hands the right over.
                 waiter.reset();
-                Claimed::Turn(Turn::taken_up(cell, site))
+                ClaimResult::Init(InitGuard::from_grant(cell, site))
             }
-            Tried::Full => Claimed::Value(cell.get().expect("O2: told so")),
+            ClaimOutcome::HasValue => ClaimResult::Value(
+                cell.get().expect("ONCECELL-2: granted after the slot was filled"),
+            ),
         };
         progress.made_progress();
         Poll::Ready(claimed)
@@ -418,10 +544,10 @@ impl<T> From<T> for OnceCell<T> {
     }
 }
 
-/// Why [`OnceCell::set`] did not; with the value that was to be set.
+/// The error of [`OnceCell::set`]; contains the rejected value.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SetError<T> {
-    /// There is a value already.
+    /// The cell already has a value.
     AlreadyInitializedError(T),
 
     /// A task is computing the value.
@@ -440,12 +566,12 @@ impl<T> fmt::Display for SetError<T> {
 impl<T: fmt::Debug> Error for SetError<T> {}
 
 impl<T> SetError<T> {
-    /// Whether there was a value already.
+    /// Returns whether the cell already had a value.
     pub fn is_already_init_err(&self) -> bool {
         matches!(self, SetError::AlreadyInitializedError(_))
     }
 
-    /// Whether a task was computing the value.
+    /// Returns whether a task was computing the value.
     pub fn is_initializing_err(&self) -> bool {
         matches!(self, SetError::InitializingError(_))
     }

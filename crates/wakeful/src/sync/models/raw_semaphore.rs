@@ -3,7 +3,7 @@
 
 use crate::sync::acquire::PermitRequest;
 use crate::sync::mutex::RawMutex;
-use crate::sync::raw_semaphore::{RawSemaphore, Taken};
+use crate::sync::raw_semaphore::{AcquireOutcome, RawSemaphore};
 use crate::sys::sync::thread;
 use crate::task::context;
 use crate::task::header::WaitKind;
@@ -17,8 +17,8 @@ use std::task::{Context, Poll, Waker};
 /// Takes one permit as this task, and answers where it is noted.
 fn take(permits: &RawSemaphore, task: u64) -> Option<crate::sync::permit_owners::OwnerIndex> {
     let _task = context::enter_id(task);
-    match permits.try_take(1, Location::caller()) {
-        Taken::Yes(spot) => Some(spot),
+    match permits.try_acquire(1, Location::caller()) {
+        AcquireOutcome::Acquired(owner) => Some(owner),
         _ => None,
     }
 }
@@ -31,7 +31,7 @@ fn poll(acquiring: Pin<&mut PermitRequest>, permits: &RawSemaphore, task: u64) -
 
 /// Who is known to have all that is missing; `None` if it is not known.
 fn known(permits: &RawSemaphore) -> Option<Vec<u64>> {
-    let plate = permits.plate()?;
+    let plate = permits.resource_record()?;
     let mut tasks: Vec<u64> = plate.known_holders()?.iter().map(|held| held.task).collect();
     tasks.sort_unstable();
     Some(tasks)
@@ -52,17 +52,17 @@ fn permits_are_taken_as_another_queues_up() {
         let mut all = pin!(PermitRequest::new(2, Location::caller()));
         assert!(!poll(all.as_mut(), &permits, 3), "one is taken");
         let second = taker.join().unwrap();
-        let holders = if second.is_some() { vec![1, 2] } else { vec![1] };
-        assert_eq!(known(&permits), Some(holders));
+        let owners = if second.is_some() { vec![1, 2] } else { vec![1] };
+        assert_eq!(known(&permits), Some(owners));
         // They leave one by one, and so do their names.
         if let Some(second) = second {
-            permits.put(1, second);
+            permits.release(1, second);
             assert_eq!(known(&permits), Some(vec![1]));
         }
-        permits.put(1, first);
+        permits.release(1, first);
         assert!(poll(all.as_mut(), &permits, 3));
         assert_eq!(known(&permits), Some(vec![3]));
-        permits.put(2, crate::sync::permit_owners::OwnerIndex::FIRST);
+        permits.release(2, crate::sync::permit_owners::OwnerIndex::FIRST);
     });
 }
 
@@ -83,7 +83,7 @@ fn the_first_comes_as_another_queues_up() {
         assert_eq!(early, other.is_none());
         if let Some(other) = other {
             assert_eq!(known(&permits), Some(vec![1]));
-            permits.put(1, other);
+            permits.release(1, other);
             assert!(poll(one.as_mut(), &permits, 2));
             assert_eq!(known(&permits), Some(vec![2]));
         }
@@ -91,7 +91,7 @@ fn the_first_comes_as_another_queues_up() {
 }
 
 /// One comes and goes as another queues up, and a third, which stays, is known all the
-/// time to whoever reads. Catches a list of holders that is taken for all and lacks one,
+/// time to whoever reads. Catches a list of owners that is taken for all and missing one,
 /// and a name that stays.
 #[test]
 fn one_comes_and_goes_as_another_queues_up() {
@@ -101,8 +101,8 @@ fn one_comes_and_goes_as_another_queues_up() {
         let passer = thread::spawn({
             let permits = permits.clone();
             move || {
-                if let Some(spot) = take(&permits, 2) {
-                    permits.put(1, spot);
+                if let Some(owner) = take(&permits, 2) {
+                    permits.release(1, owner);
                 }
             }
         });
@@ -127,7 +127,7 @@ fn permits_are_handed_over_as_another_queues_up() {
         let first = take(&permits, 1).expect("there");
         let mut next = pin!(PermitRequest::new(1, Location::caller()));
         assert!(!poll(next.as_mut(), &permits, 2));
-        permits.put(1, first);
+        permits.release(1, first);
         let third = thread::spawn({
             let permits = permits.clone();
             move || {
@@ -139,9 +139,9 @@ fn permits_are_handed_over_as_another_queues_up() {
         start();
         assert!(poll(next.as_mut(), &permits, 2));
         let mut third = third.join().unwrap();
-        let plate = permits.plate().expect("somebody waits");
-        let holders = plate.known_holders().expect("there is one");
-        let told: Vec<_> = holders.iter().map(|held| (held.task, held.granted)).collect();
+        let plate = permits.resource_record().expect("somebody waits");
+        let owners = plate.known_holders().expect("there is one");
+        let told: Vec<_> = owners.iter().map(|held| (held.task, held.granted)).collect();
         assert_eq!(told, [(2, false)]);
         third.as_mut().cancel(&permits);
     });
@@ -172,7 +172,7 @@ fn a_mutex_is_taken_as_another_queues_up() {
             let raw = raw.clone();
             move || {
                 let _task = context::enter_id(1);
-                raw.try_lock(site) == crate::sync::mutex::Attempt::Locked
+                raw.try_lock(site) == crate::sync::mutex::LockOutcome::Locked
             }
         });
         start();
@@ -201,7 +201,7 @@ fn a_mutex_is_handed_over_as_another_queues_up() {
         let mut next = pin!(crate::sync::mutex::LockRequest::new(Location::caller()));
         let third = {
             let _task = context::enter_id(1);
-            assert_eq!(raw.try_lock(Location::caller()), crate::sync::mutex::Attempt::Locked);
+            assert_eq!(raw.try_lock(Location::caller()), crate::sync::mutex::LockOutcome::Locked);
             assert!(poll_lock(next.as_mut(), &raw, 2).is_pending());
             let raw = raw.clone();
             thread::spawn(move || {

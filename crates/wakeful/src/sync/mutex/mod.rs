@@ -15,7 +15,7 @@ pub use owned::{OwnedMappedMutexGuard, OwnedMutexGuard};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
 use crate::task::enter_guard;
 use crate::wait::block_on;
-pub(super) use raw::{Attempt, LockRequest, RawMutex};
+pub(super) use raw::{LockOutcome, LockRequest, RawMutex};
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
@@ -238,8 +238,8 @@ impl<T: ?Sized> Mutex<T> {
     pub fn blocking_lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
         enter_guard::check_may_block();
         match self.raw.try_lock(Location::caller()) {
-            Attempt::Locked => OwnedMutexGuard::new(self),
-            Attempt::Busy => block_on::block_on(self.lock_owned()),
+            LockOutcome::Locked => OwnedMutexGuard::new(self),
+            LockOutcome::Busy => block_on::block_on(self.lock_owned()),
         }
     }
 
@@ -294,8 +294,8 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
         match self.raw.try_lock(Location::caller()) {
-            Attempt::Locked => Ok(MutexGuard::new(self)),
-            Attempt::Busy => Err(TryLockError(())),
+            LockOutcome::Locked => Ok(MutexGuard::new(self)),
+            LockOutcome::Busy => Err(TryLockError(())),
         }
     }
 
@@ -320,8 +320,8 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
         match self.raw.try_lock(Location::caller()) {
-            Attempt::Locked => Ok(OwnedMutexGuard::new(self)),
-            Attempt::Busy => Err(TryLockError(())),
+            LockOutcome::Locked => Ok(OwnedMutexGuard::new(self)),
+            LockOutcome::Busy => Err(TryLockError(())),
         }
     }
 

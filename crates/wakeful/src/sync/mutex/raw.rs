@@ -19,8 +19,8 @@
 //! - MUTEX-2. While the word is LOCKED, two threads may change it: the holder of the list's lock,
 //!   and the unlocking thread. While it is CONTENDED, only the holder of the list's lock may.
 //! - MUTEX-3. Under the list's lock, the word is CONTENDED exactly if the list is not empty.
-//! - MUTEX-4. While the word is CONTENDED or HANDED_OVER, the resource record names the owner. If the
-//!   owner acquired a free lock, the first waiter copies its id from the word and its site from
+//! - MUTEX-4. While the word is CONTENDED or HANDED_OVER, the resource record names the owner. If
+//!   the owner acquired a free lock, the first waiter copies its id from the word and its site from
 //!   `site`. If the lock was handed over, the unlocking thread writes the record. Then the new
 //!   owner alone marks there that it has accepted the lock.
 //!
@@ -82,7 +82,7 @@ pub(in crate::sync) struct NextOwner {
 /// The result of an attempt to lock.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sync) enum Attempt {
+pub(in crate::sync) enum LockOutcome {
     Locked,
     /// Another task holds the lock.
     Busy,
@@ -100,17 +100,17 @@ impl RawMutex {
     }
 
     #[inline]
-    pub(in crate::sync) fn try_lock(&self, site: &'static Location<'static>) -> Attempt {
+    pub(in crate::sync) fn try_lock(&self, site: &'static Location<'static>) -> LockOutcome {
         // A plain load first: a failed compare-exchange costs as much as a successful one.
         if self.word.load(Relaxed) != UNLOCKED {
-            return Attempt::Busy;
+            return LockOutcome::Busy;
         }
         let locked = locked_by(context::current_id());
         if self.word.compare_exchange(UNLOCKED, locked, Acquire, Relaxed).is_err() {
-            return Attempt::Busy;
+            return LockOutcome::Busy;
         }
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
-        Attempt::Locked
+        LockOutcome::Locked
     }
 
     /// Unlocks. The caller holds the lock, and calls this once.
@@ -139,12 +139,16 @@ impl RawMutex {
             let contended = if list.is_single() { 0 } else { CONTENDED };
             self.word.store(locked_by(next.task) | HANDED_OVER | contended, Relaxed);
             let call = list.pop_front_with(Grant::One, |list| {
-                if let Some(plate) = list.plate.get() {
-                    plate.note_one(Owner { task: next.task, site: Some(next.site), granted: true });
+                if let Some(record) = list.plate.get() {
+                    record.note_one(Owner {
+                        task: next.task,
+                        site: Some(next.site),
+                        granted: true,
+                    });
                 }
                 0
             });
-            call.expect("it is in front")
+            call.expect("the list is not empty")
         });
         call.wake();
     }
@@ -154,10 +158,10 @@ impl RawMutex {
     fn accept(&self, site: &'static Location<'static>) {
         let number = context::current_id();
         // MUTEX-4.
-        if let Some(plate) = self.waiters.plate.get()
-            && plate.names.places[0].is_of(number)
+        if let Some(record) = self.waiters.plate.get()
+            && record.names.places[0].is_of(number)
         {
-            return plate.names.places[0].take_up(site);
+            return record.names.places[0].take_up(site);
         }
         self.accept_as_other_task(number, site);
     }
@@ -169,14 +173,19 @@ impl RawMutex {
             // MUTEX-2.
             let contended = self.word.load(Relaxed) & CONTENDED;
             self.word.store(locked_by(number) | HANDED_OVER | contended, Relaxed);
-            if let Some(plate) = list.plate.get() {
-                plate.note_one(Owner { task: number, site: Some(site), granted: false });
+            if let Some(record) = list.plate.get() {
+                record.note_one(Owner { task: number, site: Some(site), granted: false });
             }
         });
     }
 
     /// Adds the waiter to the list, unless the lock is free; then locks.
-    fn enqueue(&self, waiter: Pin<&Waiter<NextOwner>>, next: NextOwner, waker: Waker) -> Attempt {
+    fn enqueue(
+        &self,
+        waiter: Pin<&Waiter<NextOwner>>,
+        next: NextOwner,
+        waker: Waker,
+    ) -> LockOutcome {
         // A waker that was not queued is dropped after the list's lock is released.
         let mut unneeded = Some(waker);
         self.waiters.with(|list| {
@@ -188,7 +197,7 @@ impl RawMutex {
                 match self.word.compare_exchange_weak(word, new, Acquire, Relaxed) {
                     Ok(UNLOCKED) => {
                         self.site.store(ptr::from_ref(next.site).cast_mut(), Relaxed);
-                        return Attempt::Locked;
+                        return LockOutcome::Locked;
                     }
                     Ok(_) => break,
                     Err(changed) => word = changed,
@@ -196,13 +205,13 @@ impl RawMutex {
             }
             let waker = unneeded.take().expect("not used yet");
             let reason = (WaitKind::Mutex, next.site);
-            list.push_linked(waiter, next, waker, reason, |plate| {
+            list.push_linked(waiter, next, waker, reason, |record| {
                 // MUTEX-4.
                 if word & (CONTENDED | HANDED_OVER) == 0 {
-                    plate.note_one(self.current_owner(word >> SHIFT));
+                    record.note_one(self.current_owner(word >> SHIFT));
                 }
             });
-            Attempt::Busy
+            LockOutcome::Busy
         })
     }
 
@@ -265,7 +274,7 @@ impl LockRequest {
     ) -> Poll<()> {
         let progress = coop::try_proceed();
         if let (Some(progress), None) = (&progress, &self.waiter)
-            && raw.try_lock(self.site) == Attempt::Locked
+            && raw.try_lock(self.site) == LockOutcome::Locked
         {
             progress.made_progress();
             return Poll::Ready(());
@@ -286,13 +295,13 @@ impl LockRequest {
             return Poll::Pending;
         }
         match self.as_mut().wait(raw, cx) {
-            Attempt::Locked => {
+            LockOutcome::Locked => {
                 if let Some(progress) = progress {
                     progress.made_progress();
                 }
                 Poll::Ready(())
             }
-            Attempt::Busy => Poll::Pending,
+            LockOutcome::Busy => Poll::Pending,
         }
     }
 
@@ -303,12 +312,12 @@ impl LockRequest {
         }
     }
 
-    fn wait(self: Pin<&mut Self>, raw: &RawMutex, cx: &Context<'_>) -> Attempt {
+    fn wait(self: Pin<&mut Self>, raw: &RawMutex, cx: &Context<'_>) -> LockOutcome {
         let mut this = self.project();
         if this.waiter.is_none() {
             this.waiter.set(Some(Waiter::new()));
         }
-        let waiter = this.waiter.into_ref().as_pin_ref().expect("it is there by now");
+        let waiter = this.waiter.into_ref().as_pin_ref().expect("set above");
         let mut standing = waiter.standing();
         if standing == WaiterState::Waiting {
             let update_task = |next: &mut NextOwner| next.task = context::current_id();
@@ -322,12 +331,12 @@ impl LockRequest {
             WaiterState::Waiting => {
                 let target = raw.waiters.plate.target(raw);
                 waiting_on_plate(WaitKind::Mutex, target, this.site);
-                Attempt::Busy
+                LockOutcome::Busy
             }
             WaiterState::Answered(_) => {
                 waiter.reset();
                 raw.accept(this.site);
-                Attempt::Locked
+                LockOutcome::Locked
             }
         }
     }
