@@ -1,9 +1,9 @@
 //! The bounded channel: its two ends.
 
-use super::capacity::Refusal;
+use super::capacity::ReserveError;
 use super::chan::Chan;
 use super::error::{SendError, TryRecvError, TrySendError};
-use super::futures::{Closing, Receiving, Reserve, ReserveMany, ReserveOwned, Sending};
+use super::futures::{ClosedFuture, RecvFuture, Reserve, ReserveMany, ReserveOwned, SendFuture};
 use super::permit::{OwnedPermit, Permit, PermitIterator};
 use super::rx::Rx;
 use super::tail::CLOSED;
@@ -101,7 +101,7 @@ impl<T> Sender<T> {
     #[inline]
     #[track_caller]
     pub fn send(&self, value: T) -> impl Future<Output = Result<(), SendError<T>>> {
-        Sending::new(self.chan(), value, Location::caller())
+        SendFuture::new(self.chan(), value, Location::caller())
     }
 
     /// Waits until the receiver was closed or dropped.
@@ -111,7 +111,7 @@ impl<T> Sender<T> {
     /// Cancel safe: once the channel is closed it stays so.
     #[track_caller]
     pub fn closed(&self) -> impl Future<Output = ()> {
-        Closing::new(self.chan(), Location::caller())
+        ClosedFuture::new(self.chan(), Location::caller())
     }
 
     /// Sends a message if there is room now and no other sender waits for it.
@@ -142,7 +142,7 @@ impl<T> Sender<T> {
 
     /// Whether the receiver was closed or dropped.
     pub fn is_closed(&self) -> bool {
-        self.chan().word().has(CLOSED)
+        self.chan().load_tail().has(CLOSED)
     }
 
     /// Waits for room for one message: the [`Permit`] then sends it without
@@ -208,7 +208,7 @@ impl<T> Sender<T> {
     ///
     /// If there is no room, or the receiver was closed or dropped.
     pub fn try_reserve(&self) -> Result<Permit<'_, T>, TrySendError<()>> {
-        self.chan().try_promise(1).map_err(|refusal| refused(refusal, ()))?;
+        self.chan().try_reserve_slots(1).map_err(|error| try_send_error(error, ()))?;
         Ok(Permit::new(self.chan()))
     }
 
@@ -222,7 +222,7 @@ impl<T> Sender<T> {
         if n > self.max_capacity() {
             return Err(TrySendError::Full(()));
         }
-        self.chan().try_promise(n as u64).map_err(|refusal| refused(refusal, ()))?;
+        self.chan().try_reserve_slots(n as u64).map_err(|error| try_send_error(error, ()))?;
         Ok(PermitIterator::new(self.chan(), n))
     }
 
@@ -233,9 +233,9 @@ impl<T> Sender<T> {
     /// If there is no room, or the receiver was closed or dropped; the sender
     /// comes back.
     pub fn try_reserve_owned(self) -> Result<OwnedPermit<T>, TrySendError<Self>> {
-        match self.chan().try_promise(1) {
+        match self.chan().try_reserve_slots(1) {
             Ok(()) => Ok(OwnedPermit::new(self)),
-            Err(refusal) => Err(refused(refusal, self)),
+            Err(error) => Err(try_send_error(error, self)),
         }
     }
 
@@ -256,7 +256,7 @@ impl<T> Sender<T> {
         WeakSender { tx: self.tx.downgrade() }
     }
 
-    /// How many messages the channel can hold, as given to [`channel`].
+    /// How many messages the channel can hold, as granted to [`channel`].
     pub fn max_capacity(&self) -> usize {
         self.chan().limit as usize
     }
@@ -272,10 +272,10 @@ impl<T> Sender<T> {
     }
 }
 
-fn refused<V>(refusal: Refusal, value: V) -> TrySendError<V> {
-    match refusal {
-        Refusal::Full => TrySendError::Full(value),
-        Refusal::Closed => TrySendError::Closed(value),
+fn try_send_error<V>(error: ReserveError, value: V) -> TrySendError<V> {
+    match error {
+        ReserveError::Full => TrySendError::Full(value),
+        ReserveError::Closed => TrySendError::Closed(value),
     }
 }
 
@@ -336,7 +336,7 @@ impl<T> Receiver<T> {
     #[inline]
     #[track_caller]
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
-        Receiving::new(&mut self.rx, |rx, cx, site| rx.poll_recv(cx, site), Location::caller())
+        RecvFuture::new(&mut self.rx, |rx, cx, site| rx.poll_recv(cx, site), Location::caller())
     }
 
     /// Receives up to `limit` messages, those that are there, and appends them to
@@ -349,7 +349,7 @@ impl<T> Receiver<T> {
     /// the waker of the last poll: see [wakers](crate::sync#wakers).
     #[track_caller]
     pub fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> impl Future<Output = usize> {
-        Receiving::new(
+        RecvFuture::new(
             &mut self.rx,
             move |rx, cx, site| rx.poll_recv_many(cx, buffer, limit, site),
             Location::caller(),
@@ -388,7 +388,7 @@ impl<T> Receiver<T> {
     }
 
     /// Closes the channel: nothing can be sent any more, apart from what
-    /// [`Permit`]s were given for. What is in it can still be received.
+    /// [`Permit`]s were granted for. What is in it can still be received.
     pub fn close(&mut self) {
         self.rx.chan().close();
     }
@@ -415,7 +415,7 @@ impl<T> Receiver<T> {
         self.rx.chan().capacity() as usize
     }
 
-    /// How many messages the channel can hold, as given to [`channel`].
+    /// How many messages the channel can hold, as granted to [`channel`].
     pub fn max_capacity(&self) -> usize {
         self.rx.chan().limit as usize
     }

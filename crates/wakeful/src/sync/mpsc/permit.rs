@@ -18,7 +18,7 @@ impl<'a, T> Permit<'a, T> {
     /// One slot was promised to it.
     #[inline]
     pub(super) fn new(chan: &'a Chan<T>) -> Self {
-        chan.has_reserved(1);
+        chan.record_reserved(1);
         Self { chan }
     }
 
@@ -30,15 +30,15 @@ impl<'a, T> Permit<'a, T> {
     pub fn send(self, value: T) {
         let chan = self.chan;
         mem::forget(self);
-        chan.send_promised(value);
-        chan.has_used_reserved(1);
+        chan.send_reserved(value);
+        chan.record_unreserved(1);
     }
 }
 
 impl<T> Drop for Permit<'_, T> {
     fn drop(&mut self) {
         self.chan.release(1);
-        self.chan.has_used_reserved(1);
+        self.chan.record_unreserved(1);
     }
 }
 
@@ -51,7 +51,7 @@ impl<T> fmt::Debug for Permit<'_, T> {
 /// Room for several messages, from [`Sender::reserve_many`] or
 /// [`Sender::try_reserve_many`]: an iterator of [`Permit`]s.
 ///
-/// Dropping it gives back the room for those that it has not given out.
+/// Dropping it gives back the room for those that it has not granted out.
 pub struct PermitIterator<'a, T> {
     chan: &'a Chan<T>,
     left: usize,
@@ -60,7 +60,7 @@ pub struct PermitIterator<'a, T> {
 impl<'a, T> PermitIterator<'a, T> {
     /// So many slots were promised to it.
     pub(super) fn new(chan: &'a Chan<T>, left: usize) -> Self {
-        chan.has_reserved(left);
+        chan.record_reserved(left);
         Self { chan, left }
     }
 }
@@ -85,7 +85,7 @@ impl<T> Drop for PermitIterator<'_, T> {
     fn drop(&mut self) {
         if self.left > 0 {
             self.chan.release(self.left as u64);
-            self.chan.has_used_reserved(self.left);
+            self.chan.record_unreserved(self.left);
         }
     }
 }
@@ -107,7 +107,7 @@ pub struct OwnedPermit<T> {
 impl<T> OwnedPermit<T> {
     /// One slot was promised to it.
     pub(super) fn new(sender: Sender<T>) -> Self {
-        sender.chan().has_reserved(1);
+        sender.chan().record_reserved(1);
         Self { sender: Some(sender) }
     }
 

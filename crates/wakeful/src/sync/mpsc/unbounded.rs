@@ -2,7 +2,7 @@
 
 use super::chan::{Chan, UNBOUNDED};
 use super::error::{SendError, TryRecvError};
-use super::futures::{Closing, Receiving};
+use super::futures::{ClosedFuture, RecvFuture};
 use super::rx::Rx;
 use super::tail::CLOSED;
 use super::tx::{Tx, WeakTx};
@@ -76,12 +76,12 @@ impl<T> UnboundedSender<T> {
     /// Cancel safe: once the channel is closed it stays so.
     #[track_caller]
     pub fn closed(&self) -> impl Future<Output = ()> {
-        Closing::new(self.chan(), Location::caller())
+        ClosedFuture::new(self.chan(), Location::caller())
     }
 
     /// Whether the receiver was closed or dropped.
     pub fn is_closed(&self) -> bool {
-        self.chan().word().has(CLOSED)
+        self.chan().load_tail().has(CLOSED)
     }
 
     /// Whether two senders send to the same receiver.
@@ -161,7 +161,7 @@ impl<T> UnboundedReceiver<T> {
     #[inline]
     #[track_caller]
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
-        Receiving::new(&mut self.rx, |rx, cx, site| rx.poll_recv(cx, site), Location::caller())
+        RecvFuture::new(&mut self.rx, |rx, cx, site| rx.poll_recv(cx, site), Location::caller())
     }
 
     /// Receives up to `limit` messages, those that are there, and appends them to
@@ -174,7 +174,7 @@ impl<T> UnboundedReceiver<T> {
     /// the waker of the last poll: see [wakers](crate::sync#wakers).
     #[track_caller]
     pub fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> impl Future<Output = usize> {
-        Receiving::new(
+        RecvFuture::new(
             &mut self.rx,
             move |rx, cx, site| rx.poll_recv_many(cx, buffer, limit, site),
             Location::caller(),
