@@ -1,8 +1,8 @@
 //! The word that senders race for: the tail's position, the number of reserved slots, and flags.
 //!
 //! ```text
-//!  63                 24 23              4    3       2       1       0
-//!  position of the tail  reserved slots       DISCONNECTED  QUEUED  PARKED  CLOSED
+//!  63                 24 23            4       3          2       1       0
+//!  position of the tail  reserved slots  DISCONNECTED  QUEUED  PARKED  CLOSED
 //! ```
 
 use crate::sys::IS_MODEL;

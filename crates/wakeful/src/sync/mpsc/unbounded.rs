@@ -12,8 +12,12 @@ use std::fmt;
 use std::panic::Location;
 use std::task::{Context, Poll};
 
-/// Makes a channel without a limit: sending never waits, and a receiver that is
-/// too slow lets the messages pile up in memory.
+/// Creates an unbounded channel, in which sending never waits.
+///
+/// If the receiver is slower than the senders, messages accumulate in memory. Prefer
+/// [`channel`](super::channel) unless something else limits their number.
+///
+/// # Examples
 ///
 /// ```
 /// # #[wakeful::main(flavor = "current_thread")]
@@ -33,20 +37,24 @@ pub fn unbounded_channel<T>() -> (UnboundedSender<T>, UnboundedReceiver<T>) {
     )
 }
 
-/// Sends messages to the [`UnboundedReceiver`]. Clones send to the same one; the
-/// channel ends when the last of them is dropped.
+/// Sends messages to the [`UnboundedReceiver`] of an unbounded channel.
+///
+/// Clones send to the same receiver. The channel is disconnected when the last of them is dropped.
 pub struct UnboundedSender<T> {
     tx: Tx<T>,
 }
 
-/// A sender that does not keep the channel open: it has to be
-/// [upgraded](WeakUnboundedSender::upgrade) to send.
+/// A sender that does not keep the channel open.
+///
+/// It has to be [upgraded](WeakUnboundedSender::upgrade) to send. [`UnboundedSender::downgrade`]
+/// returns it.
 pub struct WeakUnboundedSender<T> {
     tx: WeakTx<T>,
 }
 
-/// Receives what the [`UnboundedSender`]s send, in order. Dropping it closes the
-/// channel and drops the messages in it.
+/// Receives the messages of an unbounded channel, in the order in which they were sent.
+///
+/// Dropping it closes the channel, and drops the messages in it.
 pub struct UnboundedReceiver<T> {
     rx: Rx<T>,
 }
@@ -56,51 +64,88 @@ impl<T> UnboundedSender<T> {
         self.tx.chan()
     }
 
-    /// Sends a message, at once and from anywhere.
+    /// Sends a message. It never waits, and works on any thread.
     ///
-    /// That it was sent does not mean that it will be received: the receiver may
-    /// be dropped. What was done before is seen by who receives it.
+    /// A message that was sent is not always received: the receiver may be dropped first.
     ///
     /// # Errors
     ///
-    /// If the receiver was closed or dropped; the message comes back.
+    /// Returns the message in a [`SendError`] if the receiver was closed or dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc::{self, error::SendError};
+    ///
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// assert_eq!(tx.send(1), Ok(()));
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// drop(rx);
+    /// assert_eq!(tx.send(2), Err(SendError(2)));
+    /// ```
     #[inline]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.chan().send_unbounded(message)
     }
 
-    /// Waits until the receiver was closed or dropped.
+    /// Waits until the receiver is closed or dropped.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: once the channel is closed it stays so.
+    /// This method is cancel safe. A closed channel stays closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, rx) = mpsc::unbounded_channel::<u32>();
+    /// wakeful::spawn(async move { drop(rx) });
+    /// tx.closed().await;
+    /// assert!(tx.is_closed());
+    /// # }
+    /// ```
     #[track_caller]
     pub fn closed(&self) -> impl Future<Output = ()> {
         ClosedFuture::new(self.chan(), Location::caller())
     }
 
-    /// Whether the receiver was closed or dropped.
+    /// Returns whether the receiver was closed or dropped.
     pub fn is_closed(&self) -> bool {
         self.chan().load_tail().has(CLOSED)
     }
 
-    /// Whether two senders send to the same receiver.
+    /// Returns whether two senders send to the same receiver.
     pub fn same_channel(&self, other: &Self) -> bool {
         self.tx.same_channel(&other.tx)
     }
 
-    /// A sender that does not keep the channel open.
+    /// Creates a sender that does not keep the channel open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
+    /// let weak = tx.downgrade();
+    /// assert!(weak.upgrade().is_some());
+    /// drop(tx);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
     #[must_use = "the sender itself stays as it is"]
     pub fn downgrade(&self) -> WeakUnboundedSender<T> {
         WeakUnboundedSender { tx: self.tx.downgrade() }
     }
 
-    /// How many senders there are.
+    /// Returns the number of senders.
     pub fn strong_count(&self) -> usize {
         self.chan().senders()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
     pub fn weak_count(&self) -> usize {
         self.chan().weak_senders().load(Relaxed)
     }
@@ -121,17 +166,17 @@ impl<T> fmt::Debug for UnboundedSender<T> {
 }
 
 impl<T> WeakUnboundedSender<T> {
-    /// A sender, unless all of them are gone.
+    /// Returns a sender, or `None` if all senders were dropped.
     pub fn upgrade(&self) -> Option<UnboundedSender<T>> {
         self.tx.upgrade().map(|tx| UnboundedSender { tx })
     }
 
-    /// How many senders there are.
+    /// Returns the number of senders.
     pub fn strong_count(&self) -> usize {
         self.tx.chan().senders()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
     pub fn weak_count(&self) -> usize {
         self.tx.chan().weak_senders().load(Relaxed)
     }
@@ -150,28 +195,59 @@ impl<T> fmt::Debug for WeakUnboundedSender<T> {
 }
 
 impl<T> UnboundedReceiver<T> {
-    /// Receives the next message, waiting for it if there is none. `None` says
-    /// that no more will come: the senders are gone, or the channel was
+    /// Receives the next message, and waits while there is none.
+    ///
+    /// It returns `None` if no message can come: all senders were dropped, or the channel was
     /// [closed](Self::close).
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: dropped before it is ready, no message was taken. The receiver keeps
-    /// the waker of the last poll: see [wakers](crate::sync#wakers).
+    /// This method is cancel safe. If the future is dropped before it completes, no message was
+    /// taken. The receiver keeps the waker of the last poll: see [wakers](crate::sync#wakers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// wakeful::spawn(async move { tx.send(1) });
+    /// assert_eq!(rx.recv().await, Some(1));
+    /// assert_eq!(rx.recv().await, None);
+    /// # }
+    /// ```
     #[inline]
     #[track_caller]
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
         RecvFuture::new(&mut self.rx, |rx, cx, site| rx.poll_recv(cx, site), Location::caller())
     }
 
-    /// Receives up to `limit` messages, those that are there, and appends them to
-    /// `buffer`; waits if there is none. Gives back how many: 0 only if no more
-    /// will come, or if `limit` is 0.
+    /// Receives up to `limit` available messages into `buffer`, and waits while there is none.
+    ///
+    /// It returns the number of messages. That is 0 only if no message can come, or if `limit` is
+    /// 0.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: dropped before it is ready, no message was taken. The receiver keeps
-    /// the waker of the last poll: see [wakers](crate::sync#wakers).
+    /// This method is cancel safe. If the future is dropped before it completes, no message was
+    /// taken. The receiver keeps the waker of the last poll: see [wakers](crate::sync#wakers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// tx.send("first").unwrap();
+    /// tx.send("second").unwrap();
+    /// let mut buffer = Vec::new();
+    /// assert_eq!(rx.recv_many(&mut buffer, 10).await, 2);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> impl Future<Output = usize> {
         RecvFuture::new(
@@ -181,67 +257,102 @@ impl<T> UnboundedReceiver<T> {
         )
     }
 
-    /// Receives the next message if it is there. A message that is being sent on
-    /// another thread at this moment counts as there.
+    /// Receives the next message if there is one.
+    ///
+    /// A message that another thread is sending right now counts as available.
     ///
     /// # Errors
     ///
-    /// If there is none.
+    /// Returns [`TryRecvError::Empty`] if there is none, and [`TryRecvError::Disconnected`] if none
+    /// can come.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc::{self, error::TryRecvError};
+    ///
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// tx.send(1).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.rx.try_recv()
     }
 
-    /// As [`recv`](Self::recv), for threads that run no tasks: it blocks the
-    /// thread while there is no message.
+    /// Receives the next message, and blocks the calling thread while there is none.
+    ///
+    /// It returns `None` if no message can come. This is for code outside of tasks.
     ///
     /// # Panics
     ///
-    /// On a thread that runs tasks.
+    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// std::thread::spawn(move || tx.send(1));
+    /// assert_eq!(rx.blocking_recv(), Some(1));
+    /// ```
     #[track_caller]
     pub fn blocking_recv(&mut self) -> Option<T> {
         block_on::block_on(self.recv())
     }
 
-    /// As [`recv_many`](Self::recv_many), for threads that run no tasks.
+    /// Receives up to `limit` messages into `buffer`, and blocks the calling thread while there is
+    /// none.
+    ///
+    /// It returns the number of messages, as [`recv_many`](Self::recv_many) does. This is for code
+    /// outside of tasks.
     ///
     /// # Panics
     ///
-    /// On a thread that runs tasks.
+    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
     #[track_caller]
     pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
         block_on::block_on(self.recv_many(buffer, limit))
     }
 
-    /// Closes the channel: nothing can be sent any more. What is in it can still
-    /// be received.
+    /// Closes the channel, without dropping the messages in it.
+    ///
+    /// Sending fails from here on. The messages in the channel can still be received.
     pub fn close(&mut self) {
         self.rx.chan().close();
     }
 
-    /// Whether the channel was closed, or all senders are gone. Messages may
-    /// still be in it.
+    /// Returns whether the channel was closed, or all senders were dropped.
+    ///
+    /// Messages may still be in it.
     pub fn is_closed(&self) -> bool {
         self.rx.is_closed()
     }
 
-    /// Whether there is no message.
+    /// Returns whether the channel has no message.
     pub fn is_empty(&self) -> bool {
         self.rx.len() == 0
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages in the channel.
     pub fn len(&self) -> usize {
         self.rx.len()
     }
 
-    /// As [`recv`](Self::recv), for futures written by hand. When it is pending,
-    /// the task of the last call is woken when there is a message, or the end.
+    /// Polls for the next message: [`recv`](Self::recv) for hand-written futures.
+    ///
+    /// If it returns `Pending`, the task of the last call is woken when a message arrives, or when
+    /// no message can come.
     #[track_caller]
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         self.rx.poll_recv(cx, Location::caller())
     }
 
-    /// As [`recv_many`](Self::recv_many), for futures written by hand.
+    /// Polls for messages: [`recv_many`](Self::recv_many) for hand-written futures.
+    ///
+    /// If it returns `Pending`, the task of the last call is woken when a message arrives, or when
+    /// no message can come.
     #[track_caller]
     pub fn poll_recv_many(
         &mut self,
@@ -252,12 +363,12 @@ impl<T> UnboundedReceiver<T> {
         self.rx.poll_recv_many(cx, buffer, limit, Location::caller())
     }
 
-    /// How many senders there are.
+    /// Returns the number of senders.
     pub fn sender_strong_count(&self) -> usize {
         self.rx.chan().senders()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
     pub fn sender_weak_count(&self) -> usize {
         self.rx.chan().weak_senders().load(Relaxed)
     }
