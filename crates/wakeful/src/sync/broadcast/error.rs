@@ -1,8 +1,8 @@
-//! What can go wrong with a broadcast.
+//! Error types of `broadcast` channels.
 
 use std::fmt;
 
-/// There is no receiver: the value comes back.
+/// The error of `send`: there is no receiver. It contains the message.
 #[derive(Debug)]
 pub struct SendError<T>(pub T);
 
@@ -14,13 +14,14 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T: fmt::Debug> std::error::Error for SendError<T> {}
 
-/// There was no value for [`recv`](super::Receiver::recv).
+/// The error of [`recv`](super::Receiver::recv): there is no message.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub enum RecvError {
-    /// None will come: all senders are gone.
+    /// All senders were dropped, and every message was received.
     Closed,
-    /// The receiver was too slow, and so many values were overwritten before it
-    /// saw them. The next call gets the oldest that is still there.
+    /// The receiver was too slow: this number of messages was overwritten before it got them.
+    ///
+    /// The next call returns the oldest message that is still there.
     Lagged(u64),
 }
 
@@ -35,15 +36,16 @@ impl fmt::Display for RecvError {
 
 impl std::error::Error for RecvError {}
 
-/// There was no value for [`try_recv`](super::Receiver::try_recv).
+/// The error of [`try_recv`](super::Receiver::try_recv): there is no message.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub enum TryRecvError {
-    /// There is none yet.
+    /// No message was sent yet.
     Empty,
-    /// None will come: all senders are gone.
+    /// All senders were dropped, and every message was received.
     Closed,
-    /// The receiver was too slow, and so many values were overwritten before it
-    /// saw them. The next call gets the oldest that is still there.
+    /// The receiver was too slow: this number of messages was overwritten before it got them.
+    ///
+    /// The next call returns the oldest message that is still there.
     Lagged(u64),
 }
 

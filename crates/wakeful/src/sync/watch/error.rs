@@ -1,9 +1,9 @@
-//! What can go wrong with a watched value.
+//! Error types of `watch` channels.
 
 use std::error::Error;
 use std::fmt;
 
-/// There is no receiver: the value comes back.
+/// The error of `send`: there is no receiver. It contains the value.
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub struct SendError<T>(pub T);
 
@@ -21,7 +21,7 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T> Error for SendError<T> {}
 
-/// All senders are gone.
+/// The error of a [`Receiver`](super::Receiver): all senders were dropped.
 #[derive(Debug, Clone)]
 pub struct RecvError(pub(super) ());
 
