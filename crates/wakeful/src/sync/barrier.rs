@@ -93,8 +93,8 @@ impl Barrier {
 
     /// Waits until all tasks of the round have arrived.
     ///
-    /// The task counts as arrived from the first poll of the future. One task of each round is the
-    /// leader: the one that arrived last.
+    /// The task counts as arrived from the first poll of the future. The task that arrives last is
+    /// the leader of the round.
     ///
     /// # Cancel safety
     ///

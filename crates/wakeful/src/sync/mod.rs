@@ -26,18 +26,18 @@
 //! future removes that waker depends on how many tasks may wait at a time. The rule is tokio's. It
 //! holds for the whole crate, not only for this module:
 //!
-//! - **The wait belongs to the future** if several tasks may wait at a time: locks, semaphores,
-//!   free capacity of a channel, `Notify`, `Barrier`, `broadcast`, `watch`, `closed()` of a sender
-//!   that can be cloned, `accept`, and `readable`, `ready`, `recv` or `async_io` of sockets. Each
-//!   future has its own entry in a wait queue. Dropping the future removes the entry and its waker.
-//!   Nothing wakes the task on behalf of the dropped future.
+//! - **The wait belongs to the future** if several tasks may wait at a time. Examples are locks,
+//!   semaphores, free capacity of a channel, `Notify`, `Barrier`, `broadcast`, `watch`, and
+//!   `closed()` of a sender that can be cloned. Of sockets these are `accept`, `readable`, `ready`,
+//!   `recv` and `async_io`. Each future has its own entry in a wait queue. Dropping the future
+//!   removes the entry and its waker. Nothing wakes the task on behalf of the dropped future.
 //! - **The wait belongs to the resource** if only one task at a time can wait, most often because
-//!   the method takes `&mut self`: [`mpsc::Receiver::recv`] and `recv_many`,
+//!   the method takes `&mut self`. Examples are [`mpsc::Receiver::recv`] and `recv_many`,
 //!   [`oneshot::Sender::closed`], [`JoinSet::join_next`], `Signal::recv`, `Child::wait`,
-//!   `Interval::tick`, `LocalSet::run_until`, reads and writes of streams, and everything that is
-//!   awaited by reference (`&mut` of a `JoinHandle`, a `oneshot::Receiver`, a `LocalSet` or a
-//!   pinned `Sleep`). The resource keeps the last registered waker, as the `poll_*` methods do.
-//!   Dropping the future leaves the waker registered, and the next event wakes it.
+//!   `Interval::tick`, `LocalSet::run_until`, and reads and writes of streams. Everything that is
+//!   awaited by reference belongs here too: `&mut` of a `JoinHandle`, a `oneshot::Receiver`, a
+//!   `LocalSet` or a pinned `Sleep`. The resource keeps the last registered waker, as the `poll_*`
+//!   methods do. Dropping the future leaves the waker registered, and the next event wakes it.
 //!
 //! A future of the second kind may therefore be created anew in every poll:
 //!

@@ -1,8 +1,9 @@
 //! Which tasks hold permits. The deadlock scanner reads it.
 //!
 //! A few owners are recorded by name, each in its own slot. The others are only counted. While the
-//! count is 0, all owners are known. While it is not, new owners are only state, except in the
-//! first slot: recording four of ten owners that change all the time would cost more than it tells.
+//! count is 0, all owners are known. While it is not, new owners are only counted, except in the
+//! first slot. To record four of ten owners that change all the time would cost more than it is
+//! worth.
 //!
 //! Rules:
 //! - PERMIT-4. The first slot belongs to the task that sets FIRST in the semaphore's word. It sets
@@ -19,8 +20,8 @@
 //!   waits until there is none, and publishes. The marked owner is a few instructions away from
 //!   writing its name, or it leaves, for which it needs the lock, and publishes as well.
 //! - PERMIT-7. The name of an owner that was granted its permits is only in the resource record.
-//!   The slot says so (`SlotState::Elsewhere`). The granting task writes the name under the list's
-//!   lock, and the owner accepts it.
+//!   The slot is marked for that (`SlotState::Elsewhere`). The granting task writes the name under
+//!   the list's lock, and the owner accepts it.
 //! - PERMIT-8. The first waiter may have a part of the permits it requested (PERMIT-2). The waiters
 //!   behind it would get them if it left. So the resource record names it as the partial waiter, as
 //!   long as it has a part. That is written under the list's lock.
@@ -87,8 +88,8 @@ impl OwnerIndex {
         self.0 > OwnerIndex::FIRST.0
     }
 
-    /// Keeps one of two indices when their permits are merged: `other` is cleared later, unless it
-    /// is the only one that is recorded.
+    /// Takes over the index of `other` if this one is `NONE`. Called when two permits are merged;
+    /// the index that is left in `other` is cleared when it is dropped.
     pub(super) fn keep_one(&mut self, other: &mut Self) {
         if *self == OwnerIndex::NONE {
             std::mem::swap(self, other);
@@ -229,8 +230,8 @@ impl PermitOwners {
         is_own
     }
 
-    /// Accepts a grant for another task than the one that enqueued the waiter. The caller holds the
-    /// list's lock.
+    /// Accepts a grant for a task that did not enqueue the waiter. The caller holds the list's
+    /// lock.
     pub(super) fn accept_grant_as(owner: OwnerIndex, held: Owner, names: Option<&OwnerTable>) {
         if let Some(slot) = names.and_then(|names| owner.of(&names.places)) {
             slot.replace(held);

@@ -1,8 +1,8 @@
 //! A counting semaphore with a FIFO wait list: the base of `Semaphore` and `RwLock`.
 //!
-//! One word has the number of available permits and three flags: a task waits (WAITERS), the
-//! semaphore is closed (CLOSED), and the first owner slot is occupied (FIRST, see `permit_owners`).
-//! While no task waits, acquiring and releasing is one compare-exchange of that word.
+//! One word has the number of available permits and three flags. WAITERS: a task waits. CLOSED: the
+//! semaphore is closed. FIRST: the first owner slot is occupied (see `permit_owners`). While no
+//! task waits, acquiring and releasing is one compare-exchange of that word.
 //!
 //! ```text
 //! diagram
@@ -56,7 +56,7 @@ const SHIFT: u32 = 3;
 
 /// The largest number of permits.
 pub(super) const MAX: usize = usize::MAX >> 3;
-const _: () = assert!(MAX << SHIFT >> SHIFT == MAX, "the flags leave room for MAX");
+const _: () = assert!(MAX << SHIFT >> SHIFT == MAX, "MAX fits above the flags");
 
 /// Permits, and the tasks that wait for some.
 pub(super) struct RawSemaphore {
@@ -545,7 +545,7 @@ impl RawSemaphore {
         let owner = OwnerIndex::from_payload(waiter.take_remark());
         let names = self.resource_record().map(|record| &record.names);
         if !PermitOwners::accept_grant(owner, context::current_id(), site, names) {
-            // Another task polls than the one that enqueued the waiter.
+            // The polling task did not enqueue the waiter.
             self.waiters.with(|_| {
                 PermitOwners::accept_grant_as(owner, Owner::by_current(site), names);
             });

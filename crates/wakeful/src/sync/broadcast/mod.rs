@@ -40,8 +40,8 @@
 //! does after it got the message.
 
 // `ring` stores the messages, and says which thread may access them when. The tail is the position
-// of the next message. It is under the lock of the receivers' wait list: a sender takes that lock
-// and no other, and a receiver that finds its message takes only the lock of that message's slot.
+// of the next message. It is under the lock of the receivers' wait list. A sender takes that lock
+// and no other. A receiver that finds its message takes only the lock of that message's slot.
 
 pub mod error;
 mod receiver;

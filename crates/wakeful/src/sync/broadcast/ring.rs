@@ -12,12 +12,12 @@
 //! - BROADCAST-2. While `unseen` is 0, the slot belongs to the senders, under the tail's lock. A
 //!   receiver that could want the message in it would be counted in `unseen`.
 //! - BROADCAST-3. While `unseen` is not 0, value, sequence number and `unseen` are accessed under
-//!   the slot's own lock, and by a receiver only if the sequence number is that of the message it
-//!   wants. The thread that takes `unseen` to 0 has moved the value out, and accesses neither from
-//!   then on.
+//!   the slot's own lock. A receiver accesses them only if the sequence number is that of the
+//!   message it wants. The thread that takes `unseen` to 0 has moved the value out, and accesses
+//!   neither from then on.
 //!
 //! So a sender whose receivers keep up takes no second lock. A sender that overwrites a message
-//! only tries to get the slot's lock, and never waits for it under the tail's lock, because its
+//! only tries to get the slot's lock. It never waits for it under the tail's lock, because the
 //! holder may be inside `T::clone`. The clone runs under the slot's lock because `T` need not be
 //! `Sync`. That lock puts its waiters to sleep, because a clone can take any time.
 //!

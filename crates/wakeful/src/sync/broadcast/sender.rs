@@ -96,7 +96,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.send("hello").unwrap(), 1);
     /// assert_eq!(rx.recv().await, Ok("hello"));
     /// drop(rx);
-    /// assert!(tx.send("nobody listens").is_err());
+    /// assert!(tx.send("no receiver").is_err());
     /// # }
     /// ```
     #[inline]

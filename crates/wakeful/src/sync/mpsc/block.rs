@@ -11,8 +11,8 @@
 //!   receiver alone.
 //! - BLOCK-4. The sender that claims a block's last slot links the next block before it sets
 //!   `ready`.
-//! - BLOCK-5. Only the receiver puts blocks into the spares. Only one sender at a time takes them:
-//!   the one that claimed a block's last slot. No sender claims a slot of the next block before it
+//! - BLOCK-5. Only the receiver puts blocks into the spares. Only one sender at a time takes them,
+//!   after it has claimed a block's last slot. No sender claims a slot of the next block before it
 //!   is done.
 #![allow(unsafe_code)]
 

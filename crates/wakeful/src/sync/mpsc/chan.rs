@@ -3,7 +3,7 @@
 //! Actors: *senders* claim positions and fill them; the one *receiver* empties them in order.
 //! `capacity` handles the limit of a bounded channel.
 //!
-//! SendFuture a message is one compare-exchange of `tail`, which claims a position, and one store,
+//! Sending a message is one compare-exchange of `tail`, which claims a position, and one store,
 //! which marks the slot as ready. Receiving it is one load of that mark and, in a bounded channel,
 //! one store of the receiver's position. Nothing else is written while both sides are busy.
 //!
@@ -20,9 +20,9 @@
 //!   not reused before its slot is ready (BLOCK-3).
 //! - MPSC-4. The waker cell belongs to the receiver while PARKED is not set and all claimed
 //!   positions are received. Setting PARKED gives the cell to the actor that clears the bit. That
-//!   is the receiver itself, if it changes its mind; or the sender that claims the next position,
-//!   until that slot is ready; or the actor that ends the channel, after which the receiver does
-//!   not park again.
+//!   can be the receiver itself, if it changes its mind. It can be the sender that claims the next
+//!   position, until that slot is ready. Or it is the actor that ends the channel, after which the
+//!   receiver does not park again.
 //!
 //! The race to fear: the receiver finds no message and parks, while a sender sends one and finds no
 //! parked receiver. It cannot happen: the receiver parks by a compare-exchange of the very word

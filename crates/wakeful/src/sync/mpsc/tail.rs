@@ -14,7 +14,7 @@ const POSITION_SHIFT: u32 = FLAG_BITS + RESERVED_BITS;
 
 /// The number of positions before they wrap.
 ///
-/// A sender that sleeps between its load of the word and its exchange would be deceived only if
+/// A sender may sleep between its load of the word and its exchange. It would be deceived only if
 /// exactly this number of messages passed meanwhile: ten hours at 30 million a second.
 pub(super) const POSITIONS: u64 = 1 << (u64::BITS - POSITION_SHIFT);
 /// The largest number of reserved slots that the word can count. More are counted under a lock.

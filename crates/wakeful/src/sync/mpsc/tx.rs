@@ -105,7 +105,7 @@ impl<T> Chan<T> {
     ///
     /// # Errors
     ///
-    /// Returns the word that tells why not: CLOSED, QUEUED, or otherwise full.
+    /// Returns the word. It has CLOSED or QUEUED set; otherwise the channel is full.
     #[inline]
     pub(super) fn claim(&self) -> Result<ClaimedSlot<T>, Tail> {
         let mut word = self.load_tail();

@@ -9,8 +9,8 @@
 //!                               no waiter is left    └────┘ a waiter is left
 //! ```
 //!
-//! While the mutex is locked, the word also has the owner's id (of a task or of a `block_on`
-//! future), and a flag that says whether the lock was HANDED_OVER.
+//! While the mutex is locked, the word also has the id of the owner, a task or a `block_on` future.
+//! A flag says whether the lock was HANDED_OVER.
 //!
 //! Rules:
 //! - MUTEX-1. The task that moves the word away from UNLOCKED holds the lock. While a task waits,
@@ -166,7 +166,7 @@ impl RawMutex {
         self.accept_as_other_task(number, site);
     }
 
-    /// Accepts a granted lock for a task other than the one that enqueued the waiter.
+    /// Accepts a granted lock for a task that did not enqueue the waiter.
     #[cold]
     fn accept_as_other_task(&self, number: u64, site: &'static Location<'static>) {
         self.waiters.with(|list| {

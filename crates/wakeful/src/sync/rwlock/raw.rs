@@ -1,8 +1,8 @@
 //! The reader-writer lock without its value, built on a semaphore.
 //!
 //! The semaphore has as many permits as there may be readers. A reader holds one permit, a writer
-//! holds all of them. So the semaphore's protocol and its order are those of the lock: permits that
-//! readers release are collected for a waiting writer, and readers that come after that writer wait
+//! holds all of them. So the semaphore's protocol and its order are those of the lock. Permits that
+//! readers release are collected for a waiting writer. Readers that come after that writer wait
 //! behind it.
 
 use super::RwLock;
@@ -71,7 +71,7 @@ impl RawRwLock {
         };
         match ready!(request.poll(&self.permits, kind, cx)) {
             Ok(owner) => Poll::Ready(HeldPermits { permits: self.permits_for(access), owner }),
-            Err(Closed) => unreachable!("nobody closes the permits of a lock"),
+            Err(Closed) => unreachable!("the semaphore of a lock is never closed"),
         }
     }
 

@@ -99,8 +99,8 @@ impl<T> Sender<T> {
 
     /// Changes the value in place, and notifies receivers only if `modify` returns true.
     ///
-    /// It returns what `modify` returned. The same restrictions apply as for
-    /// [`send_modify`](Self::send_modify).
+    /// It returns what `modify` returned. No receiver can read the value while `modify` runs, so
+    /// `modify` should be fast.
     ///
     /// # Panics
     ///

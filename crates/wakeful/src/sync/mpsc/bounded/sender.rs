@@ -209,7 +209,7 @@ impl<T> Sender<T> {
     /// # Cancel safety
     ///
     /// This method is cancel safe. If the future is dropped before it completes, the sender loses
-    /// its place in the queue, and the slots that were kept for it go to the next waiter.
+    /// its place in the queue. The slots that were kept for it go to the next waiter.
     ///
     /// # Examples
     ///
