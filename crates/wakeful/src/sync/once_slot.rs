@@ -22,8 +22,8 @@ use crate::sys::sync::{UnsafeCell, const_unless_model};
 const EMPTY: u32 = 0;
 const FILLING: u32 = 1;
 const FULL: u32 = 2;
-/// Storage for one value that is written at most once through `&self`.
 
+/// Storage for one value that is written at most once through `&self`.
 pub(super) struct OnceSlot<T> {
     stage: AtomicU32,
     value: UnsafeCell<Option<T>>,
