@@ -234,6 +234,17 @@ pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
     /// Returns true for one task of each round, the leader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Barrier;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(Barrier::new(1).wait().await.is_leader());
+    /// # }
+    /// ```
     pub fn is_leader(&self) -> bool {
         self.0
     }

@@ -109,6 +109,17 @@ impl<T> SetOnce<T> {
     }
 
     /// Returns whether the cell has a value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::SetOnce;
+    ///
+    /// let cell = SetOnce::new();
+    /// assert!(!cell.initialized());
+    /// cell.set(1).unwrap();
+    /// assert!(cell.initialized());
+    /// ```
     pub fn initialized(&self) -> bool {
         self.slot.is_full()
     }
@@ -288,6 +299,15 @@ impl<T> From<T> for SetOnce<T> {
 /// The error of [`SetOnce::set`]: the cell was already set.
 ///
 /// It contains the rejected value.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::SetOnce;
+///
+/// let cell = SetOnce::from(1);
+/// assert_eq!(cell.set(2).unwrap_err().0, 2);
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct SetOnceError<T>(pub T);
 

@@ -3,6 +3,16 @@
 use std::fmt;
 
 /// The error of `send`: there is no receiver. It contains the message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast;
+///
+/// let (tx, rx) = broadcast::channel(4);
+/// drop(rx);
+/// assert_eq!(tx.send("hello").unwrap_err().0, "hello");
+/// ```
 #[derive(Debug)]
 pub struct SendError<T>(pub T);
 
@@ -15,6 +25,23 @@ impl<T> fmt::Display for SendError<T> {
 impl<T: fmt::Debug> std::error::Error for SendError<T> {}
 
 /// The error of [`recv`](super::Receiver::recv): there is no message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast::{self, error::RecvError};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = broadcast::channel(1);
+/// tx.send(1).unwrap();
+/// tx.send(2).unwrap();
+/// assert_eq!(rx.recv().await, Err(RecvError::Lagged(1)));
+/// assert_eq!(rx.recv().await, Ok(2));
+/// drop(tx);
+/// assert_eq!(rx.recv().await, Err(RecvError::Closed));
+/// # }
+/// ```
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub enum RecvError {
     /// All senders were dropped, and every message was received.
@@ -37,6 +64,17 @@ impl fmt::Display for RecvError {
 impl std::error::Error for RecvError {}
 
 /// The error of [`try_recv`](super::Receiver::try_recv): there is no message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast::{self, error::TryRecvError};
+///
+/// let (tx, mut rx) = broadcast::channel::<u32>(1);
+/// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+/// drop(tx);
+/// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
+/// ```
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub enum TryRecvError {
     /// No message was sent yet.

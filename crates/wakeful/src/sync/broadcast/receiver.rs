@@ -17,6 +17,29 @@ use std::task::{Context, Poll, ready};
 /// Receives a clone of every message that is sent while it exists.
 ///
 /// [`channel`](super::channel) and [`Sender::subscribe`](super::Sender::subscribe) create it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = broadcast::channel(4);
+/// let receiver = wakeful::spawn(async move {
+///     let mut sum = 0;
+///     while let Ok(number) = rx.recv().await {
+///         sum += number;
+///     }
+///     sum
+/// });
+/// for number in 1..=3 {
+///     tx.send(number).unwrap();
+/// }
+/// drop(tx);
+/// assert_eq!(receiver.await.unwrap(), 6);
+/// # }
+/// ```
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     /// The next position to receive.
@@ -75,26 +98,82 @@ impl<T> Receiver<T> {
     }
 
     /// Returns whether every message that was sent is received.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel(4);
+    /// assert!(rx.is_empty());
+    /// tx.send(1).unwrap();
+    /// assert!(!rx.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns whether both receivers belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (_tx, rx) = broadcast::channel::<u32>(4);
+    /// let (_tx, other) = broadcast::channel::<u32>(4);
+    /// assert!(rx.same_channel(&rx.resubscribe()));
+    /// assert!(!rx.same_channel(&other));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(4);
+    /// let second = tx.clone();
+    /// assert_eq!(rx.sender_strong_count(), 2);
+    /// # drop((tx, second));
+    /// ```
     pub fn sender_strong_count(&self) -> usize {
         self.shared.senders.load(Acquire)
     }
 
     /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(4);
+    /// let weak = tx.downgrade();
+    /// assert_eq!(rx.sender_weak_count(), 1);
+    /// # drop(weak);
+    /// ```
     pub fn sender_weak_count(&self) -> usize {
         self.shared.weak_senders.load(Acquire)
     }
 
     /// Returns whether all senders were dropped. There may still be messages to receive.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// tx.send(1).unwrap();
+    /// drop(tx);
+    /// assert!(rx.is_closed());
+    /// assert_eq!(rx.try_recv(), Ok(1), "it was sent before");
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.sender_strong_count() == 0
     }

@@ -17,6 +17,18 @@ use std::task::{Context, Poll};
 /// Sends messages to all [`Receiver`]s of a broadcast channel.
 ///
 /// The channel is closed when the last sender is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast;
+///
+/// let (tx, mut rx) = broadcast::channel(4);
+/// let second = tx.clone();
+/// tx.send(1).unwrap();
+/// second.send(2).unwrap();
+/// assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(1), Ok(2)));
+/// ```
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
@@ -144,6 +156,18 @@ impl<T> Sender<T> {
     }
 
     /// Creates a sender that does not keep the channel open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(4);
+    /// let weak = tx.downgrade();
+    /// drop(tx);
+    /// assert!(rx.is_closed(), "a weak sender does not count");
+    /// # drop(weak);
+    /// ```
     #[must_use = "the sender itself stays as it is"]
     pub fn downgrade(&self) -> WeakSender<T> {
         self.shared.weak_senders.fetch_add(1, Relaxed);
@@ -170,16 +194,49 @@ impl<T> Sender<T> {
     }
 
     /// Returns whether all receivers have received everything.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel(4);
+    /// assert!(tx.is_empty());
+    /// tx.send(1).unwrap();
+    /// assert!(!tx.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the number of receivers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(4);
+    /// let second = tx.subscribe();
+    /// assert_eq!(tx.receiver_count(), 2);
+    /// # drop((rx, second));
+    /// ```
     pub fn receiver_count(&self) -> usize {
         self.shared.receivers.get() as usize
     }
 
     /// Returns whether both senders belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(4);
+    /// let (other, _rx) = broadcast::channel::<u32>(4);
+    /// assert!(tx.same_channel(&tx.clone()));
+    /// assert!(!tx.same_channel(&other));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
@@ -211,11 +268,33 @@ impl<T> Sender<T> {
     }
 
     /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(4);
+    /// let second = tx.clone();
+    /// assert_eq!(tx.strong_count(), 2);
+    /// # drop(second);
+    /// ```
     pub fn strong_count(&self) -> usize {
         self.shared.senders.load(Acquire)
     }
 
     /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(4);
+    /// let weak = tx.downgrade();
+    /// assert_eq!(tx.weak_count(), 1);
+    /// # drop(weak);
+    /// ```
     pub fn weak_count(&self) -> usize {
         self.shared.weak_senders.load(Acquire)
     }
@@ -266,6 +345,19 @@ impl<T> fmt::Debug for Sender<T> {
 
 impl<T> WeakSender<T> {
     /// Returns a sender, or `None` if all senders were dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// let weak = tx.downgrade();
+    /// weak.upgrade().unwrap().send(1).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// drop(tx);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
     #[must_use]
     pub fn upgrade(&self) -> Option<Sender<T>> {
         self.shared
@@ -276,11 +368,35 @@ impl<T> WeakSender<T> {
     }
 
     /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(4);
+    /// let weak = tx.downgrade();
+    /// assert_eq!(weak.strong_count(), 1);
+    /// drop(tx);
+    /// assert_eq!(weak.strong_count(), 0);
+    /// ```
     pub fn strong_count(&self) -> usize {
         self.shared.senders.load(Acquire)
     }
 
     /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(4);
+    /// let weak = tx.downgrade();
+    /// let second = weak.clone();
+    /// assert_eq!(weak.weak_count(), 2);
+    /// # drop(second);
+    /// ```
     pub fn weak_count(&self) -> usize {
         self.shared.weak_senders.load(Acquire)
     }

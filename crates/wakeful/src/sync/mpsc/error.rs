@@ -36,6 +36,18 @@ impl<T> fmt::Display for SendError<T> {
 impl<T> Error for SendError<T> {}
 
 /// The error of `try_send`: the message could not be sent without waiting. It contains the message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc::{self, error::TrySendError};
+///
+/// let (tx, rx) = mpsc::channel(1);
+/// tx.try_send(1).unwrap();
+/// assert_eq!(tx.try_send(2), Err(TrySendError::Full(2)));
+/// drop(rx);
+/// assert_eq!(tx.try_send(3), Err(TrySendError::Closed(3)));
+/// ```
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub enum TrySendError<T> {
     /// The channel has no free capacity now.
@@ -90,6 +102,17 @@ impl<T> From<SendError<T>> for TrySendError<T> {
 }
 
 /// The error of `try_recv`: there is no message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc::{self, error::TryRecvError};
+///
+/// let (tx, mut rx) = mpsc::channel::<u32>(1);
+/// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+/// drop(tx);
+/// assert_eq!(rx.try_recv(), Err(TryRecvError::Disconnected));
+/// ```
 #[derive(PartialEq, Eq, Clone, Copy, Debug)]
 pub enum TryRecvError {
     /// The channel is empty, and senders or permits may still send a message.
@@ -126,6 +149,21 @@ impl fmt::Display for RecvError {
 impl Error for RecvError {}
 
 /// The error of a send with a timeout. It contains the message.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wakeful::sync::mpsc::{self, error::SendTimeoutError};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, _rx) = mpsc::channel(1);
+/// tx.send(1).await.unwrap();
+/// let error = tx.send_timeout(2, Duration::from_millis(1)).await.unwrap_err();
+/// assert_eq!(error, SendTimeoutError::Timeout(2));
+/// # }
+/// ```
 #[cfg(feature = "time")]
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub enum SendTimeoutError<T> {
@@ -138,6 +176,14 @@ pub enum SendTimeoutError<T> {
 #[cfg(feature = "time")]
 impl<T> SendTimeoutError<T> {
     /// Returns the message that was not sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc::error::SendTimeoutError;
+    ///
+    /// assert_eq!(SendTimeoutError::Timeout("late").into_inner(), "late");
+    /// ```
     pub fn into_inner(self) -> T {
         match self {
             SendTimeoutError::Timeout(value) | SendTimeoutError::Closed(value) => value,

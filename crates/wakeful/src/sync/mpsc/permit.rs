@@ -10,6 +10,18 @@ use std::mem;
 ///
 /// A permit reserves a slot, not a position: messages are received in the order in which they are
 /// sent. Dropping the permit releases the slot.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// let (tx, mut rx) = mpsc::channel(1);
+/// let permit = tx.try_reserve().unwrap();
+/// assert_eq!(tx.capacity(), 0);
+/// permit.send(1);
+/// assert_eq!(rx.try_recv(), Ok(1));
+/// ```
 pub struct Permit<'a, T> {
     chan: &'a Chan<T>,
 }
@@ -66,6 +78,19 @@ impl<T> fmt::Debug for Permit<'_, T> {
 ///
 /// [`Sender::reserve_many`] and [`Sender::try_reserve_many`] return it. Dropping it releases the
 /// slots of the permits that it has not returned.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// let (tx, mut rx) = mpsc::channel(3);
+/// let mut permits = tx.try_reserve_many(3).unwrap();
+/// permits.next().unwrap().send(1);
+/// drop(permits);
+/// assert_eq!(tx.capacity(), 2, "two slots are free again");
+/// assert_eq!(rx.try_recv(), Ok(1));
+/// ```
 pub struct PermitIterator<'a, T> {
     chan: &'a Chan<T>,
     left: usize,
@@ -114,6 +139,20 @@ impl<T> fmt::Debug for PermitIterator<'_, T> {
 ///
 /// [`Sender::reserve_owned`] and [`Sender::try_reserve_owned`] return it. It borrows nothing, and
 /// keeps the channel open like a [`Sender`]. Dropping it releases the slot.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = mpsc::channel(1);
+/// let permit = tx.reserve_owned().await.unwrap();
+/// wakeful::spawn(async move { permit.send(1) });
+/// assert_eq!(rx.recv().await, Some(1));
+/// # }
+/// ```
 pub struct OwnedPermit<T> {
     /// None once the permit was used.
     sender: Option<Sender<T>>,
@@ -173,6 +212,17 @@ impl<T> OwnedPermit<T> {
     }
 
     /// Returns whether two permits belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(2);
+    /// let first = tx.clone().try_reserve_owned().unwrap();
+    /// let second = tx.try_reserve_owned().unwrap();
+    /// assert!(first.same_channel(&second));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         match (&self.sender, &other.sender) {
             (Some(own), Some(other)) => own.same_channel(other),
@@ -181,6 +231,16 @@ impl<T> OwnedPermit<T> {
     }
 
     /// Returns whether this permit and a sender belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let permit = tx.clone().try_reserve_owned().unwrap();
+    /// assert!(permit.same_channel_as_sender(&tx));
+    /// ```
     pub fn same_channel_as_sender(&self, sender: &Sender<T>) -> bool {
         self.sender.as_ref().is_some_and(|own| own.same_channel(sender))
     }

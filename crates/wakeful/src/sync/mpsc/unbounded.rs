@@ -40,6 +40,18 @@ pub fn unbounded_channel<T>() -> (UnboundedSender<T>, UnboundedReceiver<T>) {
 /// Sends messages to the [`UnboundedReceiver`] of an unbounded channel.
 ///
 /// Clones send to the same receiver. The channel is disconnected when the last of them is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// let (tx, mut rx) = mpsc::unbounded_channel();
+/// let second = tx.clone();
+/// tx.send(1).unwrap();
+/// second.send(2).unwrap();
+/// assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(1), Ok(2)));
+/// ```
 pub struct UnboundedSender<T> {
     tx: Tx<T>,
 }
@@ -48,6 +60,19 @@ pub struct UnboundedSender<T> {
 ///
 /// It has to be [upgraded](WeakUnboundedSender::upgrade) to send. [`UnboundedSender::downgrade`]
 /// returns it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// let (tx, mut rx) = mpsc::unbounded_channel();
+/// let weak = tx.downgrade();
+/// weak.upgrade().unwrap().send(1).unwrap();
+/// drop(tx);
+/// assert_eq!(rx.blocking_recv(), Some(1));
+/// assert_eq!(rx.blocking_recv(), None, "the weak sender does not keep the channel open");
+/// ```
 pub struct WeakUnboundedSender<T> {
     tx: WeakTx<T>,
 }
@@ -55,6 +80,27 @@ pub struct WeakUnboundedSender<T> {
 /// Receives the messages of an unbounded channel, in the order in which they were sent.
 ///
 /// Dropping it closes the channel, and drops the messages in it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = mpsc::unbounded_channel();
+/// wakeful::spawn(async move {
+///     for number in 0..3 {
+///         tx.send(number).unwrap();
+///     }
+/// });
+/// let mut received = Vec::new();
+/// while let Some(number) = rx.recv().await {
+///     received.push(number);
+/// }
+/// assert_eq!(received, [0, 1, 2]);
+/// # }
+/// ```
 pub struct UnboundedReceiver<T> {
     rx: Rx<T>,
 }
@@ -113,11 +159,33 @@ impl<T> UnboundedSender<T> {
     }
 
     /// Returns whether the receiver was closed or dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::unbounded_channel::<u32>();
+    /// assert!(!tx.is_closed());
+    /// drop(rx);
+    /// assert!(tx.is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.chan().load_tail().has(CLOSED)
     }
 
     /// Returns whether two senders send to the same receiver.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
+    /// let (other, _rx) = mpsc::unbounded_channel::<u32>();
+    /// assert!(tx.same_channel(&tx.clone()));
+    /// assert!(!tx.same_channel(&other));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         self.tx.same_channel(&other.tx)
     }
@@ -141,11 +209,33 @@ impl<T> UnboundedSender<T> {
     }
 
     /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
+    /// let second = tx.clone();
+    /// assert_eq!(tx.strong_count(), 2);
+    /// # drop(second);
+    /// ```
     pub fn strong_count(&self) -> usize {
         self.chan().senders()
     }
 
     /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
+    /// let weak = tx.downgrade();
+    /// assert_eq!(tx.weak_count(), 1);
+    /// # drop(weak);
+    /// ```
     pub fn weak_count(&self) -> usize {
         self.chan().weak_senders().load(Relaxed)
     }
@@ -167,16 +257,50 @@ impl<T> fmt::Debug for UnboundedSender<T> {
 
 impl<T> WeakUnboundedSender<T> {
     /// Returns a sender, or `None` if all senders were dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// let weak = tx.downgrade();
+    /// weak.upgrade().unwrap().send(1).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// drop(tx);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
     pub fn upgrade(&self) -> Option<UnboundedSender<T>> {
         self.tx.upgrade().map(|tx| UnboundedSender { tx })
     }
 
     /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
+    /// let weak = tx.downgrade();
+    /// drop(tx);
+    /// assert_eq!(weak.strong_count(), 0);
+    /// ```
     pub fn strong_count(&self) -> usize {
         self.tx.chan().senders()
     }
 
     /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
+    /// let weak = tx.downgrade();
+    /// assert_eq!(weak.weak_count(), 1);
+    /// ```
     pub fn weak_count(&self) -> usize {
         self.tx.chan().weak_senders().load(Relaxed)
     }
@@ -311,6 +435,19 @@ impl<T> UnboundedReceiver<T> {
     /// # Panics
     ///
     /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// tx.send(1).unwrap();
+    /// tx.send(2).unwrap();
+    /// let mut buffer = Vec::new();
+    /// assert_eq!(rx.blocking_recv_many(&mut buffer, 10), 2);
+    /// assert_eq!(buffer, [1, 2]);
+    /// ```
     #[track_caller]
     pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
         block_on::block_on(self.recv_many(buffer, limit))
@@ -319,6 +456,19 @@ impl<T> UnboundedReceiver<T> {
     /// Closes the channel, without dropping the messages in it.
     ///
     /// Sending fails from here on. The messages in the channel can still be received.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// tx.send("in time").unwrap();
+    /// rx.close();
+    /// assert!(tx.send("too late").is_err());
+    /// assert_eq!(rx.blocking_recv(), Some("in time"));
+    /// assert_eq!(rx.blocking_recv(), None);
+    /// ```
     pub fn close(&mut self) {
         self.rx.chan().close();
     }
@@ -326,16 +476,50 @@ impl<T> UnboundedReceiver<T> {
     /// Returns whether the channel was closed, or all senders were dropped.
     ///
     /// Messages may still be in it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// tx.send(1).unwrap();
+    /// drop(tx);
+    /// assert!(rx.is_closed());
+    /// assert_eq!(rx.try_recv(), Ok(1), "it was sent before");
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.rx.is_closed()
     }
 
     /// Returns whether the channel has no message.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::unbounded_channel();
+    /// assert!(rx.is_empty());
+    /// tx.send(1).unwrap();
+    /// assert!(!rx.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.rx.len() == 0
     }
 
     /// Returns the number of messages in the channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::unbounded_channel();
+    /// tx.send(1).unwrap();
+    /// tx.send(2).unwrap();
+    /// assert_eq!(rx.len(), 2);
+    /// ```
     pub fn len(&self) -> usize {
         self.rx.len()
     }
@@ -344,6 +528,20 @@ impl<T> UnboundedReceiver<T> {
     ///
     /// If it returns `Pending`, the task of the last call is woken when a message arrives, or when
     /// no message can come.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use wakeful::sync::mpsc;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// tx.send(1).unwrap();
+    /// assert_eq!(poll_fn(|cx| rx.poll_recv(cx)).await, Some(1));
+    /// # }
+    /// ```
     #[track_caller]
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         self.rx.poll_recv(cx, Location::caller())
@@ -353,6 +551,22 @@ impl<T> UnboundedReceiver<T> {
     ///
     /// If it returns `Pending`, the task of the last call is woken when a message arrives, or when
     /// no message can come.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use wakeful::sync::mpsc;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = mpsc::unbounded_channel();
+    /// tx.send(1).unwrap();
+    /// let mut buffer = Vec::new();
+    /// let received = poll_fn(|cx| rx.poll_recv_many(cx, &mut buffer, 10)).await;
+    /// assert_eq!((received, buffer), (1, vec![1]));
+    /// # }
+    /// ```
     #[track_caller]
     pub fn poll_recv_many(
         &mut self,
@@ -364,11 +578,33 @@ impl<T> UnboundedReceiver<T> {
     }
 
     /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::unbounded_channel::<u32>();
+    /// let second = tx.clone();
+    /// assert_eq!(rx.sender_strong_count(), 2);
+    /// # drop((tx, second));
+    /// ```
     pub fn sender_strong_count(&self) -> usize {
         self.rx.chan().senders()
     }
 
     /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::unbounded_channel::<u32>();
+    /// let weak = tx.downgrade();
+    /// assert_eq!(rx.sender_weak_count(), 1);
+    /// # drop(weak);
+    /// ```
     pub fn sender_weak_count(&self) -> usize {
         self.rx.chan().weak_senders().load(Relaxed)
     }

@@ -10,6 +10,22 @@ use std::mem;
 ///
 /// [`Mutex::lock`] and [`Mutex::try_lock`] return it. It may be held across an `.await`, and moved
 /// to another task.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::Mutex;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mutex = Mutex::new(vec![1]);
+/// {
+///     let mut guard = mutex.lock().await;
+///     guard.push(2);
+/// } // unlocks
+/// assert_eq!(*mutex.lock().await, [1, 2]);
+/// # }
+/// ```
 #[must_use = "if unused the Mutex will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct MutexGuard<'a, T: ?Sized> {
@@ -21,6 +37,29 @@ pub struct MutexGuard<'a, T: ?Sized> {
 /// A locked [`Mutex`] with access to a part of its value; unlocks when dropped.
 ///
 /// [`MutexGuard::map`] and [`MutexGuard::try_map`] return it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::{MappedMutexGuard, Mutex, MutexGuard};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// struct Account {
+///     owner: String,
+///     balance: u32,
+/// }
+///
+/// async fn balance(account: &Mutex<Account>) -> MappedMutexGuard<'_, u32> {
+///     MutexGuard::map(account.lock().await, |account| &mut account.balance)
+/// }
+///
+/// let account = Mutex::new(Account { owner: String::from("ada"), balance: 1 });
+/// *balance(&account).await += 1;
+/// assert_eq!(account.lock().await.balance, 2);
+/// # assert_eq!(account.lock().await.owner, "ada");
+/// # }
+/// ```
 #[must_use = "if unused the Mutex will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct MappedMutexGuard<'a, T: ?Sized> {
@@ -194,6 +233,20 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
     /// # Errors
     ///
     /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{MappedMutexGuard, Mutex, MutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mutex = Mutex::new((vec![1, 2], "list"));
+    /// let list = MutexGuard::map(mutex.lock().await, |pair| &mut pair.0);
+    /// let first = MappedMutexGuard::try_map(list, |list| list.first_mut()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<U, F>(mut this: Self, f: F) -> Result<MappedMutexGuard<'a, U>, Self>
     where

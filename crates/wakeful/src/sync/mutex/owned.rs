@@ -9,6 +9,24 @@ use std::sync::Arc;
 ///
 /// [`Mutex::lock_owned`] and [`Mutex::try_lock_owned`] return it. It borrows nothing, so it can be
 /// moved into a spawned task.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::sync::Mutex;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mutex = Arc::new(Mutex::new(1));
+/// let mut guard = mutex.clone().lock_owned().await;
+/// let task = wakeful::spawn(async move {
+///     *guard += 1;
+/// }); // the task unlocks
+/// task.await.unwrap();
+/// assert_eq!(*mutex.lock().await, 2);
+/// # }
+/// ```
 #[clippy::has_significant_drop]
 pub struct OwnedMutexGuard<T: ?Sized> {
     raw_guard: OwnedRawGuard<T>,
@@ -25,6 +43,21 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedMutexGuard<T> {}
 /// A locked [`Mutex`] that it keeps alive, with access to a part of its value.
 ///
 /// [`OwnedMutexGuard::map`] and [`OwnedMutexGuard::try_map`] return it. It unlocks when dropped.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::sync::{Mutex, OwnedMutexGuard};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mutex = Arc::new(Mutex::new((1, "one")));
+/// let mut number = OwnedMutexGuard::map(mutex.clone().lock_owned().await, |pair| &mut pair.0);
+/// wakeful::spawn(async move { *number = 2 }).await.unwrap();
+/// assert_eq!(mutex.lock().await.0, 2);
+/// # }
+/// ```
 #[must_use = "if unused the Mutex will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct OwnedMappedMutexGuard<T: ?Sized, U: ?Sized = T> {
@@ -195,6 +228,21 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
     /// # Errors
     ///
     /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mutex = Arc::new(Mutex::new((vec![1, 2], "list")));
+    /// let list = OwnedMutexGuard::map(mutex.lock_owned().await, |pair| &mut pair.0);
+    /// let first = OwnedMappedMutexGuard::try_map(list, |list| list.first_mut()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<S, F>(mut this: Self, f: F) -> Result<OwnedMappedMutexGuard<T, S>, Self>
     where

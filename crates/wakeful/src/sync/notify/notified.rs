@@ -120,6 +120,20 @@ pin_project_lite::pin_project! {
     /// The future of [`Notify::notified`]: waits for a notification.
     ///
     /// After it completed, it may be polled again and returns `Ready`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Notify;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let notify = Notify::new();
+    /// let notified = notify.notified();
+    /// notify.notify_waiters();
+    /// notified.await;
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Notified<'a> {
@@ -141,6 +155,26 @@ pin_project_lite::pin_project! {
     /// alive.
     ///
     /// After it completed, it may be polled again and returns `Ready`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Notify;
+    /// use wakeful::sync::futures::OwnedNotified;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// struct Worker {
+    ///     shutdown: OwnedNotified,
+    /// }
+    ///
+    /// let shutdown = Arc::new(Notify::new());
+    /// let worker = Worker { shutdown: shutdown.clone().notified_owned() };
+    /// shutdown.notify_waiters();
+    /// worker.shutdown.await;
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct OwnedNotified {
@@ -228,6 +262,23 @@ impl OwnedNotified {
     /// Adds this waiter to the queue without polling it, and returns whether it is notified.
     ///
     /// See [`Notified::enable`] for when that is needed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Notify;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let notify = Arc::new(Notify::new());
+    /// let mut notified = pin!(notify.clone().notified_owned());
+    /// assert!(!notified.as_mut().enable(), "it waits now");
+    /// notify.notify_one();
+    /// notified.await;
+    /// # }
+    /// ```
     pub fn enable(self: Pin<&mut Self>) -> bool {
         let this = self.project();
         this.wait.poll(this.notify, None).is_ready()

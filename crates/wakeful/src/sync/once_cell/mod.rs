@@ -119,6 +119,17 @@ impl<T> OnceCell<T> {
     }
 
     /// Returns whether the cell has a value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::OnceCell;
+    ///
+    /// let cell = OnceCell::new();
+    /// assert!(!cell.initialized());
+    /// cell.set(1).unwrap();
+    /// assert!(cell.initialized());
+    /// ```
     pub fn initialized(&self) -> bool {
         self.slot.is_full()
     }

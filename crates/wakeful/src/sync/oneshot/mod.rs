@@ -61,6 +61,19 @@ pub mod error {
 
     /// The error of an awaited [`Receiver`](super::Receiver): the sender was dropped without
     /// sending.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, rx) = oneshot::channel::<u32>();
+    /// drop(tx);
+    /// assert_eq!(rx.await.unwrap_err().to_string(), "channel closed");
+    /// # }
+    /// ```
     #[derive(Debug, Eq, PartialEq, Clone)]
     pub struct RecvError(pub(super) ());
 
@@ -73,6 +86,17 @@ pub mod error {
     impl std::error::Error for RecvError {}
 
     /// The error of [`try_recv`](super::Receiver::try_recv): there is no message.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot::{self, error::TryRecvError};
+    ///
+    /// let (tx, mut rx) = oneshot::channel::<u32>();
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// drop(tx);
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
+    /// ```
     #[derive(Debug, Eq, PartialEq, Clone)]
     pub enum TryRecvError {
         /// The sender has not sent the message yet.

@@ -72,6 +72,21 @@ impl<T> Receiver<T> {
     /// Returns whether it has completed, with a message or with an error.
     ///
     /// Then it must not be awaited again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = oneshot::channel();
+    /// tx.send(1).unwrap();
+    /// assert!(!rx.is_terminated());
+    /// (&mut rx).await.unwrap();
+    /// assert!(rx.is_terminated());
+    /// # }
+    /// ```
     pub fn is_terminated(&self) -> bool {
         self.end.is_none()
     }
@@ -80,6 +95,17 @@ impl<T> Receiver<T> {
     ///
     /// That says nothing about whether it may be awaited: see
     /// [`is_terminated`](Self::is_terminated).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot;
+    ///
+    /// let (tx, rx) = oneshot::channel();
+    /// assert!(rx.is_empty());
+    /// tx.send(1).unwrap();
+    /// assert!(!rx.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.end.as_ref().is_none_or(|end| end.value_state() != ValueState::Ready)
     }

@@ -14,6 +14,26 @@ use std::task::{Context, Poll, ready};
 ///
 /// If it is dropped without sending, the receiver gets an error. [`channel`](super::channel)
 /// creates it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::{mpsc, oneshot};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// // A request carries the sender of its reply.
+/// let (requests, mut received) = mpsc::channel::<(u32, oneshot::Sender<u32>)>(8);
+/// wakeful::spawn(async move {
+///     while let Some((number, reply)) = received.recv().await {
+///         reply.send(number * 2).ok();
+///     }
+/// });
+/// let (reply, response) = oneshot::channel();
+/// requests.send((21, reply)).await.unwrap();
+/// assert_eq!(response.await, Ok(42));
+/// # }
+/// ```
 pub struct Sender<T> {
     end: SenderEnd<T>,
 }

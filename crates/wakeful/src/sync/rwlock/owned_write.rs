@@ -9,6 +9,21 @@ use std::sync::Arc;
 ///
 /// [`RwLock::write_owned`] and [`RwLock::try_write_owned`] return it. It borrows nothing, so it can
 /// be moved into a spawned task.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::sync::RwLock;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let lock = Arc::new(RwLock::new(1));
+/// let mut writer = lock.clone().write_owned().await;
+/// wakeful::spawn(async move { *writer += 1 }).await.unwrap();
+/// assert_eq!(*lock.read().await, 2);
+/// # }
+/// ```
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockWriteGuard<T: ?Sized> {
     data: *mut T,
@@ -26,6 +41,22 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedRwLockWriteGuard<T> {}
 /// [`OwnedRwLockWriteGuard::map`] returns it. It unlocks when dropped. It can't be downgraded: a
 /// part that `f` reached through `&mut T`, for example by `Mutex::get_mut`, could then be changed
 /// by other readers through `&T`.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::sync::{OwnedRwLockWriteGuard, RwLock};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let lock = Arc::new(RwLock::new((1, "one")));
+/// let writer = lock.clone().write_owned().await;
+/// let mut number = OwnedRwLockWriteGuard::map(writer, |pair| &mut pair.0);
+/// wakeful::spawn(async move { *number = 2 }).await.unwrap();
+/// assert_eq!(lock.read().await.0, 2);
+/// # }
+/// ```
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockMappedWriteGuard<T: ?Sized, U: ?Sized = T> {
     data: *mut U,
@@ -159,6 +190,23 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
     /// # Errors
     ///
     /// Returns the unchanged exclusive guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{OwnedRwLockWriteGuard, RwLock};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let list = Arc::new(RwLock::new(vec![1, 2]));
+    /// let writer = list.clone().write_owned().await;
+    /// let writer = OwnedRwLockWriteGuard::try_downgrade_map(writer, |list| list.get(5)).unwrap_err();
+    /// let first = OwnedRwLockWriteGuard::try_downgrade_map(writer, |list| list.first()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// assert!(list.try_read().is_ok());
+    /// # }
+    /// ```
     #[inline]
     pub fn try_downgrade_map<F, U: ?Sized>(
         this: Self,
@@ -177,6 +225,23 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
     /// Converts the guard to a mapped guard of the whole value.
     ///
     /// This is for code that handles both kinds of guards as one type.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = Arc::new(RwLock::new(1));
+    /// let writer = lock.clone().write_owned().await;
+    /// let mut mapped: OwnedRwLockMappedWriteGuard<u32> = OwnedRwLockWriteGuard::into_mapped(writer);
+    /// *mapped = 2;
+    /// drop(mapped);
+    /// assert_eq!(*lock.read().await, 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn into_mapped(this: Self) -> OwnedRwLockMappedWriteGuard<T> {
         OwnedRwLockMappedWriteGuard { data: this.data, raw_guard: this.raw_guard }
@@ -209,6 +274,20 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
     /// Returns the lock that this guard holds.
     ///
     /// This is an associated function, so that it does not hide a method of the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{OwnedRwLockWriteGuard, RwLock};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = Arc::new(RwLock::new(1));
+    /// let writer = lock.clone().write_owned().await;
+    /// assert!(Arc::ptr_eq(OwnedRwLockWriteGuard::rwlock(&writer), &lock));
+    /// # }
+    /// ```
     #[inline]
     pub fn rwlock(this: &Self) -> &Arc<RwLock<T>> {
         &this.raw_guard.lock
@@ -256,6 +335,21 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
     /// # Errors
     ///
     /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = Arc::new(RwLock::new((vec![1, 2], "list")));
+    /// let list = OwnedRwLockWriteGuard::map(lock.write_owned().await, |pair| &mut pair.0);
+    /// let first = OwnedRwLockMappedWriteGuard::try_map(list, |list| list.first_mut()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<F, V: ?Sized>(
         mut this: Self,
@@ -274,6 +368,21 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
     /// Returns the lock that this guard holds.
     ///
     /// This is an associated function, so that it does not hide a method of the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = Arc::new(RwLock::new((1, 2)));
+    /// let writer = lock.clone().write_owned().await;
+    /// let first = OwnedRwLockWriteGuard::map(writer, |pair| &mut pair.0);
+    /// assert!(Arc::ptr_eq(OwnedRwLockMappedWriteGuard::rwlock(&first), &lock));
+    /// # }
+    /// ```
     #[inline]
     pub fn rwlock(this: &Self) -> &Arc<RwLock<T>> {
         &this.raw_guard.lock

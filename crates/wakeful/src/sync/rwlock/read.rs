@@ -9,6 +9,20 @@ use std::sync::Arc;
 /// Shared access to the value of a [`RwLock`], or to a part of it; unlocks when dropped.
 ///
 /// [`RwLock::read`] and [`RwLock::try_read`] return it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::RwLock;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let lock = RwLock::new(vec![1, 2]);
+/// let first = lock.read().await;
+/// let second = lock.read().await;
+/// assert_eq!(first.len() + second.len(), 4);
+/// # }
+/// ```
 #[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
@@ -26,6 +40,21 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockReadGuard<'_, T> {}
 ///
 /// [`RwLock::read_owned`] and [`RwLock::try_read_owned`] return it. It borrows nothing, so it can
 /// be moved into a spawned task. After [`map`](Self::map) it gives access to a part of the value.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::sync::RwLock;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let lock = Arc::new(RwLock::new(vec![1, 2]));
+/// let reader = lock.clone().read_owned().await;
+/// let sum = wakeful::spawn(async move { reader.iter().sum::<u32>() });
+/// assert_eq!(sum.await.unwrap(), 3);
+/// # }
+/// ```
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockReadGuard<T: ?Sized, U: ?Sized = T> {
     data: *const U,
@@ -171,6 +200,21 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
     /// # Errors
     ///
     /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{OwnedRwLockReadGuard, RwLock};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let list = Arc::new(RwLock::new(vec![1, 2]));
+    /// let guard = list.read_owned().await;
+    /// let guard = OwnedRwLockReadGuard::try_map(guard, |list| list.get(5)).unwrap_err();
+    /// assert_eq!(guard.len(), 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<F, V: ?Sized>(this: Self, f: F) -> Result<OwnedRwLockReadGuard<T, V>, Self>
     where
@@ -186,6 +230,20 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
     /// Returns the lock that this guard holds.
     ///
     /// This is an associated function, so that it does not hide a method of the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{OwnedRwLockReadGuard, RwLock};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = Arc::new(RwLock::new(1));
+    /// let reader = lock.clone().read_owned().await;
+    /// assert!(Arc::ptr_eq(OwnedRwLockReadGuard::rwlock(&reader), &lock));
+    /// # }
+    /// ```
     #[inline]
     pub fn rwlock(this: &Self) -> &Arc<RwLock<T>> {
         &this.raw_guard.lock

@@ -8,6 +8,22 @@ use std::marker::PhantomData;
 /// Exclusive access to the value of a [`RwLock`]; unlocks when dropped.
 ///
 /// [`RwLock::write`] and [`RwLock::try_write`] return it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::RwLock;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let lock = RwLock::new(vec![1]);
+/// {
+///     let mut writer = lock.write().await;
+///     writer.push(2);
+/// } // unlocks
+/// assert_eq!(*lock.read().await, [1, 2]);
+/// # }
+/// ```
 #[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
@@ -26,6 +42,23 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockWriteGuard<'_, T> {}
 ///
 /// [`RwLockWriteGuard::map`] returns it. It can't be downgraded: a part that `f` reached through
 /// `&mut T`, for example by `Mutex::get_mut`, could then be changed by other readers through `&T`.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// async fn first(pair: &RwLock<(u32, u32)>) -> RwLockMappedWriteGuard<'_, u32> {
+///     RwLockWriteGuard::map(pair.write().await, |pair| &mut pair.0)
+/// }
+///
+/// let pair = RwLock::new((1, 1));
+/// *first(&pair).await = 2;
+/// assert_eq!(*pair.read().await, (2, 1));
+/// # }
+/// ```
 #[clippy::has_significant_drop]
 pub struct RwLockMappedWriteGuard<'a, T: ?Sized> {
     data: *mut T,
@@ -145,6 +178,22 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// # Errors
     ///
     /// Returns the unchanged exclusive guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let list = RwLock::new(vec![1, 2]);
+    /// let writer = list.write().await;
+    /// let writer = RwLockWriteGuard::try_downgrade_map(writer, |list| list.get(5)).unwrap_err();
+    /// let first = RwLockWriteGuard::try_downgrade_map(writer, |list| list.first()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// assert!(list.try_read().is_ok());
+    /// # }
+    /// ```
     #[inline]
     pub fn try_downgrade_map<F, U: ?Sized>(this: Self, f: F) -> Result<RwLockReadGuard<'a, U>, Self>
     where
@@ -160,6 +209,22 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// Converts the guard to a mapped guard of the whole value.
     ///
     /// This is for code that handles both kinds of guards as one type.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = RwLock::new(1);
+    /// let mut mapped: RwLockMappedWriteGuard<'_, u32> =
+    ///     RwLockWriteGuard::into_mapped(lock.write().await);
+    /// *mapped = 2;
+    /// drop(mapped);
+    /// assert_eq!(*lock.read().await, 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn into_mapped(this: Self) -> RwLockMappedWriteGuard<'a, T> {
         RwLockMappedWriteGuard { data: this.data, raw_guard: this.raw_guard, _access: PhantomData }
@@ -229,6 +294,20 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
     /// # Errors
     ///
     /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = RwLock::new((vec![1, 2], "list"));
+    /// let list = RwLockWriteGuard::map(lock.write().await, |pair| &mut pair.0);
+    /// let first = RwLockMappedWriteGuard::try_map(list, |list| list.first_mut()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<F, U: ?Sized>(
         mut this: Self,

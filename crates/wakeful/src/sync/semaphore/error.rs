@@ -4,6 +4,20 @@ use crate::sync::raw_semaphore::Closed;
 use std::fmt;
 
 /// The error of `acquire`: the semaphore was [closed](super::Semaphore::close).
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::Semaphore;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let semaphore = Semaphore::new(1);
+/// semaphore.close();
+/// let error = semaphore.acquire().await.unwrap_err();
+/// assert_eq!(error.to_string(), "semaphore closed");
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct AcquireError(());
 
@@ -22,6 +36,17 @@ impl From<Closed> for AcquireError {
 }
 
 /// The error of `try_acquire`: no permit could be acquired without waiting.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::{Semaphore, TryAcquireError};
+///
+/// let semaphore = Semaphore::new(0);
+/// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
+/// semaphore.close();
+/// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub enum TryAcquireError {
     /// The semaphore was [closed](super::Semaphore::close).

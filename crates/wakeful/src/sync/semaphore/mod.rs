@@ -41,24 +41,25 @@ use std::task::{Context, Poll, ready};
 /// # Examples
 ///
 /// ```
-/// /// use wakeful::sync::Semaphore;
+/// use std::sync::Arc;
+/// use wakeful::sync::Semaphore;
 ///
 /// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let seats = Arc::new(Semaphore::new(2));
-/// let guests: Vec<_> = (0..10)
-///     .map(|guest| {
-///         let seats = seats.clone();
+/// let limit = Arc::new(Semaphore::new(2));
+/// let tasks: Vec<_> = (0..10)
+///     .map(|number| {
+///         let limit = limit.clone();
 ///         wakeful::spawn(async move {
-///             let _seat = seats.acquire().await.expect("never closed");
-///             guest // at most two get here at a time
+///             let _permit = limit.acquire().await.expect("never closed");
+///             number // at most two tasks get here at a time
 ///         })
 ///     })
 ///     .collect();
-/// for guest in guests {
-///     guest.await.unwrap();
+/// for task in tasks {
+///     task.await.unwrap();
 /// }
-/// assert_eq!(seats.available_permits(), 2);
+/// assert_eq!(limit.available_permits(), 2);
 /// # }
 /// ```
 pub struct Semaphore {
@@ -353,6 +354,17 @@ impl Semaphore {
     ///
     /// Panics on a thread that is driving tasks, because they could not run meanwhile, and if `n`
     /// is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(3);
+    /// let permit = semaphore.blocking_acquire_many(2).unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # drop(permit);
+    /// ```
     #[track_caller]
     pub fn blocking_acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
         enter_guard::check_may_block();
@@ -370,7 +382,8 @@ impl Semaphore {
     /// # Examples
     ///
     /// ```
-    ///     /// use wakeful::sync::Semaphore;
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
     ///
     /// # #[wakeful::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -389,6 +402,17 @@ impl Semaphore {
     }
 
     /// Returns whether the semaphore was [closed](Self::close).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// assert!(!semaphore.is_closed());
+    /// semaphore.close();
+    /// assert!(semaphore.is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.permits.is_closed()
     }

@@ -136,6 +136,18 @@ impl Semaphore {
     /// # Panics
     ///
     /// Panics if `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(3));
+    /// let permit = semaphore.clone().try_acquire_many_owned(2).unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # drop(permit);
+    /// ```
     #[track_caller]
     pub fn try_acquire_many_owned(
         self: Arc<Self>,
@@ -157,6 +169,18 @@ impl Semaphore {
     /// # Panics
     ///
     /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(1));
+    /// let permit = semaphore.clone().blocking_acquire_owned().unwrap();
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// # drop(permit);
+    /// ```
     #[track_caller]
     pub fn blocking_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, AcquireError> {
         self.blocking_acquire_many_owned(1)
@@ -175,6 +199,18 @@ impl Semaphore {
     ///
     /// Panics on a thread that is driving tasks, because they could not run meanwhile, and if `n`
     /// is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(3));
+    /// let permit = semaphore.clone().blocking_acquire_many_owned(2).unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # drop(permit);
+    /// ```
     #[track_caller]
     pub fn blocking_acquire_many_owned(
         self: Arc<Self>,

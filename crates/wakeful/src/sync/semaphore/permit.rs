@@ -9,6 +9,22 @@ use std::sync::Arc;
 ///
 /// [`Semaphore::acquire`], [`acquire_many`](Semaphore::acquire_many) and their variants return it.
 /// Bind it to a variable with a name: `let _ = ...` drops it at once.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::Semaphore;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let semaphore = Semaphore::new(1);
+/// {
+///     let _permit = semaphore.acquire().await.unwrap();
+///     assert_eq!(semaphore.available_permits(), 0);
+/// } // returns the permit
+/// assert_eq!(semaphore.available_permits(), 1);
+/// # }
+/// ```
 #[must_use = "the permits return to the semaphore at once if this is not kept"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
@@ -22,6 +38,21 @@ pub struct SemaphorePermit<'a> {
 ///
 /// [`Semaphore::acquire_owned`], [`acquire_many_owned`](Semaphore::acquire_many_owned) and their
 /// variants return it. It borrows nothing, so it can be moved into a spawned task.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::sync::Semaphore;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let semaphore = Arc::new(Semaphore::new(1));
+/// let permit = semaphore.clone().acquire_owned().await.unwrap();
+/// wakeful::spawn(async move { drop(permit) }).await.unwrap();
+/// assert_eq!(semaphore.available_permits(), 1);
+/// # }
+/// ```
 #[must_use = "the permits return to the semaphore at once if this is not kept"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
@@ -101,11 +132,30 @@ impl<'a> SemaphorePermit<'a> {
     }
 
     /// Returns the semaphore that the permits belong to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(2);
+    /// let permit = semaphore.try_acquire().unwrap();
+    /// assert_eq!(permit.semaphore().available_permits(), 1);
+    /// ```
     pub fn semaphore(&self) -> &Semaphore {
         self.sem
     }
 
     /// Returns the number of permits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(3);
+    /// assert_eq!(semaphore.try_acquire_many(2).unwrap().num_permits(), 2);
+    /// ```
     pub fn num_permits(&self) -> usize {
         self.permits
     }
@@ -191,11 +241,32 @@ impl OwnedSemaphorePermit {
     }
 
     /// Returns the semaphore that the permits belong to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(2));
+    /// let permit = semaphore.clone().try_acquire_owned().unwrap();
+    /// assert!(Arc::ptr_eq(permit.semaphore(), &semaphore));
+    /// ```
     pub fn semaphore(&self) -> &Arc<Semaphore> {
         &self.sem
     }
 
     /// Returns the number of permits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(3));
+    /// assert_eq!(semaphore.try_acquire_many_owned(2).unwrap().num_permits(), 2);
+    /// ```
     pub fn num_permits(&self) -> usize {
         self.permits
     }

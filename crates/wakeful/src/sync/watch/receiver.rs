@@ -16,6 +16,20 @@ use std::task::{Context, Poll, ready};
 /// Watches the value that [`Sender`](super::Sender)s change.
 ///
 /// A clone starts with the same seen value as the original.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::watch;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = watch::channel("starting");
+/// wakeful::spawn(async move { tx.send("ready") });
+/// rx.changed().await.unwrap();
+/// assert_eq!(*rx.borrow_and_update(), "ready");
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
@@ -28,6 +42,17 @@ pub struct Receiver<T> {
 /// While it exists the value cannot be changed, and a sender blocks its thread. So keep it short,
 /// and do not hold it across an `.await`. A thread that already holds a `Ref` may deadlock if it
 /// requests another one while a sender is waiting.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::watch;
+///
+/// let (tx, rx) = watch::channel(vec![1, 2]);
+/// let length = rx.borrow().len(); // the `Ref` is dropped at the end of the statement
+/// tx.send(vec![3]).unwrap();
+/// assert_eq!((length, rx.borrow().len()), (2, 1));
+/// ```
 #[derive(Debug)]
 pub struct Ref<'a, T> {
     value: RwLockReadGuard<'a, T>,
@@ -134,6 +159,18 @@ impl<T> Receiver<T> {
     }
 
     /// Returns whether all senders were dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// assert!(!rx.is_closed());
+    /// drop(tx);
+    /// assert!(rx.is_closed());
+    /// assert_eq!(*rx.borrow(), 1, "the last value stays");
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.shared.load_version().1
     }
@@ -258,6 +295,17 @@ impl<T> Receiver<T> {
     }
 
     /// Returns whether both receivers belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (_tx, rx) = watch::channel(1);
+    /// let (_tx, other) = watch::channel(1);
+    /// assert!(rx.same_channel(&rx.clone()));
+    /// assert!(!rx.same_channel(&other));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }

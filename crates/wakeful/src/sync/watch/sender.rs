@@ -17,6 +17,18 @@ use std::task::{Context, Poll, ready};
 /// Changes the value that [`Receiver`]s watch.
 ///
 /// The channel is closed when the last sender is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::watch;
+///
+/// let (tx, rx) = watch::channel(1);
+/// let second = tx.clone();
+/// tx.send(2).unwrap();
+/// second.send_modify(|value| *value += 1);
+/// assert_eq!(*rx.borrow(), 3);
+/// ```
 #[derive(Debug)]
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
@@ -159,11 +171,32 @@ impl<T> Sender<T> {
     /// Returns a reference to the value.
     ///
     /// While the [`Ref`] exists the value cannot be changed: senders block their threads.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert_eq!(*tx.borrow(), 2);
+    /// ```
     pub fn borrow(&self) -> Ref<'_, T> {
         Ref::new(self.shared.value.read(), false)
     }
 
     /// Returns whether there is no receiver.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// assert!(!tx.is_closed());
+    /// drop(rx);
+    /// assert!(tx.is_closed());
+    /// ```
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.shared.receivers.get() == 0
@@ -211,16 +244,49 @@ impl<T> Sender<T> {
     }
 
     /// Returns the number of receivers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// let second = rx.clone();
+    /// assert_eq!(tx.receiver_count(), 2);
+    /// # drop((rx, second));
+    /// ```
     pub fn receiver_count(&self) -> usize {
         self.shared.receivers.get() as usize
     }
 
     /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// let second = tx.clone();
+    /// assert_eq!(tx.sender_count(), 2);
+    /// # drop(second);
+    /// ```
     pub fn sender_count(&self) -> usize {
         self.shared.senders.load(Acquire)
     }
 
     /// Returns whether both senders belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// let (other, _rx) = watch::channel(1);
+    /// assert!(tx.same_channel(&tx.clone()));
+    /// assert!(!tx.same_channel(&other));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }

@@ -12,6 +12,27 @@ use std::task::{Context, Poll};
 /// Receives the messages of a bounded channel, in the order in which they were sent.
 ///
 /// Dropping it closes the channel, and drops the messages in it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = mpsc::channel(4);
+/// wakeful::spawn(async move {
+///     for number in 0..3 {
+///         tx.send(number).await.unwrap();
+///     }
+/// });
+/// let mut received = Vec::new();
+/// while let Some(number) = rx.recv().await {
+///     received.push(number);
+/// }
+/// assert_eq!(received, [0, 1, 2]);
+/// # }
+/// ```
 pub struct Receiver<T> {
     rx: Rx<T>,
 }
@@ -146,6 +167,19 @@ impl<T> Receiver<T> {
     /// # Panics
     ///
     /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel(4);
+    /// tx.try_send(1).unwrap();
+    /// tx.try_send(2).unwrap();
+    /// let mut buffer = Vec::new();
+    /// assert_eq!(rx.blocking_recv_many(&mut buffer, 10), 2);
+    /// assert_eq!(buffer, [1, 2]);
+    /// ```
     #[track_caller]
     pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
         block_on::block_on(self.recv_many(buffer, limit))
@@ -178,11 +212,34 @@ impl<T> Receiver<T> {
     /// Returns whether the channel was closed, or all senders were dropped.
     ///
     /// Messages may still be in it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel(4);
+    /// tx.try_send(1).unwrap();
+    /// drop(tx);
+    /// assert!(rx.is_closed());
+    /// assert_eq!(rx.try_recv(), Ok(1), "it was sent before");
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.rx.is_closed()
     }
 
     /// Returns whether the channel has no message.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel(4);
+    /// assert!(rx.is_empty());
+    /// tx.try_send(1).unwrap();
+    /// assert!(!rx.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.rx.len() == 0
     }
@@ -206,11 +263,33 @@ impl<T> Receiver<T> {
     /// Returns the number of messages that can be sent now without waiting.
     ///
     /// A slot that a permit holds is not free.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel(5);
+    /// tx.try_send(1).unwrap();
+    /// assert_eq!(rx.capacity(), 4);
+    /// rx.try_recv().unwrap();
+    /// assert_eq!(rx.capacity(), 5);
+    /// ```
     pub fn capacity(&self) -> usize {
         self.rx.chan().capacity() as usize
     }
 
     /// Returns the number of messages that the channel can hold, as given to [`channel`](super::channel).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel(5);
+    /// tx.try_send(1).unwrap();
+    /// assert_eq!(rx.max_capacity(), 5, "it does not depend on the messages");
+    /// ```
     pub fn max_capacity(&self) -> usize {
         self.rx.chan().limit as usize
     }
@@ -242,6 +321,22 @@ impl<T> Receiver<T> {
     ///
     /// If it returns `Pending`, the task of the last call is woken when a message arrives, or when
     /// no message can come.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use wakeful::sync::mpsc;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = mpsc::channel(4);
+    /// tx.send(1).await.unwrap();
+    /// let mut buffer = Vec::new();
+    /// let received = poll_fn(|cx| rx.poll_recv_many(cx, &mut buffer, 10)).await;
+    /// assert_eq!((received, buffer), (1, vec![1]));
+    /// # }
+    /// ```
     #[track_caller]
     pub fn poll_recv_many(
         &mut self,
@@ -253,11 +348,33 @@ impl<T> Receiver<T> {
     }
 
     /// Returns the number of senders and owned permits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel::<u32>(1);
+    /// let second = tx.clone();
+    /// assert_eq!(rx.sender_strong_count(), 2);
+    /// # drop((tx, second));
+    /// ```
     pub fn sender_strong_count(&self) -> usize {
         self.rx.chan().senders()
     }
 
     /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel::<u32>(1);
+    /// let weak = tx.downgrade();
+    /// assert_eq!(rx.sender_weak_count(), 1);
+    /// # drop(weak);
+    /// ```
     pub fn sender_weak_count(&self) -> usize {
         self.rx.chan().weak_senders().load(Relaxed)
     }

@@ -15,6 +15,27 @@ use std::panic::Location;
 /// Sends messages to the [`Receiver`](super::Receiver) of a bounded channel.
 ///
 /// Clones send to the same receiver. The channel is disconnected when the last of them is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = mpsc::channel(4);
+/// for number in 0..2 {
+///     let tx = tx.clone();
+///     wakeful::spawn(async move { tx.send(number).await });
+/// }
+/// drop(tx);
+/// let mut sum = 0;
+/// while let Some(number) = rx.recv().await {
+///     sum += number;
+/// }
+/// assert_eq!(sum, 1);
+/// # }
+/// ```
 pub struct Sender<T> {
     tx: Tx<T>,
 }
@@ -22,6 +43,19 @@ pub struct Sender<T> {
 /// A sender that does not keep the channel open.
 ///
 /// It has to be [upgraded](WeakSender::upgrade) to send. [`Sender::downgrade`] returns it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// let (tx, mut rx) = mpsc::channel(1);
+/// let weak = tx.downgrade();
+/// weak.upgrade().unwrap().try_send(1).unwrap();
+/// drop(tx);
+/// assert_eq!(rx.blocking_recv(), Some(1));
+/// assert_eq!(rx.blocking_recv(), None, "the weak sender does not keep the channel open");
+/// ```
 pub struct WeakSender<T> {
     tx: WeakTx<T>,
 }
@@ -158,6 +192,17 @@ impl<T> Sender<T> {
     }
 
     /// Returns whether the receiver was closed or dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel::<u32>(1);
+    /// assert!(!tx.is_closed());
+    /// drop(rx);
+    /// assert!(tx.is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.chan().load_tail().has(CLOSED)
     }
@@ -393,16 +438,48 @@ impl<T> Sender<T> {
     }
 
     /// Returns the number of messages that the channel can hold, as given to [`channel`](super::channel).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel(5);
+    /// tx.try_send(1).unwrap();
+    /// assert_eq!(tx.max_capacity(), 5, "it does not depend on the messages");
+    /// ```
     pub fn max_capacity(&self) -> usize {
         self.chan().limit as usize
     }
 
     /// Returns the number of senders and owned permits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let second = tx.clone();
+    /// assert_eq!(tx.strong_count(), 2);
+    /// # drop(second);
+    /// ```
     pub fn strong_count(&self) -> usize {
         self.chan().senders()
     }
 
     /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let weak = tx.downgrade();
+    /// assert_eq!(tx.weak_count(), 1);
+    /// # drop(weak);
+    /// ```
     pub fn weak_count(&self) -> usize {
         self.chan().weak_senders().load(Relaxed)
     }
@@ -450,11 +527,32 @@ impl<T> WeakSender<T> {
     }
 
     /// Returns the number of senders and owned permits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let weak = tx.downgrade();
+    /// drop(tx);
+    /// assert_eq!(weak.strong_count(), 0);
+    /// ```
     pub fn strong_count(&self) -> usize {
         self.tx.chan().senders()
     }
 
     /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let weak = tx.downgrade();
+    /// assert_eq!(weak.weak_count(), 1);
+    /// ```
     pub fn weak_count(&self) -> usize {
         self.tx.chan().weak_senders().load(Relaxed)
     }
