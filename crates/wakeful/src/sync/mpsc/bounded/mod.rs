@@ -2,9 +2,11 @@
 
 mod receiver;
 mod sender;
+mod weak_sender;
 
 pub use receiver::Receiver;
-pub use sender::{Sender, WeakSender};
+pub use sender::Sender;
+pub use weak_sender::WeakSender;
 
 use super::chan::Chan;
 use super::rx::Rx;

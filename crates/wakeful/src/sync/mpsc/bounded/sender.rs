@@ -1,12 +1,13 @@
 //! The sending end of a bounded channel.
 
+use super::WeakSender;
 use crate::sync::mpsc::capacity::ReserveError;
 use crate::sync::mpsc::chan::Chan;
 use crate::sync::mpsc::error::{SendError, TrySendError};
 use crate::sync::mpsc::futures::{ClosedFuture, Reserve, ReserveMany, ReserveOwned, SendFuture};
 use crate::sync::mpsc::permit::{OwnedPermit, Permit, PermitIterator};
 use crate::sync::mpsc::tail::CLOSED;
-use crate::sync::mpsc::tx::{Tx, WeakTx};
+use crate::sync::mpsc::tx::Tx;
 use crate::sys::sync::atomic::Ordering::*;
 use crate::wait::block_on;
 use std::fmt;
@@ -38,26 +39,6 @@ use std::panic::Location;
 /// ```
 pub struct Sender<T> {
     tx: Tx<T>,
-}
-
-/// A sender that does not keep the channel open.
-///
-/// It has to be [upgraded](WeakSender::upgrade) to send. [`Sender::downgrade`] returns it.
-///
-/// # Examples
-///
-/// ```
-/// use wakeful::sync::mpsc;
-///
-/// let (tx, mut rx) = mpsc::channel(1);
-/// let weak = tx.downgrade();
-/// weak.upgrade().unwrap().try_send(1).unwrap();
-/// drop(tx);
-/// assert_eq!(rx.blocking_recv(), Some(1));
-/// assert_eq!(rx.blocking_recv(), None, "the weak sender does not keep the channel open");
-/// ```
-pub struct WeakSender<T> {
-    tx: WeakTx<T>,
 }
 
 impl<T> Sender<T> {
@@ -434,7 +415,7 @@ impl<T> Sender<T> {
     /// ```
     #[must_use = "the sender itself stays as it is"]
     pub fn downgrade(&self) -> WeakSender<T> {
-        WeakSender { tx: self.tx.downgrade() }
+        WeakSender::new(self.tx.downgrade())
     }
 
     /// Returns the number of messages that the channel can hold, as given to [`channel`](super::channel).
@@ -505,67 +486,5 @@ impl<T> fmt::Debug for Sender<T> {
             .field("max_capacity", &self.max_capacity())
             .field("is_closed", &self.is_closed())
             .finish_non_exhaustive()
-    }
-}
-
-impl<T> WeakSender<T> {
-    /// Returns a sender, or `None` if all senders were dropped.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use wakeful::sync::mpsc;
-    ///
-    /// let (tx, mut rx) = mpsc::channel(1);
-    /// let weak = tx.downgrade();
-    /// weak.upgrade().unwrap().try_send(1).unwrap();
-    /// assert_eq!(rx.try_recv(), Ok(1));
-    /// # drop(tx);
-    /// ```
-    pub fn upgrade(&self) -> Option<Sender<T>> {
-        self.tx.upgrade().map(|tx| Sender { tx })
-    }
-
-    /// Returns the number of senders and owned permits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use wakeful::sync::mpsc;
-    ///
-    /// let (tx, _rx) = mpsc::channel::<u32>(1);
-    /// let weak = tx.downgrade();
-    /// drop(tx);
-    /// assert_eq!(weak.strong_count(), 0);
-    /// ```
-    pub fn strong_count(&self) -> usize {
-        self.tx.chan().senders()
-    }
-
-    /// Returns the number of weak senders.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use wakeful::sync::mpsc;
-    ///
-    /// let (tx, _rx) = mpsc::channel::<u32>(1);
-    /// let weak = tx.downgrade();
-    /// assert_eq!(weak.weak_count(), 1);
-    /// ```
-    pub fn weak_count(&self) -> usize {
-        self.tx.chan().weak_senders().load(Relaxed)
-    }
-}
-
-impl<T> Clone for WeakSender<T> {
-    fn clone(&self) -> Self {
-        Self { tx: self.tx.clone() }
-    }
-}
-
-impl<T> fmt::Debug for WeakSender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WeakSender").finish_non_exhaustive()
     }
 }
