@@ -116,11 +116,11 @@ impl PermitRequest {
         }
         let waiter = this.waiter.into_ref().as_pin_ref().expect("set above");
         let requested = *this.requested;
-        let mut standing = waiter.standing();
-        if standing == WaiterState::Waiting {
-            standing = permits.update_waker(waiter, cx.waker());
+        let mut waiter_state = waiter.standing();
+        if waiter_state == WaiterState::Waiting {
+            waiter_state = permits.update_waker(waiter, cx.waker());
         }
-        match standing {
+        match waiter_state {
             WaiterState::Idle => {
                 permits.enqueue(waiter, requested, (kind, this.site), cx.waker().clone())
             }

@@ -307,9 +307,9 @@ impl RawSemaphore {
             panic_too_many(permits);
         }
         let mut rest = permits;
-        self.with_wake_batches(|list, calls| {
+        self.with_wake_batches(|list, batch| {
             self.clear(list, std::mem::replace(&mut owner, OwnerIndex::NONE));
-            self.grant_waiters(list, &mut rest, calls);
+            self.grant_waiters(list, &mut rest, batch);
             rest == 0
         });
     }
@@ -357,21 +357,21 @@ impl RawSemaphore {
         let mut panics = PanicSink::default();
         let mut done = false;
         while !done {
-            let mut calls = WakeBatch::new();
+            let mut batch = WakeBatch::new();
             done = self.waiters.with(|list| {
-                let done = round(list, &mut calls);
+                let done = round(list, &mut batch);
                 self.flush(list);
                 done
             });
-            panics.catch(|| calls.wake());
+            panics.catch(|| batch.wake());
         }
         panics.pass_on();
     }
 
     /// Grants the permits in `in_hand` to the first waiters, and adds the rest to the word.
     ///
-    /// Permits are left in `in_hand` only if `calls` is full.
-    fn grant_waiters(&self, list: &mut List<'_>, in_hand: &mut usize, calls: &mut WakeBatch) {
+    /// Permits are left in `in_hand` only if `batch` is full.
+    fn grant_waiters(&self, list: &mut List<'_>, in_hand: &mut usize, batch: &mut WakeBatch) {
         while *in_hand > 0
             && let Some(front) = list.front()
         {
@@ -380,15 +380,15 @@ impl RawSemaphore {
                 *in_hand = 0;
                 return;
             }
-            if calls.is_full() {
+            if batch.is_full() {
                 return;
             }
             *in_hand -= front.missing;
             front.missing = 0;
             let held = Owner { task: front.task, site: Some(front.site), granted: true };
-            let call =
+            let wake =
                 list.pop_front_with(Grant::One, |list| self.record_grant(list, held).to_payload());
-            calls.push(call.expect("the list is not empty"));
+            batch.push(wake.expect("the list is not empty"));
         }
         if list.is_empty() {
             self.finish_empty_list(std::mem::take(in_hand));
@@ -425,14 +425,14 @@ impl RawSemaphore {
     /// Closes the semaphore: waiting and later requests fail.
     pub(super) fn close(&self) {
         let mut returned = 0;
-        self.with_wake_batches(|list, calls| {
+        self.with_wake_batches(|list, batch| {
             self.word.fetch_or(CLOSED, AcqRel);
             while let Some(front) = list.front() {
-                if calls.is_full() {
+                if batch.is_full() {
                     return false;
                 }
                 returned += front.requested - front.missing;
-                calls.push(list.pop_front(Grant::Closed).expect("the list is not empty"));
+                batch.push(list.pop_front(Grant::Closed).expect("the list is not empty"));
             }
             self.finish_empty_list(returned);
             true
@@ -514,12 +514,12 @@ impl RawSemaphore {
         // Dropped after the list's lock is released.
         let mut _unneeded = None;
         if waiter.standing() == WaiterState::Waiting {
-            self.with_wake_batches(|list, calls| {
+            self.with_wake_batches(|list, batch| {
                 if let Some(demand) = list.asked(waiter) {
                     in_hand = demand.requested - demand.missing;
                     _unneeded = Some(list.remove(waiter));
                 }
-                self.grant_waiters(list, &mut in_hand, calls);
+                self.grant_waiters(list, &mut in_hand, batch);
                 in_hand == 0
             });
         }

@@ -250,9 +250,9 @@ impl<T: Clone> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`TryRecvError::Empty`] if no message was sent, [`TryRecvError::Lagged`] if messages
-    /// were overwritten before this receiver got them, and [`TryRecvError::Closed`] if all senders
-    /// were dropped and every message was received.
+    /// Returns [`TryRecvError::Empty`] if no message was sent, and [`TryRecvError::Closed`] if all
+    /// senders were dropped and every message was received. Returns [`TryRecvError::Lagged`] if
+    /// messages were overwritten before this receiver got them.
     ///
     /// # Examples
     ///
@@ -321,8 +321,8 @@ impl<T: Clone> Receiver<T> {
                 WaiterState::Idle => {}
                 WaiterState::Answered(_) => waiter.reset(),
                 WaiterState::Waiting => {
-                    let standing = self.shared.tail.update_waker(waiter, cx.waker());
-                    if standing == WaiterState::Waiting {
+                    let waiter_state = self.shared.tail.update_waker(waiter, cx.waker());
+                    if waiter_state == WaiterState::Waiting {
                         return Poll::Pending;
                     }
                     continue;

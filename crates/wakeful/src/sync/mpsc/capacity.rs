@@ -259,7 +259,7 @@ impl<T> Chan<T> {
         site: &'static Location<'static>,
     ) -> RequestOutcome {
         let waker = waker.clone();
-        let mut calls = WakeBatch::new();
+        let mut batch = WakeBatch::new();
         let mut was_cheap = false;
         let outcome = self.send_waiters.with(|queue| {
             if self.set_queued().is_err() {
@@ -276,11 +276,11 @@ impl<T> Chan<T> {
                 record.note_if_new(self.last_receiver.get());
                 self.publish_reserved_locked(record);
             });
-            self.grant_locked(queue, &mut calls);
+            self.grant_locked(queue, &mut batch);
             RequestOutcome::Waiting
         });
-        let more = calls.is_full();
-        calls.wake();
+        let more = batch.is_full();
+        batch.wake();
         if outcome == RequestOutcome::Waiting && !was_cheap && !more {
             return outcome;
         }
@@ -302,20 +302,20 @@ impl<T> Chan<T> {
     fn grant_capacity_to_all(&self, panics: &mut PanicSink) {
         let mut more = true;
         while more {
-            let mut calls = WakeBatch::new();
-            self.send_waiters.with(|queue| self.grant_locked(queue, &mut calls));
-            more = calls.is_full();
-            panics.catch(|| calls.wake());
+            let mut batch = WakeBatch::new();
+            self.send_waiters.with(|queue| self.grant_locked(queue, &mut batch));
+            more = batch.is_full();
+            panics.catch(|| batch.wake());
         }
         panics.catch(|| self.wake_receiver_if_ended());
     }
 
     /// Grants freed slots under the lock, with QUEUED set or the list empty.
-    fn grant_locked(&self, queue: &mut Queue<'_>, calls: &mut WakeBatch) {
+    fn grant_locked(&self, queue: &mut Queue<'_>, batch: &mut WakeBatch) {
         while let Some(&mut request) = queue.front() {
             let missing = request.slots - queue.partial;
             let granted = missing.min(self.free_slots(queue));
-            if calls.is_full() || granted == 0 {
+            if batch.is_full() || granted == 0 {
                 return;
             }
             self.reserve_locked(queue, granted);
@@ -323,7 +323,7 @@ impl<T> Chan<T> {
                 (queue.partial, queue.partial_waiter) = (queue.partial + granted, request.waiter);
             } else {
                 (queue.partial, queue.partial_waiter) = (0, 0);
-                calls.push(queue.pop_front(Grant::One).expect("the list is not empty"));
+                batch.push(queue.pop_front(Grant::One).expect("the list is not empty"));
             }
         }
         if self.fence_mode.load(Relaxed) & SENDER_WAITS != 0 {
@@ -378,22 +378,22 @@ impl<T> Chan<T> {
     /// Cancels a request for capacity, whatever its state is.
     #[cold]
     pub(super) fn cancel_request(&self, waiter: Pin<&Waiter<CapacityRequest>>, slots: u64) {
-        let (standing, partial, unneeded) = self.send_waiters.with(|queue| {
-            let standing = waiter.standing();
-            let waits = standing == WaiterState::Waiting;
+        let (waiter_state, partial, unneeded) = self.send_waiters.with(|queue| {
+            let waiter_state = waiter.standing();
+            let waits = waiter_state == WaiterState::Waiting;
             let unneeded = waits.then(|| queue.remove(waiter));
             let mut partial = 0;
             if queue.partial_waiter == address(waiter) {
                 partial = queue.partial;
                 (queue.partial, queue.partial_waiter) = (0, 0);
             }
-            (standing, partial, unneeded)
+            (waiter_state, partial, unneeded)
         });
         drop(unneeded);
-        if standing != WaiterState::Waiting {
+        if waiter_state != WaiterState::Waiting {
             waiter.reset();
         }
-        let granted = standing == WaiterState::Answered(Grant::One);
+        let granted = waiter_state == WaiterState::Answered(Grant::One);
         // Also if it is 0: the next waiter may be the first one now.
         self.release(if granted { slots } else { partial });
     }

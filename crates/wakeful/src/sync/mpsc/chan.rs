@@ -12,9 +12,9 @@
 //!   position from `p` to `p + 1` has claimed slot `p`, and fills it without delay: no user code
 //!   runs in between.
 //! - MPSC-2. `tail_block` points to the block of the position in `tail`, or to the block before.
-//!   Its lowest bit is the parity of the block's number, and tells which. Only the sender that
-//!   claimed the last slot of a block advances it, before it fills that slot. A sender that finds
-//!   the block before waits for that.
+//!   Its lowest bit is the parity of the block's number, which says which of the two it is. Only
+//!   the sender that claimed the last slot of a block advances it, before it fills that slot. A
+//!   sender that finds the block before waits for that.
 //! - MPSC-3. A sender uses the pointer only if its compare-exchange of `tail` succeeded. Then no
 //!   position was claimed since it loaded `tail`, so the pointer is still right, and the block is
 //!   not reused before its slot is ready (BLOCK-3).

@@ -48,17 +48,17 @@ impl CapacityWait {
     ) -> Poll<Result<(), Closed>> {
         let this = self.project();
         let (waiter, slots) = (this.waiter.as_ref(), *this.slots);
-        let mut standing = waiter.standing();
-        if standing == WaiterState::Idle {
+        let mut waiter_state = waiter.standing();
+        if waiter_state == WaiterState::Idle {
             match chan.request_capacity(waiter, slots, cx.waker(), site) {
                 RequestOutcome::Reserved => return Poll::Ready(Ok(())),
                 RequestOutcome::Closed => return Poll::Ready(Err(Closed)),
                 RequestOutcome::Waiting => return Poll::Pending,
             }
-        } else if standing == WaiterState::Waiting {
-            standing = chan.send_waiters.update_waker(waiter, cx.waker());
+        } else if waiter_state == WaiterState::Waiting {
+            waiter_state = chan.send_waiters.update_waker(waiter, cx.waker());
         }
-        match standing {
+        match waiter_state {
             WaiterState::Answered(Grant::One) if !chan.load_tail().has(CLOSED) => {
                 waiter.reset();
                 Poll::Ready(Ok(()))

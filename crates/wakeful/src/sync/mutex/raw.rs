@@ -128,7 +128,7 @@ impl RawMutex {
     /// Hands the lock to the first waiter, or unlocks if the waiter has left meanwhile.
     #[inline(never)]
     fn hand_over(&self) {
-        let call = self.waiters.with(|list| {
+        let wake = self.waiters.with(|list| {
             let Some(&mut next) = list.front() else {
                 // The word is not UNLOCKED and the list is empty. Under the list's lock no other
                 // thread changes the word (MUTEX-2, MUTEX-3).
@@ -138,7 +138,7 @@ impl RawMutex {
             // MUTEX-3. Relaxed: the grant publishes the lock.
             let contended = if list.is_single() { 0 } else { CONTENDED };
             self.word.store(locked_by(next.task) | HANDED_OVER | contended, Relaxed);
-            let call = list.pop_front_with(Grant::One, |list| {
+            let wake = list.pop_front_with(Grant::One, |list| {
                 if let Some(record) = list.plate.get() {
                     record.note_one(Owner {
                         task: next.task,
@@ -148,9 +148,9 @@ impl RawMutex {
                 }
                 0
             });
-            call.expect("the list is not empty")
+            wake.expect("the list is not empty")
         });
-        call.wake();
+        wake.wake();
     }
 
     /// Accepts a granted lock for the current task.
@@ -233,12 +233,12 @@ impl RawMutex {
             if waiter.standing() != WaiterState::Waiting {
                 return PendingWake::NOBODY;
             }
-            let call = list.remove(waiter);
+            let wake = list.remove(waiter);
             if list.is_empty() {
                 // MUTEX-2.
                 self.word.store(self.word.load(Relaxed) & !CONTENDED, Relaxed);
             }
-            call
+            wake
         });
         if waiter.standing() == WaiterState::Answered(Grant::One) {
             waiter.reset();
@@ -318,12 +318,12 @@ impl LockRequest {
             this.waiter.set(Some(Waiter::new()));
         }
         let waiter = this.waiter.into_ref().as_pin_ref().expect("set above");
-        let mut standing = waiter.standing();
-        if standing == WaiterState::Waiting {
+        let mut waiter_state = waiter.standing();
+        if waiter_state == WaiterState::Waiting {
             let update_task = |next: &mut NextOwner| next.task = context::current_id();
-            standing = raw.waiters.update_waker_and(waiter, cx.waker(), update_task);
+            waiter_state = raw.waiters.update_waker_and(waiter, cx.waker(), update_task);
         }
-        match standing {
+        match waiter_state {
             WaiterState::Idle => {
                 let next = NextOwner { task: context::current_id(), site: this.site };
                 raw.enqueue(waiter, next, cx.waker().clone())

@@ -361,7 +361,7 @@ impl Notify {
         let mut panicked = None;
         loop {
             match self.waiters.with(|list| self.notify_locked(list, which)) {
-                NotifyOutcome::Granted(call) => break call.wake(),
+                NotifyOutcome::Granted(wake) => break wake.wake(),
                 NotifyOutcome::Stored => break,
                 NotifyOutcome::Blocked => {
                     // A panic of their wakers must not lose this notification.
@@ -386,7 +386,7 @@ impl Notify {
                 Err(now) => word = now,
             }
         }
-        let call = match which {
+        let wake = match which {
             Which::First if list.front().is_some_and(|created_at| *created_at != calls(word)) => {
                 return NotifyOutcome::Blocked;
             }
@@ -395,7 +395,7 @@ impl Notify {
             Which::Last => list.pop_back(Grant::Last),
         };
         self.update_waiting(list, word);
-        NotifyOutcome::Granted(call.expect("NOTIFY-1: a task waits"))
+        NotifyOutcome::Granted(wake.expect("NOTIFY-1: a task waits"))
     }
 
     /// Keeps NOTIFY-1 true after a waiter has left the list. The caller holds the list's lock.
@@ -456,18 +456,18 @@ impl Notify {
 
     /// Removes a waiter from the list if it is in there. Returns its state before.
     fn remove(&self, waiter: Pin<&Waiter<usize>>) -> WaiterState {
-        let (standing, unneeded) = self.waiters.with(|list| {
-            let standing = waiter.standing();
-            if standing != WaiterState::Waiting {
-                return (standing, PendingWake::NOBODY);
+        let (waiter_state, unneeded) = self.waiters.with(|list| {
+            let waiter_state = waiter.standing();
+            if waiter_state != WaiterState::Waiting {
+                return (waiter_state, PendingWake::NOBODY);
             }
             let unneeded = list.remove(waiter);
             self.update_waiting(list, self.word.load(Relaxed));
-            (standing, unneeded)
+            (waiter_state, unneeded)
         });
         // Dropped after the list's lock is released, and not woken.
         drop(unneeded);
-        standing
+        waiter_state
     }
 }
 

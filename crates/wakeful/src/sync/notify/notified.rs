@@ -96,18 +96,18 @@ fn poll_queued(
     created_at: usize,
     waker: Option<&Waker>,
 ) -> bool {
-    let mut standing = waiter.standing();
-    if standing == WaiterState::Waiting {
+    let mut waiter_state = waiter.standing();
+    if waiter_state == WaiterState::Waiting {
         if calls(notify.word.load(Acquire)) != created_at {
             // NOTIFY-3: the waiter need not wait until the notifier wakes it.
             notify.remove(waiter);
             return true;
         }
         if let Some(waker) = waker {
-            standing = notify.waiters.update_waker(waiter, waker);
+            waiter_state = notify.waiters.update_waker(waiter, waker);
         }
     }
-    standing != WaiterState::Waiting
+    waiter_state != WaiterState::Waiting
 }
 
 impl fmt::Debug for Wait {

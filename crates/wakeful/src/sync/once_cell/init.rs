@@ -81,7 +81,7 @@ impl<T> OnceCell<T> {
 
     /// Hands the initializer's right to the first waiter (ONCECELL-2).
     fn hand_over_init(&self) {
-        let call = self.waiters.with(|list| {
+        let wake = self.waiters.with(|list| {
             self.owner.clear();
             let front = list.front().copied();
             let next = list.pop_front_with(Grant::One, |list| {
@@ -94,7 +94,7 @@ impl<T> OnceCell<T> {
             list.claimed = next.is_some();
             next
         });
-        call.unwrap_or(PendingWake::NOBODY).wake();
+        wake.unwrap_or(PendingWake::NOBODY).wake();
     }
 }
 

@@ -187,8 +187,8 @@ impl<T> Receiver<T> {
 
     /// Closes the channel, without dropping the messages in it.
     ///
-    /// Sending fails from here on, except through [`Permit`](crate::sync::mpsc::Permit)s that exist already. The messages in
-    /// the channel can still be received.
+    /// Sending fails from here on, except through [`Permit`](crate::sync::mpsc::Permit)s that exist
+    /// already. The messages in the channel can still be received.
     ///
     /// # Examples
     ///
@@ -279,7 +279,8 @@ impl<T> Receiver<T> {
         self.rx.chan().capacity() as usize
     }
 
-    /// Returns the number of messages that the channel can hold, as given to [`channel`](super::channel).
+    /// Returns the number of messages that the channel can hold, the argument of
+    /// [`channel`](super::channel).
     ///
     /// # Examples
     ///

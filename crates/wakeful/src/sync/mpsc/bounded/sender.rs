@@ -418,7 +418,8 @@ impl<T> Sender<T> {
         WeakSender::new(self.tx.downgrade())
     }
 
-    /// Returns the number of messages that the channel can hold, as given to [`channel`](super::channel).
+    /// Returns the number of messages that the channel can hold, the argument of
+    /// [`channel`](super::channel).
     ///
     /// # Examples
     ///
