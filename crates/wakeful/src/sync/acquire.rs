@@ -1,7 +1,7 @@
-//! Waiting for permits: the part of a future that does.
+//! The part of a future that waits for permits.
 
 use super::permit_owners::OwnerIndex;
-use super::raw_semaphore::{Ask, Closed, RawSemaphore, Taken, check_permits};
+use super::raw_semaphore::{AcquireOutcome, Closed, Demand, RawSemaphore, check_permits};
 use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
 use crate::task::header::WaitKind;
@@ -12,34 +12,38 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pin_project_lite::pin_project! {
-    /// The part of a future that waits for permits. Whoever it is part of calls
-    /// [`cancel`](Self::cancel) when it is dropped.
+    /// The part of a future that waits for permits.
+    ///
+    /// The future that contains it calls [`cancel`](Self::cancel) when it is dropped.
     pub(super) struct PermitRequest {
-        // None until it has to wait: then there is little to move around, and little
-        // to look at, where permits are there.
+        // None until too few permits are found, so that an uncontended request moves and checks
+        // little.
         #[pin]
-        waiter: Option<Waiter<Ask>>,
-        wanted: usize,
+        waiter: Option<Waiter<Demand>>,
+        requested: usize,
         site: &'static Location<'static>,
     }
 }
 
 impl PermitRequest {
+    /// Creates a request for `requested` permits.
+    ///
     /// # Panics
     ///
-    /// If there can never be that many.
+    /// Panics if a semaphore cannot have that many.
     #[inline]
     #[track_caller]
-    pub(super) fn new(wanted: usize, site: &'static Location<'static>) -> Self {
-        check_permits(wanted);
-        Self { waiter: None, wanted, site }
+    pub(super) fn new(requested: usize, site: &'static Location<'static>) -> Self {
+        check_permits(requested);
+        Self { waiter: None, requested, site }
     }
 
-    pub(super) fn wanted(&self) -> usize {
-        self.wanted
+    pub(super) fn requested(&self) -> usize {
+        self.requested
     }
 
-    /// Always with the same `permits`. Answers where the task is noted as a holder.
+    /// Polls for the permits, and returns where the task is recorded as an owner. `permits` is the
+    /// same in every call.
     #[inline(always)]
     pub(super) fn poll(
         self: Pin<&mut Self>,
@@ -49,16 +53,16 @@ impl PermitRequest {
     ) -> Poll<Result<OwnerIndex, Closed>> {
         let progress = coop::try_proceed();
         if let (Some(progress), None) = (&progress, &self.waiter)
-            && permits.try_take_first(self.wanted, self.site)
+            && permits.try_acquire_first(self.requested, self.site)
         {
             progress.made_progress();
             return Poll::Ready(Ok(OwnerIndex::FIRST));
         }
-        self.poll_slowly(permits, kind, progress, cx)
+        self.poll_slow(permits, kind, progress, cx)
     }
 
     #[inline(never)]
-    fn poll_slowly(
+    fn poll_slow(
         mut self: Pin<&mut Self>,
         permits: &RawSemaphore,
         kind: WaitKind,
@@ -66,38 +70,38 @@ impl PermitRequest {
         cx: &mut Context<'_>,
     ) -> Poll<Result<OwnerIndex, Closed>> {
         if let (Some(progress), None) = (&progress, &self.waiter) {
-            match permits.try_take_any(self.wanted, self.site) {
-                Taken::Yes(spot) => {
+            match permits.try_acquire_slow(self.requested, self.site) {
+                AcquireOutcome::Acquired(owner) => {
                     progress.made_progress();
-                    return Poll::Ready(Ok(spot));
+                    return Poll::Ready(Ok(owner));
                 }
-                Taken::Closed => return Poll::Ready(Err(Closed)),
-                Taken::Short => {}
+                AcquireOutcome::Closed => return Poll::Ready(Err(Closed)),
+                AcquireOutcome::NoPermits => {}
             }
         }
-        // Without budget it still queues up, so that it keeps its place.
-        if progress.is_none() && self.could_go_on(permits) {
+        // A task without budget still enqueues itself, so that it gets its place in the queue.
+        if progress.is_none() && self.could_proceed(permits) {
             context::give_way(cx.waker());
             return Poll::Pending;
         }
         match self.as_mut().wait(permits, kind, cx) {
-            Taken::Yes(spot) => {
+            AcquireOutcome::Acquired(owner) => {
                 if let Some(progress) = progress {
                     progress.made_progress();
                 }
-                Poll::Ready(Ok(spot))
+                Poll::Ready(Ok(owner))
             }
-            Taken::Closed => Poll::Ready(Err(Closed)),
-            Taken::Short => Poll::Pending,
+            AcquireOutcome::Closed => Poll::Ready(Err(Closed)),
+            AcquireOutcome::NoPermits => Poll::Pending,
         }
     }
 
-    fn could_go_on(&self, permits: &RawSemaphore) -> bool {
-        let there = match &self.waiter {
-            None => permits.available() >= self.wanted,
+    fn could_proceed(&self, permits: &RawSemaphore) -> bool {
+        let available = match &self.waiter {
+            None => permits.available() >= self.requested,
             Some(waiter) => waiter.standing() != WaiterState::Waiting,
         };
-        there && !permits.is_closed()
+        available && !permits.is_closed()
     }
 
     fn wait(
@@ -105,42 +109,42 @@ impl PermitRequest {
         permits: &RawSemaphore,
         kind: WaitKind,
         cx: &Context<'_>,
-    ) -> Taken {
+    ) -> AcquireOutcome {
         let mut this = self.project();
         if this.waiter.is_none() {
             this.waiter.set(Some(Waiter::new()));
         }
-        let waiter = this.waiter.into_ref().as_pin_ref().expect("it is there by now");
-        let wanted = *this.wanted;
-        let mut standing = waiter.standing();
-        if standing == WaiterState::Waiting {
-            standing = permits.update_waker(waiter, cx.waker());
+        let waiter = this.waiter.into_ref().as_pin_ref().expect("set above");
+        let requested = *this.requested;
+        let mut waiter_state = waiter.standing();
+        if waiter_state == WaiterState::Waiting {
+            waiter_state = permits.update_waker(waiter, cx.waker());
         }
-        match standing {
+        match waiter_state {
             WaiterState::Idle => {
-                permits.enqueue(waiter, wanted, (kind, this.site), cx.waker().clone())
+                permits.enqueue(waiter, requested, (kind, this.site), cx.waker().clone())
             }
             WaiterState::Waiting => {
                 waiting_on_plate(kind, permits.target(), this.site);
-                Taken::Short
+                AcquireOutcome::NoPermits
             }
-            WaiterState::Answered(Grant::Closed) => Taken::Closed,
+            WaiterState::Answered(Grant::Closed) => AcquireOutcome::Closed,
             WaiterState::Answered(_) => {
                 if permits.is_closed() {
-                    permits.pass_on(waiter, wanted);
-                    return Taken::Closed;
+                    permits.release_grant(waiter, requested);
+                    return AcquireOutcome::Closed;
                 }
-                Taken::Yes(permits.take_up(waiter, this.site))
+                AcquireOutcome::Acquired(permits.accept_grant(waiter, this.site))
             }
         }
     }
 
-    /// Gives back what it got and nobody saw.
+    /// Leaves the wait list, and releases permits that were granted and not yet accepted.
     #[inline]
     pub(super) fn cancel(self: Pin<&mut Self>, permits: &RawSemaphore) {
         let this = self.project();
         if let Some(waiter) = this.waiter.into_ref().as_pin_ref() {
-            permits.give_up(waiter, *this.wanted);
+            permits.cancel(waiter, *this.requested);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! A place where tasks wait until a number of them are there.
+//! A barrier: tasks wait until a number of them have arrived.
 //!
-//! Actors: the one who arrives last is the *leader*; it lets the others go.
+//! Actors: the *leader* is the task that arrives last in a round. It releases the others.
 //!
 //! Rules:
-//! - G1. `arrived` and `generation` are touched under the list's lock. The leader
-//!   counts the generation up in the same hold in which it arrives.
-//! - G2. A waiter asks with the generation it arrived in. If it is not the
-//!   list's, the waiter is let go: the leader does so batch by batch, and those
-//!   who arrive for the next round meanwhile stand behind.
+//! - BARRIER-1. `arrived` and `generation` are accessed under the list's lock. The leader
+//!   increments the generation in the critical section in which it arrives.
+//! - BARRIER-2. A waiter's entry has the generation in which it arrived. Once that differs from the
+//!   list's generation, the leader releases the waiter, batch by batch. Tasks that arrive for the
+//!   next round meanwhile are behind it in the list.
 
 use crate::task::coop;
 use crate::task::header::WaitKind;
@@ -18,12 +18,14 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-/// Lets tasks go on together, as soon as a number of them have arrived; then the
-/// next round begins.
+/// Lets tasks continue together, as soon as a number of them have arrived.
+///
+/// After a round the barrier can be used again: the next task that arrives begins a new round.
 ///
 /// # Memory ordering
 ///
-/// What a task did before it arrived is seen by all once they are let go.
+/// Everything that a task did before it arrived happens before everything that the tasks do after
+/// the barrier.
 ///
 /// # Examples
 ///
@@ -48,64 +50,92 @@ use std::task::{Context, Poll, Waker, ready};
 /// # }
 /// ```
 pub struct Barrier {
-    /// How many have to arrive; at least 1.
+    /// The number of tasks in a round; at least 1.
     n: usize,
     waiters: Waiters<Round, u64>,
 }
 
 struct Round {
-    /// Who is there, or was when its future was dropped.
+    /// Tasks that have arrived in this round, including those whose future was dropped since.
     arrived: usize,
     generation: u64,
 }
 
-/// What it means for a task that it has arrived.
+/// What the arriving task does next.
 #[must_use]
 enum Arrival {
-    /// It was the last: it has to let the others go.
-    Leads,
-    /// It waits for the others.
-    Waits,
+    /// The task arrived last: it releases the others.
+    Leader,
+    /// The task waits for the others.
+    Waiter,
 }
 
 impl Barrier {
-    /// A barrier for `n` tasks. With 0 it lets every task pass, as with 1.
+    /// Creates a barrier for `n` tasks.
+    ///
+    /// With `n` = 0 every task passes at once, as with `n` = 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Barrier;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let barrier = Barrier::new(1);
+    /// assert!(barrier.wait().await.is_leader());
+    /// # }
+    /// ```
     #[track_caller]
     pub fn new(n: usize) -> Barrier {
         Barrier { n: n.max(1), waiters: Waiters::new(Round { arrived: 0, generation: 0 }) }
     }
 
-    /// Waits until as many have arrived as the barrier is for.
+    /// Waits until all tasks of the round have arrived.
     ///
-    /// The task counts as arrived from the first poll. One task of each round is
-    /// told that it is the leader: here the one that arrived last.
+    /// The task counts as arrived from the first poll of the future. The task that arrives last is
+    /// the leader of the round.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: if the future is dropped after it was polled, the task
-    /// still counts as arrived, and the round ends without it.
+    /// This method is not cancel safe. If the future is dropped after it was polled, its task still
+    /// counts as arrived, and the round ends without it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Barrier;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let barrier = Barrier::new(2);
+    /// let (first, second) = wakeful::join!(barrier.wait(), barrier.wait());
+    /// assert!(!first.is_leader());
+    /// assert!(second.is_leader());
+    /// # }
+    /// ```
     #[track_caller]
     pub fn wait(&self) -> impl Future<Output = BarrierWaitResult> {
         let site = Location::caller();
-        Wait { barrier: self, stage: Stage::Made, site, waiter: Waiter::new() }
+        Wait { barrier: self, stage: Stage::Created, site, waiter: Waiter::new() }
     }
 
     fn arrive(&self, waiter: Pin<&Waiter<u64>>, waker: Waker) -> Arrival {
-        // What is left of it is dropped after the lock.
+        // A waker that was not queued is dropped after the list's lock is released.
         let mut waker = Some(waker);
         let arrival = self.waiters.with(|list| {
             list.arrived += 1;
             if list.arrived == self.n {
                 list.arrived = 0;
                 list.generation += 1;
-                return Arrival::Leads;
+                return Arrival::Leader;
             }
             let generation = list.generation;
             list.push_back(waiter, generation, waker.take());
-            Arrival::Waits
+            Arrival::Waiter
         });
-        if let Arrival::Leads = arrival {
-            // G2.
+        if let Arrival::Leader = arrival {
+            // BARRIER-2.
             self.waiters.answer_while(Grant::All, |round, asked| *asked != round.generation);
         }
         arrival
@@ -115,10 +145,10 @@ impl Barrier {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Not polled yet.
-    Made,
-    /// Has arrived.
-    Waits,
-    /// Was let go.
+    Created,
+    /// Arrived, and not released yet.
+    Waiting,
+    /// Released.
     Done,
 }
 
@@ -134,7 +164,7 @@ pin_project_lite::pin_project! {
     impl PinnedDrop for Wait<'_> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            // It still counts as arrived.
+            // The task still counts as arrived.
             this.barrier.waiters.cancel(this.waiter.as_ref());
         }
     }
@@ -148,18 +178,18 @@ impl Future for Wait<'_> {
         let (barrier, waiter) = (*this.barrier, this.waiter.as_ref());
         let waits = match *this.stage {
             Stage::Done => panic!("`Barrier::wait` polled after completion"),
-            Stage::Made => {
+            Stage::Created => {
                 let waker = cx.waker().clone();
-                *this.stage = Stage::Waits;
+                *this.stage = Stage::Waiting;
                 match barrier.arrive(waiter, waker) {
-                    Arrival::Leads => {
+                    Arrival::Leader => {
                         *this.stage = Stage::Done;
                         return Poll::Ready(BarrierWaitResult(true));
                     }
-                    Arrival::Waits => true,
+                    Arrival::Waiter => true,
                 }
             }
-            Stage::Waits => {
+            Stage::Waiting => {
                 barrier.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting
             }
         };
@@ -184,12 +214,37 @@ impl fmt::Debug for Barrier {
     }
 }
 
-/// What [`Barrier::wait`] gives to a task that is let go.
+/// The result of [`Barrier::wait`]: says whether the task is the leader.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::Barrier;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let barrier = Barrier::new(1);
+/// if barrier.wait().await.is_leader() {
+///     println!("one task of the round prints this");
+/// }
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// Whether this task is the one leader of its round.
+    /// Returns true for one task of each round, the leader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Barrier;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(Barrier::new(1).wait().await.is_leader());
+    /// # }
+    /// ```
     pub fn is_leader(&self) -> bool {
         self.0
     }

@@ -1,16 +1,16 @@
-//! What all lock guards have in common.
+//! Trait implementations that all lock guards share.
+//!
+//! A guard type has a method `pointer` and, if its access is exclusive, `pointer_mut`.
 //!
 //! Rules:
-//! - G1. A guard keeps a hold of its lock, and its pointer leads to the lock's value
-//!   or into it. The value stays where it is for as long as the hold: whoever moves
-//!   or drops it has the lock for itself, borrowed or as its last owner.
-//! - G2. An exclusive hold is the only one, and a shared hold keeps exclusive ones
-//!   away. So references that come from the pointer and live no longer than a
-//!   borrow of the guard keep Rust's rules.
-//!
-//! A guard has methods `pointer` and, if its hold is exclusive, `pointer_mut`.
+//! - GUARD-1. A guard holds its lock. Its pointer points to the lock's value or into it. The value
+//!   does not move while the lock is held: moving or dropping it requires a `&mut` of the lock, or
+//!   the last `Arc`.
+//! - GUARD-2. While an exclusive guard exists, no other guard of the same lock exists. While a
+//!   shared guard exists, no exclusive one does. So references that are made from the pointer and
+//!   live no longer than a borrow of the guard obey Rust's aliasing rules.
 
-/// `Deref`, `Debug` and `Display` for a guard, and `DerefMut` for an exclusive one.
+/// Implements `Deref`, `Debug` and `Display` for a guard, and `DerefMut` for an exclusive one.
 macro_rules! guard_traits {
     (exclusive $guard:ty, [$($params:tt)*] => $target:ident) => {
         $crate::sync::guard_macros::guard_traits! { shared $guard, [$($params)*] => $target }
@@ -18,7 +18,7 @@ macro_rules! guard_traits {
         impl<$($params)*> std::ops::DerefMut for $guard {
             #[inline]
             fn deref_mut(&mut self) -> &mut $target {
-                // SAFETY: G1 and G2.
+                // SAFETY: GUARD-1 and GUARD-2.
                 unsafe { &mut *self.pointer_mut() }
             }
         }
@@ -29,7 +29,7 @@ macro_rules! guard_traits {
 
             #[inline]
             fn deref(&self) -> &$target {
-                // SAFETY: G1 and G2.
+                // SAFETY: GUARD-1 and GUARD-2.
                 unsafe { &*self.pointer() }
             }
         }

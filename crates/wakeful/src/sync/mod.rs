@@ -1,25 +1,45 @@
-//! Tasks that share something, or tell each other: locks, channels and events.
+//! Synchronization primitives for tasks: locks, channels, semaphores and notifications.
+//!
+//! Tasks communicate in two ways: they send messages through a channel, or they share a value
+//! behind a lock. All types work between tasks of one runtime, between runtimes, and between tasks
+//! and plain threads.
+//!
+//! # Which one to use
+//!
+//! | Need | Type |
+//! |---|---|
+//! | Many senders, one receiver, every message is received once | [`mpsc`] |
+//! | One message, one sender, one receiver | [`oneshot`] |
+//! | Every receiver gets every message | [`broadcast`] |
+//! | Every receiver gets the latest value | [`watch`] |
+//! | Wake tasks without sending data | [`Notify`] |
+//! | Exclusive access across an `.await` | [`Mutex`] |
+//! | Many readers or one writer | [`RwLock`] |
+//! | At most N tasks at a time | [`Semaphore`] |
+//! | Wait until N tasks have arrived | [`Barrier`] |
+//! | Compute a value once, on demand | [`OnceCell`] |
+//! | Set a value once, and wait for it | [`SetOnce`] |
 //!
 //! # Wakers
 //!
-//! A future that returns `Pending` leaves the waker of its task with what it waits for.
-//! What happens to that waker when the future is dropped depends on who may wait. The rule
-//! is tokio's, and holds for the whole crate, not only for this module:
+//! A future that returns `Pending` has registered the waker of its task. Whether dropping the
+//! future removes that waker depends on how many tasks may wait at a time. The rule is tokio's. It
+//! holds for the whole crate, not only for this module:
 //!
-//! - **The wait belongs to the future** where several may wait at a time: locks, permits,
-//!   room in a channel, `Notify`, `Barrier`, `broadcast`, `watch`, `closed()` of a sender
-//!   that can be cloned, `accept`, and `readable`, `ready`, `recv` or `async_io` of sockets.
-//!   Each future has a place in a queue of its own. Dropping the future removes the waker.
-//!   Nothing wakes the task on behalf of the dropped future.
-//! - **The wait belongs to the resource** where one task at a time can wait, most often
-//!   because the method takes `&mut self`: [`mpsc::Receiver::recv`] and `recv_many`,
+//! - **The wait belongs to the future** if several tasks may wait at a time. Examples are locks,
+//!   semaphores, free capacity of a channel, `Notify`, `Barrier`, `broadcast`, `watch`, and
+//!   `closed()` of a sender that can be cloned. Of sockets these are `accept`, `readable`, `ready`,
+//!   `recv` and `async_io`. Each future has its own entry in a wait queue. Dropping the future
+//!   removes the entry and its waker. Nothing wakes the task on behalf of the dropped future.
+//! - **The wait belongs to the resource** if only one task at a time can wait, most often because
+//!   the method takes `&mut self`. Examples are [`mpsc::Receiver::recv`] and `recv_many`,
 //!   [`oneshot::Sender::closed`], [`JoinSet::join_next`], `Signal::recv`, `Child::wait`,
-//!   `Interval::tick`, `LocalSet::run_until`, reads and writes of streams, and what is
-//!   awaited by reference (`&mut` of a `JoinHandle`, a `oneshot::Receiver`, a `LocalSet` or
-//!   a pinned `Sleep`). The resource keeps the last waker that was registered, as the `poll_*`
-//!   methods do. Dropping the future leaves it there, and the next event wakes it.
+//!   `Interval::tick`, `LocalSet::run_until`, and reads and writes of streams. Everything that is
+//!   awaited by reference belongs here too: `&mut` of a `JoinHandle`, a `oneshot::Receiver`, a
+//!   `LocalSet` or a pinned `Sleep`. The resource keeps the last registered waker, as the `poll_*`
+//!   methods do. Dropping the future leaves the waker registered, and the next event wakes it.
 //!
-//! So a future of the second kind may be made anew in every poll:
+//! A future of the second kind may therefore be created anew in every poll:
 //!
 //! ```
 //! use std::future::poll_fn;
@@ -34,10 +54,10 @@
 //! # }
 //! ```
 //!
-//! The resource drops the waker when another waker is registered, when it is dropped itself,
-//! or when the event can no longer happen. A task whose waker lies with a resource is no
-//! [orphan](crate::runtime::OrphanPolicy): the resource can wake it. Once the resource has
-//! dropped its last waker without waking the task, the task is reported.
+//! The resource drops the waker when another waker is registered, when the resource itself is
+//! dropped, or when the event can no longer happen. A task whose waker is registered with a
+//! resource is no [orphan](crate::runtime::OrphanPolicy), because the resource can still wake it.
+//! Once the last waker of a task is dropped without a wake-up, the task is reported as an orphan.
 //!
 //! [`JoinSet::join_next`]: crate::task::JoinSet::join_next
 
@@ -77,7 +97,10 @@ pub use semaphore::{
 };
 pub use set_once::{SetOnce, SetOnceError};
 
-/// Futures that need a name.
+/// Named future types of the primitives in this module.
+///
+/// Most asynchronous methods return `impl Future`. The futures in this module have names, so that
+/// they can be stored in a struct.
 pub mod futures {
     pub use super::notify::{Notified, OwnedNotified};
 }

@@ -1,38 +1,38 @@
-//! Who has permits, for those who ask why somebody waits for some.
+//! Which tasks hold permits. The deadlock scanner reads it.
 //!
-//! Each holder is one of a few with a name, in a place that is its own until it leaves, or
-//! one of the others, who are counted. As long as there are no others, all are known.
-//! While there are, newcomers are only counted, but for the first place: to name four of
-//! ten, and others every moment, would cost more than it tells.
+//! A few owners are recorded by name, each in its own slot. The others are only counted. While the
+//! count is 0, all owners are known. While it is not, new owners are only counted, except in the
+//! first slot. To record four of ten owners that change all the time would cost more than it is
+//! worth.
 //!
 //! Rules:
-//! - Q1. The first place belongs to whoever sets FIRST in the word of the permits, with
-//!   the same step by which it takes them, and who gives them back clears it with that
-//!   step: so a single holder costs two stores. The other places are claimed one by one.
-//! - Q2. Whoever takes permits says who it is after that, and unless it has the first place
-//!   looks whether somebody waits; if so, it tells (`tell`). Whoever gives permits back
-//!   leaves its place after that, and does the same; only the first place is emptied
-//!   before, while FIRST still says that somebody has it. So at any time there is a name,
-//!   or a sign that somebody has no name yet, for each holder, or it is about to tell.
-//! - Q3. The first to queue up copies the names to the plate; it does so under the list's
-//!   lock, after WAITERS was set. Others need not, as everybody tells while WAITERS is set.
-//!   It may find the sign of a holder without a name. That holder is a few instructions
-//!   away from writing its name, or it leaves, for which it needs the lock, and tells. The
-//!   waiter does not wait for either: it copies the sign, which readers take for "unknown"
-//!   (`OwnerTable::has_others`). Every waiter that is polled again and finds the sign on the plate
-//!   copies the names once more. The deadlock scanner wakes such a waiter (`detect`).
-//! - Q4. Of permits that are handed to a waiter, the plate alone knows the name; the place
-//!   says that it stands elsewhere. It is written under the list's lock, and taken up by
-//!   the holder.
-//! - Q5. The waiter in front may have a part of what it asks for (P2), which those behind it
-//!   would get if it left. So the plate names it as the one ahead, as long as it has a part.
-//!   Written under the list's lock.
+//! - PERMIT-4. The first slot belongs to the task that sets FIRST in the semaphore's word. It sets
+//!   FIRST in the operation that acquires its permits, and clears it in the operation that releases
+//!   them. So a single owner costs two stores. The other slots are claimed one by one.
+//! - PERMIT-5. A task writes its name after it has acquired permits. Unless it has the first slot,
+//!   it then checks whether a task waits, and if so publishes the owners (`publish`). A task that
+//!   releases permits leaves its slot after that, and checks again. Only the first slot is emptied
+//!   before the release, while FIRST still marks it as occupied. So at any time every owner has a
+//!   name in its slot, or a mark that the name is missing, or is about to publish.
+//! - PERMIT-6. The first task that enqueues itself copies the names to the resource record. It does
+//!   so under the list's lock, after it has set WAITERS. Later waiters need not, because every
+//!   owner publishes while WAITERS is set. The waiter may find the mark of a missing name.
+//!   The marked owner is a few instructions away from writing its name, or it leaves, for which it
+//!   needs the lock, and publishes. The waiter waits for neither: it copies the mark, which readers
+//!   take for "unknown" (`OwnerTable::has_others`). A waiter that is polled again and finds the mark
+//!   in the record copies the names once more. The deadlock scan wakes such a waiter.
+//! - PERMIT-7. The name of an owner that was granted its permits is only in the resource record.
+//!   The slot is marked for that (`SlotState::Elsewhere`). The granting task writes the name under
+//!   the list's lock, and the owner accepts it.
+//! - PERMIT-8. The first waiter may have a part of the permits it requested (PERMIT-2). The waiters
+//!   behind it would get them if it left. So the resource record names it as the partial waiter, as
+//!   long as it has a part. That is written under the list's lock.
 //!
-//! The race one fears: a holder claims its place, sees nobody wait, and the first to queue
-//! up copies an empty place. Both write, then read what the other writes: who claims or
-//! leaves a place does so by an exchange, and so does who sets WAITERS, SeqCst. So the
-//! holder tells, or the other finds its name, or its sign. Of the first place the sign is
-//! FIRST, in the very word that WAITERS is set in: there is no race, and nothing to look at.
+//! The race to fear: an owner claims its slot and sees no waiter, while the first waiter copies an
+//! empty slot. It cannot happen: each writes first, and then reads what the other has written.
+//! Claiming or leaving a slot is a SeqCst read-modify-write, and so is setting WAITERS. So the
+//! owner publishes, or the waiter finds its name or its mark. For the first slot the mark is FIRST,
+//! in the word in which WAITERS is set, so there is no race and nothing to check.
 
 use crate::sys::membarrier;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
@@ -41,58 +41,60 @@ use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::owner_slots::{OWNER_SLOTS, OwnerSlot, OwnerTable, SlotState};
 use std::panic::Location;
 
-/// Those who have permits, in the memory of the permits themselves.
+/// The owners of a semaphore's permits, stored in the semaphore itself.
 pub(super) struct PermitOwners {
-    places: [OwnerSlot; OWNER_SLOTS],
-    /// How many have none. Less than that for a moment, if somebody goes who was counted
-    /// under a lock that is still held.
-    others: AtomicU32,
+    slots: [OwnerSlot; OWNER_SLOTS],
+    /// The number of owners without a slot. It is too small for a short time if an owner leaves
+    /// that was counted in a critical section that has not ended.
+    unnamed: AtomicU32,
 }
 
-/// What the list's lock guards.
+/// State that the list's lock guards.
 #[derive(Clone, Copy)]
-pub(super) struct Counted {
-    /// How many more have no place, of those who came and went under this hold of the lock:
-    /// mostly one goes as another comes. See [`PermitOwners::settle`].
-    more: i32,
-    /// Somebody is noted as the one ahead (Q5).
-    pub(super) has_ahead: bool,
+pub(super) struct ListState {
+    /// The change of `unnamed` in this critical section, in which most often one owner leaves as
+    /// another comes. See [`PermitOwners::flush`].
+    unnamed_change: i32,
+    /// The resource record names a partial waiter (PERMIT-8).
+    pub(super) has_partial_waiter: bool,
 }
 
-impl Counted {
-    pub(super) const NOBODY: Self = Self { more: 0, has_ahead: false };
+impl ListState {
+    pub(super) const NEW: Self = Self { unnamed_change: 0, has_partial_waiter: false };
 }
 
-/// Where a holder stands.
+/// Where an owner is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnerIndex(u8);
 
 impl OwnerIndex {
-    /// In the first place (Q1).
+    /// The first slot (PERMIT-4).
     pub(super) const FIRST: OwnerIndex = OwnerIndex(1);
-    const OTHERS: OwnerIndex = OwnerIndex(OWNER_SLOTS as u8 + 1);
-    /// It holds nothing.
-    pub(super) const NOWHERE: OwnerIndex = OwnerIndex(0);
+    /// Only counted.
+    const UNNAMED: OwnerIndex = OwnerIndex(OWNER_SLOTS as u8 + 1);
+    /// Holds no permits.
+    pub(super) const NONE: OwnerIndex = OwnerIndex(0);
 
-    /// As the remark that a waiter is left, which is 0 if it is left none.
-    pub(super) fn to_remark(self) -> u32 {
+    /// Converts to the payload of a grant, in which 0 means that there is none.
+    pub(super) fn to_payload(self) -> u32 {
         u32::from(self.0)
     }
 
-    pub(super) fn from_remark(remark: u32) -> Self {
-        OwnerIndex(remark as u8)
+    pub(super) fn from_payload(payload: u32) -> Self {
+        OwnerIndex(payload as u8)
     }
 
-    /// It is not in the first place, and has something.
+    /// Returns whether the owner holds permits and is not in the first slot.
     #[inline]
-    pub(super) fn is_behind(self) -> bool {
+    pub(super) fn is_after_first(self) -> bool {
         self.0 > OwnerIndex::FIRST.0
     }
 
-    /// Of two that become one, the second is left: not if it is the only one.
-    pub(super) fn stay_somewhere(&mut self, left: &mut Self) {
-        if *self == OwnerIndex::NOWHERE {
-            std::mem::swap(self, left);
+    /// Takes over the index of `other` if this one is `NONE`. Called when two permits are merged;
+    /// the index that is left in `other` is cleared when it is dropped.
+    pub(super) fn keep_one(&mut self, other: &mut Self) {
+        if *self == OwnerIndex::NONE {
+            std::mem::swap(self, other);
         }
     }
 
@@ -101,182 +103,186 @@ impl OwnerIndex {
     }
 
     #[inline]
-    fn of(self, places: &[OwnerSlot; OWNER_SLOTS]) -> Option<&OwnerSlot> {
-        places.get(usize::from(self.0).wrapping_sub(1))
+    fn of(self, slots: &[OwnerSlot; OWNER_SLOTS]) -> Option<&OwnerSlot> {
+        slots.get(usize::from(self.0).wrapping_sub(1))
     }
 }
 
 impl PermitOwners {
     const_unless_model! {
-        pub(super) fn nobody() -> Self {
+        pub(super) fn new() -> Self {
             Self {
-                places: [OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new()],
-                others: AtomicU32::new(0),
+                slots: [OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new()],
+                unnamed: AtomicU32::new(0),
             }
         }
     }
 
-    /// Whoever has taken permits and FIRST says who it is (Q2).
+    /// Records the task that has acquired permits and set FIRST (PERMIT-5).
     #[inline(always)]
-    pub(super) fn enter_first(&self, held: Owner) {
-        self.places[0].write(held);
+    pub(super) fn record_first(&self, held: Owner) {
+        self.slots[0].write(held);
     }
 
-    /// The same for one who has not got FIRST: the caller then looks whether somebody
-    /// waits.
-    pub(super) fn enter_behind(&self, held: Owner) -> OwnerIndex {
-        let mut spot = OwnerIndex::OTHERS;
-        if self.others.load(Relaxed) == 0
-            && let Some((free, place)) = self.claim()
+    /// Records a task that has acquired permits without FIRST. The caller then checks whether a
+    /// task waits.
+    pub(super) fn record_after_first(&self, held: Owner) -> OwnerIndex {
+        let mut owner = OwnerIndex::UNNAMED;
+        if self.unnamed.load(Relaxed) == 0
+            && let Some((free, slot)) = self.claim_slot()
         {
-            place.write(held);
-            spot = free;
+            slot.write(held);
+            owner = free;
         } else {
-            self.others.fetch_add(1, SeqCst);
+            self.unnamed.fetch_add(1, SeqCst);
         }
         membarrier::for_models();
-        spot
+        owner
     }
 
-    fn claim(&self) -> Option<(OwnerIndex, &OwnerSlot)> {
-        let mut behind = self.places.iter().enumerate().skip(1);
-        let (nth, place) = behind.find(|(_, place)| place.claim())?;
-        Some((OwnerIndex::nth(nth), place))
+    fn claim_slot(&self) -> Option<(OwnerIndex, &OwnerSlot)> {
+        let mut slots = self.slots.iter().enumerate().skip(1);
+        let (nth, slot) = slots.find(|(_, slot)| slot.claim())?;
+        Some((OwnerIndex::nth(nth), slot))
     }
 
-    /// Q2: before FIRST is cleared.
+    /// Empties the first slot. Called before FIRST is cleared (PERMIT-5).
     #[inline]
-    pub(super) fn leave_first(&self) {
-        self.places[0].free();
+    pub(super) fn clear_first(&self) {
+        self.slots[0].free();
     }
 
-    /// Q2: whoever is behind has given its permits back.
-    pub(super) fn leave_behind(&self, spot: OwnerIndex) {
-        match spot.of(&self.places) {
-            Some(place) => place.free_in_order(),
-            None => _ = self.others.fetch_sub(1, SeqCst),
+    /// Clears an owner that has released its permits and is not in the first slot (PERMIT-5).
+    pub(super) fn clear_after_first(&self, owner: OwnerIndex) {
+        match owner.of(&self.slots) {
+            Some(slot) => slot.free_in_order(),
+            None => _ = self.unnamed.fetch_sub(1, SeqCst),
         }
         membarrier::for_models();
     }
 
-    /// Under the list's lock, by whoever gives its permits back there. From the first
-    /// place it has gone already (Q2).
+    /// Clears an owner that releases its permits under the list's lock. The first slot is empty
+    /// already (PERMIT-5).
     #[inline]
-    pub(super) fn leave(
+    pub(super) fn clear(
         &self,
-        spot: OwnerIndex,
-        counted: &mut Counted,
+        owner: OwnerIndex,
+        state: &mut ListState,
         names: Option<&OwnerTable>,
     ) {
-        if spot == OwnerIndex::OTHERS {
-            counted.more -= 1;
-        } else if let Some(place) = spot.of(&self.places) {
-            if spot != OwnerIndex::FIRST {
-                place.free();
+        if owner == OwnerIndex::UNNAMED {
+            state.unnamed_change -= 1;
+        } else if let Some(slot) = owner.of(&self.slots) {
+            if owner != OwnerIndex::FIRST {
+                slot.free();
             }
-            if let Some(told) = names.and_then(|names| spot.of(&names.places)) {
-                // Another may have claimed it meanwhile.
-                told.update(place.read());
+            if let Some(published) = names.and_then(|names| owner.of(&names.places)) {
+                // Another task may have claimed the slot meanwhile.
+                published.update(slot.read());
             }
         }
     }
 
-    /// Permits are handed to a waiter, as which `held` is granted, under the list's lock;
-    /// with FIRST, if the caller has set that for it (Q4).
+    /// Records the waiter `held` that is granted permits, under the list's lock (PERMIT-7).
+    ///
+    /// `has_first`: the caller has set FIRST for it.
     #[inline]
-    pub(super) fn hand(
+    pub(super) fn record_grant(
         &self,
         has_first: bool,
         held: Owner,
-        counted: &mut Counted,
+        state: &mut ListState,
         names: Option<&OwnerTable>,
     ) -> OwnerIndex {
-        if has_first || !self.has_others(counted) {
-            let first = || Some((OwnerIndex::FIRST, &self.places[0]));
+        if has_first || !self.has_unnamed_owners(state) {
+            let first = || Some((OwnerIndex::FIRST, &self.slots[0]));
             if let Some(names) = names
-                && let Some((spot, place)) = if has_first { first() } else { self.claim() }
-                && let Some(told) = spot.of(&names.places)
+                && let Some((owner, slot)) = if has_first { first() } else { self.claim_slot() }
+                && let Some(published) = owner.of(&names.places)
             {
-                place.name_elsewhere();
-                told.replace(held);
-                return spot;
+                slot.name_elsewhere();
+                published.replace(held);
+                return owner;
             }
         }
-        counted.more += 1;
+        state.unnamed_change += 1;
         if let Some(names) = names {
-            // At once: it will be a holder before the count is settled.
+            // At once: the waiter may run before the count is flushed.
             names.set_others(true);
         }
-        OwnerIndex::OTHERS
+        OwnerIndex::UNNAMED
     }
 
-    /// What was handed to a waiter is taken up; false: it has a name there that is not
-    /// that of this task.
+    /// Accepts a grant for `task`. Returns false if the record names another task.
     #[inline]
-    pub(super) fn take_up(
-        spot: OwnerIndex,
+    pub(super) fn accept_grant(
+        owner: OwnerIndex,
         task: u64,
         site: &'static Location<'static>,
         names: Option<&OwnerTable>,
     ) -> bool {
-        if spot == OwnerIndex::OTHERS {
+        if owner == OwnerIndex::UNNAMED {
             return true;
         }
-        let Some(place) = names.and_then(|names| spot.of(&names.places)) else { return true };
-        let is_own = place.is_of(task);
+        let Some(slot) = names.and_then(|names| owner.of(&names.places)) else { return true };
+        let is_own = slot.is_of(task);
         if is_own {
-            place.take_up(site);
+            slot.take_up(site);
         }
         is_own
     }
 
-    /// The same for another task than that which queued up, under the list's lock.
-    pub(super) fn take_up_as_another(spot: OwnerIndex, held: Owner, names: Option<&OwnerTable>) {
-        if let Some(place) = names.and_then(|names| spot.of(&names.places)) {
-            place.replace(held);
+    /// Accepts a grant for a task that did not enqueue the waiter. The caller holds the list's
+    /// lock.
+    pub(super) fn accept_grant_as(owner: OwnerIndex, held: Owner, names: Option<&OwnerTable>) {
+        if let Some(slot) = names.and_then(|names| owner.of(&names.places)) {
+            slot.replace(held);
         }
     }
 
-    /// Before the lock is let go of: who was counted under it counts for everybody.
+    /// Adds the changes of this critical section to the count. Called before the list's lock is
+    /// released.
     #[inline]
-    pub(super) fn settle(&self, counted: &mut Counted, names: Option<&OwnerTable>) {
-        if counted.more != 0 {
-            let more = std::mem::take(&mut counted.more);
-            self.others.fetch_add(more.cast_unsigned(), SeqCst);
+    pub(super) fn flush(&self, state: &mut ListState, names: Option<&OwnerTable>) {
+        if state.unnamed_change != 0 {
+            let change = std::mem::take(&mut state.unnamed_change);
+            self.unnamed.fetch_add(change.cast_unsigned(), SeqCst);
             if let Some(names) = names {
-                self.tell_others(counted, names);
+                self.publish_unnamed(state, names);
             }
         }
     }
 
-    fn has_others(&self, counted: &Counted) -> bool {
-        self.others.load(SeqCst) as i32 + counted.more > 0
+    fn has_unnamed_owners(&self, state: &ListState) -> bool {
+        self.unnamed.load(SeqCst) as i32 + state.unnamed_change > 0
     }
 
-    fn tell_others(&self, counted: &Counted, names: &OwnerTable) {
-        names.set_others(self.has_others(counted));
+    fn publish_unnamed(&self, state: &ListState, names: &OwnerTable) {
+        names.set_others(self.has_unnamed_owners(state));
     }
 
-    /// Who is in which place. `has_first`: FIRST is set.
-    fn seen(&self, has_first: bool) -> impl Iterator<Item = SlotState> {
-        self.places.iter().enumerate().map(move |(nth, place)| match place.read() {
+    /// Returns the state of each slot. `has_first`: FIRST is set.
+    fn slot_states(&self, has_first: bool) -> impl Iterator<Item = SlotState> {
+        self.slots.iter().enumerate().map(move |(nth, slot)| match slot.read() {
             SlotState::Nobody if nth == 0 && has_first => SlotState::Somebody,
             seen => seen,
         })
     }
 
-    /// Q3: copies all names, under the list's lock. `has_first`: FIRST is set.
-    pub(super) fn tell(&self, has_first: bool, counted: &Counted, names: &OwnerTable) {
-        let mut unnamed = false;
-        membarrier::for_models(); // after the exchange that set WAITERS
-        for (seen, told) in self.seen(has_first).zip(&names.places) {
-            unnamed |= seen == SlotState::Somebody;
+    /// Copies all names to the resource record (PERMIT-6). The caller holds the list's lock.
+    ///
+    /// `has_first`: FIRST is set.
+    pub(super) fn publish(&self, has_first: bool, state: &ListState, names: &OwnerTable) {
+        let mut has_missing_name = false;
+        membarrier::for_models(); // after the operation that set WAITERS
+        for (seen, published) in self.slot_states(has_first).zip(&names.places) {
+            has_missing_name |= seen == SlotState::Somebody;
             if seen != SlotState::Elsewhere {
-                told.update(seen); // Q4
+                published.update(seen); // PERMIT-7
             }
         }
-        names.set_unnamed(unnamed);
-        self.tell_others(counted, names);
+        names.set_unnamed(has_missing_name);
+        self.publish_unnamed(state, names);
     }
 }
 
@@ -288,81 +294,90 @@ mod tests {
         Owner { task, site: Some(Location::caller()), granted: false }
     }
 
-    /// What a plate says after all names were copied: who is named, and whether all are.
-    fn told(holders: &PermitOwners, has_first: bool, counted: &Counted) -> (Vec<u64>, bool) {
+    /// Returns what a resource record says after the names were copied: the names, and whether all
+    /// owners are known.
+    fn published(owners: &PermitOwners, has_first: bool, state: &ListState) -> (Vec<u64>, bool) {
         let names = OwnerTable::none();
-        holders.tell(has_first, counted, &names);
+        owners.publish(has_first, state, &names);
         (names.named().iter().map(|held| held.task).collect(), !names.has_others())
     }
 
     #[test]
-    fn all_are_named_until_there_are_too_many() {
-        let (holders, nobody) = (PermitOwners::nobody(), Counted::NOBODY);
-        holders.enter_first(held(1));
+    fn owners_are_named_until_there_are_too_many() {
+        let (owners, state) = (PermitOwners::new(), ListState::NEW);
+        owners.record_first(held(1));
         let mut behind: Vec<OwnerIndex> =
-            (2..=4).map(|task| holders.enter_behind(held(task))).collect();
-        assert_eq!(told(&holders, true, &nobody), (vec![1, 2, 3, 4], true));
-        let fifth = holders.enter_behind(held(5));
-        assert_eq!(told(&holders, true, &nobody), (vec![1, 2, 3, 4], false));
-        // Two of the named leave: those left are not all, and who comes now is one of the others.
-        behind.drain(..2).for_each(|spot| holders.leave_behind(spot));
-        assert_eq!(told(&holders, true, &nobody), (vec![1, 4], false));
-        let sixth = holders.enter_behind(held(6));
-        assert_eq!((fifth, sixth), (OwnerIndex::OTHERS, OwnerIndex::OTHERS));
-        holders.leave_behind(fifth);
-        assert_eq!(told(&holders, true, &nobody), (vec![1, 4], false));
-        holders.leave_behind(sixth);
-        assert_eq!(told(&holders, true, &nobody), (vec![1, 4], true), "all are known again");
-        holders.leave_first();
-        assert_eq!(told(&holders, true, &nobody), (vec![4], false), "about to leave, or to come");
-        assert_eq!(told(&holders, false, &nobody), (vec![4], true));
+            (2..=4).map(|task| owners.record_after_first(held(task))).collect();
+        assert_eq!(published(&owners, true, &state), (vec![1, 2, 3, 4], true));
+        let fifth = owners.record_after_first(held(5));
+        assert_eq!(published(&owners, true, &state), (vec![1, 2, 3, 4], false));
+        // Two of the named owners leave. Not all owners are known, so new ones are only counted.
+        behind.drain(..2).for_each(|owner| owners.clear_after_first(owner));
+        assert_eq!(published(&owners, true, &state), (vec![1, 4], false));
+        let sixth = owners.record_after_first(held(6));
+        assert_eq!((fifth, sixth), (OwnerIndex::UNNAMED, OwnerIndex::UNNAMED));
+        owners.clear_after_first(fifth);
+        assert_eq!(published(&owners, true, &state), (vec![1, 4], false));
+        owners.clear_after_first(sixth);
+        assert_eq!(published(&owners, true, &state), (vec![1, 4], true), "all are known again");
+        owners.clear_first();
+        assert_eq!(
+            published(&owners, true, &state),
+            (vec![4], false),
+            "the first slot is marked, and has no name"
+        );
+        assert_eq!(published(&owners, false, &state), (vec![4], true));
     }
 
     #[test]
-    fn what_is_handed_over_is_told_by_the_plate_alone() {
-        let (holders, mut counted) = (PermitOwners::nobody(), Counted::NOBODY);
+    fn granted_permits_are_named_by_the_record_alone() {
+        let (owners, mut state) = (PermitOwners::new(), ListState::NEW);
         let names = OwnerTable::none();
-        let first = holders.hand(true, held(1).granted(), &mut counted, Some(&names));
-        let second = holders.hand(false, held(2).granted(), &mut counted, Some(&names));
-        let again = [first, second].map(|spot| OwnerIndex::from_remark(spot.to_remark()));
+        let first = owners.record_grant(true, held(1).granted(), &mut state, Some(&names));
+        let second = owners.record_grant(false, held(2).granted(), &mut state, Some(&names));
+        let again = [first, second].map(|owner| OwnerIndex::from_payload(owner.to_payload()));
         assert_eq!(again, [first, second]);
-        assert!(PermitOwners::take_up(second, 2, Location::caller(), Some(&names)));
-        assert!(!PermitOwners::take_up(first, 3, Location::caller(), Some(&names)), "another's");
-        // Copying the names again leaves them alone.
-        holders.tell(true, &counted, &names);
+        assert!(PermitOwners::accept_grant(second, 2, Location::caller(), Some(&names)));
+        assert!(
+            !PermitOwners::accept_grant(first, 3, Location::caller(), Some(&names)),
+            "another task polls"
+        );
+        // Copying the names again does not change them.
+        owners.publish(true, &state, &names);
         assert!(!names.has_unnamed());
         let granted: Vec<(u64, bool)> =
             names.named().iter().map(|held| (held.task, held.granted)).collect();
         assert_eq!(granted, [(1, true), (2, false)]);
-        // Those who are counted under the lock may go without it.
+        // Owners that were counted under the lock may leave without it.
         let rest = [3, 4, 5]
-            .map(|task| holders.hand(false, held(task).granted(), &mut counted, Some(&names)));
-        assert_eq!(rest[2], OwnerIndex::OTHERS);
+            .map(|task| owners.record_grant(false, held(task).granted(), &mut state, Some(&names)));
+        assert_eq!(rest[2], OwnerIndex::UNNAMED);
         assert!(names.has_others());
-        holders.leave_behind(rest[2]);
-        holders.tell(true, &counted, &names);
+        owners.clear_after_first(rest[2]);
+        owners.publish(true, &state, &names);
         assert!(!names.has_others());
-        holders.settle(&mut counted, Some(&names));
-        holders.leave_first();
-        holders.leave(first, &mut counted, Some(&names));
+        owners.flush(&mut state, Some(&names));
+        owners.clear_first();
+        owners.clear(first, &mut state, Some(&names));
         assert_eq!(names.named().len(), 3);
-        assert_eq!(OwnerIndex::from_remark(0), OwnerIndex::NOWHERE);
+        assert_eq!(OwnerIndex::from_payload(0), OwnerIndex::NONE);
     }
 
     #[test]
-    fn who_is_counted_under_the_lock_or_without_it_counts_the_same() {
-        let (holders, mut counted) = (PermitOwners::nobody(), Counted::NOBODY);
+    fn counting_under_the_lock_or_without_it_gives_the_same_count() {
+        let (owners, mut state) = (PermitOwners::new(), ListState::NEW);
         let names = OwnerTable::none();
-        let all: Vec<OwnerIndex> = (1..=4).map(|task| holders.enter_behind(held(task))).collect();
-        assert_eq!(all[3], OwnerIndex::OTHERS);
-        // One comes without the lock and goes under it, another the other way round.
-        holders.leave(all[3], &mut counted, Some(&names));
-        holders.settle(&mut counted, Some(&names));
-        let handed = holders.hand(false, held(5).granted(), &mut counted, Some(&names));
-        assert_eq!(handed, OwnerIndex::OTHERS, "all places are taken");
-        holders.settle(&mut counted, Some(&names));
-        holders.leave_behind(handed);
-        holders.leave_behind(all[0]);
-        assert_eq!(holders.enter_behind(held(6)), all[0], "there are no others");
+        let all: Vec<OwnerIndex> =
+            (1..=4).map(|task| owners.record_after_first(held(task))).collect();
+        assert_eq!(all[3], OwnerIndex::UNNAMED);
+        // One owner comes without the lock and leaves under it, another the other way round.
+        owners.clear(all[3], &mut state, Some(&names));
+        owners.flush(&mut state, Some(&names));
+        let granted = owners.record_grant(false, held(5).granted(), &mut state, Some(&names));
+        assert_eq!(granted, OwnerIndex::UNNAMED, "all slots are occupied");
+        owners.flush(&mut state, Some(&names));
+        owners.clear_after_first(granted);
+        owners.clear_after_first(all[0]);
+        assert_eq!(owners.record_after_first(held(6)), all[0], "all owners are known");
     }
 }

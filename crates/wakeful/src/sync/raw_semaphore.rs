@@ -1,41 +1,38 @@
-//! Counted permits, first come, first served: what semaphores and read-write
-//! locks are made of.
+//! A counting semaphore with a FIFO wait list: the base of `Semaphore` and `RwLock`.
 //!
-//! One word holds how many permits are there, whether somebody waits, whether
-//! there will be more, and whether somebody has the first place among those whose
-//! names are known (`permit_holders`). While nobody waits, taking and giving back is
-//! one exchange of that word.
+//! One word has the number of available permits and three flags. WAITERS: a task waits. CLOSED: the
+//! semaphore is closed. FIRST: the first owner slot is occupied (see `permit_owners`). While no
+//! task waits, acquiring and releasing is one compare-exchange of that word.
 //!
 //! ```text
 //! diagram
-//!                 enqueue: takes what is there
+//!                 enqueue: takes all permits
 //!   0..=MAX ──────────────────────────────────────► WAITERS, 0 permits
 //!    │   ▲ ▲                                           │         │
-//!    └───┘ └────── hand_out, close: nobody is left ────┘ ◄───────┘ hand_out:
-//!  try_take, put                                          somebody is left
+//!    └───┘ └── grant_waiters, close: no waiter left ───┘ ◄───────┘ grant_waiters:
+//!  try_acquire, release                                   a waiter is left
 //! ```
 //!
 //! Rules:
-//! - P1. While WAITERS is set, only the holder of the list's lock changes the
-//!   word. So nobody can take a permit past those who wait, and whoever has
-//!   permits to give goes to the list.
-//! - P2. While WAITERS is set, the word holds no permits: they all went to the
-//!   waiter in front, which may have a part of what it asks for. Those behind it
-//!   have nothing, also if the little they ask for would be there.
-//! - P3. WAITERS is set exactly while the list is not empty, seen by whoever holds
-//!   the list's lock. The list changes in the same hold.
+//! - PERMIT-1. While WAITERS is set, only the holder of the list's lock changes the word. So no
+//!   task can overtake a waiter, and a task that releases permits gives them to the list.
+//! - PERMIT-2. While WAITERS is set, the word has no permits. All permits went to the first waiter,
+//!   which may have a part of what it requested. The waiters behind it have none, even if the few
+//!   they requested are there.
+//! - PERMIT-3. Under the list's lock, WAITERS is set exactly if the list is not empty. The list
+//!   changes in the same critical section.
 //!
-//! The race one fears: a task finds too few permits and queues up while the last
-//! permit is given back to the word, where nobody looks any more. It cannot
-//! happen: the one exchange that sets WAITERS takes whatever was in the word. A
-//! permit given back before is in that; one given back after meets WAITERS.
+//! The race to fear: a task finds too few permits and enqueues itself, while the last permit is
+//! released to the word, which is not read again. It cannot happen: the compare-exchange that sets
+//! WAITERS takes all permits of the word. A permit that was released before is among them; a later
+//! release finds WAITERS set.
 //!
-//! Orderings: giving back releases and taking acquires, both on the word; it is
-//! changed by exchanges only while there are no waiters, so that a task that takes
-//! permits sees what was done under each of them. Permits that go through the list
-//! are ordered by its lock, and by the answer.
+//! Orderings: a release of permits is a Release of the word, and acquiring them an Acquire. While
+//! no task waits, the word changes only by read-modify-write operations, so a task that acquires
+//! permits sees everything that was done under each of them. Permits that go through the list are
+//! ordered by its lock and by the grant.
 
-use super::permit_owners::{Counted, OwnerIndex, PermitOwners};
+use super::permit_owners::{ListState, OwnerIndex, PermitOwners};
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::task::context;
@@ -48,134 +45,134 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::Waker;
 
-/// There will be no more permits.
+/// The semaphore is closed: no more permits are handed out.
 const CLOSED: usize = 1;
-/// Somebody waits (P1 to P3).
+/// A task waits (PERMIT-1 to PERMIT-3).
 const WAITERS: usize = 2;
-/// Somebody has the first place (Q1).
+/// The first owner slot is occupied (PERMIT-4).
 const FIRST: usize = 4;
-/// The permits are counted above the flags.
+/// The number of permits is above the flags.
 const SHIFT: u32 = 3;
 
-/// The most permits there can be.
+/// The largest number of permits.
 pub(super) const MAX: usize = usize::MAX >> 3;
-const _: () = assert!(MAX << SHIFT >> SHIFT == MAX, "the flags leave room for MAX");
+const _: () = assert!(MAX << SHIFT >> SHIFT == MAX, "MAX fits above the flags");
 
-/// Permits, and those who wait for some.
+/// Permits, and the tasks that wait for some.
 pub(super) struct RawSemaphore {
     word: AtomicUsize,
-    waiters: Waiters<Counted, Ask>,
-    /// Who has permits; for those who ask why.
-    holders: PermitOwners,
+    waiters: Waiters<ListState, Demand>,
+    /// The tasks that hold permits. For diagnostics.
+    owners: PermitOwners,
 }
 
-type List<'a> = Locked<'a, Counted, Ask>;
+type List<'a> = Locked<'a, ListState, Demand>;
 
-/// What a waiter asks for.
-pub(super) struct Ask {
-    wanted: usize,
-    /// What it still lacks; more than 0 while it waits. Only the waiter in front
-    /// lacks less than it wants (P2).
-    lacks: usize,
-    /// Who is to be noted as a holder, and where it got its permits.
+/// What a waiter has requested.
+pub(super) struct Demand {
+    requested: usize,
+    /// How many permits it still needs; more than 0 while it waits. Only for the first waiter it is
+    /// less than `requested` (PERMIT-2).
+    missing: usize,
+    /// The task that becomes an owner when the waiter is granted its permits, and its acquire site.
     task: u64,
     site: &'static Location<'static>,
 }
 
-/// What came of an attempt to take permits.
+/// The result of an attempt to acquire permits.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// They are the caller's, which is noted as a holder there.
-    Yes(OwnerIndex),
-    /// There were not enough.
-    Short,
-    /// There will be no more.
+pub(super) enum AcquireOutcome {
+    /// The caller holds the permits, and is recorded as an owner at this index.
+    Acquired(OwnerIndex),
+    /// Too few permits are available.
+    NoPermits,
+    /// The semaphore is closed.
     Closed,
 }
 
-/// There will be no more permits.
+/// The semaphore is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Closed;
 
 impl RawSemaphore {
     const_unless_model! {
-        /// Starts with this many, at most [`MAX`].
+        /// Creates a semaphore with this number of permits, at most [`MAX`].
         pub(super) fn new(permits: usize) -> Self {
             Self {
                 word: AtomicUsize::new(permits << SHIFT),
-                waiters: Waiters::new(Counted::NOBODY),
-                holders: PermitOwners::nobody(),
+                waiters: Waiters::new(ListState::NEW),
+                owners: PermitOwners::new(),
             }
         }
     }
 
-    /// The current task has permits which it took at once, and FIRST or not.
-    fn note(&self, has_first: bool, held: Owner) -> OwnerIndex {
+    /// Records the owner of permits that were available. `has_first`: it has set FIRST.
+    fn record_owner(&self, has_first: bool, held: Owner) -> OwnerIndex {
         if has_first {
-            self.holders.enter_first(held);
+            self.owners.record_first(held);
             return OwnerIndex::FIRST;
         }
-        let spot = self.holders.enter_behind(held);
-        self.tell_if_needed();
-        spot
+        let owner = self.owners.record_after_first(held);
+        self.publish_if_waiters();
+        owner
     }
 
-    /// Q2: after something has changed with those who have permits behind the first.
-    fn tell_if_needed(&self) {
+    /// PERMIT-5: publishes the owners if a task waits, after an owner other than the first changed.
+    fn publish_if_waiters(&self) {
         if self.word.load(SeqCst) & WAITERS != 0 {
-            self.tell();
+            self.publish_owners();
         }
     }
 
-    /// The current task has some of the permits that another had a moment ago.
-    pub(super) fn note_split(&self, site: &'static Location<'static>) -> OwnerIndex {
-        self.note(false, Owner::by_current(site))
+    /// Records the current task as the owner of permits that were split off.
+    pub(super) fn record_split(&self, site: &'static Location<'static>) -> OwnerIndex {
+        self.record_owner(false, Owner::by_current(site))
     }
 
-    /// Somebody has permits that can go to any task or thread.
+    /// Records that permits may move to any task or thread, because their guard borrows nothing.
     #[inline]
-    pub(super) fn go_anywhere(&self) {
+    pub(super) fn mark_may_move(&self) {
         self.waiters.plate.goes_anywhere();
     }
 
-    /// The plate, once somebody has had to wait.
+    /// Returns the resource record, if a task has ever waited.
     #[inline]
-    pub(super) fn plate(&self) -> Option<&'static ResourceRecord> {
+    pub(super) fn resource_record(&self) -> Option<&'static ResourceRecord> {
         self.waiters.plate.get()
     }
 
-    /// What the permits are called in records. A waiter that is polled again asks for it.
+    /// Returns the target that waiting tasks record. A waiter that is polled again asks for it.
     pub(super) fn target(&self) -> TargetWord {
-        let Some(plate) = self.plate() else { return TargetWord::of_address(self) };
-        if plate.names.has_unnamed() {
-            self.tell(); // Q3
+        let Some(record) = self.resource_record() else { return TargetWord::of_address(self) };
+        if record.names.has_unnamed() {
+            self.publish_owners(); // PERMIT-6
         }
-        plate.target()
+        record.target()
     }
 
-    /// A waiter is polled again, with this waker.
-    pub(super) fn update_waker(&self, waiter: Pin<&Waiter<Ask>>, waker: &Waker) -> WaiterState {
-        self.waiters.update_waker_and(waiter, waker, |ask| ask.task = context::current_id())
+    /// Stores the waker of a waiter that is polled again.
+    pub(super) fn update_waker(&self, waiter: Pin<&Waiter<Demand>>, waker: &Waker) -> WaiterState {
+        self.waiters.update_waker_and(waiter, waker, |demand| demand.task = context::current_id())
     }
 
-    /// Tells those who ask on behalf of those who wait.
+    /// Copies the owners to the resource record, where the deadlock scanner reads them.
     #[cold]
-    fn tell(&self) {
+    fn publish_owners(&self) {
         self.waiters.with(|list| {
-            if let Some(plate) = list.plate.get() {
-                self.tell_names(list, plate);
+            if let Some(record) = list.plate.get() {
+                self.publish_locked(list, record);
             }
         });
     }
 
-    /// Copies the names of all holders to the plate (Q3). The caller holds the list's lock.
-    fn tell_names(&self, counted: &Counted, plate: &ResourceRecord) {
+    /// Copies the owners to the resource record (PERMIT-6). The caller holds the list's lock.
+    fn publish_locked(&self, state: &ListState, record: &ResourceRecord) {
         let has_first = self.word.load(SeqCst) & FIRST != 0;
-        self.holders.tell(has_first, counted, &plate.names);
+        self.owners.publish(has_first, state, &record.names);
     }
 
-    /// How many could be taken now.
+    /// Returns the number of permits that can be acquired now.
     pub(super) fn available(&self) -> usize {
         self.word.load(Acquire) >> SHIFT
     }
@@ -184,53 +181,70 @@ impl RawSemaphore {
         self.word.load(Acquire) & CLOSED != 0
     }
 
-    /// Takes permits if they are there. Never past somebody who waits (P2), except
-    /// for none at all.
+    /// Acquires permits if they are available. It never overtakes a waiter (PERMIT-2), unless it
+    /// requests 0 permits.
     #[inline]
-    pub(super) fn try_take(&self, wanted: usize, site: &'static Location<'static>) -> Taken {
-        if self.try_take_first(wanted, site) {
-            return Taken::Yes(OwnerIndex::FIRST);
+    pub(super) fn try_acquire(
+        &self,
+        requested: usize,
+        site: &'static Location<'static>,
+    ) -> AcquireOutcome {
+        if self.try_acquire_first(requested, site) {
+            return AcquireOutcome::Acquired(OwnerIndex::FIRST);
         }
-        self.try_take_any(wanted, site)
+        self.try_acquire_slow(requested, site)
     }
 
-    /// The same, together with the first place if that is free, as it mostly is.
+    /// Acquires permits together with the first owner slot. This is the fast path.
     #[inline(always)]
-    pub(super) fn try_take_first(&self, wanted: usize, site: &'static Location<'static>) -> bool {
+    pub(super) fn try_acquire_first(
+        &self,
+        requested: usize,
+        site: &'static Location<'static>,
+    ) -> bool {
         let word = self.word.load(Relaxed);
-        // Who wants none has none to be named for.
-        if word & (CLOSED | WAITERS | FIRST) != 0 || word >> SHIFT < wanted || wanted == 0 {
+        // A request for 0 permits has no owner to record.
+        if word & (CLOSED | WAITERS | FIRST) != 0 || word >> SHIFT < requested || requested == 0 {
             return false;
         }
-        let new = (word - (wanted << SHIFT)) | FIRST;
+        let new = (word - (requested << SHIFT)) | FIRST;
         if self.word.compare_exchange(word, new, Acquire, Relaxed).is_err() {
             return false;
         }
-        self.holders.enter_first(Owner::by_current(site));
+        self.owners.record_first(Owner::by_current(site));
         true
     }
 
+    /// Acquires permits if they are available, in any owner slot.
     #[inline(never)]
-    pub(super) fn try_take_any(&self, wanted: usize, site: &'static Location<'static>) -> Taken {
+    pub(super) fn try_acquire_slow(
+        &self,
+        requested: usize,
+        site: &'static Location<'static>,
+    ) -> AcquireOutcome {
         let mut word = self.word.load(Acquire);
         loop {
             if word & CLOSED != 0 {
-                return Taken::Closed;
+                return AcquireOutcome::Closed;
             }
-            if word >> SHIFT < wanted {
-                return Taken::Short;
+            if word >> SHIFT < requested {
+                return AcquireOutcome::NoPermits;
             }
-            let (new, has_first) = taken(word, wanted);
+            let (new, has_first) = word_after_acquire(word, requested);
             match self.word.compare_exchange_weak(word, new, Acquire, Acquire) {
-                Ok(_) if wanted == 0 => return Taken::Yes(OwnerIndex::NOWHERE),
-                Ok(_) => return Taken::Yes(self.note(has_first, Owner::by_current(site))),
+                Ok(_) if requested == 0 => return AcquireOutcome::Acquired(OwnerIndex::NONE),
+                Ok(_) => {
+                    return AcquireOutcome::Acquired(
+                        self.record_owner(has_first, Owner::by_current(site)),
+                    );
+                }
                 Err(changed) => word = changed,
             }
         }
     }
 
-    /// Takes up to `most` permits out of the world; answers how many.
-    pub(super) fn take_up_to(&self, most: usize) -> usize {
+    /// Removes up to `most` available permits for good, and returns how many.
+    pub(super) fn remove_up_to(&self, most: usize) -> usize {
         let mut word = self.word.load(Relaxed);
         loop {
             let taken = most.min(word >> SHIFT);
@@ -242,332 +256,342 @@ impl RawSemaphore {
         }
     }
 
-    /// Gives permits back, by the one who stands there, or new ones: to those who wait,
-    /// as far as they reach.
+    /// Releases the permits of `owner`, or adds new permits. Waiters get them first.
     ///
     /// # Panics
     ///
-    /// If there would be more than [`MAX`].
+    /// Panics if there would be more than [`MAX`].
     #[inline(always)]
     #[track_caller]
-    pub(super) fn put(&self, permits: usize, spot: OwnerIndex) {
-        if spot == OwnerIndex::FIRST {
-            self.holders.leave_first();
+    pub(super) fn release(&self, permits: usize, owner: OwnerIndex) {
+        if owner == OwnerIndex::FIRST {
+            self.owners.clear_first();
             let word = self.word.load(Relaxed);
             if word & WAITERS == 0 && permits <= MAX - (word >> SHIFT) {
-                // FIRST is set, and goes.
+                // FIRST is set, and the subtraction clears it.
                 let new = word - FIRST + (permits << SHIFT);
                 if self.word.compare_exchange(word, new, Release, Relaxed).is_ok() {
                     return;
                 }
             }
         }
-        self.put_any(permits, spot);
+        self.release_slow(permits, owner);
     }
 
     #[inline(never)]
     #[track_caller]
-    fn put_any(&self, permits: usize, spot: OwnerIndex) {
-        let first = if spot == OwnerIndex::FIRST { FIRST } else { 0 };
+    fn release_slow(&self, permits: usize, owner: OwnerIndex) {
+        let first = if owner == OwnerIndex::FIRST { FIRST } else { 0 };
         let mut word = self.word.load(Relaxed);
-        // P1: with waiters, only the list's holder changes the word.
+        // PERMIT-1: while a task waits, only the holder of the list's lock changes the word.
         while word & WAITERS == 0 {
             if permits > MAX - (word >> SHIFT) {
-                self.forget(spot);
-                too_many(permits);
+                self.forget_owner(owner);
+                panic_too_many(permits);
             }
             let new = (word & !first) + (permits << SHIFT);
             match self.word.compare_exchange_weak(word, new, Release, Relaxed) {
-                Ok(_) if spot.is_behind() => return self.leave_behind(spot),
+                Ok(_) if owner.is_after_first() => return self.clear_after_first(owner),
                 Ok(_) => return,
                 Err(changed) => word = changed,
             }
         }
-        self.put_to_waiters(permits, spot);
+        self.release_to_waiters(permits, owner);
     }
 
-    fn leave_behind(&self, spot: OwnerIndex) {
-        self.holders.leave_behind(spot);
-        self.tell_if_needed();
+    fn clear_after_first(&self, owner: OwnerIndex) {
+        self.owners.clear_after_first(owner);
+        self.publish_if_waiters();
     }
 
     #[track_caller]
-    fn put_to_waiters(&self, permits: usize, mut spot: OwnerIndex) {
+    fn release_to_waiters(&self, permits: usize, mut owner: OwnerIndex) {
         if permits > MAX {
-            too_many(permits);
+            panic_too_many(permits);
         }
         let mut rest = permits;
-        self.in_batches(|list, calls| {
-            self.leave(list, std::mem::replace(&mut spot, OwnerIndex::NOWHERE));
-            self.hand_out(list, &mut rest, calls);
+        self.with_wake_batches(|list, batch| {
+            self.clear(list, std::mem::replace(&mut owner, OwnerIndex::NONE));
+            self.grant_waiters(list, &mut rest, batch);
             rest == 0
         });
     }
 
-    /// The one who stands there has no permits any more, or is about to give them away
-    /// under this hold of the lock.
+    /// Clears an owner that has released its permits, or releases them in this critical section.
     #[inline]
-    fn leave(&self, list: &mut List<'_>, spot: OwnerIndex) {
-        if spot == OwnerIndex::FIRST {
-            self.holders.leave_first();
+    fn clear(&self, list: &mut List<'_>, owner: OwnerIndex) {
+        if owner == OwnerIndex::FIRST {
+            self.owners.clear_first();
             if list.is_empty() {
                 self.word.fetch_and(!FIRST, Release);
             } else {
-                // P1, P3.
+                // PERMIT-1, PERMIT-3.
                 self.word.store(self.word.load(Relaxed) & !FIRST, Relaxed);
             }
         }
-        let names = list.plate.get().map(|plate| &plate.names);
-        self.holders.leave(spot, list, names);
+        let names = list.plate.get().map(|record| &record.names);
+        self.owners.clear(owner, list, names);
     }
 
-    /// Before the list's lock is let go of.
+    /// Publishes changed counts and the partial waiter. Called before the list's lock is released.
     #[inline]
-    fn settle(&self, list: &mut List<'_>) {
-        let names = list.plate.get().map(|plate| &plate.names);
-        self.holders.settle(list, names);
-        let has_part = list.front().is_some_and(|front| front.lacks < front.wanted);
-        if has_part || list.has_ahead {
-            note_ahead(list);
+    fn flush(&self, list: &mut List<'_>) {
+        let names = list.plate.get().map(|record| &record.names);
+        self.owners.flush(list, names);
+        let is_partial = list.front().is_some_and(|front| front.missing < front.requested);
+        if is_partial || list.has_partial_waiter {
+            record_partial_waiter(list);
         }
     }
 
-    /// The one who stands there has nothing to give back.
+    /// Clears an owner that has no permits to release.
     #[cold]
-    pub(super) fn forget(&self, spot: OwnerIndex) {
+    pub(super) fn forget_owner(&self, owner: OwnerIndex) {
         self.waiters.with(|list| {
-            self.leave(list, spot);
-            self.settle(list);
+            self.clear(list, owner);
+            self.flush(list);
         });
     }
 
-    /// Runs `round` under the list's lock and wakes whom it called, until it
-    /// answers that it is done. A waker that panics does so when all is done.
-    fn in_batches(&self, mut round: impl FnMut(&mut List<'_>, &mut WakeBatch) -> bool) {
+    /// Runs `round` under the list's lock and wakes the waiters it granted, until it returns true.
+    ///
+    /// A panic of a waker is resumed after the last round.
+    fn with_wake_batches(&self, mut round: impl FnMut(&mut List<'_>, &mut WakeBatch) -> bool) {
         let mut panics = PanicSink::default();
         let mut done = false;
         while !done {
-            let mut calls = WakeBatch::new();
+            let mut batch = WakeBatch::new();
             done = self.waiters.with(|list| {
-                let done = round(list, &mut calls);
-                self.settle(list);
+                let done = round(list, &mut batch);
+                self.flush(list);
                 done
             });
-            panics.catch(|| calls.wake());
+            panics.catch(|| batch.wake());
         }
         panics.pass_on();
     }
 
-    /// Gives what is in hand to those in front, and what nobody waits for to the
-    /// word. Some stays in hand only if `calls` is full.
-    fn hand_out(&self, list: &mut List<'_>, in_hand: &mut usize, calls: &mut WakeBatch) {
+    /// Grants the permits in `in_hand` to the first waiters, and adds the rest to the word.
+    ///
+    /// Permits are left in `in_hand` only if `batch` is full.
+    fn grant_waiters(&self, list: &mut List<'_>, in_hand: &mut usize, batch: &mut WakeBatch) {
         while *in_hand > 0
             && let Some(front) = list.front()
         {
-            if *in_hand < front.lacks {
-                front.lacks -= *in_hand;
+            if *in_hand < front.missing {
+                front.missing -= *in_hand;
                 *in_hand = 0;
                 return;
             }
-            if calls.is_full() {
+            if batch.is_full() {
                 return;
             }
-            *in_hand -= front.lacks;
-            front.lacks = 0;
+            *in_hand -= front.missing;
+            front.missing = 0;
             let held = Owner { task: front.task, site: Some(front.site), granted: true };
-            let call = list.pop_front_with(Grant::One, |list| self.hand(list, held).to_remark());
-            calls.push(call.expect("it is in front"));
+            let wake =
+                list.pop_front_with(Grant::One, |list| self.record_grant(list, held).to_payload());
+            batch.push(wake.expect("the list is not empty"));
         }
         if list.is_empty() {
-            self.nobody_waits(std::mem::take(in_hand));
+            self.finish_empty_list(std::mem::take(in_hand));
         }
     }
 
-    /// Notes the waiter in front as a holder.
+    /// Records the first waiter as an owner.
     #[inline]
-    fn hand(&self, list: &mut List<'_>, held: Owner) -> OwnerIndex {
+    fn record_grant(&self, list: &mut List<'_>, held: Owner) -> OwnerIndex {
         let word = self.word.load(Relaxed);
         let has_first = word & FIRST == 0;
         if has_first {
-            // P1: somebody waits.
+            // PERMIT-1: a task waits.
             self.word.store(word | FIRST, Relaxed);
         }
-        let names = list.plate.get().map(|plate| &plate.names);
-        self.holders.hand(has_first, held, list, names)
+        let names = list.plate.get().map(|record| &record.names);
+        self.owners.record_grant(has_first, held, list, names)
     }
 
-    /// The list is empty: clears WAITERS (P3), if it is set, and adds permits.
-    fn nobody_waits(&self, permits: usize) {
+    /// Clears WAITERS if it is set, and adds permits. The list is empty (PERMIT-3).
+    fn finish_empty_list(&self, permits: usize) {
         let mut word = self.word.load(Relaxed);
         loop {
-            let room = MAX - (word >> SHIFT);
-            let new = (word & !WAITERS) + (permits.min(room) << SHIFT);
+            let free = MAX - (word >> SHIFT);
+            let new = (word & !WAITERS) + (permits.min(free) << SHIFT);
             match self.word.compare_exchange_weak(word, new, Release, Relaxed) {
-                Ok(_) if permits > room => too_many(permits),
+                Ok(_) if permits > free => panic_too_many(permits),
                 Ok(_) => return,
                 Err(changed) => word = changed,
             }
         }
     }
 
-    /// From here on nobody gets permits; those who wait learn so.
+    /// Closes the semaphore: waiting and later requests fail.
     pub(super) fn close(&self) {
         let mut returned = 0;
-        self.in_batches(|list, calls| {
+        self.with_wake_batches(|list, batch| {
             self.word.fetch_or(CLOSED, AcqRel);
             while let Some(front) = list.front() {
-                if calls.is_full() {
+                if batch.is_full() {
                     return false;
                 }
-                returned += front.wanted - front.lacks;
-                calls.push(list.pop_front(Grant::Closed).expect("it is in front"));
+                returned += front.requested - front.missing;
+                batch.push(list.pop_front(Grant::Closed).expect("the list is not empty"));
             }
-            self.nobody_waits(returned);
+            self.finish_empty_list(returned);
             true
         });
     }
 
-    /// Takes what is there and queues up for the rest, unless it is all there.
+    /// Takes the available permits and waits for the rest, unless all are available.
     pub(super) fn enqueue(
         &self,
-        waiter: Pin<&Waiter<Ask>>,
-        wanted: usize,
+        waiter: Pin<&Waiter<Demand>>,
+        requested: usize,
         (kind, site): Reason,
         waker: Waker,
-    ) -> Taken {
-        // Dropped after the lock.
+    ) -> AcquireOutcome {
+        // A waker that was not queued is dropped after the list's lock is released.
         let mut unneeded = Some(waker);
         let queued = self.waiters.with(|list| {
             let mut word = self.word.load(Relaxed);
-            debug_assert_eq!(word & WAITERS != 0, !list.is_empty(), "P3");
-            let there = loop {
-                let there = word >> SHIFT;
+            debug_assert_eq!(word & WAITERS != 0, !list.is_empty(), "PERMIT-3");
+            let available = loop {
+                let available = word >> SHIFT;
                 let (new, has_first) = match () {
-                    () if word & CLOSED != 0 => return Queued::Closed,
-                    () if there >= wanted => taken(word, wanted),
+                    () if word & CLOSED != 0 => return EnqueueOutcome::Closed,
+                    () if available >= requested => word_after_acquire(word, requested),
                     () => (WAITERS | word & FIRST, false),
                 };
-                // Acquire for the permits; nothing is released: the list's lock
-                // orders what is about WAITERS. SeqCst for Q2.
+                // Acquire for the permits. Nothing is released: the list's lock orders everything
+                // about WAITERS. SeqCst for PERMIT-5.
                 match self.word.compare_exchange_weak(word, new, SeqCst, Relaxed) {
-                    Ok(_) if there >= wanted => return Queued::Taken(has_first),
-                    Ok(_) => break there,
+                    Ok(_) if available >= requested => return EnqueueOutcome::Acquired(has_first),
+                    Ok(_) => break available,
                     Err(changed) => word = changed,
                 }
             };
-            let lacks = wanted - there;
-            let ask = Ask { wanted, lacks, task: context::current_id(), site };
+            let missing = requested - available;
+            let demand = Demand { requested, missing, task: context::current_id(), site };
             let waker = unneeded.take().expect("not used yet");
-            let (is_first, counted) = (list.is_empty(), **list);
-            list.push_linked(waiter, ask, waker, (kind, site), |plate| {
-                // Q3.
+            let (is_first, state) = (list.is_empty(), **list);
+            list.push_linked(waiter, demand, waker, (kind, site), |record| {
+                // PERMIT-6.
                 if is_first {
-                    self.tell_names(&counted, plate);
+                    self.publish_locked(&state, record);
                 }
             });
-            if there > 0 {
-                note_ahead(list);
+            if available > 0 {
+                record_partial_waiter(list);
             }
-            Queued::Waits
+            EnqueueOutcome::Waiting
         });
         match queued {
-            Queued::Taken(_) if wanted == 0 => Taken::Yes(OwnerIndex::NOWHERE),
-            Queued::Taken(has_first) => Taken::Yes(self.note(has_first, Owner::by_current(site))),
-            Queued::Waits => Taken::Short,
-            Queued::Closed => Taken::Closed,
+            EnqueueOutcome::Acquired(_) if requested == 0 => {
+                AcquireOutcome::Acquired(OwnerIndex::NONE)
+            }
+            EnqueueOutcome::Acquired(has_first) => {
+                AcquireOutcome::Acquired(self.record_owner(has_first, Owner::by_current(site)))
+            }
+            EnqueueOutcome::Waiting => AcquireOutcome::NoPermits,
+            EnqueueOutcome::Closed => AcquireOutcome::Closed,
         }
     }
 
-    /// A waiter gives up; what it already has goes to the others.
+    /// Removes a waiter. Permits that it was granted go to the next waiters.
     #[inline(never)]
-    pub(super) fn give_up(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
+    pub(super) fn cancel(&self, waiter: Pin<&Waiter<Demand>>, requested: usize) {
         let mut in_hand = 0;
-        // Dropped at the end, after the lock.
+        // Dropped after the list's lock is released.
         let mut _unneeded = None;
         if waiter.standing() == WaiterState::Waiting {
-            self.in_batches(|list, calls| {
-                if let Some(ask) = list.asked(waiter) {
-                    in_hand = ask.wanted - ask.lacks;
+            self.with_wake_batches(|list, batch| {
+                if let Some(demand) = list.asked(waiter) {
+                    in_hand = demand.requested - demand.missing;
                     _unneeded = Some(list.remove(waiter));
                 }
-                self.hand_out(list, &mut in_hand, calls);
+                self.grant_waiters(list, &mut in_hand, batch);
                 in_hand == 0
             });
         }
         if waiter.standing() == WaiterState::Answered(Grant::One) {
-            self.pass_on(waiter, wanted);
+            self.release_grant(waiter, requested);
         }
     }
 
-    /// What a waiter was given goes to the others.
-    pub(super) fn pass_on(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
+    /// Releases the permits that a waiter was granted and did not accept.
+    pub(super) fn release_grant(&self, waiter: Pin<&Waiter<Demand>>, requested: usize) {
         waiter.reset();
-        self.put(wanted, OwnerIndex::from_remark(waiter.take_remark()));
+        self.release(requested, OwnerIndex::from_payload(waiter.take_remark()));
     }
 
-    /// What a waiter was given is taken up by the current task.
+    /// Accepts the permits that a waiter was granted, for the current task.
     #[inline]
-    pub(super) fn take_up(
+    pub(super) fn accept_grant(
         &self,
-        waiter: Pin<&Waiter<Ask>>,
+        waiter: Pin<&Waiter<Demand>>,
         site: &'static Location<'static>,
     ) -> OwnerIndex {
         waiter.reset();
-        let spot = OwnerIndex::from_remark(waiter.take_remark());
-        let names = self.plate().map(|plate| &plate.names);
-        if !PermitOwners::take_up(spot, context::current_id(), site, names) {
-            // It is not the task that queued up which polls now.
+        let owner = OwnerIndex::from_payload(waiter.take_remark());
+        let names = self.resource_record().map(|record| &record.names);
+        if !PermitOwners::accept_grant(owner, context::current_id(), site, names) {
+            // The polling task did not enqueue the waiter.
             self.waiters.with(|_| {
-                PermitOwners::take_up_as_another(spot, Owner::by_current(site), names);
+                PermitOwners::accept_grant_as(owner, Owner::by_current(site), names);
             });
         }
-        spot
+        owner
     }
 }
 
-/// Q5: says who is ahead, if somebody is.
+/// PERMIT-8: records the first waiter as the partial waiter, if it has a part of its permits.
 #[cold]
-fn note_ahead(list: &mut List<'_>) {
-    let part = list.front().filter(|front| front.lacks < front.wanted);
-    let ahead =
-        part.map(|front| Owner { task: front.task, site: Some(front.site), granted: false });
-    list.has_ahead = ahead.is_some();
-    if let Some(plate) = list.plate.get() {
-        plate.note_ahead(ahead);
+fn record_partial_waiter(list: &mut List<'_>) {
+    let partial = list.front().filter(|front| front.missing < front.requested);
+    let owner =
+        partial.map(|front| Owner { task: front.task, site: Some(front.site), granted: false });
+    list.has_partial_waiter = owner.is_some();
+    if let Some(record) = list.plate.get() {
+        record.note_ahead(owner);
     }
 }
 
-/// What came of queuing up.
-enum Queued {
-    Waits,
-    /// It was all there; with FIRST or not.
-    Taken(bool),
+/// The result of `enqueue` under the list's lock.
+enum EnqueueOutcome {
+    Waiting,
+    /// All permits were available; the flag says whether FIRST was set with them.
+    Acquired(bool),
     Closed,
 }
 
-/// The word after so many permits were taken, and whether FIRST came with them. While
-/// somebody waits, which only those can pass who want none, it stays as it is (P1).
+/// Returns the word after `requested` permits are taken, and whether that sets FIRST.
+///
+/// While a task waits, FIRST does not change (PERMIT-1); only a request for 0 permits gets here
+/// then.
 #[inline]
-fn taken(word: usize, wanted: usize) -> (usize, bool) {
-    let has_first = word & (FIRST | WAITERS) == 0 && wanted > 0;
-    ((word - (wanted << SHIFT)) | if has_first { FIRST } else { 0 }, has_first)
+fn word_after_acquire(word: usize, requested: usize) -> (usize, bool) {
+    let has_first = word & (FIRST | WAITERS) == 0 && requested > 0;
+    ((word - (requested << SHIFT)) | if has_first { FIRST } else { 0 }, has_first)
 }
 
 #[cold]
 #[track_caller]
-fn too_many(permits: usize) -> ! {
+fn panic_too_many(permits: usize) -> ! {
     panic!("number of added permits ({permits}) would overflow MAX_PERMITS ({MAX})")
 }
 
+/// Checks that a semaphore can have this number of permits.
+///
 /// # Panics
 ///
-/// If there can never be that many permits.
+/// Panics if `permits` is more than [`MAX`].
 #[inline]
 #[track_caller]
 pub(super) fn check_permits(permits: usize) {
     assert!(
         permits <= MAX,
-        "a semaphore may not have more than MAX_PERMITS permits ({MAX}), and {permits} were asked for"
+        "a semaphore may not have more than MAX_PERMITS permits ({MAX}), \
+         but {permits} were requested"
     );
 }
 
@@ -583,10 +607,10 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
 
-    /// A holder is between taking the first place and writing its name as a task queues up, and
+    /// An owner has the first slot and has not written its name when a task enqueues itself, and
     /// neither of the two does anything after that.
     #[test]
-    fn the_scanner_learns_of_a_holder_that_wrote_its_name_late() {
+    fn the_scan_learns_of_an_owner_that_wrote_its_name_late() {
         let runtime = Builder::new_current_thread().on_report(|_| {}).build().unwrap();
         runtime.block_on(async {
             let permits = Arc::new(RawSemaphore::new(1));
@@ -598,23 +622,23 @@ mod tests {
                     let poll = |cx: &mut std::task::Context<'_>| {
                         acquiring.as_mut().poll(&permits, WaitKind::Semaphore, cx)
                     };
-                    let spot = poll_fn(poll).await.unwrap();
-                    permits.put(1, spot);
+                    let owner = poll_fn(poll).await.unwrap();
+                    permits.release(1, owner);
                 }
             });
             yield_now().await;
-            let plate = permits.plate().expect("somebody waits");
-            assert!(plate.known_holders().is_none() && plate.names.has_unnamed());
+            let record = permits.resource_record().expect("a task waits");
+            assert!(record.known_holders().is_none() && record.names.has_unnamed());
             // The waiter holds the only permit itself.
             let task = waiter.id().as_u64();
             let held = Owner { task, site: Some(Location::caller()), granted: false };
-            permits.holders.enter_first(held);
+            permits.owners.record_first(held);
             let diagnose = || Handle::current().diagnose();
-            assert!(diagnose().is_empty(), "the name is not on the plate");
+            assert!(diagnose().is_empty(), "the name is not in the record");
             yield_now().await;
             let reports = diagnose();
             assert!(matches!(reports[..], [Report::Deadlock(_)]), "{reports:?}");
-            permits.put(1, OwnerIndex::FIRST);
+            permits.release(1, OwnerIndex::FIRST);
             waiter.await.unwrap();
         });
     }

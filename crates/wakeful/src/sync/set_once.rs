@@ -1,13 +1,11 @@
-//! A value that is set once, and that others may wait for.
+//! A cell that is set once, and that tasks can wait for.
 //!
-//! Actors: a *setter* brings the value; *waiters* wait for it.
-//!
-//! The race one fears: a waiter finds no value and queues up, while the setter
-//! fills the slot and finds nobody. The setter fills it under the list's lock, and
-//! the waiter looks once more under it: so it is in the list before, or sees the
-//! value after.
+//! The race to fear: a waiter finds no value and enqueues itself, while the setter fills the slot
+//! and finds no waiter. It cannot happen: the setter fills the slot under the list's lock, and the
+//! waiter checks the slot again under that lock. So the waiter is in the list before the slot is
+//! filled, or it sees the value.
 
-use super::once_slot::Slot;
+use super::once_slot::OnceSlot;
 use crate::sys::sync::const_unless_model;
 use crate::task::header::WaitKind;
 use crate::wait;
@@ -18,16 +16,16 @@ use std::panic::{Location, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// A cell that is written once, by anybody, and that tasks can wait for.
+/// A cell that is set once, and that tasks can wait for.
 ///
-/// An event that happens once and brings something along. The value cannot be
-/// changed after that, so a reference to it is good for as long as the cell.
-/// Where the value is to be computed on demand by whoever comes first, see
-/// [`OnceCell`](super::OnceCell).
+/// Use it for an event that happens once and carries a value. The value never changes after that,
+/// so references to it live as long as the cell. If the first task that needs the value has to
+/// compute it, use [`OnceCell`](super::OnceCell).
 ///
 /// # Memory ordering
 ///
-/// What was done before [`set`](Self::set) is seen by whoever sees the value.
+/// Everything before [`set`](Self::set) happens before everything after a call that returned the
+/// value.
 ///
 /// # Examples
 ///
@@ -45,82 +43,178 @@ use std::task::{Context, Poll, Waker};
 /// # }
 /// ```
 pub struct SetOnce<T> {
-    slot: Slot<T>,
+    slot: OnceSlot<T>,
     waiters: Waiters<(), ()>,
 }
 
 impl<T> SetOnce<T> {
-    /// An empty cell.
+    /// Creates an empty cell.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::SetOnce;
+    ///
+    /// let cell = SetOnce::<u32>::new();
+    /// assert_eq!(cell.get(), None);
+    /// ```
     pub fn new() -> Self {
         SetOnce::new_with(None)
     }
 
     const_unless_model! {
-        /// An empty cell, also for a `static`.
+        /// Creates an empty cell in a constant expression, for example for a `static`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use wakeful::sync::SetOnce;
+        ///
+        /// static NAME: SetOnce<String> = SetOnce::const_new();
+        /// NAME.set(String::from("wakeful")).unwrap();
+        /// assert_eq!(NAME.get().unwrap(), "wakeful");
+        /// ```
         pub fn const_new() -> Self {
-            Self { slot: Slot::new(None), waiters: Waiters::new(()) }
+            Self { slot: OnceSlot::new(None), waiters: Waiters::new(()) }
         }
     }
 
-    /// A cell with a value, or an empty one.
+    /// Creates a cell that is set if `value` is `Some`, and empty otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::SetOnce;
+    ///
+    /// assert_eq!(SetOnce::new_with(Some(1)).get(), Some(&1));
+    /// ```
     pub fn new_with(value: Option<T>) -> Self {
-        Self { slot: Slot::new(value), waiters: Waiters::new(()) }
+        Self { slot: OnceSlot::new(value), waiters: Waiters::new(()) }
     }
 
     const_unless_model! {
-        /// A cell with a value, also for a `static`.
+        /// Creates a cell that is set, in a constant expression.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use wakeful::sync::SetOnce;
+        ///
+        /// static PORT: SetOnce<u16> = SetOnce::const_new_with(8080);
+        /// assert_eq!(PORT.get(), Some(&8080));
+        /// ```
         pub fn const_new_with(value: T) -> Self {
-            Self { slot: Slot::new(Some(value)), waiters: Waiters::new(()) }
+            Self { slot: OnceSlot::new(Some(value)), waiters: Waiters::new(()) }
         }
     }
 
-    /// Whether there is a value.
+    /// Returns whether the cell has a value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::SetOnce;
+    ///
+    /// let cell = SetOnce::new();
+    /// assert!(!cell.initialized());
+    /// cell.set(1).unwrap();
+    /// assert!(cell.initialized());
+    /// ```
     pub fn initialized(&self) -> bool {
         self.slot.is_full()
     }
 
-    /// The value, if it is set.
+    /// Returns the value if it is set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::SetOnce;
+    ///
+    /// let cell = SetOnce::new();
+    /// assert!(cell.get().is_none());
+    /// cell.set(1).unwrap();
+    /// assert_eq!(cell.get(), Some(&1));
+    /// ```
     #[inline]
     pub fn get(&self) -> Option<&T> {
         self.slot.get()
     }
 
-    /// Sets the value and wakes everybody who waits for it.
+    /// Sets the value, and wakes all tasks that wait for it.
     ///
     /// # Errors
     ///
-    /// If there is a value already; the new one comes back in the error.
+    /// Returns [`SetOnceError`] with the rejected value if the cell is already set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{SetOnce, SetOnceError};
+    ///
+    /// let cell = SetOnce::new();
+    /// assert_eq!(cell.set(1), Ok(()));
+    /// assert_eq!(cell.set(2), Err(SetOnceError(2)));
+    /// ```
     pub fn set(&self, value: T) -> Result<(), SetOnceError<T>> {
         if self.initialized() {
             return Err(SetOnceError(value));
         }
-        // Under the lock, so that whoever comes too late finds the value there.
+        // Under the list's lock, so that a task that enqueues itself afterwards sees the value.
         self.waiters.with(|_| self.slot.fill(value)).map_err(SetOnceError)?;
-        // Nobody queues up any more.
+        // No task is added to the list from here on.
         self.waiters.answer_while(Grant::All, |(), ()| true);
         Ok(())
     }
 
-    /// Takes the value out and ends the cell.
+    /// Consumes the cell and returns its value, if it was set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::SetOnce;
+    ///
+    /// assert_eq!(SetOnce::from(1).into_inner(), Some(1));
+    /// ```
     pub fn into_inner(mut self) -> Option<T> {
         self.slot.take()
     }
 
-    /// Waits until the value is set. Ready at once if it is.
+    /// Waits until the value is set, and returns a reference to it.
+    ///
+    /// It completes at once if the value is already set.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: the value stays.
+    /// This method is cancel safe. The value stays in the cell.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::SetOnce;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let ready = Arc::new(SetOnce::new());
+    /// let waiter = wakeful::spawn({
+    ///     let ready = ready.clone();
+    ///     async move { *ready.wait().await }
+    /// });
+    /// ready.set(42).unwrap();
+    /// assert_eq!(waiter.await.unwrap(), 42);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn wait(&self) -> impl Future<Output = &T> {
         Wait { cell: self, site: Location::caller(), waiter: Waiter::new() }
     }
 
-    /// Puts a waiter into the list, unless the value came meanwhile.
-    fn queue_up(&self, waiter: Pin<&Waiter<()>>, waker: Waker) -> Result<(), Waker> {
+    /// Adds a waiter to the list, unless the value was set meanwhile.
+    fn enqueue(&self, waiter: Pin<&Waiter<()>>, waker: Waker) -> Result<(), Waker> {
         self.waiters.with(|list| {
             if self.slot.is_full() {
-                // To be dropped after the lock.
+                // The caller drops the waker after the list's lock is released.
                 return Err(waker);
             }
             list.push_back(waiter, (), Some(waker));
@@ -140,7 +234,7 @@ pin_project_lite::pin_project! {
     impl<T> PinnedDrop for Wait<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            // There is nothing to pass on: all are told.
+            // A grant need not be handed on: all waiters are notified.
             this.cell.waiters.cancel(this.waiter.as_ref());
         }
     }
@@ -157,14 +251,14 @@ impl<'a, T> Future for Wait<'a, T> {
             return Poll::Ready(value);
         }
         let waits = match waiter.standing() {
-            WaiterState::Idle => cell.queue_up(waiter, cx.waker().clone()).is_ok(),
+            WaiterState::Idle => cell.enqueue(waiter, cx.waker().clone()).is_ok(),
             _ => cell.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting,
         };
         if waits {
             wait::waiting_on(WaitKind::SetOnce, cell, this.site);
             return Poll::Pending;
         }
-        Poll::Ready(cell.get().expect("nobody is turned away or answered before"))
+        Poll::Ready(cell.get().expect("waiters are notified after the slot is filled"))
     }
 }
 
@@ -202,8 +296,18 @@ impl<T> From<T> for SetOnce<T> {
     }
 }
 
-/// There was a value already; from [`SetOnce::set`], with the value that was to
-/// be set.
+/// The error of [`SetOnce::set`]: the cell was already set.
+///
+/// It contains the rejected value.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::SetOnce;
+///
+/// let cell = SetOnce::from(1);
+/// assert_eq!(cell.set(2).unwrap_err().0, 2);
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct SetOnceError<T>(pub T);
 

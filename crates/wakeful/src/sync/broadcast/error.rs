@@ -1,8 +1,18 @@
-//! What can go wrong with a broadcast.
+//! Error types of `broadcast` channels.
 
 use std::fmt;
 
-/// There is no receiver: the value comes back.
+/// The error of `send`: there is no receiver. It contains the message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast;
+///
+/// let (tx, rx) = broadcast::channel(4);
+/// drop(rx);
+/// assert_eq!(tx.send("hello").unwrap_err().0, "hello");
+/// ```
 #[derive(Debug)]
 pub struct SendError<T>(pub T);
 
@@ -14,13 +24,31 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T: fmt::Debug> std::error::Error for SendError<T> {}
 
-/// There was no value for [`recv`](super::Receiver::recv).
+/// The error of [`recv`](super::Receiver::recv): there is no message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast::{self, error::RecvError};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = broadcast::channel(1);
+/// tx.send(1).unwrap();
+/// tx.send(2).unwrap();
+/// assert_eq!(rx.recv().await, Err(RecvError::Lagged(1)));
+/// assert_eq!(rx.recv().await, Ok(2));
+/// drop(tx);
+/// assert_eq!(rx.recv().await, Err(RecvError::Closed));
+/// # }
+/// ```
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub enum RecvError {
-    /// None will come: all senders are gone.
+    /// All senders were dropped, and every message was received.
     Closed,
-    /// The receiver was too slow, and so many values were overwritten before it
-    /// saw them. The next call gets the oldest that is still there.
+    /// The receiver was too slow: this number of messages was overwritten before it got them.
+    ///
+    /// The next call returns the oldest message that is still there.
     Lagged(u64),
 }
 
@@ -35,15 +63,27 @@ impl fmt::Display for RecvError {
 
 impl std::error::Error for RecvError {}
 
-/// There was no value for [`try_recv`](super::Receiver::try_recv).
+/// The error of [`try_recv`](super::Receiver::try_recv): there is no message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast::{self, error::TryRecvError};
+///
+/// let (tx, mut rx) = broadcast::channel::<u32>(1);
+/// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+/// drop(tx);
+/// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
+/// ```
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub enum TryRecvError {
-    /// There is none yet.
+    /// No message was sent yet.
     Empty,
-    /// None will come: all senders are gone.
+    /// All senders were dropped, and every message was received.
     Closed,
-    /// The receiver was too slow, and so many values were overwritten before it
-    /// saw them. The next call gets the oldest that is still there.
+    /// The receiver was too slow: this number of messages was overwritten before it got them.
+    ///
+    /// The next call returns the oldest message that is still there.
     Lagged(u64),
 }
 

@@ -1,50 +1,47 @@
-//! A channel in which every receiver gets every value.
+//! A channel in which every receiver gets every message.
 //!
-//! [`channel`] makes a [`Sender`] and a [`Receiver`]; more of the former come by
-//! cloning, more of the latter from [`Sender::subscribe`]. A value is kept once,
-//! and each receiver gets a clone of it. A receiver gets what was sent after it
-//! was made, in the order in which it was sent.
+//! [`channel`] creates a [`Sender`] and a [`Receiver`]. Senders can be cloned;
+//! [`Sender::subscribe`] creates further receivers. A message is stored once, and each receiver
+//! gets a clone of it. A receiver gets the messages that are sent after its creation, in the order
+//! in which they are sent.
 //!
 //! ```
 //! use wakeful::sync::broadcast;
 //!
 //! # #[wakeful::main(flavor = "current_thread")]
 //! # async fn main() {
-//! let (sender, mut one) = broadcast::channel(16);
-//! let mut two = sender.subscribe();
+//! let (sender, mut first) = broadcast::channel(16);
+//! let mut second = sender.subscribe();
 //! assert_eq!(sender.send("hello").unwrap(), 2);
-//! assert_eq!(one.recv().await, Ok("hello"));
-//! assert_eq!(two.recv().await, Ok("hello"));
+//! assert_eq!(first.recv().await, Ok("hello"));
+//! assert_eq!(second.recv().await, Ok("hello"));
 //! # }
 //! ```
 //!
-//! # Receivers that lag behind
+//! # Lagging receivers
 //!
-//! Sending never waits. The channel keeps as many values as its capacity says,
-//! rounded up to a power of two; one more takes the place of the oldest. A
-//! receiver that had not seen that one learns with
-//! [`Lagged`](error::RecvError::Lagged) how many it has missed, and goes on with
-//! the oldest that is still there.
+//! Sending never waits for receivers. The channel keeps the last messages, up to its capacity,
+//! rounded up to a power of two. A further message overwrites the oldest. A receiver that has not
+//! received the overwritten message gets [`Lagged`](error::RecvError::Lagged) with the number of
+//! messages that it missed. Then it continues with the oldest message that is still there.
 //!
-//! A value that all receivers have seen is dropped at once, and so is one that is
-//! overwritten. A receiver that goes away has seen everything.
+//! A message is dropped as soon as all receivers have received it, or when it is overwritten. A
+//! dropped receiver counts as having received everything.
 //!
-//! # The end
+//! # Closing
 //!
-//! When the last [`Sender`] goes, receivers get what is still there and then
-//! [`Closed`](error::RecvError::Closed). A [`WeakSender`] does not count. When
-//! the last receiver goes, sending fails until somebody subscribes.
+//! After the last [`Sender`] was dropped, receivers get the remaining messages and then
+//! [`Closed`](error::RecvError::Closed). A [`WeakSender`] does not count. After the last receiver
+//! was dropped, sending fails until a new receiver subscribes.
 //!
 //! # Memory ordering
 //!
-//! What a sender did before it sent a value is seen by whoever received it.
-//!
-//! # How it is built
-//!
-//! `ring` holds the values, and tells who may touch them when. Where the next
-//! value goes stands in the tail, behind the lock of those who wait for it: a
-//! sender takes that lock and no other, and a receiver that finds its value takes
-//! only the lock of that value.
+//! Everything that a task does before it sends a message happens before everything that a receiver
+//! does after it got the message.
+
+// `ring` stores the messages, and says which thread may access them when. The tail is the position
+// of the next message. It is under the lock of the receivers' wait list. A sender takes that lock
+// and no other. A receiver that finds its message takes only the lock of that message's slot.
 
 pub mod error;
 mod receiver;
@@ -60,27 +57,27 @@ use crate::wait::list::{Grant, Waiters};
 use crate::wait::wait_counter::{WaitCounter, Zero};
 use ring::Ring;
 
-/// What all senders and receivers share.
+/// The state that all senders and receivers share.
 struct Shared<T> {
     ring: Ring<T>,
-    /// The tail, and the receivers that wait for it to move on. Each asks for
-    /// the value at a position, so they stand in the order of their positions.
+    /// The tail, and the receivers that wait for it to advance. A waiter's entry is the position it
+    /// waits for, so the list is in the order of positions.
     tail: Waiters<Tail, u64>,
-    /// Changed under the tail's lock, so that it belongs to a position.
+    /// Changed under the tail's lock, so that the count belongs to a position.
     receivers: WaitCounter<Zero>,
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
 }
 
-/// Where the values end.
+/// The end of the ring.
 struct Tail {
-    /// That of the next value; positions are never used twice.
+    /// The position of the next message. Positions are never reused.
     position: u64,
-    /// All senders are gone.
+    /// All senders were dropped.
     is_closed: bool,
 }
 
-/// No more receivers than this.
+/// The largest number of receivers.
 const MAX_RECEIVERS: u64 = (usize::MAX >> 2) as u64;
 
 impl<T> Shared<T> {
@@ -98,18 +95,33 @@ impl<T> Shared<T> {
         self.tail.with(|tail| tail.position)
     }
 
-    /// Wakes the receivers that have something to look at.
-    fn call_receivers(&self) {
+    /// Wakes the receivers whose message was sent, or all if the channel is closed.
+    fn wake_receivers(&self) {
         self.tail.answer_while(Grant::All, |tail, &next| tail.is_closed || next != tail.position);
     }
 }
 
-/// A channel that keeps `capacity` values, rounded up to a power of two.
+/// Creates a channel that keeps up to `capacity` messages, rounded up to a power of two.
+///
+/// The memory for that number of messages is allocated at once.
 ///
 /// # Panics
 ///
-/// If `capacity` is 0 or above `usize::MAX / 2`. The memory for so many values
-/// is taken at once.
+/// Panics if `capacity` is 0 or more than `usize::MAX / 2`.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast::{self, error::TryRecvError};
+///
+/// let (tx, mut rx) = broadcast::channel(2);
+/// for number in 0..3 {
+///     tx.send(number).unwrap();
+/// }
+/// assert_eq!(rx.try_recv(), Err(TryRecvError::Lagged(1)), "0 was overwritten");
+/// assert_eq!(rx.try_recv(), Ok(1));
+/// assert_eq!(rx.try_recv(), Ok(2));
+/// ```
 #[track_caller]
 pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let sender = Sender::new(capacity);

@@ -1,4 +1,4 @@
-//! The side that receives.
+//! The receiving end of a broadcast channel.
 
 use super::error::{RecvError, TryRecvError};
 use super::{MAX_RECEIVERS, Shared, Tail};
@@ -14,30 +14,55 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Receives a clone of every value that is sent while it is there.
+/// Receives a clone of every message that is sent while it exists.
+///
+/// [`channel`](super::channel) and [`Sender::subscribe`](super::Sender::subscribe) create it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = broadcast::channel(4);
+/// let receiver = wakeful::spawn(async move {
+///     let mut sum = 0;
+///     while let Ok(number) = rx.recv().await {
+///         sum += number;
+///     }
+///     sum
+/// });
+/// for number in 1..=3 {
+///     tx.send(number).unwrap();
+/// }
+/// drop(tx);
+/// assert_eq!(receiver.await.unwrap(), 6);
+/// # }
+/// ```
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
-    /// The position that it passes next.
+    /// The next position to receive.
     next: u64,
 }
 
-/// Why there is no value at a receiver's position.
-enum Missing {
-    /// It was put there a moment ago.
-    NotAnyMore,
-    NotYet,
-    Never,
-    /// So many were overwritten.
-    Missed(u64),
+/// Why there is no message at a receiver's position.
+enum Unavailable {
+    /// The message was sent meanwhile: check again.
+    Retry,
+    Empty,
+    Closed,
+    /// This number of messages was overwritten.
+    Lagged(u64),
 }
 
 impl Tail {
-    fn why_missing(&self, next: u64, capacity: u64) -> Missing {
+    fn unavailable_reason(&self, next: u64, capacity: u64) -> Unavailable {
         match self.position - next {
-            0 if self.is_closed => Missing::Never,
-            0 => Missing::NotYet,
-            behind if behind > capacity => Missing::Missed(behind - capacity),
-            _ => Missing::NotAnyMore,
+            0 if self.is_closed => Unavailable::Closed,
+            0 => Unavailable::Empty,
+            behind if behind > capacity => Unavailable::Lagged(behind - capacity),
+            _ => Unavailable::Retry,
         }
     }
 }
@@ -47,103 +72,209 @@ impl<T> Receiver<T> {
     pub(super) fn new(shared: Arc<Shared<T>>) -> Self {
         assert!(shared.receivers.get() < MAX_RECEIVERS, "max receivers");
         let next = shared.tail.with(|tail| {
-            // Nobody waits for there to be more.
+            // No task waits for the count to grow.
             let _ = shared.receivers.add(1);
             tail.position
         });
         Self { shared, next }
     }
 
-    /// How many values were sent that it has not received, with those that were
-    /// overwritten: if there are more than the capacity (rounded up to a power
-    /// of two), the next call to [`recv`](Self::recv) says that it lags.
+    /// Returns the number of messages that were sent and not yet received.
+    ///
+    /// Overwritten messages count. If the number is more than the capacity (rounded up to a power
+    /// of two), the next [`recv`](Self::recv) returns [`RecvError::Lagged`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel(4);
+    /// tx.send(1).unwrap();
+    /// assert_eq!(rx.len(), 1);
+    /// ```
     pub fn len(&self) -> usize {
         (self.shared.position() - self.next) as usize
     }
 
-    /// Whether it has received everything that was sent.
+    /// Returns whether every message that was sent is received.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel(4);
+    /// assert!(rx.is_empty());
+    /// tx.send(1).unwrap();
+    /// assert!(!rx.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether both are receivers of one channel.
+    /// Returns whether both receivers belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (_tx, rx) = broadcast::channel::<u32>(4);
+    /// let (_tx, other) = broadcast::channel::<u32>(4);
+    /// assert!(rx.same_channel(&rx.resubscribe()));
+    /// assert!(!rx.same_channel(&other));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// How many senders there are.
+    /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(4);
+    /// let second = tx.clone();
+    /// assert_eq!(rx.sender_strong_count(), 2);
+    /// # drop((tx, second));
+    /// ```
     pub fn sender_strong_count(&self) -> usize {
         self.shared.senders.load(Acquire)
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(4);
+    /// let weak = tx.downgrade();
+    /// assert_eq!(rx.sender_weak_count(), 1);
+    /// # drop(weak);
+    /// ```
     pub fn sender_weak_count(&self) -> usize {
         self.shared.weak_senders.load(Acquire)
     }
 
-    /// Whether all senders are gone. There may still be values to receive.
+    /// Returns whether all senders were dropped. There may still be messages to receive.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// tx.send(1).unwrap();
+    /// drop(tx);
+    /// assert!(rx.is_closed());
+    /// assert_eq!(rx.try_recv(), Ok(1), "it was sent before");
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.sender_strong_count() == 0
     }
 }
 
 impl<T> Shared<T> {
-    /// Passes the value at `next`, if it is there.
+    /// Calls `f` with the message at `next` if it is there, and advances `next`.
     #[inline]
-    fn see<R>(&self, next: &mut u64, see: impl FnOnce(&T) -> R) -> Option<R> {
-        self.ring.see(*next, |value| {
-            // Before foreign code: a value whose clone panics is passed, too.
+    fn with_value<R>(&self, next: &mut u64, f: impl FnOnce(&T) -> R) -> Option<R> {
+        self.ring.with_value(*next, |value| {
+            // Before user code: a message whose clone panics counts as received.
             *next += 1;
-            see(value)
+            f(value)
         })
     }
 }
 
 impl<T: Clone> Receiver<T> {
-    /// A new receiver of the same channel, for values that are sent from now on.
+    /// Creates a receiver of the same channel, for messages that are sent from here on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast::{self, error::TryRecvError};
+    ///
+    /// let (tx, rx) = broadcast::channel(4);
+    /// tx.send(1).unwrap();
+    /// let mut second = rx.resubscribe();
+    /// assert_eq!(second.try_recv(), Err(TryRecvError::Empty));
+    /// ```
     #[track_caller]
     pub fn resubscribe(&self) -> Self {
         Self::new(self.shared.clone())
     }
 
-    /// Receives the next value.
+    /// Receives the next message, and waits until it is sent.
     ///
     /// # Errors
     ///
-    /// [`RecvError::Lagged`] if it was overwritten: the receiver then goes on
-    /// with the oldest value that is there. [`RecvError::Closed`] if all senders
-    /// are gone and everything was received.
+    /// Returns [`RecvError::Lagged`] if messages were overwritten before this receiver got them.
+    /// The next call returns the oldest message that is still there. Returns [`RecvError::Closed`]
+    /// if all senders were dropped and every message was received.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: dropped before it is ready, it has received nothing.
+    /// This method is cancel safe. If the future is dropped before it completes, no message was
+    /// received.
     ///
     /// # Panics
     ///
-    /// If the value's `clone` does. The value then counts as received.
+    /// Panics if the `clone` of the message panics. The message then counts as received.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast::{self, error::RecvError};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// tx.send("hello").unwrap();
+    /// drop(tx);
+    /// assert_eq!(rx.recv().await, Ok("hello"));
+    /// assert_eq!(rx.recv().await, Err(RecvError::Closed));
+    /// # }
+    /// ```
     #[track_caller]
     #[inline]
     pub fn recv(&mut self) -> impl Future<Output = Result<T, RecvError>> {
         Recv { receiver: self, site: Location::caller(), waiter: Waiter::new() }
     }
 
-    /// Receives the next value if it is there. Does not wait.
+    /// Receives the next message if it was sent, without waiting.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Self::recv), and [`TryRecvError::Empty`] if there is no
-    /// value yet.
+    /// Returns [`TryRecvError::Empty`] if no message was sent, and [`TryRecvError::Closed`] if all
+    /// senders were dropped and every message was received. Returns [`TryRecvError::Lagged`] if
+    /// messages were overwritten before this receiver got them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast::{self, error::TryRecvError};
+    ///
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// tx.send(1).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         loop {
-            if let Some(value) = self.shared.see(&mut self.next, T::clone) {
+            if let Some(value) = self.shared.with_value(&mut self.next, T::clone) {
                 return Ok(value);
             }
             let (next, capacity) = (self.next, self.shared.ring.capacity());
-            match self.shared.tail.with(|tail| tail.why_missing(next, capacity)) {
-                Missing::NotAnyMore => {}
-                Missing::NotYet => return Err(TryRecvError::Empty),
-                Missing::Never => return Err(TryRecvError::Closed),
-                Missing::Missed(missed) => {
+            match self.shared.tail.with(|tail| tail.unavailable_reason(next, capacity)) {
+                Unavailable::Retry => {}
+                Unavailable::Empty => return Err(TryRecvError::Empty),
+                Unavailable::Closed => return Err(TryRecvError::Closed),
+                Unavailable::Lagged(missed) => {
                     self.next += missed;
                     return Err(TryRecvError::Lagged(missed));
                 }
@@ -151,15 +282,29 @@ impl<T: Clone> Receiver<T> {
         }
     }
 
-    /// Receives the next value, waiting with the thread instead of a task.
+    /// Receives the next message, and blocks the calling thread until it is sent.
+    ///
+    /// This is for code outside of tasks.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Self::recv).
+    /// Returns [`RecvError::Lagged`] if messages were overwritten before this receiver got them,
+    /// and [`RecvError::Closed`] if all senders were dropped and every message was received.
     ///
     /// # Panics
     ///
-    /// On a thread that drives tasks: they would wait with it.
+    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// let thread = std::thread::spawn(move || rx.blocking_recv());
+    /// tx.send(1).unwrap();
+    /// assert_eq!(thread.join().unwrap(), Ok(1));
+    /// ```
     #[track_caller]
     pub fn blocking_recv(&mut self) -> Result<T, RecvError> {
         block_on::block_on(self.recv())
@@ -176,21 +321,21 @@ impl<T: Clone> Receiver<T> {
                 WaiterState::Idle => {}
                 WaiterState::Answered(_) => waiter.reset(),
                 WaiterState::Waiting => {
-                    let standing = self.shared.tail.update_waker(waiter, cx.waker());
-                    if standing == WaiterState::Waiting {
+                    let waiter_state = self.shared.tail.update_waker(waiter, cx.waker());
+                    if waiter_state == WaiterState::Waiting {
                         return Poll::Pending;
                     }
                     continue;
                 }
             }
-            if let Some(value) = self.shared.see(&mut self.next, T::clone) {
+            if let Some(value) = self.shared.with_value(&mut self.next, T::clone) {
                 return Poll::Ready(Ok(value));
             }
-            match self.enter(waiter, cx) {
-                Missing::NotAnyMore => {}
-                Missing::NotYet => return Poll::Pending,
-                Missing::Never => return Poll::Ready(Err(RecvError::Closed)),
-                Missing::Missed(missed) => {
+            match self.enqueue(waiter, cx) {
+                Unavailable::Retry => {}
+                Unavailable::Empty => return Poll::Pending,
+                Unavailable::Closed => return Poll::Ready(Err(RecvError::Closed)),
+                Unavailable::Lagged(missed) => {
                     self.next += missed;
                     return Poll::Ready(Err(RecvError::Lagged(missed)));
                 }
@@ -198,27 +343,27 @@ impl<T: Clone> Receiver<T> {
         }
     }
 
-    /// Starts to wait, if the value is still to come.
-    fn enter(&self, waiter: Pin<&Waiter<u64>>, cx: &mut Context<'_>) -> Missing {
+    /// Adds the waiter to the list if the message was not sent yet.
+    fn enqueue(&self, waiter: Pin<&Waiter<u64>>, cx: &mut Context<'_>) -> Unavailable {
         let (next, capacity) = (self.next, self.shared.ring.capacity());
         let mut waker = Some(cx.waker().clone());
-        // What is left over is dropped after the lock.
+        // A waker that was not queued is dropped after the lock is released.
         self.shared.tail.with(|tail| {
-            let missing = tail.why_missing(next, capacity);
-            if let Missing::NotYet = missing {
+            let reason = tail.unavailable_reason(next, capacity);
+            if let Unavailable::Empty = reason {
                 tail.push_back(waiter, next, waker.take());
             }
-            missing
+            reason
         })
     }
 }
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        /// Tells those who wait for the last receiver to go, also if the drop of
-        /// a value panics.
-        struct Gone<'a, T>(&'a Shared<T>, CounterChange);
-        impl<T> Drop for Gone<'_, T> {
+        /// Wakes the tasks in `closed` if this was the last receiver, also if the drop of a message
+        /// panics.
+        struct NotifyClosed<'a, T>(&'a Shared<T>, CounterChange);
+        impl<T> Drop for NotifyClosed<'_, T> {
             fn drop(&mut self) {
                 if self.1.before == 1 {
                     self.0.receivers.call(self.1);
@@ -227,11 +372,11 @@ impl<T> Drop for Receiver<T> {
         }
 
         let Receiver { shared, next } = self;
-        let (until, moved) = shared.tail.with(|tail| (tail.position, shared.receivers.sub(1)));
-        let _gone = Gone(shared, moved);
+        let (until, change) = shared.tail.with(|tail| (tail.position, shared.receivers.sub(1)));
+        let _notify = NotifyClosed(shared, change);
         while *next < until {
-            if shared.see(next, |_| ()).is_none() {
-                // Overwritten.
+            if shared.with_value(next, |_| ()).is_none() {
+                // Overwritten: continue with the oldest message.
                 let oldest = shared.position() - shared.ring.capacity();
                 *next = oldest.max(*next);
             }
@@ -257,7 +402,7 @@ pin_project_lite::pin_project! {
     impl<T> PinnedDrop for Recv<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            // Everybody is told of a value, so there is nothing to pass on.
+            // A grant need not be handed on: all receivers are notified of a message.
             this.receiver.shared.tail.cancel(this.waiter.as_ref());
         }
     }

@@ -1,31 +1,30 @@
-//! The values of a broadcast, each in its slot until all have seen it.
+//! The ring buffer of a broadcast channel: each message is in its slot until all receivers have it.
 //!
-//! Actors: *senders* put values at positions 0, 1, 2 …, each under the tail's
-//! lock, so one at a time; position `p` is in slot `p` modulo the capacity.
-//! *Receivers* see the values, each receiver in the order of positions.
+//! Actors: *senders* store messages at positions 0, 1, 2 …, each under the tail's lock, so one at a
+//! time. Position `p` is in slot `p` modulo the capacity. *Receivers* read the messages, each in
+//! the order of positions.
 //!
 //! Rules:
-//! - S1. `unseen` counts the receivers that were there when the slot's value was
-//!   put and have not passed it. A receiver passes every position from its first
-//!   one on, once: by seeing the value, by finding it overwritten, or when it is
-//!   dropped. A value is in the slot exactly while `unseen` is not 0.
-//! - S2. While `unseen` is 0 the slot is the senders', under the tail's lock. A
-//!   receiver that could want the value in it would be counted in `unseen`.
-//! - S3. While `unseen` is not 0, value, mark and `unseen` are touched under the
-//!   slot's own lock, and by a receiver only if the mark says that the value is
-//!   the one it wants. Whoever takes `unseen` to 0 has moved the value out, and
-//!   touches neither from then on.
+//! - BROADCAST-1. `unseen` counts the receivers that existed when the slot's message was stored and
+//!   have not passed it. A receiver passes every position from its first one on, once: by reading
+//!   the message, by finding it overwritten, or when it is dropped. A message is in the slot
+//!   exactly while `unseen` is not 0.
+//! - BROADCAST-2. While `unseen` is 0, the slot belongs to the senders, under the tail's lock. A
+//!   receiver that could want the message in it would be counted in `unseen`.
+//! - BROADCAST-3. While `unseen` is not 0, value, sequence number and `unseen` are accessed under
+//!   the slot's own lock. A receiver accesses them only if the sequence number is that of the
+//!   message it wants. The thread that takes `unseen` to 0 has moved the value out, and accesses
+//!   neither from then on.
 //!
-//! So a sender whose receivers keep up takes no second lock. One that overwrites
-//! a value tries for the slot's lock, and never waits for it under the tail's:
-//! the one who has it may be inside `T::clone`. The clone is under the slot's
-//! lock because `T` need not be `Sync`; it is a lock that puts its waiters to
-//! sleep, as nobody knows how long a clone takes.
+//! So a sender whose receivers keep up takes no second lock. A sender that overwrites a message
+//! only tries to get the slot's lock. It never waits for it under the tail's lock, because the
+//! holder may be inside `T::clone`. The clone runs under the slot's lock because `T` need not be
+//! `Sync`. That lock puts its waiters to sleep, because a clone can take any time.
 //!
-//! Orderings: the Release store of the mark pairs with the Acquire load in
-//! [`Ring::see`]: who finds its mark finds the value. The Release store of 0 into
-//! `unseen` pairs with the Acquire load in [`Ring::put`]: the next value goes in
-//! after the last one was moved out. The slot's lock orders the rest.
+//! Orderings: the Release store of the sequence number pairs with the Acquire load in
+//! [`Ring::with_value`]: a receiver that finds its number sees the value. The Release store of 0 to
+//! `unseen` pairs with the Acquire load in [`Ring::put`]: the next value is stored after the last
+//! one was moved out. The slot's lock orders the rest.
 #![allow(unsafe_code)]
 
 use crate::sys::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
@@ -33,41 +32,41 @@ use crate::sys::sync::{Mutex, MutexGuard, UnsafeCell};
 use std::mem::MaybeUninit;
 
 pub(super) struct Ring<T> {
-    /// As many as a power of two.
-    slots: Box<[Slot<T>]>,
+    /// The slots; their number is a power of two.
+    slots: Box<[MessageSlot<T>]>,
 }
 
-struct Slot<T> {
-    /// The value's position plus one; 0 before there was one.
-    mark: AtomicU64,
-    /// See S1.
+struct MessageSlot<T> {
+    /// The message's position plus one; 0 before the first message.
+    sequence: AtomicU64,
+    /// See BROADCAST-1.
     unseen: AtomicUsize,
     lock: Mutex<()>,
-    /// See S2 and S3.
+    /// See BROADCAST-2 and BROADCAST-3.
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: S2 and S3 let one thread at a time at the value.
-unsafe impl<T: Send> Send for Slot<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Sync for Slot<T> {}
+// SAFETY: by BROADCAST-2 and BROADCAST-3, one thread at a time accesses the value.
+unsafe impl<T: Send> Send for MessageSlot<T> {}
+// SAFETY: by BROADCAST-2 and BROADCAST-3, one thread at a time accesses the value.
+unsafe impl<T: Send> Sync for MessageSlot<T> {}
 
-/// What came of putting a value.
+/// The result of storing a message.
 #[must_use]
-pub(super) enum Put<T> {
-    /// It is there, and took the place of this one, which is to be dropped after
-    /// the lock.
-    Done(Option<T>),
-    /// Somebody is looking at the value that is to be overwritten: let go of the
-    /// tail, [wait](Ring::wait) and try again.
+pub(super) enum PutOutcome<T> {
+    /// The message is stored. The overwritten one, if any, is to be dropped after the lock is
+    /// released.
+    Stored(Option<T>),
+    /// A receiver is reading the message that is to be overwritten. The caller releases the tail's
+    /// lock, [waits](Ring::wait), and tries again.
     Busy(T),
 }
 
 impl<T> Ring<T> {
-    /// `capacity` is a power of two.
+    /// Creates a ring; `capacity` is a power of two.
     pub(super) fn new(capacity: usize) -> Self {
-        let slot = |_| Slot {
-            mark: AtomicU64::new(0),
+        let slot = |_| MessageSlot {
+            sequence: AtomicU64::new(0),
             unseen: AtomicUsize::new(0),
             lock: Mutex::new(()),
             value: UnsafeCell::new(MaybeUninit::uninit()),
@@ -80,50 +79,51 @@ impl<T> Ring<T> {
     }
 
     #[inline]
-    fn slot(&self, position: u64) -> &Slot<T> {
+    fn slot(&self, position: u64) -> &MessageSlot<T> {
         &self.slots[position as usize & (self.slots.len() - 1)]
     }
 
-    /// Puts the value at the tail's position, for so many receivers. Under the
+    /// Stores a message at the tail's position, for `receivers` receivers. The caller holds the
     /// tail's lock.
     #[inline]
-    pub(super) fn put(&self, position: u64, value: T, receivers: usize) -> Put<T> {
+    pub(super) fn put(&self, position: u64, value: T, receivers: usize) -> PutOutcome<T> {
         let slot = self.slot(position);
         if slot.unseen.load(Acquire) == 0 {
-            // SAFETY: S2.
+            // SAFETY: BROADCAST-2.
             unsafe { slot.fill(position, value, receivers) };
-            return Put::Done(None);
+            return PutOutcome::Stored(None);
         }
         slot.overwrite(position, value, receivers)
     }
 
-    /// Waits until nobody looks at the value in the slot of `position`.
+    /// Waits until no receiver reads the message in the slot of `position`.
     pub(super) fn wait(&self, position: u64) {
         drop(self.slot(position).lock.lock());
     }
 
-    /// If the value at `position` is there, passes it, and lets `see` see it,
-    /// alone. For a receiver that has not passed it yet.
+    /// Passes the message at `position` if it is there, and calls `f` with it under the slot's
+    /// lock.
+    ///
+    /// The caller is a receiver that has not passed it yet.
     #[inline]
-    pub(super) fn see<R>(&self, position: u64, see: impl FnOnce(&T) -> R) -> Option<R> {
+    pub(super) fn with_value<R>(&self, position: u64, f: impl FnOnce(&T) -> R) -> Option<R> {
         let slot = self.slot(position);
-        if slot.mark.load(Acquire) != position + 1 {
+        if slot.sequence.load(Acquire) != position + 1 {
             return None;
         }
         let lock = slot.lock.lock();
-        if slot.mark.load(Relaxed) != position + 1 {
-            // Overwritten before we had the lock, and so not ours to pass.
+        if slot.sequence.load(Relaxed) != position + 1 {
+            // Overwritten before this thread got the lock, so it is not counted in `unseen`.
             return None;
         }
-        let _looking = Looking { slot, lock: Some(lock) };
-        // SAFETY: S3: we have the lock, and are counted in `unseen`.
-        Some(slot.value.with(|value| see(unsafe { (*value).assume_init_ref() })))
+        let _guard = MessageGuard { slot, lock: Some(lock) };
+        // SAFETY: BROADCAST-3: this thread holds the lock, and its receiver is counted in `unseen`.
+        Some(slot.value.with(|value| f(unsafe { (*value).assume_init_ref() })))
     }
 
-    /// How many values that end before `position` not everybody has seen.
+    /// Returns the number of messages before `position` that some receiver has not passed.
     pub(super) fn len(&self, position: u64) -> usize {
-        // A receiver passes one after the other, so those that all have seen come
-        // first.
+        // Receivers pass messages in order, so the messages that all have passed come first.
         let oldest = position.saturating_sub(self.capacity());
         let (mut low, mut high) = (oldest, position);
         while low < high {
@@ -138,69 +138,73 @@ impl<T> Ring<T> {
     }
 }
 
-impl<T> Slot<T> {
+impl<T> MessageSlot<T> {
+    /// Stores a message in an empty slot.
+    ///
     /// # Safety
     ///
-    /// S2 or S3: under the tail's lock, and either `unseen` is 0 or the caller
-    /// has the slot's lock as well, and has moved the value out.
+    /// The caller holds the tail's lock, and either `unseen` is 0 (BROADCAST-2), or the caller also
+    /// holds the slot's lock and has moved the value out (BROADCAST-3).
     #[inline]
     unsafe fn fill(&self, position: u64, value: T, receivers: usize) {
-        // SAFETY: by contract nobody else is at it, and there is none.
+        // SAFETY: by this function's contract no other thread accesses the value, and the slot is
+        // empty.
         self.value.with_mut(|slot| unsafe { (*slot).write(value) });
         self.unseen.store(receivers, Relaxed);
-        self.mark.store(position + 1, Release);
+        self.sequence.store(position + 1, Release);
     }
 
     #[cold]
-    fn overwrite(&self, position: u64, value: T, receivers: usize) -> Put<T> {
+    fn overwrite(&self, position: u64, value: T, receivers: usize) -> PutOutcome<T> {
         let Some(_lock) = self.lock.try_lock() else {
-            return Put::Busy(value);
+            return PutOutcome::Busy(value);
         };
-        // The last one may have passed it before we had the lock.
-        let is_there = self.unseen.load(Relaxed) != 0;
-        // SAFETY: S3: we have the lock, and a value is there.
-        let old = is_there.then(|| unsafe { self.take() });
-        // SAFETY: we have both locks, and the slot is empty.
+        // The last receiver may have passed it before this thread got the lock.
+        let has_value = self.unseen.load(Relaxed) != 0;
+        // SAFETY: BROADCAST-3: this thread holds the lock, and the slot has a value.
+        let old = has_value.then(|| unsafe { self.take() });
+        // SAFETY: this thread holds both locks, and the slot is empty.
         unsafe { self.fill(position, value, receivers) };
-        Put::Done(old)
+        PutOutcome::Stored(old)
     }
 
+    /// Moves the value out.
+    ///
     /// # Safety
     ///
-    /// S3: the value is there, and the caller has the slot's lock.
+    /// The slot has a value, and the caller holds the slot's lock (BROADCAST-3).
     unsafe fn take(&self) -> T {
-        // SAFETY: by contract.
+        // SAFETY: by this function's contract.
         self.value.with_mut(|value| unsafe { (*value).assume_init_read() })
     }
 }
 
-/// A receiver at a value that it wants; passes it when dropped, so also when
-/// `T::clone` panics.
-struct Looking<'a, T> {
-    slot: &'a Slot<T>,
+/// A receiver's access to a message. Dropping it passes the message, so also when `T::clone`
+/// panics.
+struct MessageGuard<'a, T> {
+    slot: &'a MessageSlot<T>,
     lock: Option<MutexGuard<'a, ()>>,
 }
 
-impl<T> Drop for Looking<'_, T> {
+impl<T> Drop for MessageGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let unseen = self.slot.unseen.load(Relaxed) - 1;
-        // SAFETY: S3: we have the lock, and are counted in `unseen`.
+        // SAFETY: BROADCAST-3: this thread holds the lock, and its receiver is counted in `unseen`.
         let last = (unseen == 0).then(|| unsafe { self.slot.take() });
-        // Release: see `put`.
+        // Release: pairs with the Acquire load in `put`.
         self.slot.unseen.store(unseen, Release);
         drop(self.lock.take());
-        // Foreign code, after the lock.
+        // The drop runs user code, so it comes after the lock is released.
         drop(last);
     }
 }
 
-impl<T> Drop for Slot<T> {
+impl<T> Drop for MessageSlot<T> {
     fn drop(&mut self) {
-        // Receivers see everything before they go, unless a drop of theirs
-        // panicked.
+        // Receivers pass all messages before they are dropped, unless a drop of a message panicked.
         if self.unseen.load(Relaxed) != 0 {
-            // SAFETY: S1; nobody else is there.
+            // SAFETY: BROADCAST-1; no other thread has access.
             drop(unsafe { self.take() });
         }
     }

@@ -1,7 +1,7 @@
-//! The side that sends.
+//! The sending end of a broadcast channel.
 
 use super::error::SendError;
-use super::ring::Put;
+use super::ring::PutOutcome;
 use super::{Receiver, Shared, new_shared};
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -14,13 +14,30 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Sends values to all [`Receiver`]s. The channel is closed when the last sender
-/// goes.
+/// Sends messages to all [`Receiver`]s of a broadcast channel.
+///
+/// The channel is closed when the last sender is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::broadcast;
+///
+/// let (tx, mut rx) = broadcast::channel(4);
+/// let second = tx.clone();
+/// tx.send(1).unwrap();
+/// second.send(2).unwrap();
+/// assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(1), Ok(2)));
+/// ```
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
 /// A sender that does not keep the channel open.
+///
+/// It has to be [upgraded](Self::upgrade) to send. [`Sender::downgrade`] returns it.
+///
+/// # Examples
 ///
 /// ```
 /// use wakeful::sync::broadcast;
@@ -35,54 +52,79 @@ pub struct WeakSender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// What came of an attempt to send, to be dealt with after the lock.
-enum Sent<T> {
+/// The result of an attempt to send, which is handled after the lock is released.
+enum SendOutcome<T> {
     /// There is no receiver.
-    Nobody(T),
-    Done {
+    NoReceivers(T),
+    Sent {
         receivers: usize,
         old: Option<T>,
         is_awaited: bool,
     },
-    /// Somebody looks at the value that this one, at that position, overwrites.
+    /// A receiver is cloning the message that is to be overwritten by this one, at this position.
     Busy(T, u64),
 }
 
 impl<T> Sender<T> {
-    /// A channel without receivers; see [`channel`](super::channel) and
-    /// [`subscribe`](Self::subscribe).
+    /// Creates a channel without receivers; [`subscribe`](Self::subscribe) creates them.
     ///
     /// # Panics
     ///
-    /// If `capacity` is 0 or above `usize::MAX / 2`.
+    /// Panics if `capacity` is 0 or more than `usize::MAX / 2`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let tx = broadcast::Sender::new(4);
+    /// assert!(tx.send(1).is_err(), "there is no receiver");
+    /// let mut rx = tx.subscribe();
+    /// tx.send(2).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(2));
+    /// ```
     #[track_caller]
     pub fn new(capacity: usize) -> Self {
         Self { shared: new_shared(capacity) }
     }
 
-    /// Sends the value to all receivers there are; answers how many.
+    /// Sends a message to all current receivers, and returns their number.
     ///
-    /// They may still go away, or lag behind, before they have seen it. There is
-    /// nothing to wait for, except that a receiver may be cloning the value that
-    /// is overwritten.
+    /// A receiver may still be dropped, or lag behind, before it receives the message. The call
+    /// never waits for receivers, except while one is cloning the message that is overwritten.
     ///
     /// # Errors
     ///
-    /// The value comes back if there is no receiver.
+    /// Returns the message in a [`SendError`] if there is no receiver.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// assert_eq!(tx.send("hello").unwrap(), 1);
+    /// assert_eq!(rx.recv().await, Ok("hello"));
+    /// drop(rx);
+    /// assert!(tx.send("no receiver").is_err());
+    /// # }
+    /// ```
     #[inline]
     pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
         let mut value = value;
         loop {
             match self.shared.send(value) {
-                Sent::Done { receivers, old, is_awaited } => {
+                SendOutcome::Sent { receivers, old, is_awaited } => {
                     if is_awaited {
-                        self.shared.call_receivers();
+                        self.shared.wake_receivers();
                     }
                     drop(old);
                     return Ok(receivers);
                 }
-                Sent::Nobody(value) => return Err(SendError(value)),
-                Sent::Busy(back, position) => {
+                SendOutcome::NoReceivers(value) => return Err(SendError(value)),
+                SendOutcome::Busy(back, position) => {
                     self.shared.ring.wait(position);
                     value = back;
                 }
@@ -90,62 +132,169 @@ impl<T> Sender<T> {
         }
     }
 
-    /// A new receiver, for values that are sent from now on.
+    /// Creates a receiver of the messages that are sent from here on.
     ///
     /// # Panics
     ///
-    /// If there are more than a quarter of `usize::MAX`.
+    /// Panics if there are more than `usize::MAX / 4` receivers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, mut first) = broadcast::channel(4);
+    /// tx.send(1).unwrap();
+    /// let mut second = tx.subscribe();
+    /// tx.send(2).unwrap();
+    /// assert_eq!(first.try_recv(), Ok(1));
+    /// assert_eq!(second.try_recv(), Ok(2), "it subscribed after 1 was sent");
+    /// ```
     #[track_caller]
     pub fn subscribe(&self) -> Receiver<T> {
         Receiver::new(self.shared.clone())
     }
 
-    /// A sender that does not keep the channel open.
+    /// Creates a sender that does not keep the channel open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(4);
+    /// let weak = tx.downgrade();
+    /// drop(tx);
+    /// assert!(rx.is_closed(), "a weak sender does not count");
+    /// # drop(weak);
+    /// ```
     #[must_use = "the sender itself stays as it is"]
     pub fn downgrade(&self) -> WeakSender<T> {
         self.shared.weak_senders.fetch_add(1, Relaxed);
         WeakSender { shared: self.shared.clone() }
     }
 
-    /// How many values are there that some receiver has not seen. Counted as
-    /// they were when they were sent, receivers that came later do not matter.
+    /// Returns the number of messages that some receiver has not received.
+    ///
+    /// Only receivers that existed when a message was sent count.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// tx.send(1).unwrap();
+    /// assert_eq!(tx.len(), 1);
+    /// rx.try_recv().unwrap();
+    /// assert!(tx.is_empty());
+    /// ```
     pub fn len(&self) -> usize {
         self.shared.ring.len(self.shared.position())
     }
 
-    /// Whether all receivers have seen everything.
+    /// Returns whether all receivers have received everything.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel(4);
+    /// assert!(tx.is_empty());
+    /// tx.send(1).unwrap();
+    /// assert!(!tx.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many receivers there are.
+    /// Returns the number of receivers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(4);
+    /// let second = tx.subscribe();
+    /// assert_eq!(tx.receiver_count(), 2);
+    /// # drop((rx, second));
+    /// ```
     pub fn receiver_count(&self) -> usize {
         self.shared.receivers.get() as usize
     }
 
-    /// Whether both are senders of one channel.
+    /// Returns whether both senders belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(4);
+    /// let (other, _rx) = broadcast::channel::<u32>(4);
+    /// assert!(tx.same_channel(&tx.clone()));
+    /// assert!(!tx.same_channel(&other));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Waits until there is no receiver.
     ///
-    /// If somebody subscribes right after, this may or may not have noticed.
+    /// If a receiver subscribes right after the last one was dropped, this may or may not complete.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe.
+    /// This method is cancel safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, rx) = broadcast::channel::<u32>(4);
+    /// wakeful::spawn(async move { drop(rx) });
+    /// tx.closed().await;
+    /// assert_eq!(tx.receiver_count(), 0);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn closed(&self) -> impl Future<Output = ()> {
         Closed { sender: self, site: Location::caller(), waiter: Waiter::new() }
     }
 
-    /// How many senders there are.
+    /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(4);
+    /// let second = tx.clone();
+    /// assert_eq!(tx.strong_count(), 2);
+    /// # drop(second);
+    /// ```
     pub fn strong_count(&self) -> usize {
         self.shared.senders.load(Acquire)
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(4);
+    /// let weak = tx.downgrade();
+    /// assert_eq!(tx.weak_count(), 1);
+    /// # drop(weak);
+    /// ```
     pub fn weak_count(&self) -> usize {
         self.shared.weak_senders.load(Acquire)
     }
@@ -153,18 +302,18 @@ impl<T> Sender<T> {
 
 impl<T> Shared<T> {
     #[inline]
-    fn send(&self, value: T) -> Sent<T> {
+    fn send(&self, value: T) -> SendOutcome<T> {
         self.tail.with(|tail| {
             let receivers = self.receivers.get() as usize;
             if receivers == 0 {
-                return Sent::Nobody(value);
+                return SendOutcome::NoReceivers(value);
             }
             match self.ring.put(tail.position, value, receivers) {
-                Put::Done(old) => {
+                PutOutcome::Stored(old) => {
                     tail.position += 1;
-                    Sent::Done { receivers, old, is_awaited: !tail.is_empty() }
+                    SendOutcome::Sent { receivers, old, is_awaited: !tail.is_empty() }
                 }
-                Put::Busy(value) => Sent::Busy(value, tail.position),
+                PutOutcome::Busy(value) => SendOutcome::Busy(value, tail.position),
             }
         })
     }
@@ -172,7 +321,7 @@ impl<T> Shared<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        // Relaxed: we are one, so it does not become zero meanwhile.
+        // Relaxed: the caller is a sender, so the count does not become 0 meanwhile.
         self.shared.senders.fetch_add(1, Relaxed);
         Self { shared: self.shared.clone() }
     }
@@ -180,10 +329,10 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: the last one comes after whatever the others sent.
+        // AcqRel: the last drop comes after everything that other senders sent.
         if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
             self.shared.tail.with(|tail| tail.is_closed = true);
-            self.shared.call_receivers();
+            self.shared.wake_receivers();
         }
     }
 }
@@ -195,7 +344,20 @@ impl<T> fmt::Debug for Sender<T> {
 }
 
 impl<T> WeakSender<T> {
-    /// A sender, unless the last one has gone.
+    /// Returns a sender, or `None` if all senders were dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// let weak = tx.downgrade();
+    /// weak.upgrade().unwrap().send(1).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// drop(tx);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
     #[must_use]
     pub fn upgrade(&self) -> Option<Sender<T>> {
         self.shared
@@ -205,12 +367,36 @@ impl<T> WeakSender<T> {
         Some(Sender { shared: self.shared.clone() })
     }
 
-    /// How many senders there are.
+    /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(4);
+    /// let weak = tx.downgrade();
+    /// assert_eq!(weak.strong_count(), 1);
+    /// drop(tx);
+    /// assert_eq!(weak.strong_count(), 0);
+    /// ```
     pub fn strong_count(&self) -> usize {
         self.shared.senders.load(Acquire)
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(4);
+    /// let weak = tx.downgrade();
+    /// let second = weak.clone();
+    /// assert_eq!(weak.weak_count(), 2);
+    /// # drop(second);
+    /// ```
     pub fn weak_count(&self) -> usize {
         self.shared.weak_senders.load(Acquire)
     }

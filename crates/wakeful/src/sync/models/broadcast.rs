@@ -1,5 +1,6 @@
-//! Models of the ring of values and of those who wait for them.
+//! Models of `broadcast` channels: every receiver gets every message or counts it as missed.
 
+use super::counting_waker::WakeCount;
 use crate::sync::broadcast::error::TryRecvError;
 use crate::sync::broadcast::{Receiver, Sender, channel};
 use crate::sys::sync::{UnsafeCell, thread};
@@ -7,26 +8,17 @@ use crate::task::models::scheduler::{model, start};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 
-/// Counts how often it was woken; not part of the model.
-struct Count(AtomicUsize);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
-
-/// A value that may be cloned by one thread at a time: loom reports two at once,
-/// or one without synchronisation. Counts how many of its kind are there.
+/// A message that may be cloned by one thread at a time: loom reports concurrent clones, and clones
+/// without synchronization. Counts the messages that exist.
 struct Token {
     number: usize,
     touched: UnsafeCell<usize>,
     alive: Arc<AtomicUsize>,
 }
 
-// SAFETY: the models move it from thread to thread, as any value may be.
+// SAFETY: the models move it from thread to thread, as any `Send` value may be.
 #[allow(unsafe_code)]
 unsafe impl Send for Token {}
 
@@ -39,7 +31,7 @@ impl Token {
 
 impl Clone for Token {
     fn clone(&self) -> Self {
-        // SAFETY: whether anybody else is at it is what loom checks.
+        // SAFETY: loom checks that no other thread accesses it.
         #[allow(unsafe_code)]
         self.touched.with_mut(|touched| unsafe { *touched += 1 });
         Token::new(self.number, &self.alive)
@@ -53,7 +45,7 @@ impl Drop for Token {
     }
 }
 
-/// Receives until there is nothing: the numbers, and how many were missed.
+/// Receives until the channel is empty. Returns the numbers, and how many messages were missed.
 fn drain(receiver: &mut Receiver<Token>) -> (Vec<usize>, u64) {
     let (mut numbers, mut missed) = (Vec::new(), 0);
     loop {
@@ -65,44 +57,42 @@ fn drain(receiver: &mut Receiver<Token>) -> (Vec<usize>, u64) {
     }
 }
 
-/// A value is sent, or the last sender goes, while a receiver starts to wait.
-/// Catches a receiver that finds nothing and is not woken.
+/// A message is sent, or the last sender is dropped, as a receiver starts to wait. Catches a
+/// receiver that finds no message and is not woken.
 #[test]
-fn a_value_is_never_missed() {
+fn message_is_never_missed() {
     for sends in [true, false] {
         model(4, move || {
             let (sender, mut receiver) = channel(2);
             let other = thread::spawn(move || {
-                // One that sends does not go, which would wake a second time.
+                // A sender that sends is not dropped, which would wake a second time.
                 sends.then(|| {
                     sender.send(7).unwrap();
                     sender
                 })
             });
             start();
-            let count = Arc::new(Count(AtomicUsize::new(0)));
-            let waker = Waker::from(count.clone());
+            let (count, waker) = WakeCount::new();
             let mut cx = Context::from_waker(&waker);
             let mut recv = pin!(receiver.recv());
             let mut polled = recv.as_mut().poll(&mut cx);
             let sender = other.join().unwrap();
             if polled.is_pending() {
-                assert_eq!(count.0.load(SeqCst), 1, "nobody woke it");
+                assert_eq!(count.wakes(), 1, "it was not woken");
                 polled = recv.as_mut().poll(&mut cx);
             }
-            let Poll::Ready(received) = polled else { panic!("woken in vain") };
+            let Poll::Ready(received) = polled else { panic!("woken, but not ready") };
             assert_eq!(received.ok(), sends.then_some(7));
             drop(sender);
         });
     }
 }
 
-/// Two receivers clone one value while the next two are sent, the second of
-/// which overwrites it. Catches clones at the same time, a value that is
-/// overwritten under somebody's eyes, one that is dropped twice or never, and
-/// a receiver that miscounts what it has missed.
+/// Two receivers clone one message as the next two are sent, the second of which overwrites it.
+/// Catches concurrent clones, a message that is overwritten while it is cloned, one that is dropped
+/// twice or never, and a wrong count of missed messages.
 #[test]
-fn values_are_overwritten_as_they_are_seen() {
+fn messages_are_overwritten_while_they_are_received() {
     for capacity in [1, 2] {
         model(3, move || {
             let alive = Arc::new(AtomicUsize::new(0));
@@ -122,17 +112,17 @@ fn values_are_overwritten_as_they_are_seen() {
                 seen.0.extend(rest);
                 seen.1 += missed;
                 assert!(seen.0.is_sorted() && seen.0.last() == Some(&1), "{seen:?}");
-                assert_eq!(seen.0.len() as u64 + seen.1, 2, "each is seen or missed");
+                assert_eq!(seen.0.len() as u64 + seen.1, 2, "each message is received or missed");
             }
-            assert_eq!((alive.load(SeqCst), sender.len()), (0, 0), "all have seen all");
+            assert_eq!((alive.load(SeqCst), sender.len()), (0, 0), "all have received all");
         });
     }
 }
 
-/// The only receiver sees a value while the next one is put into the same slot.
-/// Catches one that is put there before the other was moved out.
+/// The only receiver reads a message as the next one is stored in the same slot. Catches one that
+/// is stored before the other was moved out.
 #[test]
-fn the_next_value_comes_as_the_last_is_seen() {
+fn next_message_is_stored_while_last_is_received() {
     model(4, || {
         let alive = Arc::new(AtomicUsize::new(0));
         let (sender, mut receiver) = channel(1);
@@ -152,10 +142,10 @@ fn the_next_value_comes_as_the_last_is_seen() {
     });
 }
 
-/// A receiver goes, and another comes, while values are sent: whoever is the last
-/// to see a value, or to go, drops it.
+/// A receiver is dropped, and another subscribes, as messages are sent. The last receiver of a
+/// message drops it.
 #[test]
-fn receivers_come_and_go_as_values_are_sent() {
+fn receivers_come_and_go_while_messages_are_sent() {
     model(3, || {
         let alive = Arc::new(AtomicUsize::new(0));
         let (sender, receiver): (Sender<Token>, _) = channel(2);
@@ -164,16 +154,15 @@ fn receivers_come_and_go_as_values_are_sent() {
         start();
         let mut late = sender.subscribe();
         sender.send(Token::new(1, &alive)).unwrap_or_else(|_| panic!("one receives"));
-        assert_eq!(drain(&mut late), (vec![1], 0), "what was sent before is not for it");
+        assert_eq!(drain(&mut late), (vec![1], 0), "it gets later messages only");
         other.join().unwrap();
         assert_eq!((alive.load(SeqCst), sender.receiver_count()), (0, 1));
     });
 }
 
-/// Two send at once: each value has a place of its own, and the receiver gets
-/// both.
+/// Two threads send at once: each message has its own slot, and the receiver gets both.
 #[test]
-fn two_send() {
+fn two_senders() {
     model(3, || {
         let alive = Arc::new(AtomicUsize::new(0));
         let (sender, mut receiver) = channel(2);

@@ -1,6 +1,7 @@
 //! Loom models of the synchronization primitives.
 
 mod broadcast;
+mod counting_waker;
 mod locks;
 mod mpsc;
 mod notify;

@@ -1,40 +1,27 @@
-//! Models of the channels: every message arrives once, nobody sleeps while there
-//! is something for it, and no slot is lost. Blocks have two slots here, the word
-//! counts one permit, and an alert receiver calms down after two messages.
+//! Models of `mpsc` channels: every message is received once, no task misses a wake-up, and no slot
+//! is lost.
+//!
+//! In models, blocks have two slots, the word counts one reserved slot, and the receiver returns to
+//! cheap fences after two messages.
 
+use super::counting_waker::WakeCount;
 use crate::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_channel};
 use crate::sys::sync::thread;
 use crate::task::models::scheduler::{model, start};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
-/// Counts how often it was woken; not part of the model.
-#[derive(Default)]
-struct Count(AtomicUsize);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
-
-fn counter() -> (Arc<Count>, Waker) {
-    let count = Arc::new(Count::default());
-    (count.clone(), Waker::from(count))
-}
-
-/// Polls once. When all others are done, `finish` polls again, and demands that
-/// somebody woke it if it had to wait.
+/// The result of a first poll. `finish` polls again when all other threads are done, and asserts
+/// that a pending future was woken.
 struct Polled<R> {
     first: Poll<R>,
-    count: Arc<Count>,
+    count: Arc<WakeCount>,
 }
 
 impl<R> Polled<R> {
     fn start(poll: impl FnOnce(&mut Context<'_>) -> Poll<R>) -> Self {
-        let (count, waker) = counter();
+        let (count, waker) = WakeCount::new();
         Self { first: poll(&mut Context::from_waker(&waker)), count }
     }
 
@@ -43,29 +30,28 @@ impl<R> Polled<R> {
         if let Poll::Ready(result) = self.first {
             return result;
         }
-        assert!(self.count.0.load(SeqCst) > 0, "it waits, and nobody woke it");
+        assert!(self.count.wakes() > 0, "a pending future was not woken");
         match poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => result,
-            Poll::Pending => panic!("it was woken for nothing"),
+            Poll::Pending => panic!("woken, but not ready"),
         }
     }
 }
 
-/// What is there, and nobody sends any more.
+/// Receives all messages. No sender is active any more.
 fn drain(rx: &mut UnboundedReceiver<usize>) -> Vec<usize> {
     std::iter::from_fn(|| rx.try_recv().ok()).collect()
 }
 
-fn poll<F: Future>(future: Pin<&mut F>) -> (Poll<F::Output>, Arc<Count>) {
-    let (count, waker) = counter();
+fn poll<F: Future>(future: Pin<&mut F>) -> (Poll<F::Output>, Arc<WakeCount>) {
+    let (count, waker) = WakeCount::new();
     (future.poll(&mut Context::from_waker(&waker)), count)
 }
 
-/// A message is sent as the receiver parks. Catches a sender that sees nobody
-/// parked while the receiver sees nothing sent, and a waker's place that both are
-/// at.
+/// A message is sent as the receiver parks. Catches a sender that sees no parked receiver while the
+/// receiver sees no message, and concurrent access to the waker cell.
 #[test]
-fn a_message_as_the_receiver_parks() {
+fn send_while_receiver_parks() {
     model(5, || {
         let (tx, mut rx) = unbounded_channel();
         let sender = thread::spawn(move || {
@@ -79,10 +65,10 @@ fn a_message_as_the_receiver_parks() {
     });
 }
 
-/// The receiver parks again and again, also for another task, while messages
-/// come. Catches a waker that is taken out while the next one is put in.
+/// The receiver parks several times, also for another task, while messages are sent. Catches a
+/// waker that is taken while the next one is stored.
 #[test]
-fn messages_as_the_receiver_parks_again() {
+fn send_while_receiver_parks_again() {
     model(4, || {
         let (tx, mut rx) = unbounded_channel();
         let sender = thread::spawn(move || {
@@ -93,7 +79,7 @@ fn messages_as_the_receiver_parks_again() {
         start();
         let mut got = Vec::new();
         for _ in 0..2 {
-            let (_, waker) = counter();
+            let (_, waker) = WakeCount::new();
             if let Poll::Ready(value) = rx.poll_recv(&mut Context::from_waker(&waker)) {
                 got.push(value.unwrap());
             }
@@ -115,11 +101,10 @@ fn receive(rx: &mut UnboundedReceiver<usize>, tries: usize) -> Vec<usize> {
     (0..tries).filter_map(|_| ready(rx.poll_recv(&mut cx))).collect()
 }
 
-/// A sender fills blocks, appends others and uses old ones again, while the
-/// receiver empties them. Catches a block that is used again too early, and
-/// messages that are lost or out of order.
+/// A sender fills, appends and reuses blocks while the receiver empties them. Catches a block that
+/// is reused too early, and messages that are lost or reordered.
 #[test]
-fn a_sender_across_blocks() {
+fn send_across_blocks() {
     model(4, || {
         let (tx, mut rx) = unbounded_channel();
         tx.send(0).unwrap();
@@ -136,11 +121,10 @@ fn a_sender_across_blocks() {
     });
 }
 
-/// One of two senders claims the last slot of a block, the other the first of the
-/// next. Catches a slot that two fill, and a block that is used before it is
-/// there.
+/// One of two senders claims the last slot of a block, the other the first slot of the next.
+/// Catches a slot that is filled twice, and a block that is used before it is appended.
 #[test]
-fn two_senders_at_the_end_of_a_block() {
+fn two_senders_at_end_of_block() {
     model(3, || {
         let (tx, mut rx) = unbounded_channel();
         tx.send(0).unwrap();
@@ -156,10 +140,10 @@ fn two_senders_at_the_end_of_a_block() {
     });
 }
 
-/// A sender sees a position far ahead of what it last saw of the blocks. Catches
-/// an old pointer of the right parity.
+/// A sender sees a position far ahead of the last block it saw. Catches a stale pointer of the
+/// right parity.
 #[test]
-fn a_sender_that_was_away_for_two_blocks() {
+fn sender_falls_two_blocks_behind() {
     model(3, || {
         let (tx, mut rx) = unbounded_channel();
         let other = thread::spawn({
@@ -175,9 +159,9 @@ fn a_sender_that_was_away_for_two_blocks() {
     });
 }
 
-/// The last sender goes away as the receiver parks, after a last message.
+/// The last sender is dropped as the receiver parks, after a last message.
 #[test]
-fn the_last_sender_goes_as_the_receiver_parks() {
+fn last_sender_drops_while_receiver_parks() {
     model(3, || {
         let (tx, mut rx) = unbounded_channel();
         let other = tx.clone();
@@ -200,14 +184,14 @@ fn the_last_sender_goes_as_the_receiver_parks() {
     });
 }
 
-/// A future that waits for a message is dropped as a sender sends one, or goes away.
-/// Catches a wake that is lost: the waker lies with the channel, not with the future.
+/// A `recv` future is dropped as a sender sends a message, or is dropped. Catches a lost wake-up:
+/// the waker belongs to the channel, not to the future.
 #[test]
-fn a_message_as_a_recv_future_is_dropped() {
+fn send_while_recv_future_is_dropped() {
     for sends in [true, false] {
         model(5, move || {
             let (tx, mut rx) = unbounded_channel();
-            let (count, waker) = counter();
+            let (count, waker) = WakeCount::new();
             let sender = thread::spawn(move || {
                 if sends {
                     tx.send(7).unwrap();
@@ -217,8 +201,8 @@ fn a_message_as_a_recv_future_is_dropped() {
             let polled = pin!(rx.recv()).poll(&mut Context::from_waker(&waker));
             sender.join().unwrap();
             drop(waker);
-            assert_eq!(count.0.load(SeqCst) > 0, polled.is_pending(), "a wake is lost");
-            assert_eq!(Arc::strong_count(&count), 1, "a waker stayed behind");
+            assert_eq!(count.wakes() > 0, polled.is_pending(), "a wake-up is lost");
+            count.assert_waker_dropped();
             let value = match polled {
                 Poll::Ready(value) => value,
                 Poll::Pending => rx.try_recv().ok(),
@@ -228,39 +212,38 @@ fn a_message_as_a_recv_future_is_dropped() {
     }
 }
 
-/// A future that waits for a message is dropped, another task receives in its place, and
-/// the receiver goes away, all as a message comes. Catches a waker that stays with a
-/// channel whose receiver has gone, and a wake of the task that no longer waits.
+/// A `recv` future is dropped, another task receives instead, and the receiver is dropped, all as a
+/// message is sent. Catches a waker that stays in a channel without receiver, and a wake-up of the
+/// task that no longer waits.
 #[test]
-fn the_receiver_moves_on_as_a_message_comes() {
+fn receiver_changes_task_while_message_is_sent() {
     model(5, || {
         let (tx, mut rx) = unbounded_channel();
-        let ((first, first_waker), (second, second_waker)) = (counter(), counter());
+        let ((first, first_waker), (second, second_waker)) = (WakeCount::new(), WakeCount::new());
         assert!(pin!(rx.recv()).poll(&mut Context::from_waker(&first_waker)).is_pending());
         let sender = thread::spawn(move || _ = tx.send(7));
         start();
         let polled = pin!(rx.recv()).poll(&mut Context::from_waker(&second_waker));
-        // The sender had claimed its slot, which took the first waker, and had not filled it: the
-        // second task gives way, which wakes it.
+        // If the sender has claimed its slot, which took the first waker, and has not filled it,
+        // the second task yields, which wakes it.
         let may_give_way = polled.is_pending() && rx.len() > 0;
         drop(rx);
         sender.join().unwrap();
         drop((first_waker, second_waker));
-        let woken = (first.0.load(SeqCst), second.0.load(SeqCst));
-        assert!(polled.is_pending() || woken.1 == 0, "{woken:?}: the second did not wait");
+        let woken = (first.wakes(), second.wakes());
+        assert!(polled.is_pending() || woken.1 == 0, "{woken:?}: the second task did not wait");
         let wakes = 1 + usize::from(may_give_way);
         assert!(woken.0 <= 1 && woken.1 <= 1, "{woken:?}: a waker is woken once");
         assert!(woken.0 + woken.1 <= wakes, "{woken:?}: one waker at a time is registered");
         for count in [first, second] {
-            assert_eq!(Arc::strong_count(&count), 1, "a waker stayed behind");
+            count.assert_waker_dropped();
         }
     });
 }
 
-/// The receiver closes as a message is sent: either it gets it, or the sender
-/// gets it back.
+/// The receiver is closed as a message is sent. The receiver gets it, or the sender gets it back.
 #[test]
-fn the_receiver_closes_as_a_message_is_sent() {
+fn close_while_message_is_sent() {
     model(5, || {
         let (tx, mut rx) = unbounded_channel();
         let sender = thread::spawn(move || (tx.send(7).is_ok(), tx));
@@ -272,10 +255,10 @@ fn the_receiver_closes_as_a_message_is_sent() {
     });
 }
 
-/// The receiver is dropped as a message is sent, with a permit or without. Catches
-/// a value that is dropped twice or never.
+/// The receiver is dropped as a message is sent, with a permit or without. Catches a value that is
+/// dropped twice or never.
 #[test]
-fn the_receiver_is_dropped_as_a_message_is_sent() {
+fn drop_receiver_while_message_is_sent() {
     for with_permit in [false, true] {
         model(4, move || {
             let (tx, rx) = channel(2);
@@ -297,12 +280,12 @@ fn the_receiver_is_dropped_as_a_message_is_sent() {
     }
 }
 
-/// A full channel of one slot. The receiver is alert if `alert`: somebody waited
-/// and gave up.
-fn full(alert: bool) -> (Sender<usize>, Receiver<usize>) {
+/// Creates a full channel of one slot. With `full_fence`, the receiver is in full-fence mode,
+/// because a sender waited and was cancelled.
+fn full(full_fence: bool) -> (Sender<usize>, Receiver<usize>) {
     let (tx, rx) = channel(1);
     tx.try_send(0).unwrap();
-    if alert {
+    if full_fence {
         let mut reserve = Box::pin(tx.reserve());
         assert!(poll(reserve.as_mut()).0.is_pending());
         drop(reserve);
@@ -310,14 +293,13 @@ fn full(alert: bool) -> (Sender<usize>, Receiver<usize>) {
     (tx, rx)
 }
 
-/// The receiver takes a message as a sender finds the channel full and queues.
-/// Catches a slot that is freed and goes to nobody while the sender waits, with a
-/// receiver that is calm, alert, or calms down at that moment.
+/// The receiver takes a message as a sender finds the channel full and enqueues itself. Catches a
+/// free slot that is granted to no sender, in both fence modes and while the mode changes.
 #[test]
-fn a_slot_is_freed_as_a_sender_queues() {
-    for alert in [false, true] {
+fn slot_is_freed_while_sender_enqueues() {
+    for full_fence in [false, true] {
         model(4, move || {
-            let (tx, mut rx) = full(alert);
+            let (tx, mut rx) = full(full_fence);
             let receiver = thread::spawn(move || {
                 assert_eq!(rx.try_recv(), Ok(0));
                 rx
@@ -335,16 +317,16 @@ fn a_slot_is_freed_as_a_sender_queues() {
     }
 }
 
-/// The same for all slots of a channel: the receiver empties it, and calms down in
-/// between. Catches a receiver that forgets who waits.
+/// The receiver empties the channel, and returns to cheap fences, as a sender requests all slots.
+/// Catches a receiver that forgets the waiting sender.
 #[test]
-fn slots_are_freed_one_by_one_as_a_sender_queues_for_all() {
+fn slots_are_freed_one_by_one_while_sender_requests_all() {
     model(3, || {
         let (tx, mut rx) = channel(3);
         (0..3).for_each(|number| tx.try_send(number).unwrap());
-        let mut gives_up = Box::pin(tx.reserve());
-        assert!(poll(gives_up.as_mut()).0.is_pending());
-        drop(gives_up);
+        let mut cancelled = Box::pin(tx.reserve());
+        assert!(poll(cancelled.as_mut()).0.is_pending());
+        drop(cancelled);
         let receiver = thread::spawn(move || {
             (0..3).for_each(|number| assert_eq!(rx.try_recv(), Ok(number)));
             rx
@@ -358,9 +340,9 @@ fn slots_are_freed_one_by_one_as_a_sender_queues_for_all() {
     });
 }
 
-/// The same with two senders that queue at the same time; the receiver takes two.
+/// Two senders enqueue themselves at the same time as the receiver takes two messages.
 #[test]
-fn two_senders_queue_as_slots_are_freed() {
+fn two_senders_enqueue_while_slots_are_freed() {
     model(3, || {
         let (tx, mut rx) = full(false);
         let other = thread::spawn({
@@ -376,30 +358,30 @@ fn two_senders_queue_as_slots_are_freed() {
         let mine = poll(send.as_mut());
         assert_eq!(rx.try_recv(), Ok(0));
         let (others, mut others_send) = other.join().unwrap();
-        // One of them has the slot, and knows; the other follows.
+        // One of them has the slot, and was woken; the other follows.
         let mut pending = 0;
         for _ in 0..2 {
             for ((first, count), send) in [
                 (&mine, send.as_mut() as Pin<&mut dyn Future<Output = _>>),
                 (&others, others_send.as_mut()),
             ] {
-                if first.is_pending() && count.0.swap(0, SeqCst) > 0 {
+                if first.is_pending() && count.take_wakes() > 0 {
                     let done = send.poll(&mut Context::from_waker(Waker::noop()));
-                    assert!(done.is_ready(), "woken for nothing");
+                    assert!(done.is_ready(), "woken, but not ready");
                     pending += 1;
                 }
             }
-            assert!(rx.try_recv().is_ok(), "a slot was freed, and nobody was woken for it");
+            assert!(rx.try_recv().is_ok(), "a slot is free, and no sender was woken");
         }
         let ready = usize::from(mine.0.is_ready()) + usize::from(others.0.is_ready());
         assert_eq!(pending + ready, 2);
     });
 }
 
-/// A sender that waits gives up as a slot is freed. Catches a slot that went to
-/// the one that has gone.
+/// A waiting sender is cancelled as a slot is freed. Catches a slot that is granted to the
+/// cancelled sender and lost.
 #[test]
-fn a_waiting_sender_gives_up_as_a_slot_is_freed() {
+fn waiting_sender_is_cancelled_while_slot_is_freed() {
     model(4, || {
         let (tx, mut rx) = full(false);
         let mut first = Box::pin(tx.send(1));
@@ -419,10 +401,9 @@ fn a_waiting_sender_gives_up_as_a_slot_is_freed() {
     });
 }
 
-/// A permit is dropped as a sender queues, and as it asks for more slots than the
-/// word counts.
+/// Permits are dropped as a sender enqueues itself, also for more slots than the word counts.
 #[test]
-fn a_permit_is_dropped_as_a_sender_queues() {
+fn permits_are_dropped_while_sender_enqueues() {
     for slots in [1, 2] {
         model(3, move || {
             let (tx, mut rx) = channel(2);
@@ -446,11 +427,10 @@ fn a_permit_is_dropped_as_a_sender_queues() {
     }
 }
 
-/// The channel is closed, and the receiver parks, as the last slot is let go: by a
-/// permit, or by a sender that waited for it and has it now. Catches a receiver
-/// that nobody tells about the end.
+/// The channel is closed and the receiver parks as the last slot is released: by a permit, or by a
+/// sender that waited for it. Catches a receiver that does not learn that the channel ended.
 #[test]
-fn a_closed_channel_ends_as_the_last_slot_is_let_go() {
+fn closed_channel_ends_while_last_slot_is_released() {
     for waited in [false, true] {
         model(4, move || {
             let (tx, mut rx) = channel::<usize>(1);
@@ -473,9 +453,9 @@ fn a_closed_channel_ends_as_the_last_slot_is_let_go() {
     }
 }
 
-/// The receiver goes away as a sender waits for that.
+/// The receiver is dropped as a sender waits for that.
 #[test]
-fn the_receiver_goes_as_a_sender_waits_for_it() {
+fn receiver_drops_while_sender_waits_for_closed() {
     model(5, || {
         let (tx, rx) = channel::<usize>(1);
         let receiver = thread::spawn(move || drop(rx));

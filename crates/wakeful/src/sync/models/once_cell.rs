@@ -1,5 +1,5 @@
-//! Models of `OnceCell`, `SetOnce` and `Barrier`: who waits is woken, and sees what
-//! was written.
+//! Models of `OnceCell`, `SetOnce` and `Barrier`: waiting tasks are woken, and see what was
+//! written.
 
 use crate::sync::{Barrier, OnceCell, SetOnce};
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
@@ -9,10 +9,10 @@ use loom::future::block_on;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// The value comes while one waits for it. Catches a waiter that queues up behind
-/// the setter's back, and a value that is seen before it is written.
+/// The value is set as a task waits for it. Catches a waiter that enqueues itself unnoticed, and a
+/// value that is read before it is written.
 #[test]
-fn a_value_is_set_as_one_waits() {
+fn value_is_set_while_task_waits() {
     model(4, || {
         let cell = Arc::new(SetOnce::new());
         let setter = thread::spawn({
@@ -25,7 +25,7 @@ fn a_value_is_set_as_one_waits() {
     });
 }
 
-/// Two set it: one is refused, and then there is a value.
+/// Two threads set the value: one is rejected, and then there is a value.
 #[test]
 fn two_setters() {
     model(4, || {
@@ -48,9 +48,9 @@ fn two_setters() {
     });
 }
 
-/// Two need the value: one computes it, and both see it.
+/// Two tasks need the value: one computes it, and both see it.
 #[test]
-fn two_need_the_value() {
+fn two_tasks_need_the_value() {
     model(3, || {
         let shared = Arc::new((OnceCell::new(), AtomicUsize::new(0)));
         let need = |shared: &(OnceCell<Box<u32>>, AtomicUsize)| {
@@ -71,10 +71,10 @@ fn two_need_the_value() {
     });
 }
 
-/// Who computes the value gives up while another queues up. Catches a turn that
-/// is lost between the two.
+/// The initializer is cancelled as another task enqueues itself. Catches an initializer's right
+/// that is lost.
 #[test]
-fn the_turn_is_passed_on() {
+fn init_is_handed_over() {
     model(4, || {
         let cell = Arc::new(OnceCell::new());
         let other = thread::spawn({
@@ -91,9 +91,9 @@ fn the_turn_is_passed_on() {
     });
 }
 
-/// One that was handed the turn gives up at the same moment.
+/// The waiter that is granted the initializer's right is cancelled at the same time.
 #[test]
-fn the_next_in_line_gives_up_too() {
+fn granted_waiter_is_cancelled_too() {
     model(3, || {
         let cell = Arc::new(OnceCell::new());
         let mut cx = Context::from_waker(Waker::noop());
@@ -113,10 +113,10 @@ fn the_next_in_line_gives_up_too() {
     });
 }
 
-/// Two meet, twice. Catches two leaders, none, and one that is let go a round
+/// Two tasks meet, twice. Catches two leaders, no leader, and a task that is released a round
 /// early.
 #[test]
-fn two_meet_twice() {
+fn two_tasks_meet_twice() {
     model(3, || {
         let shared = Arc::new((Barrier::new(2), AtomicUsize::new(0)));
         let meet = |shared: &(Barrier, AtomicUsize)| {
@@ -124,7 +124,7 @@ fn two_meet_twice() {
             for round in 1..=2 {
                 shared.1.fetch_add(1, Relaxed);
                 led += usize::from(block_on(shared.0.wait()).is_leader());
-                assert!(shared.1.load(Relaxed) >= 2 * round, "let go too early");
+                assert!(shared.1.load(Relaxed) >= 2 * round, "released too early");
             }
             led
         };
@@ -138,9 +138,9 @@ fn two_meet_twice() {
     });
 }
 
-/// A waiter is dropped as the leader lets it go: it has arrived all the same.
+/// A waiter is dropped as the leader releases it: it counts as arrived.
 #[test]
-fn one_leaves_as_the_others_meet() {
+fn waiter_is_dropped_while_others_meet() {
     model(4, || {
         let barrier = Arc::new(Barrier::new(2));
         let leader = thread::spawn({

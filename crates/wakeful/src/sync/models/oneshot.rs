@@ -1,5 +1,6 @@
 //! Models of the two ends of a oneshot channel.
 
+use super::counting_waker::WakeCount;
 use crate::sync::oneshot::error::TryRecvError;
 use crate::sync::oneshot::{Receiver, Sender, channel};
 use crate::sys::sync::thread;
@@ -7,34 +8,9 @@ use crate::task::models::scheduler::{model, start};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
-/// Counts how often it was woken; not part of the model.
-struct Count(AtomicUsize);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
-
-impl Count {
-    fn new() -> (Arc<Count>, Waker) {
-        let count = Arc::new(Count(AtomicUsize::new(0)));
-        (count.clone(), Waker::from(count))
-    }
-
-    fn woken(&self) -> usize {
-        self.0.load(SeqCst)
-    }
-
-    /// Nobody but the test has the waker.
-    fn assert_let_go(self: &Arc<Self>) {
-        assert_eq!(Arc::strong_count(self), 1, "a waker was left behind");
-    }
-}
-
-/// A value that tells how many of its kind are there.
+/// A message that counts how many of its kind exist.
 struct Token(Arc<AtomicUsize>);
 
 impl Token {
@@ -54,16 +30,16 @@ fn poll<T>(receiver: &mut Receiver<T>, waker: &Waker) -> Poll<Option<T>> {
     Pin::new(receiver).poll(&mut Context::from_waker(waker)).map(Result::ok)
 }
 
-/// A value is sent, or the sender dropped, while the receiver starts to wait and
-/// is moved to another task. Catches a receiver that finds nothing and is not
-/// woken, a waker that is left behind, and memory that is freed under the other.
+/// A message is sent, or the sender is dropped, as the receiver starts to wait and changes its
+/// task. Catches a receiver that is not woken, a waker that is not dropped, and memory that is
+/// freed too early.
 #[test]
-fn the_receiver_waits_as_the_sender_ends() {
+fn receiver_waits_while_sender_ends() {
     for sends in [true, false] {
         model(4, move || {
             let alive = Arc::new(AtomicUsize::new(0));
             let (sender, mut receiver) = channel();
-            let ((old, old_waker), (new, new_waker)) = (Count::new(), Count::new());
+            let ((old, old_waker), (new, new_waker)) = (WakeCount::new(), WakeCount::new());
             let other = thread::spawn({
                 let alive = alive.clone();
                 move || {
@@ -80,28 +56,28 @@ fn the_receiver_waits_as_the_sender_ends() {
             let waits = polled.is_pending();
             other.join().unwrap();
             if waits {
-                assert_eq!(new.woken(), 1, "nobody woke it");
+                assert_eq!(new.wakes(), 1, "it was not woken");
                 polled = poll(&mut receiver, &new_waker);
             }
-            let Poll::Ready(value) = polled else { panic!("woken in vain") };
+            let Poll::Ready(value) = polled else { panic!("woken, but not ready") };
             assert_eq!(value.is_some(), sends);
             drop((value, old_waker, new_waker, receiver));
-            old.assert_let_go();
-            new.assert_let_go();
+            old.assert_waker_dropped();
+            new.assert_waker_dropped();
             assert_eq!(alive.load(SeqCst), 0);
         });
     }
 }
 
-/// A value is sent while a waiting receiver goes away or is closed. Catches a
-/// value that both have or nobody drops, and memory that is freed twice.
+/// A message is sent as a waiting receiver is dropped or closed. Catches a message that both ends
+/// have or neither drops, and memory that is freed twice.
 #[test]
-fn the_receiver_goes_as_a_value_is_sent() {
+fn receiver_ends_while_message_is_sent() {
     for (waits, closes) in [(false, false), (true, false), (false, true), (true, true)] {
         model(4, move || {
             let alive = Arc::new(AtomicUsize::new(0));
             let (sender, mut receiver) = channel();
-            let (count, waker) = Count::new();
+            let (count, waker) = WakeCount::new();
             if waits {
                 assert!(poll(&mut receiver, &waker).is_pending());
             }
@@ -119,21 +95,20 @@ fn the_receiver_goes_as_a_value_is_sent() {
             drop(receiver);
             let sent = other.join().unwrap();
             assert!(!closes || sent == received, "sent means received");
-            assert_eq!(alive.load(SeqCst), 0, "a value was lost or doubled");
-            count.assert_let_go();
+            assert_eq!(alive.load(SeqCst), 0, "a message was lost or duplicated");
+            count.assert_waker_dropped();
         });
     }
 }
 
-/// The receiver goes away, or is closed, while the sender starts to wait for
-/// that and is moved to another task, or drops the future. Catches a wake that is lost
-/// with the future: the sender keeps its waker.
+/// The receiver is dropped or closed as the sender starts to wait for that, and changes its task or
+/// drops the future. Catches a wake-up that is lost with the future: the sender keeps its waker.
 #[test]
-fn the_sender_waits_as_the_receiver_ends() {
+fn sender_waits_while_receiver_ends() {
     for (closes, drops_future) in [(false, false), (true, false), (false, true)] {
         model(4, move || {
             let (mut sender, mut receiver): (Sender<u32>, Receiver<u32>) = channel();
-            let ((old, old_waker), (new, new_waker)) = (Count::new(), Count::new());
+            let ((old, old_waker), (new, new_waker)) = (WakeCount::new(), WakeCount::new());
             let other = thread::spawn(move || {
                 if closes {
                     receiver.close();
@@ -152,23 +127,24 @@ fn the_sender_waits_as_the_receiver_ends() {
             }
             other.join().unwrap();
             let registered = if drops_future { &old } else { &new };
-            assert!(closed || registered.woken() == 1, "nobody woke it");
+            assert!(closed || registered.wakes() == 1, "it was not woken");
             assert!(sender.is_closed());
             assert_eq!(sender.send(1), Err(1));
             drop((old_waker, new_waker));
-            old.assert_let_go();
-            new.assert_let_go();
+            old.assert_waker_dropped();
+            new.assert_waker_dropped();
         });
     }
 }
 
-/// Both wait, and both go: each wakes the other at most once, and both wakers
-/// are let go.
+/// Both ends wait, and both are dropped: the first drop wakes the other end, and both wakers are
+/// dropped.
 #[test]
-fn both_wait_and_go() {
+fn both_ends_wait_and_are_dropped() {
     model(4, || {
         let (mut sender, mut receiver): (Sender<u32>, Receiver<u32>) = channel();
-        let ((senders, sender_waker), (receivers, receiver_waker)) = (Count::new(), Count::new());
+        let (senders, sender_waker) = WakeCount::new();
+        let (receivers, receiver_waker) = WakeCount::new();
         assert!(sender.poll_closed(&mut Context::from_waker(&sender_waker)).is_pending());
         assert!(poll(&mut receiver, &receiver_waker).is_pending());
         drop((sender_waker, receiver_waker));
@@ -176,8 +152,8 @@ fn both_wait_and_go() {
         start();
         drop(receiver);
         other.join().unwrap();
-        assert_eq!(senders.woken() + receivers.woken(), 1, "the first to go wakes the other");
-        senders.assert_let_go();
-        receivers.assert_let_go();
+        assert_eq!(senders.wakes() + receivers.wakes(), 1, "the first drop wakes the other end");
+        senders.assert_waker_dropped();
+        receivers.assert_waker_dropped();
     });
 }

@@ -1,9 +1,9 @@
-//! Models of the names of those who have what others wait for: whoever waits is told
-//! who has it, also if that was taken, given up or handed on at the same moment.
+//! Models of recorded owners: a waiting task finds the owners in the resource record, also if they
+//! acquire, release or hand over at the same time.
 
 use crate::sync::acquire::PermitRequest;
 use crate::sync::mutex::RawMutex;
-use crate::sync::raw_semaphore::{RawSemaphore, Taken};
+use crate::sync::raw_semaphore::{AcquireOutcome, RawSemaphore};
 use crate::sys::sync::thread;
 use crate::task::context;
 use crate::task::header::WaitKind;
@@ -14,64 +14,64 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Takes one permit as this task, and answers where it is noted.
+/// Acquires one permit as this task, and returns where it is recorded.
 fn take(permits: &RawSemaphore, task: u64) -> Option<crate::sync::permit_owners::OwnerIndex> {
     let _task = context::enter_id(task);
-    match permits.try_take(1, Location::caller()) {
-        Taken::Yes(spot) => Some(spot),
+    match permits.try_acquire(1, Location::caller()) {
+        AcquireOutcome::Acquired(owner) => Some(owner),
         _ => None,
     }
 }
 
-fn poll(acquiring: Pin<&mut PermitRequest>, permits: &RawSemaphore, task: u64) -> bool {
+fn poll(request: Pin<&mut PermitRequest>, permits: &RawSemaphore, task: u64) -> bool {
     let _task = context::enter_id(task);
     let cx = &mut Context::from_waker(Waker::noop());
-    acquiring.poll(permits, WaitKind::Semaphore, cx).is_ready()
+    request.poll(permits, WaitKind::Semaphore, cx).is_ready()
 }
 
-/// Who is known to have all that is missing; `None` if it is not known.
+/// Returns the owners of all permits, or `None` if they are not all known.
 fn known(permits: &RawSemaphore) -> Option<Vec<u64>> {
-    let plate = permits.plate()?;
-    let mut tasks: Vec<u64> = plate.known_holders()?.iter().map(|held| held.task).collect();
+    let record = permits.resource_record()?;
+    let mut tasks: Vec<u64> = record.known_holders()?.iter().map(|owner| owner.task).collect();
     tasks.sort_unstable();
     Some(tasks)
 }
 
-/// Permits are taken as another queues up for more than there are. Catches a name that
-/// neither of the two told, and that another poll of the waiter does not copy.
+/// A permit is acquired as another task enqueues itself for more than there are. Catches a name
+/// that neither of the two published, and that another poll of the waiter does not copy.
 #[test]
-fn permits_are_taken_as_another_queues_up() {
+fn owner_acquires_while_another_enqueues() {
     model(4, || {
         let permits = Arc::new(RawSemaphore::new(2));
-        let first = take(&permits, 1).expect("there");
+        let first = take(&permits, 1).expect("available");
         let taker = thread::spawn({
             let permits = permits.clone();
             move || take(&permits, 2)
         });
         start();
         let mut all = pin!(PermitRequest::new(2, Location::caller()));
-        assert!(!poll(all.as_mut(), &permits, 3), "one is taken");
+        assert!(!poll(all.as_mut(), &permits, 3), "one permit is held");
         let second = taker.join().unwrap();
-        let holders = if second.is_some() { vec![1, 2] } else { vec![1] };
-        assert!(known(&permits).is_none_or(|known| known == holders), "unknown, or all of them");
+        let owners = if second.is_some() { vec![1, 2] } else { vec![1] };
+        assert!(known(&permits).is_none_or(|known| known == owners), "unknown, or all of them");
         assert!(!poll(all.as_mut(), &permits, 3));
-        assert_eq!(known(&permits), Some(holders));
-        // They leave one by one, and so do their names.
+        assert_eq!(known(&permits), Some(owners));
+        // They release one by one, and their names are removed.
         if let Some(second) = second {
-            permits.put(1, second);
+            permits.release(1, second);
             assert_eq!(known(&permits), Some(vec![1]));
         }
-        permits.put(1, first);
+        permits.release(1, first);
         assert!(poll(all.as_mut(), &permits, 3));
         assert_eq!(known(&permits), Some(vec![3]));
-        permits.put(2, crate::sync::permit_owners::OwnerIndex::FIRST);
+        permits.release(2, crate::sync::permit_owners::OwnerIndex::FIRST);
     });
 }
 
-/// The only one, in the first place, comes as another queues up. Catches the same where
-/// the name costs no exchange.
+/// The only owner acquires, in the first slot, as another task enqueues itself. Catches an
+/// unpublished name where recording it costs no read-modify-write.
 #[test]
-fn the_first_comes_as_another_queues_up() {
+fn first_owner_acquires_while_another_enqueues() {
     model(5, || {
         let permits = Arc::new(RawSemaphore::new(1));
         let taker = thread::spawn({
@@ -87,26 +87,26 @@ fn the_first_comes_as_another_queues_up() {
             assert!(known(&permits).is_none_or(|known| known == [1]), "unknown, or the only one");
             assert!(!poll(one.as_mut(), &permits, 2));
             assert_eq!(known(&permits), Some(vec![1]));
-            permits.put(1, other);
+            permits.release(1, other);
             assert!(poll(one.as_mut(), &permits, 2));
             assert_eq!(known(&permits), Some(vec![2]));
         }
     });
 }
 
-/// One comes and goes as another queues up, and a third, which stays, is known all the
-/// time to whoever reads. Catches a list of holders that is taken for all and lacks one,
-/// and a name that stays.
+/// One owner acquires and releases as another task enqueues itself. A third one, which stays, is
+/// known at any time. Catches an incomplete list of owners that is taken for complete, and a name
+/// that stays.
 #[test]
-fn one_comes_and_goes_as_another_queues_up() {
+fn owner_comes_and_goes_while_another_enqueues() {
     model(3, || {
         let permits = Arc::new(RawSemaphore::new(2));
-        let _stays = take(&permits, 1).expect("there");
+        let _stays = take(&permits, 1).expect("available");
         let passer = thread::spawn({
             let permits = permits.clone();
             move || {
-                if let Some(spot) = take(&permits, 2) {
-                    permits.put(1, spot);
+                if let Some(owner) = take(&permits, 2) {
+                    permits.release(1, owner);
                 }
             }
         });
@@ -122,53 +122,54 @@ fn one_comes_and_goes_as_another_queues_up() {
     });
 }
 
-/// What is given back goes to one who waits, which takes it up, as a third queues up behind
-/// it. Catches a grant that is told of for ever.
+/// A released permit is granted to a waiter, which accepts it, as a third task enqueues itself.
+/// Catches a grant that is never marked as accepted.
 #[test]
-fn permits_are_handed_over_as_another_queues_up() {
+fn permit_is_granted_while_another_enqueues() {
     model(3, || {
         let permits = Arc::new(RawSemaphore::new(1));
-        let first = take(&permits, 1).expect("there");
+        let first = take(&permits, 1).expect("available");
         let mut next = pin!(PermitRequest::new(1, Location::caller()));
         assert!(!poll(next.as_mut(), &permits, 2));
-        permits.put(1, first);
+        permits.release(1, first);
         let third = thread::spawn({
             let permits = permits.clone();
             move || {
                 let mut third = Box::pin(PermitRequest::new(1, Location::caller()));
-                assert!(!poll(third.as_mut(), &permits, 3), "it is another's");
+                assert!(!poll(third.as_mut(), &permits, 3), "another task has it");
                 third
             }
         });
         start();
         assert!(poll(next.as_mut(), &permits, 2));
         let mut third = third.join().unwrap();
-        let plate = permits.plate().expect("somebody waits");
-        let holders = plate.known_holders().expect("there is one");
-        let told: Vec<_> = holders.iter().map(|held| (held.task, held.granted)).collect();
-        assert_eq!(told, [(2, false)]);
+        let record = permits.resource_record().expect("a task waits");
+        let owners = record.known_holders().expect("there is one");
+        let named: Vec<_> = owners.iter().map(|owner| (owner.task, owner.granted)).collect();
+        assert_eq!(named, [(2, false)]);
         third.as_mut().cancel(&permits);
     });
 }
 
-/// Polls a lock's future as this task.
+/// Polls a mutex's lock request as this task.
 fn poll_lock(
-    locking: Pin<&mut crate::sync::mutex::Locking>,
+    request: Pin<&mut crate::sync::mutex::LockRequest>,
     raw: &RawMutex,
     task: u64,
 ) -> Poll<()> {
     let _task = context::enter_id(task);
-    locking.poll(raw, &mut Context::from_waker(Waker::noop()))
+    request.poll(raw, &mut Context::from_waker(Waker::noop()))
 }
 
-fn holder(raw: &RawMutex) -> Owner {
-    let plate = raw.waiters.plate.get().expect("somebody waits");
-    plate.known_holders().expect("somebody has it")[0]
+fn owner(raw: &RawMutex) -> Owner {
+    let record = raw.waiters.plate.get().expect("a task waits");
+    record.known_holders().expect("the mutex is locked")[0]
 }
 
-/// A mutex is taken as another queues up. Catches a waiter that is not told who has it.
+/// A mutex is locked as another task enqueues itself. Catches a waiter that does not know the
+/// owner.
 #[test]
-fn a_mutex_is_taken_as_another_queues_up() {
+fn mutex_is_locked_while_another_enqueues() {
     model(5, || {
         let raw = Arc::new(RawMutex::new());
         let site = Location::caller();
@@ -176,41 +177,41 @@ fn a_mutex_is_taken_as_another_queues_up() {
             let raw = raw.clone();
             move || {
                 let _task = context::enter_id(1);
-                raw.try_lock(site) == crate::sync::mutex::Attempt::Locked
+                raw.try_lock(site) == crate::sync::mutex::LockOutcome::Locked
             }
         });
         start();
-        let mut locking = pin!(crate::sync::mutex::Locking::new(Location::caller()));
-        let early = poll_lock(locking.as_mut(), &raw, 2);
+        let mut request = pin!(crate::sync::mutex::LockRequest::new(Location::caller()));
+        let early = poll_lock(request.as_mut(), &raw, 2);
         let taken = taker.join().unwrap();
         assert_eq!(early.is_pending(), taken);
         if taken {
-            let held = holder(&raw);
+            let held = owner(&raw);
             assert_eq!((held.task, held.granted), (1, false));
-            assert!(held.site.is_none_or(|told| std::ptr::eq(told, site)), "not another place");
+            assert!(held.site.is_none_or(|found| std::ptr::eq(found, site)), "not another site");
             raw.unlock();
-            assert_eq!((holder(&raw).task, holder(&raw).granted), (2, true));
-            assert!(poll_lock(locking.as_mut(), &raw, 2).is_ready());
+            assert_eq!((owner(&raw).task, owner(&raw).granted), (2, true));
+            assert!(poll_lock(request.as_mut(), &raw, 2).is_ready());
         }
         raw.unlock();
     });
 }
 
-/// A mutex is handed on and taken up as a third queues up. Catches a grant that is told of
-/// for ever, and the name of one that had it before.
+/// A mutex is handed over and accepted as a third task enqueues itself. Catches a grant that is
+/// never marked as accepted, and the name of an earlier owner.
 #[test]
-fn a_mutex_is_handed_over_as_another_queues_up() {
+fn mutex_is_handed_over_while_another_enqueues() {
     model(3, || {
         let raw = Arc::new(RawMutex::new());
-        let mut next = pin!(crate::sync::mutex::Locking::new(Location::caller()));
+        let mut next = pin!(crate::sync::mutex::LockRequest::new(Location::caller()));
         let third = {
             let _task = context::enter_id(1);
-            assert_eq!(raw.try_lock(Location::caller()), crate::sync::mutex::Attempt::Locked);
+            assert_eq!(raw.try_lock(Location::caller()), crate::sync::mutex::LockOutcome::Locked);
             assert!(poll_lock(next.as_mut(), &raw, 2).is_pending());
             let raw = raw.clone();
             thread::spawn(move || {
-                let mut third = Box::pin(crate::sync::mutex::Locking::new(Location::caller()));
-                assert!(poll_lock(third.as_mut(), &raw, 3).is_pending(), "it is another's");
+                let mut third = Box::pin(crate::sync::mutex::LockRequest::new(Location::caller()));
+                assert!(poll_lock(third.as_mut(), &raw, 3).is_pending(), "another task has it");
                 third
             })
         };
@@ -218,7 +219,7 @@ fn a_mutex_is_handed_over_as_another_queues_up() {
         raw.unlock();
         assert!(poll_lock(next.as_mut(), &raw, 2).is_ready());
         let mut third = third.join().unwrap();
-        assert_eq!((holder(&raw).task, holder(&raw).granted), (2, false));
+        assert_eq!((owner(&raw).task, owner(&raw).granted), (2, false));
         raw.unlock();
         assert!(poll_lock(third.as_mut(), &raw, 3).is_ready());
         raw.unlock();

@@ -1,58 +1,37 @@
-//! Models of a watched value, and with it of the word that its tasks wait on.
+//! Models of `watch` channels, and of the counter on which their tasks wait.
 
+use super::counting_waker::WakeCount;
 use crate::sync::watch::{Receiver, Sender, channel};
 use crate::sys::sync::{Arc as LoomArc, UnsafeCell, thread};
 use crate::task::models::scheduler::{model, start};
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
-/// Counts how often it was woken; not part of the model.
-struct Count(AtomicUsize);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
-
-impl Count {
-    fn new() -> (Arc<Count>, Waker) {
-        let count = Arc::new(Count(AtomicUsize::new(0)));
-        (count.clone(), Waker::from(count))
-    }
-
-    fn woken(&self) -> usize {
-        self.0.load(SeqCst)
-    }
-}
-
-/// Asks once; if it has to wait, lets `meanwhile` happen and asks again, which
-/// must not be in vain. Answers whether it got a value.
+/// Polls `changed` once. If it is pending, runs `meanwhile` and polls again, which must be ready.
+/// Returns whether there was a new value.
 fn changes(receiver: &mut Receiver<usize>, meanwhile: impl FnOnce()) -> bool {
-    let (count, waker) = Count::new();
+    let (count, waker) = WakeCount::new();
     let mut cx = Context::from_waker(&waker);
     let mut changed = pin!(receiver.changed());
     let mut polled = changed.as_mut().poll(&mut cx);
     meanwhile();
     if polled.is_pending() {
-        assert_eq!(count.woken(), 1, "nobody woke it");
+        assert_eq!(count.wakes(), 1, "it was not woken");
         polled = changed.as_mut().poll(&mut cx);
     }
-    let Poll::Ready(changed) = polled else { panic!("woken in vain") };
+    let Poll::Ready(changed) = polled else { panic!("woken, but not ready") };
     changed.is_ok()
 }
 
-/// A value is sent, or the last sender goes, while a receiver starts to wait.
-/// Catches a receiver that sees no change and is not woken.
+/// A value is sent, or the last sender is dropped, as a receiver starts to wait. Catches a receiver
+/// that sees no change and is not woken.
 #[test]
-fn a_change_is_never_missed() {
+fn change_is_never_missed() {
     for sends in [true, false] {
         model(4, move || {
             let (sender, mut receiver) = channel(0);
             let other = thread::spawn(move || {
-                // One that sends does not go, which would wake a second time.
+                // A sender that sends is not dropped, which would wake a second time.
                 sends.then(|| {
                     sender.send(1).unwrap();
                     sender
@@ -67,15 +46,15 @@ fn a_change_is_never_missed() {
     }
 }
 
-/// What a sender did before it sent is seen by whoever has seen the change, also
-/// without a look at the value. Catches an ordering that is too weak.
+/// A receiver that has seen a change sees what the sender did before, also without reading the
+/// value. Catches an ordering that is too weak.
 #[test]
-fn a_change_tells_of_what_came_before() {
+fn change_synchronizes() {
     struct Note(UnsafeCell<usize>);
-    // SAFETY: that it is not touched by two at once is what loom checks.
+    // SAFETY: loom checks that it is not accessed concurrently.
     #[allow(unsafe_code)]
     unsafe impl Sync for Note {}
-    // SAFETY: as above.
+    // SAFETY: loom checks that it is not accessed concurrently.
     #[allow(unsafe_code)]
     unsafe impl Send for Note {}
 
@@ -103,11 +82,10 @@ fn a_change_tells_of_what_came_before() {
     });
 }
 
-/// One who waited gives up, so that the word still says that somebody waits
-/// while nobody does; another starts to wait while two send. Catches a bit that
-/// is cleared although somebody has entered the list.
+/// A waiter is cancelled, so the word still says that a task waits; another waiter comes as two
+/// values are sent. Catches a flag that is cleared although a waiter is in the list.
 #[test]
-fn one_gives_up_and_another_waits() {
+fn waiter_is_cancelled_while_another_comes() {
     model(3, || {
         let (sender, mut receiver) = channel(0);
         let sender = LoomArc::new(sender);
@@ -127,7 +105,7 @@ fn one_gives_up_and_another_waits() {
         let mut seen = 0;
         let mut other = Some(other);
         while seen < 2 {
-            let (count, waker) = Count::new();
+            let (count, waker) = WakeCount::new();
             let mut cx = Context::from_waker(&waker);
             {
                 let mut changed = pin!(receiver.changed());
@@ -135,7 +113,7 @@ fn one_gives_up_and_another_waits() {
                     if let Some(other) = other.take() {
                         other.join().unwrap();
                     }
-                    assert_eq!(count.woken(), 1, "nobody woke it");
+                    assert_eq!(count.wakes(), 1, "it was not woken");
                     assert!(changed.as_mut().poll(&mut cx).is_ready());
                 }
             }
@@ -149,10 +127,10 @@ fn one_gives_up_and_another_waits() {
     });
 }
 
-/// A receiver's look is of one piece: the value, and which one it is. Catches a
-/// version that runs ahead of its value.
+/// A receiver reads the value and its version together. Catches a version that is ahead of its
+/// value.
 #[test]
-fn what_was_seen_is_what_was_looked_at() {
+fn value_and_version_are_consistent() {
     model(3, || {
         let (sender, mut receiver) = channel(0);
         let other = thread::spawn(move || {
@@ -167,23 +145,23 @@ fn what_was_seen_is_what_was_looked_at() {
     });
 }
 
-/// The last receivers go while a sender starts to wait for that, or gives up.
+/// The last receivers are dropped as a sender starts to wait for that, or is cancelled.
 #[test]
-fn the_end_of_all_receivers_is_never_missed() {
-    for gives_up in [false, true] {
+fn end_of_receivers_is_never_missed() {
+    for cancelled in [false, true] {
         model(3, move || {
             let (sender, receiver): (Sender<usize>, Receiver<usize>) = channel(0);
             let others =
                 [receiver.clone(), receiver].map(|receiver| thread::spawn(move || drop(receiver)));
             start();
-            let (count, waker) = Count::new();
+            let (count, waker) = WakeCount::new();
             let mut cx = Context::from_waker(&waker);
             {
                 let mut closed = pin!(sender.closed());
                 let waits = closed.as_mut().poll(&mut cx).is_pending();
-                if !gives_up {
+                if !cancelled {
                     others.into_iter().for_each(|other| other.join().unwrap());
-                    assert!(!waits || count.woken() == 1, "nobody woke it");
+                    assert!(!waits || count.wakes() == 1, "it was not woken");
                     assert!(!waits || closed.as_mut().poll(&mut cx).is_ready());
                 }
             }

@@ -1,20 +1,19 @@
-//! Where messages lie: blocks of slots, linked in the order of positions, and the
-//! empty ones that are kept for the next use.
+//! Storage of messages: blocks of slots, linked in the order of positions, and a cache of spare
+//! blocks.
 //!
 //! Rules (they rely on the tail's word, see `chan`):
-//! - B1. Slot `p` belongs to the sender that claimed position `p`, until it sets
-//!   `ready`; from then on to the receiver.
-//! - B2. `ready` is set with Release by the sender and read with Acquire by the
-//!   receiver, so that the receiver sees the value, and whatever the sender did
-//!   before.
-//! - B3. A block is touched by senders only between claiming one of its slots and
-//!   setting that slot's `ready`. So when the receiver has taken all of its
-//!   slots, the block is the receiver's alone.
-//! - B4. Whoever claims a block's last slot links the next block before it sets
+//! - BLOCK-1. Slot `p` belongs to the sender that claimed position `p` until it sets `ready`; then
+//!   it belongs to the receiver.
+//! - BLOCK-2. The sender sets `ready` with Release, and the receiver loads it with Acquire. So the
+//!   receiver sees the value, and everything that the sender did before.
+//! - BLOCK-3. A sender accesses a block only between claiming one of its slots and setting that
+//!   slot's `ready`. So when the receiver has taken all slots of a block, the block belongs to the
+//!   receiver alone.
+//! - BLOCK-4. The sender that claims a block's last slot links the next block before it sets
 //!   `ready`.
-//! - B5. Only the receiver puts blocks into the spares, only one sender at a time
-//!   takes them out: the one that claimed a block's last slot. Nobody claims a
-//!   slot of the next block before it is done.
+//! - BLOCK-5. Only the receiver puts blocks into the spares. Only one sender at a time takes them,
+//!   after it has claimed a block's last slot. No sender claims a slot of the next block before it
+//!   is done.
 #![allow(unsafe_code)]
 
 use crate::sys::IS_MODEL;
@@ -23,36 +22,37 @@ use crate::sys::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-/// Slots of a block.
+/// The number of slots of a block.
 pub(super) const SLOTS: u64 = if IS_MODEL { 2 } else { 32 };
 const _: () = assert!(SLOTS.is_power_of_two());
 
-/// The place of a position within its block.
+/// Returns the index of a position within its block.
 #[inline]
 pub(super) fn offset(position: u64) -> usize {
     (position % SLOTS) as usize
 }
 
-/// Flags and values apart from each other: together, most messages would take
-/// twice the memory. The values come first, so that none of them lies across two
-/// cache lines if its size is a power of two.
+/// A block of slots.
+///
+/// Values and flags are separate arrays: interleaved, most messages would take twice the memory.
+/// The values come first, so that none of them crosses a cache line if its size is a power of two.
 #[repr(C)]
 pub(super) struct Block<T> {
-    /// See B1.
+    /// See BLOCK-1.
     values: [UnsafeCell<MaybeUninit<T>>; SLOTS as usize],
-    /// See B2. Reset by the receiver, once the block is its alone (B3).
+    /// See BLOCK-2. Reset by the receiver once the block belongs to it alone (BLOCK-3).
     ready: [AtomicBool; SLOTS as usize],
-    /// Null until the last slot is claimed (B4).
+    /// Null until the last slot is claimed (BLOCK-4).
     next: AtomicPtr<Block<T>>,
 }
 
 impl<T> Block<T> {
-    /// An empty block. It is written in its place on the heap: with large
-    /// messages it would be too much for a stack.
+    /// Allocates an empty block. It is initialized in place on the heap, because with large
+    /// messages it would not fit on a stack.
     #[cold]
-    pub(super) fn make() -> NonNull<Self> {
+    pub(super) fn alloc() -> NonNull<Self> {
         let block = NonNull::from(Box::leak(Box::<Self>::new_uninit())).cast::<Self>();
-        // SAFETY: memory of the right size that nobody else knows; the values are
+        // SAFETY: the memory has the right size, and no other thread knows it. The values are
         // `MaybeUninit`, so every field gets its first value here.
         unsafe {
             (&raw mut (*block.as_ptr()).next).write(AtomicPtr::new(ptr::null_mut()));
@@ -68,49 +68,56 @@ impl<T> Block<T> {
         block
     }
 
+    /// Frees a block.
+    ///
     /// # Safety
     ///
-    /// It came from `make`, all of its slots are empty, and nobody will touch it
-    /// again.
+    /// The block came from `alloc`, all of its slots are empty, and it is not used again.
     pub(super) unsafe fn free(block: NonNull<Self>) {
-        // SAFETY: by contract.
+        // SAFETY: by this function's contract.
         drop(unsafe { Box::from_raw(block.as_ptr()) });
     }
 
+    /// Returns a slot's value and flag.
+    ///
     /// # Safety
     ///
     /// `offset` is below SLOTS.
     #[inline]
     unsafe fn slot(&self, offset: usize) -> (&UnsafeCell<MaybeUninit<T>>, &AtomicBool) {
-        // SAFETY: by contract.
+        // SAFETY: by this function's contract.
         unsafe { (self.values.get_unchecked(offset), self.ready.get_unchecked(offset)) }
     }
 
+    /// Writes a value and marks its slot as ready.
+    ///
     /// # Safety
     ///
-    /// B1: the caller claimed this slot, and fills it once.
+    /// The caller claimed this slot, and fills it once (BLOCK-1).
     #[inline]
     pub(super) unsafe fn fill(block: NonNull<Self>, offset: usize, value: T) {
-        // SAFETY: B3: alive, as the slot is not yet ready; the offset is below
+        // SAFETY: BLOCK-3: the block is alive, because the slot is not ready; the offset is below
         // SLOTS.
-        let (place, ready) = unsafe { block.as_ref().slot(offset) };
-        // SAFETY: B1.
-        place.with_mut(|place| unsafe { (*place).write(value) });
+        let (cell, ready) = unsafe { block.as_ref().slot(offset) };
+        // SAFETY: BLOCK-1.
+        cell.with_mut(|cell| unsafe { (*cell).write(value) });
         ready.store(true, Release);
     }
 
+    /// Links the next block.
+    ///
     /// # Safety
     ///
-    /// B4: the caller claimed the last slot, and has not filled it yet.
+    /// The caller claimed the last slot, and has not filled it yet (BLOCK-4).
     #[inline]
     pub(super) unsafe fn link(block: NonNull<Self>, next: NonNull<Self>) {
-        // SAFETY: B3. Relaxed: the receiver comes here after it saw the last
-        // slot's `ready`, which is stored with Release after this.
+        // SAFETY: BLOCK-3. Relaxed: the receiver reads it after it saw the last slot's `ready`,
+        // which is stored with Release after this.
         unsafe { block.as_ref() }.next.store(next.as_ptr(), Relaxed);
     }
 }
 
-/// Where the receiver reads.
+/// The receiver's position.
 pub(super) struct Reader<T> {
     block: NonNull<Block<T>>,
     /// The next position to read.
@@ -118,9 +125,11 @@ pub(super) struct Reader<T> {
 }
 
 impl<T> Reader<T> {
+    /// Creates the only reader of a channel.
+    ///
     /// # Safety
     ///
-    /// The slots before `position` were read, and nobody else reads.
+    /// The slots before `position` were read, and there is no other reader.
     pub(super) unsafe fn new(block: NonNull<Block<T>>, position: u64) -> Self {
         Self { block, position }
     }
@@ -136,26 +145,27 @@ impl<T> Reader<T> {
 
     #[inline]
     fn slot(&self) -> (&UnsafeCell<MaybeUninit<T>>, &AtomicBool) {
-        // SAFETY: B3: the reader's block has a slot that was not read yet, so it
-        // is in use; `offset` is below SLOTS.
+        // SAFETY: BLOCK-3: the reader's block has a slot that was not read yet, so it is in use;
+        // `offset` is below SLOTS.
         unsafe { self.block.as_ref().slot(offset(self.position)) }
     }
 
-    /// Whether a message is there.
+    /// Returns whether the next message is ready.
     #[inline]
     pub(super) fn is_ready(&self) -> bool {
         self.slot().1.load(Acquire)
     }
 
-    /// The next message, if it is there.
+    /// Takes the next message if it is ready.
     #[inline(always)]
-    pub(super) fn pop(&mut self, spares: &Spares<T>) -> Option<T> {
-        let (place, ready) = self.slot();
+    pub(super) fn pop(&mut self, spares: &SpareBlocks<T>) -> Option<T> {
+        let (cell, ready) = self.slot();
         if !ready.load(Acquire) {
             return None;
         }
-        // SAFETY: B1, B2: filled, and read once, as the position moves on.
-        let value = place.with(|place| unsafe { (*place).assume_init_read() });
+        // SAFETY: BLOCK-1, BLOCK-2: the slot is filled. It is read once, because the position
+        // advances.
+        let value = cell.with(|value| unsafe { (*value).assume_init_read() });
         self.position = (self.position + 1) % super::tail::POSITIONS;
         if offset(self.position) == 0 {
             self.leave_block(spares);
@@ -164,44 +174,45 @@ impl<T> Reader<T> {
     }
 
     #[inline(never)]
-    fn leave_block(&mut self, spares: &Spares<T>) {
+    fn leave_block(&mut self, spares: &SpareBlocks<T>) {
         let done = self.block;
-        // SAFETY: B3: ours alone now.
+        // SAFETY: BLOCK-3: the block belongs to the receiver alone.
         let block = unsafe { done.as_ref() };
         let next = block.next.load(Relaxed);
-        self.block = NonNull::new(next).expect("B4: the next block was linked");
+        self.block = NonNull::new(next).expect("BLOCK-4: the next block was linked");
         block.next.store(ptr::null_mut(), Relaxed);
         block.ready.iter().for_each(|ready| ready.store(false, Relaxed));
-        // SAFETY: B3, and all slots were read.
+        // SAFETY: BLOCK-3, and all slots were read.
         unsafe { spares.put(done) };
     }
 }
 
-/// As many spare blocks are kept, if they are small.
-const RING: usize = if IS_MODEL { 1 } else { 8 };
-/// How much memory all spare blocks may take, roughly. One is kept in any case.
+/// The largest number of spare blocks.
+const MAX_SPARES: usize = if IS_MODEL { 1 } else { 8 };
+/// The memory that all spare blocks may take, roughly. One block is kept in any case.
 const SPARE_BYTES: usize = 16 << 10;
 
-/// Empty blocks on their way from the receiver to senders: a ring with one reader
-/// and one writer at a time (B5).
-pub(super) struct Spares<T> {
-    ring: [AtomicPtr<Block<T>>; RING],
-    /// The place to put the next. Written by the receiver.
+/// Empty blocks on their way from the receiver to senders: a ring buffer with one producer, and one
+/// consumer at a time (BLOCK-5).
+pub(super) struct SpareBlocks<T> {
+    ring: [AtomicPtr<Block<T>>; MAX_SPARES],
+    /// The index at which the receiver puts the next block.
     put: AtomicU32,
-    /// The place to take the next. Written by senders, one at a time (B5).
+    /// The index from which a sender takes the next block. Written by one sender at a time
+    /// (BLOCK-5).
     take: AtomicU32,
 }
 
-impl<T> Spares<T> {
-    /// Places of the ring that are in use.
-    const PLACES: u32 = {
+impl<T> SpareBlocks<T> {
+    /// The number of spare blocks that are kept for this type.
+    const KEPT: u32 = {
         let fit = SPARE_BYTES / size_of::<Block<T>>();
         if fit == 0 {
             1
-        } else if fit < RING {
+        } else if fit < MAX_SPARES {
             fit as u32
         } else {
-            RING as u32
+            MAX_SPARES as u32
         }
     };
 
@@ -213,44 +224,45 @@ impl<T> Spares<T> {
         }
     }
 
+    /// Keeps a block, or frees it if the ring is full.
+    ///
     /// # Safety
     ///
-    /// By the receiver (B5); the block is empty and its alone.
+    /// The caller is the receiver (BLOCK-5); the block is empty and belongs to it alone.
     unsafe fn put(&self, block: NonNull<Block<T>>) {
-        let place = self.put.load(Relaxed);
-        let slot = &self.ring[place as usize];
-        // Acquire: pairs with the Release of `take`, which ends the taker's use
-        // of the place.
-        if !slot.load(Acquire).is_null() {
-            // SAFETY: by contract.
+        let index = self.put.load(Relaxed);
+        let entry = &self.ring[index as usize];
+        // Acquire: pairs with the Release in `take`, which ends the sender's use of the entry.
+        if !entry.load(Acquire).is_null() {
+            // SAFETY: by this function's contract.
             unsafe { Block::free(block) };
             return;
         }
-        // Release: the taker sees the block as we left it.
-        slot.store(block.as_ptr(), Release);
-        self.put.store((place + 1) % Self::PLACES, Relaxed);
+        // Release: the taker sees the block as the receiver left it.
+        entry.store(block.as_ptr(), Release);
+        self.put.store((index + 1) % Self::KEPT, Relaxed);
     }
 
-    /// A spare block, or a new one.
+    /// Takes a spare block, or allocates one.
     ///
     /// # Safety
     ///
-    /// B5: the caller claimed a block's last slot.
+    /// The caller claimed a block's last slot (BLOCK-5).
     pub(super) unsafe fn take(&self) -> NonNull<Block<T>> {
-        let place = self.take.load(Relaxed);
-        let slot = &self.ring[place as usize];
-        let Some(block) = NonNull::new(slot.load(Acquire)) else { return Block::make() };
-        slot.store(ptr::null_mut(), Release);
-        self.take.store((place + 1) % Self::PLACES, Relaxed);
+        let index = self.take.load(Relaxed);
+        let entry = &self.ring[index as usize];
+        let Some(block) = NonNull::new(entry.load(Acquire)) else { return Block::alloc() };
+        entry.store(ptr::null_mut(), Release);
+        self.take.store((index + 1) % Self::KEPT, Relaxed);
         block
     }
 }
 
-impl<T> Drop for Spares<T> {
+impl<T> Drop for SpareBlocks<T> {
     fn drop(&mut self) {
-        for slot in &self.ring {
-            if let Some(block) = NonNull::new(slot.load(Relaxed)) {
-                // SAFETY: B5: spare blocks are empty, and nobody else is left.
+        for entry in &self.ring {
+            if let Some(block) = NonNull::new(entry.load(Relaxed)) {
+                // SAFETY: BLOCK-5: spare blocks are empty, and no other owner is left.
                 unsafe { Block::free(block) };
             }
         }

@@ -1,45 +1,42 @@
-//! Room in a bounded channel: who has to wait for it, and who gets what is freed.
+//! The capacity of a bounded channel: who waits for it, and who gets freed slots.
 //!
-//! A slot is *used* from its promise to a permit or its claim by a message until
-//! that message is received. `tail` says how many slots were claimed and are
-//! promised, `head` how far the receiver is; the difference is what is used, and
-//! must not exceed `limit`. A sender remembers the `head` that it saw and looks
-//! at it again only when the channel seems to be full.
+//! A slot is *used* from its reservation by a permit, or its claim by a message, until that message
+//! is received. `tail` has the numbers of claimed and of reserved slots, `head` is the receiver's
+//! position. The difference is the number of used slots, and must not exceed `limit`. A sender
+//! keeps the last `head` it has seen, and loads it again only if the channel seems to be full.
 //!
 //! Rules:
-//! - M1. While QUEUED is set, only the lock's holder promises slots and nobody
-//!   claims any without a promise. It is set, by the lock's holder, whenever
-//!   somebody waits in the list or the number of promises does not fit into the
-//!   word.
-//! - M2. What is freed goes to the one in front until it has all that it wants.
-//!   Until then `partial` says how much that is; it counts as promised.
-//! - M3. WAITING in `attention` is set whenever somebody waits in the list.
-//!   Whoever frees slots afterwards hands them out (`hand_out`): permits see
-//!   QUEUED in the word that they change, the receiver sees WAITING.
+//! - CAPACITY-1. While QUEUED is set, only the holder of the lock reserves slots, and no sender
+//!   claims a slot without a reservation. The holder of the lock sets it whenever a sender waits in
+//!   the list, or the number of reserved slots does not fit into the word.
+//! - CAPACITY-2. Freed slots go to the first waiter until it has all that it requested. Until then
+//!   `partial` is the number it has; these slots count as reserved.
+//! - CAPACITY-3. SENDER_WAITS in `fence_mode` is set whenever a sender waits in the list. An actor
+//!   that frees slots afterwards grants them (`grant_capacity`): permits see QUEUED in the word
+//!   that they change, the receiver sees SENDER_WAITS.
 //!
-//! The race one fears: a sender finds the channel full and queues, while the
-//! receiver frees a slot and sees nobody waiting. The sender writes `attention`
-//! and then reads `head`; the receiver writes `head` and then reads `attention`.
-//! With a full barrier between the two steps on both sides, at least one of them
-//! sees the other's. A barrier with every message would cost the receiver half of
-//! its time, so it comes in two strengths:
+//! The race to fear: a sender finds the channel full and enqueues itself, while the receiver frees
+//! a slot and sees no waiting sender. The sender writes `fence_mode` and then reads `head`; the
+//! receiver writes `head` and then reads `fence_mode`. With a full fence between the two steps on
+//! both sides, at least one of them sees the other's write. A full fence for every message would
+//! cost the receiver half of its time, so there are two modes:
 //!
-//! - *calm* (no bit in `attention`): the receiver has only a light barrier there,
-//!   and a sender that queues has a heavy one, a system call.
-//! - *alert* (ALERT is set): the receiver exchanges `head`, which is a full
-//!   barrier, and a sender needs none but its own exchange of `attention`.
+//! - *cheap fence* (`fence_mode` is 0): the receiver has only a compiler fence there. A sender that
+//!   enqueues itself runs an expensive fence, a `membarrier` system call.
+//! - *full fence* (FULL_FENCE is set): the receiver swaps `head`, which is a full fence. A sender
+//!   needs no fence but its own read-modify-write of `fence_mode`.
 //!
-//! A sender that queues while the receiver is calm sets ALERT with WAITING in one
-//! step and then runs the heavy barrier: a receiver that did not see the bits has
-//! written `head` before it, so that the sender's next look at `head` finds it. The
-//! receiver calms down after many messages for which nobody waited, by an exchange
-//! that fails if WAITING was set. Whoever queues before that exchange is seen by
-//! it; whoever queues after sees ALERT gone.
+//! A sender that enqueues itself in cheap-fence mode sets FULL_FENCE and SENDER_WAITS in one step,
+//! and then runs the expensive fence. A receiver that did not see the bits has written `head`
+//! before that fence, so the sender's next load of `head` sees it. The receiver returns to cheap
+//! fences after many messages for which no sender waited. It does so by a compare-exchange that
+//! fails if SENDER_WAITS is set. A sender that enqueues itself before that exchange is seen by it;
+//! a later one finds FULL_FENCE cleared.
 //!
-//! Two senders queue at the same time, and the second finds ALERT set though the
-//! first has not run its barrier yet: the first looks at `head` again after its
-//! barrier, under the lock, and hands out to all that wait. If the second queues
-//! after that, the lock shows it what the first saw.
+//! If two senders enqueue themselves at the same time, the second may find FULL_FENCE set although
+//! the first has not run its fence yet. The first one loads `head` again after its fence, under the
+//! lock, and grants capacity to all waiters. If the second one enqueues itself after that, the lock
+//! shows it what the first one saw.
 
 use super::chan::Chan;
 use super::tail::{CLOSED, MAX_RESERVED, PERMIT, QUEUED, Tail};
@@ -52,50 +49,50 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::Waker;
 
-/// Somebody waits for room (M3).
-pub(super) const WAITING: u32 = 1;
-/// The receiver runs full barriers.
-pub(super) const ALERT: u32 = 2;
+/// A sender waits for capacity (CAPACITY-3).
+pub(super) const SENDER_WAITS: u32 = 1;
+/// The receiver runs full fences.
+pub(super) const FULL_FENCE: u32 = 2;
 
-/// What the lock guards besides the list.
+/// State that the lock guards besides the list.
 pub(super) struct Capacity {
-    /// Promises that do not fit into the word (M1).
-    beyond: u64,
-    /// What the one in front has got so far (M2). It stays when the channel is
-    /// closed, until that one comes to know.
+    /// Reserved slots that do not fit into the word (CAPACITY-1).
+    overflow: u64,
+    /// The slots that the first waiter has so far (CAPACITY-2). When the channel is closed, they
+    /// stay until that waiter is polled or dropped.
     partial: u64,
-    /// The address of the waiter that has got it.
-    partial_of: usize,
+    /// The address of the waiter that has them.
+    partial_waiter: usize,
 }
 
-/// What a sender waits for.
+/// What a waiting sender has requested.
 #[derive(Clone, Copy)]
 pub(super) struct CapacityRequest {
     slots: u64,
     /// The address of the waiter.
-    who: usize,
+    waiter: usize,
 }
 
 type Queue<'a> = Locked<'a, Capacity, CapacityRequest>;
 
 impl Capacity {
     pub(super) fn new() -> Self {
-        Self { beyond: 0, partial: 0, partial_of: 0 }
+        Self { overflow: 0, partial: 0, partial_waiter: 0 }
     }
 }
 
-/// Why there is no room.
+/// Why no slot could be reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum ReserveError {
     Full,
     Closed,
 }
 
-/// What came of asking for room.
+/// The result of a request for capacity.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    Promised,
+pub(super) enum RequestOutcome {
+    Reserved,
     Waiting,
     Closed,
 }
@@ -105,84 +102,87 @@ fn address(waiter: Pin<&Waiter<CapacityRequest>>) -> usize {
 }
 
 impl<T> Chan<T> {
-    /// The receiver went to another task, or to a thread that runs none, and receives there.
+    /// Records that another task than before receives, or a thread that runs no tasks.
     #[cold]
-    pub(super) fn is_received_by_another(&self) {
+    pub(super) fn record_other_receiver(&self) {
         self.last_receiver.set_somewhere();
-        self.tell_receiver();
+        self.publish_receiver();
     }
 
-    /// Those who wait for room learn who receives.
+    /// Publishes the receiving task to the resource record of waiting senders.
     #[cold]
-    pub(super) fn tell_receiver(&self) {
-        if let Some(plate) = self.room.plate.get() {
-            self.room.with(|_| plate.note_if_new(self.last_receiver.get()));
+    pub(super) fn publish_receiver(&self) {
+        if let Some(record) = self.send_waiters.plate.get() {
+            self.send_waiters.with(|_| record.note_if_new(self.last_receiver.get()));
         }
     }
 
-    /// Somebody has permits for so many slots, which it may give back at any time.
-    pub(super) fn has_reserved(&self, slots: usize) {
-        self.reserved.fetch_add(slots, SeqCst);
-        self.tell_reserved();
+    /// Counts slots that a permit holds, which it may release at any time.
+    pub(super) fn record_reserved(&self, slots: usize) {
+        self.held_permits.fetch_add(slots, SeqCst);
+        self.publish_reserved();
     }
 
-    /// So many of them were used or given back.
-    pub(super) fn has_used_reserved(&self, slots: usize) {
-        self.reserved.fetch_sub(slots, SeqCst);
-        self.tell_reserved();
+    /// Counts slots that permits have used or released.
+    pub(super) fn record_unreserved(&self, slots: usize) {
+        self.held_permits.fetch_sub(slots, SeqCst);
+        self.publish_reserved();
     }
 
-    /// Those who wait for room learn whether it may come from others than who receives.
-    fn tell_reserved(&self) {
-        if let Some(plate) = self.room.plate.get() {
-            self.room.with(|_| self.note_reserved(plate));
+    /// Publishes whether capacity may come from permits, and not only from the receiver.
+    fn publish_reserved(&self) {
+        if let Some(record) = self.send_waiters.plate.get() {
+            self.send_waiters.with(|_| self.publish_reserved_locked(record));
         }
     }
 
-    /// The same, under the lock.
-    fn note_reserved(&self, plate: &ResourceRecord) {
-        plate.names.set_others(self.reserved.load(SeqCst) > 0);
+    /// Publishes whether permits hold slots. The caller holds the lock.
+    fn publish_reserved_locked(&self, record: &ResourceRecord) {
+        record.names.set_others(self.held_permits.load(SeqCst) > 0);
     }
 
-    /// Whether so many slots more can be used, as far as the sender knows.
+    /// Returns whether `slots` more fit, as far as the sender knows.
     #[inline]
     pub(super) fn fits(&self, word: Tail, slots: u64) -> bool {
-        // Relaxed: an old value is a cautious one.
+        // Relaxed: an old value is a conservative one.
         word.used(self.seen_head.load(Relaxed)) + slots <= self.limit
     }
 
-    /// Looks at the receiver again: it may have freed slots. `Err` says what
-    /// became of `word`: it is old, or if it is not, the channel is full.
+    /// Loads the receiver's position again, which may have advanced.
+    ///
+    /// # Errors
+    ///
+    /// Returns the current word if `word` is outdated, and `None` if the channel is full.
     #[cold]
-    pub(super) fn look_for_room(&self, word: Tail, slots: u64) -> Result<(), Option<Tail>> {
+    pub(super) fn recheck_capacity(&self, word: Tail, slots: u64) -> Result<(), Option<Tail>> {
         self.seen_head.store(self.head.load(SeqCst), Relaxed);
         if self.fits(word, slots) {
             return Ok(());
         }
-        let now = self.word();
+        let now = self.load_tail();
         Err((now != word).then_some(now))
     }
 
-    /// Promises slots, if that is possible now.
-    pub(super) fn try_promise(&self, slots: u64) -> Result<(), Refusal> {
-        let mut word = self.word();
+    /// Reserves slots if that is possible now.
+    pub(super) fn try_reserve_slots(&self, slots: u64) -> Result<(), ReserveError> {
+        let mut word = self.load_tail();
         loop {
             if word.has(CLOSED) {
-                return Err(Refusal::Closed);
+                return Err(ReserveError::Closed);
             }
             if slots == 0 {
                 return Ok(());
             }
             if word.has(QUEUED) || word.reserved() + slots > MAX_RESERVED {
-                return self.try_promise_locked(slots);
+                return self.try_reserve_locked(slots);
             }
             if !self.fits(word, slots)
-                && let Err(newer) = self.look_for_room(word, slots)
+                && let Err(newer) = self.recheck_capacity(word, slots)
             {
-                word = newer.ok_or(Refusal::Full)?;
+                word = newer.ok_or(ReserveError::Full)?;
                 continue;
             }
-            match self.exchange(word, word.reserve(slots)) {
+            match self.replace_tail(word, word.reserve(slots)) {
                 Ok(()) => return Ok(()),
                 Err(now) => word = now,
             }
@@ -190,226 +190,229 @@ impl<T> Chan<T> {
     }
 
     #[cold]
-    pub(super) fn try_promise_locked(&self, slots: u64) -> Result<(), Refusal> {
-        let result = self.room.with(|queue| {
-            // M1: nobody else promises from here on.
-            self.start_queue()?;
-            if queue.is_empty() && self.free(queue) >= slots {
-                self.promise(queue, slots);
+    pub(super) fn try_reserve_locked(&self, slots: u64) -> Result<(), ReserveError> {
+        let result = self.send_waiters.with(|queue| {
+            // CAPACITY-1: from here on only this thread reserves.
+            self.set_queued()?;
+            if queue.is_empty() && self.free_slots(queue) >= slots {
+                self.reserve_locked(queue, slots);
                 return Ok(());
             }
-            Err(Refusal::Full)
+            Err(ReserveError::Full)
         });
-        self.hand_out_and_keep(slots, result.is_ok());
+        self.grant_capacity_or_release(slots, result.is_ok());
         result
     }
 
-    /// As `hand_out`, by one who has just been promised `slots`, if it was: should a waker panic,
-    /// it never learns of that.
-    fn hand_out_and_keep(&self, slots: u64, is_promised: bool) {
+    /// Grants freed capacity, and releases `slots` if a waker panics.
+    ///
+    /// The caller has reserved `slots` if `is_reserved`. A panic would keep the caller from
+    /// learning of that.
+    fn grant_capacity_or_release(&self, slots: u64, is_reserved: bool) {
         let mut panics = PanicSink::default();
-        self.hand_out_to_all(&mut panics);
-        if is_promised && panics.is_any() {
+        self.grant_capacity_to_all(&mut panics);
+        if is_reserved && panics.is_any() {
             panics.catch(|| self.release(slots));
         }
         panics.pass_on();
     }
 
-    /// Sets QUEUED, under the lock. Not in a closed channel, so that one that has
-    /// ended has done so for good (T4).
-    fn start_queue(&self) -> Result<(), Refusal> {
-        let mut word = self.word();
+    /// Sets QUEUED, under the lock. Not in a closed channel, so that its end is final (MPSC-4).
+    fn set_queued(&self) -> Result<(), ReserveError> {
+        let mut word = self.load_tail();
         loop {
             if word.has(CLOSED) {
-                return Err(Refusal::Closed);
+                return Err(ReserveError::Closed);
             }
-            match self.exchange(word, word.with(QUEUED)) {
+            match self.replace_tail(word, word.with(QUEUED)) {
                 Ok(()) => return Ok(()),
                 Err(now) => word = now,
             }
         }
     }
 
-    /// Slots that are neither used nor promised. Under M1.
-    fn free(&self, queue: &Queue<'_>) -> u64 {
-        let word = self.word();
-        // SeqCst: comes after the exchange of `attention`, see above. After the
-        // word: what is used can only shrink meanwhile (M1).
-        let used = word.used(self.head.load(SeqCst)) + queue.beyond;
+    /// Returns the number of slots that are neither used nor reserved. CAPACITY-1 holds.
+    fn free_slots(&self, queue: &Queue<'_>) -> u64 {
+        let word = self.load_tail();
+        // SeqCst: ordered after the change of `fence_mode`, see the module's documentation. `head`
+        // is loaded after the word: the number of used slots can only shrink meanwhile
+        // (CAPACITY-1).
+        let used = word.used(self.head.load(SeqCst)) + queue.overflow;
         self.limit.saturating_sub(used)
     }
 
-    /// M1: under the lock, with QUEUED set.
-    fn promise(&self, queue: &mut Queue<'_>, slots: u64) {
-        // Only we add to it; others take away.
-        let fit = slots.min(MAX_RESERVED - self.word().reserved());
-        self.add(fit * PERMIT);
-        queue.beyond += slots - fit;
+    /// Reserves slots under the lock, with QUEUED set (CAPACITY-1).
+    fn reserve_locked(&self, queue: &mut Queue<'_>, slots: u64) {
+        // Only the holder of the lock adds to it; others subtract.
+        let fit = slots.min(MAX_RESERVED - self.load_tail().reserved());
+        self.add_to_tail(fit * PERMIT);
+        queue.overflow += slots - fit;
     }
 
-    /// Waits for room: `waiter` is answered when it was promised so many slots.
+    /// Reserves slots, or adds `waiter` to the list, which is granted them later.
     #[cold]
-    pub(super) fn ask(
+    pub(super) fn request_capacity(
         &self,
         waiter: Pin<&Waiter<CapacityRequest>>,
         slots: u64,
         waker: &Waker,
         site: &'static Location<'static>,
-    ) -> Asked {
+    ) -> RequestOutcome {
         let waker = waker.clone();
-        let mut calls = WakeBatch::new();
-        let mut was_calm = false;
-        let asked = self.room.with(|queue| {
-            if self.start_queue().is_err() {
-                return Asked::Closed;
+        let mut batch = WakeBatch::new();
+        let mut was_cheap = false;
+        let outcome = self.send_waiters.with(|queue| {
+            if self.set_queued().is_err() {
+                return RequestOutcome::Closed;
             }
-            let before = self.attention.fetch_or(WAITING | ALERT, SeqCst);
-            was_calm = before & ALERT == 0;
-            if queue.is_empty() && self.free(queue) >= slots {
-                self.promise(queue, slots);
-                return Asked::Promised;
+            let before = self.fence_mode.fetch_or(SENDER_WAITS | FULL_FENCE, SeqCst);
+            was_cheap = before & FULL_FENCE == 0;
+            if queue.is_empty() && self.free_slots(queue) >= slots {
+                self.reserve_locked(queue, slots);
+                return RequestOutcome::Reserved;
             }
-            let ask = CapacityRequest { slots, who: address(waiter) };
-            queue.push_linked(waiter, ask, waker, (WaitKind::MpscSend, site), |plate| {
-                plate.note_if_new(self.last_receiver.get());
-                self.note_reserved(plate);
+            let request = CapacityRequest { slots, waiter: address(waiter) };
+            queue.push_linked(waiter, request, waker, (WaitKind::MpscSend, site), |record| {
+                record.note_if_new(self.last_receiver.get());
+                self.publish_reserved_locked(record);
             });
-            self.serve(queue, &mut calls);
-            Asked::Waiting
+            self.grant_locked(queue, &mut batch);
+            RequestOutcome::Waiting
         });
-        let more = calls.is_full();
-        calls.wake();
-        if asked == Asked::Waiting && !was_calm && !more {
-            return asked;
+        let more = batch.is_full();
+        batch.wake();
+        if outcome == RequestOutcome::Waiting && !was_cheap && !more {
+            return outcome;
         }
-        if was_calm {
+        if was_cheap {
             self.barriers.heavy();
         }
-        self.hand_out_and_keep(slots, asked == Asked::Promised);
-        asked
+        self.grant_capacity_or_release(slots, outcome == RequestOutcome::Reserved);
+        outcome
     }
 
-    /// Somebody freed slots, or may have: gives them to those who wait.
+    /// Grants freed slots to waiting senders.
     #[cold]
-    pub(super) fn hand_out(&self) {
+    pub(super) fn grant_capacity(&self) {
         let mut panics = PanicSink::default();
-        self.hand_out_to_all(&mut panics);
+        self.grant_capacity_to_all(&mut panics);
         panics.pass_on();
     }
 
-    fn hand_out_to_all(&self, panics: &mut PanicSink) {
+    fn grant_capacity_to_all(&self, panics: &mut PanicSink) {
         let mut more = true;
         while more {
-            let mut calls = WakeBatch::new();
-            self.room.with(|queue| self.serve(queue, &mut calls));
-            more = calls.is_full();
-            panics.catch(|| calls.wake());
+            let mut batch = WakeBatch::new();
+            self.send_waiters.with(|queue| self.grant_locked(queue, &mut batch));
+            more = batch.is_full();
+            panics.catch(|| batch.wake());
         }
-        panics.catch(|| self.call_at_end());
+        panics.catch(|| self.wake_receiver_if_ended());
     }
 
-    /// Under the lock, with QUEUED set or nobody waiting.
-    fn serve(&self, queue: &mut Queue<'_>, calls: &mut WakeBatch) {
-        while let Some(&mut ask) = queue.front() {
-            let wanted = ask.slots - queue.partial;
-            let given = wanted.min(self.free(queue));
-            if calls.is_full() || given == 0 {
+    /// Grants freed slots under the lock, with QUEUED set or the list empty.
+    fn grant_locked(&self, queue: &mut Queue<'_>, batch: &mut WakeBatch) {
+        while let Some(&mut request) = queue.front() {
+            let missing = request.slots - queue.partial;
+            let granted = missing.min(self.free_slots(queue));
+            if batch.is_full() || granted == 0 {
                 return;
             }
-            self.promise(queue, given);
-            if given < wanted {
-                (queue.partial, queue.partial_of) = (queue.partial + given, ask.who);
+            self.reserve_locked(queue, granted);
+            if granted < missing {
+                (queue.partial, queue.partial_waiter) = (queue.partial + granted, request.waiter);
             } else {
-                (queue.partial, queue.partial_of) = (0, 0);
-                calls.push(queue.pop_front(Grant::One).expect("it is in front"));
+                (queue.partial, queue.partial_waiter) = (0, 0);
+                batch.push(queue.pop_front(Grant::One).expect("the list is not empty"));
             }
         }
-        if self.attention.load(Relaxed) & WAITING != 0 {
-            self.attention.fetch_and(!WAITING, SeqCst);
+        if self.fence_mode.load(Relaxed) & SENDER_WAITS != 0 {
+            self.fence_mode.fetch_and(!SENDER_WAITS, SeqCst);
         }
-        if queue.beyond == 0 && self.word().has(QUEUED) {
-            self.add(0u64.wrapping_sub(QUEUED.0));
+        if queue.overflow == 0 && self.load_tail().has(QUEUED) {
+            self.add_to_tail(0u64.wrapping_sub(QUEUED.0));
         }
     }
 
-    /// Gives promised slots back.
+    /// Releases reserved slots.
     #[inline]
     pub(super) fn release(&self, slots: u64) {
-        let mut word = self.word();
+        let mut word = self.load_tail();
         while word.reserved() >= slots {
             let next = word.unreserve(slots);
-            match self.exchange(word, next) {
-                Ok(()) if next.has(QUEUED) => return self.hand_out(),
-                Ok(()) if next.has(CLOSED) => return self.call_at_end(),
+            match self.replace_tail(word, next) {
+                Ok(()) if next.has(QUEUED) => return self.grant_capacity(),
+                Ok(()) if next.has(CLOSED) => return self.wake_receiver_if_ended(),
                 Ok(()) => return,
                 Err(now) => word = now,
             }
         }
-        self.release_beyond(slots);
+        self.release_overflow(slots);
     }
 
-    /// As `release`, where some of the promises are not in the word.
+    /// Releases reserved slots of which some are not counted in the word.
     #[cold]
-    fn release_beyond(&self, slots: u64) {
-        self.room.with(|queue| {
-            let from_beyond = slots.min(queue.beyond);
-            queue.beyond -= from_beyond;
-            // The others can only be in the word.
-            self.add(0u64.wrapping_sub((slots - from_beyond) * PERMIT));
+    fn release_overflow(&self, slots: u64) {
+        self.send_waiters.with(|queue| {
+            let from_overflow = slots.min(queue.overflow);
+            queue.overflow -= from_overflow;
+            // All others are in the word.
+            self.add_to_tail(0u64.wrapping_sub((slots - from_overflow) * PERMIT));
         });
-        self.hand_out();
+        self.grant_capacity();
     }
 
-    /// A permit finds the word without promises: its own is beyond. Brings some
-    /// into the word.
+    /// Moves overflowed reservations to the word. A permit has found none there, so its own has
+    /// overflowed.
     #[cold]
-    pub(super) fn bring_promises(&self) {
-        self.room.with(|queue| {
-            let space = MAX_RESERVED.div_ceil(2).saturating_sub(self.word().reserved());
-            let fit = queue.beyond.min(space);
-            queue.beyond -= fit;
-            self.add(fit * PERMIT);
+    pub(super) fn refill_reserved(&self) {
+        self.send_waiters.with(|queue| {
+            let space = MAX_RESERVED.div_ceil(2).saturating_sub(self.load_tail().reserved());
+            let fit = queue.overflow.min(space);
+            queue.overflow -= fit;
+            self.add_to_tail(fit * PERMIT);
         });
-        self.hand_out();
+        self.grant_capacity();
     }
 
-    /// Somebody who asked for room gives up, whatever became of it.
+    /// Cancels a request for capacity, whatever its state is.
     #[cold]
-    pub(super) fn give_up(&self, waiter: Pin<&Waiter<CapacityRequest>>, slots: u64) {
-        let (standing, partial, unneeded) = self.room.with(|queue| {
-            let standing = waiter.standing();
-            let waits = standing == WaiterState::Waiting;
+    pub(super) fn cancel_request(&self, waiter: Pin<&Waiter<CapacityRequest>>, slots: u64) {
+        let (waiter_state, partial, unneeded) = self.send_waiters.with(|queue| {
+            let waiter_state = waiter.standing();
+            let waits = waiter_state == WaiterState::Waiting;
             let unneeded = waits.then(|| queue.remove(waiter));
             let mut partial = 0;
-            if queue.partial_of == address(waiter) {
+            if queue.partial_waiter == address(waiter) {
                 partial = queue.partial;
-                (queue.partial, queue.partial_of) = (0, 0);
+                (queue.partial, queue.partial_waiter) = (0, 0);
             }
-            (standing, partial, unneeded)
+            (waiter_state, partial, unneeded)
         });
         drop(unneeded);
-        if standing != WaiterState::Waiting {
+        if waiter_state != WaiterState::Waiting {
             waiter.reset();
         }
-        let promised = standing == WaiterState::Answered(Grant::One);
-        // Also if it is 0: those behind it may be in front now.
-        self.release(if promised { slots } else { partial });
+        let granted = waiter_state == WaiterState::Answered(Grant::One);
+        // Also if it is 0: the next waiter may be the first one now.
+        self.release(if granted { slots } else { partial });
     }
 
-    /// The channel is closed: whoever waits need not any longer.
+    /// Wakes all waiting senders of a closed channel.
     #[cold]
-    pub(super) fn refuse_room(&self, panics: &mut PanicSink) {
-        panics.catch(|| self.room.answer_while(Grant::Closed, |_, _| true));
-        self.hand_out_to_all(panics);
+    pub(super) fn close_send_waiters(&self, panics: &mut PanicSink) {
+        panics.catch(|| self.send_waiters.answer_while(Grant::Closed, |_, _| true));
+        self.grant_capacity_to_all(panics);
     }
 
-    /// Slots that could be taken at once.
+    /// Returns the number of slots that could be reserved at once.
     pub(super) fn capacity(&self) -> u64 {
-        let word = self.word();
-        let beyond = if word.has(QUEUED) { self.room.with(|queue| queue.beyond) } else { 0 };
+        let word = self.load_tail();
+        let overflow =
+            if word.has(QUEUED) { self.send_waiters.with(|queue| queue.overflow) } else { 0 };
         let used = word.used(self.head.load(Acquire));
-        // If the receiver has overtaken the word, then nothing is used.
+        // If the receiver has overtaken the word, no slot is used.
         let used = if used > super::tail::POSITIONS / 2 { 0 } else { used };
-        self.limit.saturating_sub(used + beyond)
+        self.limit.saturating_sub(used + overflow)
     }
 }

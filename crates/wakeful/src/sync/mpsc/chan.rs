@@ -1,50 +1,47 @@
-//! What the two ends of a channel share: a queue of linked blocks that many fill
-//! and one empties, and the receiver's waker.
+//! The state that both ends of a channel share: a queue of linked blocks, and the receiver's waker.
 //!
-//! Actors: *senders* claim positions and fill them; the *receiver*, of which there
-//! is one, empties them in order. Room in a bounded channel is `room`'s part.
+//! Actors: *senders* claim positions and fill them; the one *receiver* empties them in order.
+//! `capacity` handles the limit of a bounded channel.
 //!
-//! A message is sent by one exchange of `tail`, which claims a position, and one
-//! store, which says that its slot is ready. It is received by one load of that
-//! `ready`, and in a bounded channel one store, which says how far the receiver
-//! is. Nothing else is written while both sides are busy.
+//! Sending a message is one compare-exchange of `tail`, which claims a position, and one store,
+//! which marks the slot as ready. Receiving it is one load of that mark and, in a bounded channel,
+//! one store of the receiver's position. Nothing else is written while both sides are busy.
 //!
 //! Rules:
-//! - T1. `tail` changes by exchanges only. Whoever moves its position from `p` to
-//!   `p + 1` has claimed slot `p`, and fills it without delay: nothing foreign
+//! - MPSC-1. `tail` changes only by read-modify-write operations. The sender that moves its
+//!   position from `p` to `p + 1` has claimed slot `p`, and fills it without delay: no user code
 //!   runs in between.
-//! - T2. `tail_block` points to the block of the position in `tail`, or to the
-//!   one before; its lowest bit is the parity of the block's number and tells
-//!   which. Only who claimed the last slot of a block moves it on, before it
-//!   fills that slot. A sender that finds the block before waits for that.
-//! - T3. A sender uses the pointer only if its exchange of `tail` succeeded: then
-//!   no position was claimed since it looked, so the pointer is still the right
-//!   one, and the block is not reused before its slot is ready (B3).
-//! - T4. The waker's place is the receiver's while PARKED is not set and all that
-//!   was claimed has been received. Setting PARKED gives it away: to whoever
-//!   clears the bit. That is the receiver, who changed its mind; or the sender
-//!   that claims the next position, until that slot is ready; or the one that
-//!   makes the channel's end, after which the receiver does not park again.
+//! - MPSC-2. `tail_block` points to the block of the position in `tail`, or to the block before.
+//!   Its lowest bit is the parity of the block's number, which says which of the two it is. Only
+//!   the sender that claimed the last slot of a block advances it, before it fills that slot. A
+//!   sender that finds the block before waits for that.
+//! - MPSC-3. A sender uses the pointer only if its compare-exchange of `tail` succeeded. Then no
+//!   position was claimed since it loaded `tail`, so the pointer is still right, and the block is
+//!   not reused before its slot is ready (BLOCK-3).
+//! - MPSC-4. The waker cell belongs to the receiver while PARKED is not set and all claimed
+//!   positions are received. Setting PARKED gives the cell to the actor that clears the bit. That
+//!   can be the receiver itself, if it changes its mind. It can be the sender that claims the next
+//!   position, until that slot is ready. Or it is the actor that ends the channel, after which the
+//!   receiver does not park again.
 //!
-//! The race one fears: the receiver finds nothing and parks, while a sender puts
-//! something and finds nobody parked. The receiver parks by an exchange of the
-//! very word that it found empty: if a position was claimed since, the exchange
-//! fails and it looks again. If it succeeds, the next sender to claim a position
-//! sees PARKED in the word it exchanges. So there is no fence, and no other step
-//! in a send that wakes nobody.
+//! The race to fear: the receiver finds no message and parks, while a sender sends one and finds no
+//! parked receiver. It cannot happen: the receiver parks by a compare-exchange of the very word
+//! that it found empty. If a position was claimed since, the exchange fails, and the receiver
+//! checks again. If it succeeds, the next sender sees PARKED in the word that it exchanges. So
+//! there is no fence, and no further step in a send that wakes no receiver.
 //!
-//! A position that is claimed and not yet ready is a sender in the middle of a
-//! few instructions. It did not see PARKED, as it was not set. The receiver must
-//! not park then: it looks again for a moment, and then lets others run first.
+//! A position that is claimed and not ready belongs to a sender that is in the middle of a few
+//! instructions. That sender did not see PARKED, because it was not set. The receiver must not park
+//! then: it spins for a short time, and then yields to other tasks.
 //!
-//! Why T4 holds: the sender that clears PARKED takes the waker out before its slot
-//! is ready. Until then the receiver sees a position that is claimed and not
-//! ready, so it does not park; after that the place is empty and its own.
+//! Why MPSC-4 holds: the sender that clears PARKED takes the waker before its slot is ready. Until
+//! then the receiver sees a position that is claimed and not ready, so it does not park. After that
+//! the cell is empty, and belongs to the receiver.
 #![allow(unsafe_code)]
 
-use super::block::{self, Block, Reader, SLOTS, Spares};
+use super::block::{self, Block, Reader, SLOTS, SpareBlocks};
 use super::capacity::{Capacity, CapacityRequest};
-use super::tail::{CLOSED, GONE, PARKED, Tail};
+use super::tail::{CLOSED, DISCONNECTED, PARKED, Tail};
 use crate::sys::IS_MODEL;
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -56,285 +53,291 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-/// The longest pause of a sender that was in another's way: a microsecond or less.
-const MAX_PAUSES: u32 = 24;
+/// The longest back-off of a sender that lost a race, in spin hints: at most about a microsecond.
+const MAX_BACK_OFF: u32 = 24;
 
-/// No limit.
+/// The `limit` of an unbounded channel.
 pub(super) const UNBOUNDED: u64 = u64::MAX;
 
-/// Keeps what one side writes out of the cache lines of the other. Alignment
-/// would do the same, and make the allocation slower.
-struct Gap {
+/// Keeps the fields that one side writes out of the cache lines of the other. Alignment would do
+/// the same, and would make the allocation slower.
+struct CacheLineGap {
     _bytes: [u64; 8],
 }
 
-impl Gap {
+impl CacheLineGap {
     const fn new() -> Self {
         Self { _bytes: [0; 8] }
     }
 }
 
 #[repr(C)]
+/// The state that both ends of a channel share.
 pub(super) struct Chan<T> {
     // Written by senders.
     tail: AtomicU64,
-    /// See T2.
+    /// See MPSC-2.
     tail_block: AtomicPtr<Block<T>>,
-    /// A position that the receiver is known to have reached; it may be further.
+    /// A position that the receiver has reached, as a lower bound.
     pub(super) seen_head: AtomicU64,
-    /// How often senders were in each other's way lately; see `step_aside`. Not
-    /// part of any protocol, so std's also in models.
-    losses: std::sync::atomic::AtomicU32,
-    /// As many slots can be taken or promised. Never written.
+    /// How often senders lost races lately; see `back_off`. Not part of the protocol, so it is
+    /// std's atomic in models too.
+    lost_races: std::sync::atomic::AtomicU32,
+    /// The number of slots that may be used or reserved. Never written.
     pub(super) limit: u64,
-    _gap_before_receiver: Gap,
+    _gap_before_receiver: CacheLineGap,
 
     // Written by the receiver.
-    /// The position it has reached. Only in a bounded channel, and at the end.
+    /// The receiver's position. Written only in a bounded channel, and when the receiver is
+    /// dropped.
     pub(super) head: AtomicU64,
-    /// Whether the receiver has to look for waiting senders; see `room`.
-    pub(super) attention: AtomicU32,
-    /// Who received last: noted when it waited, and, if the channel is bounded, when it is
-    /// another than before.
+    /// Whether senders wait for capacity, and which fence the receiver uses; see `capacity`.
+    pub(super) fence_mode: AtomicU32,
+    /// The task that received last. Recorded when it waits and, in a bounded channel, when another
+    /// task receives than before.
     pub(super) last_receiver: OwnerCell,
-    /// See T4.
+    /// See MPSC-4.
     waker: UnsafeCell<Option<Waker>>,
-    _gap_after_receiver: Gap,
+    _gap_after_receiver: CacheLineGap,
 
-    pub(super) spares: Spares<T>,
-    /// Senders and owned permits.
+    pub(super) spares: SpareBlocks<T>,
+    /// The number of senders and owned permits.
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
-    /// Slots that are promised to permits which somebody has: room that the receiver does
-    /// not make. Part of no protocol, so std's also in models.
-    pub(super) reserved: std::sync::atomic::AtomicUsize,
-    /// Those who wait for room.
-    pub(super) room: Waiters<Capacity, CapacityRequest>,
-    /// Those who wait for the receiver's end.
-    pub(super) closing: Waiters<(), ()>,
+    /// The number of slots that permits hold: capacity that the receiver does not free. Not part of
+    /// the protocol, so it is std's atomic in models too.
+    pub(super) held_permits: std::sync::atomic::AtomicUsize,
+    /// The senders that wait for capacity.
+    pub(super) send_waiters: Waiters<Capacity, CapacityRequest>,
+    /// The tasks that wait until the receiver is closed or dropped.
+    pub(super) closed_waiters: Waiters<(), ()>,
     pub(super) barriers: Barriers,
-    /// The block the receiver was at when it went away.
-    left_at: AtomicPtr<Block<T>>,
+    /// The receiver's block when it was dropped.
+    final_block: AtomicPtr<Block<T>>,
 }
 
-// SAFETY: values are moved in and out by whoever owns their slot (B1); T4 guards
-// the waker; no `&T` is ever shared.
+// SAFETY: values are moved in and out by the owner of their slot (BLOCK-1), MPSC-4 guards the
+// waker, and no `&T` is ever shared.
 unsafe impl<T: Send> Send for Chan<T> {}
-// SAFETY: as above.
+// SAFETY: values are moved in and out by the owner of their slot (BLOCK-1), MPSC-4 guards the
+// waker, and no `&T` is ever shared.
 unsafe impl<T: Send> Sync for Chan<T> {}
 
 impl<T> UnwindSafe for Chan<T> {}
 impl<T> RefUnwindSafe for Chan<T> {}
 
-/// A position that the holder is about to fill.
-pub(super) struct Claim<T> {
+/// A claimed position, which its owner is about to fill.
+pub(super) struct ClaimedSlot<T> {
     block: NonNull<Block<T>>,
     position: u64,
-    /// The receiver waited.
+    /// The waker of a parked receiver, to be woken after the fill.
     receiver: Option<Waker>,
 }
 
-/// What came of an attempt to claim a position.
+/// The result of an attempt to claim a position.
 #[must_use]
-pub(super) enum Attempt<T> {
-    Claimed(Claim<T>),
-    /// Another was faster; this is the word now.
-    Lost(Tail),
+pub(super) enum SlotClaim<T> {
+    Claimed(ClaimedSlot<T>),
+    /// Another sender was faster; this is the word now.
+    Raced(Tail),
 }
 
-/// What came of an attempt to park.
+/// The result of an attempt to park.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parking {
+pub(super) enum ParkOutcome {
     /// The next message, or the end, wakes the receiver.
     Parked,
-    /// Something happened meanwhile: look again.
-    Disturbed,
+    /// The word changed meanwhile: the receiver checks again.
+    Raced,
 }
 
 impl<T> Chan<T> {
-    /// A channel with one sender, and where its receiver starts.
+    /// Creates a channel with one sender, and the reader of its receiver.
     pub(super) fn new(limit: u64) -> (Arc<Self>, Reader<T>) {
-        let block = Block::make();
+        let block = Block::alloc();
         let chan = Self {
             tail: AtomicU64::new(0),
             tail_block: AtomicPtr::new(block.as_ptr()),
             seen_head: AtomicU64::new(0),
-            losses: std::sync::atomic::AtomicU32::new(0),
+            lost_races: std::sync::atomic::AtomicU32::new(0),
             limit,
-            _gap_before_receiver: Gap::new(),
+            _gap_before_receiver: CacheLineGap::new(),
             head: AtomicU64::new(0),
-            attention: AtomicU32::new(0),
+            fence_mode: AtomicU32::new(0),
             last_receiver: OwnerCell::nobody(),
             waker: UnsafeCell::new(None),
-            _gap_after_receiver: Gap::new(),
-            spares: Spares::new(),
+            _gap_after_receiver: CacheLineGap::new(),
+            spares: SpareBlocks::new(),
             senders: AtomicUsize::new(1),
             weak_senders: AtomicUsize::new(0),
-            reserved: std::sync::atomic::AtomicUsize::new(0),
-            room: Waiters::new(Capacity::new()),
-            closing: Waiters::new(()),
+            held_permits: std::sync::atomic::AtomicUsize::new(0),
+            send_waiters: Waiters::new(Capacity::new()),
+            closed_waiters: Waiters::new(()),
             barriers: Barriers::detect(),
-            left_at: AtomicPtr::new(ptr::null_mut()),
+            final_block: AtomicPtr::new(ptr::null_mut()),
         };
         if IS_MODEL {
-            // Or loom may overlook a SeqCst store that comes later.
+            // Otherwise loom may overlook a later SeqCst store.
             chan.head.store(0, SeqCst);
         }
-        // SAFETY: nothing was read, and this is the one reader.
+        // SAFETY: nothing was read, and this is the only reader.
         let reader = unsafe { Reader::new(block, 0) };
         (Arc::new(chan), reader)
     }
 
     #[inline]
-    pub(super) fn word(&self) -> Tail {
-        // Acquire: whoever sees a position sees what its claimer saw, `tail_block`
-        // above all (T2).
+    pub(super) fn load_tail(&self) -> Tail {
+        // Acquire: a thread that sees a position also sees what its claimer saw, above all
+        // `tail_block` (MPSC-2).
         Tail(self.tail.load(Acquire))
     }
 
-    /// Exchanges the tail's word.
+    /// Replaces the tail's word if it is still `from`.
     #[inline]
-    pub(super) fn exchange(&self, from: Tail, to: Tail) -> Result<(), Tail> {
-        // Release: passes on the waker's place (T4), and what was seen before.
-        // Acquire: receives them.
+    pub(super) fn replace_tail(&self, from: Tail, to: Tail) -> Result<(), Tail> {
+        // Release: hands over the waker cell (MPSC-4), and everything seen before. Acquire:
+        // receives them.
         match self.tail.compare_exchange(from.0, to.0, AcqRel, Acquire) {
             Ok(_) => Ok(()),
             Err(now) => Err(Tail(now)),
         }
     }
 
-    /// Adds to the tail's word what cannot overflow one of its parts, and may
-    /// take away. Gives back the word before.
-    pub(super) fn add(&self, change: u64) -> Tail {
+    /// Adds `change` to the tail's word, and returns the word before.
+    ///
+    /// It must not overflow a part of the word. A wrapped negative `change` subtracts.
+    pub(super) fn add_to_tail(&self, change: u64) -> Tail {
         Tail(self.tail.fetch_add(change, AcqRel))
     }
 
-    /// Sets bits. Gives back the word before.
-    pub(super) fn set(&self, flag: super::tail::Flag) -> Tail {
+    /// Sets a flag, and returns the word before.
+    pub(super) fn set_flag(&self, flag: super::tail::Flag) -> Tail {
         Tail(self.tail.fetch_or(flag.0, AcqRel))
     }
 
-    /// Tries to claim the position of `word` by an exchange for `next`, which is
-    /// one message further.
+    /// Tries to claim the position of `word` by replacing it with `next`, which is one message
+    /// further.
     #[inline]
-    pub(super) fn attempt(&self, word: Tail, next: Tail) -> Attempt<T> {
+    pub(super) fn try_claim(&self, word: Tail, next: Tail) -> SlotClaim<T> {
         let position = word.position();
-        // Acquire: pairs with the Release in `open_block`; the block is empty.
+        // Acquire: pairs with the Release in `append_block`, so the block is seen empty.
         let tagged = self.tail_block.load(Acquire);
         if tagged.addr() & 1 != parity(position) {
-            return Attempt::Lost(self.wait_for_block(position));
+            return SlotClaim::Raced(self.wait_for_block(position));
         }
-        if self.exchange(word, next).is_err() {
-            return Attempt::Lost(self.step_aside());
+        if self.replace_tail(word, next).is_err() {
+            return SlotClaim::Raced(self.back_off());
         }
         let block = tagged.map_addr(|addr| addr & !1);
-        // SAFETY: T3: a block that `make` made.
+        // SAFETY: MPSC-3: the pointer comes from `Block::alloc`.
         let block = unsafe { NonNull::new_unchecked(block) };
         if block::offset(position) as u64 == SLOTS - 1 {
-            self.open_block(block, position);
+            self.append_block(block, position);
         }
         let receiver = if word.has(PARKED) { self.take_waker() } else { None };
-        Attempt::Claimed(Claim { block, position, receiver })
+        SlotClaim::Claimed(ClaimedSlot { block, position, receiver })
     }
 
-    /// Another sender was faster. Where that happens often, two cores take the
-    /// same cache lines from each other with every message; whoever stays away
-    /// for a while lets the other one send many at the price of one. So the pause
-    /// grows with each loss, and shrinks with each block that is filled.
-    /// Gives back the word after it.
+    /// Waits a short time after a lost race, and returns the word after it.
+    ///
+    /// If senders race often, two cores take the same cache lines from each other with every
+    /// message. A sender that stays away for a while lets the other send many messages at the price
+    /// of one. So the pause grows with each lost race, and shrinks with each filled block.
     #[cold]
-    fn step_aside(&self) -> Tail {
-        let pauses = self.losses.load(Relaxed);
-        self.losses.store((pauses + 1).min(MAX_PAUSES), Relaxed);
+    fn back_off(&self) -> Tail {
+        let pauses = self.lost_races.load(Relaxed);
+        self.lost_races.store((pauses + 1).min(MAX_BACK_OFF), Relaxed);
         for _ in 0..pauses {
             std::hint::spin_loop();
         }
-        self.word()
+        self.load_tail()
     }
 
-    /// The waker of a receiver that is parked no more.
+    /// Takes the waker of a receiver that the caller has unparked.
     fn take_waker(&self) -> Option<Waker> {
-        // SAFETY: T4: the caller cleared PARKED.
-        let waker = self.waker.with_mut(|place| unsafe { (*place).take() });
-        debug_assert!(waker.is_some(), "T4: PARKED says that it is there");
+        // SAFETY: MPSC-4: the caller cleared PARKED.
+        let waker = self.waker.with_mut(|value| unsafe { (*value).take() });
+        debug_assert!(waker.is_some(), "MPSC-4: PARKED says that there is a waker");
         waker
     }
 
-    /// The last slot of `block` is claimed: appends another.
+    /// Appends a block. The caller has claimed the last slot of `block`.
     #[cold]
-    fn open_block(&self, block: NonNull<Block<T>>, position: u64) {
-        let losses = self.losses.load(Relaxed);
-        if losses > 0 {
-            self.losses.store(losses - 1, Relaxed);
+    fn append_block(&self, block: NonNull<Block<T>>, position: u64) {
+        let lost_races = self.lost_races.load(Relaxed);
+        if lost_races > 0 {
+            self.lost_races.store(lost_races - 1, Relaxed);
         }
-        // SAFETY: B5, T1: we claimed the last slot.
+        // SAFETY: BLOCK-5, MPSC-1: the caller claimed the last slot.
         let next = unsafe { self.spares.take() };
-        // SAFETY: B4.
+        // SAFETY: BLOCK-4.
         unsafe { Block::link(block, next) };
         let parity = parity(position.wrapping_add(1));
         let tagged = next.as_ptr().map_addr(|addr| addr | parity);
-        // Release: who claims a slot of it sees it empty, and the spares as we
-        // leave them (B5).
+        // Release: a sender that claims a slot of the block sees it empty, and sees the spare
+        // blocks as they are now (BLOCK-5).
         self.tail_block.store(tagged, Release);
     }
 
-    /// Somebody else is about to append a block. Gives back the word after that.
+    /// Waits until another sender has appended a block. Returns the word after that.
     #[cold]
     fn wait_for_block(&self, position: u64) -> Tail {
-        let mut patience = Patience::new();
+        let mut spin = SpinThenYield::new();
         while self.tail_block.load(Acquire).addr() & 1 != parity(position) {
-            let now = self.word();
+            let now = self.load_tail();
             if now.position() != position {
                 return now;
             }
-            patience.pause();
+            spin.pause();
         }
-        self.word()
+        self.load_tail()
     }
 
-    /// Puts a message where it was claimed, and wakes the receiver if it waited.
+    /// Writes a message to its claimed slot, and wakes the receiver if it was parked.
     #[inline]
-    pub(super) fn fill(&self, claim: Claim<T>, value: T) {
-        // SAFETY: B1: claimed, and filled once, as the claim is gone.
+    pub(super) fn fill(&self, claim: ClaimedSlot<T>, value: T) {
+        // SAFETY: BLOCK-1: the slot is claimed. It is filled once, because the claim is consumed.
         unsafe { Block::fill(claim.block, block::offset(claim.position), value) };
         if let Some(waker) = claim.receiver {
             waker.wake();
         }
     }
 
-    /// The receiver saw `word`, in which all that was claimed is received and
-    /// which has no PARKED: it waits.
-    pub(super) fn park(&self, word: Tail, waker: Waker) -> Parking {
+    /// Parks the receiver.
+    ///
+    /// The receiver loaded `word`, in which PARKED is not set and all claimed positions are
+    /// received.
+    pub(super) fn park(&self, word: Tail, waker: Waker) -> ParkOutcome {
         debug_assert!(!word.has(PARKED) && !word.has_ended());
-        // SAFETY: T4: ours, by contract.
-        let left = self.waker.with_mut(|place| unsafe { (*place).replace(waker) });
-        debug_assert!(left.is_none(), "T4: no waker is left behind");
-        if self.exchange(word, word.with(PARKED)).is_ok() {
-            return Parking::Parked;
+        // SAFETY: MPSC-4: the cell is the receiver's, by the contract of this function.
+        let left = self.waker.with_mut(|value| unsafe { (*value).replace(waker) });
+        debug_assert!(left.is_none(), "MPSC-4: no waker is left in the cell");
+        if self.replace_tail(word, word.with(PARKED)).is_ok() {
+            return ParkOutcome::Parked;
         }
-        // SAFETY: T4: PARKED was not set, so it is still ours.
-        drop(self.waker.with_mut(|place| unsafe { (*place).take() }));
-        Parking::Disturbed
+        // SAFETY: MPSC-4: PARKED was not set, so the cell is still the receiver's.
+        drop(self.waker.with_mut(|value| unsafe { (*value).take() }));
+        ParkOutcome::Raced
     }
 
-    /// The receiver does not wait any more, if it did.
+    /// Unparks the receiver if it is parked, and drops its waker.
     pub(super) fn unpark(&self) {
-        drop(self.take_parked(|_| true));
+        drop(self.take_parked_waker(|_| true));
     }
 
-    /// Wakes the receiver if it waits for an end that has come.
-    pub(super) fn call_at_end(&self) {
-        if let Some(waker) = self.take_parked(Tail::has_ended) {
+    /// Wakes the receiver if it is parked and the channel has ended.
+    pub(super) fn wake_receiver_if_ended(&self) {
+        if let Some(waker) = self.take_parked_waker(Tail::has_ended) {
             waker.wake();
         }
     }
 
-    /// Clears PARKED while it is set and `condition` holds.
-    fn take_parked(&self, condition: impl Fn(Tail) -> bool) -> Option<Waker> {
-        let mut word = self.word();
+    /// Clears PARKED if it is set and `condition` holds, and returns the waker.
+    fn take_parked_waker(&self, condition: impl Fn(Tail) -> bool) -> Option<Waker> {
+        let mut word = self.load_tail();
         while word.has(PARKED) && condition(word) {
-            match self.exchange(word, word.without(PARKED)) {
+            match self.replace_tail(word, word.without(PARKED)) {
                 Ok(()) => return self.take_waker(),
                 Err(now) => word = now,
             }
@@ -342,38 +345,38 @@ impl<T> Chan<T> {
         None
     }
 
-    /// The receiver wants no more. What was sent, and what permits send, it still
-    /// gets.
+    /// Closes the channel for the receiver. It still gets everything that was sent, and that
+    /// permits send.
     pub(super) fn close(&self) {
-        if self.set(CLOSED).has(CLOSED) {
+        if self.set_flag(CLOSED).has(CLOSED) {
             return;
         }
         let mut panics = PanicSink::default();
-        self.refuse_room(&mut panics);
-        panics.catch(|| self.closing.answer_while(Grant::All, |_, _| true));
+        self.close_send_waiters(&mut panics);
+        panics.catch(|| self.closed_waiters.answer_while(Grant::All, |_, _| true));
         panics.pass_on();
     }
 
     pub(super) fn add_sender(&self) {
-        // Relaxed: the caller is one.
+        // Relaxed: the caller is a sender.
         self.senders.fetch_add(1, Relaxed);
     }
 
-    /// Adds a sender if there is one.
+    /// Adds a sender, unless all senders are gone.
     pub(super) fn try_add_sender(&self) -> bool {
         let some = |senders: usize| (senders > 0).then(|| senders + 1);
         self.senders.fetch_update(AcqRel, Acquire, some).is_ok()
     }
 
-    /// A sender goes away. The last one makes the channel's end.
+    /// Removes a sender. The last one ends the channel.
     pub(super) fn remove_sender(&self) {
-        // AcqRel: the last one passes on what all others have sent.
+        // AcqRel: the last sender passes on what all others have sent.
         if self.senders.fetch_sub(1, AcqRel) != 1 {
             return;
         }
-        // If there are promises left, permits were leaked.
-        self.set(GONE);
-        self.call_at_end();
+        // If slots are still reserved, permits were leaked.
+        self.set_flag(DISCONNECTED);
+        self.wake_receiver_if_ended();
     }
 
     pub(super) fn senders(&self) -> usize {
@@ -384,56 +387,55 @@ impl<T> Chan<T> {
         &self.weak_senders
     }
 
-    /// The receiver goes away: `reader` is where it was.
-    pub(super) fn leave(&self, reader: &Reader<T>) {
+    /// Stores the final position of a receiver that is dropped.
+    pub(super) fn store_final_position(&self, reader: &Reader<T>) {
         self.head.store(reader.position(), Release);
-        self.left_at.store(reader.block().as_ptr(), Release);
+        self.final_block.store(reader.block().as_ptr(), Release);
     }
 }
 
 impl<T> Drop for Chan<T> {
     fn drop(&mut self) {
-        /// Frees the block also if a value's drop panics; the values behind it
-        /// leak then.
+        /// Frees the block, also if the drop of a value panics. Then the values behind it leak.
         struct Last<T>(Reader<T>);
         impl<T> Drop for Last<T> {
             fn drop(&mut self) {
-                // SAFETY: nobody else is left; a reader's block is in use.
+                // SAFETY: no other owner is left, and a reader's block is in use.
                 unsafe { Block::free(self.0.block()) };
             }
         }
-        let Some(block) = NonNull::new(self.left_at.load(Acquire)) else {
-            return; // A receiver that was leaked keeps the channel.
+        let Some(block) = NonNull::new(self.final_block.load(Acquire)) else {
+            return; // A leaked receiver keeps the channel.
         };
-        // SAFETY: the receiver has gone, and this is where it was.
+        // SAFETY: the receiver was dropped, and this is its final position.
         let mut last = Last(unsafe { Reader::new(block, self.head.load(Acquire)) });
-        // Only permits that were used after the receiver went away.
+        // Only messages that permits sent after the receiver was dropped.
         while let Some(value) = last.0.pop(&self.spares) {
             drop(value);
         }
     }
 }
 
-/// The parity of the number of a position's block.
+/// Returns the parity of the number of a position's block.
 #[inline]
 fn parity(position: u64) -> usize {
     (position / SLOTS % 2) as usize
 }
 
-/// For somebody who waits for a few instructions of another thread.
-pub(super) struct Patience(u32);
+/// Waits for a few instructions of another thread: spins first, then yields.
+pub(super) struct SpinThenYield(u32);
 
-impl Patience {
+impl SpinThenYield {
     pub(super) fn new() -> Self {
         Self(0)
     }
 
-    /// How often it looks before it lets other threads run.
-    pub(super) const LOOKS: u32 = if IS_MODEL { 0 } else { 64 };
+    /// How often it spins before it yields to other threads.
+    pub(super) const SPINS: u32 = if IS_MODEL { 0 } else { 64 };
 
     pub(super) fn pause(&mut self) {
         self.0 += 1;
-        if self.0 <= Self::LOOKS {
+        if self.0 <= Self::SPINS {
             std::hint::spin_loop();
         } else {
             thread::yield_now();

@@ -1,9 +1,23 @@
-//! What goes wrong with a channel.
+//! Error types of `mpsc` channels.
 
 use std::error::Error;
 use std::fmt;
 
-/// The channel is closed; the value that was to be sent comes back.
+/// The error of `send`: the channel is closed. It contains the message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, rx) = mpsc::channel(1);
+/// drop(rx);
+/// let error = tx.send("hello").await.unwrap_err();
+/// assert_eq!(error.0, "hello");
+/// # }
+/// ```
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub struct SendError<T>(pub T);
 
@@ -21,17 +35,39 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T> Error for SendError<T> {}
 
-/// The value cannot be sent without waiting, or not at all; it comes back.
+/// The error of `try_send`: the message could not be sent without waiting. It contains the message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc::{self, error::TrySendError};
+///
+/// let (tx, rx) = mpsc::channel(1);
+/// tx.try_send(1).unwrap();
+/// assert_eq!(tx.try_send(2), Err(TrySendError::Full(2)));
+/// drop(rx);
+/// assert_eq!(tx.try_send(3), Err(TrySendError::Closed(3)));
+/// ```
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub enum TrySendError<T> {
-    /// There is no room now.
+    /// The channel has no free capacity now.
     Full(T),
     /// The receiver was closed or dropped.
     Closed(T),
 }
 
 impl<T> TrySendError<T> {
-    /// The value that was not sent.
+    /// Returns the message that was not sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel(1);
+    /// tx.try_send(1).unwrap();
+    /// assert_eq!(tx.try_send(2).unwrap_err().into_inner(), 2);
+    /// ```
     pub fn into_inner(self) -> T {
         match self {
             TrySendError::Full(value) | TrySendError::Closed(value) => value,
@@ -65,12 +101,23 @@ impl<T> From<SendError<T>> for TrySendError<T> {
     }
 }
 
-/// There is nothing to receive.
+/// The error of `try_recv`: there is no message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc::{self, error::TryRecvError};
+///
+/// let (tx, mut rx) = mpsc::channel::<u32>(1);
+/// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+/// drop(tx);
+/// assert_eq!(rx.try_recv(), Err(TryRecvError::Disconnected));
+/// ```
 #[derive(PartialEq, Eq, Clone, Copy, Debug)]
 pub enum TryRecvError {
-    /// Nothing now; senders or permits are left that may bring something.
+    /// The channel is empty, and senders or permits may still send a message.
     Empty,
-    /// Nothing, and nothing will come.
+    /// The channel is empty, and no message can come.
     Disconnected,
 }
 
@@ -85,10 +132,10 @@ impl fmt::Display for TryRecvError {
 
 impl Error for TryRecvError {}
 
-/// Not in use: `recv` answers with an `Option`.
+/// Not in use: `recv` returns an `Option`.
 #[derive(Debug, Clone)]
 #[doc(hidden)]
-#[deprecated(note = "`recv` answers with an `Option`; nothing returns this error")]
+#[deprecated(note = "`recv` returns an `Option`; nothing returns this error")]
 pub struct RecvError(());
 
 #[allow(deprecated)]
@@ -101,11 +148,26 @@ impl fmt::Display for RecvError {
 #[allow(deprecated)]
 impl Error for RecvError {}
 
-/// The value was not sent in time, or cannot be sent at all; it comes back.
+/// The error of a send with a timeout. It contains the message.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wakeful::sync::mpsc::{self, error::SendTimeoutError};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, _rx) = mpsc::channel(1);
+/// tx.send(1).await.unwrap();
+/// let error = tx.send_timeout(2, Duration::from_millis(1)).await.unwrap_err();
+/// assert_eq!(error, SendTimeoutError::Timeout(2));
+/// # }
+/// ```
 #[cfg(feature = "time")]
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub enum SendTimeoutError<T> {
-    /// There was no room until the time was up.
+    /// The channel had no free capacity before the timeout.
     Timeout(T),
     /// The receiver was closed or dropped.
     Closed(T),
@@ -113,7 +175,15 @@ pub enum SendTimeoutError<T> {
 
 #[cfg(feature = "time")]
 impl<T> SendTimeoutError<T> {
-    /// The value that was not sent.
+    /// Returns the message that was not sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc::error::SendTimeoutError;
+    ///
+    /// assert_eq!(SendTimeoutError::Timeout("late").into_inner(), "late");
+    /// ```
     pub fn into_inner(self) -> T {
         match self {
             SendTimeoutError::Timeout(value) | SendTimeoutError::Closed(value) => value,

@@ -1,7 +1,7 @@
-//! What one awaits: a message, room for one, the receiver's end.
+//! The futures of a channel: sending, reserving, receiving, and waiting for its end.
 
 use super::bounded::Sender;
-use super::capacity::{Asked, CapacityRequest, Refusal};
+use super::capacity::{CapacityRequest, RequestOutcome, ReserveError};
 use super::chan::Chan;
 use super::error::SendError;
 use super::permit::{OwnedPermit, Permit, PermitIterator};
@@ -23,21 +23,22 @@ type Site = &'static Location<'static>;
 struct Closed;
 
 pin_project! {
-    /// A wish for room. Its owner calls `cancel` before it is dropped.
-    struct Request {
+    /// The part of a future that waits for capacity. The future that contains it calls `cancel`
+    /// when it is dropped.
+    struct CapacityWait {
         #[pin]
         waiter: Waiter<CapacityRequest>,
         slots: u64,
     }
 }
 
-impl Request {
+impl CapacityWait {
     #[inline]
     fn new(slots: u64) -> Self {
         Self { waiter: Waiter::new(), slots }
     }
 
-    /// Ready when the slots are promised. Once it is ready it has forgotten them.
+    /// Completes when the slots are reserved. From then on the caller owns them.
     #[cold]
     fn poll<T>(
         self: Pin<&mut Self>,
@@ -47,55 +48,55 @@ impl Request {
     ) -> Poll<Result<(), Closed>> {
         let this = self.project();
         let (waiter, slots) = (this.waiter.as_ref(), *this.slots);
-        let mut standing = waiter.standing();
-        if standing == WaiterState::Idle {
-            match chan.ask(waiter, slots, cx.waker(), site) {
-                Asked::Promised => return Poll::Ready(Ok(())),
-                Asked::Closed => return Poll::Ready(Err(Closed)),
-                Asked::Waiting => return Poll::Pending,
+        let mut waiter_state = waiter.standing();
+        if waiter_state == WaiterState::Idle {
+            match chan.request_capacity(waiter, slots, cx.waker(), site) {
+                RequestOutcome::Reserved => return Poll::Ready(Ok(())),
+                RequestOutcome::Closed => return Poll::Ready(Err(Closed)),
+                RequestOutcome::Waiting => return Poll::Pending,
             }
-        } else if standing == WaiterState::Waiting {
-            standing = chan.room.update_waker(waiter, cx.waker());
+        } else if waiter_state == WaiterState::Waiting {
+            waiter_state = chan.send_waiters.update_waker(waiter, cx.waker());
         }
-        match standing {
-            WaiterState::Answered(Grant::One) if !chan.word().has(CLOSED) => {
+        match waiter_state {
+            WaiterState::Answered(Grant::One) if !chan.load_tail().has(CLOSED) => {
                 waiter.reset();
                 Poll::Ready(Ok(()))
             }
             WaiterState::Answered(_) => {
-                chan.give_up(waiter, slots);
+                chan.cancel_request(waiter, slots);
                 Poll::Ready(Err(Closed))
             }
             WaiterState::Idle | WaiterState::Waiting => {
-                let target = chan.room.plate.target(chan);
+                let target = chan.send_waiters.plate.target(chan);
                 wait::waiting_on_plate(WaitKind::MpscSend, target, site);
                 Poll::Pending
             }
         }
     }
 
-    /// Gives back what was promised, and the place in the queue.
+    /// Leaves the wait list, and releases slots that were granted.
     #[inline]
     fn cancel<T>(self: Pin<&mut Self>, chan: &Chan<T>) {
         let this = self.project();
         if this.waiter.standing() != WaiterState::Idle {
-            chan.give_up(this.waiter.as_ref(), *this.slots);
+            chan.cancel_request(this.waiter.as_ref(), *this.slots);
         }
     }
 }
 
 pin_project! {
-    /// A message on its way; see [`Sender::send`].
+    /// The future of [`Sender::send`].
     #[must_use = "futures do nothing unless polled"]
-    pub(super) struct Sending<'a, T> {
+    pub(super) struct SendFuture<'a, T> {
         chan: &'a Chan<T>,
         value: Option<T>,
         #[pin]
-        request: Request,
+        request: CapacityWait,
         site: Site,
     }
 
-    impl<T> PinnedDrop for Sending<'_, T> {
+    impl<T> PinnedDrop for SendFuture<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
             this.request.cancel(this.chan);
@@ -103,35 +104,35 @@ pin_project! {
     }
 }
 
-impl<'a, T> Sending<'a, T> {
+impl<'a, T> SendFuture<'a, T> {
     #[inline]
     pub(super) fn new(chan: &'a Chan<T>, value: T, site: Site) -> Self {
-        Self { chan, value: Some(value), request: Request::new(1), site }
+        Self { chan, value: Some(value), request: CapacityWait::new(1), site }
     }
 }
 
-impl<T> Future for Sending<'_, T> {
+impl<T> Future for SendFuture<'_, T> {
     type Output = Result<(), SendError<T>>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let progress = ready!(coop::poll_proceed(cx));
-        assert!(this.value.is_some(), "polled after it was ready");
+        assert!(this.value.is_some(), "`Sender::send` polled after completion");
         if this.request.waiter.standing() == WaiterState::Idle
             && let Ok(claim) = this.chan.claim()
         {
-            let Some(value) = this.value.take() else { unreachable!("it was there above") };
+            let Some(value) = this.value.take() else { unreachable!("checked above") };
             this.chan.fill(claim, value);
             progress.made_progress();
             return Poll::Ready(Ok(()));
         }
         let room = ready!(this.request.poll(this.chan, cx, this.site));
         progress.made_progress();
-        let Some(value) = this.value.take() else { unreachable!("it was there above") };
+        let Some(value) = this.value.take() else { unreachable!("checked above") };
         Poll::Ready(match room {
             Ok(()) => {
-                this.chan.send_promised(value);
+                this.chan.send_reserved(value);
                 Ok(())
             }
             Err(Closed) => Err(SendError(value)),
@@ -139,20 +140,20 @@ impl<T> Future for Sending<'_, T> {
     }
 }
 
-/// Room for `request`, with budget.
+/// Polls for the slots of `request`, and spends budget.
 #[inline]
 fn poll_reserve<T>(
-    request: Pin<&mut Request>,
+    request: Pin<&mut CapacityWait>,
     chan: &Chan<T>,
     cx: &mut Context<'_>,
     site: Site,
 ) -> Poll<Result<(), SendError<()>>> {
     let progress = ready!(coop::poll_proceed(cx));
     let result = if request.waiter.standing() == WaiterState::Idle {
-        match chan.try_promise(request.slots) {
+        match chan.try_reserve_slots(request.slots) {
             Ok(()) => Ok(()),
-            Err(Refusal::Closed) => Err(Closed),
-            Err(Refusal::Full) => ready!(request.poll(chan, cx, site)),
+            Err(ReserveError::Closed) => Err(Closed),
+            Err(ReserveError::Full) => ready!(request.poll(chan, cx, site)),
         }
     } else {
         ready!(request.poll(chan, cx, site))
@@ -162,13 +163,13 @@ fn poll_reserve<T>(
 }
 
 pin_project! {
-    /// Room for `n` messages; see [`Sender::reserve_many`].
+    /// The future of [`Sender::reserve_many`].
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct ReserveMany<'a, T> {
         chan: &'a Chan<T>,
         n: usize,
         #[pin]
-        request: Request,
+        request: CapacityWait,
         site: Site,
     }
 
@@ -183,7 +184,7 @@ pin_project! {
 impl<'a, T> ReserveMany<'a, T> {
     #[inline]
     pub(super) fn new(chan: &'a Chan<T>, n: usize, site: Site) -> Self {
-        Self { chan, n, request: Request::new(n as u64), site }
+        Self { chan, n, request: CapacityWait::new(n as u64), site }
     }
 }
 
@@ -201,7 +202,7 @@ impl<'a, T> Future for ReserveMany<'a, T> {
 }
 
 pin_project! {
-    /// Room for one message; see [`Sender::reserve`].
+    /// The future of [`Sender::reserve`].
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct Reserve<'a, T> {
         #[pin]
@@ -228,13 +229,13 @@ impl<'a, T> Future for Reserve<'a, T> {
 }
 
 pin_project! {
-    /// Room for one message, kept with the sender; see [`Sender::reserve_owned`].
+    /// The future of [`Sender::reserve_owned`].
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct ReserveOwned<T> {
-        // None once it went into a permit.
+        // None once it was moved into the permit.
         sender: Option<Sender<T>>,
         #[pin]
-        request: Request,
+        request: CapacityWait,
         site: Site,
     }
 
@@ -250,7 +251,7 @@ pin_project! {
 
 impl<T> ReserveOwned<T> {
     pub(super) fn new(sender: Sender<T>, site: Site) -> Self {
-        Self { sender: Some(sender), request: Request::new(1), site }
+        Self { sender: Some(sender), request: CapacityWait::new(1), site }
     }
 }
 
@@ -259,17 +260,17 @@ impl<T> Future for ReserveOwned<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let sender = this.sender.as_ref().expect("polled after it was ready");
+        let sender = this.sender.as_ref().expect("`Sender::reserve_owned` polled after completion");
         ready!(poll_reserve(this.request, sender.chan(), cx, this.site))?;
-        let sender = this.sender.take().expect("it was there a moment ago");
+        let sender = this.sender.take().expect("checked above");
         Poll::Ready(Ok(OwnedPermit::new(sender)))
     }
 }
 
 pin_project! {
-    /// What `poll` receives: one message, or several.
+    /// The future of `recv` and `recv_many`: calls `poll`.
     #[must_use = "futures do nothing unless polled"]
-    pub(super) struct Receiving<'a, T, F> {
+    pub(super) struct RecvFuture<'a, T, F> {
         rx: &'a mut Rx<T>,
         poll: F,
         site: Site,
@@ -278,7 +279,7 @@ pin_project! {
     }
 }
 
-impl<'a, T, F> Receiving<'a, T, F> {
+impl<'a, T, F> RecvFuture<'a, T, F> {
     #[inline]
     pub(super) fn new<R>(rx: &'a mut Rx<T>, poll: F, site: Site) -> Self
     where
@@ -288,7 +289,7 @@ impl<'a, T, F> Receiving<'a, T, F> {
     }
 }
 
-impl<T, F, R> Future for Receiving<'_, T, F>
+impl<T, F, R> Future for RecvFuture<'_, T, F>
 where
     F: FnMut(&mut Rx<T>, &mut Context<'_>, Site) -> Poll<R>,
 {
@@ -302,44 +303,44 @@ where
 }
 
 pin_project! {
-    /// The receiver's end.
+    /// The future of `closed`: waits until the receiver is closed or dropped.
     #[must_use = "futures do nothing unless polled"]
-    pub(super) struct Closing<'a, T> {
+    pub(super) struct ClosedFuture<'a, T> {
         chan: &'a Chan<T>,
         #[pin]
         waiter: Waiter<()>,
         site: Site,
     }
 
-    impl<T> PinnedDrop for Closing<'_, T> {
+    impl<T> PinnedDrop for ClosedFuture<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            let _ = this.chan.closing.cancel(this.waiter.as_ref());
+            let _ = this.chan.closed_waiters.cancel(this.waiter.as_ref());
         }
     }
 }
 
-impl<'a, T> Closing<'a, T> {
+impl<'a, T> ClosedFuture<'a, T> {
     pub(super) fn new(chan: &'a Chan<T>, site: Site) -> Self {
         Self { chan, waiter: Waiter::new(), site }
     }
 }
 
-impl<T> Future for Closing<'_, T> {
+impl<T> Future for ClosedFuture<'_, T> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        let (list, waiter) = (&this.chan.closing, this.waiter.as_ref());
-        if this.chan.word().has(CLOSED) {
+        let (list, waiter) = (&this.chan.closed_waiters, this.waiter.as_ref());
+        if this.chan.load_tail().has(CLOSED) {
             let _ = list.cancel(waiter);
             return Poll::Ready(());
         }
         if waiter.standing() == WaiterState::Idle {
             let waker = cx.waker().clone();
             let unneeded = list.with(|list| {
-                // The closer sets the bit before it takes the lock.
-                if this.chan.word().has(CLOSED) {
+                // The closing thread sets the flag before it takes the lock.
+                if this.chan.load_tail().has(CLOSED) {
                     return Some(waker);
                 }
                 list.push_back(waiter, (), Some(waker));

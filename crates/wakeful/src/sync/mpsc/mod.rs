@@ -1,36 +1,54 @@
-//! Channels from many senders to one receiver.
+//! A channel with many senders and one receiver.
 //!
-//! [`channel`] has a limit: whoever sends into a full one waits, so a slow
-//! receiver slows its senders down. [`unbounded_channel`] has none: sending never
-//! waits, and works outside of tasks too.
+//! [`channel`] creates a bounded channel: a sender waits while it is full, so a slow receiver slows
+//! its senders down (back-pressure). [`unbounded_channel`] has no limit: sending never waits, and
+//! works outside of tasks too.
 //!
-//! Messages arrive in the order in which they were sent, each once. What was done
-//! before a message was sent is seen by who receives it.
+//! Every message is received once, in the order in which the messages were sent. Everything that a
+//! task does before it sends a message happens before everything that the receiver does after it
+//! got the message.
 //!
-//! # The end
+//! # Disconnection
 //!
-//! When all senders are gone, the receiver gets what is left and then `None`. When
-//! the receiver is dropped, what is left is dropped with it, and sending fails. A
-//! receiver that wants to lose nothing calls `close` first and goes on until it
-//! gets `None`.
+//! After the last sender was dropped, the receiver gets the remaining messages and then `None`.
+//! After the receiver was dropped, the remaining messages are dropped, and sending fails. For a
+//! shutdown that loses no message, the receiver calls `close` and receives until it gets `None`:
 //!
-//! # Between threads and tasks
+//! ```
+//! use wakeful::sync::mpsc;
 //!
-//! Any executor will do, and none: `blocking_send` and `blocking_recv` are for
-//! threads that run no tasks. In tasks of wakeful, sending and receiving spend
-//! budget (see [`task::coop`](crate::task::coop)).
+//! # #[wakeful::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let (tx, mut rx) = mpsc::channel(8);
+//! tx.send("first").await.unwrap();
+//! tx.send("second").await.unwrap();
+//! rx.close();
+//! assert!(tx.send("too late").await.is_err());
+//! let mut received = Vec::new();
+//! while let Some(message) = rx.recv().await {
+//!     received.push(message);
+//! }
+//! assert_eq!(received, ["first", "second"]);
+//! # }
+//! ```
+//!
+//! # Tasks and threads
+//!
+//! The channels work on any executor. `blocking_send` and `blocking_recv` are for threads that
+//! drive no tasks. In tasks of wakeful, sending and receiving spend cooperative budget (see
+//! [`task::coop`](crate::task::coop)).
 //!
 //! # Memory
 //!
-//! Messages lie in blocks of 32 that are linked, taken as they are needed, and
-//! used again. A channel starts with one block, whatever its capacity.
+//! Messages are stored in linked blocks of 32, which are allocated as needed and reused. A channel
+//! starts with one block, whatever its capacity.
 
-// What is where: `word` is what senders race for, `block` where messages lie,
-// `chan` what both ends share and the receiver's waker, `room` who waits for a
-// slot. `tx` and `rx` are the ends of both kinds of channels, `bounded`, `permit`
-// and `unbounded` their faces, `futures` what one awaits. Control enters by a
-// sender's exchange in `chan` and leaves through the receiver's waker; with a
-// full channel it enters by a receiver's store and leaves through `room`.
+// Modules: `tail` is the word that senders race for, and `block` stores the messages. `chan` is the
+// state that both ends share, with the receiver's waker. `capacity` has the senders that wait for a
+// slot. `tx` and `rx` are the ends of both kinds of channels; `bounded`, `permit` and `unbounded`
+// are their public types, `futures` the futures they return. Control enters by a sender's
+// compare-exchange in `chan` and leaves through the receiver's waker. In a full channel it enters
+// by a receiver's store of its position and leaves through `capacity`.
 
 mod block;
 mod bounded;

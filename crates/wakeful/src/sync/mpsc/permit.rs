@@ -1,4 +1,4 @@
-//! Permits: slots of a bounded channel that are promised to whoever holds them.
+//! Permits: reserved slots of a bounded channel.
 
 use super::bounded::Sender;
 use super::chan::Chan;
@@ -6,39 +6,65 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::mem;
 
-/// Room for one message, from [`Sender::reserve`] or [`Sender::try_reserve`].
+/// Reserved capacity for one message, from [`Sender::reserve`] or [`Sender::try_reserve`].
 ///
-/// It promises room, not a place in the order: messages come in the order in
-/// which they are sent. Dropping it gives the room back.
+/// A permit reserves a slot, not a position: messages are received in the order in which they are
+/// sent. Dropping the permit releases the slot.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// let (tx, mut rx) = mpsc::channel(1);
+/// let permit = tx.try_reserve().unwrap();
+/// assert_eq!(tx.capacity(), 0);
+/// permit.send(1);
+/// assert_eq!(rx.try_recv(), Ok(1));
+/// ```
 pub struct Permit<'a, T> {
     chan: &'a Chan<T>,
 }
 
 impl<'a, T> Permit<'a, T> {
-    /// One slot was promised to it.
+    /// Creates the permit of a slot that the caller has reserved.
     #[inline]
     pub(super) fn new(chan: &'a Chan<T>) -> Self {
-        chan.has_reserved(1);
+        chan.record_reserved(1);
         Self { chan }
     }
 
-    /// Sends a message. It neither waits nor fails, also after the receiver was
-    /// closed.
+    /// Sends a message in the reserved slot.
     ///
-    /// If the receiver is dropped, so is the message, with the channel at the
-    /// latest.
+    /// It neither waits nor fails, even after the receiver was closed. If the receiver was dropped,
+    /// the message is dropped with the channel at the latest.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// let permit = tx.reserve().await.unwrap();
+    /// assert!(tx.try_send("other").is_err(), "the only slot is reserved");
+    /// permit.send("message");
+    /// assert_eq!(rx.recv().await, Some("message"));
+    /// # }
+    /// ```
     pub fn send(self, value: T) {
         let chan = self.chan;
         mem::forget(self);
-        chan.send_promised(value);
-        chan.has_used_reserved(1);
+        chan.send_reserved(value);
+        chan.record_unreserved(1);
     }
 }
 
 impl<T> Drop for Permit<'_, T> {
     fn drop(&mut self) {
         self.chan.release(1);
-        self.chan.has_used_reserved(1);
+        self.chan.record_unreserved(1);
     }
 }
 
@@ -48,19 +74,32 @@ impl<T> fmt::Debug for Permit<'_, T> {
     }
 }
 
-/// Room for several messages, from [`Sender::reserve_many`] or
-/// [`Sender::try_reserve_many`]: an iterator of [`Permit`]s.
+/// Reserved capacity for several messages: an iterator of [`Permit`]s.
 ///
-/// Dropping it gives back the room for those that it has not given out.
+/// [`Sender::reserve_many`] and [`Sender::try_reserve_many`] return it. Dropping it releases the
+/// slots of the permits that it has not returned.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// let (tx, mut rx) = mpsc::channel(3);
+/// let mut permits = tx.try_reserve_many(3).unwrap();
+/// permits.next().unwrap().send(1);
+/// drop(permits);
+/// assert_eq!(tx.capacity(), 2, "two slots are free again");
+/// assert_eq!(rx.try_recv(), Ok(1));
+/// ```
 pub struct PermitIterator<'a, T> {
     chan: &'a Chan<T>,
     left: usize,
 }
 
 impl<'a, T> PermitIterator<'a, T> {
-    /// So many slots were promised to it.
+    /// Creates the iterator of `left` slots that the caller has reserved.
     pub(super) fn new(chan: &'a Chan<T>, left: usize) -> Self {
-        chan.has_reserved(left);
+        chan.record_reserved(left);
         Self { chan, left }
     }
 }
@@ -85,7 +124,7 @@ impl<T> Drop for PermitIterator<'_, T> {
     fn drop(&mut self) {
         if self.left > 0 {
             self.chan.release(self.left as u64);
-            self.chan.has_used_reserved(self.left);
+            self.chan.record_unreserved(self.left);
         }
     }
 }
@@ -96,18 +135,33 @@ impl<T> fmt::Debug for PermitIterator<'_, T> {
     }
 }
 
-/// Room for one message, from [`Sender::reserve_owned`] or
-/// [`Sender::try_reserve_owned`]. As a [`Permit`], but it owns the sender, and
-/// keeps the channel open as one.
+/// Reserved capacity for one message that owns its sender.
+///
+/// [`Sender::reserve_owned`] and [`Sender::try_reserve_owned`] return it. It borrows nothing, and
+/// keeps the channel open like a [`Sender`]. Dropping it releases the slot.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::mpsc;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = mpsc::channel(1);
+/// let permit = tx.reserve_owned().await.unwrap();
+/// wakeful::spawn(async move { permit.send(1) });
+/// assert_eq!(rx.recv().await, Some(1));
+/// # }
+/// ```
 pub struct OwnedPermit<T> {
     /// None once the permit was used.
     sender: Option<Sender<T>>,
 }
 
 impl<T> OwnedPermit<T> {
-    /// One slot was promised to it.
+    /// Creates the permit of a slot that the caller has reserved.
     pub(super) fn new(sender: Sender<T>) -> Self {
-        sender.chan().has_reserved(1);
+        sender.chan().record_reserved(1);
         Self { sender: Some(sender) }
     }
 
@@ -115,22 +169,60 @@ impl<T> OwnedPermit<T> {
         self.sender.take().expect("a permit has its sender until it is used")
     }
 
-    /// Sends a message and gives the sender back. It neither waits nor fails,
-    /// also after the receiver was closed.
+    /// Sends a message in the reserved slot, and returns the sender.
+    ///
+    /// It neither waits nor fails, even after the receiver was closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// let permit = tx.reserve_owned().await.unwrap();
+    /// let tx = permit.send("message");
+    /// assert_eq!(rx.recv().await, Some("message"));
+    /// # drop(tx);
+    /// # }
+    /// ```
     pub fn send(self, value: T) -> Sender<T> {
         let sender = self.into_sender();
         Permit { chan: sender.chan() }.send(value);
         sender
     }
 
-    /// Gives the room back, and the sender.
+    /// Releases the slot, and returns the sender.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let permit = tx.try_reserve_owned().unwrap();
+    /// let tx = permit.release();
+    /// assert_eq!(tx.capacity(), 1);
+    /// ```
     pub fn release(self) -> Sender<T> {
         let sender = self.into_sender();
         drop(Permit { chan: sender.chan() });
         sender
     }
 
-    /// Whether two permits belong to the same channel.
+    /// Returns whether two permits belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(2);
+    /// let first = tx.clone().try_reserve_owned().unwrap();
+    /// let second = tx.try_reserve_owned().unwrap();
+    /// assert!(first.same_channel(&second));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         match (&self.sender, &other.sender) {
             (Some(own), Some(other)) => own.same_channel(other),
@@ -138,7 +230,17 @@ impl<T> OwnedPermit<T> {
         }
     }
 
-    /// Whether the permit and a sender belong to the same channel.
+    /// Returns whether this permit and a sender belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let permit = tx.clone().try_reserve_owned().unwrap();
+    /// assert!(permit.same_channel_as_sender(&tx));
+    /// ```
     pub fn same_channel_as_sender(&self, sender: &Sender<T>) -> bool {
         self.sender.as_ref().is_some_and(|own| own.same_channel(sender))
     }

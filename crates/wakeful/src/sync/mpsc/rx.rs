@@ -2,10 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::block::Reader;
-use super::capacity::{ALERT, WAITING};
-use super::chan::{Chan, Parking, Patience, UNBOUNDED};
+use super::capacity::{FULL_FENCE, SENDER_WAITS};
+use super::chan::{Chan, ParkOutcome, SpinThenYield, UNBOUNDED};
 use super::error::TryRecvError;
-use super::tail::{CLOSED, GONE, PARKED, Tail};
+use super::tail::{CLOSED, DISCONNECTED, PARKED, Tail};
 use crate::sys::IS_MODEL;
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::Arc;
@@ -18,40 +18,40 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::task::{Context, Poll, RawWakerVTable, Waker, ready};
 
-/// After so many messages for which no sender had to wait, the receiver calms
-/// down.
-const CALM_AFTER: u32 = if IS_MODEL { 2 } else { 512 };
+/// The number of messages, for which no sender had to wait, after which the receiver returns to
+/// cheap fences.
+const CHEAP_FENCE_AFTER: u32 = if IS_MODEL { 2 } else { 512 };
 
+/// The receiving end of a channel.
 pub(super) struct Rx<T> {
     chan: Arc<Chan<T>>,
     reader: Reader<T>,
-    /// Which waker is parked, if there is one.
-    parked: Option<Identity>,
-    /// Messages until it calms down, while it is alert.
-    calm_in: u32,
-    /// Copies: the channel's own lie where senders write.
+    /// The parked waker, if there is one.
+    parked: Option<WakerId>,
+    /// The number of messages until the receiver returns to cheap fences.
+    full_fences_left: u32,
+    /// Copies of fields of the channel, which are in cache lines that senders write.
     is_bounded: bool,
     barriers: Barriers,
 }
 
-// SAFETY: the reader is only used with exclusive access to this, apart from
-// looking at positions and at `ready`; values go to whoever has that access.
+// SAFETY: the reader is used only with exclusive access, except for loading positions and `ready`.
+// Values go to the thread that has that access.
 unsafe impl<T: Send> Send for Rx<T> {}
-// SAFETY: as above.
+// SAFETY: through `&Rx`, only positions and `ready` are loaded.
 unsafe impl<T: Send> Sync for Rx<T> {}
 
 impl<T> UnwindSafe for Rx<T> {}
 impl<T> RefUnwindSafe for Rx<T> {}
 
-/// What makes two wakers the same. The waker itself is not ours to look at while
-/// it is parked (T4).
+/// The identity of a waker. The receiver must not access a parked waker itself (MPSC-4).
 #[derive(Clone, Copy)]
-struct Identity {
+struct WakerId {
     data: *const (),
     vtable: &'static RawWakerVTable,
 }
 
-impl Identity {
+impl WakerId {
     fn of(waker: &Waker) -> Self {
         Self { data: waker.data(), vtable: waker.vtable() }
     }
@@ -61,36 +61,43 @@ impl Identity {
     }
 }
 
-/// What the receiver finds when there is no message ready.
-enum Sight {
-    /// A message is ready after all.
+/// What the receiver finds if the next message is not ready.
+enum RecvState {
+    /// The message has become ready meanwhile.
     Ready,
-    /// A sender is about to have one ready.
-    Close,
-    /// Nothing, says this word.
-    Nothing(Tail),
-    /// Nothing, and nothing will come.
-    End,
+    /// A sender has claimed the next position, and is about to fill it.
+    Incomplete,
+    /// There is no message, according to this word.
+    Empty(Tail),
+    /// There is no message, and none will come.
+    Ended,
 }
 
-/// What came of looking for a message to wait for.
-enum Look {
+/// The result of `wait_or_park`.
+enum WaitOutcome {
     Ready,
-    End,
-    Wait,
+    Ended,
+    Pending,
 }
 
 impl<T> Rx<T> {
     pub(super) fn new(chan: Arc<Chan<T>>, reader: Reader<T>) -> Self {
         let (is_bounded, barriers) = (chan.limit != UNBOUNDED, chan.barriers);
-        Self { chan, reader, parked: None, calm_in: CALM_AFTER, is_bounded, barriers }
+        Self {
+            chan,
+            reader,
+            parked: None,
+            full_fences_left: CHEAP_FENCE_AFTER,
+            is_bounded,
+            barriers,
+        }
     }
 
     pub(super) fn chan(&self) -> &Chan<T> {
         &self.chan
     }
 
-    /// The next message, if it is ready.
+    /// Takes the next message if it is ready.
     #[inline]
     fn pop(&mut self) -> Option<T> {
         let value = self.reader.pop(&self.chan.spares)?;
@@ -98,58 +105,57 @@ impl<T> Rx<T> {
         Some(value)
     }
 
-    /// Tells senders how far the receiver is: slots were freed.
+    /// Publishes the receiver's position to senders: slots were freed.
     #[inline]
     fn publish(&mut self) {
         if !self.is_bounded {
             return;
         }
         if !self.chan.last_receiver.is_current() {
-            self.chan.is_received_by_another();
+            self.chan.record_other_receiver();
         }
         let position = self.reader.position();
         self.chan.head.store(position, Release);
-        // Between the store and the load: the receiver's part of the protocol of
-        // `room`, calm. In models it is a full barrier, and would hide what the
-        // alert part lacks.
-        if !IS_MODEL || self.chan.attention.load(Relaxed) == 0 {
+        // The cheap fence of the receiver, between the store and the load (see `capacity`). In
+        // models it would be a full fence, and would hide a fence that full-fence mode lacks.
+        if !IS_MODEL || self.chan.fence_mode.load(Relaxed) == 0 {
             self.barriers.light();
         }
-        if self.chan.attention.load(Relaxed) != 0 {
-            self.publish_alert(position);
+        if self.chan.fence_mode.load(Relaxed) != 0 {
+            self.publish_with_full_fence(position);
         }
     }
 
-    /// The receiver's part of the protocol of `room`, alert.
+    /// Publishes the receiver's position in full-fence mode (see `capacity`).
     #[cold]
-    fn publish_alert(&mut self, position: u64) {
+    fn publish_with_full_fence(&mut self, position: u64) {
         let chan = &*self.chan;
-        // Once more, for the full barrier.
+        // Stored once more, for the full fence.
         chan.head.swap(position, SeqCst);
-        if chan.attention.load(SeqCst) & WAITING != 0 {
-            self.calm_in = CALM_AFTER;
-            return chan.hand_out();
+        if chan.fence_mode.load(SeqCst) & SENDER_WAITS != 0 {
+            self.full_fences_left = CHEAP_FENCE_AFTER;
+            return chan.grant_capacity();
         }
-        self.calm_in -= 1;
-        if self.calm_in == 0 {
-            self.calm_in = CALM_AFTER;
-            // If it fails, then somebody waits, and is served with the next.
-            if chan.attention.compare_exchange(ALERT, 0, SeqCst, SeqCst).is_err() {
-                chan.hand_out();
+        self.full_fences_left -= 1;
+        if self.full_fences_left == 0 {
+            self.full_fences_left = CHEAP_FENCE_AFTER;
+            // If it fails, a sender waits, and is granted capacity here.
+            if chan.fence_mode.compare_exchange(FULL_FENCE, 0, SeqCst, SeqCst).is_err() {
+                chan.grant_capacity();
             }
         }
     }
 
-    fn look(&self) -> Sight {
-        let word = self.chan.word();
+    fn recv_state(&self) -> RecvState {
+        let word = self.chan.load_tail();
         if word.len(self.reader.position()) > 0 {
-            // The word came after the look at the slot.
-            return if self.reader.is_ready() { Sight::Ready } else { Sight::Close };
+            // The word was loaded after the slot, so the slot is checked again.
+            return if self.reader.is_ready() { RecvState::Ready } else { RecvState::Incomplete };
         }
-        if word.has_ended() { Sight::End } else { Sight::Nothing(word) }
+        if word.has_ended() { RecvState::Ended } else { RecvState::Empty(word) }
     }
 
-    // Inlined, so that nobody carries the place around who need not wait.
+    // Inlined, so that a caller that need not wait does not pass the site along.
     #[inline(always)]
     pub(super) fn poll_recv(
         &mut self,
@@ -160,7 +166,7 @@ impl<T> Rx<T> {
         let received = self.recv_or_park(cx.waker());
         match received {
             Poll::Ready(_) => progress.made_progress(),
-            Poll::Pending => self.note_wait(site),
+            Poll::Pending => self.record_wait(site),
         }
         received
     }
@@ -171,23 +177,24 @@ impl<T> Rx<T> {
             if let Some(value) = self.pop() {
                 return Poll::Ready(Some(value));
             }
-            match self.look_or_park(waker) {
-                Look::Ready => {}
-                Look::End => return Poll::Ready(None),
-                Look::Wait => return Poll::Pending,
+            match self.wait_or_park(waker) {
+                WaitOutcome::Ready => {}
+                WaitOutcome::Ended => return Poll::Ready(None),
+                WaitOutcome::Pending => return Poll::Pending,
             }
         }
     }
 
-    /// The current task waits for a message, or gives way to who is about to send it.
+    /// Records that the current task waits for a message, or yields to the sender that is about to
+    /// send it.
     #[inline]
-    fn note_wait(&self, site: &'static Location<'static>) {
-        let is_another = !self.chan.last_receiver.is_current();
+    fn record_wait(&self, site: &'static Location<'static>) {
+        let is_other = !self.chan.last_receiver.is_current();
         self.chan.last_receiver.set(site);
-        if is_another {
-            self.chan.tell_receiver();
+        if is_other {
+            self.chan.publish_receiver();
         }
-        let target = self.chan.room.plate.target(self.chan());
+        let target = self.chan.send_waiters.plate.target(self.chan());
         wait::waiting_on_target(WaitKind::MpscRecv, target, site);
     }
 
@@ -208,14 +215,14 @@ impl<T> Rx<T> {
                 progress.made_progress();
                 return Poll::Ready(self.pop_many(buffer, limit));
             }
-            match self.look_or_park(cx.waker()) {
-                Look::Ready => {}
-                Look::End => {
+            match self.wait_or_park(cx.waker()) {
+                WaitOutcome::Ready => {}
+                WaitOutcome::Ended => {
                     progress.made_progress();
                     return Poll::Ready(0);
                 }
-                Look::Wait => {
-                    self.note_wait(site);
+                WaitOutcome::Pending => {
+                    self.record_wait(site);
                     return Poll::Pending;
                 }
             }
@@ -224,7 +231,7 @@ impl<T> Rx<T> {
 
     /// Takes up to `limit` messages that are ready.
     fn pop_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
-        // First of all: it may panic.
+        // First of all, because it may panic.
         buffer.reserve(limit.min(self.len()));
         let mut taken = 0;
         while taken < limit && buffer.len() < buffer.capacity() {
@@ -236,52 +243,52 @@ impl<T> Rx<T> {
         taken
     }
 
-    /// There is no message ready: finds out why, and parks if need be.
+    /// Finds out why no message is ready, and parks if there is none.
     #[cold]
-    fn look_or_park(&mut self, waker: &Waker) -> Look {
-        let mut looks = 0;
+    fn wait_or_park(&mut self, waker: &Waker) -> WaitOutcome {
+        let mut spins = 0;
         loop {
-            match self.look() {
-                Sight::Ready => return Look::Ready,
-                Sight::End => {
+            match self.recv_state() {
+                RecvState::Ready => return WaitOutcome::Ready,
+                RecvState::Ended => {
                     self.unpark();
-                    return Look::End;
+                    return WaitOutcome::Ended;
                 }
-                Sight::Close if looks < Patience::LOOKS => {
-                    looks += 1;
+                RecvState::Incomplete if spins < SpinThenYield::SPINS => {
+                    spins += 1;
                     std::hint::spin_loop();
                 }
-                Sight::Close => {
-                    // That sender's thread has lost its core. Nobody will wake
-                    // us for this message, as we did not park.
+                RecvState::Incomplete => {
+                    // The sender's thread was preempted. It will not wake this task for the
+                    // message, because the receiver is not parked.
                     crate::sys::sync::thread::yield_now();
                     context::give_way(waker);
                     break;
                 }
-                Sight::Nothing(word) if self.park(word, waker) == Parking::Parked => break,
-                Sight::Nothing(_) => {}
+                RecvState::Empty(word) if self.park(word, waker) == ParkOutcome::Parked => break,
+                RecvState::Empty(_) => {}
             }
         }
-        Look::Wait
+        WaitOutcome::Pending
     }
 
-    fn park(&mut self, word: Tail, waker: &Waker) -> Parking {
+    fn park(&mut self, word: Tail, waker: &Waker) -> ParkOutcome {
         if word.has(PARKED) {
             if self.parked.is_some_and(|parked| parked.is(waker)) {
-                return Parking::Parked;
+                return ParkOutcome::Parked;
             }
-            // Another task waits from here on.
+            // From here on another task waits.
             self.unpark();
-            return Parking::Disturbed;
+            return ParkOutcome::Raced;
         }
-        let parking = self.chan.park(word, waker.clone());
-        if parking == Parking::Parked {
-            self.parked = Some(Identity::of(waker));
+        let outcome = self.chan.park(word, waker.clone());
+        if outcome == ParkOutcome::Parked {
+            self.parked = Some(WakerId::of(waker));
         }
-        parking
+        outcome
     }
 
-    /// Does not wait any more, if it did.
+    /// Unparks if it is parked.
     pub(super) fn unpark(&mut self) {
         if self.parked.take().is_some() {
             self.chan.unpark();
@@ -289,42 +296,42 @@ impl<T> Rx<T> {
     }
 
     pub(super) fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        let mut patience = Patience::new();
+        let mut spin = SpinThenYield::new();
         loop {
             if let Some(value) = self.pop() {
                 return Ok(value);
             }
-            match self.look() {
-                Sight::Ready => {}
-                Sight::Close => patience.pause(),
-                Sight::Nothing(_) => return Err(TryRecvError::Empty),
-                Sight::End => return Err(TryRecvError::Disconnected),
+            match self.recv_state() {
+                RecvState::Ready => {}
+                RecvState::Incomplete => spin.pause(),
+                RecvState::Empty(_) => return Err(TryRecvError::Empty),
+                RecvState::Ended => return Err(TryRecvError::Disconnected),
             }
         }
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.chan.word().has(CLOSED | GONE)
+        self.chan.load_tail().has(CLOSED | DISCONNECTED)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.chan.word().len(self.reader.position()) as usize
+        self.chan.load_tail().len(self.reader.position()) as usize
     }
 }
 
 impl<T> Drop for Rx<T> {
-    /// Closes the channel and drops what is in it.
+    /// Closes the channel, and drops the messages in it.
     fn drop(&mut self) {
-        /// Goes on also when a value's drop panics.
+        /// Continues also if the drop of a value panics.
         struct Drain<'a, T>(&'a mut Rx<T>);
         impl<T> Drain<'_, T> {
             fn run(&mut self) {
-                let mut patience = Patience::new();
-                // Those that are claimed and not ready are about to be.
+                let mut spin = SpinThenYield::new();
+                // Claimed messages that are not ready are about to be.
                 while self.0.len() > 0 {
                     match self.0.reader.pop(&self.0.chan.spares) {
                         Some(value) => drop(value),
-                        None => patience.pause(),
+                        None => spin.pause(),
                     }
                 }
             }
@@ -332,11 +339,12 @@ impl<T> Drop for Rx<T> {
         impl<T> Drop for Drain<'_, T> {
             fn drop(&mut self) {
                 self.run();
-                self.0.chan.leave(&self.0.reader);
+                self.0.chan.store_final_position(&self.0.reader);
             }
         }
         let mut drain = Drain(self);
-        // The waker's drop is foreign code. If it panics, senders still learn of the end.
+        // Dropping the waker runs user code. If it panics, senders still learn that the channel
+        // ended.
         let mut panics = PanicSink::default();
         panics.catch(|| drain.0.unpark());
         panics.catch(|| drain.0.chan.close());

@@ -1,9 +1,8 @@
-//! The word that senders race for: how many messages were ever claimed, how many
-//! slots are promised to permits, and what the two sides tell each other.
+//! The word that senders race for: the tail's position, the number of reserved slots, and flags.
 //!
 //! ```text
-//!  63                 24 23              4    3       2       1       0
-//!  position of the tail  reserved slots      GONE  QUEUED  PARKED  CLOSED
+//!  63                 24 23            4       3          2       1       0
+//!  position of the tail  reserved slots  DISCONNECTED  QUEUED  PARKED  CLOSED
 //! ```
 
 use crate::sys::IS_MODEL;
@@ -13,30 +12,31 @@ const FLAG_BITS: u32 = 4;
 const RESERVED_BITS: u32 = if IS_MODEL { 1 } else { 20 };
 const POSITION_SHIFT: u32 = FLAG_BITS + RESERVED_BITS;
 
-/// Positions wrap at this many messages. A sender that slept between its look at
-/// the word and its exchange would have to sleep through exactly so many (ten
-/// hours at 30 million a second) to be deceived.
+/// The number of positions before they wrap.
+///
+/// A sender may sleep between its load of the word and its exchange. It would be deceived only if
+/// exactly this number of messages passed meanwhile: ten hours at 30 million a second.
 pub(super) const POSITIONS: u64 = 1 << (u64::BITS - POSITION_SHIFT);
-/// As many permits as the word counts; what is above is counted under a lock.
+/// The largest number of reserved slots that the word can count. More are counted under a lock.
 pub(super) const MAX_RESERVED: u64 = (1 << RESERVED_BITS) - 1;
 
 /// A copy of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail(pub(super) u64);
 
-/// What one bit says.
+/// One bit of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flag(pub(super) u64);
 
-/// The receiver wants no more messages. Never taken back.
+/// The receiver is closed or dropped. Never cleared.
 pub(super) const CLOSED: Flag = Flag(1);
-/// The receiver waits, and its waker is in its place.
+/// The receiver waits, and its waker is in its cell.
 pub(super) const PARKED: Flag = Flag(2);
-/// Senders wait for room, or more is reserved than the word counts: whoever wants
-/// room asks under the lock.
+/// Senders wait for capacity, or more slots are reserved than the word counts. So senders request
+/// capacity under the lock.
 pub(super) const QUEUED: Flag = Flag(4);
-/// The last sender has gone. Never taken back.
-pub(super) const GONE: Flag = Flag(8);
+/// The last sender was dropped. Never cleared.
+pub(super) const DISCONNECTED: Flag = Flag(8);
 
 impl BitOr for Flag {
     type Output = Flag;
@@ -46,9 +46,9 @@ impl BitOr for Flag {
     }
 }
 
-/// One more message.
+/// One message, in the word.
 pub(super) const MESSAGE: u64 = 1 << POSITION_SHIFT;
-/// One more permit.
+/// One reserved slot, in the word.
 pub(super) const PERMIT: u64 = 1 << FLAG_BITS;
 
 impl Tail {
@@ -62,7 +62,7 @@ impl Tail {
         (self.0 >> FLAG_BITS) & MAX_RESERVED
     }
 
-    /// Whether any of the bits is set.
+    /// Returns whether any of the flags is set.
     #[inline]
     pub(super) fn has(self, flags: Flag) -> bool {
         self.0 & flags.0 != 0
@@ -78,48 +78,53 @@ impl Tail {
         Tail(self.0 & !flags.0)
     }
 
-    /// The word after one more message was claimed. The receiver, if it waited,
-    /// is the claimer's to wake.
+    /// Returns the word after a message was claimed. Its claimer wakes the receiver if PARKED was
+    /// set.
     #[inline]
     pub(super) fn forward(self) -> Tail {
         Tail(self.0.wrapping_add(MESSAGE)).without(PARKED)
     }
 
+    /// Returns the word with `permits` more reserved slots.
+    ///
     /// # Panics
     ///
-    /// In debug builds, if there is no room for as many.
+    /// In debug builds, panics if the word cannot count them.
     #[inline]
     pub(super) fn reserve(self, permits: u64) -> Tail {
         debug_assert!(self.reserved() + permits <= MAX_RESERVED);
         Tail(self.0 + permits * PERMIT)
     }
 
+    /// Returns the word with `permits` fewer reserved slots.
+    ///
     /// # Panics
     ///
-    /// In debug builds, if there are not as many.
+    /// In debug builds, panics if fewer are reserved.
     #[inline]
     pub(super) fn unreserve(self, permits: u64) -> Tail {
         debug_assert!(self.reserved() >= permits);
         Tail(self.0 - permits * PERMIT)
     }
 
-    /// How many slots are taken or promised, if the receiver is at `head`. A huge
-    /// number if the word is older than `head`.
+    /// Returns the number of slots that are used or reserved, if the receiver is at `head`.
+    ///
+    /// The number is huge if the word is older than `head`.
     #[inline]
     pub(super) fn used(self, head: u64) -> u64 {
         (self.position() + self.reserved()).wrapping_sub(head) & (POSITIONS - 1)
     }
 
-    /// How many messages wait for a receiver at `head`.
+    /// Returns the number of messages that a receiver at `head` has not received.
     #[inline]
     pub(super) fn len(self, head: u64) -> u64 {
         self.position().wrapping_sub(head) & (POSITIONS - 1)
     }
 
-    /// Whether nothing can come after what is already there.
+    /// Returns whether no message can come after those that are already claimed.
     #[inline]
     pub(super) fn has_ended(self) -> bool {
-        self.has(GONE) || (self.has(CLOSED) && !self.has(QUEUED) && self.reserved() == 0)
+        self.has(DISCONNECTED) || (self.has(CLOSED) && !self.has(QUEUED) && self.reserved() == 0)
     }
 }
 
@@ -128,12 +133,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_do_not_touch_each_other() {
+    fn parts_are_independent() {
         let word = Tail(0).with(CLOSED | QUEUED).reserve(MAX_RESERVED).forward();
         assert_eq!((word.position(), word.reserved()), (1, MAX_RESERVED));
         let word = word.unreserve(MAX_RESERVED - 1).with(PARKED).forward();
         assert_eq!((word.position(), word.reserved()), (2, 1));
-        assert!(word.has(CLOSED) && word.has(QUEUED) && !word.has(PARKED) && !word.has(GONE));
+        assert!(
+            word.has(CLOSED) && word.has(QUEUED) && !word.has(PARKED) && !word.has(DISCONNECTED)
+        );
         assert_eq!((word.used(0), word.len(0)), (3, 2));
     }
 
@@ -146,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_channel_ends_with_its_last_permit() {
+    fn closed_channel_ends_with_its_last_permit() {
         let closed = Tail(0).reserve(1).with(CLOSED);
         assert!(!closed.has_ended() && closed.unreserve(1).has_ended());
         assert!(!closed.unreserve(1).with(QUEUED).has_ended());
-        assert!(Tail(0).with(GONE).has_ended() && !Tail(0).has_ended());
+        assert!(Tail(0).with(DISCONNECTED).has_ended() && !Tail(0).has_ended());
     }
 }

@@ -1,8 +1,7 @@
-//! The sending end of both kinds of channels: what is counted, and how a message
-//! gets in.
+//! The sending end of both kinds of channels: counting senders, and claiming slots.
 
-use super::capacity::Refusal;
-use super::chan::{Attempt, Chan, Claim};
+use super::capacity::ReserveError;
+use super::chan::{Chan, ClaimedSlot, SlotClaim};
 use super::error::{SendError, TrySendError};
 use super::tail::{CLOSED, QUEUED, Tail};
 use crate::sys::sync::Arc;
@@ -11,11 +10,11 @@ use crate::sys::sync::atomic::Ordering::*;
 /// A sender that keeps the channel open.
 pub(super) struct Tx<T>(Arc<Chan<T>>);
 
-/// A sender that does not.
+/// A sender that does not keep the channel open.
 pub(super) struct WeakTx<T>(Arc<Chan<T>>);
 
 impl<T> Tx<T> {
-    /// The first one, which `chan` already counts.
+    /// Creates the first sender, which `chan` already counts.
     pub(super) fn first(chan: Arc<Chan<T>>) -> Self {
         Self(chan)
     }
@@ -72,25 +71,25 @@ impl<T> Drop for WeakTx<T> {
 }
 
 impl<T> Chan<T> {
-    /// Sends without regard to room.
+    /// Sends a message without regard to capacity.
     #[inline]
     pub(super) fn send_unbounded(&self, value: T) -> Result<(), SendError<T>> {
-        let mut word = self.word();
+        let mut word = self.load_tail();
         loop {
             if word.has(CLOSED) {
                 return Err(SendError(value));
             }
-            match self.attempt(word, word.forward()) {
-                Attempt::Claimed(claim) => {
+            match self.try_claim(word, word.forward()) {
+                SlotClaim::Claimed(claim) => {
                     self.fill(claim, value);
                     return Ok(());
                 }
-                Attempt::Lost(now) => word = now,
+                SlotClaim::Raced(now) => word = now,
             }
         }
     }
 
-    /// Sends if there is room now.
+    /// Sends a message if there is capacity now.
     #[inline]
     pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         match self.claim() {
@@ -102,24 +101,27 @@ impl<T> Chan<T> {
         }
     }
 
-    /// Claims a slot if there is room and nobody waits for it. Otherwise the word
-    /// tells why not: CLOSED, QUEUED, or else full.
+    /// Claims a slot if there is capacity and no sender waits for it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the word. It has CLOSED or QUEUED set; otherwise the channel is full.
     #[inline]
-    pub(super) fn claim(&self) -> Result<Claim<T>, Tail> {
-        let mut word = self.word();
+    pub(super) fn claim(&self) -> Result<ClaimedSlot<T>, Tail> {
+        let mut word = self.load_tail();
         loop {
             if word.has(CLOSED | QUEUED) {
                 return Err(word);
             }
             if !self.fits(word, 1)
-                && let Err(newer) = self.look_for_room(word, 1)
+                && let Err(newer) = self.recheck_capacity(word, 1)
             {
                 word = newer.ok_or(word)?;
                 continue;
             }
-            match self.attempt(word, word.forward()) {
-                Attempt::Claimed(claim) => return Ok(claim),
-                Attempt::Lost(now) => word = now,
+            match self.try_claim(word, word.forward()) {
+                SlotClaim::Claimed(claim) => return Ok(claim),
+                SlotClaim::Raced(now) => word = now,
             }
         }
     }
@@ -132,28 +134,28 @@ impl<T> Chan<T> {
         if !word.has(QUEUED) {
             return Err(TrySendError::Full(value));
         }
-        match self.try_promise_locked(1) {
+        match self.try_reserve_locked(1) {
             Ok(()) => {
-                self.send_promised(value);
+                self.send_reserved(value);
                 Ok(())
             }
-            Err(Refusal::Full) => Err(TrySendError::Full(value)),
-            Err(Refusal::Closed) => Err(TrySendError::Closed(value)),
+            Err(ReserveError::Full) => Err(TrySendError::Full(value)),
+            Err(ReserveError::Closed) => Err(TrySendError::Closed(value)),
         }
     }
 
-    /// Sends into a slot that was promised to the caller.
-    pub(super) fn send_promised(&self, value: T) {
-        let mut word = self.word();
+    /// Sends a message into a slot that the caller has reserved.
+    pub(super) fn send_reserved(&self, value: T) {
+        let mut word = self.load_tail();
         loop {
             if word.reserved() == 0 {
-                self.bring_promises();
-                word = self.word();
+                self.refill_reserved();
+                word = self.load_tail();
                 continue;
             }
-            match self.attempt(word, word.unreserve(1).forward()) {
-                Attempt::Claimed(claim) => return self.fill(claim, value),
-                Attempt::Lost(now) => word = now,
+            match self.try_claim(word, word.unreserve(1).forward()) {
+                SlotClaim::Claimed(claim) => return self.fill(claim, value),
+                SlotClaim::Raced(now) => word = now,
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Access to a mutex's value for as long as the mutex is borrowed.
+//! Mutex guards that borrow the mutex.
 
 use super::Mutex;
 use super::raw::RawMutex;
@@ -6,34 +6,77 @@ use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 use std::mem;
 
-/// The lock of a [`Mutex`]: access to its value. Unlocks when it is dropped.
+/// A locked [`Mutex`]: gives access to the value, and unlocks when dropped.
+///
+/// [`Mutex::lock`] and [`Mutex::try_lock`] return it. It may be held across an `.await`, and moved
+/// to another task.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::Mutex;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mutex = Mutex::new(vec![1]);
+/// {
+///     let mut guard = mutex.lock().await;
+///     guard.push(2);
+/// } // unlocks
+/// assert_eq!(*mutex.lock().await, [1, 2]);
+/// # }
+/// ```
 #[must_use = "if unused the Mutex will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// Its auto traits are those of exclusive access.
+    /// Gives the guard the auto traits of exclusive access.
     _access: PhantomData<&'a mut T>,
 }
 
-/// The lock of a [`Mutex`], with access to a part of its value only. From
-/// [`MutexGuard::map`].
+/// A locked [`Mutex`] with access to a part of its value; unlocks when dropped.
+///
+/// [`MutexGuard::map`] and [`MutexGuard::try_map`] return it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::{MappedMutexGuard, Mutex, MutexGuard};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// struct Account {
+///     owner: String,
+///     balance: u32,
+/// }
+///
+/// async fn balance(account: &Mutex<Account>) -> MappedMutexGuard<'_, u32> {
+///     MutexGuard::map(account.lock().await, |account| &mut account.balance)
+/// }
+///
+/// let account = Mutex::new(Account { owner: String::from("ada"), balance: 1 });
+/// *balance(&account).await += 1;
+/// assert_eq!(account.lock().await.balance, 2);
+/// # assert_eq!(account.lock().await.owner, "ada");
+/// # }
+/// ```
 #[must_use = "if unused the Mutex will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct MappedMutexGuard<'a, T: ?Sized> {
     data: *mut T,
-    hold: Hold<'a>,
+    raw_guard: RawGuard<'a>,
     _access: PhantomData<&'a mut T>,
 }
 
-// SAFETY: G2: it is exclusive access.
+// SAFETY: GUARD-2: the guard is exclusive access to a `T`, like `&mut T`.
 unsafe impl<T: ?Sized + Send> Send for MappedMutexGuard<'_, T> {}
-// SAFETY: as above.
+// SAFETY: GUARD-2: a `&MappedMutexGuard` gives access like `&T`.
 unsafe impl<T: ?Sized + Sync> Sync for MappedMutexGuard<'_, T> {}
 
-/// A lock without access to anything.
-struct Hold<'a>(&'a RawMutex);
+/// Unlocks a mutex when dropped, and gives no access to its value.
+struct RawGuard<'a>(&'a RawMutex);
 
-impl Drop for Hold<'_> {
+impl Drop for RawGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.unlock();
@@ -41,7 +84,7 @@ impl Drop for Hold<'_> {
 }
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// For whoever just got the lock.
+    /// Creates the guard of a lock that the caller has just acquired.
     #[inline]
     pub(super) fn new(mutex: &'a Mutex<T>) -> Self {
         Self { mutex, _access: PhantomData }
@@ -55,15 +98,31 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         self.mutex.value.with_mut(|value| value)
     }
 
-    fn into_hold(self) -> Hold<'a> {
-        let hold = Hold(&self.mutex.raw);
+    fn into_raw_guard(self) -> RawGuard<'a> {
+        let raw_guard = RawGuard(&self.mutex.raw);
         mem::forget(self);
-        hold
+        raw_guard
     }
 
-    /// Keeps the lock, with access to a part of the value.
+    /// Narrows the guard to a part of the value.
     ///
-    /// A function and not a method, as the value may have a method of that name.
+    /// The mutex stays locked. This is an associated function, so that it does not hide a method of
+    /// the value: call it as `MutexGuard::map(guard, ..)`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{Mutex, MutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let pair = Mutex::new((1, "one"));
+    /// let mut number = MutexGuard::map(pair.lock().await, |pair| &mut pair.0);
+    /// *number = 2;
+    /// drop(number);
+    /// assert_eq!(*pair.lock().await, (2, "one"));
+    /// # }
+    /// ```
     #[inline]
     pub fn map<U, F>(mut this: Self, f: F) -> MappedMutexGuard<'a, U>
     where
@@ -71,14 +130,28 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         F: FnOnce(&mut T) -> &mut U,
     {
         let data = &raw mut *f(&mut *this);
-        MappedMutexGuard { data, hold: this.into_hold(), _access: PhantomData }
+        MappedMutexGuard { data, raw_guard: this.into_raw_guard(), _access: PhantomData }
     }
 
-    /// As [`map`](Self::map), if there is such a part.
+    /// Narrows the guard to a part of the value that may be absent.
     ///
     /// # Errors
     ///
-    /// The guard as it was, if `f` answers None.
+    /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{Mutex, MutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let list = Mutex::new(vec![1, 2]);
+    /// let guard = MutexGuard::try_map(list.lock().await, |list| list.get_mut(5)).unwrap_err();
+    /// let second = MutexGuard::try_map(guard, |list| list.get_mut(1)).unwrap();
+    /// assert_eq!(*second, 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<U, F>(mut this: Self, f: F) -> Result<MappedMutexGuard<'a, U>, Self>
     where
@@ -89,12 +162,23 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
             Some(data) => &raw mut *data,
             None => return Err(this),
         };
-        Ok(MappedMutexGuard { data, hold: this.into_hold(), _access: PhantomData })
+        Ok(MappedMutexGuard { data, raw_guard: this.into_raw_guard(), _access: PhantomData })
     }
 
-    /// The mutex it is a lock of.
+    /// Returns the mutex that this guard has locked.
     ///
-    /// A function and not a method, as the value may have a method of that name.
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{Mutex, MutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mutex = Mutex::new(1);
+    /// let guard = mutex.lock().await;
+    /// assert!(MutexGuard::mutex(&guard).try_lock().is_err());
+    /// # }
+    /// ```
     #[inline]
     pub fn mutex(this: &Self) -> &'a Mutex<T> {
         this.mutex
@@ -119,7 +203,21 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
         self.data
     }
 
-    /// Keeps the lock, with access to a part of the part.
+    /// Narrows the guard to a part of what it gives access to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{MappedMutexGuard, Mutex, MutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mutex = Mutex::new(((1, 2), 3));
+    /// let pair = MutexGuard::map(mutex.lock().await, |all| &mut all.0);
+    /// let second = MappedMutexGuard::map(pair, |pair| &mut pair.1);
+    /// assert_eq!(*second, 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn map<U, F>(mut this: Self, f: F) -> MappedMutexGuard<'a, U>
     where
@@ -127,14 +225,28 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
         F: FnOnce(&mut T) -> &mut U,
     {
         let data = &raw mut *f(&mut *this);
-        MappedMutexGuard { data, hold: this.hold, _access: PhantomData }
+        MappedMutexGuard { data, raw_guard: this.raw_guard, _access: PhantomData }
     }
 
-    /// As [`map`](Self::map), if there is such a part.
+    /// Narrows the guard to a part that may be absent.
     ///
     /// # Errors
     ///
-    /// The guard as it was, if `f` answers None.
+    /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{MappedMutexGuard, Mutex, MutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mutex = Mutex::new((vec![1, 2], "list"));
+    /// let list = MutexGuard::map(mutex.lock().await, |pair| &mut pair.0);
+    /// let first = MappedMutexGuard::try_map(list, |list| list.first_mut()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<U, F>(mut this: Self, f: F) -> Result<MappedMutexGuard<'a, U>, Self>
     where
@@ -145,7 +257,7 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
             Some(data) => &raw mut *data,
             None => return Err(this),
         };
-        Ok(MappedMutexGuard { data, hold: this.hold, _access: PhantomData })
+        Ok(MappedMutexGuard { data, raw_guard: this.raw_guard, _access: PhantomData })
     }
 }
 

@@ -1,8 +1,8 @@
-//! A value that one task at a time can have.
+//! A mutual exclusion lock whose guard may be held across an `.await`.
 //!
-//! - [`raw`]: the lock itself, and the protocol of its word.
-//! - [`guard`] and [`owned`]: access to the value, borrowed and with a share in the
-//!   mutex, to the whole value and to a part of it.
+//! - [`raw`]: the lock without the value, with the protocol of its state word.
+//! - [`guard`]: guards that borrow the mutex, for the whole value or a part of it.
+//! - [`owned`]: guards that keep the mutex alive by an `Arc`.
 #![allow(unsafe_code)]
 
 mod guard;
@@ -15,30 +15,32 @@ pub use owned::{OwnedMappedMutexGuard, OwnedMutexGuard};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
 use crate::task::enter_guard;
 use crate::wait::block_on;
-pub(super) use raw::{Attempt, Locking, RawMutex};
+pub(super) use raw::{LockOutcome, LockRequest, RawMutex};
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// A value that one task at a time can have, and keep across an `.await`.
+/// A mutual exclusion lock whose guard may be held across an `.await`.
 ///
-/// For a value that nobody keeps across an `.await`, the mutex of the standard
-/// library is simpler and cheaper.
+/// For a value that is never locked across an `.await`, [`std::sync::Mutex`] is simpler and
+/// cheaper. This type is for the other case: a connection, for example, that a task uses for a
+/// request and its response.
 ///
-/// It is not poisoned by a panic: a guard that is dropped while its task panics
-/// unlocks like any other, and the value stays as it was left.
+/// A panic does not poison the mutex. A guard that is dropped by a panic unlocks the mutex, and the
+/// value stays as the panicking task left it.
 ///
 /// # Fairness
 ///
-/// First come, first served: the lock goes to tasks in the order in which they
-/// began to wait. It is handed from one to the next, so that nobody who comes later
-/// gets in between, `try_lock` neither.
+/// Tasks get the lock in the order in which they began to wait. An unlock hands the lock directly
+/// to the first waiter. No later [`lock`](Self::lock) or [`try_lock`](Self::try_lock) can overtake
+/// it.
 ///
 /// # Memory ordering
 ///
-/// What a task does while it has the lock happens before what the next does with it.
+/// Everything that a task does while it holds the lock happens before everything that the next
+/// holder does.
 ///
 /// # Examples
 ///
@@ -71,12 +73,27 @@ pub struct Mutex<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: owning the mutex is owning the value.
+// SAFETY: the mutex owns the value.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
-// SAFETY: only the holder of the lock gets at the value (X1), and may take it out.
+// SAFETY: only the holder of the lock accesses the value (MUTEX-1). It may move the value out of
+// the mutex, so `T: Send` is needed, and `T: Sync` is not.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-/// A lock could not be had at once: somebody else has it, or waits for it.
+/// The error of `try_lock`, `try_read` and `try_write`: the lock is not available now.
+///
+/// Another task holds the lock, or waits for it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::Mutex;
+///
+/// let mutex = Mutex::new(1);
+/// let guard = mutex.try_lock().unwrap();
+/// let error = mutex.try_lock().unwrap_err();
+/// assert_eq!(error.to_string(), "operation would block");
+/// # drop(guard);
+/// ```
 #[derive(Debug)]
 pub struct TryLockError(pub(super) ());
 
@@ -89,7 +106,16 @@ impl fmt::Display for TryLockError {
 impl std::error::Error for TryLockError {}
 
 impl<T: ?Sized> Mutex<T> {
-    /// Unlocked.
+    /// Creates an unlocked mutex.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Mutex;
+    ///
+    /// let mutex = Mutex::new(5);
+    /// assert_eq!(mutex.into_inner(), 5);
+    /// ```
     #[track_caller]
     pub fn new(t: T) -> Self
     where
@@ -99,7 +125,21 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     const_unless_model! {
-        /// As [`new`](Self::new), for statics.
+        /// Creates an unlocked mutex in a constant expression, for example for a `static`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use wakeful::sync::Mutex;
+        ///
+        /// static COUNTER: Mutex<u32> = Mutex::const_new(0);
+        ///
+        /// # #[wakeful::main(flavor = "current_thread")]
+        /// # async fn main() {
+        /// *COUNTER.lock().await += 1;
+        /// assert_eq!(*COUNTER.lock().await, 1);
+        /// # }
+        /// ```
         pub fn const_new(t: T) -> Self
         where
             T: Sized,
@@ -108,23 +148,62 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Waits for the lock.
+    /// Locks the mutex, and waits while another task holds it.
+    ///
+    /// The mutex is unlocked when the returned guard is dropped.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up its place among those who wait. If it was
-    /// already handed the lock, that goes to the next.
+    /// This method is cancel safe. Dropping the future removes it from the wait queue, so a new
+    /// call waits at the end of the queue. A lock that was already handed to the dropped future
+    /// goes to the next waiter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Mutex;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let names = Mutex::new(vec!["first"]);
+    /// let mut guard = names.lock().await;
+    /// guard.push("second");
+    /// drop(guard);
+    /// assert_eq!(names.lock().await.len(), 2);
+    /// # }
+    /// ```
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> impl Future<Output = MutexGuard<'_, T>> {
-        Lock { mutex: self, locking: Locking::new(Location::caller()) }
+        Lock { mutex: self, request: LockRequest::new(Location::caller()) }
     }
 
-    /// Blocks the thread until it has the lock: for code outside of tasks.
+    /// Locks the mutex, and blocks the calling thread while another task holds it.
+    ///
+    /// This is for code outside of tasks, for example a closure of
+    /// [`spawn_blocking`](crate::task::spawn_blocking) or a plain thread.
     ///
     /// # Panics
     ///
-    /// If the thread drives tasks.
+    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Mutex;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let sum = Arc::new(Mutex::new(0));
+    /// let closure = wakeful::task::spawn_blocking({
+    ///     let sum = sum.clone();
+    ///     move || *sum.blocking_lock() += 1
+    /// });
+    /// closure.await.unwrap();
+    /// assert_eq!(*sum.lock().await, 1);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn blocking_lock(&self) -> MutexGuard<'_, T> {
         enter_guard::check_may_block();
@@ -134,67 +213,146 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// As [`blocking_lock`](Self::blocking_lock), with a guard that keeps the mutex
-    /// alive.
+    /// Locks the mutex from a blocking thread; the guard keeps the mutex alive.
+    ///
+    /// It blocks the calling thread like [`blocking_lock`](Self::blocking_lock). The guard owns an
+    /// `Arc` of the mutex instead of borrowing it.
     ///
     /// # Panics
     ///
-    /// If the thread drives tasks.
+    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Mutex;
+    ///
+    /// let mutex = Arc::new(Mutex::new(1));
+    /// let mut guard = mutex.clone().blocking_lock_owned();
+    /// *guard += 1;
+    /// drop(guard);
+    /// assert_eq!(*mutex.blocking_lock(), 2);
+    /// ```
     #[track_caller]
     pub fn blocking_lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
         enter_guard::check_may_block();
         match self.raw.try_lock(Location::caller()) {
-            Attempt::Locked => OwnedMutexGuard::new(self),
-            Attempt::Busy => block_on::block_on(self.lock_owned()),
+            LockOutcome::Locked => OwnedMutexGuard::new(self),
+            LockOutcome::Busy => block_on::block_on(self.lock_owned()),
         }
     }
 
-    /// As [`lock`](Self::lock), with a guard that keeps the mutex alive.
+    /// Locks the mutex; the guard keeps the mutex alive.
+    ///
+    /// It waits like [`lock`](Self::lock). The guard owns an `Arc` of the mutex instead of
+    /// borrowing it, so the guard can be moved into a spawned task.
     ///
     /// # Cancel safety
     ///
-    /// As [`lock`](Self::lock).
+    /// This method is cancel safe. Dropping the future removes it from the wait queue. A lock that
+    /// was already handed to the dropped future goes to the next waiter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Mutex;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mutex = Arc::new(Mutex::new(1));
+    /// let mut guard = mutex.clone().lock_owned().await;
+    /// wakeful::spawn(async move { *guard += 1 }).await.unwrap();
+    /// assert_eq!(*mutex.lock().await, 2);
+    /// # }
+    /// ```
     #[inline]
     #[track_caller]
     pub fn lock_owned(self: Arc<Self>) -> impl Future<Output = OwnedMutexGuard<T>> {
-        LockOwned { mutex: Some(self), locking: Locking::new(Location::caller()) }
+        LockOwned { mutex: Some(self), request: LockRequest::new(Location::caller()) }
     }
 
-    /// Takes the lock if it is free.
+    /// Locks the mutex if it is free, without waiting.
     ///
     /// # Errors
     ///
-    /// If it is not.
+    /// Returns [`TryLockError`] if another task holds the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Mutex;
+    ///
+    /// let mutex = Mutex::new(1);
+    /// let guard = mutex.try_lock().unwrap();
+    /// assert!(mutex.try_lock().is_err(), "the guard is still alive");
+    /// drop(guard);
+    /// assert!(mutex.try_lock().is_ok());
+    /// ```
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
         match self.raw.try_lock(Location::caller()) {
-            Attempt::Locked => Ok(MutexGuard::new(self)),
-            Attempt::Busy => Err(TryLockError(())),
+            LockOutcome::Locked => Ok(MutexGuard::new(self)),
+            LockOutcome::Busy => Err(TryLockError(())),
         }
     }
 
-    /// As [`try_lock`](Self::try_lock), with a guard that keeps the mutex alive.
+    /// Locks the mutex if it is free, without waiting; the guard keeps the mutex alive.
     ///
     /// # Errors
     ///
-    /// If the lock is not free.
+    /// Returns [`TryLockError`] if another task holds the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Mutex;
+    ///
+    /// let mutex = Arc::new(Mutex::new(1));
+    /// let guard = mutex.clone().try_lock_owned().unwrap();
+    /// assert!(mutex.try_lock().is_err());
+    /// # drop(guard);
+    /// ```
     #[inline]
     #[track_caller]
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
         match self.raw.try_lock(Location::caller()) {
-            Attempt::Locked => Ok(OwnedMutexGuard::new(self)),
-            Attempt::Busy => Err(TryLockError(())),
+            LockOutcome::Locked => Ok(OwnedMutexGuard::new(self)),
+            LockOutcome::Busy => Err(TryLockError(())),
         }
     }
 
-    /// The value, without a lock: whoever has the mutex for itself needs none.
+    /// Returns a mutable reference to the value, without locking.
+    ///
+    /// The `&mut self` proves that no guard exists.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Mutex;
+    ///
+    /// let mut mutex = Mutex::new(1);
+    /// *mutex.get_mut() += 1;
+    /// assert_eq!(mutex.into_inner(), 2);
+    /// ```
     pub fn get_mut(&mut self) -> &mut T {
-        // SAFETY: nobody else has the mutex, so nobody has a hold of it (G2).
+        // SAFETY: `&mut self` excludes guards, which borrow or share the mutex (GUARD-2).
         self.value.with_mut(|value| unsafe { &mut *value })
     }
 
-    /// The value, for good.
+    /// Consumes the mutex and returns the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Mutex;
+    ///
+    /// let mutex = Mutex::new(String::from("done"));
+    /// assert_eq!(mutex.into_inner(), "done");
+    /// ```
     pub fn into_inner(self) -> T
     where
         T: Sized,
@@ -231,13 +389,13 @@ pin_project_lite::pin_project! {
     struct Lock<'a, T: ?Sized> {
         mutex: &'a Mutex<T>,
         #[pin]
-        locking: Locking,
+        request: LockRequest,
     }
 
     impl<T: ?Sized> PinnedDrop for Lock<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.locking.cancel(&this.mutex.raw);
+            this.request.cancel(&this.mutex.raw);
         }
     }
 }
@@ -248,7 +406,7 @@ impl<'a, T: ?Sized> Future for Lock<'a, T> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        ready!(this.locking.poll(&this.mutex.raw, cx));
+        ready!(this.request.poll(&this.mutex.raw, cx));
         Poll::Ready(MutexGuard::new(this.mutex))
     }
 }
@@ -256,17 +414,17 @@ impl<'a, T: ?Sized> Future for Lock<'a, T> {
 pin_project_lite::pin_project! {
     /// The future of [`Mutex::lock_owned`].
     struct LockOwned<T: ?Sized> {
-        // There until the future is done.
+        // `Some` until the future has completed.
         mutex: Option<Arc<Mutex<T>>>,
         #[pin]
-        locking: Locking,
+        request: LockRequest,
     }
 
     impl<T: ?Sized> PinnedDrop for LockOwned<T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
             if let Some(mutex) = this.mutex {
-                this.locking.cancel(&mutex.raw);
+                this.request.cancel(&mutex.raw);
             }
         }
     }
@@ -278,8 +436,8 @@ impl<T: ?Sized> Future for LockOwned<T> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let mutex = this.mutex.as_ref().expect("polled after it was done");
-        ready!(this.locking.poll(&mutex.raw, cx));
-        Poll::Ready(OwnedMutexGuard::new(this.mutex.take().expect("it was there a moment ago")))
+        let mutex = this.mutex.as_ref().expect("`Mutex::lock_owned` polled after completion");
+        ready!(this.request.poll(&mutex.raw, cx));
+        Poll::Ready(OwnedMutexGuard::new(this.mutex.take().expect("checked above")))
     }
 }

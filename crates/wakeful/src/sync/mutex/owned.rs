@@ -1,36 +1,74 @@
-//! Access to a mutex's value together with a share in the mutex.
+//! Mutex guards that keep the mutex alive by an `Arc`.
 
 use super::Mutex;
 use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The lock of a [`Mutex`]: access to its value. It keeps the mutex alive, and
-/// unlocks when it is dropped.
+/// A locked [`Mutex`] that it keeps alive: gives access to the value, and unlocks when dropped.
+///
+/// [`Mutex::lock_owned`] and [`Mutex::try_lock_owned`] return it. It borrows nothing, so it can be
+/// moved into a spawned task.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::sync::Mutex;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mutex = Arc::new(Mutex::new(1));
+/// let mut guard = mutex.clone().lock_owned().await;
+/// let task = wakeful::spawn(async move {
+///     *guard += 1;
+/// }); // the task unlocks
+/// task.await.unwrap();
+/// assert_eq!(*mutex.lock().await, 2);
+/// # }
+/// ```
 #[clippy::has_significant_drop]
 pub struct OwnedMutexGuard<T: ?Sized> {
-    hold: Hold<T>,
-    /// Its auto traits are those of exclusive access.
+    raw_guard: OwnedRawGuard<T>,
+    /// Removes the auto traits of the `Arc`; the impls below give those of exclusive access.
     _access: PhantomData<*mut T>,
 }
 
-// SAFETY: G2: it is exclusive access, and a share in the mutex.
+// SAFETY: GUARD-2: the guard is exclusive access to a `T`, and an `Arc<Mutex<T>>`, which is Send
+// for `T: Send`.
 unsafe impl<T: ?Sized + Send> Send for OwnedMutexGuard<T> {}
-// SAFETY: as above.
+// SAFETY: GUARD-2: a reference to the guard gives access like `&T`, and shares an `Arc<Mutex<T>>`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedMutexGuard<T> {}
 
-/// The lock of a [`Mutex`], with access to a part of its value only. From
-/// [`OwnedMutexGuard::map`].
+/// A locked [`Mutex`] that it keeps alive, with access to a part of its value.
+///
+/// [`OwnedMutexGuard::map`] and [`OwnedMutexGuard::try_map`] return it. It unlocks when dropped.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::sync::{Mutex, OwnedMutexGuard};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mutex = Arc::new(Mutex::new((1, "one")));
+/// let mut number = OwnedMutexGuard::map(mutex.clone().lock_owned().await, |pair| &mut pair.0);
+/// wakeful::spawn(async move { *number = 2 }).await.unwrap();
+/// assert_eq!(mutex.lock().await.0, 2);
+/// # }
+/// ```
 #[must_use = "if unused the Mutex will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct OwnedMappedMutexGuard<T: ?Sized, U: ?Sized = T> {
     data: *mut U,
-    hold: Hold<T>,
+    raw_guard: OwnedRawGuard<T>,
 }
 
-// SAFETY: G2: it is exclusive access, and a share in the mutex.
+// SAFETY: GUARD-2: the guard is exclusive access to a `U`, and an `Arc<Mutex<T>>`, which is Send
+// for `T: Send`.
 unsafe impl<T: ?Sized + Send, U: ?Sized + Send> Send for OwnedMappedMutexGuard<T, U> {}
-// SAFETY: as above.
+// SAFETY: GUARD-2: a reference to the guard gives access like `&U`, and shares an `Arc<Mutex<T>>`.
 unsafe impl<T, U> Sync for OwnedMappedMutexGuard<T, U>
 where
     T: ?Sized + Send + Sync,
@@ -38,10 +76,10 @@ where
 {
 }
 
-/// A lock without access to anything.
-struct Hold<T: ?Sized>(Arc<Mutex<T>>);
+/// Unlocks a mutex when dropped, and gives no access to its value.
+struct OwnedRawGuard<T: ?Sized>(Arc<Mutex<T>>);
 
-impl<T: ?Sized> Drop for Hold<T> {
+impl<T: ?Sized> Drop for OwnedRawGuard<T> {
     #[inline]
     fn drop(&mut self) {
         self.0.raw.unlock();
@@ -49,24 +87,41 @@ impl<T: ?Sized> Drop for Hold<T> {
 }
 
 impl<T: ?Sized> OwnedMutexGuard<T> {
-    /// For whoever just got the lock.
+    /// Creates the guard of a lock that the caller has just acquired.
     #[inline]
     pub(super) fn new(mutex: Arc<Mutex<T>>) -> Self {
         mutex.raw.waiters.plate.goes_anywhere();
-        Self { hold: Hold(mutex), _access: PhantomData }
+        Self { raw_guard: OwnedRawGuard(mutex), _access: PhantomData }
     }
 
     fn pointer(&self) -> *const T {
-        self.hold.0.value.with(|value| value)
+        self.raw_guard.0.value.with(|value| value)
     }
 
     fn pointer_mut(&mut self) -> *mut T {
-        self.hold.0.value.with_mut(|value| value)
+        self.raw_guard.0.value.with_mut(|value| value)
     }
 
-    /// Keeps the lock, with access to a part of the value.
+    /// Narrows the guard to a part of the value.
     ///
-    /// A function and not a method, as the value may have a method of that name.
+    /// The mutex stays locked. This is an associated function, so that it does not hide a method of
+    /// the value: call it as `OwnedMutexGuard::map(guard, ..)`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{Mutex, OwnedMutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let pair = Arc::new(Mutex::new((1, "one")));
+    /// let mut number = OwnedMutexGuard::map(pair.clone().lock_owned().await, |pair| &mut pair.0);
+    /// *number = 2;
+    /// drop(number);
+    /// assert_eq!(*pair.lock().await, (2, "one"));
+    /// # }
+    /// ```
     #[inline]
     pub fn map<U, F>(mut this: Self, f: F) -> OwnedMappedMutexGuard<T, U>
     where
@@ -74,14 +129,29 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
         F: FnOnce(&mut T) -> &mut U,
     {
         let data = &raw mut *f(&mut *this);
-        OwnedMappedMutexGuard { data, hold: this.hold }
+        OwnedMappedMutexGuard { data, raw_guard: this.raw_guard }
     }
 
-    /// As [`map`](Self::map), if there is such a part.
+    /// Narrows the guard to a part of the value that may be absent.
     ///
     /// # Errors
     ///
-    /// The guard as it was, if `f` answers None.
+    /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{Mutex, OwnedMutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let list = Arc::new(Mutex::new(vec![1, 2]));
+    /// let guard = list.lock_owned().await;
+    /// let guard = OwnedMutexGuard::try_map(guard, |list| list.get_mut(5)).unwrap_err();
+    /// assert_eq!(guard.len(), 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<U, F>(mut this: Self, f: F) -> Result<OwnedMappedMutexGuard<T, U>, Self>
     where
@@ -92,15 +162,27 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
             Some(data) => &raw mut *data,
             None => return Err(this),
         };
-        Ok(OwnedMappedMutexGuard { data, hold: this.hold })
+        Ok(OwnedMappedMutexGuard { data, raw_guard: this.raw_guard })
     }
 
-    /// The mutex it is a lock of.
+    /// Returns the mutex that this guard has locked.
     ///
-    /// A function and not a method, as the value may have a method of that name.
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{Mutex, OwnedMutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mutex = Arc::new(Mutex::new(1));
+    /// let guard = mutex.clone().lock_owned().await;
+    /// assert!(Arc::ptr_eq(OwnedMutexGuard::mutex(&guard), &mutex));
+    /// # }
+    /// ```
     #[inline]
     pub fn mutex(this: &Self) -> &Arc<Mutex<T>> {
-        &this.hold.0
+        &this.raw_guard.0
     }
 }
 
@@ -115,7 +197,22 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
         self.data
     }
 
-    /// Keeps the lock, with access to a part of the part.
+    /// Narrows the guard to a part of what it gives access to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mutex = Arc::new(Mutex::new(((1, 2), 3)));
+    /// let pair = OwnedMutexGuard::map(mutex.lock_owned().await, |all| &mut all.0);
+    /// let second = OwnedMappedMutexGuard::map(pair, |pair| &mut pair.1);
+    /// assert_eq!(*second, 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn map<S, F>(mut this: Self, f: F) -> OwnedMappedMutexGuard<T, S>
     where
@@ -123,14 +220,29 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
         F: FnOnce(&mut U) -> &mut S,
     {
         let data = &raw mut *f(&mut *this);
-        OwnedMappedMutexGuard { data, hold: this.hold }
+        OwnedMappedMutexGuard { data, raw_guard: this.raw_guard }
     }
 
-    /// As [`map`](Self::map), if there is such a part.
+    /// Narrows the guard to a part that may be absent.
     ///
     /// # Errors
     ///
-    /// The guard as it was, if `f` answers None.
+    /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mutex = Arc::new(Mutex::new((vec![1, 2], "list")));
+    /// let list = OwnedMutexGuard::map(mutex.lock_owned().await, |pair| &mut pair.0);
+    /// let first = OwnedMappedMutexGuard::try_map(list, |list| list.first_mut()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<S, F>(mut this: Self, f: F) -> Result<OwnedMappedMutexGuard<T, S>, Self>
     where
@@ -141,7 +253,7 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
             Some(data) => &raw mut *data,
             None => return Err(this),
         };
-        Ok(OwnedMappedMutexGuard { data, hold: this.hold })
+        Ok(OwnedMappedMutexGuard { data, raw_guard: this.raw_guard })
     }
 }
 

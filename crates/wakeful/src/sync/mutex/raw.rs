@@ -1,42 +1,39 @@
-//! The lock without the value: one word, and those who wait.
+//! The mutex without its value: one state word, and a wait list.
 //!
 //! ```text
 //! diagram
 //!             try_lock               enqueue
 //!  UNLOCKED ──────────► LOCKED ──────────────────► CONTENDED
 //!      ▲                 │  ▲                        │    ▲
-//!      └──── unlock ─────┘  └─ hand_over, give_up: ──┤    │ hand_over, give_up:
-//!                              nobody is left        └────┘ somebody is left
+//!      └──── unlock ─────┘  └── hand_over, cancel: ──┤    │ hand_over, cancel:
+//!                               no waiter is left    └────┘ a waiter is left
 //! ```
 //!
-//! While it is locked, the word also says by whom (the number of a task or root), and
-//! whether the lock was HANDED over.
+//! While the mutex is locked, the word also has the id of the owner, a task or a `block_on` future.
+//! A flag says whether the lock was HANDED_OVER.
 //!
 //! Rules:
-//! - X1. Whoever moves the word away from UNLOCKED holds the lock. The lock of a
-//!   CONTENDED word never goes through UNLOCKED while somebody waits: it is handed
-//!   to the one in front, who finds it in the answer (`Grant::One`).
-//! - X2. While the word is LOCKED, the holder of the list's lock changes it, and whoever
-//!   unlocks. While it is CONTENDED, only the holder of the list's lock does.
-//! - X3. The word is CONTENDED exactly while the list is not empty, seen by whoever
-//!   holds the list's lock.
-//! - X4. While the word is CONTENDED or HANDED, the plate names the holder. Of a lock
-//!   that was taken, it is copied there by the first to queue up, from the word and
-//!   `site`; of one that was handed over, by the one who did, and it is for the
-//!   holder alone to say there that it has taken it up.
+//! - MUTEX-1. The task that moves the word away from UNLOCKED holds the lock. While a task waits,
+//!   the word never becomes UNLOCKED: the lock is handed to the first waiter, which finds it in its
+//!   grant (`Grant::One`).
+//! - MUTEX-2. While the word is LOCKED, two threads may change it: the holder of the list's lock,
+//!   and the unlocking thread. While it is CONTENDED, only the holder of the list's lock may.
+//! - MUTEX-3. Under the list's lock, the word is CONTENDED exactly if the list is not empty.
+//! - MUTEX-4. While the word is CONTENDED or HANDED_OVER, the resource record names the owner. If
+//!   the owner acquired a free lock, the first waiter copies its id from the word and its site from
+//!   `site`. If the lock was handed over, the unlocking thread writes the record. Then the new
+//!   owner alone marks there that it has accepted the lock.
 //!
-//! The race one fears: a task queues up while the lock is released by somebody who
-//! saw nobody wait. It cannot happen: the step to CONTENDED is an exchange from
-//! LOCKED, and so is the step to UNLOCKED. One of them comes first, and the other
-//! fails and looks again.
+//! The race to fear: a task enqueues itself while the lock is released by a thread that saw no
+//! waiter. It cannot happen: the step to CONTENDED is a compare-exchange from LOCKED, and so is the
+//! step to UNLOCKED. One of them comes first; the other fails and reads the word again.
 //!
-//! Who queues up at the very moment when the lock is taken learns from the word who has
-//! it, and perhaps not where it was taken; never a place where another took it, as that
-//! is cleared before the word is released.
+//! A task that enqueues itself just as another task acquires the lock reads the owner from the
+//! word, but perhaps not the acquire site. It never reads the site of an earlier owner, because
+//! `unlock` clears the site before it releases the word.
 //!
-//! Orderings: releasing the word pairs with acquiring it, so that a holder sees what
-//! the one before did. A lock that is handed over is ordered by the list's lock and
-//! the answer.
+//! Orderings: the Release of the word pairs with its Acquire, so a new owner sees everything that
+//! the owner before it did. A handed-over lock is ordered by the list's lock and by the grant.
 
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use crate::sys::sync::const_unless_model;
@@ -54,40 +51,40 @@ use std::task::{Context, Poll, Waker};
 
 const UNLOCKED: u64 = 0;
 const LOCKED: u64 = 1;
-/// Beside LOCKED: somebody waits.
+/// Set beside LOCKED: a task waits.
 const CONTENDED: u64 = 2;
-/// Beside LOCKED: the holder did not take the lock, but was handed it (X4).
-const HANDED: u64 = 4;
-/// The holder's number is above the flags.
+/// Set beside LOCKED: the owner did not acquire a free lock, it was granted (MUTEX-4).
+const HANDED_OVER: u64 = 4;
+/// The owner's id is above the flags.
 const SHIFT: u32 = 3;
 
-/// The word of a lock that this one has.
+/// Returns the word of a lock that is held by `number`.
 #[inline]
 fn locked_by(number: u64) -> u64 {
     number << SHIFT | LOCKED
 }
 
+/// A mutual exclusion lock without a value.
 pub(in crate::sync) struct RawMutex {
     word: AtomicU64,
-    /// Where the lock was taken, unless it was handed over; for those who ask why.
+    /// Where the lock was acquired, null if it was handed over. For diagnostics.
     site: AtomicPtr<Location<'static>>,
-    pub(in crate::sync) waiters: Waiters<(), Claim>,
+    pub(in crate::sync) waiters: Waiters<(), NextOwner>,
 }
 
-/// What a waiter asks for.
+/// The task that becomes the owner when its waiter is granted the lock, and its acquire site.
 #[derive(Clone, Copy)]
-pub(in crate::sync) struct Claim {
-    /// Who is to be noted as the holder, and where it got the lock.
+pub(in crate::sync) struct NextOwner {
     task: u64,
     site: &'static Location<'static>,
 }
 
-/// What came of an attempt to get the lock.
+/// The result of an attempt to lock.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sync) enum Attempt {
+pub(in crate::sync) enum LockOutcome {
     Locked,
-    /// Somebody else has it.
+    /// Another task holds the lock.
     Busy,
 }
 
@@ -103,20 +100,20 @@ impl RawMutex {
     }
 
     #[inline]
-    pub(in crate::sync) fn try_lock(&self, site: &'static Location<'static>) -> Attempt {
-        // Looked at first: a swap that fails costs as much as one that succeeds.
+    pub(in crate::sync) fn try_lock(&self, site: &'static Location<'static>) -> LockOutcome {
+        // A plain load first: a failed compare-exchange costs as much as a successful one.
         if self.word.load(Relaxed) != UNLOCKED {
-            return Attempt::Busy;
+            return LockOutcome::Busy;
         }
         let locked = locked_by(context::current_id());
         if self.word.compare_exchange(UNLOCKED, locked, Acquire, Relaxed).is_err() {
-            return Attempt::Busy;
+            return LockOutcome::Busy;
         }
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
-        Attempt::Locked
+        LockOutcome::Locked
     }
 
-    /// By whoever holds the lock, once.
+    /// Unlocks. The caller holds the lock, and calls this once.
     #[inline]
     pub(in crate::sync) fn unlock(&self) {
         self.site.store(ptr::null_mut(), Relaxed);
@@ -128,111 +125,120 @@ impl RawMutex {
         }
     }
 
-    /// Hands the lock to the one in front, if there still is one.
+    /// Hands the lock to the first waiter, or unlocks if the waiter has left meanwhile.
     #[inline(never)]
     fn hand_over(&self) {
-        let call = self.waiters.with(|list| {
+        let wake = self.waiters.with(|list| {
             let Some(&mut next) = list.front() else {
-                // The word is not UNLOCKED, and we hold the list's lock, so nobody
-                // else changes it (X2, X3).
+                // The word is not UNLOCKED and the list is empty. Under the list's lock no other
+                // thread changes the word (MUTEX-2, MUTEX-3).
                 self.word.store(UNLOCKED, Release);
                 return PendingWake::NOBODY;
             };
-            // X3. Nothing to release: the lock goes with the answer.
+            // MUTEX-3. Relaxed: the grant publishes the lock.
             let contended = if list.is_single() { 0 } else { CONTENDED };
-            self.word.store(locked_by(next.task) | HANDED | contended, Relaxed);
-            let call = list.pop_front_with(Grant::One, |list| {
-                if let Some(plate) = list.plate.get() {
-                    plate.note_one(Owner { task: next.task, site: Some(next.site), granted: true });
+            self.word.store(locked_by(next.task) | HANDED_OVER | contended, Relaxed);
+            let wake = list.pop_front_with(Grant::One, |list| {
+                if let Some(record) = list.plate.get() {
+                    record.note_one(Owner {
+                        task: next.task,
+                        site: Some(next.site),
+                        granted: true,
+                    });
                 }
                 0
             });
-            call.expect("it is in front")
+            wake.expect("the list is not empty")
         });
-        call.wake();
+        wake.wake();
     }
 
-    /// The one that was handed the lock has come to know.
+    /// Accepts a granted lock for the current task.
     #[inline]
-    fn take_up(&self, site: &'static Location<'static>) {
+    fn accept(&self, site: &'static Location<'static>) {
         let number = context::current_id();
-        // X4.
-        if let Some(plate) = self.waiters.plate.get()
-            && plate.names.places[0].is_of(number)
+        // MUTEX-4.
+        if let Some(record) = self.waiters.plate.get()
+            && record.names.places[0].is_of(number)
         {
-            return plate.names.places[0].take_up(site);
+            return record.names.places[0].take_up(site);
         }
-        self.take_up_as_another(number, site);
+        self.accept_as_other_task(number, site);
     }
 
-    /// The same, where it is not the task that queued up which polls now.
+    /// Accepts a granted lock for a task that did not enqueue the waiter.
     #[cold]
-    fn take_up_as_another(&self, number: u64, site: &'static Location<'static>) {
+    fn accept_as_other_task(&self, number: u64, site: &'static Location<'static>) {
         self.waiters.with(|list| {
-            // X2.
+            // MUTEX-2.
             let contended = self.word.load(Relaxed) & CONTENDED;
-            self.word.store(locked_by(number) | HANDED | contended, Relaxed);
-            if let Some(plate) = list.plate.get() {
-                plate.note_one(Owner { task: number, site: Some(site), granted: false });
+            self.word.store(locked_by(number) | HANDED_OVER | contended, Relaxed);
+            if let Some(record) = list.plate.get() {
+                record.note_one(Owner { task: number, site: Some(site), granted: false });
             }
         });
     }
 
-    /// Queues up, unless the lock is free.
-    fn enqueue(&self, waiter: Pin<&Waiter<Claim>>, claim: Claim, waker: Waker) -> Attempt {
-        // Dropped after the lock.
+    /// Adds the waiter to the list, unless the lock is free; then locks.
+    fn enqueue(
+        &self,
+        waiter: Pin<&Waiter<NextOwner>>,
+        next: NextOwner,
+        waker: Waker,
+    ) -> LockOutcome {
+        // A waker that was not queued is dropped after the list's lock is released.
         let mut unneeded = Some(waker);
         self.waiters.with(|list| {
             let mut word = self.word.load(Relaxed);
-            debug_assert_eq!(word & CONTENDED != 0, !list.is_empty(), "X3");
+            debug_assert_eq!(word & CONTENDED != 0, !list.is_empty(), "MUTEX-3");
             while word & CONTENDED == 0 {
-                let new = if word == UNLOCKED { locked_by(claim.task) } else { word | CONTENDED };
-                // Acquire for the lock; what CONTENDED says is ordered by the list's.
+                let new = if word == UNLOCKED { locked_by(next.task) } else { word | CONTENDED };
+                // Acquire for the mutex. The list's lock orders the CONTENDED flag.
                 match self.word.compare_exchange_weak(word, new, Acquire, Relaxed) {
                     Ok(UNLOCKED) => {
-                        self.site.store(ptr::from_ref(claim.site).cast_mut(), Relaxed);
-                        return Attempt::Locked;
+                        self.site.store(ptr::from_ref(next.site).cast_mut(), Relaxed);
+                        return LockOutcome::Locked;
                     }
                     Ok(_) => break,
                     Err(changed) => word = changed,
                 }
             }
             let waker = unneeded.take().expect("not used yet");
-            let reason = (WaitKind::Mutex, claim.site);
-            list.push_linked(waiter, claim, waker, reason, |plate| {
-                // X4.
-                if word & (CONTENDED | HANDED) == 0 {
-                    plate.note_one(self.taken_by(word >> SHIFT));
+            let reason = (WaitKind::Mutex, next.site);
+            list.push_linked(waiter, next, waker, reason, |record| {
+                // MUTEX-4.
+                if word & (CONTENDED | HANDED_OVER) == 0 {
+                    record.note_one(self.current_owner(word >> SHIFT));
                 }
             });
-            Attempt::Busy
+            LockOutcome::Busy
         })
     }
 
-    /// The one that has taken the lock.
-    fn taken_by(&self, task: u64) -> Owner {
-        // SAFETY: only `&'static`s are stored there.
+    /// Returns the owner of a lock that was acquired free.
+    fn current_owner(&self, task: u64) -> Owner {
+        // SAFETY: `site` is null or was made from a `&'static Location`.
         let site = unsafe { self.site.load(Relaxed).as_ref() };
         Owner { task, site, granted: false }
     }
 
-    /// A waiter no longer wants the lock, and hands it on if it got it.
+    /// Removes a waiter, and unlocks if it was already granted the lock.
     #[inline(never)]
-    fn give_up(&self, waiter: Pin<&Waiter<Claim>>) {
+    fn cancel(&self, waiter: Pin<&Waiter<NextOwner>>) {
         if waiter.standing() == WaiterState::Idle {
             return;
         }
-        // Dropped after the lock.
+        // Dropped after the list's lock is released.
         let _unneeded = self.waiters.with(|list| {
             if waiter.standing() != WaiterState::Waiting {
                 return PendingWake::NOBODY;
             }
-            let call = list.remove(waiter);
+            let wake = list.remove(waiter);
             if list.is_empty() {
-                // X2.
+                // MUTEX-2.
                 self.word.store(self.word.load(Relaxed) & !CONTENDED, Relaxed);
             }
-            call
+            wake
         });
         if waiter.standing() == WaiterState::Answered(Grant::One) {
             waiter.reset();
@@ -242,24 +248,24 @@ impl RawMutex {
 }
 
 pin_project_lite::pin_project! {
-    /// The part of a future that waits for the lock. Whoever it is part of calls
-    /// [`cancel`](Self::cancel) when it is dropped.
-    pub(in crate::sync) struct Locking {
-        // None until it has to wait: then there is little to move around, and little
-        // to look at, where the lock is free.
+    /// The part of a future that waits for the lock.
+    ///
+    /// The future that contains it calls [`cancel`](Self::cancel) when it is dropped.
+    pub(in crate::sync) struct LockRequest {
+        // None until the lock is found busy, so that an uncontended lock moves and checks little.
         #[pin]
-        waiter: Option<Waiter<Claim>>,
+        waiter: Option<Waiter<NextOwner>>,
         site: &'static Location<'static>,
     }
 }
 
-impl Locking {
+impl LockRequest {
     #[inline]
     pub(in crate::sync) fn new(site: &'static Location<'static>) -> Self {
         Self { waiter: None, site }
     }
 
-    /// Always with the same `raw`.
+    /// Polls for the lock. `raw` is the same in every call.
     #[inline]
     pub(in crate::sync) fn poll(
         self: Pin<&mut Self>,
@@ -268,78 +274,78 @@ impl Locking {
     ) -> Poll<()> {
         let progress = coop::try_proceed();
         if let (Some(progress), None) = (&progress, &self.waiter)
-            && raw.try_lock(self.site) == Attempt::Locked
+            && raw.try_lock(self.site) == LockOutcome::Locked
         {
             progress.made_progress();
             return Poll::Ready(());
         }
-        self.poll_slowly(raw, progress, cx)
+        self.poll_slow(raw, progress, cx)
     }
 
     #[inline(never)]
-    fn poll_slowly(
+    fn poll_slow(
         mut self: Pin<&mut Self>,
         raw: &RawMutex,
         progress: Option<RestoreOnPending>,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        // Without budget it still queues up, so that it keeps its place.
-        if progress.is_none() && !self.has_to_wait(raw) {
+        // A task without budget still enqueues itself, so that it gets its place in the queue.
+        if progress.is_none() && !self.must_wait(raw) {
             context::give_way(cx.waker());
             return Poll::Pending;
         }
         match self.as_mut().wait(raw, cx) {
-            Attempt::Locked => {
+            LockOutcome::Locked => {
                 if let Some(progress) = progress {
                     progress.made_progress();
                 }
                 Poll::Ready(())
             }
-            Attempt::Busy => Poll::Pending,
+            LockOutcome::Busy => Poll::Pending,
         }
     }
 
-    fn has_to_wait(&self, raw: &RawMutex) -> bool {
+    fn must_wait(&self, raw: &RawMutex) -> bool {
         match &self.waiter {
             None => raw.word.load(Relaxed) != UNLOCKED,
             Some(waiter) => waiter.standing() == WaiterState::Waiting,
         }
     }
 
-    fn wait(self: Pin<&mut Self>, raw: &RawMutex, cx: &Context<'_>) -> Attempt {
+    fn wait(self: Pin<&mut Self>, raw: &RawMutex, cx: &Context<'_>) -> LockOutcome {
         let mut this = self.project();
         if this.waiter.is_none() {
             this.waiter.set(Some(Waiter::new()));
         }
-        let waiter = this.waiter.into_ref().as_pin_ref().expect("it is there by now");
-        let mut standing = waiter.standing();
-        if standing == WaiterState::Waiting {
-            let is_others = |claim: &mut Claim| claim.task = context::current_id();
-            standing = raw.waiters.update_waker_and(waiter, cx.waker(), is_others);
+        let waiter = this.waiter.into_ref().as_pin_ref().expect("set above");
+        let mut waiter_state = waiter.standing();
+        if waiter_state == WaiterState::Waiting {
+            let update_task = |next: &mut NextOwner| next.task = context::current_id();
+            waiter_state = raw.waiters.update_waker_and(waiter, cx.waker(), update_task);
         }
-        match standing {
+        match waiter_state {
             WaiterState::Idle => {
-                let claim = Claim { task: context::current_id(), site: this.site };
-                raw.enqueue(waiter, claim, cx.waker().clone())
+                let next = NextOwner { task: context::current_id(), site: this.site };
+                raw.enqueue(waiter, next, cx.waker().clone())
             }
             WaiterState::Waiting => {
                 let target = raw.waiters.plate.target(raw);
                 waiting_on_plate(WaitKind::Mutex, target, this.site);
-                Attempt::Busy
+                LockOutcome::Busy
             }
             WaiterState::Answered(_) => {
                 waiter.reset();
-                raw.take_up(this.site);
-                Attempt::Locked
+                raw.accept(this.site);
+                LockOutcome::Locked
             }
         }
     }
 
-    /// Hands over what it got and nobody saw.
+    /// Leaves the wait list, and unlocks if the lock was granted and not yet accepted.
     #[inline]
     pub(super) fn cancel(self: Pin<&mut Self>, raw: &RawMutex) {
         if let Some(waiter) = self.project().waiter.into_ref().as_pin_ref() {
-            raw.give_up(waiter);
+            raw.cancel(waiter);
         }
     }
 }

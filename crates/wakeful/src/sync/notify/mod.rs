@@ -1,38 +1,37 @@
-//! A notification for one task, or for all that wait.
+//! A notification that wakes one waiting task, or all of them.
 //!
-//! Actors: *waiters* are [`Notified`] futures (`notified.rs`); *callers* notify.
+//! Actors: *waiters* are [`Notified`] futures (`notified.rs`); *notifiers* call `notify_one`,
+//! `notify_last` or `notify_waiters`.
 //!
-//! One word says what there is: in its lower bits whether a permit is stored or
-//! somebody waits, above them how often `notify_waiters` was called. A waiter
-//! remembers that count from when it was made; once it differs, the waiter was
-//! notified, whether it was polled or not.
+//! One word is the state. Its lower bits say whether a permit is stored, or a task waits. The bits
+//! above count the calls of `notify_waiters`. A waiter remembers that count from its creation. Once
+//! the counts differ, the waiter is notified, whether it was polled or not.
 //!
 //! ```text
 //! diagram
-//!              notify_one, notify_last            queue_up
+//!              notify_one, notify_last             enqueue
 //!   NOTIFIED ◄───────────────────────── EMPTY ─────────────► WAITING
-//!       │              take                ▲                    │
+//!       │          try_consume             ▲                    │
 //!       └──────────────────────────────────┴────────────────────┘
-//!                                 hand_over, leave, notify_waiters: nobody left
+//!                                 notify_locked, remove, notify_waiters: no waiter left
 //! ```
 //!
 //! Rules:
-//! - N1. The word says WAITING exactly while a waiter is in the list that is
-//!   *current*: what it asks for, its count, is the word's. Current ones stand
-//!   behind all others, for the count only grows.
-//! - N2. While the word says WAITING, only the list's lock holder changes it, with
-//!   a plain store. Otherwise anybody may, with an exchange.
-//! - N3. The others in the list were notified by a `notify_waiters` that still
-//!   wakes them, batch by batch; `hand_over` passes them by.
+//! - NOTIFY-1. The word says WAITING exactly while a *current* waiter is in the list: one whose
+//!   count is the word's. Current waiters are behind all others, because the count only grows.
+//! - NOTIFY-2. While the word says WAITING, only the holder of the list's lock changes it, by a
+//!   plain store. Otherwise any thread may, by a compare-exchange.
+//! - NOTIFY-3. The other waiters in the list were notified by a `notify_waiters` call that is still
+//!   waking them, batch by batch. `notify_locked` skips them.
 //!
-//! The race one fears: a caller finds nobody and stores a permit, while a waiter
-//! finds no permit and queues up. Both confirm what they saw by an exchange of
-//! the same word (N2), and one of them fails.
+//! The race to fear: a notifier finds no waiter and stores a permit, while a waiter finds no permit
+//! and enqueues itself. It cannot happen: both confirm what they read by a compare-exchange of the
+//! same word (NOTIFY-2), and one of them fails.
 //!
-//! Orderings: a caller's change of the word is Release, also when a permit was
-//! there already; whoever takes the permit or reads the count does so with
-//! Acquire, and sees what all callers before did. Through the list it is the
-//! answer that carries it (`wait::list`).
+//! Orderings: a notifier changes the word with Release, even if a permit is stored already. A
+//! waiter that consumes the permit or reads the count does so with Acquire, so it sees everything
+//! that earlier notifiers did. For a waiter in the list, the grant carries the ordering
+//! (`wait::list`).
 
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sys::sync::const_unless_model;
@@ -48,18 +47,18 @@ mod notified;
 
 pub use notified::{Notified, OwnedNotified};
 
-/// No permit, and nobody waits.
+/// No permit is stored, and no task waits.
 const EMPTY: usize = 0;
-/// Somebody waits.
+/// A task waits.
 const WAITING: usize = 1;
 /// A permit is stored.
 const NOTIFIED: usize = 2;
-/// The bits of the three above.
+/// The mask of the three states above.
 const STATE: usize = 3;
-/// One call of `notify_waiters`.
+/// One call of `notify_waiters`, in the count.
 const CALL: usize = 4;
 
-/// How often `notify_waiters` was called, as a multiple of [`CALL`].
+/// Returns the count of `notify_waiters` calls, as a multiple of [`CALL`].
 #[inline]
 fn calls(word: usize) -> usize {
     word & !STATE
@@ -70,20 +69,20 @@ fn state(word: usize) -> usize {
     word & STATE
 }
 
-/// Tells tasks that something happened, without saying what.
+/// Wakes tasks without sending them data.
 ///
-/// A task waits with [`notified().await`](Self::notified). Others call
-/// [`notify_one`](Self::notify_one) to wake the one that waits longest, or
-/// [`notify_waiters`](Self::notify_waiters) to wake all. If nobody waits,
-/// `notify_one` stores a permit, and the next `notified().await` is ready at
-/// once; there is never more than one permit.
+/// A task waits by [`notified().await`](Self::notified). Another task calls
+/// [`notify_one`](Self::notify_one) to wake the task that waits longest, or
+/// [`notify_waiters`](Self::notify_waiters) to wake all. If no task waits, `notify_one` stores a
+/// permit, and the next `notified().await` completes at once. At most one permit is stored.
 ///
-/// A notification carries no data. What changed belongs beside it: change it,
-/// then notify; be notified, then look.
+/// Keep the data beside the `Notify`. The notifying task changes the data first and notifies
+/// afterwards. The notified task reads the data after it was woken.
 ///
 /// # Memory ordering
 ///
-/// What a task did before it notified is seen by whoever gets the notification.
+/// Everything that a task does before it notifies happens before everything that the notified task
+/// does afterwards.
 ///
 /// # Examples
 ///
@@ -109,71 +108,121 @@ fn state(word: usize) -> usize {
 /// # }
 /// ```
 pub struct Notify {
-    /// See the rules above.
+    /// See the rules in the module documentation.
     word: AtomicUsize,
-    /// A waiter asks with the count it was made at.
+    /// A waiter's entry has the count of calls at its creation.
     waiters: Waiters<(), usize>,
 }
 
-/// Which waiter gets a notification for one.
+/// The waiter that gets a notification for one task.
 #[derive(Clone, Copy)]
 enum Which {
     First,
     Last,
 }
 
-/// What became of a notification for one.
+/// The result of `notify_locked`.
 #[must_use]
-enum Handed {
-    /// A waiter has it, and is to be woken.
-    To(PendingWake),
-    /// Nobody waits: it is stored as the permit.
+enum NotifyOutcome {
+    /// A waiter was granted the notification. The caller wakes it.
+    Granted(PendingWake),
+    /// No task waits: the notification is stored as the permit.
     Stored,
-    /// In front of whom it is for stand some that `notify_waiters` has yet to
-    /// wake (N3): help with that, and try again.
-    Behind,
+    /// Waiters that `notify_waiters` has yet to wake are in front (NOTIFY-3). The caller wakes
+    /// them, and tries again.
+    Blocked,
 }
 
 impl Notify {
     const_unless_model! {
-        /// Nobody is notified yet.
+        /// Creates a `Notify` without a permit in a constant expression, for example for a
+        /// `static`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use wakeful::sync::Notify;
+        ///
+        /// static SHUTDOWN: Notify = Notify::const_new();
+        ///
+        /// # #[wakeful::main(flavor = "current_thread")]
+        /// # async fn main() {
+        /// SHUTDOWN.notify_one();
+        /// SHUTDOWN.notified().await;
+        /// # }
+        /// ```
         pub fn const_new() -> Notify {
             Notify { word: AtomicUsize::new(EMPTY), waiters: Waiters::new(()) }
         }
     }
 
-    /// Nobody is notified yet.
+    /// Creates a `Notify` without a permit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Notify;
+    ///
+    /// let notify = Notify::new();
+    /// # drop(notify);
+    /// ```
     pub fn new() -> Notify {
         Notify::const_new()
     }
 
     /// Waits for a notification.
     ///
-    /// Ready at once if a permit is stored, which it takes. Otherwise it queues
-    /// up when it is first polled, or by [`enable`](Notified::enable); only then
-    /// can `notify_one` reach it. `notify_waiters` reaches it from the moment
-    /// this function returns.
+    /// If a permit is stored, the future consumes it and completes at once. Otherwise the future
+    /// enqueues itself when it is first polled, or by [`enable`](Notified::enable). `notify_one`
+    /// can reach it only after that. `notify_waiters` reaches it from the time this function
+    /// returns.
     ///
     /// # Fairness
     ///
-    /// First come, first served.
+    /// `notify_one` wakes tasks in the order in which they began to wait.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a notification that the dropped future was given goes to the
-    /// next one that waits, or is stored. It loses its place in the queue.
+    /// This method is cancel safe. A notification that was granted to the dropped future goes to
+    /// the next waiter, or is stored as the permit. A new call waits at the end of the queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Notify;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let notify = Arc::new(Notify::new());
+    /// let waiter = wakeful::spawn({
+    ///     let notify = notify.clone();
+    ///     async move {
+    ///         notify.notified().await;
+    ///         "notified"
+    ///     }
+    /// });
+    /// notify.notify_one();
+    /// assert_eq!(waiter.await.unwrap(), "notified");
+    /// # }
+    /// ```
     #[track_caller]
     #[inline]
     pub fn notified(&self) -> Notified<'_> {
         Notified::new(self, Location::caller())
     }
 
-    /// As [`notified`](Self::notified), with a future that keeps the `Notify`
-    /// alive and borrows nothing.
+    /// Waits for a notification; the future keeps the `Notify` alive.
+    ///
+    /// It behaves like [`notified`](Self::notified), and borrows nothing, so it can be spawned or
+    /// stored.
     ///
     /// # Cancel safety
     ///
-    /// As for [`notified`](Self::notified).
+    /// This method is cancel safe. A notification that was granted to the dropped future goes to
+    /// the next waiter, or is stored as the permit.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
@@ -194,17 +243,46 @@ impl Notify {
 
     /// Notifies the task that waits longest.
     ///
-    /// If none waits, a permit is stored for the next [`notified`](Self::notified).
-    /// More than one is never stored: ten calls while nobody waits let one task
-    /// pass.
+    /// If no task waits, a permit is stored for the next [`notified`](Self::notified). At most one
+    /// permit is stored: ten calls while no task waits let one task pass.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Notify;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let notify = Notify::new();
+    /// notify.notify_one();
+    /// notify.notify_one();
+    /// // One permit is stored, so this completes at once.
+    /// notify.notified().await;
+    /// # }
+    /// ```
     #[inline]
     pub fn notify_one(&self) {
         self.notify(Which::First);
     }
 
-    /// Notifies the task that came last.
+    /// Notifies the task that began to wait last.
     ///
-    /// If none waits, a permit is stored, as by [`notify_one`](Self::notify_one).
+    /// If no task waits, a permit is stored, as by [`notify_one`](Self::notify_one). Use it where
+    /// the most recently active task should continue, for example because its data is still in the
+    /// cache.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Notify;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let notify = Notify::new();
+    /// notify.notify_last();
+    /// notify.notified().await;
+    /// # }
+    /// ```
     #[inline]
     pub fn notify_last(&self) {
         self.notify(Which::Last);
@@ -212,8 +290,23 @@ impl Notify {
 
     /// Notifies every [`Notified`] that exists, polled or not.
     ///
-    /// No permit is stored: a [`notified`](Self::notified) from here on waits for
-    /// the next notification. A permit that is stored already stays.
+    /// It stores no permit: a [`notified`](Self::notified) that is created afterwards waits for the
+    /// next notification. A permit that is already stored stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Notify;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let notify = Notify::new();
+    /// let (first, second) = (notify.notified(), notify.notified());
+    /// notify.notify_waiters();
+    /// first.await;
+    /// second.await;
+    /// # }
+    /// ```
     pub fn notify_waiters(&self) {
         let mut word = self.word.load(Relaxed);
         while state(word) != WAITING {
@@ -226,12 +319,13 @@ impl Notify {
         self.wake_notified();
     }
 
-    /// Under the lock: whoever is in the list is notified from here on (N3).
+    /// Counts a call, which notifies all waiters in the list (NOTIFY-3). The caller holds the
+    /// list's lock.
     fn count_call(&self) {
         let mut word = self.word.load(Relaxed);
         loop {
             if state(word) == WAITING {
-                // N2.
+                // NOTIFY-2.
                 return self.word.store(calls(word).wrapping_add(CALL) | EMPTY, Release);
             }
             match self.word.compare_exchange(word, word.wrapping_add(CALL), AcqRel, Relaxed) {
@@ -241,19 +335,20 @@ impl Notify {
         }
     }
 
-    /// Wakes those that a `notify_waiters` notified.
+    /// Wakes the waiters that a `notify_waiters` call has notified.
     fn wake_notified(&self) {
-        // An old word will do: if it says WAITING it is not old (N2), otherwise
-        // nobody in the list is current, and nobody becomes so (N1).
-        self.waiters
-            .answer_while(Grant::All, |(), &made_at| made_at != calls(self.word.load(Relaxed)));
+        // A stale word is good enough. If it says WAITING it is not stale (NOTIFY-2). Otherwise no
+        // waiter in the list is current, and none becomes current (NOTIFY-1).
+        self.waiters.answer_while(Grant::All, |(), &created_at| {
+            created_at != calls(self.word.load(Relaxed))
+        });
     }
 
     #[inline]
     fn notify(&self, which: Which) {
         let mut word = self.word.load(Relaxed);
         while state(word) != WAITING {
-            // Also if there is a permit: its taker has to see what we did.
+            // Also if a permit is stored: its consumer has to see what this thread did before.
             match self.word.compare_exchange(word, calls(word) | NOTIFIED, AcqRel, Relaxed) {
                 Ok(_) => return,
                 Err(now) => word = now,
@@ -265,11 +360,11 @@ impl Notify {
     fn notify_waiting(&self, which: Which) {
         let mut panics = PanicSink::default();
         loop {
-            match self.waiters.with(|list| self.hand_over(list, which)) {
-                Handed::To(call) => break call.wake(),
-                Handed::Stored => break,
-                Handed::Behind => {
-                    // What one of their wakers does must not cost ours.
+            match self.waiters.with(|list| self.notify_locked(list, which)) {
+                NotifyOutcome::Granted(wake) => break wake.wake(),
+                NotifyOutcome::Stored => break,
+                NotifyOutcome::Blocked => {
+                    // A panic of their wakers must not lose this notification.
                     panics.catch(|| self.wake_notified());
                 }
             }
@@ -277,42 +372,45 @@ impl Notify {
         panics.pass_on();
     }
 
-    fn hand_over(&self, list: &mut Locked<'_, (), usize>, which: Which) -> Handed {
+    /// Grants a notification to a waiter, or stores it. The caller holds the list's lock.
+    fn notify_locked(&self, list: &mut Locked<'_, (), usize>, which: Which) -> NotifyOutcome {
         let mut word = self.word.load(Acquire);
         while state(word) != WAITING {
             match self.word.compare_exchange(word, calls(word) | NOTIFIED, AcqRel, Acquire) {
-                Ok(_) => return Handed::Stored,
+                Ok(_) => return NotifyOutcome::Stored,
                 Err(now) => word = now,
             }
         }
-        let call = match which {
-            Which::First if list.front().is_some_and(|made_at| *made_at != calls(word)) => {
-                return Handed::Behind;
+        let wake = match which {
+            Which::First if list.front().is_some_and(|created_at| *created_at != calls(word)) => {
+                return NotifyOutcome::Blocked;
             }
             Which::First => list.pop_front(Grant::One),
-            // N1: current, as there is one.
+            // NOTIFY-1: the last waiter is current, because a current one exists.
             Which::Last => list.pop_back(Grant::Last),
         };
-        self.check_waiting(list, word);
-        Handed::To(call.expect("N1: somebody waits"))
+        self.update_waiting(list, word);
+        NotifyOutcome::Granted(wake.expect("NOTIFY-1: a task waits"))
     }
 
-    /// Under the lock, when a waiter left the list: keeps N1 true.
-    fn check_waiting(&self, list: &Locked<'_, (), usize>, word: usize) {
-        let waiting = list.back().is_some_and(|made_at| *made_at == calls(word));
+    /// Keeps NOTIFY-1 true after a waiter has left the list. The caller holds the list's lock.
+    fn update_waiting(&self, list: &Locked<'_, (), usize>, word: usize) {
+        let waiting = list.back().is_some_and(|created_at| *created_at == calls(word));
         if !waiting && state(word) == WAITING {
-            // N2.
+            // NOTIFY-2.
             self.word.store(calls(word) | EMPTY, Release);
         }
     }
 
-    /// Whether a waiter made at `made_at` is notified without waiting: by
-    /// `notify_waiters`, or by the permit, which it takes.
+    /// Returns true if a waiter created at count `created_at` is notified without waiting.
+    ///
+    /// That is the case if `notify_waiters` was called since, or if a permit is stored, which is
+    /// consumed.
     #[inline]
-    fn take(&self, made_at: usize) -> bool {
+    fn try_consume(&self, created_at: usize) -> bool {
         let mut word = self.word.load(Acquire);
         loop {
-            if calls(word) != made_at {
+            if calls(word) != created_at {
                 return true;
             }
             if state(word) != NOTIFIED {
@@ -325,46 +423,46 @@ impl Notify {
         }
     }
 
-    /// Puts a waiter into the list, unless it is notified meanwhile.
-    fn queue_up(
+    /// Adds a waiter to the list, unless it is notified meanwhile. Then it returns the waker.
+    fn enqueue(
         &self,
         waiter: Pin<&Waiter<usize>>,
-        made_at: usize,
+        created_at: usize,
         waker: Option<Waker>,
     ) -> Result<(), Option<Waker>> {
         self.waiters.with(|list| {
             loop {
-                if self.take(made_at) {
-                    // To be dropped after the lock.
+                if self.try_consume(created_at) {
+                    // The caller drops the waker after the list's lock is released.
                     return Err(waker);
                 }
-                let word = made_at | EMPTY;
-                match self.word.compare_exchange(word, made_at | WAITING, AcqRel, Acquire) {
+                let word = created_at | EMPTY;
+                match self.word.compare_exchange(word, created_at | WAITING, AcqRel, Acquire) {
                     Ok(_) => break,
-                    // N2: it stays so.
-                    Err(now) if now == made_at | WAITING => break,
+                    // NOTIFY-2: it stays WAITING.
+                    Err(now) if now == created_at | WAITING => break,
                     Err(_) => {}
                 }
             }
-            list.push_back(waiter, made_at, waker);
+            list.push_back(waiter, created_at, waker);
             Ok(())
         })
     }
 
-    /// Takes a waiter off the list, if it is still there. Answers where it stood.
-    fn leave(&self, waiter: Pin<&Waiter<usize>>) -> WaiterState {
-        let (standing, unneeded) = self.waiters.with(|list| {
-            let standing = waiter.standing();
-            if standing != WaiterState::Waiting {
-                return (standing, PendingWake::NOBODY);
+    /// Removes a waiter from the list if it is in there. Returns its state before.
+    fn remove(&self, waiter: Pin<&Waiter<usize>>) -> WaiterState {
+        let (waiter_state, unneeded) = self.waiters.with(|list| {
+            let waiter_state = waiter.standing();
+            if waiter_state != WaiterState::Waiting {
+                return (waiter_state, PendingWake::NOBODY);
             }
             let unneeded = list.remove(waiter);
-            self.check_waiting(list, self.word.load(Relaxed));
-            (standing, unneeded)
+            self.update_waiting(list, self.word.load(Relaxed));
+            (waiter_state, unneeded)
         });
-        // Dropped here, after the lock, and not woken.
+        // Dropped after the list's lock is released, and not woken.
         drop(unneeded);
-        standing
+        waiter_state
     }
 }
 

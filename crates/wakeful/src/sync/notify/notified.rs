@@ -11,22 +11,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// How far a waiter has come.
+/// The progress of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Not polled yet.
-    Made,
-    /// Has been in the list; `Waiter::standing` says the rest.
+    Created,
+    /// Has been in the list; `Waiter::standing` has the details.
     Queued,
-    /// Notified, and has said so.
+    /// Notified, and has returned `Ready`.
     Done,
 }
 
 pin_project_lite::pin_project! {
-    /// What both futures are made of.
+    /// The common part of both futures.
     struct Wait {
         stage: Stage,
-        made_at: usize,
+        created_at: usize,
         site: &'static Location<'static>,
         #[pin]
         waiter: Waiter<usize>,
@@ -36,30 +36,31 @@ pin_project_lite::pin_project! {
 impl Wait {
     #[inline]
     fn new(notify: &Notify, site: &'static Location<'static>) -> Self {
-        // Acquire: whoever sees the count of a call sees what was done before it,
-        // and does not wait for it.
-        let made_at = calls(notify.word.load(Acquire));
-        Self { stage: Stage::Made, made_at, site, waiter: Waiter::new() }
+        // Acquire: a task that reads the count of a call sees what was done before that call, so it
+        // need not be notified of it.
+        let created_at = calls(notify.word.load(Acquire));
+        Self { stage: Stage::Created, created_at, site, waiter: Waiter::new() }
     }
 
-    /// With a waker, the waiter is woken by the next notification; without, it
-    /// only takes its place in the list.
+    /// Polls for a notification, and registers the waker if there is one.
+    ///
+    /// Without a waker, the waiter only takes its place in the list.
     #[inline]
     fn poll(self: Pin<&mut Self>, notify: &Notify, waker: Option<&Waker>) -> Poll<()> {
         let this = self.project();
         let waiter = this.waiter.as_ref();
         let notified = match *this.stage {
             Stage::Done => return Poll::Ready(()),
-            Stage::Made => {
-                notify.take(*this.made_at) || {
-                    let queued = notify.queue_up(waiter, *this.made_at, waker.cloned());
+            Stage::Created => {
+                notify.try_consume(*this.created_at) || {
+                    let queued = notify.enqueue(waiter, *this.created_at, waker.cloned());
                     if queued.is_ok() {
                         *this.stage = Stage::Queued;
                     }
                     queued.is_err()
                 }
             }
-            Stage::Queued => is_notified(notify, waiter, *this.made_at, waker),
+            Stage::Queued => poll_queued(notify, waiter, *this.created_at, waker),
         };
         if notified {
             *this.stage = Stage::Done;
@@ -71,15 +72,16 @@ impl Wait {
         Poll::Pending
     }
 
-    /// The future is dropped: gives back what it got and did not see.
+    /// Leaves the list when the future is dropped, and hands on a notification that it did not
+    /// return.
     #[inline]
-    fn end(self: Pin<&mut Self>, notify: &Notify) {
+    fn cancel(self: Pin<&mut Self>, notify: &Notify) {
         if self.stage != Stage::Queued {
             return;
         }
         let this = self.project();
         *this.stage = Stage::Done;
-        match notify.leave(this.waiter.as_ref()) {
+        match notify.remove(this.waiter.as_ref()) {
             WaiterState::Answered(Grant::One) => notify.notify(Which::First),
             WaiterState::Answered(Grant::Last) => notify.notify(Which::Last),
             _ => {}
@@ -87,25 +89,25 @@ impl Wait {
     }
 }
 
-/// For a waiter that has been in the list.
-fn is_notified(
+/// Polls a waiter that has been in the list. Returns true if it is notified.
+fn poll_queued(
     notify: &Notify,
     waiter: Pin<&Waiter<usize>>,
-    made_at: usize,
+    created_at: usize,
     waker: Option<&Waker>,
 ) -> bool {
-    let mut standing = waiter.standing();
-    if standing == WaiterState::Waiting {
-        if calls(notify.word.load(Acquire)) != made_at {
-            // N3: no need to wait until its turn to be woken comes.
-            notify.leave(waiter);
+    let mut waiter_state = waiter.standing();
+    if waiter_state == WaiterState::Waiting {
+        if calls(notify.word.load(Acquire)) != created_at {
+            // NOTIFY-3: the waiter need not wait until the notifier wakes it.
+            notify.remove(waiter);
             return true;
         }
         if let Some(waker) = waker {
-            standing = notify.waiters.update_waker(waiter, waker);
+            waiter_state = notify.waiters.update_waker(waiter, waker);
         }
     }
-    standing != WaiterState::Waiting
+    waiter_state != WaiterState::Waiting
 }
 
 impl fmt::Debug for Wait {
@@ -115,9 +117,23 @@ impl fmt::Debug for Wait {
 }
 
 pin_project_lite::pin_project! {
-    /// Waits for a notification; made by [`Notify::notified`].
+    /// The future of [`Notify::notified`]: waits for a notification.
     ///
-    /// Once it is ready it stays so: polling it again gives `Ready`.
+    /// After it completed, it may be polled again and returns `Ready`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Notify;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let notify = Notify::new();
+    /// let notified = notify.notified();
+    /// notify.notify_waiters();
+    /// notified.await;
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Notified<'a> {
@@ -129,15 +145,36 @@ pin_project_lite::pin_project! {
     impl PinnedDrop for Notified<'_> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.wait.end(this.notify);
+            this.wait.cancel(this.notify);
         }
     }
 }
 
 pin_project_lite::pin_project! {
-    /// Waits for a notification; made by [`Notify::notified_owned`].
+    /// The future of [`Notify::notified_owned`]: waits for a notification, and keeps the `Notify`
+    /// alive.
     ///
-    /// Once it is ready it stays so: polling it again gives `Ready`.
+    /// After it completed, it may be polled again and returns `Ready`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Notify;
+    /// use wakeful::sync::futures::OwnedNotified;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// struct Worker {
+    ///     shutdown: OwnedNotified,
+    /// }
+    ///
+    /// let shutdown = Arc::new(Notify::new());
+    /// let worker = Worker { shutdown: shutdown.clone().notified_owned() };
+    /// shutdown.notify_waiters();
+    /// worker.shutdown.await;
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct OwnedNotified {
@@ -149,7 +186,7 @@ pin_project_lite::pin_project! {
     impl PinnedDrop for OwnedNotified {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.wait.end(this.notify);
+            this.wait.cancel(this.notify);
         }
     }
 }
@@ -160,15 +197,18 @@ impl<'a> Notified<'a> {
         Self { notify, wait: Wait::new(notify, site) }
     }
 
-    /// Takes its place in the queue without being polled, so that a
-    /// [`notify_one`](Notify::notify_one) from here on reaches it. Answers
-    /// whether it is notified already; then it is ready whenever it is polled.
+    /// Adds this waiter to the queue without polling it, and returns whether it is notified.
     ///
-    /// Needed when several tasks look for something, find nothing and wait: if
-    /// two calls of `notify_one` come between the look and the first poll, only
-    /// one permit is stored, and one task waits although there is something for
-    /// it. With `enable` before the look, each call finds a waiter of its own.
-    /// Has no influence on [`notify_waiters`](Notify::notify_waiters).
+    /// A [`notify_one`](Notify::notify_one) call after this reaches the waiter. If this returns
+    /// true, the future completes when it is polled. It makes no difference to
+    /// [`notify_waiters`](Notify::notify_waiters).
+    ///
+    /// This is needed if several tasks check a condition and then wait. Without `enable`, two
+    /// `notify_one` calls between the check and the first poll store only one permit, and one task
+    /// waits although its condition holds. With `enable` before the check, each call finds its own
+    /// waiter.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::collections::VecDeque;
@@ -176,13 +216,13 @@ impl<'a> Notified<'a> {
     /// use std::sync::Mutex;
     /// use wakeful::sync::Notify;
     ///
-    /// /// A queue that many tasks may take from.
-    /// struct Line<T> {
+    /// /// A queue from which any number of tasks may pop.
+    /// struct Queue<T> {
     ///     items: Mutex<VecDeque<T>>,
     ///     arrived: Notify,
     /// }
     ///
-    /// impl<T> Line<T> {
+    /// impl<T> Queue<T> {
     ///     fn push(&self, item: T) {
     ///         self.items.lock().unwrap().push_back(item);
     ///         self.arrived.notify_one();
@@ -202,9 +242,9 @@ impl<'a> Notified<'a> {
     /// }
     /// # #[wakeful::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// # let line = Line { items: Mutex::default(), arrived: Notify::new() };
-    /// # line.push(1);
-    /// # assert_eq!(line.pop().await, 1);
+    /// # let queue = Queue { items: Mutex::default(), arrived: Notify::new() };
+    /// # queue.push(1);
+    /// # assert_eq!(queue.pop().await, 1);
     /// # }
     /// ```
     pub fn enable(self: Pin<&mut Self>) -> bool {
@@ -219,7 +259,26 @@ impl OwnedNotified {
         Self { notify, wait }
     }
 
-    /// As [`Notified::enable`].
+    /// Adds this waiter to the queue without polling it, and returns whether it is notified.
+    ///
+    /// See [`Notified::enable`] for when that is needed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Notify;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let notify = Arc::new(Notify::new());
+    /// let mut notified = pin!(notify.clone().notified_owned());
+    /// assert!(!notified.as_mut().enable(), "it waits now");
+    /// notify.notify_one();
+    /// notified.await;
+    /// # }
+    /// ```
     pub fn enable(self: Pin<&mut Self>) -> bool {
         let this = self.project();
         this.wait.poll(this.notify, None).is_ready()

@@ -1,26 +1,29 @@
-//! A channel for one value: from one task to another.
+//! A channel for one message, from one sender to one receiver.
 //!
-//! [`channel`] makes a [`Sender`] and a [`Receiver`]. The sender's
-//! [`send`](Sender::send) never waits; the receiver is itself the future of the
-//! value. Each end learns when the other goes away: the receiver gets an error,
-//! the sender may ask with [`closed`](Sender::closed).
+//! [`channel`] creates a [`Sender`] and a [`Receiver`]. [`Sender::send`] never waits. The receiver
+//! is itself the future of the message. Each end learns when the other is dropped: the receiver
+//! gets an error, and the sender can wait for it by [`closed`](Sender::closed). The common use is a
+//! reply to a request:
 //!
 //! ```
 //! use wakeful::sync::oneshot;
 //!
 //! # #[wakeful::main(flavor = "current_thread")]
 //! # async fn main() {
-//! let (answer, question) = oneshot::channel();
+//! let (reply, response) = oneshot::channel();
 //! wakeful::spawn(async move {
-//!     answer.send(6 * 7).expect("somebody waits for it");
+//!     reply.send(6 * 7).expect("the receiver is alive");
 //! });
-//! assert_eq!(question.await, Ok(42));
+//! assert_eq!(response.await, Ok(42));
 //! # }
 //! ```
 //!
-//! The two ends share one small piece of memory; `shared` tells who may touch
-//! what in it. What a sender did before `send` is seen by whoever received the
-//! value.
+//! # Memory ordering
+//!
+//! Everything that a task does before [`send`](Sender::send) happens before everything that the
+//! receiver does after it got the message.
+
+// The two ends share one allocation; `shared` says which end may access what in it.
 
 mod receiver;
 mod sender;
@@ -31,19 +34,46 @@ pub use sender::Sender;
 
 use std::panic::Location;
 
-/// A channel for one value.
+/// Creates a channel for one message.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::oneshot;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, rx) = oneshot::channel();
+/// tx.send("hello").unwrap();
+/// assert_eq!(rx.await, Ok("hello"));
+/// # }
+/// ```
 #[track_caller]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let (sending, receiving) = shared::new();
-    (Sender::new(sending), Receiver::new(receiving, Location::caller()))
+    let (sender, receiver) = shared::new();
+    (Sender::new(sender), Receiver::new(receiver, Location::caller()))
 }
 
 pub mod error {
-    //! What can go wrong with a oneshot channel.
+    //! Error types of `oneshot` channels.
 
     use std::fmt;
 
-    /// The sender went away without sending.
+    /// The error of an awaited [`Receiver`](super::Receiver): the sender was dropped without
+    /// sending.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, rx) = oneshot::channel::<u32>();
+    /// drop(tx);
+    /// assert_eq!(rx.await.unwrap_err().to_string(), "channel closed");
+    /// # }
+    /// ```
     #[derive(Debug, Eq, PartialEq, Clone)]
     pub struct RecvError(pub(super) ());
 
@@ -55,13 +85,24 @@ pub mod error {
 
     impl std::error::Error for RecvError {}
 
-    /// There was no value for [`try_recv`](super::Receiver::try_recv).
+    /// The error of [`try_recv`](super::Receiver::try_recv): there is no message.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot::{self, error::TryRecvError};
+    ///
+    /// let (tx, mut rx) = oneshot::channel::<u32>();
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// drop(tx);
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
+    /// ```
     #[derive(Debug, Eq, PartialEq, Clone)]
     pub enum TryRecvError {
-        /// None was sent yet.
+        /// The sender has not sent the message yet.
         Empty,
-        /// None will come: the sender went away, the receiver is closed, or the
-        /// value was received before.
+        /// No message will come: the sender was dropped, the receiver was closed, or the message
+        /// was already received.
         Closed,
     }
 

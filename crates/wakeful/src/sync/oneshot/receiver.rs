@@ -1,7 +1,7 @@
-//! The end that receives.
+//! The receiving end of a oneshot channel.
 
 use super::error::{RecvError, TryRecvError};
-use super::shared::{Found, Receiving, Waiting};
+use super::shared::{ReceiverEnd, RegisterOutcome, ValueState};
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait::{self, block_on};
@@ -10,37 +10,50 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Receives the value of its [`Sender`](super::Sender): a future.
+/// The future of the message that its [`Sender`](super::Sender) sends.
 ///
-/// It fails if the sender goes away without sending, and after
-/// [`close`](Self::close) if there is no value by then.
+/// It returns an error if the sender is dropped without sending, and if it was
+/// [closed](Self::close) before a message was sent.
 ///
 /// # Cancel safety
 ///
-/// Awaiting `&mut receiver` is cancel safe: if that future is dropped, the
-/// value is still there or still to come. The receiver keeps the waker of the
-/// task that asked last until it is dropped itself.
+/// Awaiting `&mut receiver` is cancel safe. If that future is dropped, the message can still be
+/// received. The receiver keeps the waker of the last poll: see [wakers](crate::sync#wakers).
 ///
 /// # Panics
 ///
-/// Awaiting it once more after it was ready.
+/// Panics if it is awaited again after it completed.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::oneshot;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, rx) = oneshot::channel::<u32>();
+/// drop(tx);
+/// assert!(rx.await.is_err(), "the sender was dropped");
+/// # }
+/// ```
 pub struct Receiver<T> {
-    /// None once it was ready.
-    end: Option<Receiving<T>>,
-    /// Where the channel was made: a receiver that is awaited has no other
-    /// place to name.
+    /// None once it has completed.
+    end: Option<ReceiverEnd<T>>,
+    /// Where the channel was created. An awaited receiver has no other site to report.
     site: &'static Location<'static>,
 }
 
 impl<T> Receiver<T> {
-    pub(super) fn new(end: Receiving<T>, site: &'static Location<'static>) -> Self {
+    pub(super) fn new(end: ReceiverEnd<T>, site: &'static Location<'static>) -> Self {
         Self { end: Some(end), site }
     }
 
-    /// Lets every `send` from now on fail. A value that was sent before can
-    /// still be received.
+    /// Closes the channel, so that `send` fails from here on.
     ///
-    /// Nothing happens if the value was received, or it was closed before.
+    /// A message that was already sent can still be received. It has no effect if the message was
+    /// received, or if the receiver was already closed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use wakeful::sync::oneshot;
@@ -56,47 +69,102 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Whether it was ready: with a value or with an error. It must not be
-    /// awaited again.
+    /// Returns whether it has completed, with a message or with an error.
+    ///
+    /// Then it must not be awaited again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = oneshot::channel();
+    /// tx.send(1).unwrap();
+    /// assert!(!rx.is_terminated());
+    /// (&mut rx).await.unwrap();
+    /// assert!(rx.is_terminated());
+    /// # }
+    /// ```
     pub fn is_terminated(&self) -> bool {
         self.end.is_none()
     }
 
-    /// Whether there is no value to receive. Says nothing about whether it may
-    /// be awaited: see [`is_terminated`](Self::is_terminated).
+    /// Returns whether there is no message to receive now.
+    ///
+    /// That says nothing about whether it may be awaited: see
+    /// [`is_terminated`](Self::is_terminated).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot;
+    ///
+    /// let (tx, rx) = oneshot::channel();
+    /// assert!(rx.is_empty());
+    /// tx.send(1).unwrap();
+    /// assert!(!rx.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
-        self.end.as_ref().is_none_or(|end| end.look() != Found::Value)
+        self.end.as_ref().is_none_or(|end| end.value_state() != ValueState::Ready)
     }
 
-    /// The value, if there is one. Does not wait.
+    /// Receives the message if it was sent, without waiting.
     ///
     /// # Errors
     ///
-    /// [`TryRecvError::Empty`] if none was sent yet, [`TryRecvError::Closed`] if
+    /// Returns [`TryRecvError::Empty`] if no message was sent yet, and [`TryRecvError::Closed`] if
     /// none will come.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot::{self, error::TryRecvError};
+    ///
+    /// let (tx, mut rx) = oneshot::channel();
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// tx.send(1).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
+    /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        match self.end.as_ref().map(Receiving::look) {
+        match self.end.as_ref().map(ReceiverEnd::value_state) {
             None => Err(TryRecvError::Closed),
-            Some(Found::Nothing) => Err(TryRecvError::Empty),
-            Some(Found::Value | Found::End) => self.finish().ok_or(TryRecvError::Closed),
+            Some(ValueState::Empty) => Err(TryRecvError::Empty),
+            Some(ValueState::Ready | ValueState::Never) => {
+                self.finish().ok_or(TryRecvError::Closed)
+            }
         }
     }
 
-    /// Waits with the thread instead of a task.
+    /// Receives the message, and blocks the calling thread until it is sent.
+    ///
+    /// This is for code outside of tasks.
     ///
     /// # Errors
     ///
-    /// If the sender goes away without sending.
+    /// Returns [`RecvError`] if the sender is dropped without sending.
     ///
     /// # Panics
     ///
-    /// On a thread that drives tasks: they would wait with it.
+    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot;
+    ///
+    /// let (tx, rx) = oneshot::channel();
+    /// std::thread::spawn(move || tx.send(1));
+    /// assert_eq!(rx.blocking_recv(), Ok(1));
+    /// ```
     #[track_caller]
     pub fn blocking_recv(self) -> Result<T, RecvError> {
         block_on::block_on(self)
     }
 
-    /// The end of this receiver.
+    /// Ends this receiver, and returns the message if there is one.
     #[inline]
     fn finish(&mut self) -> Option<T> {
         self.end.take()?.finish()
@@ -113,7 +181,9 @@ impl<T> Future for Receiver<T> {
             panic!("called after complete");
         };
         let progress = ready!(coop::poll_proceed(cx));
-        if end.look() == Found::Nothing && end.register(cx.waker()) == Waiting::Registered {
+        if end.value_state() == ValueState::Empty
+            && end.register(cx.waker()) == RegisterOutcome::Registered
+        {
             wait::waiting_on(WaitKind::OneshotRecv, end.shared(), site);
             return Poll::Pending;
         }

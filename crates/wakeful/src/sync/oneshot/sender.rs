@@ -1,6 +1,6 @@
-//! The end that sends.
+//! The sending end of a oneshot channel.
 
-use super::shared::{Sending, Waiting};
+use super::shared::{RegisterOutcome, SenderEnd};
 use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
@@ -10,34 +10,75 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Sends one value to its [`Receiver`](super::Receiver).
+/// Sends one message to its [`Receiver`](super::Receiver).
 ///
-/// Dropped without sending, it lets the receiver fail.
+/// If it is dropped without sending, the receiver gets an error. [`channel`](super::channel)
+/// creates it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::{mpsc, oneshot};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// // A request carries the sender of its reply.
+/// let (requests, mut received) = mpsc::channel::<(u32, oneshot::Sender<u32>)>(8);
+/// wakeful::spawn(async move {
+///     while let Some((number, reply)) = received.recv().await {
+///         reply.send(number * 2).ok();
+///     }
+/// });
+/// let (reply, response) = oneshot::channel();
+/// requests.send((21, reply)).await.unwrap();
+/// assert_eq!(response.await, Ok(42));
+/// # }
+/// ```
 pub struct Sender<T> {
-    end: Sending<T>,
+    end: SenderEnd<T>,
 }
 
 impl<T> Sender<T> {
-    pub(super) fn new(end: Sending<T>) -> Self {
+    pub(super) fn new(end: SenderEnd<T>) -> Self {
         Self { end }
     }
 
-    /// Sends the value; there is never anything to wait for.
+    /// Sends the message. It never waits, and works on any thread.
     ///
-    /// `Ok` does not say that the value is received: the receiver may go away
-    /// without having looked.
+    /// `Ok` does not mean that the message is received: the receiver may be dropped first.
     ///
     /// # Errors
     ///
-    /// The value comes back if the receiver has gone away or was
-    /// [closed](super::Receiver::close).
+    /// Returns the message if the receiver was dropped or [closed](super::Receiver::close).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot;
+    ///
+    /// let (tx, mut rx) = oneshot::channel();
+    /// assert_eq!(tx.send(1), Ok(()));
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    ///
+    /// let (tx, rx) = oneshot::channel();
+    /// drop(rx);
+    /// assert_eq!(tx.send(2), Err(2));
+    /// ```
     #[inline]
     pub fn send(self, t: T) -> Result<(), T> {
         self.end.send(t)
     }
 
-    /// Waits until the receiver goes away or is
-    /// [closed](super::Receiver::close): nobody wants the value any more.
+    /// Waits until the receiver is dropped or [closed](super::Receiver::close).
+    ///
+    /// Use it to stop a computation whose result is not wanted any more.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. A closed receiver stays closed. The sender keeps the waker of
+    /// the last poll: see [wakers](crate::sync#wakers).
+    ///
+    /// # Examples
     ///
     /// ```
     /// use wakeful::sync::oneshot;
@@ -50,25 +91,45 @@ impl<T> Sender<T> {
     /// assert_eq!(sender.send(1), Err(1));
     /// # }
     /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: once the receiver is closed it stays so. The sender keeps the waker of
-    /// the last poll: see [wakers](crate::sync#wakers).
     #[track_caller]
     pub fn closed(&mut self) -> impl Future<Output = ()> {
         Closed { sender: self, site: Location::caller(), _pinned: PhantomPinned }
     }
 
-    /// Whether the receiver has gone away or was closed, so that
-    /// [`send`](Self::send) would fail.
+    /// Returns whether the receiver was dropped or closed, so that [`send`](Self::send) would fail.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::oneshot;
+    ///
+    /// let (tx, rx) = oneshot::channel::<u32>();
+    /// assert!(!tx.is_closed());
+    /// drop(rx);
+    /// assert!(tx.is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.end.is_closed()
     }
 
-    /// As [`closed`](Self::closed), for futures written by hand: if it is
-    /// `Pending`, the task of the latest call is woken when the receiver goes
-    /// away or is closed.
+    /// Polls for the end of the receiver: [`closed`](Self::closed) for hand-written futures.
+    ///
+    /// If it returns `Pending`, the task of the last call is woken when the receiver is dropped or
+    /// closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use wakeful::sync::oneshot;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (mut tx, rx) = oneshot::channel::<u32>();
+    /// drop(rx);
+    /// poll_fn(|cx| tx.poll_closed(cx)).await;
+    /// # }
+    /// ```
     #[track_caller]
     pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_closed_at(cx, Location::caller())
@@ -80,7 +141,7 @@ impl<T> Sender<T> {
         site: &'static Location<'static>,
     ) -> Poll<()> {
         let progress = ready!(coop::poll_proceed(cx));
-        if self.end.is_closed() || self.end.register(cx.waker()) == Waiting::Over {
+        if self.end.is_closed() || self.end.register(cx.waker()) == RegisterOutcome::Ended {
             progress.made_progress();
             return Poll::Ready(());
         }

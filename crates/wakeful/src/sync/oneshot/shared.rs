@@ -1,41 +1,40 @@
-//! What the two ends of a channel share, and who may touch what in it.
+//! The allocation that both ends of a oneshot channel share, and which end may access what in it.
 //!
-//! Actors: the *sender* and the *receiver*. Each says one last word: the
-//! sender DONE (with or without a VALUE), the receiver CLOSED, and only before
-//! DONE. Each may wait for the other's last word, and leaves with GONE.
+//! Actors: the *sender* and the *receiver*. Each sets a final state once: the sender DONE (with or
+//! without a VALUE), the receiver CLOSED, and only before DONE. Each may wait for the final state
+//! of the other. Each detaches by its GONE flag.
 //!
 //! ```text
 //! diagram
-//!   sender:    open ──send──► DONE and VALUE ──leave──► SENDER_GONE
-//!               └───drop────► DONE ────────────leave──► SENDER_GONE
-//!   receiver:  open ──close─► CLOSED ──────────leave──► RECEIVER_GONE
-//!               └───finish, drop ──────────────leave──► RECEIVER_GONE
+//!   sender:    open ──send──► DONE and VALUE ──detach──► SENDER_GONE
+//!               └───drop────► DONE ────────────detach──► SENDER_GONE
+//!   receiver:  open ──close─► CLOSED ──────────detach──► RECEIVER_GONE
+//!               └───finish, drop ──────────────detach──► RECEIVER_GONE
 //! ```
 //!
 //! Rules:
-//! - O1. Until DONE the value is the sender's; with VALUE it is the receiver's
-//!   from then on, who takes it once. VALUE is never set after CLOSED.
-//! - O2. Each end has a slot for its waker, and a WAITS bit. While the bit is not
-//!   set, the slot is its end's own. While it is set a waker is in the slot,
-//!   which either may look at and nobody writes; whoever clears the bit moves
-//!   the waker out. The other end clears it together with its last word, after
-//!   which the bit is never set again.
-//! - O3. An end with GONE touches nothing any more, and leaves no waker of its
-//!   own behind. The end that finds the other one gone is alone, and frees.
+//! - ONESHOT-1. Until DONE the value belongs to the sender. With VALUE it belongs to the receiver
+//!   from then on, which takes it once. VALUE is never set after CLOSED.
+//! - ONESHOT-2. Each end has a slot for its waker, and a WAITS flag. While the flag is not set, the
+//!   slot belongs to its end. While it is set, a waker is in the slot, which both ends may read and
+//!   neither writes. The end that clears the flag moves the waker out. The other end clears it
+//!   together with its final state, after which the flag is never set again.
+//! - ONESHOT-3. An end whose GONE flag is set accesses nothing any more, and leaves no waker of its
+//!   own behind. The end that finds the other one's GONE set is alone, and frees the memory.
 //!
-//! An end whose last word finds nobody waiting, and who does not wait itself,
-//! says GONE in the same step: a value that is sent and received costs one
-//! exchange and one load. If there are wakers to move out, GONE takes a step of
-//! its own after that, as the memory may be freed from then on.
+//! If an end sets its final state, finds no waiting end and does not wait itself, it sets GONE in
+//! the same step. So sending and receiving a value costs one compare-exchange and one load. If
+//! wakers have to be moved out, GONE is set in a step of its own after that, because the memory may
+//! be freed from then on.
 //!
-//! The race one fears: a receiver finds nothing and registers as the sender
-//! finds nobody and leaves. Both are steps on one word: the exchange that sets
-//! WAITS fails once DONE is there, and the exchange that sets DONE takes over
-//! every WAITS before it.
+//! The race to fear: the receiver finds no value and registers its waker, while the sender finds no
+//! waiting receiver and detaches. It cannot happen: both are steps on one word. The
+//! compare-exchange that sets WAITS fails once DONE is set. The compare-exchange that sets DONE
+//! takes over every WAITS before it.
 //!
-//! Orderings: each exchange releases what was written before it (the value, a
-//! waker) and acquires what the other end's did, so AcqRel; whoever reads the
-//! value or frees without an exchange of its own loads with Acquire.
+//! Orderings: each compare-exchange releases what was written before it (the value, a waker) and
+//! acquires what the other end released, so it is AcqRel. An end that reads the value or frees the
+//! memory without a compare-exchange of its own loads with Acquire.
 #![allow(unsafe_code)]
 
 use crate::sys::IS_MODEL;
@@ -46,190 +45,208 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 use std::task::Waker;
 
-/// The sender has said its last word.
+/// The sender has set its final state.
 const DONE: u32 = 1;
-/// It has sent.
+/// The sender has sent a value.
 const VALUE: u32 = 1 << 1;
+/// The sender has detached.
 const SENDER_GONE: u32 = 1 << 2;
 /// The sender's waker is in its slot.
 const SENDER_WAITS: u32 = 1 << 3;
-/// The receiver wants no value any more.
+/// The receiver wants no value.
 const CLOSED: u32 = 1 << 4;
+/// The receiver has detached.
 const RECEIVER_GONE: u32 = 1 << 5;
 /// The receiver's waker is in its slot.
 const RECEIVER_WAITS: u32 = 1 << 6;
 
 const WAITS: u32 = SENDER_WAITS | RECEIVER_WAITS;
 
+/// The shared allocation.
 pub(super) struct Shared<T> {
     state: AtomicU32,
-    /// See O1.
+    /// See ONESHOT-1.
     value: UnsafeCell<MaybeUninit<T>>,
-    /// See O2.
-    sender: Slot,
-    /// See O2.
-    receiver: Slot,
+    /// See ONESHOT-2.
+    sender: WakerSlot,
+    /// See ONESHOT-2.
+    receiver: WakerSlot,
 }
 
 const _: () = assert!(IS_MODEL || size_of::<Shared<u64>>() == 48);
 
-/// A place for an end's waker (O2).
-struct Slot(UnsafeCell<MaybeUninit<Waker>>);
+/// The slot of an end's waker (ONESHOT-2).
+struct WakerSlot(UnsafeCell<MaybeUninit<Waker>>);
 
-impl Slot {
+impl WakerSlot {
     fn empty() -> Self {
         Self(UnsafeCell::new(MaybeUninit::uninit()))
     }
 
+    /// Writes a waker.
+    ///
     /// # Safety
     ///
-    /// O2: the slot's bit is not set, and the caller is its end.
+    /// The slot's flag is not set, and the caller is its end (ONESHOT-2).
     unsafe fn put(&self, waker: Waker) {
-        // SAFETY: by contract nobody else is at it.
+        // SAFETY: by this function's contract no other thread accesses the slot.
         self.0.with_mut(|slot| unsafe { (*slot).write(waker) });
     }
 
+    /// Moves the waker out.
+    ///
     /// # Safety
     ///
-    /// O2: the caller cleared the slot's bit.
+    /// The caller cleared the slot's flag (ONESHOT-2).
     unsafe fn take(&self) -> Waker {
-        // A read, not a write: the other end may be in `is_for`.
-        // SAFETY: by contract it is there, and the caller's from now on.
+        // A read, not a write: the other end may be in `will_wake`.
+        // SAFETY: by this function's contract there is a waker, and it belongs to the caller from
+        // here on.
         self.0.with(|slot| unsafe { (*slot).assume_init_read() })
     }
 
+    /// Returns whether the stored waker wakes the same task as `waker`.
+    ///
     /// # Safety
     ///
-    /// O2: the caller is the slot's end, and saw its bit set.
-    unsafe fn is_for(&self, waker: &Waker) -> bool {
-        // SAFETY: by contract a waker was put here, and only this end writes
-        // here. If it was moved out since, its two pointers still tell whom it
-        // woke, and they are all that is looked at.
+    /// The caller is the slot's end, and saw its flag set (ONESHOT-2).
+    unsafe fn will_wake(&self, waker: &Waker) -> bool {
+        // SAFETY: by this function's contract a waker was put here, and only this end writes the
+        // slot. If the waker was moved out since, its two pointers still identify the task, and
+        // only they are compared.
         self.0.with(|slot| unsafe { (*slot).assume_init_ref().will_wake(waker) })
     }
 }
 
-/// What came of an attempt to wait for the other end's last word.
+/// The result of an attempt to wait for the other end's final state.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
-    /// The last word wakes.
+pub(super) enum RegisterOutcome {
+    /// The final state will wake the task.
     Registered,
-    /// It was said.
-    Over,
+    /// The other end has set its final state.
+    Ended,
 }
 
 impl<T> Shared<T> {
-    /// Puts a waker into an end's own slot, unless the other end has said its
-    /// `last_word`.
-    fn register(&self, slot: &Slot, waits: u32, last_word: u32, waker: &Waker) -> Waiting {
+    /// Registers a waker in an end's own slot, unless the other end has set its final state.
+    fn register(
+        &self,
+        slot: &WakerSlot,
+        waits: u32,
+        final_state: u32,
+        waker: &Waker,
+    ) -> RegisterOutcome {
         if self.state.load(Acquire) & waits != 0 {
-            // SAFETY: O2: our slot, and the bit was set.
-            if unsafe { slot.is_for(waker) } {
-                return Waiting::Registered;
+            // SAFETY: ONESHOT-2: the caller's own slot, and the flag was set.
+            if unsafe { slot.will_wake(waker) } {
+                return RegisterOutcome::Registered;
             }
-            self.withdraw(slot, waits);
+            self.unregister(slot, waits);
         }
         let waker = waker.clone();
         let mut state = self.state.load(Relaxed);
-        if state & last_word != 0 {
-            return Waiting::Over;
+        if state & final_state != 0 {
+            return RegisterOutcome::Ended;
         }
-        // SAFETY: O2: ours; the bit is not set, or was cleared just now.
+        // SAFETY: ONESHOT-2: the slot is the caller's; the flag is not set, or was cleared just
+        // now.
         unsafe { slot.put(waker) };
         loop {
             match self.state.compare_exchange(state, state | waits, AcqRel, Relaxed) {
-                Ok(_) => return Waiting::Registered,
-                Err(now) if now & last_word == 0 => state = now,
+                Ok(_) => return RegisterOutcome::Registered,
+                Err(now) if now & final_state == 0 => state = now,
                 Err(_) => {
-                    // SAFETY: O2: put there above, and the bit was not set.
+                    // SAFETY: ONESHOT-2: the waker was put there above, and the flag was not set.
                     drop(unsafe { slot.take() });
-                    return Waiting::Over;
+                    return RegisterOutcome::Ended;
                 }
             }
         }
     }
 
-    /// Takes an end's own waker out again, if the other end did not.
-    fn withdraw(&self, slot: &Slot, waits: u32) {
+    /// Removes an end's own waker, if the other end did not.
+    fn unregister(&self, slot: &WakerSlot, waits: u32) {
         if self.state.fetch_and(!waits, AcqRel) & waits != 0 {
-            // SAFETY: O2: we cleared the bit.
+            // SAFETY: ONESHOT-2: this thread cleared the flag.
             drop(unsafe { slot.take() });
         }
     }
 
-    /// The wakers whose bits an exchange has just cleared: the sender's and the
-    /// receiver's.
+    /// Moves out the sender's and the receiver's wakers, if their flags are in `taken`.
     ///
     /// # Safety
     ///
-    /// O2: the caller cleared the bits in `taken`.
+    /// The caller cleared the flags in `taken` (ONESHOT-2).
     unsafe fn take_wakers(&self, taken: u32) -> (Option<Waker>, Option<Waker>) {
-        // SAFETY: by contract.
+        // SAFETY: by this function's contract.
         let sender = (taken & SENDER_WAITS != 0).then(|| unsafe { self.sender.take() });
-        // SAFETY: as above.
+        // SAFETY: by this function's contract.
         let receiver = (taken & RECEIVER_WAITS != 0).then(|| unsafe { self.receiver.take() });
         (sender, receiver)
     }
 }
 
+/// Frees the allocation.
+///
 /// # Safety
 ///
-/// O3: the caller is alone. Nothing that is left in there is dropped: the value
-/// and the wakers were moved out.
+/// The caller is alone (ONESHOT-3). What is left inside is not dropped: the value and the wakers
+/// were moved out.
 unsafe fn free<T>(shared: NonNull<Shared<T>>) {
-    // SAFETY: made in `new`; the caller is the last.
+    // SAFETY: allocated in `new`, and the caller is the last owner.
     let shared = unsafe { Box::from_raw(shared.as_ptr()) };
-    // For a model, which checks that nobody else is at it.
+    // A model checks here that no other thread accesses the cells.
     shared.value.with_mut(|_| ());
     shared.sender.0.with_mut(|_| ());
     shared.receiver.0.with_mut(|_| ());
 }
 
-/// Drops the waker of the end that leaves, and wakes that of the other end. Both are foreign
-/// code: neither keeps the other from its turn if it panics.
+/// Drops the waker of the end that detaches, and wakes the other end.
+///
+/// Both run user code: a panic of one does not keep the other from running.
 #[inline]
-fn hand_out(own: Option<Waker>, other: Option<Waker>) {
+fn wake_other_and_drop_own(own: Option<Waker>, other: Option<Waker>) {
     match (own, other) {
         (None, other) => PendingWake::new(other).wake(),
         (Some(own), None) => drop(own),
-        (Some(own), Some(other)) => hand_out_both(own, other),
+        (Some(own), Some(other)) => wake_and_drop(own, other),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn hand_out_both(own: Waker, other: Waker) {
+fn wake_and_drop(own: Waker, other: Waker) {
     let mut panics = PanicSink::default();
     panics.catch(|| other.wake());
     panics.catch(|| drop(own));
     panics.pass_on();
 }
 
-/// The two ends of a new channel.
+/// Creates the two ends of a channel.
 #[inline]
-pub(super) fn new<T>() -> (Sending<T>, Receiving<T>) {
+pub(super) fn new<T>() -> (SenderEnd<T>, ReceiverEnd<T>) {
     let shared = NonNull::from(Box::leak(Box::new(Shared {
         state: AtomicU32::new(0),
         value: UnsafeCell::new(MaybeUninit::uninit()),
-        sender: Slot::empty(),
-        receiver: Slot::empty(),
+        sender: WakerSlot::empty(),
+        receiver: WakerSlot::empty(),
     })));
-    (Sending(shared), Receiving(shared))
+    (SenderEnd(shared), ReceiverEnd(shared))
 }
 
-/// The sender's end: one of a kind.
-pub(super) struct Sending<T>(NonNull<Shared<T>>);
+/// The sender's end. There is one.
+pub(super) struct SenderEnd<T>(NonNull<Shared<T>>);
 
-// SAFETY: O1 to O3 say who touches what when; a value goes from one thread to
+// SAFETY: ONESHOT-1 to ONESHOT-3 say which end accesses what. A value goes from one thread to
 // another, and is never shared.
-unsafe impl<T: Send> Send for Sending<T> {}
-// SAFETY: as above; by reference there is only the state to look at.
-unsafe impl<T: Send> Sync for Sending<T> {}
+unsafe impl<T: Send> Send for SenderEnd<T> {}
+// SAFETY: a reference gives access to the state alone, which is atomic.
+unsafe impl<T: Send> Sync for SenderEnd<T> {}
 
-impl<T> Sending<T> {
+impl<T> SenderEnd<T> {
     pub(super) fn shared(&self) -> &Shared<T> {
-        // SAFETY: O3: not gone.
+        // SAFETY: ONESHOT-3: this end has not detached.
         unsafe { self.0.as_ref() }
     }
 
@@ -237,30 +254,30 @@ impl<T> Sending<T> {
         self.shared().state.load(Acquire) & CLOSED != 0
     }
 
-    /// Waits for the receiver to close or to go away.
-    pub(super) fn register(&mut self, waker: &Waker) -> Waiting {
+    /// Registers a waker that is woken when the receiver is closed or dropped.
+    pub(super) fn register(&mut self, waker: &Waker) -> RegisterOutcome {
         let shared = self.shared();
         shared.register(&shared.sender, SENDER_WAITS, CLOSED, waker)
     }
 
-    /// The value comes back if the receiver is closed.
+    /// Sends the value, or returns it if the receiver is closed.
     #[inline]
     pub(super) fn send(self, value: T) -> Result<(), T> {
         let shared = self.shared();
-        // SAFETY: O1: not done.
+        // SAFETY: ONESHOT-1: not DONE.
         shared.value.with_mut(|slot| unsafe { (*slot).write(value) });
         let mut state = shared.state.load(Relaxed);
         loop {
             if state & CLOSED != 0 {
-                // SAFETY: O1: not done, and written above.
+                // SAFETY: ONESHOT-1: not DONE, and written above.
                 return Err(shared.value.with(|slot| unsafe { (*slot).assume_init_read() }));
             }
-            match shared.say_last_word(state, DONE | VALUE, SENDER_GONE) {
+            match shared.set_final_state(state, DONE | VALUE, SENDER_GONE) {
                 Ok(taken) => {
                     let end = ManuallyDrop::new(self);
                     if taken != 0 {
-                        // SAFETY: the exchange did not say GONE.
-                        unsafe { end.leave(taken) };
+                        // SAFETY: the compare-exchange did not set GONE.
+                        unsafe { end.detach(taken) };
                     }
                     return Ok(());
                 }
@@ -269,48 +286,48 @@ impl<T> Sending<T> {
         }
     }
 
-    /// Takes the wakers out, goes, and wakes the receiver.
+    /// Moves the wakers out, detaches, and wakes the receiver.
     ///
     /// # Safety
     ///
-    /// The end is done and not gone, and cleared the bits in `taken`; nobody
-    /// uses it any more.
+    /// The end has set DONE and not GONE, has cleared the flags in `taken`, and is not used again.
     #[cold]
-    unsafe fn leave(&self, taken: u32) {
-        // SAFETY: by contract.
+    unsafe fn detach(&self, taken: u32) {
+        // SAFETY: by this function's contract.
         let (own, receiver) = unsafe { self.shared().take_wakers(taken) };
         if self.shared().state.fetch_or(SENDER_GONE, AcqRel) & RECEIVER_GONE != 0 {
-            // SAFETY: O3.
+            // SAFETY: ONESHOT-3.
             unsafe { free(self.0) };
         }
-        hand_out(own, receiver);
+        wake_other_and_drop_own(own, receiver);
     }
 }
 
 impl<T> Shared<T> {
-    /// Moves on from `state` with an end's `last_word`. Answers which wakers
-    /// are to be moved out; if there is none, the end is `gone` as well.
+    /// Sets an end's final state, and returns the WAITS flags whose wakers the caller moves out.
+    ///
+    /// If there are none, it also sets `gone`.
     #[inline]
-    fn say_last_word(&self, state: u32, last_word: u32, gone: u32) -> Result<u32, u32> {
+    fn set_final_state(&self, state: u32, final_state: u32, gone: u32) -> Result<u32, u32> {
         let taken = state & WAITS;
         let gone = if taken == 0 { gone } else { 0 };
-        let new = state & !WAITS | last_word | gone;
+        let new = state & !WAITS | final_state | gone;
         self.state.compare_exchange(state, new, AcqRel, Acquire).map(|_| taken)
     }
 }
 
-impl<T> Drop for Sending<T> {
+impl<T> Drop for SenderEnd<T> {
     fn drop(&mut self) {
         let mut state = self.shared().state.load(Acquire);
         loop {
             if state & RECEIVER_GONE != 0 {
-                // SAFETY: O3. It left no waker, and no value was sent.
+                // SAFETY: ONESHOT-3. The receiver left no waker, and no value was sent.
                 return unsafe { free(self.0) };
             }
-            match self.shared().say_last_word(state, DONE, SENDER_GONE) {
+            match self.shared().set_final_state(state, DONE, SENDER_GONE) {
                 Ok(0) => return,
-                // SAFETY: the exchange did not say GONE.
-                Ok(taken) => return unsafe { self.leave(taken) },
+                // SAFETY: the compare-exchange did not set GONE.
+                Ok(taken) => return unsafe { self.detach(taken) },
                 Err(now) => state = now,
             }
         }
@@ -319,47 +336,47 @@ impl<T> Drop for Sending<T> {
 
 /// What a receiver finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// Neither a value nor the end.
-    Nothing,
-    /// The sender is done: there is a value to [`finish`](Receiving::finish)
-    /// with.
-    Value,
-    /// There is no value, nor will there be one.
-    End,
+pub(super) enum ValueState {
+    /// No value, and the sender may still send one.
+    Empty,
+    /// A value, to be taken by [`finish`](ReceiverEnd::finish).
+    Ready,
+    /// No value, and none will come.
+    Never,
 }
 
-/// The receiver's end: one of a kind.
-pub(super) struct Receiving<T>(NonNull<Shared<T>>);
+/// The receiver's end. There is one.
+pub(super) struct ReceiverEnd<T>(NonNull<Shared<T>>);
 
-// SAFETY: as for `Sending`.
-unsafe impl<T: Send> Send for Receiving<T> {}
-// SAFETY: as for `Sending`.
-unsafe impl<T: Send> Sync for Receiving<T> {}
+// SAFETY: ONESHOT-1 to ONESHOT-3 say which end accesses what. A value goes from one thread to
+// another, and is never shared.
+unsafe impl<T: Send> Send for ReceiverEnd<T> {}
+// SAFETY: a reference gives access to the state alone, which is atomic.
+unsafe impl<T: Send> Sync for ReceiverEnd<T> {}
 
-impl<T> Receiving<T> {
+impl<T> ReceiverEnd<T> {
     pub(super) fn shared(&self) -> &Shared<T> {
-        // SAFETY: O3: not gone.
+        // SAFETY: ONESHOT-3: this end has not detached.
         unsafe { self.0.as_ref() }
     }
 
     #[inline]
-    pub(super) fn look(&self) -> Found {
+    pub(super) fn value_state(&self) -> ValueState {
         let state = self.shared().state.load(Acquire);
         match state & (VALUE | DONE | CLOSED) {
-            0 => Found::Nothing,
-            state if state & VALUE != 0 => Found::Value,
-            _ => Found::End,
+            0 => ValueState::Empty,
+            state if state & VALUE != 0 => ValueState::Ready,
+            _ => ValueState::Never,
         }
     }
 
-    /// Waits for the sender to send or to go away.
-    pub(super) fn register(&mut self, waker: &Waker) -> Waiting {
+    /// Registers a waker that is woken when the sender sends or is dropped.
+    pub(super) fn register(&mut self, waker: &Waker) -> RegisterOutcome {
         let shared = self.shared();
         shared.register(&shared.receiver, RECEIVER_WAITS, DONE, waker)
     }
 
-    /// Nothing can be sent any more, unless it already was.
+    /// Sets CLOSED, unless the sender is done, and wakes the sender.
     pub(super) fn close(&mut self) {
         let shared = self.shared();
         let mut state = shared.state.load(Acquire);
@@ -368,7 +385,7 @@ impl<T> Receiving<T> {
             let new = state & !SENDER_WAITS | CLOSED;
             match shared.state.compare_exchange(state, new, AcqRel, Acquire) {
                 Ok(_) => {
-                    // SAFETY: O2: the exchange cleared the bit, if it was set.
+                    // SAFETY: ONESHOT-2: the compare-exchange cleared the flag, if it was set.
                     let (sender, _) = unsafe { shared.take_wakers(taken) };
                     return PendingWake::new(sender).wake();
                 }
@@ -377,68 +394,71 @@ impl<T> Receiving<T> {
         }
     }
 
-    /// The value, if one was sent; the end of this end.
+    /// Ends this end, and returns the value if one was sent.
     #[inline]
     pub(super) fn finish(self) -> Option<T> {
         let state = self.shared().state.load(Acquire);
         if state & DONE == 0 {
-            // CLOSED: there will be no value, and dropping does the rest.
+            // CLOSED: no value will come, and `drop` does the rest.
             return None;
         }
         let end = ManuallyDrop::new(self);
-        // SAFETY: done, and nobody uses it any more.
-        unsafe { end.leave_done(state) }
+        // SAFETY: DONE is set, and the end is not used again.
+        unsafe { end.detach_done(state) }
     }
 
+    /// Takes the value, and detaches.
+    ///
     /// # Safety
     ///
-    /// `state` has DONE, the end is not gone, and nobody uses it any more.
+    /// `state` has DONE, the end has not detached, and is not used again.
     #[inline]
-    unsafe fn leave_done(&self, state: u32) -> Option<T> {
+    unsafe fn detach_done(&self, state: u32) -> Option<T> {
         let shared = self.shared();
-        // SAFETY: O1: sent, and ours; taken once, as this end ends here.
+        // SAFETY: ONESHOT-1: the value was sent, and belongs to the receiver. It is taken once,
+        // because this end is not used again.
         let value = (state & VALUE != 0)
             .then(|| shared.value.with(|slot| unsafe { (*slot).assume_init_read() }));
-        // Both WAITS bits were cleared with DONE.
+        // Both WAITS flags were cleared with DONE.
         let alone = state & SENDER_GONE != 0
             || shared.state.fetch_or(RECEIVER_GONE, AcqRel) & SENDER_GONE != 0;
         if alone {
-            // SAFETY: O3.
+            // SAFETY: ONESHOT-3.
             unsafe { free(self.0) };
         }
         value
     }
 
-    /// Takes the wakers out, goes, and wakes the sender.
+    /// Moves the wakers out, detaches, and wakes the sender.
     ///
     /// # Safety
     ///
-    /// The end is closed and not gone, and cleared the bits in `taken`; nobody
-    /// uses it any more.
+    /// The end has set CLOSED and not GONE, has cleared the flags in `taken`, and is not used
+    /// again.
     #[cold]
-    unsafe fn leave(&self, taken: u32) {
-        // SAFETY: by contract.
+    unsafe fn detach(&self, taken: u32) {
+        // SAFETY: by this function's contract.
         let (sender, own) = unsafe { self.shared().take_wakers(taken) };
         if self.shared().state.fetch_or(RECEIVER_GONE, AcqRel) & SENDER_GONE != 0 {
-            // SAFETY: O3; closed before it was done, so there is no value.
+            // SAFETY: ONESHOT-3. CLOSED was set before DONE, so there is no value.
             unsafe { free(self.0) };
         }
-        hand_out(own, sender);
+        wake_other_and_drop_own(own, sender);
     }
 }
 
-impl<T> Drop for Receiving<T> {
+impl<T> Drop for ReceiverEnd<T> {
     fn drop(&mut self) {
         let mut state = self.shared().state.load(Acquire);
         loop {
             if state & DONE != 0 {
-                // SAFETY: done, not gone, and being dropped.
-                return drop(unsafe { self.leave_done(state) });
+                // SAFETY: DONE is set, the end has not detached, and is being dropped.
+                return drop(unsafe { self.detach_done(state) });
             }
-            match self.shared().say_last_word(state, CLOSED, RECEIVER_GONE) {
+            match self.shared().set_final_state(state, CLOSED, RECEIVER_GONE) {
                 Ok(0) => return,
-                // SAFETY: the exchange did not say GONE.
-                Ok(taken) => return unsafe { self.leave(taken) },
+                // SAFETY: the compare-exchange did not set GONE.
+                Ok(taken) => return unsafe { self.detach(taken) },
                 Err(now) => state = now,
             }
         }

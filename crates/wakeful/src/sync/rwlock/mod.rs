@@ -1,12 +1,15 @@
-//! A value that many tasks can read, or one can change.
+//! A reader-writer lock whose guards may be held across an `.await`.
 //!
-//! - [`raw`]: the lock itself, made of permits.
-//! - [`read`], [`write`](mod@write) and [`owned_write`]: access to the value or a part
-//!   of it.
-//! - [`futures`]: waiting for it.
+//! - [`raw`]: the lock without the value, built on a semaphore.
+//! - [`read`]: shared guards.
+//! - [`write`](mod@write) and [`owned_write`]: exclusive guards that borrow the lock, and that keep
+//!   it alive.
+//! - [`owned`]: methods whose guards keep the lock alive.
+//! - [`futures`]: the futures that wait for the lock.
 #![allow(unsafe_code)]
 
 mod futures;
+mod owned;
 mod owned_write;
 mod raw;
 mod read;
@@ -20,31 +23,33 @@ use super::TryLockError;
 use crate::sys::sync::{UnsafeCell, const_unless_model};
 use crate::task::enter_guard;
 use crate::wait::block_on;
-use futures::{Acquire, AcquireOwned};
-use raw::{Hold, OwnedHold, RawRwLock, Share};
+use futures::Acquire;
+use raw::{Access, RawGuard, RawRwLock};
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
 
-/// As many readers as there can be.
+/// The default and largest limit of concurrent readers.
 const MAX_READERS: u32 = u32::MAX >> 3;
 
-/// A value that many tasks can read at a time, or one can change; both may keep
-/// their access across an `.await`.
+/// A reader-writer lock whose guards may be held across an `.await`.
 ///
-/// It is not poisoned by a panic.
+/// Any number of tasks can read the value at a time, or one task can change it. Use it for a value
+/// that is read far more often than it is changed. If no guard is held across an `.await`,
+/// [`std::sync::RwLock`] is cheaper.
+///
+/// A panic does not poison the lock.
 ///
 /// # Fairness
 ///
-/// First come, first served, for readers and writers alike: readers that come after a
-/// writer that waits wait behind it, also while others still read. So a task that
-/// reads must not wait to read once more: if a writer came in between, it waits
-/// forever.
+/// Readers and writers get the lock in the order in which they began to wait. A reader that comes
+/// after a waiting writer waits behind it, even while other tasks are reading. So a task that holds
+/// a read guard must not wait for a second one: if a writer began to wait in between, the task
+/// deadlocks.
 ///
 /// # Memory ordering
 ///
-/// What a writer does happens before what those do that get the lock after it, and
-/// what readers do happens before what the next writer does.
+/// Everything that a writer does happens before everything that later holders do. Everything that
+/// readers do happens before everything that the next writer does.
 ///
 /// # Examples
 ///
@@ -68,13 +73,22 @@ pub struct RwLock<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: owning the lock is owning the value.
+// SAFETY: the lock owns the value.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
-// SAFETY: readers share the value, and a writer may take it out (G2).
+// SAFETY: readers share the value (`T: Sync`), and a writer may move it out (`T: Send`); GUARD-2.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 impl<T: ?Sized> RwLock<T> {
-    /// Unlocked.
+    /// Creates an unlocked lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// let lock = RwLock::new(5);
+    /// assert_eq!(lock.into_inner(), 5);
+    /// ```
     #[track_caller]
     pub fn new(value: T) -> RwLock<T>
     where
@@ -83,11 +97,22 @@ impl<T: ?Sized> RwLock<T> {
         Self::const_new(value)
     }
 
-    /// Unlocked, for at most `max_reads` readers at a time.
+    /// Creates an unlocked lock that at most `max_reads` tasks can read at a time.
     ///
     /// # Panics
     ///
-    /// If they are none, or more than `u32::MAX >> 3`.
+    /// Panics if `max_reads` is 0 or more than `u32::MAX >> 3`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// let lock = RwLock::with_max_readers(5, 1);
+    /// let reader = lock.try_read().unwrap();
+    /// assert!(lock.try_read().is_err(), "one reader is the limit");
+    /// # drop(reader);
+    /// ```
     #[track_caller]
     pub fn with_max_readers(value: T, max_reads: u32) -> RwLock<T>
     where
@@ -101,7 +126,21 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     const_unless_model! {
-        /// As [`new`](Self::new), for statics.
+        /// Creates an unlocked lock in a constant expression, for example for a `static`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use wakeful::sync::RwLock;
+        ///
+        /// static SETTING: RwLock<u32> = RwLock::const_new(1);
+        ///
+        /// # #[wakeful::main(flavor = "current_thread")]
+        /// # async fn main() {
+        /// *SETTING.write().await = 2;
+        /// assert_eq!(*SETTING.read().await, 2);
+        /// # }
+        /// ```
         pub fn const_new(value: T) -> RwLock<T>
         where
             T: Sized,
@@ -111,11 +150,21 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     const_unless_model! {
-        /// As [`with_max_readers`](Self::with_max_readers), for statics.
+        /// Creates a lock with a limit of concurrent readers, in a constant expression.
         ///
         /// # Panics
         ///
-        /// If they are none, or more than `u32::MAX >> 3`.
+        /// Panics if `max_reads` is 0 or more than `u32::MAX >> 3`. In a `static` that is a compile
+        /// error.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use wakeful::sync::RwLock;
+        ///
+        /// static SETTING: RwLock<u32> = RwLock::const_with_max_readers(1, 64);
+        /// assert_eq!(*SETTING.try_read().unwrap(), 1);
+        /// ```
         #[track_caller]
         pub fn const_with_max_readers(value: T, max_reads: u32) -> RwLock<T>
         where
@@ -130,23 +179,51 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Waits until it may read.
+    /// Locks for reading, and waits while a writer holds the lock or waits for it.
+    ///
+    /// The access ends when the returned guard is dropped. A task that holds a read guard must not
+    /// call this again: see [fairness](RwLock#fairness).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up its place among those who wait. Access that it was
-    /// given and has not returned goes to the next.
+    /// This method is cancel safe. Dropping the future removes it from the wait queue. Access that
+    /// was already granted to the dropped future goes to the next waiter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = RwLock::new(vec![1, 2, 3]);
+    /// let values = lock.read().await;
+    /// assert_eq!(values.len(), 3);
+    /// # }
+    /// ```
     #[inline]
     #[track_caller]
     pub fn read(&self) -> impl Future<Output = RwLockReadGuard<'_, T>> {
-        Acquire::new(self, Share::Read, Location::caller(), RwLockReadGuard::new)
+        Acquire::new(self, Access::Read, Location::caller(), RwLockReadGuard::new)
     }
 
-    /// Blocks the thread until it may read: for code outside of tasks.
+    /// Locks for reading, and blocks the calling thread meanwhile.
+    ///
+    /// This is for code outside of tasks, for example a closure of
+    /// [`spawn_blocking`](crate::task::spawn_blocking).
     ///
     /// # Panics
     ///
-    /// If the thread drives tasks.
+    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// let lock = RwLock::new(1);
+    /// assert_eq!(*lock.blocking_read(), 1);
+    /// ```
     #[track_caller]
     pub fn blocking_read(&self) -> RwLockReadGuard<'_, T> {
         enter_guard::check_may_block();
@@ -156,56 +233,76 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// As [`read`](Self::read), with a guard that keeps the lock alive.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
-    #[inline]
-    #[track_caller]
-    pub fn read_owned(self: Arc<Self>) -> impl Future<Output = OwnedRwLockReadGuard<T>> {
-        AcquireOwned::new(self, Share::Read, Location::caller(), OwnedRwLockReadGuard::new)
-    }
-
-    /// Reads, if that is possible at once.
+    /// Locks for reading if that is possible without waiting.
     ///
     /// # Errors
     ///
-    /// If somebody writes, or waits before us.
+    /// Returns [`TryLockError`] if a writer holds the lock, if a task waits for it, or if the limit
+    /// of readers is reached.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// let lock = RwLock::new(1);
+    /// let first = lock.try_read().unwrap();
+    /// let second = lock.try_read().unwrap();
+    /// assert_eq!(*first, *second);
+    /// assert!(lock.try_write().is_err());
+    /// ```
     #[inline]
     #[track_caller]
     pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
-        Ok(RwLockReadGuard::new(self, self.try_hold(Share::Read)?))
+        Ok(RwLockReadGuard::new(self, self.try_raw_guard(Access::Read)?))
     }
 
-    /// As [`try_read`](Self::try_read), with a guard that keeps the lock alive.
+    /// Locks for writing, and waits while other tasks hold the lock.
     ///
-    /// # Errors
-    ///
-    /// As [`try_read`](Self::try_read).
-    #[track_caller]
-    pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
-        Ok(OwnedRwLockReadGuard::new(self.try_owned_hold(Share::Read)?))
-    }
-
-    /// Waits until it may write.
+    /// The access ends when the returned guard is dropped.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up its place among those who wait, and readers behind
-    /// it no longer wait for it. Access that it was given and has not returned goes to
-    /// the next.
+    /// This method is cancel safe. Dropping the future removes it from the wait queue, so readers
+    /// behind it need not wait for it. Access that was already granted to the dropped future goes
+    /// to the next waiter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = RwLock::new(vec![1]);
+    /// lock.write().await.push(2);
+    /// assert_eq!(*lock.read().await, [1, 2]);
+    /// # }
+    /// ```
     #[inline]
     #[track_caller]
     pub fn write(&self) -> impl Future<Output = RwLockWriteGuard<'_, T>> {
-        Acquire::new(self, Share::Write, Location::caller(), RwLockWriteGuard::new)
+        Acquire::new(self, Access::Write, Location::caller(), RwLockWriteGuard::new)
     }
 
-    /// Blocks the thread until it may write: for code outside of tasks.
+    /// Locks for writing, and blocks the calling thread meanwhile.
+    ///
+    /// This is for code outside of tasks, for example a closure of
+    /// [`spawn_blocking`](crate::task::spawn_blocking).
     ///
     /// # Panics
     ///
-    /// If the thread drives tasks.
+    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// let lock = RwLock::new(1);
+    /// *lock.blocking_write() += 1;
+    /// assert_eq!(*lock.blocking_read(), 2);
+    /// ```
     #[track_caller]
     pub fn blocking_write(&self) -> RwLockWriteGuard<'_, T> {
         enter_guard::check_may_block();
@@ -215,58 +312,64 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// As [`write`](Self::write), with a guard that keeps the lock alive.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`write`](Self::write).
-    #[inline]
-    #[track_caller]
-    pub fn write_owned(self: Arc<Self>) -> impl Future<Output = OwnedRwLockWriteGuard<T>> {
-        AcquireOwned::new(self, Share::Write, Location::caller(), OwnedRwLockWriteGuard::new)
-    }
-
-    /// Writes, if that is possible at once.
+    /// Locks for writing if the lock is free.
     ///
     /// # Errors
     ///
-    /// If somebody reads or writes.
+    /// Returns [`TryLockError`] if another task holds the lock or waits for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// let lock = RwLock::new(1);
+    /// let mut writer = lock.try_write().unwrap();
+    /// *writer = 2;
+    /// assert!(lock.try_read().is_err(), "the writer's guard is still alive");
+    /// # drop(writer);
+    /// ```
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
-        Ok(RwLockWriteGuard::new(self, self.try_hold(Share::Write)?))
-    }
-
-    /// As [`try_write`](Self::try_write), with a guard that keeps the lock alive.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_write`](Self::try_write).
-    #[track_caller]
-    pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {
-        Ok(OwnedRwLockWriteGuard::new(self.try_owned_hold(Share::Write)?))
+        Ok(RwLockWriteGuard::new(self, self.try_raw_guard(Access::Write)?))
     }
 
     #[inline]
     #[track_caller]
-    fn try_hold(&self, share: Share) -> Result<Hold<'_>, TryLockError> {
-        let portion = self.raw.try_acquire(share, Location::caller());
-        Ok(Hold::new(&self.raw, portion.ok_or(TryLockError(()))?))
+    fn try_raw_guard(&self, access: Access) -> Result<RawGuard<'_>, TryLockError> {
+        let held = self.raw.try_acquire(access, Location::caller());
+        Ok(RawGuard::new(&self.raw, held.ok_or(TryLockError(()))?))
     }
 
-    #[track_caller]
-    fn try_owned_hold(self: Arc<Self>, share: Share) -> Result<OwnedHold<T>, TryLockError> {
-        let portion = self.raw.try_acquire(share, Location::caller());
-        Ok(OwnedHold::new(self, portion.ok_or(TryLockError(()))?))
-    }
-
-    /// The value, without a lock: whoever has the lock for itself needs none.
+    /// Returns a mutable reference to the value, without locking.
+    ///
+    /// The `&mut self` proves that no guard exists.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// let mut lock = RwLock::new(1);
+    /// *lock.get_mut() += 1;
+    /// assert_eq!(lock.into_inner(), 2);
+    /// ```
     pub fn get_mut(&mut self) -> &mut T {
-        // SAFETY: nobody else has the lock, so nobody has a hold of it (G2).
+        // SAFETY: `&mut self` excludes guards, which borrow or share the lock (GUARD-2).
         self.value.with_mut(|value| unsafe { &mut *value })
     }
 
-    /// The value, for good.
+    /// Consumes the lock and returns the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// let lock = RwLock::new(String::from("done"));
+    /// assert_eq!(lock.into_inner(), "done");
+    /// ```
     pub fn into_inner(self) -> T
     where
         T: Sized,
@@ -274,13 +377,13 @@ impl<T: ?Sized> RwLock<T> {
         self.value.into_inner()
     }
 
-    /// For a reader's guard (G1).
+    /// Returns the pointer of a reader's guard (GUARD-1).
     #[inline]
     fn pointer(&self) -> *const T {
         self.value.with(|value| value)
     }
 
-    /// For a writer's guard (G1).
+    /// Returns the pointer of a writer's guard (GUARD-1).
     #[inline]
     fn pointer_mut(&self) -> *mut T {
         self.value.with_mut(|value| value)

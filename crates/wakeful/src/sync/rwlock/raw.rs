@@ -1,14 +1,14 @@
-//! A share of a read-write lock: what a guard gives back.
+//! The reader-writer lock without its value, built on a semaphore.
 //!
-//! The lock is a number of permits, as many as there can be readers. A reader has
-//! one, a writer all. So the permits' protocol is the lock's, and its order is theirs:
-//! a writer that waits has the permits of readers that are done put aside for it, and
-//! readers that come after it wait behind it.
+//! The semaphore has as many permits as there may be readers. A reader holds one permit, a writer
+//! holds all of them. So the semaphore's protocol and its order are those of the lock. Permits that
+//! readers release are collected for a waiting writer. Readers that come after that writer wait
+//! behind it.
 
 use super::RwLock;
 use crate::sync::acquire::PermitRequest;
 use crate::sync::permit_owners::OwnerIndex;
-use crate::sync::raw_semaphore::{Closed, RawSemaphore, Taken};
+use crate::sync::raw_semaphore::{AcquireOutcome, Closed, RawSemaphore};
 use crate::sys::sync::const_unless_model;
 use crate::task::header::WaitKind;
 use std::panic::Location;
@@ -16,16 +16,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// The lock without the value.
+/// A reader-writer lock without a value.
 pub(super) struct RawRwLock {
     permits: RawSemaphore,
-    /// How many permits there are in all.
+    /// The number of all permits.
     max_readers: u32,
 }
 
-/// How much of a lock.
+/// The kind of access that a guard gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Share {
+pub(super) enum Access {
     Read,
     Write,
 }
@@ -41,126 +41,130 @@ impl RawRwLock {
     }
 
     #[inline]
-    fn permits_of(&self, share: Share) -> u32 {
-        match share {
-            Share::Read => 1,
-            Share::Write => self.max_readers,
+    fn permits_for(&self, access: Access) -> u32 {
+        match access {
+            Access::Read => 1,
+            Access::Write => self.max_readers,
         }
     }
 
-    /// What to wait with.
+    /// Creates a request that [`poll_acquire`](Self::poll_acquire) takes.
     #[inline]
-    pub(super) fn acquire(&self, share: Share, site: &'static Location<'static>) -> PermitRequest {
-        PermitRequest::new(self.permits_of(share) as usize, site)
+    pub(super) fn request(
+        &self,
+        access: Access,
+        site: &'static Location<'static>,
+    ) -> PermitRequest {
+        PermitRequest::new(self.permits_for(access) as usize, site)
     }
 
     #[inline]
     pub(super) fn poll_acquire(
         &self,
-        acquiring: Pin<&mut PermitRequest>,
-        share: Share,
+        request: Pin<&mut PermitRequest>,
+        access: Access,
         cx: &mut Context<'_>,
     ) -> Poll<HeldPermits> {
-        let kind = match share {
-            Share::Read => WaitKind::RwLockRead,
-            Share::Write => WaitKind::RwLockWrite,
+        let kind = match access {
+            Access::Read => WaitKind::RwLockRead,
+            Access::Write => WaitKind::RwLockWrite,
         };
-        match ready!(acquiring.poll(&self.permits, kind, cx)) {
-            Ok(spot) => Poll::Ready(HeldPermits { permits: self.permits_of(share), spot }),
-            Err(Closed) => unreachable!("nobody closes the permits of a lock"),
+        match ready!(request.poll(&self.permits, kind, cx)) {
+            Ok(owner) => Poll::Ready(HeldPermits { permits: self.permits_for(access), owner }),
+            Err(Closed) => unreachable!("the semaphore of a lock is never closed"),
         }
     }
 
     #[inline]
-    pub(super) fn cancel(&self, acquiring: Pin<&mut PermitRequest>) {
-        acquiring.cancel(&self.permits);
+    pub(super) fn cancel(&self, request: Pin<&mut PermitRequest>) {
+        request.cancel(&self.permits);
     }
 
-    /// None if it is not to be had at once.
+    /// Acquires the permits if that is possible without waiting.
     #[inline]
     pub(super) fn try_acquire(
         &self,
-        share: Share,
+        access: Access,
         site: &'static Location<'static>,
     ) -> Option<HeldPermits> {
-        let permits = self.permits_of(share);
-        match self.permits.try_take(permits as usize, site) {
-            Taken::Yes(spot) => Some(HeldPermits { permits, spot }),
-            Taken::Short | Taken::Closed => None,
+        let permits = self.permits_for(access);
+        match self.permits.try_acquire(permits as usize, site) {
+            AcquireOutcome::Acquired(owner) => Some(HeldPermits { permits, owner }),
+            AcquireOutcome::NoPermits | AcquireOutcome::Closed => None,
         }
     }
 
     #[inline]
-    fn give_back(&self, portion: &HeldPermits) {
-        self.permits.put(portion.permits as usize, portion.spot);
+    fn release(&self, held: &HeldPermits) {
+        self.permits.release(held.permits as usize, held.owner);
     }
 
-    /// From a writer's portion to a reader's, without letting go in between.
-    fn downgrade(&self, portion: &mut HeldPermits) {
-        let unneeded = portion.permits - 1;
-        portion.permits = 1;
+    /// Releases all permits of a writer but one, so that it becomes a reader.
+    fn downgrade(&self, held: &mut HeldPermits) {
+        let unneeded = held.permits - 1;
+        held.permits = 1;
         if unneeded > 0 {
-            self.permits.put(unneeded as usize, OwnerIndex::NOWHERE);
+            self.permits.release(unneeded as usize, OwnerIndex::NONE);
         }
     }
 }
 
-/// Permits of a lock, which whoever has this gives back.
+/// Acquired permits, which the holder releases by `release`.
 #[must_use]
 pub(super) struct HeldPermits {
     permits: u32,
-    spot: OwnerIndex,
+    owner: OwnerIndex,
 }
 
-/// A share of a borrowed lock, given back when dropped.
-pub(super) struct Hold<'a> {
+/// Permits of a borrowed lock, which it releases when dropped.
+pub(super) struct RawGuard<'a> {
     raw: &'a RawRwLock,
-    portion: HeldPermits,
+    held: HeldPermits,
 }
 
-impl<'a> Hold<'a> {
+impl<'a> RawGuard<'a> {
     #[inline]
-    pub(super) fn new(raw: &'a RawRwLock, portion: HeldPermits) -> Self {
-        Self { raw, portion }
+    pub(super) fn new(raw: &'a RawRwLock, held: HeldPermits) -> Self {
+        Self { raw, held }
     }
 
-    /// From a writer's share to a reader's.
+    /// Turns exclusive into shared access.
     pub(super) fn downgrade(mut self) -> Self {
-        self.raw.downgrade(&mut self.portion);
+        self.raw.downgrade(&mut self.held);
         self
     }
 }
 
-impl Drop for Hold<'_> {
+impl Drop for RawGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.raw.give_back(&self.portion);
+        self.raw.release(&self.held);
     }
 }
 
-/// A share of a lock, given back when dropped, together with a share in its memory.
-pub(super) struct OwnedHold<T: ?Sized> {
+/// Permits of a lock that it keeps alive, which it releases when dropped.
+pub(super) struct OwnedRawGuard<T: ?Sized> {
     pub(super) lock: Arc<RwLock<T>>,
-    portion: HeldPermits,
+    held: HeldPermits,
 }
 
-impl<T: ?Sized> OwnedHold<T> {
+impl<T: ?Sized> OwnedRawGuard<T> {
     #[inline]
-    pub(super) fn new(lock: Arc<RwLock<T>>, portion: HeldPermits) -> Self {
-        lock.raw.permits.go_anywhere();
-        Self { lock, portion }
+    pub(super) fn new(lock: Arc<RwLock<T>>, held: HeldPermits) -> Self {
+        lock.raw.permits.mark_may_move();
+        Self { lock, held }
     }
 
-    /// From a writer's share to a reader's.
+    /// Turns exclusive into shared access.
     pub(super) fn downgrade(mut self) -> Self {
-        self.lock.raw.downgrade(&mut self.portion);
+        self.lock.raw.downgrade(&mut self.held);
         self
     }
 }
 
-impl<T: ?Sized> Drop for OwnedHold<T> {
+impl<T: ?Sized> Drop for OwnedRawGuard<T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.raw.give_back(&self.portion);
+        self.lock.raw.release(&self.held);
     }
 }

@@ -1,38 +1,70 @@
-//! Shared access to a read-write lock's value or to a part of it.
+//! Shared guards of a reader-writer lock.
 
 use super::RwLock;
-use super::raw::{Hold, OwnedHold};
+use super::raw::{OwnedRawGuard, RawGuard};
 use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Shared access to the value of a [`RwLock`] or to a part of it. Let go when it is
-/// dropped.
+/// Shared access to the value of a [`RwLock`], or to a part of it; unlocks when dropped.
+///
+/// [`RwLock::read`] and [`RwLock::try_read`] return it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::RwLock;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let lock = RwLock::new(vec![1, 2]);
+/// let first = lock.read().await;
+/// let second = lock.read().await;
+/// assert_eq!(first.len() + second.len(), 4);
+/// # }
+/// ```
 #[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     data: *const T,
-    hold: Hold<'a>,
+    raw_guard: RawGuard<'a>,
     _access: PhantomData<&'a T>,
 }
 
-// SAFETY: G2: it is shared access.
+// SAFETY: GUARD-2: the guard is shared access to a `T`, like `&T`.
 unsafe impl<T: ?Sized + Sync> Send for RwLockReadGuard<'_, T> {}
-// SAFETY: as above.
+// SAFETY: GUARD-2: a reference to the guard gives access like `&T`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockReadGuard<'_, T> {}
 
-/// Shared access to the value of a [`RwLock`] or to a part of it. It keeps the lock
-/// alive, and is let go when it is dropped.
+/// Shared access to the value of a [`RwLock`] that it keeps alive; unlocks when dropped.
+///
+/// [`RwLock::read_owned`] and [`RwLock::try_read_owned`] return it. It borrows nothing, so it can
+/// be moved into a spawned task. After [`map`](Self::map) it gives access to a part of the value.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::sync::RwLock;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let lock = Arc::new(RwLock::new(vec![1, 2]));
+/// let reader = lock.clone().read_owned().await;
+/// let sum = wakeful::spawn(async move { reader.iter().sum::<u32>() });
+/// assert_eq!(sum.await.unwrap(), 3);
+/// # }
+/// ```
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockReadGuard<T: ?Sized, U: ?Sized = T> {
     data: *const U,
-    hold: OwnedHold<T>,
+    raw_guard: OwnedRawGuard<T>,
 }
 
-// SAFETY: G2: it is shared access, and a share in the lock: whoever has the last one
-// drops the value.
+// SAFETY: GUARD-2: the guard is shared access to a `U`, and an `Arc<RwLock<T>>`, whose last owner
+// drops the value (`T: Send`).
 unsafe impl<T: ?Sized + Send + Sync, U: ?Sized + Sync> Send for OwnedRwLockReadGuard<T, U> {}
-// SAFETY: as above.
+// SAFETY: GUARD-2: a reference to the guard gives access like `&U`, and shares an `Arc<RwLock<T>>`.
 unsafe impl<T, U> Sync for OwnedRwLockReadGuard<T, U>
 where
     T: ?Sized + Send + Sync,
@@ -42,37 +74,66 @@ where
 
 impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     #[inline]
-    pub(super) fn new(lock: &'a RwLock<T>, hold: Hold<'a>) -> Self {
-        Self::of_part(lock.pointer(), hold)
+    pub(super) fn new(lock: &'a RwLock<T>, raw_guard: RawGuard<'a>) -> Self {
+        Self::of_part(lock.pointer(), raw_guard)
     }
 
-    /// `data` leads into the value that `hold` is a share of (G1).
+    /// Creates a guard of a part: `data` points into the value of the lock that `raw_guard` holds
+    /// (GUARD-1).
     #[inline]
-    pub(super) fn of_part(data: *const T, hold: Hold<'a>) -> Self {
-        Self { data, hold, _access: PhantomData }
+    pub(super) fn of_part(data: *const T, raw_guard: RawGuard<'a>) -> Self {
+        Self { data, raw_guard, _access: PhantomData }
     }
 
     fn pointer(&self) -> *const T {
         self.data
     }
 
-    /// Keeps the access to a part of the value.
+    /// Narrows the guard to a part of the value.
     ///
-    /// A function and not a method, as the value may have a method of that name.
+    /// The lock stays held for reading. This is an associated function, so that it does not hide a
+    /// method of the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockReadGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let pair = RwLock::new((1, "one"));
+    /// let name = RwLockReadGuard::map(pair.read().await, |pair| &pair.1);
+    /// assert_eq!(*name, "one");
+    /// # }
+    /// ```
     #[inline]
     pub fn map<F, U: ?Sized>(this: Self, f: F) -> RwLockReadGuard<'a, U>
     where
         F: FnOnce(&T) -> &U,
     {
         let data = &raw const *f(&*this);
-        RwLockReadGuard::of_part(data, this.hold)
+        RwLockReadGuard::of_part(data, this.raw_guard)
     }
 
-    /// As [`map`](Self::map), if there is such a part.
+    /// Narrows the guard to a part of the value that may be absent.
     ///
     /// # Errors
     ///
-    /// The guard as it was, if `f` answers None.
+    /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockReadGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let list = RwLock::new(vec![1, 2]);
+    /// let guard = RwLockReadGuard::try_map(list.read().await, |list| list.get(5)).unwrap_err();
+    /// let second = RwLockReadGuard::try_map(guard, |list| list.get(1)).unwrap();
+    /// assert_eq!(*second, 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<F, U: ?Sized>(this: Self, f: F) -> Result<RwLockReadGuard<'a, U>, Self>
     where
@@ -82,7 +143,7 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
             Some(data) => &raw const *data,
             None => return Err(this),
         };
-        Ok(RwLockReadGuard::of_part(data, this.hold))
+        Ok(RwLockReadGuard::of_part(data, this.raw_guard))
     }
 }
 
@@ -90,39 +151,70 @@ guard_traits! { shared RwLockReadGuard<'_, T>, [T: ?Sized] => T }
 
 impl<T: ?Sized> OwnedRwLockReadGuard<T> {
     #[inline]
-    pub(super) fn new(hold: OwnedHold<T>) -> Self {
-        Self { data: hold.lock.pointer(), hold }
+    pub(super) fn new(raw_guard: OwnedRawGuard<T>) -> Self {
+        Self { data: raw_guard.lock.pointer(), raw_guard }
     }
 }
 
 impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
-    /// `data` leads into the value that `hold` is a share of (G1).
+    /// Creates a guard of a part: `data` points into the value of the lock that `raw_guard` holds
+    /// (GUARD-1).
     #[inline]
-    pub(super) fn of_part(data: *const U, hold: OwnedHold<T>) -> Self {
-        Self { data, hold }
+    pub(super) fn of_part(data: *const U, raw_guard: OwnedRawGuard<T>) -> Self {
+        Self { data, raw_guard }
     }
 
     fn pointer(&self) -> *const U {
         self.data
     }
 
-    /// Keeps the access to a part of the value.
+    /// Narrows the guard to a part of the value.
     ///
-    /// A function and not a method, as the value may have a method of that name.
+    /// The lock stays held for reading. This is an associated function, so that it does not hide a
+    /// method of the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{OwnedRwLockReadGuard, RwLock};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let pair = Arc::new(RwLock::new((1, "one")));
+    /// let name = OwnedRwLockReadGuard::map(pair.read_owned().await, |pair| &pair.1);
+    /// assert_eq!(*name, "one");
+    /// # }
+    /// ```
     #[inline]
     pub fn map<F, V: ?Sized>(this: Self, f: F) -> OwnedRwLockReadGuard<T, V>
     where
         F: FnOnce(&U) -> &V,
     {
         let data = &raw const *f(&*this);
-        OwnedRwLockReadGuard::of_part(data, this.hold)
+        OwnedRwLockReadGuard::of_part(data, this.raw_guard)
     }
 
-    /// As [`map`](Self::map), if there is such a part.
+    /// Narrows the guard to a part of the value that may be absent.
     ///
     /// # Errors
     ///
-    /// The guard as it was, if `f` answers None.
+    /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{OwnedRwLockReadGuard, RwLock};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let list = Arc::new(RwLock::new(vec![1, 2]));
+    /// let guard = list.read_owned().await;
+    /// let guard = OwnedRwLockReadGuard::try_map(guard, |list| list.get(5)).unwrap_err();
+    /// assert_eq!(guard.len(), 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<F, V: ?Sized>(this: Self, f: F) -> Result<OwnedRwLockReadGuard<T, V>, Self>
     where
@@ -132,15 +224,29 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
             Some(data) => &raw const *data,
             None => return Err(this),
         };
-        Ok(OwnedRwLockReadGuard::of_part(data, this.hold))
+        Ok(OwnedRwLockReadGuard::of_part(data, this.raw_guard))
     }
 
-    /// The lock it is access to.
+    /// Returns the lock that this guard holds.
     ///
-    /// A function and not a method, as the value may have a method of that name.
+    /// This is an associated function, so that it does not hide a method of the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::{OwnedRwLockReadGuard, RwLock};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = Arc::new(RwLock::new(1));
+    /// let reader = lock.clone().read_owned().await;
+    /// assert!(Arc::ptr_eq(OwnedRwLockReadGuard::rwlock(&reader), &lock));
+    /// # }
+    /// ```
     #[inline]
     pub fn rwlock(this: &Self) -> &Arc<RwLock<T>> {
-        &this.hold.lock
+        &this.raw_guard.lock
     }
 }
 

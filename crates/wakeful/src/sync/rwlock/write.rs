@@ -1,45 +1,80 @@
-//! Exclusive access to a read-write lock's value, or to a part of it.
+//! Exclusive guards that borrow the reader-writer lock.
 
-use super::raw::Hold;
+use super::raw::RawGuard;
 use super::{RwLock, RwLockReadGuard};
 use crate::sync::guard_macros::guard_traits;
 use std::marker::PhantomData;
 
-/// Exclusive access to the value of a [`RwLock`]. Let go when it is dropped.
+/// Exclusive access to the value of a [`RwLock`]; unlocks when dropped.
+///
+/// [`RwLock::write`] and [`RwLock::try_write`] return it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::RwLock;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let lock = RwLock::new(vec![1]);
+/// {
+///     let mut writer = lock.write().await;
+///     writer.push(2);
+/// } // unlocks
+/// assert_eq!(*lock.read().await, [1, 2]);
+/// # }
+/// ```
 #[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     data: *mut T,
-    hold: Hold<'a>,
+    raw_guard: RawGuard<'a>,
     _access: PhantomData<&'a mut T>,
 }
 
-// SAFETY: G2: it is exclusive access. T is Sync as well because readers may follow by
-// `downgrade`.
+// SAFETY: GUARD-2: the guard is exclusive access to a `T`. `T: Sync` is needed because `downgrade`
+// lets readers on other threads in.
 unsafe impl<T: ?Sized + Send + Sync> Send for RwLockWriteGuard<'_, T> {}
-// SAFETY: as above.
+// SAFETY: GUARD-2: a reference to the guard gives access like `&T`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockWriteGuard<'_, T> {}
 
-/// Exclusive access to a part of the value of a [`RwLock`]. From
-/// [`RwLockWriteGuard::map`].
+/// Exclusive access to a part of the value of a [`RwLock`]; unlocks when dropped.
 ///
-/// It can't be downgraded: what is reached through a `&mut` may not be fit to be shared.
+/// [`RwLockWriteGuard::map`] returns it. It can't be downgraded: a part that `f` reached through
+/// `&mut T`, for example by `Mutex::get_mut`, could then be changed by other readers through `&T`.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// async fn first(pair: &RwLock<(u32, u32)>) -> RwLockMappedWriteGuard<'_, u32> {
+///     RwLockWriteGuard::map(pair.write().await, |pair| &mut pair.0)
+/// }
+///
+/// let pair = RwLock::new((1, 1));
+/// *first(&pair).await = 2;
+/// assert_eq!(*pair.read().await, (2, 1));
+/// # }
+/// ```
 #[clippy::has_significant_drop]
 pub struct RwLockMappedWriteGuard<'a, T: ?Sized> {
     data: *mut T,
-    hold: Hold<'a>,
+    raw_guard: RawGuard<'a>,
     _access: PhantomData<&'a mut T>,
 }
 
-// SAFETY: G2: it is exclusive access.
+// SAFETY: GUARD-2: the guard is exclusive access to a `T`, like `&mut T`.
 unsafe impl<T: ?Sized + Send + Sync> Send for RwLockMappedWriteGuard<'_, T> {}
-// SAFETY: as above.
+// SAFETY: GUARD-2: a reference to the guard gives access like `&T`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockMappedWriteGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     #[inline]
-    pub(super) fn new(lock: &'a RwLock<T>, hold: Hold<'a>) -> Self {
-        Self { data: lock.pointer_mut(), hold, _access: PhantomData }
+    pub(super) fn new(lock: &'a RwLock<T>, raw_guard: RawGuard<'a>) -> Self {
+        Self { data: lock.pointer_mut(), raw_guard, _access: PhantomData }
     }
 
     fn pointer(&self) -> *const T {
@@ -50,23 +85,53 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         self.data
     }
 
-    /// Keeps the access to a part of the value.
+    /// Narrows the guard to a part of the value.
     ///
-    /// A function and not a method, as the value may have a method of that name.
+    /// The lock stays held for writing. This is an associated function, so that it does not hide a
+    /// method of the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let pair = RwLock::new((1, "one"));
+    /// let mut number = RwLockWriteGuard::map(pair.write().await, |pair| &mut pair.0);
+    /// *number = 2;
+    /// drop(number);
+    /// assert_eq!(*pair.read().await, (2, "one"));
+    /// # }
+    /// ```
     #[inline]
     pub fn map<F, U: ?Sized>(mut this: Self, f: F) -> RwLockMappedWriteGuard<'a, U>
     where
         F: FnOnce(&mut T) -> &mut U,
     {
         let data = &raw mut *f(&mut *this);
-        RwLockMappedWriteGuard { data, hold: this.hold, _access: PhantomData }
+        RwLockMappedWriteGuard { data, raw_guard: this.raw_guard, _access: PhantomData }
     }
 
-    /// As [`map`](Self::map), if there is such a part.
+    /// Narrows the guard to a part of the value that may be absent.
     ///
     /// # Errors
     ///
-    /// The guard as it was, if `f` answers None.
+    /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let list = RwLock::new(vec![1, 2]);
+    /// let guard = list.write().await;
+    /// let guard = RwLockWriteGuard::try_map(guard, |list| list.get_mut(5)).unwrap_err();
+    /// assert_eq!(guard.len(), 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<F, U: ?Sized>(
         mut this: Self,
@@ -79,25 +144,56 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
             Some(data) => &raw mut *data,
             None => return Err(this),
         };
-        Ok(RwLockMappedWriteGuard { data, hold: this.hold, _access: PhantomData })
+        Ok(RwLockMappedWriteGuard { data, raw_guard: this.raw_guard, _access: PhantomData })
     }
 
-    /// As [`downgrade`](Self::downgrade), to a part of the value. `f` runs while the
-    /// access is still exclusive.
+    /// Downgrades to a shared guard of a part of the value.
+    ///
+    /// `f` runs while the access is still exclusive. No writer gets the lock in between.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let pair = RwLock::new((1, "one"));
+    /// let name = RwLockWriteGuard::downgrade_map(pair.write().await, |pair| &pair.1);
+    /// assert_eq!(*name, "one");
+    /// assert!(pair.try_read().is_ok());
+    /// # }
+    /// ```
     #[inline]
     pub fn downgrade_map<F, U: ?Sized>(this: Self, f: F) -> RwLockReadGuard<'a, U>
     where
         F: FnOnce(&T) -> &U,
     {
         let data = &raw const *f(&*this);
-        RwLockReadGuard::of_part(data, this.hold.downgrade())
+        RwLockReadGuard::of_part(data, this.raw_guard.downgrade())
     }
 
-    /// As [`downgrade_map`](Self::downgrade_map), if there is such a part.
+    /// Downgrades to a shared guard of a part of the value that may be absent.
     ///
     /// # Errors
     ///
-    /// The guard as it was, if `f` answers None.
+    /// Returns the unchanged exclusive guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let list = RwLock::new(vec![1, 2]);
+    /// let writer = list.write().await;
+    /// let writer = RwLockWriteGuard::try_downgrade_map(writer, |list| list.get(5)).unwrap_err();
+    /// let first = RwLockWriteGuard::try_downgrade_map(writer, |list| list.first()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// assert!(list.try_read().is_ok());
+    /// # }
+    /// ```
     #[inline]
     pub fn try_downgrade_map<F, U: ?Sized>(this: Self, f: F) -> Result<RwLockReadGuard<'a, U>, Self>
     where
@@ -107,19 +203,54 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
             Some(data) => &raw const *data,
             None => return Err(this),
         };
-        Ok(RwLockReadGuard::of_part(data, this.hold.downgrade()))
+        Ok(RwLockReadGuard::of_part(data, this.raw_guard.downgrade()))
     }
 
-    /// As a guard for a part that is the whole value: for code that takes both.
+    /// Converts the guard to a mapped guard of the whole value.
+    ///
+    /// This is for code that handles both kinds of guards as one type.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = RwLock::new(1);
+    /// let mut mapped: RwLockMappedWriteGuard<'_, u32> =
+    ///     RwLockWriteGuard::into_mapped(lock.write().await);
+    /// *mapped = 2;
+    /// drop(mapped);
+    /// assert_eq!(*lock.read().await, 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn into_mapped(this: Self) -> RwLockMappedWriteGuard<'a, T> {
-        RwLockMappedWriteGuard { data: this.data, hold: this.hold, _access: PhantomData }
+        RwLockMappedWriteGuard { data: this.data, raw_guard: this.raw_guard, _access: PhantomData }
     }
 
-    /// From exclusive to shared access, without anybody writing in between. Readers in
-    /// front of those who wait come in as well.
+    /// Downgrades to a shared guard, without releasing the lock in between.
+    ///
+    /// No writer gets the lock in between. Readers at the front of the wait queue get it together
+    /// with this guard.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::RwLock;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = RwLock::new(1);
+    /// let mut writer = lock.write().await;
+    /// *writer += 1;
+    /// let reader = writer.downgrade();
+    /// assert_eq!((*reader, *lock.read().await), (2, 2));
+    /// # }
+    /// ```
     pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
-        RwLockReadGuard::of_part(self.data, self.hold.downgrade())
+        RwLockReadGuard::of_part(self.data, self.raw_guard.downgrade())
     }
 }
 
@@ -134,21 +265,49 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
         self.data
     }
 
-    /// Keeps the access to a part of the part.
+    /// Narrows the guard to a part of what it gives access to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = RwLock::new(((1, 2), 3));
+    /// let pair = RwLockWriteGuard::map(lock.write().await, |all| &mut all.0);
+    /// let second = RwLockMappedWriteGuard::map(pair, |pair| &mut pair.1);
+    /// assert_eq!(*second, 2);
+    /// # }
+    /// ```
     #[inline]
     pub fn map<F, U: ?Sized>(mut this: Self, f: F) -> RwLockMappedWriteGuard<'a, U>
     where
         F: FnOnce(&mut T) -> &mut U,
     {
         let data = &raw mut *f(&mut *this);
-        RwLockMappedWriteGuard { data, hold: this.hold, _access: PhantomData }
+        RwLockMappedWriteGuard { data, raw_guard: this.raw_guard, _access: PhantomData }
     }
 
-    /// As [`map`](Self::map), if there is such a part.
+    /// Narrows the guard to a part that may be absent.
     ///
     /// # Errors
     ///
-    /// The guard as it was, if `f` answers None.
+    /// Returns the unchanged guard if `f` returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lock = RwLock::new((vec![1, 2], "list"));
+    /// let list = RwLockWriteGuard::map(lock.write().await, |pair| &mut pair.0);
+    /// let first = RwLockMappedWriteGuard::try_map(list, |list| list.first_mut()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// # }
+    /// ```
     #[inline]
     pub fn try_map<F, U: ?Sized>(
         mut this: Self,
@@ -161,7 +320,7 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
             Some(data) => &raw mut *data,
             None => return Err(this),
         };
-        Ok(RwLockMappedWriteGuard { data, hold: this.hold, _access: PhantomData })
+        Ok(RwLockMappedWriteGuard { data, raw_guard: this.raw_guard, _access: PhantomData })
     }
 }
 

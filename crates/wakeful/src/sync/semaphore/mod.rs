@@ -1,12 +1,17 @@
-//! A number of permits that tasks share.
+//! A counting semaphore.
+//!
+//! [`Semaphore`] is the public face of `RawSemaphore`; [`permit`] has the guards it returns.
 
+mod error;
+mod owned;
 mod permit;
 
+pub use error::{AcquireError, TryAcquireError};
 pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
 
 use super::acquire::PermitRequest;
 use super::permit_owners::OwnerIndex;
-use super::raw_semaphore::{self, Closed, RawSemaphore, Taken, check_permits};
+use super::raw_semaphore::{self, AcquireOutcome, RawSemaphore, check_permits};
 use crate::sys::sync::const_unless_model;
 use crate::task::enter_guard;
 use crate::task::header::WaitKind;
@@ -14,24 +19,24 @@ use crate::wait::block_on;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// A number of permits. Whoever wants to do something that not all can do at
-/// once takes one first, and waits while there is none.
+/// A counting semaphore: limits how many tasks do something at a time.
+///
+/// A task acquires a permit, and waits if none is available. Dropping the permit returns it to the
+/// semaphore.
 ///
 /// # Fairness
 ///
-/// Permits go to tasks in the order in which they began to wait. A task that asks
-/// for many is not passed by tasks that ask for fewer: whatever comes back is put
-/// aside for it until it has all, and does not count as
-/// [available](Self::available_permits) meanwhile. `try_acquire` does not pass
-/// waiting tasks either.
+/// Tasks get permits in the order in which they began to wait. A task that requests many permits is
+/// not overtaken by tasks that request fewer: returned permits are collected for it until it has
+/// all of them. Collected permits are not [available](Self::available_permits).
+/// [`try_acquire`](Self::try_acquire) does not overtake waiting tasks either.
 ///
 /// # Memory ordering
 ///
-/// What a task does before it gives a permit back happens before what another does
-/// after it got that permit.
+/// Everything that a task does before it returns a permit happens before everything that another
+/// task does after it acquired that permit.
 ///
 /// # Examples
 ///
@@ -41,77 +46,48 @@ use std::task::{Context, Poll, ready};
 ///
 /// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let seats = Arc::new(Semaphore::new(2));
-/// let guests: Vec<_> = (0..10)
-///     .map(|guest| {
-///         let seats = seats.clone();
+/// let limit = Arc::new(Semaphore::new(2));
+/// let tasks: Vec<_> = (0..10)
+///     .map(|number| {
+///         let limit = limit.clone();
 ///         wakeful::spawn(async move {
-///             let _seat = seats.acquire().await.expect("never closed");
-///             guest // at most two get here at a time
+///             let _permit = limit.acquire().await.expect("never closed");
+///             number // at most two tasks get here at a time
 ///         })
 ///     })
 ///     .collect();
-/// for guest in guests {
-///     guest.await.unwrap();
+/// for task in tasks {
+///     task.await.unwrap();
 /// }
-/// assert_eq!(seats.available_permits(), 2);
+/// assert_eq!(limit.available_permits(), 2);
 /// # }
 /// ```
 pub struct Semaphore {
     permits: RawSemaphore,
 }
 
-// A panic leaves the semaphore whole: no foreign code runs under its locks.
+// A panic leaves the semaphore intact: no user code runs under its locks.
 impl UnwindSafe for Semaphore {}
 impl RefUnwindSafe for Semaphore {}
 
-/// The semaphore was [closed](Semaphore::close): there will be no more permits.
-#[derive(Debug)]
-pub struct AcquireError(());
-
-impl fmt::Display for AcquireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("semaphore closed")
-    }
-}
-
-impl std::error::Error for AcquireError {}
-
-impl From<Closed> for AcquireError {
-    fn from(Closed: Closed) -> Self {
-        Self(())
-    }
-}
-
-/// Why no permit could be had at once.
-#[derive(Debug, PartialEq, Eq)]
-pub enum TryAcquireError {
-    /// The semaphore was [closed](Semaphore::close).
-    Closed,
-    /// There are not enough permits at the moment.
-    NoPermits,
-}
-
-impl fmt::Display for TryAcquireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TryAcquireError::Closed => "semaphore closed",
-            TryAcquireError::NoPermits => "no permits available",
-        })
-    }
-}
-
-impl std::error::Error for TryAcquireError {}
-
 impl Semaphore {
-    /// The most permits a semaphore can have, `usize::MAX >> 3`.
+    /// The largest number of permits of a semaphore: `usize::MAX >> 3`.
     pub const MAX_PERMITS: usize = raw_semaphore::MAX;
 
-    /// Starts with this many permits.
+    /// Creates a semaphore with this number of permits.
     ///
     /// # Panics
     ///
-    /// If they are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    /// Panics if `permits` is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(3);
+    /// assert_eq!(semaphore.available_permits(), 3);
+    /// ```
     #[track_caller]
     pub fn new(permits: usize) -> Self {
         check_permits(permits);
@@ -119,11 +95,21 @@ impl Semaphore {
     }
 
     const_unless_model! {
-        /// As [`new`](Self::new), for statics.
+        /// Creates a semaphore in a constant expression, for example for a `static`.
         ///
         /// # Panics
         ///
-        /// If they are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+        /// Panics if `permits` is more than [`MAX_PERMITS`](Self::MAX_PERMITS). In a `static` that
+        /// is a compile error.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use wakeful::sync::Semaphore;
+        ///
+        /// static CONNECTIONS: Semaphore = Semaphore::const_new(100);
+        /// assert_eq!(CONNECTIONS.available_permits(), 100);
+        /// ```
         #[track_caller]
         pub fn const_new(permits: usize) -> Self {
             assert!(
@@ -134,130 +120,251 @@ impl Semaphore {
         }
     }
 
-    /// How many permits could be taken now.
+    /// Returns the number of permits that can be acquired without waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(2);
+    /// let permit = semaphore.try_acquire().unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// drop(permit);
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// ```
     pub fn available_permits(&self) -> usize {
         self.permits.available()
     }
 
-    /// Adds permits: to those who wait, and the rest for those who come.
+    /// Adds `n` permits to the semaphore.
+    ///
+    /// Waiting tasks get them first.
     ///
     /// # Panics
     ///
-    /// If there would be more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    /// Panics if the semaphore would have more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(0);
+    /// semaphore.add_permits(2);
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// ```
     #[track_caller]
     pub fn add_permits(&self, n: usize) {
         if n > 0 {
-            self.permits.put(n, OwnerIndex::NOWHERE);
+            self.permits.release(n, OwnerIndex::NONE);
         }
     }
 
-    /// Takes up to `n` of the available permits away for good; answers how many
-    /// they were. Permits that are held, or put aside for somebody who waits, are
-    /// not affected.
+    /// Removes up to `n` available permits for good, and returns how many were removed.
+    ///
+    /// Permits that are held, or collected for a waiting task, are not affected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(2);
+    /// assert_eq!(semaphore.forget_permits(5), 2);
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// ```
     pub fn forget_permits(&self, n: usize) -> usize {
-        self.permits.take_up_to(n)
+        self.permits.remove_up_to(n)
     }
 
-    /// Waits for a permit.
+    /// Acquires one permit, and waits while none is available.
     ///
     /// # Errors
     ///
-    /// If the semaphore is or gets [closed](Self::close).
+    /// Returns [`AcquireError`] if the semaphore is [closed](Self::close), before the call or while
+    /// it waits.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up its place among those who wait. A permit that
-    /// it was given and has not returned goes to the next.
+    /// This method is cancel safe. Dropping the future removes it from the wait queue. A permit
+    /// that was already granted to the dropped future goes to the next waiter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let semaphore = Semaphore::new(1);
+    /// let permit = semaphore.acquire().await.unwrap();
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// drop(permit);
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn acquire(&self) -> impl Future<Output = Result<SemaphorePermit<'_>, AcquireError>> {
-        Acquire { sem: self, acquiring: PermitRequest::new(1, Location::caller()) }
+        Acquire { sem: self, request: PermitRequest::new(1, Location::caller()) }
     }
 
-    /// Waits for `n` permits at once.
+    /// Acquires `n` permits together, and waits until all of them are available.
+    ///
+    /// The permits are one [`SemaphorePermit`]. A task that needs several permits should acquire
+    /// them by one call: two tasks that each hold some and wait for more can deadlock.
     ///
     /// # Errors
     ///
-    /// If the semaphore is or gets [closed](Self::close).
+    /// Returns [`AcquireError`] if the semaphore is [closed](Self::close), before the call or while
+    /// it waits.
     ///
     /// # Panics
     ///
-    /// If `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS), where `usize` is
-    /// small enough for that.
+    /// Panics if `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS), which is possible only where
+    /// `usize` has 32 bits.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up its place among those who wait. Permits that
-    /// it was given go to the next.
+    /// This method is cancel safe. Dropping the future removes it from the wait queue. Permits that
+    /// were already collected for it go to the next waiter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let semaphore = Semaphore::new(5);
+    /// let permit = semaphore.acquire_many(3).await.unwrap();
+    /// assert_eq!(permit.num_permits(), 3);
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn acquire_many(
         &self,
         n: u32,
     ) -> impl Future<Output = Result<SemaphorePermit<'_>, AcquireError>> {
-        Acquire { sem: self, acquiring: PermitRequest::new(n as usize, Location::caller()) }
+        Acquire { sem: self, request: PermitRequest::new(n as usize, Location::caller()) }
     }
 
-    /// Takes a permit if there is one.
+    /// Acquires one permit if that is possible without waiting.
     ///
     /// # Errors
     ///
-    /// If there is none, or the semaphore is [closed](Self::close).
+    /// Returns [`TryAcquireError::NoPermits`] if none is available, and [`TryAcquireError::Closed`]
+    /// if the semaphore is [closed](Self::close).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{Semaphore, TryAcquireError};
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// let permit = semaphore.try_acquire().unwrap();
+    /// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
+    /// # drop(permit);
+    /// ```
     #[inline]
     #[track_caller]
     pub fn try_acquire(&self) -> Result<SemaphorePermit<'_>, TryAcquireError> {
         self.try_acquire_many(1)
     }
 
-    /// Takes `n` permits if they are there.
+    /// Acquires `n` permits together if that is possible without waiting.
     ///
     /// # Errors
     ///
-    /// If there are fewer, or the semaphore is [closed](Self::close).
+    /// Returns [`TryAcquireError::NoPermits`] if fewer are available, and
+    /// [`TryAcquireError::Closed`] if the semaphore is [closed](Self::close).
     ///
     /// # Panics
     ///
-    /// If `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    /// Panics if `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::{Semaphore, TryAcquireError};
+    ///
+    /// let semaphore = Semaphore::new(4);
+    /// let permit = semaphore.try_acquire_many(3).unwrap();
+    /// assert_eq!(semaphore.try_acquire_many(2).unwrap_err(), TryAcquireError::NoPermits);
+    /// # drop(permit);
+    /// ```
     #[inline]
     #[track_caller]
     pub fn try_acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
-        let spot = self.try_take(n)?;
-        Ok(SemaphorePermit::new(self, n as usize, spot))
+        let owner = self.try_acquire_raw(n)?;
+        Ok(SemaphorePermit::new(self, n as usize, owner))
     }
 
     #[inline]
     #[track_caller]
-    fn try_take(&self, n: u32) -> Result<OwnerIndex, TryAcquireError> {
+    fn try_acquire_raw(&self, n: u32) -> Result<OwnerIndex, TryAcquireError> {
         check_permits(n as usize);
-        match self.permits.try_take(n as usize, Location::caller()) {
-            Taken::Yes(spot) => Ok(spot),
-            Taken::Short => Err(TryAcquireError::NoPermits),
-            Taken::Closed => Err(TryAcquireError::Closed),
+        match self.permits.try_acquire(n as usize, Location::caller()) {
+            AcquireOutcome::Acquired(owner) => Ok(owner),
+            AcquireOutcome::NoPermits => Err(TryAcquireError::NoPermits),
+            AcquireOutcome::Closed => Err(TryAcquireError::Closed),
         }
     }
 
-    /// Blocks the thread until there is a permit: for code outside of tasks.
+    /// Acquires one permit, and blocks the calling thread while none is available.
+    ///
+    /// This is for code outside of tasks, for example a closure of
+    /// [`spawn_blocking`](crate::task::spawn_blocking).
     ///
     /// # Errors
     ///
-    /// If the semaphore is or gets [closed](Self::close).
+    /// Returns [`AcquireError`] if the semaphore is [closed](Self::close), before the call or while
+    /// it waits.
     ///
     /// # Panics
     ///
-    /// If the thread drives tasks.
+    /// Panics on a thread that is driving tasks, because they could not run meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// let permit = semaphore.blocking_acquire().unwrap();
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// # drop(permit);
+    /// ```
     #[track_caller]
     pub fn blocking_acquire(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         self.blocking_acquire_many(1)
     }
 
-    /// Blocks the thread until there are `n` permits: for code outside of tasks.
+    /// Acquires `n` permits together, and blocks the calling thread until all are available.
+    ///
+    /// This is for code outside of tasks.
     ///
     /// # Errors
     ///
-    /// If the semaphore is or gets [closed](Self::close).
+    /// Returns [`AcquireError`] if the semaphore is [closed](Self::close), before the call or while
+    /// it waits.
     ///
     /// # Panics
     ///
-    /// If the thread drives tasks, or if `n` is more than
-    /// [`MAX_PERMITS`](Self::MAX_PERMITS).
+    /// Panics on a thread that is driving tasks, because they could not run meanwhile, and if `n`
+    /// is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(3);
+    /// let permit = semaphore.blocking_acquire_many(2).unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # drop(permit);
+    /// ```
     #[track_caller]
     pub fn blocking_acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
         enter_guard::check_may_block();
@@ -267,133 +374,56 @@ impl Semaphore {
         }
     }
 
-    /// As [`acquire`](Self::acquire), with a permit that keeps the semaphore alive.
+    /// Closes the semaphore: all waiting and all later requests fail.
     ///
-    /// # Errors
+    /// A request whose permit was granted, but whose future has not returned it yet, fails as well.
+    /// Permits that are held stay valid, and are returned to the semaphore as usual.
     ///
-    /// If the semaphore is or gets [closed](Self::close).
+    /// # Examples
     ///
-    /// # Cancel safety
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
     ///
-    /// As [`acquire`](Self::acquire).
-    #[track_caller]
-    pub fn acquire_owned(
-        self: Arc<Self>,
-    ) -> impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>> {
-        AcquireOwned { sem: Some(self), acquiring: PermitRequest::new(1, Location::caller()) }
-    }
-
-    /// As [`acquire_many`](Self::acquire_many), with a permit that keeps the
-    /// semaphore alive.
-    ///
-    /// # Errors
-    ///
-    /// If the semaphore is or gets [closed](Self::close).
-    ///
-    /// # Panics
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    #[track_caller]
-    pub fn acquire_many_owned(
-        self: Arc<Self>,
-        n: u32,
-    ) -> impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>> {
-        AcquireOwned {
-            sem: Some(self),
-            acquiring: PermitRequest::new(n as usize, Location::caller()),
-        }
-    }
-
-    /// As [`try_acquire`](Self::try_acquire), with a permit that keeps the
-    /// semaphore alive.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_acquire`](Self::try_acquire).
-    #[track_caller]
-    pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, TryAcquireError> {
-        self.try_acquire_many_owned(1)
-    }
-
-    /// As [`try_acquire_many`](Self::try_acquire_many), with a permit that keeps
-    /// the semaphore alive.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_acquire_many`](Self::try_acquire_many).
-    ///
-    /// # Panics
-    ///
-    /// As [`try_acquire_many`](Self::try_acquire_many).
-    #[track_caller]
-    pub fn try_acquire_many_owned(
-        self: Arc<Self>,
-        n: u32,
-    ) -> Result<OwnedSemaphorePermit, TryAcquireError> {
-        let spot = self.try_take(n)?;
-        Ok(OwnedSemaphorePermit::new(self, n as usize, spot))
-    }
-
-    /// As [`blocking_acquire`](Self::blocking_acquire), with a permit that keeps
-    /// the semaphore alive.
-    ///
-    /// # Errors
-    ///
-    /// If the semaphore is or gets [closed](Self::close).
-    ///
-    /// # Panics
-    ///
-    /// If the thread drives tasks.
-    #[track_caller]
-    pub fn blocking_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, AcquireError> {
-        self.blocking_acquire_many_owned(1)
-    }
-
-    /// As [`blocking_acquire_many`](Self::blocking_acquire_many), with a permit
-    /// that keeps the semaphore alive.
-    ///
-    /// # Errors
-    ///
-    /// If the semaphore is or gets [closed](Self::close).
-    ///
-    /// # Panics
-    ///
-    /// As [`blocking_acquire_many`](Self::blocking_acquire_many).
-    #[track_caller]
-    pub fn blocking_acquire_many_owned(
-        self: Arc<Self>,
-        n: u32,
-    ) -> Result<OwnedSemaphorePermit, AcquireError> {
-        enter_guard::check_may_block();
-        match self.try_take(n) {
-            Ok(spot) => Ok(OwnedSemaphorePermit::new(self, n as usize, spot)),
-            Err(_) => block_on::block_on(self.acquire_many_owned(n)),
-        }
-    }
-
-    /// From here on nobody gets a permit: those who wait, also those whose future
-    /// was given one but has not returned it yet, and those who come later get an
-    /// error. Permits that are held stay valid and still come back.
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let semaphore = Arc::new(Semaphore::new(0));
+    /// let waiter = wakeful::spawn({
+    ///     let semaphore = semaphore.clone();
+    ///     async move { semaphore.acquire().await.is_err() }
+    /// });
+    /// wakeful::task::yield_now().await;
+    /// semaphore.close();
+    /// assert!(waiter.await.unwrap());
+    /// # }
+    /// ```
     pub fn close(&self) {
         self.permits.close();
     }
 
-    /// Whether it was [closed](Self::close).
+    /// Returns whether the semaphore was [closed](Self::close).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// assert!(!semaphore.is_closed());
+    /// semaphore.close();
+    /// assert!(semaphore.is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.permits.is_closed()
     }
 
-    /// Takes back what a permit had.
+    /// Takes back the permits of a dropped [`SemaphorePermit`] or [`OwnedSemaphorePermit`].
     #[inline]
-    fn give_back(&self, permits: usize, spot: OwnerIndex) {
+    fn release(&self, permits: usize, owner: OwnerIndex) {
         if permits == 0 {
-            return self.permits.forget(spot);
+            return self.permits.forget_owner(owner);
         }
-        self.permits.put(permits, spot);
+        self.permits.release(permits, owner);
     }
 }
 
@@ -411,13 +441,13 @@ pin_project_lite::pin_project! {
     struct Acquire<'a> {
         sem: &'a Semaphore,
         #[pin]
-        acquiring: PermitRequest,
+        request: PermitRequest,
     }
 
     impl PinnedDrop for Acquire<'_> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.acquiring.cancel(&this.sem.permits);
+            this.request.cancel(&this.sem.permits);
         }
     }
 }
@@ -428,41 +458,8 @@ impl<'a> Future for Acquire<'a> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let (sem, wanted): (&'a Semaphore, _) = (this.sem, this.acquiring.wanted());
-        let spot = ready!(this.acquiring.poll(&sem.permits, WaitKind::Semaphore, cx))?;
-        Poll::Ready(Ok(SemaphorePermit::new(sem, wanted, spot)))
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// The future of [`Semaphore::acquire_owned`].
-    struct AcquireOwned {
-        // There until the future is done.
-        sem: Option<Arc<Semaphore>>,
-        #[pin]
-        acquiring: PermitRequest,
-    }
-
-    impl PinnedDrop for AcquireOwned {
-        fn drop(this: Pin<&mut Self>) {
-            let this = this.project();
-            if let Some(sem) = this.sem {
-                this.acquiring.cancel(&sem.permits);
-            }
-        }
-    }
-}
-
-impl Future for AcquireOwned {
-    type Output = Result<OwnedSemaphorePermit, AcquireError>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let permits = &this.sem.as_ref().expect("polled after it was done").permits;
-        let wanted = this.acquiring.wanted();
-        let acquired = ready!(this.acquiring.poll(permits, WaitKind::Semaphore, cx));
-        let sem = this.sem.take().expect("it was there a moment ago");
-        Poll::Ready(Ok(OwnedSemaphorePermit::new(sem, wanted, acquired?)))
+        let (sem, requested): (&'a Semaphore, _) = (this.sem, this.request.requested());
+        let owner = ready!(this.request.poll(&sem.permits, WaitKind::Semaphore, cx))?;
+        Poll::Ready(Ok(SemaphorePermit::new(sem, requested, owner)))
     }
 }

@@ -1,48 +1,105 @@
-//! What a semaphore gives out.
+//! The permits that a semaphore hands out.
 
 use super::Semaphore;
 use crate::sync::permit_owners::OwnerIndex;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Permits of a [`Semaphore`], which go back to it when this is dropped.
-#[must_use = "the permits go back at once if this is not kept"]
+/// Permits of a [`Semaphore`], which are returned to it when this is dropped.
+///
+/// [`Semaphore::acquire`], [`acquire_many`](Semaphore::acquire_many) and their variants return it.
+/// Bind it to a variable with a name: `let _ = ...` drops it at once.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::Semaphore;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let semaphore = Semaphore::new(1);
+/// {
+///     let _permit = semaphore.acquire().await.unwrap();
+///     assert_eq!(semaphore.available_permits(), 0);
+/// } // returns the permit
+/// assert_eq!(semaphore.available_permits(), 1);
+/// # }
+/// ```
+#[must_use = "the permits return to the semaphore at once if this is not kept"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
 pub struct SemaphorePermit<'a> {
     sem: &'a Semaphore,
     permits: usize,
-    spot: OwnerIndex,
+    owner: OwnerIndex,
 }
 
-/// Permits of a [`Semaphore`], which go back to it when this is dropped. It keeps
-/// the semaphore alive.
-#[must_use = "the permits go back at once if this is not kept"]
+/// Permits of a [`Semaphore`] that it keeps alive; they are returned when this is dropped.
+///
+/// [`Semaphore::acquire_owned`], [`acquire_many_owned`](Semaphore::acquire_many_owned) and their
+/// variants return it. It borrows nothing, so it can be moved into a spawned task.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use wakeful::sync::Semaphore;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let semaphore = Arc::new(Semaphore::new(1));
+/// let permit = semaphore.clone().acquire_owned().await.unwrap();
+/// wakeful::spawn(async move { drop(permit) }).await.unwrap();
+/// assert_eq!(semaphore.available_permits(), 1);
+/// # }
+/// ```
+#[must_use = "the permits return to the semaphore at once if this is not kept"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
 pub struct OwnedSemaphorePermit {
     sem: Arc<Semaphore>,
     permits: usize,
-    spot: OwnerIndex,
+    owner: OwnerIndex,
 }
 
 impl<'a> SemaphorePermit<'a> {
-    /// For whoever just took them.
+    /// Creates the guard of permits that the caller has just acquired.
     #[inline]
-    pub(super) fn new(sem: &'a Semaphore, permits: usize, spot: OwnerIndex) -> Self {
-        Self { sem, permits, spot }
+    pub(super) fn new(sem: &'a Semaphore, permits: usize, owner: OwnerIndex) -> Self {
+        Self { sem, permits, owner }
     }
 
-    /// Keeps the permits from going back, for good.
+    /// Removes the permits from the semaphore for good.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(3);
+    /// semaphore.try_acquire().unwrap().forget();
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// ```
     pub fn forget(mut self) {
         self.permits = 0;
     }
 
-    /// Adds the permits of another one to this.
+    /// Adds the permits of `other` to this one.
     ///
     /// # Panics
     ///
-    /// If the other is one of another semaphore.
+    /// Panics if `other` belongs to another semaphore.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(5);
+    /// let mut permit = semaphore.try_acquire_many(2).unwrap();
+    /// permit.merge(semaphore.try_acquire().unwrap());
+    /// assert_eq!(permit.num_permits(), 3);
+    /// ```
     #[track_caller]
     pub fn merge(&mut self, mut other: Self) {
         assert!(
@@ -51,23 +108,54 @@ impl<'a> SemaphorePermit<'a> {
         );
         self.permits = merged(self.permits, other.permits);
         other.permits = 0;
-        self.spot.stay_somewhere(&mut other.spot);
+        self.owner.keep_one(&mut other.owner);
     }
 
-    /// Takes `n` permits out of this, as one of their own; None if there are fewer.
+    /// Moves `n` of the permits to a new guard, or returns `None` if there are fewer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(5);
+    /// let mut permit = semaphore.try_acquire_many(3).unwrap();
+    /// let two = permit.split(2).unwrap();
+    /// assert_eq!((permit.num_permits(), two.num_permits()), (1, 2));
+    /// assert!(permit.split(2).is_none());
+    /// ```
     #[track_caller]
     pub fn split(&mut self, n: usize) -> Option<Self> {
         self.permits = self.permits.checked_sub(n)?;
-        let spot = self.sem.permits.note_split(Location::caller());
-        Some(Self::new(self.sem, n, spot))
+        let owner = self.sem.permits.record_split(Location::caller());
+        Some(Self::new(self.sem, n, owner))
     }
 
-    /// The semaphore it is one of.
+    /// Returns the semaphore that the permits belong to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(2);
+    /// let permit = semaphore.try_acquire().unwrap();
+    /// assert_eq!(permit.semaphore().available_permits(), 1);
+    /// ```
     pub fn semaphore(&self) -> &Semaphore {
         self.sem
     }
 
-    /// How many permits it stands for.
+    /// Returns the number of permits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(3);
+    /// assert_eq!(semaphore.try_acquire_many(2).unwrap().num_permits(), 2);
+    /// ```
     pub fn num_permits(&self) -> usize {
         self.permits
     }
@@ -76,28 +164,51 @@ impl<'a> SemaphorePermit<'a> {
 impl Drop for SemaphorePermit<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.sem.give_back(self.permits, self.spot);
+        self.sem.release(self.permits, self.owner);
     }
 }
 
 impl OwnedSemaphorePermit {
-    /// For whoever just took them.
+    /// Creates the guard of permits that the caller has just acquired.
     #[inline]
-    pub(super) fn new(sem: Arc<Semaphore>, permits: usize, spot: OwnerIndex) -> Self {
-        sem.permits.go_anywhere();
-        Self { sem, permits, spot }
+    pub(super) fn new(sem: Arc<Semaphore>, permits: usize, owner: OwnerIndex) -> Self {
+        sem.permits.mark_may_move();
+        Self { sem, permits, owner }
     }
 
-    /// Keeps the permits from going back, for good.
+    /// Removes the permits from the semaphore for good.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(3));
+    /// semaphore.clone().try_acquire_owned().unwrap().forget();
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// ```
     pub fn forget(mut self) {
         self.permits = 0;
     }
 
-    /// Adds the permits of another one to this.
+    /// Adds the permits of `other` to this one.
     ///
     /// # Panics
     ///
-    /// If the other is one of another semaphore.
+    /// Panics if `other` belongs to another semaphore.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(5));
+    /// let mut permit = semaphore.clone().try_acquire_many_owned(2).unwrap();
+    /// permit.merge(semaphore.clone().try_acquire_owned().unwrap());
+    /// assert_eq!(permit.num_permits(), 3);
+    /// ```
     #[track_caller]
     pub fn merge(&mut self, mut other: Self) {
         assert!(
@@ -106,23 +217,56 @@ impl OwnedSemaphorePermit {
         );
         self.permits = merged(self.permits, other.permits);
         other.permits = 0;
-        self.spot.stay_somewhere(&mut other.spot);
+        self.owner.keep_one(&mut other.owner);
     }
 
-    /// Takes `n` permits out of this, as one of their own; None if there are fewer.
+    /// Moves `n` of the permits to a new guard, or returns `None` if there are fewer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(5));
+    /// let mut permit = semaphore.try_acquire_many_owned(3).unwrap();
+    /// let two = permit.split(2).unwrap();
+    /// assert_eq!((permit.num_permits(), two.num_permits()), (1, 2));
+    /// ```
     #[track_caller]
     pub fn split(&mut self, n: usize) -> Option<Self> {
         self.permits = self.permits.checked_sub(n)?;
-        let spot = self.sem.permits.note_split(Location::caller());
-        Some(Self::new(self.sem.clone(), n, spot))
+        let owner = self.sem.permits.record_split(Location::caller());
+        Some(Self::new(self.sem.clone(), n, owner))
     }
 
-    /// The semaphore it is one of.
+    /// Returns the semaphore that the permits belong to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(2));
+    /// let permit = semaphore.clone().try_acquire_owned().unwrap();
+    /// assert!(Arc::ptr_eq(permit.semaphore(), &semaphore));
+    /// ```
     pub fn semaphore(&self) -> &Arc<Semaphore> {
         &self.sem
     }
 
-    /// How many permits it stands for.
+    /// Returns the number of permits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wakeful::sync::Semaphore;
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(3));
+    /// assert_eq!(semaphore.try_acquire_many_owned(2).unwrap().num_permits(), 2);
+    /// ```
     pub fn num_permits(&self) -> usize {
         self.permits
     }
@@ -131,7 +275,7 @@ impl OwnedSemaphorePermit {
 impl Drop for OwnedSemaphorePermit {
     #[inline]
     fn drop(&mut self) {
-        self.sem.give_back(self.permits, self.spot);
+        self.sem.release(self.permits, self.owner);
     }
 }
 

@@ -1,9 +1,19 @@
-//! What can go wrong with a watched value.
+//! Error types of `watch` channels.
 
 use std::error::Error;
 use std::fmt;
 
-/// There is no receiver: the value comes back.
+/// The error of `send`: there is no receiver. It contains the value.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::watch;
+///
+/// let (tx, rx) = watch::channel(1);
+/// drop(rx);
+/// assert_eq!(tx.send(2).unwrap_err().0, 2);
+/// ```
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub struct SendError<T>(pub T);
 
@@ -21,7 +31,20 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T> Error for SendError<T> {}
 
-/// All senders are gone.
+/// The error of a [`Receiver`](super::Receiver): all senders were dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::watch;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = watch::channel(1);
+/// drop(tx);
+/// assert_eq!(rx.changed().await.unwrap_err().to_string(), "channel closed");
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct RecvError(pub(super) ());
 

@@ -1,20 +1,18 @@
-//! A value that one changes and many watch: the latest is kept, the others are
-//! not.
+//! A channel that keeps the latest value: senders change it, receivers watch it.
 //!
-//! [`channel`] makes a [`Sender`] and a [`Receiver`], and takes the first value.
-//! Either can be cloned. Every receiver remembers which value it has *seen*:
+//! [`channel`] creates a [`Sender`] and a [`Receiver`] with an initial value. Both can be cloned.
+//! Older values are not kept. Every receiver remembers the last value that it has *seen*:
 //!
-//! - [`borrow`](Receiver::borrow) looks at the value,
-//!   [`borrow_and_update`](Receiver::borrow_and_update) also marks it as seen.
-//!   In a loop with `changed` take the latter: with the former, a value that
-//!   comes between the two is looked at twice.
-//! - [`changed`](Receiver::changed) waits until there is a value that was not
-//!   seen, and marks it as seen. It fails once all senders are gone and the last
-//!   value was seen.
-//! - [`has_changed`](Receiver::has_changed) answers at once and marks nothing. It
-//!   fails as soon as all senders are gone.
+//! - [`borrow`](Receiver::borrow) gives access to the value.
+//!   [`borrow_and_update`](Receiver::borrow_and_update) also marks it as seen. In a loop with
+//!   `changed`, use the latter: with the former, a value that is sent between the two calls is
+//!   handled twice.
+//! - [`changed`](Receiver::changed) waits until there is a value that was not seen, and marks it as
+//!   seen. It fails once all senders were dropped and the last value was seen.
+//! - [`has_changed`](Receiver::has_changed) returns at once and marks nothing. It fails as soon as
+//!   all senders were dropped.
 //!
-//! What was there when a receiver was made counts as seen.
+//! The value that exists when a receiver is created counts as seen.
 //!
 //! ```
 //! use wakeful::sync::watch;
@@ -22,7 +20,7 @@
 //! # #[wakeful::main(flavor = "current_thread")]
 //! # async fn main() {
 //! let (sender, mut receiver) = watch::channel("night");
-//! let watching = wakeful::spawn(async move {
+//! let watcher = wakeful::spawn(async move {
 //!     let mut seen = vec![*receiver.borrow_and_update()];
 //!     while receiver.changed().await.is_ok() {
 //!         seen.push(*receiver.borrow_and_update());
@@ -32,21 +30,19 @@
 //! # wakeful::task::yield_now().await;
 //! sender.send("day").unwrap();
 //! drop(sender);
-//! assert_eq!(watching.await.unwrap(), ["night", "day"]);
+//! assert_eq!(watcher.await.unwrap(), ["night", "day"]);
 //! # }
 //! ```
 //!
-//! # How it is built
-//!
-//! The value lies under a lock that many can read under. Which value it is says
-//! a version, which moves on under that lock, so that whoever reads the value
-//! knows its version; waiting is done on the version alone, never on the lock. The
-//! number of receivers is a word of its own, on which senders wait for it to be
-//! zero.
-//!
 //! # Memory ordering
 //!
-//! What a sender did before it sent is seen by whoever has seen that value.
+//! Everything that a task does before it sends a value happens before everything that a receiver
+//! does after it has seen that value.
+
+// The value is under a reader-writer lock. A version number identifies it. The version changes
+// under
+// that lock, so a thread that reads the value knows its version. Tasks wait for the version alone,
+// never for the lock. The number of receivers is a counter of its own, whose zero senders wait for.
 
 pub mod error;
 mod receiver;
@@ -60,25 +56,24 @@ use crate::sys::sync::{Arc, RwLock};
 use crate::wait::wait_counter::{NotEqual, WaitCounter, Zero};
 use std::fmt;
 
-/// The lowest bit of a version: all senders are gone.
+/// The lowest bit of a version: all senders were dropped.
 const CLOSED: u64 = 1;
-/// From one version to the next.
+/// The distance of one version to the next.
 const STEP: u64 = 2;
 
-/// What all senders and receivers share.
+/// The state that all senders and receivers share.
 struct Shared<T> {
     value: RwLock<T>,
-    /// Moved on by senders, under the write lock; with CLOSED by the last of
-    /// them.
+    /// Advanced by senders under the write lock. The last sender sets CLOSED.
     version: WaitCounter<NotEqual>,
     receivers: WaitCounter<Zero>,
     senders: AtomicUsize,
 }
 
 impl<T> Shared<T> {
-    /// The current version, and whether all senders are gone.
+    /// Returns the current version, and whether all senders were dropped.
     #[inline]
-    fn look(&self) -> (u64, bool) {
+    fn load_version(&self) -> (u64, bool) {
         let number = self.version.get();
         (number & !CLOSED, number & CLOSED != 0)
     }
@@ -86,7 +81,7 @@ impl<T> Shared<T> {
 
 impl<T: fmt::Debug> fmt::Debug for Shared<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (version, is_closed) = self.look();
+        let (version, is_closed) = self.load_version();
         f.debug_struct("Shared")
             .field("value", &self.value)
             .field("version", &(version / STEP))
@@ -96,7 +91,17 @@ impl<T: fmt::Debug> fmt::Debug for Shared<T> {
     }
 }
 
-/// A channel whose first value is `init`, which counts as seen.
+/// Creates a channel with an initial value, which counts as seen.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::watch;
+///
+/// let (tx, rx) = watch::channel(1);
+/// tx.send(2).unwrap();
+/// assert_eq!(*rx.borrow(), 2);
+/// ```
 pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
         value: RwLock::new(init),

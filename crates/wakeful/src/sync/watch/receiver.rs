@@ -1,4 +1,4 @@
-//! The side that watches.
+//! The receiving end of a watch channel.
 
 use super::Shared;
 use super::error::RecvError;
@@ -15,7 +15,21 @@ use std::task::{Context, Poll, ready};
 
 /// Watches the value that [`Sender`](super::Sender)s change.
 ///
-/// A clone has seen what the original has seen.
+/// A clone starts with the same seen value as the original.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::watch;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (tx, mut rx) = watch::channel("starting");
+/// wakeful::spawn(async move { tx.send("ready") });
+/// rx.changed().await.unwrap();
+/// assert_eq!(*rx.borrow_and_update(), "ready");
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
@@ -23,12 +37,22 @@ pub struct Receiver<T> {
     seen: u64,
 }
 
-/// The value, looked at.
+/// A reference to the value of a watch channel, which holds a read lock.
 ///
-/// While it is there the value cannot be changed, and a thread that wants to
-/// send is blocked: keep it for as short as possible, and not over an `.await`.
-/// A thread that already has one may block for ever if it asks for another while
-/// somebody wants to send.
+/// While it exists the value cannot be changed, and a sender blocks its thread. So keep it short,
+/// and do not hold it across an `.await`. A thread that already holds a `Ref` may deadlock if it
+/// requests another one while a sender is waiting.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::watch;
+///
+/// let (tx, rx) = watch::channel(vec![1, 2]);
+/// let length = rx.borrow().len(); // the `Ref` is dropped at the end of the statement
+/// tx.send(vec![3]).unwrap();
+/// assert_eq!((length, rx.borrow().len()), (2, 1));
+/// ```
 #[derive(Debug)]
 pub struct Ref<'a, T> {
     value: RwLockReadGuard<'a, T>,
@@ -40,8 +64,20 @@ impl<'a, T> Ref<'a, T> {
         Self { value, has_changed }
     }
 
-    /// Whether the receiver had not seen this value before. For a sender's own
-    /// look always false.
+    /// Returns whether the receiver had not seen this value before.
+    ///
+    /// It is always false for a [`Ref`] of a sender.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, mut rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert!(rx.borrow_and_update().has_changed());
+    /// assert!(!rx.borrow_and_update().has_changed());
+    /// ```
     pub fn has_changed(&self) -> bool {
         self.has_changed
     }
@@ -56,89 +92,178 @@ impl<T> Deref for Ref<'_, T> {
 }
 
 impl<T> Receiver<T> {
-    /// One more receiver, which has seen the version `seen`.
+    /// Adds a receiver that has seen the version `seen`.
     pub(super) fn new(shared: Arc<Shared<T>>, seen: u64) -> Self {
-        // Nobody waits for there to be more.
+        // No task waits for the count to grow.
         let _ = shared.receivers.add(1);
         Self { shared, seen }
     }
 
-    /// The value; whether it was seen stays as it is.
+    /// Returns a reference to the value, without marking it as seen.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (_tx, rx) = watch::channel("value");
+    /// assert_eq!(*rx.borrow(), "value");
+    /// ```
     pub fn borrow(&self) -> Ref<'_, T> {
         let value = self.shared.value.read();
-        let has_changed = self.shared.look().0 != self.seen;
+        let has_changed = self.shared.load_version().0 != self.seen;
         Ref { value, has_changed }
     }
 
-    /// The value, which counts as seen from now on.
+    /// Returns a reference to the value, and marks it as seen.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, mut rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert_eq!(*rx.borrow_and_update(), 2);
+    /// assert!(!rx.has_changed().unwrap());
+    /// ```
     pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
         self.shared.borrow_and_update(&mut self.seen)
     }
 
-    /// Whether there is a value that was not seen, even if it equals the one
-    /// before.
+    /// Returns whether a value was sent that this receiver has not seen.
+    ///
+    /// A value that equals the one before counts as well.
     ///
     /// # Errors
     ///
-    /// If all senders are gone; also if the last value was not seen.
+    /// Returns [`RecvError`] if all senders were dropped, even if the last value was not seen.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// assert!(!rx.has_changed().unwrap());
+    /// tx.send(1).unwrap();
+    /// assert!(rx.has_changed().unwrap());
+    /// drop(tx);
+    /// assert!(rx.has_changed().is_err());
+    /// ```
     pub fn has_changed(&self) -> Result<bool, RecvError> {
-        match self.shared.look() {
+        match self.shared.load_version() {
             (_, true) => Err(RecvError(())),
             (version, false) => Ok(version != self.seen),
         }
     }
 
-    /// Whether all senders are gone.
+    /// Returns whether all senders were dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// assert!(!rx.is_closed());
+    /// drop(tx);
+    /// assert!(rx.is_closed());
+    /// assert_eq!(*rx.borrow(), 1, "the last value stays");
+    /// ```
     pub fn is_closed(&self) -> bool {
-        self.shared.look().1
+        self.shared.load_version().1
     }
 
-    /// The present value counts as not seen from now on, so that
-    /// [`changed`](Self::changed) is ready at once.
+    /// Marks the current value as not seen, so that [`changed`](Self::changed) completes at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (_tx, mut rx) = watch::channel("initial");
+    /// rx.mark_changed();
+    /// rx.changed().await.unwrap();
+    /// assert_eq!(*rx.borrow(), "initial");
+    /// # }
+    /// ```
     pub fn mark_changed(&mut self) {
         self.seen = self.seen.wrapping_sub(super::STEP);
     }
 
-    /// The present value counts as seen from now on.
+    /// Marks the current value as seen.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, mut rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// rx.mark_unchanged();
+    /// assert!(!rx.has_changed().unwrap());
+    /// ```
     pub fn mark_unchanged(&mut self) {
-        self.seen = self.shared.look().0;
+        self.seen = self.shared.load_version().0;
     }
 
-    /// Waits for a value that was not seen, which then counts as seen. Several
-    /// that come before it looks are one change.
+    /// Waits for a value that this receiver has not seen, and marks it as seen.
     ///
-    /// Ready at once if there is such a value.
+    /// It completes at once if there is such a value. Several values that are sent before it
+    /// completes are one change.
     ///
     /// # Errors
     ///
-    /// If all senders are gone and the last value was seen.
+    /// Returns [`RecvError`] if all senders were dropped and the last value was seen.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: dropped before it is ready, it has marked nothing as seen.
+    /// This method is cancel safe. If the future is dropped before it completes, no value was
+    /// marked as seen.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, mut rx) = watch::channel("old");
+    /// wakeful::spawn(async move { tx.send("new") });
+    /// rx.changed().await.unwrap();
+    /// assert_eq!(*rx.borrow(), "new");
+    /// assert!(rx.changed().await.is_err(), "the sender was dropped");
+    /// # }
+    /// ```
     #[track_caller]
     pub fn changed(&mut self) -> impl Future<Output = Result<(), RecvError>> {
         Changed { receiver: self, site: Location::caller(), waiter: Waiter::new() }
     }
 
-    /// Waits for a value that `f` says yes to, which then counts as seen.
+    /// Waits for a value for which `f` returns true, and marks it as seen.
     ///
-    /// `f` is asked about the present value first, seen or not, and then about
-    /// each change, though it may miss some: it is always asked about the latest.
-    /// As the answer holds the lock on the value, see [`Ref`].
+    /// `f` is called with the current value first, seen or not, and then after each change. It may
+    /// miss values, because it is always called with the latest one. The returned [`Ref`] holds a
+    /// read lock on the value.
     ///
     /// # Errors
     ///
-    /// If all senders are gone, and `f` said no to the last value.
+    /// Returns [`RecvError`] if all senders were dropped, and `f` returned false for the last
+    /// value.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: dropped before it is ready, it has marked as seen only what
-    /// `f` said no to.
+    /// This method is cancel safe. If the future is dropped before it completes, only values were
+    /// marked as seen for which `f` returned false.
     ///
     /// # Panics
     ///
-    /// If `f` does, which does the channel no harm.
+    /// Panics if `f` panics. The channel stays usable.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use wakeful::sync::watch;
@@ -163,13 +288,24 @@ impl<T> Receiver<T> {
             shared: &self.shared,
             seen: &mut self.seen,
             f,
-            asked: false,
+            checked: false,
             site: Location::caller(),
             waiter: Waiter::new(),
         }
     }
 
-    /// Whether both are receivers of one channel.
+    /// Returns whether both receivers belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (_tx, rx) = watch::channel(1);
+    /// let (_tx, other) = watch::channel(1);
+    /// assert!(rx.same_channel(&rx.clone()));
+    /// assert!(!rx.same_channel(&other));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
@@ -178,15 +314,14 @@ impl<T> Receiver<T> {
 impl<T> Shared<T> {
     fn borrow_and_update(&self, seen: &mut u64) -> Ref<'_, T> {
         let value = self.value.read();
-        // Under the lock, so it is this value's version.
-        let (version, _) = self.look();
+        // Under the lock, so it is the version of this value.
+        let (version, _) = self.load_version();
         let has_changed = version != *seen;
         *seen = version;
         Ref { value, has_changed }
     }
 
-    /// Waits for another version than the one that was seen: `Ok` with it, or an
-    /// error if there will be none.
+    /// Waits for another version than `seen`, and returns it, or an error if there will be none.
     #[inline]
     fn poll_changed(
         &self,
@@ -212,9 +347,9 @@ impl<T> Clone for Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        let moved = self.shared.receivers.sub(1);
-        if moved.before == 1 {
-            self.shared.receivers.call(moved);
+        let change = self.shared.receivers.sub(1);
+        if change.before == 1 {
+            self.shared.receivers.call(change);
         }
     }
 }
@@ -256,8 +391,8 @@ pin_project_lite::pin_project! {
         shared: &'a Shared<T>,
         seen: &'a mut u64,
         f: F,
-        // `f` was asked about the value that was there at first.
-        asked: bool,
+        // `f` was called with the initial value.
+        checked: bool,
         site: &'static Location<'static>,
         #[pin]
         waiter: Waiter<NotEqual>,
@@ -279,7 +414,7 @@ impl<'a, T, F: FnMut(&T) -> bool> Future for WaitFor<'a, T, F> {
         let shared: &'a Shared<T> = this.shared;
         let progress = ready!(coop::poll_proceed(cx));
         loop {
-            if *this.asked {
+            if *this.checked {
                 let changed =
                     ready!(shared.poll_changed(this.waiter.as_ref(), **this.seen, cx, this.site));
                 if let Err(error) = changed {
@@ -287,7 +422,7 @@ impl<'a, T, F: FnMut(&T) -> bool> Future for WaitFor<'a, T, F> {
                     return Poll::Ready(Err(error));
                 }
             }
-            *this.asked = true;
+            *this.checked = true;
             let value = shared.borrow_and_update(this.seen);
             if (this.f)(&value) {
                 progress.made_progress();

@@ -1,4 +1,4 @@
-//! The side that changes the value.
+//! The sending end of a watch channel.
 
 use super::error::SendError;
 use super::{CLOSED, Receiver, Ref, STEP, Shared, channel};
@@ -14,15 +14,38 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Changes the value that [`Receiver`]s watch. The channel is closed when the
-/// last sender goes.
+/// Changes the value that [`Receiver`]s watch.
+///
+/// The channel is closed when the last sender is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::sync::watch;
+///
+/// let (tx, rx) = watch::channel(1);
+/// let second = tx.clone();
+/// tx.send(2).unwrap();
+/// second.send_modify(|value| *value += 1);
+/// assert_eq!(*rx.borrow(), 3);
+/// ```
 #[derive(Debug)]
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> Sender<T> {
-    /// A channel that nobody watches yet; see [`subscribe`](Self::subscribe).
+    /// Creates a channel without receivers; [`subscribe`](Self::subscribe) creates them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let tx = watch::Sender::new(1);
+    /// let rx = tx.subscribe();
+    /// assert_eq!(*rx.borrow(), 1);
+    /// ```
     pub fn new(init: T) -> Self {
         channel(init).0
     }
@@ -31,12 +54,25 @@ impl<T> Sender<T> {
         Self { shared }
     }
 
-    /// Puts a value in place of the one that is there.
+    /// Replaces the value, and notifies all receivers.
     ///
     /// # Errors
     ///
-    /// The value comes back if nobody watches, and is not kept for whoever
-    /// subscribes later; [`send_replace`](Self::send_replace) would keep it.
+    /// Returns the value in a [`SendError`] if there is no receiver. Then the old value stays; use
+    /// [`send_replace`](Self::send_replace) to store the value for later receivers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert_eq!(*rx.borrow(), 2);
+    /// drop(rx);
+    /// assert!(tx.send(3).is_err());
+    /// assert_eq!(*tx.borrow(), 2);
+    /// ```
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         if self.is_closed() {
             return Err(SendError(value));
@@ -45,15 +81,16 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Changes the value in place, whether or not anybody watches.
+    /// Changes the value in place, and notifies all receivers, even if there are none.
     ///
-    /// Nobody can look at the value meanwhile: `modify` should be quick, and must
-    /// not look at the value through the channel.
+    /// No receiver can read the value while `modify` runs. So `modify` should be fast, and must not
+    /// access the value through the channel.
     ///
     /// # Panics
     ///
-    /// If `modify` does. What it changed until then stays and can be looked at,
-    /// but is not announced.
+    /// Panics if `modify` panics. Its changes stay and can be read, but receivers are not notified.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use wakeful::sync::watch;
@@ -72,73 +109,184 @@ impl<T> Sender<T> {
         });
     }
 
-    /// Changes the value in place, and announces it only if `modify` says that it
-    /// did change. Answers what `modify` said.
+    /// Changes the value in place, and notifies receivers only if `modify` returns true.
     ///
-    /// As [`send_modify`](Self::send_modify) otherwise.
+    /// It returns what `modify` returned. No receiver can read the value while `modify` runs, so
+    /// `modify` should be fast.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `modify` panics. Its changes stay and can be read, but receivers are not notified.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, rx) = watch::channel(5);
+    /// let raise = |new: i32| {
+    ///     tx.send_if_modified(|value| {
+    ///         let is_higher = new > *value;
+    ///         *value = new.max(*value);
+    ///         is_higher
+    ///     })
+    /// };
+    /// assert!(!raise(3));
+    /// assert!(!rx.has_changed().unwrap());
+    /// assert!(raise(7));
+    /// assert!(rx.has_changed().unwrap());
+    /// ```
     pub fn send_if_modified<F>(&self, modify: F) -> bool
     where
         F: FnOnce(&mut T) -> bool,
     {
         let shared = &*self.shared;
-        let moved = {
+        let change = {
             let mut value = shared.value.write();
             if !modify(&mut value) {
                 return false;
             }
             shared.version.add(STEP)
         };
-        shared.version.call(moved);
+        shared.version.call(change);
         true
     }
 
-    /// Puts a value in place of the one that is there, which is the answer.
-    /// Whether or not anybody watches.
+    /// Replaces the value and returns the old one, even if there is no receiver.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let tx = watch::Sender::new(1);
+    /// assert_eq!(tx.send_replace(2), 1);
+    /// assert_eq!(*tx.borrow(), 2);
+    /// ```
     pub fn send_replace(&self, mut value: T) -> T {
         self.send_modify(|old| mem::swap(old, &mut value));
         value
     }
 
-    /// The value. While the [`Ref`] is there the value cannot be changed:
-    /// senders block their threads.
+    /// Returns a reference to the value.
+    ///
+    /// While the [`Ref`] exists the value cannot be changed: senders block their threads.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert_eq!(*tx.borrow(), 2);
+    /// ```
     pub fn borrow(&self) -> Ref<'_, T> {
         Ref::new(self.shared.value.read(), false)
     }
 
-    /// Whether nobody watches.
+    /// Returns whether there is no receiver.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// assert!(!tx.is_closed());
+    /// drop(rx);
+    /// assert!(tx.is_closed());
+    /// ```
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.shared.receivers.get() == 0
     }
 
-    /// Waits until nobody watches.
+    /// Waits until there is no receiver.
     ///
-    /// If somebody subscribes right after, this may or may not have noticed.
+    /// If a receiver subscribes right after the last one was dropped, this may or may not complete.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe.
+    /// This method is cancel safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (tx, rx) = watch::channel(1);
+    /// wakeful::spawn(async move { drop(rx) });
+    /// tx.closed().await;
+    /// assert!(tx.is_closed());
+    /// # }
+    /// ```
     #[track_caller]
     pub fn closed(&self) -> impl Future<Output = ()> {
         Closed { sender: self, site: Location::caller(), waiter: Waiter::new() }
     }
 
-    /// A new receiver, for which the present value counts as seen.
+    /// Creates a receiver, for which the current value counts as seen.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// let rx = tx.subscribe();
+    /// assert!(!rx.has_changed().unwrap());
+    /// ```
     pub fn subscribe(&self) -> Receiver<T> {
-        Receiver::new(self.shared.clone(), self.shared.look().0)
+        Receiver::new(self.shared.clone(), self.shared.load_version().0)
     }
 
-    /// How many watch.
+    /// Returns the number of receivers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// let second = rx.clone();
+    /// assert_eq!(tx.receiver_count(), 2);
+    /// # drop((rx, second));
+    /// ```
     pub fn receiver_count(&self) -> usize {
         self.shared.receivers.get() as usize
     }
 
-    /// How many senders there are.
+    /// Returns the number of senders.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// let second = tx.clone();
+    /// assert_eq!(tx.sender_count(), 2);
+    /// # drop(second);
+    /// ```
     pub fn sender_count(&self) -> usize {
         self.shared.senders.load(Acquire)
     }
 
-    /// Whether both are senders of one channel.
+    /// Returns whether both senders belong to the same channel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::sync::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// let (other, _rx) = watch::channel(1);
+    /// assert!(tx.same_channel(&tx.clone()));
+    /// assert!(!tx.same_channel(&other));
+    /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
@@ -146,7 +294,7 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        // Relaxed: we are one, so it does not become zero meanwhile.
+        // Relaxed: the caller is a sender, so the count does not become 0 meanwhile.
         self.shared.senders.fetch_add(1, Relaxed);
         Self { shared: self.shared.clone() }
     }
@@ -160,10 +308,10 @@ impl<T: Default> Default for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: the last one comes after whatever the others sent.
+        // AcqRel: the last drop comes after everything that other senders sent.
         if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
-            let moved = self.shared.version.set(CLOSED);
-            self.shared.version.call(moved);
+            let change = self.shared.version.set(CLOSED);
+            self.shared.version.call(change);
         }
     }
 }
