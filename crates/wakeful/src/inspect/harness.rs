@@ -51,7 +51,7 @@ mod tests {
 
     /// This very test runs in the harness.
     #[test]
-    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+    #[cfg(all(target_env = "gnu", not(miri)))]
     fn the_main_thread_of_this_program_is_recognised() {
         let main = std::process::id() as i32;
         if this_thread() == main {

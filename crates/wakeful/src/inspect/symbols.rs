@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[cfg(target_env = "gnu")]
     fn a_thread_that_waits_says_where() {
         let (release, released) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();

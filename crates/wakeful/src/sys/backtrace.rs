@@ -29,7 +29,7 @@
 
 #![allow(unsafe_code)]
 
-#[cfg(all(target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
+#[cfg(all(target_env = "gnu", not(any(loom, miri))))]
 mod imp {
     use crate::sys::thread_state;
     use std::cell::Cell;
@@ -217,7 +217,7 @@ mod imp {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_env = "gnu", not(any(loom, miri)))))]
+#[cfg(not(all(target_env = "gnu", not(any(loom, miri)))))]
 mod imp {
     pub(crate) fn of_thread(_thread: i32) -> Vec<usize> {
         Vec::new()
@@ -233,7 +233,7 @@ mod imp {
 /// system's number of the calling thread, 0 if that is not needed.
 pub(crate) use imp::{of_thread, this_thread};
 
-#[cfg(all(test, target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
+#[cfg(all(test, target_env = "gnu", not(any(loom, miri))))]
 mod tests {
     use super::imp::{Patience, ask};
     use super::this_thread;

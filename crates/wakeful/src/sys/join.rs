@@ -15,7 +15,7 @@ pub(crate) fn join_ended(handles: &mut Vec<JoinHandle<()>>) {
 }
 
 /// Joins a thread if it has ended. After true, its handle goes to [`forget_joined`].
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(not(miri))]
 fn try_join(handle: &JoinHandle<()>) -> bool {
     use std::os::unix::thread::JoinHandleExt;
     // SAFETY: the handle exists, so the thread is neither joined nor detached yet.
@@ -25,17 +25,17 @@ fn try_join(handle: &JoinHandle<()>) -> bool {
 }
 
 /// Drops the handle, but does not detach the thread, which is joined.
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(not(miri))]
 fn forget_joined(handle: JoinHandle<()>) {
     use std::os::unix::thread::JoinHandleExt;
     handle.into_pthread_t();
 }
 
-/// Elsewhere, no thread is joined before the runtime ends.
-#[cfg(not(all(target_os = "linux", not(miri))))]
+/// Under Miri, no thread is joined before the runtime ends.
+#[cfg(miri)]
 fn try_join(_handle: &JoinHandle<()>) -> bool {
     false
 }
 
-#[cfg(not(all(target_os = "linux", not(miri))))]
+#[cfg(miri)]
 fn forget_joined(_handle: JoinHandle<()>) {}

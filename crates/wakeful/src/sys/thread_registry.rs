@@ -67,7 +67,7 @@ fn is_of_a_ring(thread: i32) -> bool {
     flags.is_some_and(|flags| flags & PF_IO_WORKER != 0)
 }
 
-#[cfg(all(test, target_os = "linux", not(loom)))]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::{EVERYBODYS, OwnThread, is_own, others};
     use crate::sys::backtrace::this_thread;

@@ -6,13 +6,11 @@
 use std::time::Duration;
 
 /// Whether the thread waits for something, in the kernel.
-#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 pub(crate) fn is_waiting(thread: i32) -> bool {
     matches!(state(thread), Some('S' | 'D'))
 }
 
 /// The state of a thread, as one letter.
-#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 fn state(thread: i32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
     // The state follows the name, which is in brackets and may contain anything.
@@ -20,13 +18,11 @@ fn state(thread: i32) -> Option<char> {
 }
 
 /// Whether the thread runs, or would if it had a CPU.
-#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 pub(crate) fn is_ready(thread: i32) -> bool {
     state(thread) == Some('R')
 }
 
 /// The number of the system call that the thread is in; `None` if it is in none, or that is unknown.
-#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 fn system_call(thread: i32) -> Option<libc::c_long> {
     let call = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
     call.split_ascii_whitespace().next()?.parse().ok()
@@ -36,14 +32,12 @@ fn system_call(thread: i32) -> Option<libc::c_long> {
 ///
 /// A thread in the kernel's state "D" does not qualify. It may wait for a device, and as well for the process's memory
 /// map, which another thread has locked.
-#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 pub(crate) fn waits_for_no_thread(thread: i32) -> bool {
     matches!(system_call(thread), Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep))
 }
 
 /// Whether the thread starts a process (or a thread). Where both share their memory, it waits until the new process
 /// runs a program of its own. False also if that is unknown.
-#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 pub(crate) fn starts_process(thread: i32) -> bool {
     #[cfg(target_arch = "x86_64")]
     if matches!(system_call(thread), Some(libc::SYS_fork | libc::SYS_vfork)) {
@@ -62,7 +56,6 @@ pub(crate) struct RunTimes {
 }
 
 /// What the thread got of the CPUs in its life; `None` for a thread that has ended.
-#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 pub(crate) fn run_times(thread: i32) -> Option<RunTimes> {
     let had = processor_time(thread)?;
     // Absent where the kernel was built without it. Then only waits that last are known.
@@ -74,14 +67,12 @@ pub(crate) fn run_times(thread: i32) -> Option<RunTimes> {
 }
 
 /// The kernel's numbers of all threads of the process.
-#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 pub(crate) fn threads() -> impl Iterator<Item = i32> {
     let threads = std::fs::read_dir("/proc/self/task").ok().into_iter().flatten();
     threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok())
 }
 
 /// How long the thread has had a processor in its life.
-#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 pub(crate) fn processor_time(thread: i32) -> Option<Duration> {
     // How the kernel numbers the clock of a thread: the complement of the thread's number,
     // then one bit for "a thread's", two for "time as the scheduler counts it".
@@ -95,7 +86,7 @@ pub(crate) fn processor_time(thread: i32) -> Option<Duration> {
 /// Whether a signal, handled with SA_RESTART, leaves no trace in what the thread does: if it
 /// runs, if it is in a system call that is taken up again, or in one of those whose callers
 /// wait on, as Rust's std does in a lock and a sleep.
-#[cfg(all(target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
+#[cfg(target_env = "gnu")]
 pub(crate) fn takes_signals(thread: i32) -> bool {
     let Ok(call) = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")) else {
         return false;
@@ -137,7 +128,7 @@ pub(crate) fn takes_signals(thread: i32) -> bool {
 
 /// Whether it is a socket that waits for a limited time: what is interrupted there is not
 /// taken up again.
-#[cfg(all(target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
+#[cfg(target_env = "gnu")]
 fn has_time_out(descriptor: i32) -> bool {
     use rustix::net::sockopt::{Timeout, socket_timeout};
     if descriptor < 0 {
@@ -150,42 +141,7 @@ fn has_time_out(descriptor: i32) -> bool {
     is_limited(Timeout::Recv) || is_limited(Timeout::Send)
 }
 
-#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
-pub(crate) fn is_waiting(_thread: i32) -> bool {
-    true
-}
-
-#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
-pub(crate) fn is_ready(_thread: i32) -> bool {
-    false
-}
-
-#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
-pub(crate) fn waits_for_no_thread(_thread: i32) -> bool {
-    false
-}
-
-#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
-pub(crate) fn starts_process(_thread: i32) -> bool {
-    false
-}
-
-#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
-pub(crate) fn run_times(_thread: i32) -> Option<RunTimes> {
-    None
-}
-
-#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
-pub(crate) fn threads() -> impl Iterator<Item = i32> {
-    std::iter::empty()
-}
-
-#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
-pub(crate) fn processor_time(_thread: i32) -> Option<Duration> {
-    None
-}
-
-#[cfg(all(test, target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
+#[cfg(all(test, target_env = "gnu"))]
 mod tests {
     use super::{
         is_ready, is_waiting, processor_time, run_times, starts_process, takes_signals, threads,

@@ -64,7 +64,7 @@ impl Leisure {
     }
 }
 
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(not(loom))]
 mod imp {
     use rustix::thread::{current_timer_slack, set_current_timer_slack};
     use std::num::NonZeroU64;
@@ -86,7 +86,7 @@ mod imp {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(loom))))]
+#[cfg(loom)]
 mod imp {
     pub(super) fn current() -> u64 {
         0
@@ -99,7 +99,7 @@ mod imp {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(loom)))]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::{Leisure, Slack};
     use rustix::thread::current_timer_slack;
