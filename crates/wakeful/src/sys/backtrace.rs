@@ -29,7 +29,7 @@
 
 #![allow(unsafe_code)]
 
-#[cfg(all(target_env = "gnu", not(any(loom, miri))))]
+#[cfg(all(target_env = "gnu", not(any(all(test, loom), miri))))]
 mod imp {
     use crate::sys::thread_state;
     use std::cell::Cell;
@@ -217,7 +217,7 @@ mod imp {
     }
 }
 
-#[cfg(not(all(target_env = "gnu", not(any(loom, miri)))))]
+#[cfg(not(all(target_env = "gnu", not(any(all(test, loom), miri)))))]
 mod imp {
     pub(crate) fn of_thread(_thread: i32) -> Vec<usize> {
         Vec::new()

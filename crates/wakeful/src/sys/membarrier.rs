@@ -65,7 +65,7 @@ pub(crate) fn for_models() {
     }
 }
 
-#[cfg(not(any(loom, miri)))]
+#[cfg(not(any(all(test, loom), miri)))]
 mod imp {
     use rustix::thread::{MembarrierCommand, membarrier};
     use std::sync::OnceLock;
@@ -81,7 +81,7 @@ mod imp {
 }
 
 // Neither loom nor Miri knows the system call.
-#[cfg(any(loom, miri))]
+#[cfg(any(all(test, loom), miri))]
 mod imp {
     pub(super) fn register() -> bool {
         false

@@ -12,19 +12,19 @@ pub(crate) mod backtrace;
 pub(crate) mod descriptor;
 pub(crate) mod join;
 pub(crate) mod membarrier;
-#[cfg(any(loom, miri))]
-mod no_thread_state;
+#[cfg(any(all(test, loom), miri))]
+pub(crate) mod no_thread_state;
 pub(crate) mod park;
 pub(crate) mod rng;
 pub(crate) mod spin_lock;
 pub(crate) mod sync;
 pub(crate) mod thread_registry;
-#[cfg(not(any(loom, miri)))]
+#[cfg(not(any(all(test, loom), miri)))]
 pub(crate) mod thread_state;
 pub(crate) mod timer_slack;
-#[cfg(any(loom, miri))]
+#[cfg(any(all(test, loom), miri))]
 pub(crate) use no_thread_state as thread_state;
 
 /// Whether this build is for the models: types are larger then, and what has a
 /// size should have a small one.
-pub(crate) const IS_MODEL: bool = cfg!(loom);
+pub(crate) const IS_MODEL: bool = cfg!(all(test, loom));

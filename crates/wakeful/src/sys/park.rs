@@ -127,13 +127,13 @@ impl Parker {
     }
 }
 
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 fn park_timeout(limit: Duration) {
     thread::park_timeout(limit);
 }
 
 // A model has no clock: a time-out may happen at any moment, so it happens now.
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 fn park_timeout(_limit: Duration) {
     thread::yield_now();
 }

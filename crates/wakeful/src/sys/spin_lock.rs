@@ -108,13 +108,13 @@ impl<T> SpinLock<T> {
 
 /// A [`SpinLock`], but not in models: those of many threads that spin have more orders
 /// than can be gone through, so there waiters sleep.
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 pub(crate) type BriefLock<T> = SpinLock<T>;
 
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 pub(crate) struct BriefLock<T>(crate::sys::sync::Mutex<T>);
 
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 impl<T> BriefLock<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(crate::sys::sync::Mutex::new(value))

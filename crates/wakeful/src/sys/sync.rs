@@ -1,6 +1,9 @@
 //! The one switch between std's primitives and loom's.
+//!
+//! The models are unit tests, so the switch is `all(test, loom)`: a program that is built with
+//! `--cfg loom` for its own models gets std's primitives in this crate.
 
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 mod imp {
     pub(crate) use loom::sync::{Arc, Mutex as RawMutex, MutexGuard};
     pub(crate) use loom::sync::{RwLock as RawRwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -92,7 +95,7 @@ mod imp {
     }
 }
 
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 mod imp {
     pub(crate) use std::sync::atomic;
     pub(crate) use std::sync::{Arc, Mutex as RawMutex, MutexGuard};

@@ -64,7 +64,7 @@ impl Leisure {
     }
 }
 
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 mod imp {
     use rustix::thread::{current_timer_slack, set_current_timer_slack};
     use std::num::NonZeroU64;
@@ -86,7 +86,7 @@ mod imp {
     }
 }
 
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 mod imp {
     pub(super) fn current() -> u64 {
         0
