@@ -526,7 +526,7 @@ impl<T: Operation> Future for Perform<T> {
                 Poll::Ready(outcome)
             }
             Poll::Pending => {
-                wait::waiting_on(T::KIND, &**flight, self.site);
+                wait::record_wait(T::KIND, &**flight, self.site);
                 Poll::Pending
             }
         }

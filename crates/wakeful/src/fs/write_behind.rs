@@ -137,7 +137,7 @@ impl Writer {
             (state.running_on.clone(), state.left_on.clone())
         };
         running_on.iter().chain(&left_on).for_each(|keeper| operation::attend(keeper));
-        wait::waiting_on(WaitKind::FileWrite, self, site);
+        wait::record_wait(WaitKind::FileWrite, self, site);
         Poll::Pending
     }
 

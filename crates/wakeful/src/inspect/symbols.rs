@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 /// The functions that a thread is in, the innermost first; empty if there is no way
 /// to know. Frames of the runtime's own below the task are left out.
 pub(crate) fn stack_of(thread: i32) -> Vec<String> {
-    let frames = backtrace::of_thread(thread);
+    let frames = backtrace::capture(thread);
     if frames.is_empty() {
         return Vec::new();
     }
@@ -302,7 +302,7 @@ mod tests {
         let (release, released) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
         let thread = thread::spawn(move || {
-            tell.send(backtrace::this_thread()).unwrap();
+            tell.send(backtrace::current_tid()).unwrap();
             waits_in_here(&released);
         });
         let number = told.recv().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::scheduler::block_on::BlockOnState;
 use crate::task::Id;
-use crate::task::block_on::is_root;
+use crate::task::block_on::is_block_on_id;
 use crate::task::header::Header;
 use std::fmt;
 use std::panic::Location;
@@ -39,7 +39,7 @@ impl TaskInfo {
 
     /// Whether it is the future of a `block_on` and not a task.
     pub fn is_root(&self) -> bool {
-        is_root(self.number)
+        is_block_on_id(self.number)
     }
 
     /// Its name, if it was given one: by [`task::Builder::name`](crate::task::Builder::name),

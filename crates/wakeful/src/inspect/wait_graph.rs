@@ -28,8 +28,8 @@ use super::report::{Basis, Deadlock, Edge, Futurelock, NoRescueReason, Report, S
 use super::task_info::TaskInfo;
 use crate::scheduler::block_on::BlockOnState;
 use crate::sys::thread_registry;
-use crate::task::block_on::is_root;
-use crate::task::header::{Wait, WaitKind, WaitingOn};
+use crate::task::block_on::is_block_on_id;
+use crate::task::header::{Wait, WaitKind, WaitRecord};
 use crate::task::id;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_WAKER, NOTIFIED, RUNNING};
@@ -55,7 +55,7 @@ impl Waiter {
         }
     }
 
-    fn record(&self) -> &WaitingOn {
+    fn record(&self) -> &WaitRecord {
         match self {
             Waiter::Task(task) => &task.header().waiting,
             Waiter::BlockOnState(root) => &root.note.waiting,
@@ -177,11 +177,16 @@ impl Node {
         let wait = record.read()?;
         let (holders, ahead) = match record.linked_target()? {
             WaitTarget::Number(_) => return None,
-            WaitTarget::Task(id) => (vec![Owner { task: id, site: None, granted: false }], None),
+            WaitTarget::Task(id) => {
+                (vec![Owner { task: id, site: None, granted_unpolled: false }], None)
+            }
             WaitTarget::Record(index) => {
                 let plate = ResourceRecord::at(index)?;
                 // With one waker, it is not also another who waits there.
-                (plate.known_holders()?, plate.ahead().filter(|ahead| ahead.task != number))
+                (
+                    plate.certain_owners()?,
+                    plate.partial_waiter().filter(|ahead| ahead.task != number),
+                )
             }
         };
         let is_own = wait.kind == WaitKind::MpscSend && holders.iter().all(|h| h.task == number);
@@ -270,7 +275,7 @@ impl Graph {
             let Some(bond) = &node.bond else { continue };
             // Only one can await a task. The root that did before is not told when its handle has
             // gone to another.
-            if is_root(*number) && node.awaits().is_some_and(|id| awaited[&id] > 1) {
+            if is_block_on_id(*number) && node.awaits().is_some_and(|id| awaited[&id] > 1) {
                 goes.push(*number);
             }
             let awaits = bond.wait.kind == WaitKind::Join;
@@ -344,12 +349,12 @@ impl Graph {
         Some(Edge {
             task: node.waiter.who(self.root_name.as_deref())?,
             wait: wait.kind,
-            resource_id: ResourceRecord::number_of(wait.target.target()),
+            resource_id: ResourceRecord::display_number(wait.target.target()),
             site: wait.site,
             waited: since(self.taken_at, wait.since_ms),
             holder: self.nodes.get(&held.task)?.waiter.who(self.root_name.as_deref())?,
             acquired_at: held.site,
-            unpolled: held.granted,
+            unpolled: held.granted_unpolled,
             ahead: bond.is_ahead(&held),
             may_be_aborted: node.waiter.may_be_aborted(node.waiter.is_awaited()),
         })
@@ -396,7 +401,8 @@ impl Graph {
     fn stuck_roots(&self, looks: &dyn Inspectable, stuck: &BTreeSet<u64>) -> Vec<&Node> {
         let config = &looks.estate().config;
         let counts = |number: &&u64| {
-            is_root(**number) && (self.nodes[*number].bond.is_some() || config.always_end_quiescent)
+            is_block_on_id(**number)
+                && (self.nodes[*number].bond.is_some() || config.always_end_quiescent)
         };
         stuck.iter().filter(counts).map(|root| &self.nodes[root]).collect()
     }

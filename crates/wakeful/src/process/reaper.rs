@@ -139,7 +139,7 @@ impl Running {
                 Poll::Ready(Waited::Unwatched) => *end = ExitNotifier::of(child)?,
                 Poll::Pending => {
                     let process = TargetWord::of_u32(child.id());
-                    wait::waiting_on_target(WaitKind::ChildExit, process, site);
+                    wait::record_wait_for_target(WaitKind::ChildExit, process, site);
                     return Poll::Pending;
                 }
             }

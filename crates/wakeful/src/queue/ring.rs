@@ -135,7 +135,7 @@ impl Owner {
         self.ring.len()
     }
 
-    pub(crate) fn room(&self) -> u32 {
+    pub(crate) fn free_slots(&self) -> u32 {
         CAPACITY - self.len()
     }
 }
@@ -186,7 +186,7 @@ impl Stealer {
                 // The two loads straddled a pop and a push: look again.
                 continue;
             }
-            let count = (len - len / 2).min(into.room() + 1);
+            let count = (len - len / 2).min(into.free_slots() + 1);
             let mut stolen = self.ring.take(head, count).into_iter();
             let Some(first) = stolen.next() else { continue };
             for task in stolen {

@@ -186,14 +186,14 @@ impl Signal {
             Poll::Ready(_) => progress.made_progress(),
             Poll::Pending => {
                 let signal = TargetWord::of_u32(self.kind.0 as u32);
-                wait::waiting_on_target(WaitKind::Signal, signal, site);
+                wait::record_wait_for_target(WaitKind::Signal, signal, site);
             }
         }
         polled
     }
 
     fn leave(&self) {
-        self.slot.deliveries.leave(self.waiter.as_ref());
+        self.slot.deliveries.cancel(self.waiter.as_ref());
     }
 
     /// As `poll_recv`, without a budget, and notes nothing: for those who are no task.

@@ -6,7 +6,7 @@ use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
 use crate::task::header::WaitKind;
 use crate::wait::list::{Grant, Waiter, WaiterState};
-use crate::wait::waiting_on_plate;
+use crate::wait::record_wait_keeping_link;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -77,7 +77,7 @@ impl PermitRequest {
         }
         // Without budget it still queues up, so that it keeps its place.
         if progress.is_none() && self.could_go_on(permits) {
-            context::give_way(cx.waker());
+            context::yield_out_of_budget(cx.waker());
             return Poll::Pending;
         }
         match self.as_mut().wait(permits, kind, cx) {
@@ -95,7 +95,7 @@ impl PermitRequest {
     fn could_go_on(&self, permits: &RawSemaphore) -> bool {
         let there = match &self.waiter {
             None => permits.available() >= self.wanted,
-            Some(waiter) => waiter.standing() != WaiterState::Waiting,
+            Some(waiter) => waiter.state() != WaiterState::Waiting,
         };
         there && !permits.is_closed()
     }
@@ -112,7 +112,7 @@ impl PermitRequest {
         }
         let waiter = this.waiter.into_ref().as_pin_ref().expect("it is there by now");
         let wanted = *this.wanted;
-        let mut standing = waiter.standing();
+        let mut standing = waiter.state();
         if standing == WaiterState::Waiting {
             standing = permits.update_waker(waiter, cx.waker());
         }
@@ -121,11 +121,11 @@ impl PermitRequest {
                 permits.enqueue(waiter, wanted, (kind, this.site), cx.waker().clone())
             }
             WaiterState::Waiting => {
-                waiting_on_plate(kind, permits.target(), this.site);
+                record_wait_keeping_link(kind, permits.target(), this.site);
                 Taken::Short
             }
-            WaiterState::Answered(Grant::Closed) => Taken::Closed,
-            WaiterState::Answered(_) => {
+            WaiterState::Granted(Grant::Closed) => Taken::Closed,
+            WaiterState::Granted(_) => {
                 if permits.is_closed() {
                     permits.pass_on(waiter, wanted);
                     return Taken::Closed;

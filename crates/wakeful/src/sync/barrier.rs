@@ -106,7 +106,7 @@ impl Barrier {
         });
         if let Arrival::Leads = arrival {
             // G2.
-            self.waiters.answer_while(Grant::All, |round, asked| *asked != round.generation);
+            self.waiters.grant_while(Grant::All, |round, asked| *asked != round.generation);
         }
         arrival
     }
@@ -164,7 +164,7 @@ impl Future for Wait<'_> {
             }
         };
         if waits {
-            wait::waiting_on(WaitKind::Barrier, barrier, this.site);
+            wait::record_wait(WaitKind::Barrier, barrier, this.site);
             return Poll::Pending;
         }
         let progress = ready!(coop::poll_proceed(cx));

@@ -231,9 +231,9 @@ impl<T> OnceCell<T> {
                 // Whoever came before has told already, or who handed it on.
                 let is_first = list.is_empty();
                 let reason = (WaitKind::OnceCell, site);
-                list.push_linked(waiter, Owner::by_current(site), waker, reason, |plate| {
+                list.push_linked(waiter, Owner::current(site), waker, reason, |plate| {
                     if is_first && let Some(held) = self.holder.get() {
-                        plate.note_if_new(Some(held));
+                        plate.update_owner(Some(held));
                     }
                 });
             }
@@ -264,8 +264,8 @@ impl<T> OnceCell<T> {
             self.holder.clear();
             let front = list.front().copied();
             let next = list.pop_front_with(Grant::One, |list| {
-                if let (Some(plate), Some(next)) = (list.plate.get(), front) {
-                    plate.note_one(next.granted());
+                if let (Some(plate), Some(next)) = (list.record.get(), front) {
+                    plate.set_owner(next.granted_unpolled());
                 }
                 0
             });
@@ -273,7 +273,7 @@ impl<T> OnceCell<T> {
             list.taken = next.is_some();
             next
         });
-        call.unwrap_or(PendingWake::NOBODY).wake();
+        call.unwrap_or(PendingWake::NONE).wake();
     }
 }
 
@@ -301,8 +301,8 @@ impl<'a, T> Turn<'a, T> {
         // As those do who queue up.
         cell.waiters.with(|list| {
             cell.holder.set(site);
-            if let Some(plate) = list.plate.get() {
-                plate.note_if_new(cell.holder.get());
+            if let Some(plate) = list.record.get() {
+                plate.update_owner(cell.holder.get());
             }
         });
         Turn { cell }
@@ -316,7 +316,7 @@ impl<'a, T> Turn<'a, T> {
         assert!(!refused, "O1: one at a time, and none once there is a value");
         cell.waiters.with(|_| cell.holder.clear());
         // O2.
-        cell.waiters.answer_while(Grant::All, |_, _| true);
+        cell.waiters.grant_while(Grant::All, |_, _| true);
         cell.get().expect("it was filled")
     }
 }
@@ -343,7 +343,7 @@ pin_project_lite::pin_project! {
     impl<T> PinnedDrop for Claim<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let WaiterState::Answered(Grant::One) = this.cell.waiters.cancel(this.waiter.as_ref()) {
+            if let WaiterState::Granted(Grant::One) = this.cell.waiters.cancel(this.waiter.as_ref()) {
                 this.cell.pass_on();
             }
         }
@@ -357,18 +357,18 @@ impl<'a, T> Future for Claim<'a, T> {
         let progress = ready!(coop::poll_proceed(cx));
         let this = self.project();
         let (cell, site, waiter) = (*this.cell, *this.site, this.waiter.as_ref());
-        let tried = match waiter.standing() {
+        let tried = match waiter.state() {
             WaiterState::Idle => cell.claim_or_wait(site, waiter, cx.waker()),
             _ => match cell.waiters.update_waker(waiter, cx.waker()) {
-                WaiterState::Answered(Grant::One) => Tried::Handed,
-                WaiterState::Answered(_) | WaiterState::Idle => Tried::Full,
+                WaiterState::Granted(Grant::One) => Tried::Handed,
+                WaiterState::Granted(_) | WaiterState::Idle => Tried::Full,
                 WaiterState::Waiting => Tried::Waits,
             },
         };
         let claimed = match tried {
             Tried::Waits => {
-                let target = cell.waiters.plate.target(cell);
-                wait::waiting_on_plate(WaitKind::OnceCell, target, site);
+                let target = cell.waiters.record.target(cell);
+                wait::record_wait_keeping_link(WaitKind::OnceCell, target, site);
                 return Poll::Pending;
             }
             Tried::Turn => Claimed::Turn(Turn { cell }),

@@ -132,7 +132,7 @@ impl PermitOwners {
         } else {
             self.others.fetch_add(1, SeqCst);
         }
-        membarrier::for_models();
+        membarrier::fence_in_models();
         spot
     }
 
@@ -151,10 +151,10 @@ impl PermitOwners {
     /// Q2: whoever is behind has given its permits back.
     pub(super) fn leave_behind(&self, spot: OwnerIndex) {
         match spot.of(&self.places) {
-            Some(place) => place.free_in_order(),
+            Some(place) => place.free_seq_cst(),
             None => _ = self.others.fetch_sub(1, SeqCst),
         }
-        membarrier::for_models();
+        membarrier::fence_in_models();
     }
 
     /// Under the list's lock, by whoever gives its permits back there. From the first
@@ -172,7 +172,7 @@ impl PermitOwners {
             if spot != OwnerIndex::FIRST {
                 place.free();
             }
-            if let Some(told) = names.and_then(|names| spot.of(&names.places)) {
+            if let Some(told) = names.and_then(|names| spot.of(&names.slots)) {
                 // Another may have claimed it meanwhile.
                 told.update(place.read());
             }
@@ -193,9 +193,9 @@ impl PermitOwners {
             let first = || Some((OwnerIndex::FIRST, &self.places[0]));
             if let Some(names) = names
                 && let Some((spot, place)) = if has_first { first() } else { self.claim() }
-                && let Some(told) = spot.of(&names.places)
+                && let Some(told) = spot.of(&names.slots)
             {
-                place.name_elsewhere();
+                place.mark_in_record();
                 told.replace(held);
                 return spot;
             }
@@ -203,7 +203,7 @@ impl PermitOwners {
         counted.more += 1;
         if let Some(names) = names {
             // At once: it will be a holder before the count is settled.
-            names.set_others(true);
+            names.set_unlisted(true);
         }
         OwnerIndex::OTHERS
     }
@@ -220,17 +220,17 @@ impl PermitOwners {
         if spot == OwnerIndex::OTHERS {
             return true;
         }
-        let Some(place) = names.and_then(|names| spot.of(&names.places)) else { return true };
-        let is_own = place.is_of(task);
+        let Some(place) = names.and_then(|names| spot.of(&names.slots)) else { return true };
+        let is_own = place.is_owned_by(task);
         if is_own {
-            place.take_up(site);
+            place.mark_polled(site);
         }
         is_own
     }
 
     /// The same for another task than that which queued up, under the list's lock.
     pub(super) fn take_up_as_another(spot: OwnerIndex, held: Owner, names: Option<&OwnerTable>) {
-        if let Some(place) = names.and_then(|names| spot.of(&names.places)) {
+        if let Some(place) = names.and_then(|names| spot.of(&names.slots)) {
             place.replace(held);
         }
     }
@@ -252,30 +252,30 @@ impl PermitOwners {
     }
 
     fn tell_others(&self, counted: &Counted, names: &OwnerTable) {
-        names.set_others(self.has_others(counted));
+        names.set_unlisted(self.has_others(counted));
     }
 
     /// Who is in which place. `has_first`: FIRST is set.
     fn seen(&self, has_first: bool) -> impl Iterator<Item = SlotState> {
         self.places.iter().enumerate().map(move |(nth, place)| match place.read() {
-            SlotState::Nobody if nth == 0 && has_first => SlotState::Somebody,
+            SlotState::Free if nth == 0 && has_first => SlotState::Claimed,
             seen => seen,
         })
     }
 
     /// Whether somebody has no name yet.
     pub(super) fn has_unnamed(&self, has_first: bool) -> bool {
-        self.seen(has_first).any(|seen| seen == SlotState::Somebody)
+        self.seen(has_first).any(|seen| seen == SlotState::Claimed)
     }
 
     /// Q3: copies all names, under the list's lock. `has_first`: FIRST is set. Answers
     /// whether somebody has no name yet.
     pub(super) fn tell(&self, has_first: bool, counted: &Counted, names: &OwnerTable) -> bool {
         let mut is_unsure = false;
-        membarrier::for_models(); // after the exchange that set WAITERS
-        for (seen, told) in self.seen(has_first).zip(&names.places) {
-            is_unsure |= seen == SlotState::Somebody;
-            if seen != SlotState::Elsewhere {
+        membarrier::fence_in_models(); // after the exchange that set WAITERS
+        for (seen, told) in self.seen(has_first).zip(&names.slots) {
+            is_unsure |= seen == SlotState::Claimed;
+            if seen != SlotState::InRecord {
                 told.update(seen); // Q4
             }
         }
@@ -289,14 +289,14 @@ mod tests {
     use super::*;
 
     fn held(task: u64) -> Owner {
-        Owner { task, site: Some(Location::caller()), granted: false }
+        Owner { task, site: Some(Location::caller()), granted_unpolled: false }
     }
 
     /// What a plate says after all names were copied: who is named, and whether all are.
     fn told(holders: &PermitOwners, has_first: bool, counted: &Counted) -> (Vec<u64>, bool) {
         let names = OwnerTable::none();
         holders.tell(has_first, counted, &names);
-        (names.named().iter().map(|held| held.task).collect(), !names.has_others())
+        (names.named().iter().map(|held| held.task).collect(), !names.has_unlisted())
     }
 
     #[test]
@@ -326,8 +326,8 @@ mod tests {
     fn what_is_handed_over_is_told_by_the_plate_alone() {
         let (holders, mut counted) = (PermitOwners::nobody(), Counted::NOBODY);
         let names = OwnerTable::none();
-        let first = holders.hand(true, held(1).granted(), &mut counted, Some(&names));
-        let second = holders.hand(false, held(2).granted(), &mut counted, Some(&names));
+        let first = holders.hand(true, held(1).granted_unpolled(), &mut counted, Some(&names));
+        let second = holders.hand(false, held(2).granted_unpolled(), &mut counted, Some(&names));
         let again = [first, second].map(|spot| OwnerIndex::from_remark(spot.to_remark()));
         assert_eq!(again, [first, second]);
         assert!(PermitOwners::take_up(second, 2, Location::caller(), Some(&names)));
@@ -335,16 +335,17 @@ mod tests {
         // Copying the names again leaves them alone.
         assert!(!holders.tell(true, &counted, &names));
         let granted: Vec<(u64, bool)> =
-            names.named().iter().map(|held| (held.task, held.granted)).collect();
+            names.named().iter().map(|held| (held.task, held.granted_unpolled)).collect();
         assert_eq!(granted, [(1, true), (2, false)]);
         // Those who are counted under the lock may go without it.
-        let rest = [3, 4, 5]
-            .map(|task| holders.hand(false, held(task).granted(), &mut counted, Some(&names)));
+        let rest = [3, 4, 5].map(|task| {
+            holders.hand(false, held(task).granted_unpolled(), &mut counted, Some(&names))
+        });
         assert_eq!(rest[2], OwnerIndex::OTHERS);
-        assert!(names.has_others());
+        assert!(names.has_unlisted());
         holders.leave_behind(rest[2]);
         holders.tell(true, &counted, &names);
-        assert!(!names.has_others());
+        assert!(!names.has_unlisted());
         holders.settle(&mut counted, Some(&names));
         holders.leave_first();
         holders.leave(first, &mut counted, Some(&names));
@@ -361,7 +362,7 @@ mod tests {
         // One comes without the lock and goes under it, another the other way round.
         holders.leave(all[3], &mut counted, Some(&names));
         holders.settle(&mut counted, Some(&names));
-        let handed = holders.hand(false, held(5).granted(), &mut counted, Some(&names));
+        let handed = holders.hand(false, held(5).granted_unpolled(), &mut counted, Some(&names));
         assert_eq!(handed, OwnerIndex::OTHERS, "all places are taken");
         holders.settle(&mut counted, Some(&names));
         holders.leave_behind(handed);

@@ -42,7 +42,7 @@ use crate::task::context;
 use crate::task::wait_target::TargetWord;
 use crate::wait::list::{Grant, Locked, Waiter, WaiterState, Waiters};
 use crate::wait::ownership::owner::Owner;
-use crate::wait::ownership::resource_record::{Reason, ResourceRecord};
+use crate::wait::ownership::resource_record::{ResourceRecord, WaitReason};
 use crate::wait::wake_batch::{PanicSink, WakeBatch};
 use std::panic::Location;
 use std::pin::Pin;
@@ -130,36 +130,36 @@ impl RawSemaphore {
 
     /// The current task has some of the permits that another had a moment ago.
     pub(super) fn note_split(&self, site: &'static Location<'static>) -> OwnerIndex {
-        self.note(false, Owner::by_current(site))
+        self.note(false, Owner::current(site))
     }
 
     /// Somebody has permits that can go to any task or thread.
     #[inline]
     pub(super) fn go_anywhere(&self) {
-        self.waiters.plate.goes_anywhere();
+        self.waiters.record.mark_movable();
     }
 
     /// The plate, once somebody has had to wait.
     #[inline]
     pub(super) fn plate(&self) -> Option<&'static ResourceRecord> {
-        self.waiters.plate.get()
+        self.waiters.record.get()
     }
 
     /// What the permits are called in records.
     pub(super) fn target(&self) -> TargetWord {
-        self.waiters.plate.target(self)
+        self.waiters.record.target(self)
     }
 
     /// A waiter is polled again, with this waker.
     pub(super) fn update_waker(&self, waiter: Pin<&Waiter<Ask>>, waker: &Waker) -> WaiterState {
-        self.waiters.update_waker_and(waiter, waker, |ask| ask.task = context::current_id())
+        self.waiters.update_waker_with(waiter, waker, |ask| ask.task = context::current_id())
     }
 
     /// Tells those who ask on behalf of those who wait.
     #[cold]
     fn tell(&self) {
         self.waiters.with(|list| {
-            if let Some(plate) = list.plate.get() {
+            if let Some(plate) = list.record.get() {
                 self.tell_names(list, plate);
             }
         });
@@ -168,7 +168,7 @@ impl RawSemaphore {
     /// The same; under the list's lock. Whether somebody has no name yet.
     fn tell_names(&self, counted: &Counted, plate: &ResourceRecord) -> bool {
         let has_first = self.word.load(SeqCst) & FIRST != 0;
-        self.holders.tell(has_first, counted, &plate.names)
+        self.holders.tell(has_first, counted, &plate.owner_table)
     }
 
     /// How many could be taken now.
@@ -202,7 +202,7 @@ impl RawSemaphore {
         if self.word.compare_exchange(word, new, Acquire, Relaxed).is_err() {
             return false;
         }
-        self.holders.enter_first(Owner::by_current(site));
+        self.holders.enter_first(Owner::current(site));
         true
     }
 
@@ -219,7 +219,7 @@ impl RawSemaphore {
             let (new, has_first) = taken(word, wanted);
             match self.word.compare_exchange_weak(word, new, Acquire, Acquire) {
                 Ok(_) if wanted == 0 => return Taken::Yes(OwnerIndex::NOWHERE),
-                Ok(_) => return Taken::Yes(self.note(has_first, Owner::by_current(site))),
+                Ok(_) => return Taken::Yes(self.note(has_first, Owner::current(site))),
                 Err(changed) => word = changed,
             }
         }
@@ -313,18 +313,18 @@ impl RawSemaphore {
                 self.word.store(self.word.load(Relaxed) & !FIRST, Relaxed);
             }
         }
-        let names = list.plate.get().map(|plate| &plate.names);
+        let names = list.record.get().map(|plate| &plate.owner_table);
         self.holders.leave(spot, list, names);
     }
 
     /// Before the list's lock is let go of.
     #[inline]
     fn settle(&self, list: &mut List<'_>) {
-        let names = list.plate.get().map(|plate| &plate.names);
+        let names = list.record.get().map(|plate| &plate.owner_table);
         self.holders.settle(list, names);
         let has_part = list.front().is_some_and(|front| front.lacks < front.wanted);
         if has_part || list.has_ahead {
-            note_ahead(list);
+            set_partial_waiter(list);
         }
     }
 
@@ -351,7 +351,7 @@ impl RawSemaphore {
             });
             panics.catch(|| calls.wake());
         }
-        panics.pass_on();
+        panics.resume();
     }
 
     /// Gives what is in hand to those in front, and what nobody waits for to the
@@ -370,7 +370,7 @@ impl RawSemaphore {
             }
             *in_hand -= front.lacks;
             front.lacks = 0;
-            let held = Owner { task: front.task, site: Some(front.site), granted: true };
+            let held = Owner { task: front.task, site: Some(front.site), granted_unpolled: true };
             let call = list.pop_front_with(Grant::One, |list| self.hand(list, held).to_remark());
             calls.push(call.expect("it is in front"));
         }
@@ -388,7 +388,7 @@ impl RawSemaphore {
             // P1: somebody waits.
             self.word.store(word | FIRST, Relaxed);
         }
-        let names = list.plate.get().map(|plate| &plate.names);
+        let names = list.record.get().map(|plate| &plate.owner_table);
         self.holders.hand(has_first, held, list, names)
     }
 
@@ -428,7 +428,7 @@ impl RawSemaphore {
         &self,
         waiter: Pin<&Waiter<Ask>>,
         wanted: usize,
-        (kind, site): Reason,
+        (kind, site): WaitReason,
         waker: Waker,
     ) -> Taken {
         // Dropped after the lock.
@@ -461,7 +461,7 @@ impl RawSemaphore {
                 is_unsure = is_first && self.tell_names(&counted, plate);
             });
             if there > 0 {
-                note_ahead(list);
+                set_partial_waiter(list);
             }
             Queued::Waits
         });
@@ -470,7 +470,7 @@ impl RawSemaphore {
         }
         match queued {
             Queued::Taken(_) if wanted == 0 => Taken::Yes(OwnerIndex::NOWHERE),
-            Queued::Taken(has_first) => Taken::Yes(self.note(has_first, Owner::by_current(site))),
+            Queued::Taken(has_first) => Taken::Yes(self.note(has_first, Owner::current(site))),
             Queued::Waits => Taken::Short,
             Queued::Closed => Taken::Closed,
         }
@@ -493,9 +493,9 @@ impl RawSemaphore {
         let mut in_hand = 0;
         // Dropped at the end, after the lock.
         let mut _unneeded = None;
-        if waiter.standing() == WaiterState::Waiting {
+        if waiter.state() == WaiterState::Waiting {
             self.in_batches(|list, calls| {
-                if let Some(ask) = list.asked(waiter) {
+                if let Some(ask) = list.request_of(waiter) {
                     in_hand = ask.wanted - ask.lacks;
                     _unneeded = Some(list.remove(waiter));
                 }
@@ -503,7 +503,7 @@ impl RawSemaphore {
                 in_hand == 0
             });
         }
-        if waiter.standing() == WaiterState::Answered(Grant::One) {
+        if waiter.state() == WaiterState::Granted(Grant::One) {
             self.pass_on(waiter, wanted);
         }
     }
@@ -511,7 +511,7 @@ impl RawSemaphore {
     /// What a waiter was given goes to the others.
     pub(super) fn pass_on(&self, waiter: Pin<&Waiter<Ask>>, wanted: usize) {
         waiter.reset();
-        self.put(wanted, OwnerIndex::from_remark(waiter.take_remark()));
+        self.put(wanted, OwnerIndex::from_remark(waiter.take_payload()));
     }
 
     /// What a waiter was given is taken up by the current task.
@@ -522,12 +522,12 @@ impl RawSemaphore {
         site: &'static Location<'static>,
     ) -> OwnerIndex {
         waiter.reset();
-        let spot = OwnerIndex::from_remark(waiter.take_remark());
-        let names = self.plate().map(|plate| &plate.names);
+        let spot = OwnerIndex::from_remark(waiter.take_payload());
+        let names = self.plate().map(|plate| &plate.owner_table);
         if !PermitOwners::take_up(spot, context::current_id(), site, names) {
             // It is not the task that queued up which polls now.
             self.waiters.with(|_| {
-                PermitOwners::take_up_as_another(spot, Owner::by_current(site), names);
+                PermitOwners::take_up_as_another(spot, Owner::current(site), names);
             });
         }
         spot
@@ -536,13 +536,16 @@ impl RawSemaphore {
 
 /// Q5: says who is ahead, if somebody is.
 #[cold]
-fn note_ahead(list: &mut List<'_>) {
+fn set_partial_waiter(list: &mut List<'_>) {
     let part = list.front().filter(|front| front.lacks < front.wanted);
-    let ahead =
-        part.map(|front| Owner { task: front.task, site: Some(front.site), granted: false });
+    let ahead = part.map(|front| Owner {
+        task: front.task,
+        site: Some(front.site),
+        granted_unpolled: false,
+    });
     list.has_ahead = ahead.is_some();
-    if let Some(plate) = list.plate.get() {
-        plate.note_ahead(ahead);
+    if let Some(plate) = list.record.get() {
+        plate.set_partial_waiter(ahead);
     }
 }
 

@@ -97,7 +97,7 @@ impl<T> SetOnce<T> {
         // Under the lock, so that whoever comes too late finds the value there.
         self.waiters.with(|_| self.slot.fill(value)).map_err(SetOnceError)?;
         // Nobody queues up any more.
-        self.waiters.answer_while(Grant::All, |(), ()| true);
+        self.waiters.grant_while(Grant::All, |(), ()| true);
         Ok(())
     }
 
@@ -156,12 +156,12 @@ impl<'a, T> Future for Wait<'a, T> {
             cell.waiters.cancel(waiter);
             return Poll::Ready(value);
         }
-        let waits = match waiter.standing() {
+        let waits = match waiter.state() {
             WaiterState::Idle => cell.queue_up(waiter, cx.waker().clone()).is_ok(),
             _ => cell.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting,
         };
         if waits {
-            wait::waiting_on(WaitKind::SetOnce, cell, this.site);
+            wait::record_wait(WaitKind::SetOnce, cell, this.site);
             return Poll::Pending;
         }
         Poll::Ready(cell.get().expect("nobody is turned away or answered before"))

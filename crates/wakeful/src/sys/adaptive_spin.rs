@@ -20,20 +20,20 @@ const MAX_BACKOFF: u32 = 64;
 
 /// One thread's experience with spinning.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spinner {
+pub(crate) struct AdaptiveSpin {
     /// Short sleeps until it is worth another try.
     wait: u32,
     backoff: u32,
 }
 
-impl Spinner {
+impl AdaptiveSpin {
     pub(crate) const fn new() -> Self {
         Self { wait: 1, backoff: 1 }
     }
 
     /// Whether to spin before the coming sleep.
-    pub(crate) fn is_due(&self) -> bool {
-        self.wait == 0 && several_cores()
+    pub(crate) fn should_spin(&self) -> bool {
+        self.wait == 0 && is_multicore()
     }
 
     /// Looks until `found` answers true, or in vain. Call it if it is due.
@@ -54,7 +54,7 @@ impl Spinner {
     }
 
     /// Learns from a sleep.
-    pub(crate) fn slept(&mut self, ns: u64) {
+    pub(crate) fn record_sleep(&mut self, ns: u64) {
         if ns < SHORT_NS {
             self.wait = self.wait.saturating_sub(1);
         } else {
@@ -81,24 +81,24 @@ fn pauses() -> u32 {
 
 /// Whether this process has more than one core to run on. On a single one, whoever
 /// is to bring work cannot do so while we spin.
-pub(crate) fn several_cores() -> bool {
+pub(crate) fn is_multicore() -> bool {
     static SEVERAL: OnceLock<bool> = OnceLock::new();
     *SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1))
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{MAX_BACKOFF, SHORT_NS, Spinner};
+    use super::{AdaptiveSpin, MAX_BACKOFF, SHORT_NS};
 
     #[test]
     fn spins_after_short_sleeps_and_backs_off_when_in_vain() {
-        let mut spinner = Spinner::new();
+        let mut spinner = AdaptiveSpin::new();
         assert_eq!(spinner.wait, 1, "not before a short sleep was seen");
-        spinner.slept(SHORT_NS);
+        spinner.record_sleep(SHORT_NS);
         assert_eq!(spinner.wait, 1, "a long sleep is no reason");
         let mut tries = Vec::new();
         for sleep in 0..1000 {
-            spinner.slept(1_000);
+            spinner.record_sleep(1_000);
             if spinner.wait == 0 {
                 assert!(!spinner.spin(|_| false));
                 tries.push(sleep);

@@ -162,18 +162,18 @@ mod imp {
         }
     }
 
-    pub(crate) fn of_thread(thread: i32) -> Vec<usize> {
+    pub(crate) fn capture(thread: i32) -> Vec<usize> {
         ask(thread, PATIENCE)
     }
 
     pub(super) fn ask(thread: i32, patience: Patience) -> Vec<usize> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread <= 0 || !is_installed() || !thread_state::takes_signals(thread) {
+        if thread <= 0 || !is_installed() || !thread_state::tolerates_signal(thread) {
             return Vec::new();
         }
-        let processor_time = || thread_state::processor_time(thread).unwrap_or(Duration::MAX);
-        let (asked_at, had_before) = (Instant::now(), processor_time());
+        let cpu_time = || thread_state::cpu_time(thread).unwrap_or(Duration::MAX);
+        let (asked_at, had_before) = (Instant::now(), cpu_time());
         WORD.store(thread, Release);
         // SAFETY: sends a signal to a thread of this process; one that is gone gives
         // an error, and any other ignores it, as its number is not in the word.
@@ -182,8 +182,8 @@ mod imp {
             let waited = asked_at.elapsed();
             // What the kernel says of the thread is asked for only once it matters.
             if waited >= patience.usual {
-                let had = processor_time().saturating_sub(had_before);
-                if patience.is_over(waited, had, thread_state::is_waiting(thread)) {
+                let had = cpu_time().saturating_sub(had_before);
+                if patience.is_over(waited, had, thread_state::is_blocked(thread)) {
                     break;
                 }
             }
@@ -203,7 +203,7 @@ mod imp {
         frames[first..].to_vec()
     }
 
-    pub(crate) fn this_thread() -> i32 {
+    pub(crate) fn current_tid() -> i32 {
         thread_local! {
             static NUMBER: Cell<i32> = const { Cell::new(0) };
         }
@@ -219,11 +219,11 @@ mod imp {
 
 #[cfg(not(all(target_env = "gnu", not(any(all(test, loom), miri)))))]
 mod imp {
-    pub(crate) fn of_thread(_thread: i32) -> Vec<usize> {
+    pub(crate) fn capture(_thread: i32) -> Vec<usize> {
         Vec::new()
     }
 
-    pub(crate) fn this_thread() -> i32 {
+    pub(crate) fn current_tid() -> i32 {
         0
     }
 }
@@ -231,13 +231,13 @@ mod imp {
 /// The return addresses on the stack of a thread of this process, innermost first;
 /// none if the thread does not answer, or the system has no way to ask. And the
 /// system's number of the calling thread, 0 if that is not needed.
-pub(crate) use imp::{of_thread, this_thread};
+pub(crate) use imp::{capture, current_tid};
 
 #[cfg(all(test, target_env = "gnu", not(any(loom, miri))))]
 mod tests {
+    use super::current_tid;
     use super::imp::{Patience, ask};
-    use super::this_thread;
-    use crate::sys::thread_state::processor_time;
+    use crate::sys::thread_state::cpu_time;
     use std::mem::{self, MaybeUninit};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -271,7 +271,7 @@ mod tests {
         let stop = stop.clone();
         let thread = thread::spawn(move || {
             prepare();
-            tell.send(this_thread()).unwrap();
+            tell.send(current_tid()).unwrap();
             while !stop.load(Relaxed) {}
         });
         (thread, told.recv().unwrap())
@@ -312,11 +312,11 @@ mod tests {
                 libc::pthread_sigmask(libc::SIG_SETMASK, &signals, std::ptr::null_mut());
             }
         });
-        let (asked_at, before) = (Instant::now(), processor_time(number).unwrap());
+        let (asked_at, before) = (Instant::now(), cpu_time(number).unwrap());
         let patience = Patience { usual: USUAL, starved: Duration::from_secs(600) };
         assert!(ask(number, patience).is_empty(), "it cannot answer");
         assert!(asked_at.elapsed() >= USUAL);
-        assert!(processor_time(number).unwrap() > before, "it had its chance");
+        assert!(cpu_time(number).unwrap() > before, "it had its chance");
         stop.store(true, Relaxed);
         deaf.join().unwrap();
     }

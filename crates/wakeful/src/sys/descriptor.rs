@@ -11,7 +11,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 ///
 /// `None` for what is no descriptor. The number comes from a wait record: a reader that races
 /// with the task may take the number of another wait for that of a descriptor.
-pub(crate) fn in_words(number: u64) -> Option<String> {
+pub(crate) fn describe(number: u64) -> Option<String> {
     // No descriptor is negative, and the type that borrows one cannot hold -1.
     let fd = RawFd::try_from(number).ok()?;
     // SAFETY: not -1. It asks two questions, which change nothing and fail for a descriptor that
@@ -43,7 +43,7 @@ fn address(addr: SocketAddrAny) -> Option<String> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::in_words;
+    use super::describe;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::{AsRawFd, RawFd};
     use std::os::unix::net::UnixStream;
@@ -52,7 +52,7 @@ mod tests {
     fn sockets_have_addresses_and_other_things_none() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let near = listener.local_addr().expect("it is bound");
-        let words_for = |fd: RawFd| in_words(fd as u64).expect("it is no negative number");
+        let words_for = |fd: RawFd| describe(fd as u64).expect("it is no negative number");
         let (fd, words) = (listener.as_raw_fd(), words_for(listener.as_raw_fd()));
         assert_eq!(words, format!("descriptor {fd} ({near})"));
         let stream = TcpStream::connect(near).expect("it listens");
@@ -68,6 +68,6 @@ mod tests {
     #[test]
     fn a_number_that_is_no_descriptor_is_not_borrowed() {
         let numbers = [u64::MAX, u64::MAX >> 3, u64::from(u32::MAX), 1 << 31, 1 << 32];
-        assert_eq!(numbers.map(in_words), [const { None }; 5]);
+        assert_eq!(numbers.map(describe), [const { None }; 5]);
     }
 }

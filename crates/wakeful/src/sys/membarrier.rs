@@ -59,7 +59,7 @@ impl Barriers {
 /// A full barrier in models, and nothing elsewhere: for between two steps that are SeqCst,
 /// of which models make less than it is.
 #[inline(always)]
-pub(crate) fn for_models() {
+pub(crate) fn fence_in_models() {
     if super::IS_MODEL {
         fence(Ordering::SeqCst);
     }

@@ -33,7 +33,7 @@ const NOTIFIED: u32 = 2;
 /// What a thread can wait inside of, instead of a plain park.
 pub(crate) trait Interrupt: Send + Sync {
     /// Ends the wait that is going on, or the next one.
-    fn kick(&self);
+    fn interrupt(&self);
 }
 
 /// Parks the thread that made it; any thread unparks it.
@@ -44,18 +44,18 @@ pub(crate) struct Parker {
     inside: AtomicBool,
     thread: Thread,
     /// What that is.
-    kick: Mutex<Option<Arc<dyn Interrupt>>>,
+    interrupt: Mutex<Option<Arc<dyn Interrupt>>>,
 }
 
 impl Parker {
     /// A spot for the calling thread.
     pub(crate) fn for_current_thread() -> Self {
         let (state, inside) = (AtomicU32::new(EMPTY), AtomicBool::new(false));
-        Self { state, inside, thread: thread::current(), kick: Mutex::new(None) }
+        Self { state, inside, thread: thread::current(), interrupt: Mutex::new(None) }
     }
 
     /// Whether the calling thread is the one that parks here.
-    pub(crate) fn is_of_this_thread(&self) -> bool {
+    pub(crate) fn belongs_to_current_thread(&self) -> bool {
         self.thread.id() == thread::current().id()
     }
 
@@ -78,17 +78,20 @@ impl Parker {
         self.state.swap(EMPTY, SeqCst);
     }
 
-    /// Says what `park_inside` waits inside of from now on; gives back what it
+    /// Says what `park_in` waits inside of from now on; gives back what it
     /// was before.
-    pub(crate) fn set_kick(&self, kick: Option<Arc<dyn Interrupt>>) -> Option<Arc<dyn Interrupt>> {
-        std::mem::replace(&mut *self.kick.lock(), kick)
+    pub(crate) fn set_interrupt(
+        &self,
+        interrupt: Option<Arc<dyn Interrupt>>,
+    ) -> Option<Arc<dyn Interrupt>> {
+        std::mem::replace(&mut *self.interrupt.lock(), interrupt)
     }
 
     /// As `park`, but by calling `wait`, which a kick ends. Not called if there
     /// is a token already.
-    pub(crate) fn park_inside(&self, wait: impl FnOnce()) {
+    pub(crate) fn park_in(&self, wait: impl FnOnce()) {
         self.inside.store(true, SeqCst);
-        membarrier::for_models();
+        membarrier::fence_in_models();
         if self.state.load(SeqCst) == EMPTY {
             wait();
         }
@@ -112,13 +115,13 @@ impl Parker {
         match self.state.swap(NOTIFIED, SeqCst) {
             PARKED => self.thread.unpark(),
             EMPTY => {
-                membarrier::for_models();
+                membarrier::fence_in_models();
                 if !self.inside.load(SeqCst) {
                     return false;
                 }
-                let kick = self.kick.lock().clone();
-                if let Some(kick) = kick {
-                    kick.kick();
+                let interrupt = self.interrupt.lock().clone();
+                if let Some(interrupt) = interrupt {
+                    interrupt.interrupt();
                 }
             }
             _ => return false,

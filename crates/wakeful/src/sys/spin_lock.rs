@@ -76,7 +76,7 @@ impl<T> SpinLock<T> {
     ///
     /// Nobody else comes to the value meanwhile.
     #[inline]
-    pub(crate) unsafe fn with_own<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) unsafe fn with_exclusive<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: by contract.
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
@@ -109,13 +109,13 @@ impl<T> SpinLock<T> {
 /// A [`SpinLock`], but not in models: those of many threads that spin have more orders
 /// than can be gone through, so there waiters sleep.
 #[cfg(not(all(test, loom)))]
-pub(crate) type BriefLock<T> = SpinLock<T>;
+pub(crate) type SpinUnlessModel<T> = SpinLock<T>;
 
 #[cfg(all(test, loom))]
-pub(crate) struct BriefLock<T>(crate::sys::sync::Mutex<T>);
+pub(crate) struct SpinUnlessModel<T>(crate::sys::sync::Mutex<T>);
 
 #[cfg(all(test, loom))]
-impl<T> BriefLock<T> {
+impl<T> SpinUnlessModel<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(crate::sys::sync::Mutex::new(value))
     }

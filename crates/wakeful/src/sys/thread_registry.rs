@@ -1,35 +1,35 @@
 //! Which threads of the process are the runtimes' own, so that it can be told whether there
 //! are others: those may do anything, and nobody else knows what.
 
-use super::backtrace::this_thread;
+use super::backtrace::current_tid;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The system's number of a thread, and the address that stands for whose it is.
 static OWN: Mutex<Vec<(i32, usize)>> = Mutex::new(Vec::new());
 
 /// Of threads that serve every runtime.
-pub(crate) const EVERYBODYS: usize = 0;
+pub(crate) const ALL_RUNTIMES: usize = 0;
 
 fn lock() -> MutexGuard<'static, Vec<(i32, usize)>> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The time in which the thread that made it is a runtime's own.
-pub(crate) struct OwnThread {
+pub(crate) struct RuntimeThread {
     thread: i32,
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-impl OwnThread {
-    /// `whose`: the address of something that only this runtime has, or [`EVERYBODYS`].
+impl RuntimeThread {
+    /// `whose`: the address of something that only this runtime has, or [`ALL_RUNTIMES`].
     pub(crate) fn new(whose: usize) -> Self {
-        let thread = this_thread();
+        let thread = current_tid();
         lock().push((thread, whose));
         Self { thread, _thread: std::marker::PhantomData }
     }
 }
 
-impl Drop for OwnThread {
+impl Drop for RuntimeThread {
     fn drop(&mut self) {
         let mut own = lock();
         if let Some(at) = own.iter().position(|(thread, _)| *thread == self.thread) {
@@ -40,7 +40,7 @@ impl Drop for OwnThread {
 
 /// Whether the thread is everybody's, or this runtime's.
 fn is_own(thread: i32, whose: usize) -> bool {
-    lock().iter().any(|own| own.0 == thread && [whose, EVERYBODYS].contains(&own.1))
+    lock().iter().any(|own| own.0 == thread && [whose, ALL_RUNTIMES].contains(&own.1))
 }
 
 /// The threads of the process that are neither this runtime's own nor `known`; `None` if that cannot be found out.
@@ -69,20 +69,20 @@ fn is_of_a_ring(thread: i32) -> bool {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{EVERYBODYS, OwnThread, is_own, others};
-    use crate::sys::backtrace::this_thread;
+    use super::{ALL_RUNTIMES, RuntimeThread, is_own, others};
+    use crate::sys::backtrace::current_tid;
 
     #[test]
     fn a_thread_is_somebodys_for_its_time() {
-        let me = this_thread();
+        let me = current_tid();
         assert!(!is_own(me, 7));
-        let seventh = OwnThread::new(7);
+        let seventh = RuntimeThread::new(7);
         assert!(is_own(me, 7) && !is_own(me, 8));
         drop(seventh);
-        let everybodys = OwnThread::new(EVERYBODYS);
+        let everybodys = RuntimeThread::new(ALL_RUNTIMES);
         assert!(is_own(me, 7) && is_own(me, 8));
         drop(everybodys);
-        assert!(!is_own(me, 7) && !is_own(me, EVERYBODYS));
+        assert!(!is_own(me, 7) && !is_own(me, ALL_RUNTIMES));
     }
 
     #[test]
@@ -90,10 +90,10 @@ mod tests {
         let (end, ends) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {
-            tell.send(this_thread()).unwrap();
+            tell.send(current_tid()).unwrap();
             ends.recv()
         });
-        let (me, number) = (this_thread(), told.recv().unwrap());
+        let (me, number) = (current_tid(), told.recv().unwrap());
         let found = others(7, &[me]).unwrap();
         assert!(found.contains(&number) && !found.contains(&me), "{found:?}");
         assert!(!others(7, &[me, number]).unwrap().contains(&number));

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 /// Whether the thread waits for something, in the kernel.
-pub(crate) fn is_waiting(thread: i32) -> bool {
+pub(crate) fn is_blocked(thread: i32) -> bool {
     matches!(state(thread), Some('S' | 'D'))
 }
 
@@ -18,7 +18,7 @@ fn state(thread: i32) -> Option<char> {
 }
 
 /// Whether the thread runs, or would if it had a CPU.
-pub(crate) fn is_ready(thread: i32) -> bool {
+pub(crate) fn is_runnable(thread: i32) -> bool {
     state(thread) == Some('R')
 }
 
@@ -32,13 +32,13 @@ fn system_call(thread: i32) -> Option<libc::c_long> {
 ///
 /// A thread in the kernel's state "D" does not qualify. It may wait for a device, and as well for the process's memory
 /// map, which another thread has locked.
-pub(crate) fn waits_for_no_thread(thread: i32) -> bool {
+pub(crate) fn is_in_timed_sleep(thread: i32) -> bool {
     matches!(system_call(thread), Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep))
 }
 
 /// Whether the thread starts a process (or a thread). Where both share their memory, it waits until the new process
 /// runs a program of its own. False also if that is unknown.
-pub(crate) fn starts_process(thread: i32) -> bool {
+pub(crate) fn is_starting_process(thread: i32) -> bool {
     #[cfg(target_arch = "x86_64")]
     if matches!(system_call(thread), Some(libc::SYS_fork | libc::SYS_vfork)) {
         return true;
@@ -48,32 +48,32 @@ pub(crate) fn starts_process(thread: i32) -> bool {
 
 /// What a thread got of the CPUs in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RunTimes {
+pub(crate) struct CpuTimes {
     /// CPU time.
-    pub(crate) had: Duration,
+    pub(crate) cpu: Duration,
     /// Time in run queues: ready, and without a CPU. Added when the thread gets one.
-    pub(crate) delayed: Duration,
+    pub(crate) queued: Duration,
 }
 
 /// What the thread got of the CPUs in its life; `None` for a thread that has ended.
-pub(crate) fn run_times(thread: i32) -> Option<RunTimes> {
-    let had = processor_time(thread)?;
+pub(crate) fn run_times(thread: i32) -> Option<CpuTimes> {
+    let cpu = cpu_time(thread)?;
     // Absent where the kernel was built without it. Then only waits that last are known.
     let schedstat = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
     let schedstat = schedstat.unwrap_or_default();
     // CPU time, which is exact only when a slice ends; time in run queues; slices.
     let delayed = schedstat.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
-    Some(RunTimes { had, delayed: Duration::from_nanos(delayed.unwrap_or(0)) })
+    Some(CpuTimes { cpu, queued: Duration::from_nanos(delayed.unwrap_or(0)) })
 }
 
 /// The kernel's numbers of all threads of the process.
-pub(crate) fn threads() -> impl Iterator<Item = i32> {
+pub(crate) fn thread_ids() -> impl Iterator<Item = i32> {
     let threads = std::fs::read_dir("/proc/self/task").ok().into_iter().flatten();
     threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok())
 }
 
 /// How long the thread has had a processor in its life.
-pub(crate) fn processor_time(thread: i32) -> Option<Duration> {
+pub(crate) fn cpu_time(thread: i32) -> Option<Duration> {
     // How the kernel numbers the clock of a thread: the complement of the thread's number,
     // then one bit for "a thread's", two for "time as the scheduler counts it".
     let clock = (!thread << 3) | 0b110;
@@ -87,7 +87,7 @@ pub(crate) fn processor_time(thread: i32) -> Option<Duration> {
 /// runs, if it is in a system call that is taken up again, or in one of those whose callers
 /// wait on, as Rust's std does in a lock and a sleep.
 #[cfg(target_env = "gnu")]
-pub(crate) fn takes_signals(thread: i32) -> bool {
+pub(crate) fn tolerates_signal(thread: i32) -> bool {
     let Ok(call) = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")) else {
         return false;
     };
@@ -144,10 +144,10 @@ fn has_time_out(descriptor: i32) -> bool {
 #[cfg(all(test, target_env = "gnu"))]
 mod tests {
     use super::{
-        is_ready, is_waiting, processor_time, run_times, starts_process, takes_signals, threads,
-        waits_for_no_thread,
+        cpu_time, is_blocked, is_in_timed_sleep, is_runnable, is_starting_process, run_times,
+        thread_ids, tolerates_signal,
     };
-    use crate::sys::backtrace::this_thread;
+    use crate::sys::backtrace::current_tid;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
@@ -157,29 +157,29 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_is_told_from_one_that_works() {
-        let me = this_thread();
-        let before = processor_time(me).unwrap();
-        while processor_time(me).unwrap() < before + Duration::from_millis(2) {}
-        assert!(!is_waiting(me), "it asks, so it runs");
-        assert!(is_ready(me) && !waits_for_no_thread(me), "it asks, so it runs");
-        assert!(threads().any(|thread| thread == me));
-        assert!(run_times(me).unwrap().had >= before + Duration::from_millis(2));
+        let me = current_tid();
+        let before = cpu_time(me).unwrap();
+        while cpu_time(me).unwrap() < before + Duration::from_millis(2) {}
+        assert!(!is_blocked(me), "it asks, so it runs");
+        assert!(is_runnable(me) && !is_in_timed_sleep(me), "it asks, so it runs");
+        assert!(thread_ids().any(|thread| thread == me));
+        assert!(run_times(me).unwrap().cpu >= before + Duration::from_millis(2));
         let (release, released) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
         let other = thread::spawn(move || {
-            tell.send(this_thread()).unwrap();
+            tell.send(current_tid()).unwrap();
             let _ = released.recv();
         });
         let number = told.recv().unwrap();
-        while !is_waiting(number) {
+        while !is_blocked(number) {
             thread::yield_now();
         }
-        assert!(!is_ready(number) && !waits_for_no_thread(number), "it waits for this thread");
+        assert!(!is_runnable(number) && !is_in_timed_sleep(number), "it waits for this thread");
         drop(release);
         other.join().unwrap();
-        assert!(!is_waiting(number), "gone");
-        assert!(!takes_signals(number), "gone");
-        assert!(!is_ready(number) && run_times(number).is_none(), "gone");
+        assert!(!is_blocked(number), "gone");
+        assert!(!tolerates_signal(number), "gone");
+        assert!(!is_runnable(number) && run_times(number).is_none(), "gone");
     }
 
     /// Whether this is said, sooner or later, of a thread that waits in `call`, which
@@ -187,11 +187,11 @@ mod tests {
     fn is_said(takes: bool, call: impl FnOnce() + Send + 'static, end: impl FnOnce()) -> bool {
         let (tell, told) = mpsc::channel();
         let other = thread::spawn(move || {
-            tell.send(this_thread()).unwrap();
+            tell.send(current_tid()).unwrap();
             call();
         });
         let (number, started) = (told.recv().unwrap(), Instant::now());
-        let is_so = || is_waiting(number) && takes_signals(number) == takes;
+        let is_so = || is_blocked(number) && tolerates_signal(number) == takes;
         while !is_so() && started.elapsed() < Duration::from_secs(60) {
             thread::yield_now();
         }
@@ -203,7 +203,7 @@ mod tests {
 
     /// Whether the kernel says in which system call a thread is.
     fn has_system_calls() -> bool {
-        std::path::Path::new(&format!("/proc/self/task/{}/syscall", this_thread())).exists()
+        std::path::Path::new(&format!("/proc/self/task/{}/syscall", current_tid())).exists()
     }
 
     /// Reads a byte from the descriptor at `argument`, as a program does that starts slowly.
@@ -226,7 +226,7 @@ mod tests {
         let starter = thread::spawn(move || {
             let mut stack = vec![0u128; 4096];
             let mut descriptor = near.as_raw_fd();
-            tell.send(this_thread()).unwrap();
+            tell.send(current_tid()).unwrap();
             let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
             // SAFETY: the stack and the argument stay until the child has ended, for which CLONE_VFORK waits.
             let child = unsafe {
@@ -237,16 +237,16 @@ mod tests {
             assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
         });
         let (number, started) = (told.recv().unwrap(), Instant::now());
-        let is_so = || is_waiting(number) && starts_process(number);
+        let is_so = || is_blocked(number) && is_starting_process(number);
         while !is_so() && started.elapsed() < Duration::from_secs(60) {
             thread::yield_now();
         }
-        let (is_said, sleeps) = (is_so(), waits_for_no_thread(number));
+        let (is_said, sleeps) = (is_so(), is_in_timed_sleep(number));
         // Before a failure ends this process: the child has its own copies of the descriptors, and would wait forever.
         far.write_all(b"x").unwrap();
         starter.join().unwrap();
         assert!(is_said && !sleeps);
-        assert!(!starts_process(this_thread()), "it runs");
+        assert!(!is_starting_process(current_tid()), "it runs");
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
         if !has_system_calls() {
             return eprintln!("the system does not say what threads do: not tested");
         }
-        assert!(takes_signals(this_thread()), "it runs");
+        assert!(tolerates_signal(current_tid()), "it runs");
         let (go, gone) = mpsc::channel::<()>();
         assert!(is_said(true, move || assert!(gone.recv().is_err()), || drop(go)), "a lock");
         for (limit, takes) in [(None, true), (Some(Duration::from_secs(600)), false)] {

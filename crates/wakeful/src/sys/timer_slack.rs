@@ -14,27 +14,27 @@ use std::time::Duration;
 
 /// The slack of the thread that made it, which must not leave it.
 #[derive(Debug)]
-pub(crate) struct Slack {
+pub(crate) struct TimerSlack {
     /// What it was before, in nanoseconds, if it was changed.
     before_ns: Cell<Option<u64>>,
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-impl Slack {
+impl TimerSlack {
     pub(crate) const fn new() -> Self {
         Self { before_ns: Cell::new(None), _thread: std::marker::PhantomData }
     }
 
     /// From here on this thread's sleeps end in time.
     #[inline]
-    pub(crate) fn take_up(&self) {
+    pub(crate) fn minimize(&self) {
         if self.before_ns.get().is_none() {
             self.before_ns.set(Some(imp::replace(1)));
         }
     }
 }
 
-impl Drop for Slack {
+impl Drop for TimerSlack {
     fn drop(&mut self) {
         if let Some(before_ns) = self.before_ns.take() {
             imp::replace(before_ns);
@@ -44,19 +44,19 @@ impl Drop for Slack {
 
 /// Allows sleeps of the thread that made it to be late.
 #[derive(Debug)]
-pub(crate) struct Leisure {
+pub(crate) struct RelaxedSleep {
     /// The slack it has otherwise.
     before_ns: u64,
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-impl Leisure {
+impl RelaxedSleep {
     pub(crate) fn new() -> Self {
         Self { before_ns: imp::current(), _thread: std::marker::PhantomData }
     }
 
     /// Calls `sleep`, which may last longer by so much.
-    pub(crate) fn during<R>(&self, late: Duration, sleep: impl FnOnce() -> R) -> R {
+    pub(crate) fn sleep<R>(&self, late: Duration, sleep: impl FnOnce() -> R) -> R {
         imp::set(late.as_nanos() as u64);
         let slept = sleep();
         imp::set(self.before_ns);
@@ -101,17 +101,17 @@ mod imp {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Leisure, Slack};
+    use super::{RelaxedSleep, TimerSlack};
     use rustix::thread::current_timer_slack;
     use std::time::Duration;
 
     #[test]
     fn a_thread_gets_back_what_it_had() {
         let before_ns = current_timer_slack().unwrap();
-        let slack = Slack::new();
+        let slack = TimerSlack::new();
         assert_eq!(current_timer_slack().unwrap(), before_ns, "not before it is needed");
-        slack.take_up();
-        slack.take_up();
+        slack.minimize();
+        slack.minimize();
         assert_eq!(current_timer_slack().unwrap(), 1);
         drop(slack);
         assert_eq!(current_timer_slack().unwrap(), before_ns);
@@ -120,10 +120,10 @@ mod tests {
     #[test]
     fn only_the_sleep_itself_may_be_late() {
         let before_ns = current_timer_slack().unwrap();
-        let leisure = Leisure::new();
+        let leisure = RelaxedSleep::new();
         assert_eq!(current_timer_slack().unwrap(), before_ns);
         let late = Duration::from_millis(4);
-        let during_ns = leisure.during(late, || current_timer_slack().unwrap());
+        let during_ns = leisure.sleep(late, || current_timer_slack().unwrap());
         assert_eq!((during_ns, current_timer_slack().unwrap()), (4_000_000, before_ns));
     }
 }

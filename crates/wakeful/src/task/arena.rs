@@ -54,7 +54,7 @@ pub(crate) trait Schedule: Send + Sync {
 
     /// The task had panicked with this payload, and its JoinHandle is gone without
     /// having asked.
-    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send));
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send));
 
     /// The last cell that was referred to from outside after the scheduler
     /// closed its heaps is gone. Gives back what kept the memory alive: the
@@ -147,23 +147,28 @@ impl Chunk {
 /// # Safety
 ///
 /// `cell` is a cell of a heap that is alive.
-pub(crate) unsafe fn charge(cell: NonNull<Header>, id: u64, time: Duration) {
+pub(crate) unsafe fn add_poll_time(cell: NonNull<Header>, id: u64, time: Duration) {
     // SAFETY: by contract; the field is written once, when the cell is cut.
     let (spent, cells, index) = unsafe { place_of(cell) };
     spent.add(cells, index, id, time);
 }
 
-/// As [`charge`], for a poll that took so long and was perhaps seen by another, who charged
-/// for some of it: what is not `charged` since `before`.
+/// As [`add_poll_time`], for a poll that took so long and was perhaps seen by another, who charged
+/// for some of it: what is not `poll_time_of` since `before`.
 ///
 /// # Safety
 ///
-/// As [`charge`].
-pub(crate) unsafe fn charge_rest(cell: NonNull<Header>, id: u64, before: Duration, time: Duration) {
+/// As [`add_poll_time`].
+pub(crate) unsafe fn add_remaining_poll_time(
+    cell: NonNull<Header>,
+    id: u64,
+    before: Duration,
+    time: Duration,
+) {
     // SAFETY: by contract.
     unsafe {
-        let seen = charged(cell, id).saturating_sub(before);
-        charge(cell, id, time.saturating_sub(seen));
+        let seen = poll_time_of(cell, id).saturating_sub(before);
+        add_poll_time(cell, id, time.saturating_sub(seen));
     }
 }
 
@@ -171,8 +176,8 @@ pub(crate) unsafe fn charge_rest(cell: NonNull<Header>, id: u64, before: Duratio
 ///
 /// # Safety
 ///
-/// As [`charge`].
-pub(crate) unsafe fn charged(cell: NonNull<Header>, id: u64) -> Duration {
+/// As [`add_poll_time`].
+pub(crate) unsafe fn poll_time_of(cell: NonNull<Header>, id: u64) -> Duration {
     // SAFETY: by contract.
     let (spent, _, index) = unsafe { place_of(cell) };
     spent.get(index, id)
@@ -329,7 +334,7 @@ impl Arena {
         header.state.retire();
         // SAFETY: as above.
         let chunk = unsafe { header.chunk.as_ref() };
-        if context::owns_heap(chunk.heap.as_ptr()) {
+        if context::owns_arena(chunk.heap.as_ptr()) {
             // SAFETY: H1, this thread holds the allocator.
             unsafe { chunk.heap.as_ref() }.local.with_mut(|local| {
                 // SAFETY: as above.
@@ -371,7 +376,7 @@ impl Drop for Arena {
 }
 
 impl Allocator {
-    pub(crate) fn heap(&self) -> *const Arena {
+    pub(crate) fn arena(&self) -> *const Arena {
         self.heap.as_ptr()
     }
 
@@ -385,7 +390,7 @@ impl Allocator {
     /// Closes the heap: from here on every free is counted. `None`: cells are
     /// still referred to, and the last of them will call
     /// [`Schedule::last_cell_freed`]; otherwise all are gone already.
-    pub(crate) fn close(self) -> Option<AllGone> {
+    pub(crate) fn close(self) -> Option<AllFreed> {
         // SAFETY: H1, by owning the allocator.
         let heap = unsafe { self.heap.as_ref() };
         let returned = heap.returned.close().count() as isize;
@@ -395,13 +400,13 @@ impl Allocator {
         debug_assert!(in_use >= 0, "more cells freed than handed out");
         // Frees since `close` have each subtracted one, so the count was at or
         // below zero and reaches it exactly when the last is gone.
-        (heap.outstanding.fetch_add(in_use, AcqRel) + in_use == 0).then_some(AllGone)
+        (heap.outstanding.fetch_add(in_use, AcqRel) + in_use == 0).then_some(AllFreed)
     }
 }
 
 /// No cell of the heap is referred to any more.
 #[must_use]
-pub(crate) struct AllGone;
+pub(crate) struct AllFreed;
 
 impl Arena {
     /// # Safety

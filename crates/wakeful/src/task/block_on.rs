@@ -1,7 +1,7 @@
 //! The future of `block_on`, as far as it is like a task: it waits for things,
 //! holds things and spawns tasks. It has no cell; what can be told of it is here.
 
-use super::header::{PollStamp, Slot, WaitingOn};
+use super::header::{PollStamp, Slot, WaitRecord};
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -13,7 +13,7 @@ const ROOT: u64 = 1 << 60;
 
 /// Whether this is the number of a root and not of a task.
 #[inline]
-pub(crate) fn is_root(id: u64) -> bool {
+pub(crate) fn is_block_on_id(id: u64) -> bool {
     id & ROOT != 0
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct BlockOnRecord {
     /// Counts down from the end of 32 bits, so that it shares its lower half, which
     /// is what tasks remember of their parent, with no task.
     pub(crate) id: u64,
-    pub(crate) waiting: WaitingOn,
+    pub(crate) waiting: WaitRecord,
     /// Goes up by two with every poll; odd while none is going on.
     rests: AtomicU32,
     /// What that was when `block_on` was called.
@@ -32,7 +32,7 @@ pub(crate) struct BlockOnRecord {
     /// The poll in which such a wake-up was counted, or is not to be.
     woken_in: AtomicU32,
     /// Milliseconds of the runtime's clock when it first had to wait, or UNKNOWN.
-    born_ms: AtomicU32,
+    spawned_ms: AtomicU32,
     /// Where `block_on` was called; null before.
     site: AtomicPtr<Location<'static>>,
     /// The data of the waker that this root is polled with, and what its clones do with it.
@@ -62,12 +62,12 @@ impl BlockOnRecord {
         static NEXT: AtomicU64 = AtomicU64::new(u32::MAX as u64);
         Self {
             id: ROOT | NEXT.fetch_sub(1, Relaxed) & u64::from(u32::MAX),
-            waiting: WaitingOn::nothing(),
+            waiting: WaitRecord::nothing(),
             rests: AtomicU32::new(0),
             began: AtomicU32::new(0),
             self_wakes: AtomicU32::new(0),
             woken_in: AtomicU32::new(NO_POLL),
-            born_ms: AtomicU32::new(UNKNOWN),
+            spawned_ms: AtomicU32::new(UNKNOWN),
             site: AtomicPtr::new(ptr::null_mut()),
             waker: AtomicPtr::new(ptr::null_mut()),
             waker_vtable: AtomicPtr::new(ptr::null_mut()),
@@ -84,7 +84,7 @@ impl BlockOnRecord {
     ) {
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.waiting.clear();
-        self.born_ms.store(UNKNOWN, Relaxed);
+        self.spawned_ms.store(UNKNOWN, Relaxed);
         let began = (self.rests.load(Relaxed) | 1).wrapping_add(1);
         self.rests.store(began, Relaxed);
         self.began.store(began, Relaxed);
@@ -93,15 +93,15 @@ impl BlockOnRecord {
     }
 
     /// It has to wait, at this moment.
-    pub(crate) fn has_to_wait(&self, now_ms: u32) {
-        if self.born_ms.load(Relaxed) == UNKNOWN {
-            self.born_ms.store(now_ms.min(UNKNOWN - 1), Relaxed);
+    pub(crate) fn record_first_wait(&self, now_ms: u32) {
+        if self.spawned_ms.load(Relaxed) == UNKNOWN {
+            self.spawned_ms.store(now_ms.min(UNKNOWN - 1), Relaxed);
         }
     }
 
     /// When it first had to wait, if it had to.
     pub(crate) fn first_waited_ms(&self) -> Option<u32> {
-        Some(self.born_ms.load(Relaxed)).filter(|born_ms| *born_ms != UNKNOWN)
+        Some(self.spawned_ms.load(Relaxed)).filter(|spawned_ms| *spawned_ms != UNKNOWN)
     }
 
     /// It ends.
@@ -110,19 +110,19 @@ impl BlockOnRecord {
     }
 
     /// Whether it is a `block_on` of this scheduler.
-    pub(crate) fn is_of(&self, home: *const ()) -> bool {
+    pub(crate) fn belongs_to(&self, home: *const ()) -> bool {
         self.home.load(Relaxed).addr() & !(BlockOnVia::Handle as usize) == home.addr()
     }
 
     /// A poll begins: of one that rested before, or the first.
     #[inline]
-    pub(crate) fn goes_on(&self) {
+    pub(crate) fn begin_poll(&self) {
         self.rests.store(self.rests.load(Relaxed) & !1, Relaxed);
     }
 
     /// The poll has ended, and was not the last.
     #[inline]
-    pub(crate) fn rests(&self) {
+    pub(crate) fn end_poll(&self) {
         // Release: who sees the end of the poll sees what it wrote.
         self.rests.store((self.rests.load(Relaxed) | 1).wrapping_add(2), Release);
     }
@@ -144,20 +144,20 @@ impl BlockOnRecord {
     }
 
     /// What tells this poll, or the last one, from those before; for records.
-    pub(crate) fn stamp(&self) -> PollStamp {
+    pub(crate) fn poll_stamp(&self) -> PollStamp {
         let rests = self.rests.load(Acquire);
         // Odd, it has gone on by one already.
-        PollStamp::of_twice(if rests.is_multiple_of(2) { rests } else { rests.wrapping_sub(3) })
+        PollStamp::from_doubled(if rests.is_multiple_of(2) { rests } else { rests.wrapping_sub(3) })
     }
 
     /// Where it says what it waits for.
     pub(super) fn slot(&self) -> Slot<'_> {
-        Slot { waiting: &self.waiting, stamp: self.stamp() }
+        Slot { waiting: &self.waiting, stamp: self.poll_stamp() }
     }
 
     /// The thread that is in there wakes it.
     #[inline]
-    pub(crate) fn is_woken_here(&self) {
+    pub(crate) fn count_self_wake(&self) {
         let poll = self.rests.load(Relaxed);
         // Once per poll, however often it wakes itself.
         if poll.is_multiple_of(2) && self.woken_in.load(Relaxed) != poll {
@@ -168,7 +168,7 @@ impl BlockOnRecord {
 
     /// This poll has run tasks, of which more are to be run: if it wakes itself now, that
     /// is not spinning.
-    pub(crate) fn has_worked(&self) {
+    pub(crate) fn mark_worked(&self) {
         self.woken_in.store(self.rests.load(Relaxed), Relaxed);
     }
 
@@ -204,17 +204,17 @@ mod tests {
         let note = BlockOnRecord::new();
         note.begin(Location::caller(), ptr::null(), BlockOnVia::Runtime);
         let poll = |worked: bool, wakes: u32| {
-            note.goes_on();
+            note.begin_poll();
             if worked {
-                note.has_worked();
+                note.mark_worked();
             }
-            (0..wakes).for_each(|_| note.is_woken_here());
-            note.rests();
+            (0..wakes).for_each(|_| note.count_self_wake());
+            note.end_poll();
             note.self_wakes()
         };
         let counts = [poll(false, 2), poll(true, 1), poll(false, 0), poll(false, 1)];
         assert_eq!(counts, [1, 1, 1, 2]);
-        note.is_woken_here();
+        note.count_self_wake();
         assert_eq!(note.self_wakes(), 2, "nobody polls it");
     }
 }

@@ -144,7 +144,7 @@ pub(crate) unsafe fn fill<F: Future>(
     header.id.set(id);
     header.origin.set(birth.origin);
     header.parent.set(context::current_id() as u32);
-    header.born_ms.set(context::now_ms());
+    header.spawned_ms.set(context::now_ms());
     header.reset_counts();
     header.waiting.clear();
     header.state.publish(birth.flags);
@@ -319,7 +319,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
             let header = cell.as_ref();
             if header.waiting.outcome() == outcome::PANIC {
                 let payload: &Payload = &(*Self::stage(cell)).panic;
-                header.chunk.as_ref().home.as_ref().lost_panic(header, &**payload);
+                header.chunk.as_ref().home.as_ref().unobserved_panic(header, &**payload);
             }
         }
         // SAFETY: by contract.

@@ -2,9 +2,9 @@
 //! thread-local memory without a destructor: an access is one instruction.
 
 use super::arena::{Arena, Schedule};
-use super::block_on::{BlockOnRecord, is_root};
+use super::block_on::{BlockOnRecord, is_block_on_id};
 use super::coop::Budget;
-use super::header::{Header, Slot, Wait, WaitKind, WaitingOn};
+use super::header::{Header, Slot, Wait, WaitKind, WaitRecord};
 use super::wait_target::TargetWord;
 use super::waker;
 use super::{Id, coop};
@@ -138,7 +138,7 @@ pub(super) struct PollGuard {
 }
 
 #[inline]
-pub(super) fn start_task(cell: *const Header, id: u64) -> PollGuard {
+pub(super) fn enter_poll(cell: *const Header, id: u64) -> PollGuard {
     CONTEXT.with(|context| PollGuard {
         outer: context.current.replace(cell),
         outer_id: context.current_id.replace(id),
@@ -170,7 +170,7 @@ pub(super) fn is_current(cell: *const Header) -> bool {
 /// If `cell` is the task this thread is polling right now, notes that it is to
 /// run again (R3) and answers true.
 #[inline]
-pub(super) fn wake_current(cell: *const Header) -> bool {
+pub(super) fn try_wake_current(cell: *const Header) -> bool {
     CONTEXT.with(|context| {
         let own = context.current.get() == cell;
         if own {
@@ -183,19 +183,19 @@ pub(super) fn wake_current(cell: *const Header) -> bool {
 /// Puts the task behind `waker` back into its queue, after everything else that
 /// is ready had its turn; notes that it does so from there.
 #[inline]
-pub(crate) fn yield_back(waker: &Waker, site: &'static Location<'static>) {
+pub(crate) fn yield_task(waker: &Waker, site: &'static Location<'static>) {
     CONTEXT.with(|context| match context.record_of_task(waker) {
         Some(record) => {
             record.record_turn(site, context.now_ms.get());
             context.side.self_woken.set(true);
         }
-        None => yield_elsewhere(waker, site),
+        None => yield_by_waker(waker, site),
     });
 }
 
 /// The same for what is no task, or was polled with another waker.
 #[inline(never)]
-fn yield_elsewhere(waker: &Waker, site: &'static Location<'static>) {
+fn yield_by_waker(waker: &Waker, site: &'static Location<'static>) {
     CONTEXT.with(|context| {
         if let Some(record) = context.record() {
             record.record_turn(site, context.now_ms.get());
@@ -212,7 +212,7 @@ fn yield_elsewhere(waker: &Waker, site: &'static Location<'static>) {
 /// to be taken for one that spins.
 #[cold]
 #[track_caller]
-pub(crate) fn give_way(waker: &Waker) {
+pub(crate) fn yield_out_of_budget(waker: &Waker) {
     let site = Location::caller();
     CONTEXT.with(|context| {
         let own = context.record_of_task(waker).or_else(|| context.record_of_root(waker));
@@ -225,11 +225,11 @@ pub(crate) fn give_way(waker: &Waker) {
                 let root = unsafe { context.root.get().as_ref() };
                 if let Some(root) = root.filter(|_| context.current.get().is_null()) {
                     // It wakes itself in its poll, and does not spin.
-                    root.has_worked();
+                    root.mark_worked();
                 }
                 waker.wake_by_ref();
             }
-            _ => yield_back(waker, site),
+            _ => yield_task(waker, site),
         }
     });
 }
@@ -264,7 +264,7 @@ fn defer(context: &ThreadContext, waker: &Waker) {
     context.deferred.set(true);
 }
 
-/// Wakes what was put off with [`yield_back`], if anything. For schedulers,
+/// Wakes what was put off with [`yield_task`], if anything. For schedulers,
 /// after each poll: what is put off waits for the end of the poll it is in.
 #[inline]
 pub(crate) fn wake_deferred() -> bool {
@@ -296,7 +296,7 @@ fn wake_all_deferred() -> bool {
 
 /// Says whether a scheduler on this thread calls [`wake_deferred`]; gives back
 /// what was said before.
-pub(crate) fn set_defers(on: bool) -> bool {
+pub(crate) fn set_drains_deferred(on: bool) -> bool {
     CONTEXT.with(|context| context.defers.replace(on))
 }
 
@@ -334,7 +334,7 @@ pub fn id() -> Id {
 pub fn try_id() -> Option<Id> {
     match current_id() {
         0 => None,
-        id if is_root(id) => None,
+        id if is_block_on_id(id) => None,
         id => Some(Id::from_u64(id)),
     }
 }
@@ -371,7 +371,7 @@ impl ThreadContext {
         target: TargetWord,
         kind: WaitKind,
         site: &'static Location<'static>,
-    ) -> NonNull<WaitingOn> {
+    ) -> NonNull<WaitRecord> {
         let since_ms = self.now_ms.get();
         record.record_linked(Wait { kind, target, site, since_ms });
         NonNull::from(record.waiting)
@@ -401,7 +401,7 @@ impl ThreadContext {
 
 /// Notes what the current task is about to wait for.
 #[inline]
-pub(crate) fn waiting_on(wait: impl FnOnce(u32) -> Wait) {
+pub(crate) fn record_wait(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
         if let Some(record) = context.record() {
             record.record(wait(context.now_ms.get()));
@@ -412,7 +412,7 @@ pub(crate) fn waiting_on(wait: impl FnOnce(u32) -> Wait) {
 /// As `waiting_on`, for what is most often waited for beside something else, to end that: a
 /// moment, a notification. A lock, say, that the task waits for as well tells more.
 #[inline]
-pub(crate) fn waiting_beside(wait: impl FnOnce(u32) -> Wait) {
+pub(crate) fn record_secondary_wait(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
         if let Some(record) = context.record().filter(|record| !record.is_at_plate()) {
             record.record(wait(context.now_ms.get()));
@@ -422,7 +422,7 @@ pub(crate) fn waiting_beside(wait: impl FnOnce(u32) -> Wait) {
 
 /// As `waiting_on`, unless something was noted in this poll, whatever it was.
 #[inline]
-pub(crate) fn waiting_if_nothing(wait: impl FnOnce(u32) -> Wait) {
+pub(crate) fn record_wait_if_none(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
         if let Some(record) = context.record() {
             record.record_if_nothing(|| wait(context.now_ms.get()));
@@ -432,7 +432,7 @@ pub(crate) fn waiting_if_nothing(wait: impl FnOnce(u32) -> Wait) {
 
 /// As `waiting_on`, for a target that may be linked already: then it stays so.
 #[inline]
-pub(crate) fn waiting_on_keeping_link(wait: impl FnOnce(u32) -> Wait) {
+pub(crate) fn record_wait_keeping_link(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
         if let Some(record) = context.record() {
             record.record_keeping_link(wait(context.now_ms.get()));
@@ -443,52 +443,52 @@ pub(crate) fn waiting_on_keeping_link(wait: impl FnOnce(u32) -> Wait) {
 /// As `waiting_on`, for the end of a task, with which `waker` lies. The target is linked if that
 /// is the waker of what is being polled.
 #[inline]
-pub(super) fn waiting_for_join(task: &Header, waker: &Waker) {
+pub(super) fn record_join_wait(task: &Header, waker: &Waker) {
     let target = TargetWord::of_task(task.id.get());
     CONTEXT.with(|context| match context.record_of_task(waker) {
         Some(record) => record.record_linked(context.join_of(target.linked(), task)),
-        None => waiting_for_join_elsewhere(task, waker),
+        None => record_join_wait_slow(task, waker),
     });
 }
 
 /// The same for what is no task, or was polled with another waker.
 #[cold]
-fn waiting_for_join_elsewhere(task: &Header, waker: &Waker) {
+fn record_join_wait_slow(task: &Header, waker: &Waker) {
     let target = TargetWord::of_task(task.id.get());
     CONTEXT.with(|context| match context.record_of_root(waker) {
         Some(record) => record.record_linked(context.join_of(target.linked(), task)),
-        None => waiting_on(|_| context.join_of(target, task)),
+        None => record_wait(|_| context.join_of(target, task)),
     });
 }
 
 /// Notes what the current task is about to wait for: a linked target, if `waker` is the task's
-/// own. Then the record is given back, as by `record_of`; otherwise the target is not linked.
+/// own. Then the record is given back, as by `wait_record_of`; otherwise the target is not linked.
 #[inline]
-pub(crate) fn waiting_at(
+pub(crate) fn record_linked_wait(
     waker: &Waker,
     target: TargetWord,
     kind: WaitKind,
     site: &'static Location<'static>,
-) -> Option<NonNull<WaitingOn>> {
+) -> Option<NonNull<WaitRecord>> {
     CONTEXT.with(|context| match context.record_of_task(waker) {
         Some(record) => Some(context.wait_at(record, target, kind, site)),
-        None => waiting_elsewhere_at(waker, target, kind, site),
+        None => record_linked_wait_slow(waker, target, kind, site),
     })
 }
 
 /// The same for what is no task, or was polled with another waker.
 #[cold]
-fn waiting_elsewhere_at(
+fn record_linked_wait_slow(
     waker: &Waker,
     target: TargetWord,
     kind: WaitKind,
     site: &'static Location<'static>,
-) -> Option<NonNull<WaitingOn>> {
+) -> Option<NonNull<WaitRecord>> {
     CONTEXT.with(|context| {
         if let Some(record) = context.record_of_root(waker) {
             return Some(context.wait_at(record, target, kind, site));
         }
-        waiting_on(|since_ms| Wait { kind, target: target.unlinked(), site, since_ms });
+        record_wait(|since_ms| Wait { kind, target: target.unlinked(), site, since_ms });
         None
     })
 }
@@ -496,7 +496,7 @@ fn waiting_elsewhere_at(
 /// The record of what is being polled on this thread, if `waker` is its own. It
 /// stays as long as the waker does.
 #[inline]
-pub(crate) fn record_of(waker: &Waker) -> Option<NonNull<WaitingOn>> {
+pub(crate) fn wait_record_of(waker: &Waker) -> Option<NonNull<WaitRecord>> {
     CONTEXT.with(|context| {
         let record = context.record_of_task(waker).or_else(|| context.record_of_root(waker));
         record.map(|record| NonNull::from(record.waiting))
@@ -506,7 +506,7 @@ pub(crate) fn record_of(waker: &Waker) -> Option<NonNull<WaitingOn>> {
 /// Notes a better place for what the current task is about to wait for: that of
 /// the call, where the leaf knows only where its resource was made.
 #[inline]
-pub(crate) fn waiting_site(site: &'static Location<'static>) {
+pub(crate) fn set_wait_site(site: &'static Location<'static>) {
     CONTEXT.with(|context| {
         if let Some(record) = context.record() {
             record.set_site(site);
@@ -535,7 +535,7 @@ pub(crate) fn now_ms() -> u32 {
 pub(crate) struct Moment(u32);
 
 /// Until it is dropped, it is this moment.
-pub(crate) fn at_ms(now_ms: u32) -> Moment {
+pub(crate) fn set_now_ms_scoped(now_ms: u32) -> Moment {
     Moment(CONTEXT.with(|context| context.now_ms.replace(now_ms)))
 }
 
@@ -550,13 +550,13 @@ pub(crate) fn set_now_ms(now_ms: u32) {
 }
 
 #[inline]
-pub(super) fn owns_heap(heap: *const Arena) -> bool {
+pub(super) fn owns_arena(heap: *const Arena) -> bool {
     CONTEXT.with(|context| ptr::eq(context.heap.get(), heap))
 }
 
 /// Whether this thread holds an allocator of the scheduler `home`.
 #[inline]
-pub(super) fn is_at_home(home: NonNull<dyn Schedule>) -> bool {
+pub(super) fn runs_scheduler(home: NonNull<dyn Schedule>) -> bool {
     let heap = CONTEXT.with(|context| context.heap.get());
     // SAFETY: whoever named the heap keeps it until it names another.
     unsafe { heap.as_ref() }.is_some_and(|heap| heap.is_of(home))
@@ -564,7 +564,7 @@ pub(super) fn is_at_home(home: NonNull<dyn Schedule>) -> bool {
 
 /// Names `outer` again, which was named before `own`; unless `own` is no longer
 /// named, as then the right to `outer` went to another thread meanwhile.
-pub(crate) fn restore_heap(own: *const Arena, outer: *const Arena) {
+pub(crate) fn restore_arena(own: *const Arena, outer: *const Arena) {
     CONTEXT.with(|context| {
         if ptr::eq(context.heap.get(), own) {
             context.heap.set(outer);
@@ -574,7 +574,7 @@ pub(crate) fn restore_heap(own: *const Arena, outer: *const Arena) {
 
 /// Names the heap whose allocator this thread holds from now on (H1); gives
 /// back the one before.
-pub(crate) fn set_heap(heap: *const Arena) -> *const Arena {
+pub(crate) fn set_arena(heap: *const Arena) -> *const Arena {
     CONTEXT.with(|context| context.heap.replace(heap))
 }
 
@@ -585,23 +585,23 @@ pub(super) fn with_budget<R>(f: impl FnOnce(&Cell<Budget>) -> R) -> R {
 
 /// Names the root of the `block_on` that this thread is in from now on; gives back the
 /// one before.
-pub(crate) fn set_root(root: *const BlockOnRecord) -> *const BlockOnRecord {
+pub(crate) fn set_block_on(root: *const BlockOnRecord) -> *const BlockOnRecord {
     CONTEXT.with(|context| context.root.replace(root))
 }
 
 /// Whether this thread is in the `block_on` of that root.
 #[inline]
-pub(crate) fn is_root_here(root: &BlockOnRecord) -> bool {
+pub(crate) fn is_current_block_on(root: &BlockOnRecord) -> bool {
     CONTEXT.with(|context| ptr::eq(context.root.get(), root))
 }
 
 /// If this thread is in a `block_on`: its future has run tasks in this poll, and is about to
 /// wake itself to run more.
-pub(crate) fn root_has_worked() {
+pub(crate) fn mark_block_on_worked() {
     CONTEXT.with(|context| {
         // SAFETY: a root that is set here is alive until it is unset.
         if let Some(root) = unsafe { context.root.get().as_ref() } {
-            root.has_worked();
+            root.mark_worked();
         }
     });
 }
@@ -609,21 +609,21 @@ pub(crate) fn root_has_worked() {
 /// Polls the future of `block_on`, whose root was named, with a full budget and no
 /// current task.
 #[inline]
-pub(crate) fn poll_root<R>(root: &BlockOnRecord, poll: impl FnOnce() -> R) -> R {
-    debug_assert!(is_root_here(root));
+pub(crate) fn poll_block_on<R>(root: &BlockOnRecord, poll: impl FnOnce() -> R) -> R {
+    debug_assert!(is_current_block_on(root));
     poll_as(root.id, poll)
 }
 
 /// The same for something that is neither a task nor a root, and says of nobody what it
 /// waits for.
-pub(crate) fn poll_apart<R>(poll: impl FnOnce() -> R) -> R {
+pub(crate) fn poll_unattributed<R>(poll: impl FnOnce() -> R) -> R {
     struct Restore(*const BlockOnRecord);
     impl Drop for Restore {
         fn drop(&mut self) {
-            set_root(self.0);
+            set_block_on(self.0);
         }
     }
-    let _restore = Restore(set_root(ptr::null()));
+    let _restore = Restore(set_block_on(ptr::null()));
     poll_as(0, poll)
 }
 

@@ -89,7 +89,7 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     match try_proceed() {
         Some(progress) => Poll::Ready(progress),
         None => {
-            context::give_way(cx.waker());
+            context::yield_out_of_budget(cx.waker());
             Poll::Pending
         }
     }
@@ -116,7 +116,7 @@ pub(crate) fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
     if has_budget_remaining() {
         Poll::Ready(())
     } else {
-        context::give_way(cx.waker());
+        context::yield_out_of_budget(cx.waker());
         Poll::Pending
     }
 }

@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 #[repr(C)]
 pub(crate) struct Header {
     /// In front, so that to find it is to have the header: it is written with every wait.
-    pub(crate) waiting: WaitingOn,
+    pub(crate) waiting: WaitRecord,
     pub(crate) state: State,
     /// The link of whichever list the cell is in: injector, queue or free list.
     /// Written by the list's owner.
@@ -39,7 +39,7 @@ pub(crate) struct Header {
     /// Low half of the spawning task's id, 0 for none. Written at spawn (R5).
     pub(crate) parent: Cell<u32>,
     /// Milliseconds since the runtime started. Written at spawn (R5).
-    pub(crate) born_ms: Cell<u32>,
+    pub(crate) spawned_ms: Cell<u32>,
 }
 
 const SPARE: u64 = 1;
@@ -65,7 +65,7 @@ impl Header {
     /// What a freshly cut piece of memory starts as.
     pub(crate) fn vacant(chunk: NonNull<Chunk>) -> Self {
         Self {
-            waiting: WaitingOn::nothing(),
+            waiting: WaitRecord::nothing(),
             state: State::free(),
             next: AtomicPtr::new(std::ptr::null_mut()),
             vtable: Cell::new(&VACANT),
@@ -75,7 +75,7 @@ impl Header {
             join_waker: JoinWaker::empty(),
             counts: AtomicU64::new(0),
             parent: Cell::new(0),
-            born_ms: Cell::new(0),
+            spawned_ms: Cell::new(0),
         }
     }
 
@@ -91,14 +91,14 @@ impl Header {
 
     /// What tells this poll, or the last one, from those before; for records.
     #[inline]
-    pub(crate) fn stamp(&self) -> PollStamp {
-        PollStamp::of_twice(self.counts.load(Relaxed) as u32)
+    pub(crate) fn poll_stamp(&self) -> PollStamp {
+        PollStamp::from_doubled(self.counts.load(Relaxed) as u32)
     }
 
     /// Where it says what it waits for.
     #[inline]
     pub(crate) fn slot(&self) -> Slot<'_> {
-        Slot { waiting: &self.waiting, stamp: self.stamp() }
+        Slot { waiting: &self.waiting, stamp: self.poll_stamp() }
     }
 
     /// How often it was polled because somebody else had woken it, wrapping. (One too many
@@ -125,13 +125,13 @@ impl Header {
 
     /// Whether there is a spare waker.
     #[inline]
-    pub(crate) fn has_spare(&self) -> bool {
+    pub(crate) fn has_spare_waker(&self) -> bool {
         self.counts.load(Relaxed) & SPARE != 0
     }
 
     /// Takes the spare waker, under R1; whether it was there.
     #[inline]
-    pub(crate) fn take_spare(&self) -> bool {
+    pub(crate) fn take_spare_waker(&self) -> bool {
         let counts = self.counts.load(Relaxed);
         let is_there = counts & SPARE != 0;
         if is_there {
@@ -142,7 +142,7 @@ impl Header {
 
     /// Makes a waker that is no longer needed the spare one, under R1. False: there is one.
     #[inline]
-    pub(crate) fn keep_as_spare(&self) -> bool {
+    pub(crate) fn try_keep_spare_waker(&self) -> bool {
         let counts = self.counts.load(Relaxed);
         let has_none = counts & SPARE == 0;
         if has_none {
@@ -247,7 +247,7 @@ impl Origin {
 /// What the task was last seen waiting for: written by the leaf future that
 /// returns `Pending`, a few plain stores, read by whoever asks why the task is
 /// not running.
-pub(crate) struct WaitingOn {
+pub(crate) struct WaitRecord {
     /// A [`TargetWord`]: kind, link and value in one word, so that readers see all or none of a
     /// write. Only `set_target` stores here.
     target: AtomicU64,
@@ -272,12 +272,12 @@ impl PollStamp {
 
     /// Of a number that is given twice, and perhaps one more.
     #[inline]
-    pub(crate) const fn of_twice(polls: u32) -> Self {
+    pub(crate) const fn from_doubled(polls: u32) -> Self {
         Self(polls << 16)
     }
 
     #[inline]
-    pub(crate) fn is(self, other: PollStamp) -> bool {
+    pub(crate) fn same_poll(self, other: PollStamp) -> bool {
         (self.0 ^ other.0) & Self::MASK == 0
     }
 }
@@ -285,7 +285,7 @@ impl PollStamp {
 /// A record, and the poll that it is written in.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot<'a> {
-    pub(crate) waiting: &'a WaitingOn,
+    pub(crate) waiting: &'a WaitRecord,
     pub(crate) stamp: PollStamp,
 }
 
@@ -300,7 +300,7 @@ pub(crate) enum WaitKind {
     /// Another task's end.
     Join = 1,
     /// Its turn, after a yield.
-    Turn = 2,
+    Yield = 2,
     /// A moment.
     Sleep = 3,
     /// A notification.
@@ -378,7 +378,7 @@ impl WaitKind {
     fn from_u8(kind: u8) -> Self {
         match kind {
             1 => WaitKind::Join,
-            2 => WaitKind::Turn,
+            2 => WaitKind::Yield,
             3 => WaitKind::Sleep,
             4 => WaitKind::Notified,
             5 => WaitKind::Mutex,
@@ -420,7 +420,7 @@ impl WaitKind {
         match self {
             WaitKind::Unknown => "unknown",
             WaitKind::Join => "JoinHandle",
-            WaitKind::Turn => "yield_now",
+            WaitKind::Yield => "yield_now",
             WaitKind::Sleep => "sleep",
             WaitKind::Notified => "Notify::notified",
             WaitKind::Mutex => "Mutex::lock",
@@ -461,7 +461,7 @@ impl WaitKind {
         match self {
             WaitKind::Unknown => "a future that is not wakeful's own",
             WaitKind::Join => "a task to end (JoinHandle)",
-            WaitKind::Turn => "its turn (yield_now)",
+            WaitKind::Yield => "its turn (yield_now)",
             WaitKind::Sleep => "a moment (sleep, interval or timeout)",
             WaitKind::Notified => "a notification (Notify)",
             WaitKind::Mutex => "a lock (Mutex::lock)",
@@ -496,7 +496,7 @@ impl WaitKind {
     }
 }
 
-/// A copy of a [`WaitingOn`] slot.
+/// A copy of a [`WaitRecord`] slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) kind: WaitKind,
@@ -505,7 +505,7 @@ pub(crate) struct Wait {
     pub(crate) since_ms: u32,
 }
 
-impl WaitingOn {
+impl WaitRecord {
     pub(crate) fn nothing() -> Self {
         Self {
             target: AtomicU64::new(TargetWord::NONE.to_bits()),
@@ -564,7 +564,7 @@ impl WaitingOn {
     /// With what the task's waker lies, if that is known for certain.
     pub(crate) fn linked_target(&self) -> Option<WaitTarget> {
         let target = self.target(Acquire);
-        const TURN: u8 = WaitKind::Turn as u8;
+        const TURN: u8 = WaitKind::Yield as u8;
         if let NOTHING | TURN = self.about.load(Relaxed) as u8 {
             return None; // what it waits for has been written over, or was another task's
         }
@@ -573,10 +573,10 @@ impl WaitingOn {
 
     /// Whether the record is of that poll, and not of a yield: who waits has had its turn.
     #[inline]
-    pub(crate) fn is_of(&self, poll: PollStamp) -> bool {
+    pub(crate) fn is_from_poll(&self, poll: PollStamp) -> bool {
         let about = self.about.load(Relaxed);
-        const TURN: u8 = WaitKind::Turn as u8;
-        !matches!(about as u8, NOTHING | TURN) && PollStamp(about).is(poll)
+        const TURN: u8 = WaitKind::Yield as u8;
+        !matches!(about as u8, NOTHING | TURN) && PollStamp(about).same_poll(poll)
     }
 
     #[inline]
@@ -589,7 +589,7 @@ impl WaitingOn {
     }
 
     /// Replaces the time only.
-    pub(crate) fn waits_since(&self, since_ms: u32) {
+    pub(crate) fn set_since_ms(&self, since_ms: u32) {
         self.since_ms.store(since_ms, Relaxed);
     }
 
@@ -602,7 +602,7 @@ impl WaitingOn {
         };
         let site = NonNull::new(self.site.load(Relaxed))?;
         let target = match kind {
-            WaitKind::Turn => TargetWord::NONE,
+            WaitKind::Yield => TargetWord::NONE,
             _ => self.target(Relaxed).unlinked(),
         };
         // SAFETY: `describe` and `set_site` store here, both a `&'static`; null was ruled out.
@@ -638,7 +638,7 @@ impl Slot<'_> {
     /// for the end of a task: where a root's waker goes with a handle, its record is not told.
     #[inline]
     pub(crate) fn is_at_plate(self) -> bool {
-        self.waiting.target(Relaxed).is_linked_record() && self.waiting.is_of(self.stamp)
+        self.waiting.target(Relaxed).is_linked_record() && self.waiting.is_from_poll(self.stamp)
     }
 
     /// As `record`, unless something was recorded in this poll. It waits beside that for something
@@ -646,7 +646,7 @@ impl Slot<'_> {
     #[inline]
     pub(crate) fn record_if_nothing(self, wait: impl FnOnce() -> Wait) {
         let about = self.waiting.about.load(Relaxed);
-        if about as u8 == NOTHING || !PollStamp(about).is(self.stamp) {
+        if about as u8 == NOTHING || !PollStamp(about).same_poll(self.stamp) {
             return self.record(wait());
         }
         if self.waiting.target(Relaxed).is_linked_task() {
@@ -656,14 +656,14 @@ impl Slot<'_> {
 
     /// It gives way for want of budget, polled by somebody within the task.
     pub(crate) fn record_gave_way(self, site: &'static Location<'static>, since_ms: u32) {
-        self.describe(WaitKind::Turn, since_ms, site);
+        self.describe(WaitKind::Yield, since_ms, site);
     }
 
     /// It waits for its turn: for nothing that could have its waker, so what is linked
     /// stays so.
     #[inline]
     pub(crate) fn record_turn(self, site: &'static Location<'static>, since_ms: u32) {
-        self.waiting.describe(WaitKind::Turn as u32, since_ms, site);
+        self.waiting.describe(WaitKind::Yield as u32, since_ms, site);
     }
 
     #[inline]
@@ -676,7 +676,7 @@ impl Slot<'_> {
     pub(crate) fn set_site(self, site: &'static Location<'static>) {
         self.waiting.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
         let about = self.waiting.about.load(Relaxed);
-        if about as u8 == NOTHING || !PollStamp(about).is(self.stamp) {
+        if about as u8 == NOTHING || !PollStamp(about).same_poll(self.stamp) {
             self.waiting.set_target(TargetWord::NONE, Relaxed);
             self.waiting.about.store(WaitKind::Unknown as u32 | self.stamp.0, Release);
         }

@@ -93,7 +93,7 @@ impl<T> JoinHandle<T> {
     }
 
     /// Registers `waker`, unless the task is done.
-    fn has_to_wait(&mut self, waker: &Waker) -> bool {
+    fn register_unless_complete(&mut self, waker: &Waker) -> bool {
         let seen = self.header().state.load();
         !seen.has(COMPLETE) && self.register(waker, seen.has(JOIN_WAKER))
     }
@@ -144,7 +144,7 @@ impl<T> JoinHandle<T> {
         }
         if let Some(replaced) = replaced {
             // After the flag: if its drop panics, the new waker is registered, or taken out.
-            waker::weigh(replaced);
+            waker::detach_and_drop(replaced);
         }
         is_published
     }
@@ -166,8 +166,8 @@ impl<T> Future for JoinHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let progress = std::task::ready!(coop::poll_proceed(cx));
-        if self.has_to_wait(cx.waker()) {
-            context::waiting_for_join(self.header(), cx.waker());
+        if self.register_unless_complete(cx.waker()) {
+            context::record_join_wait(self.header(), cx.waker());
             return Poll::Pending;
         }
         progress.made_progress();
@@ -199,7 +199,7 @@ impl<T> Drop for JoinHandle<T> {
                 let _last = Last(self.cell);
                 // SAFETY: R2, `drop_join` cleared the flag.
                 if let Some(waker) = unsafe { header.join_waker.take() } {
-                    waker::weigh(waker);
+                    waker::detach_and_drop(waker);
                 }
             }
             DropJoin::DropOutput => {

@@ -98,7 +98,7 @@ impl Runnable {
 
     /// A waker woke the task and found its scheduler closed: whoever closes it
     /// drops the future, the entry just goes.
-    pub(crate) fn refuse(self) {
+    pub(crate) fn discard(self) {
         let cell = self.into_cell();
         // SAFETY: we own the entry.
         unsafe {
@@ -122,7 +122,7 @@ unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
     // SAFETY: alive while RUNNING is set.
     let header = unsafe { cell.as_ref() };
     header.count_poll(count);
-    let turn = context::start_task(cell.as_ptr(), header.id.get());
+    let turn = context::enter_poll(cell.as_ptr(), header.id.get());
     // SAFETY: R1, by contract.
     let done = unsafe { (header.vtable.get().poll)(cell) };
     let mark = turn.end();
@@ -138,7 +138,7 @@ unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
         // R3: still RUNNING, and the entry is ours again.
         return home().requeue(Runnable(cell));
     }
-    match header.state.end_poll(mark.is_exempt(), header.take_spare()) {
+    match header.state.end_poll(mark.is_exempt(), header.take_spare_waker()) {
         EndPoll::Idle => {}
         EndPoll::Requeue => home().requeue(Runnable(cell)),
         // SAFETY: R1 is still ours.
@@ -172,7 +172,7 @@ pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>) {
 unsafe fn finish(cell: NonNull<Header>) {
     // SAFETY: RUNNING keeps the cell until it is released.
     let header = unsafe { cell.as_ref() };
-    let release = match header.state.complete(header.take_spare()) {
+    let release = match header.state.complete(header.take_spare_waker()) {
         Complete::Done => return,
         Complete::WakeJoiner => {
             // SAFETY: R2, `complete` cleared JOIN_WAKER for us.

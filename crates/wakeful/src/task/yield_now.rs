@@ -35,7 +35,7 @@ impl Future for YieldNow {
             return Poll::Ready(());
         }
         self.yielded = true;
-        context::yield_back(cx.waker(), self.site);
+        context::yield_task(cx.waker(), self.site);
         Poll::Pending
     }
 }

@@ -216,7 +216,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.as_mut().poll_silently(cx);
         if polled.is_pending() {
-            task::context::waiting_beside(|since_ms| self.wait(since_ms));
+            task::context::record_secondary_wait(|since_ms| self.wait(since_ms));
         }
         polled
     }

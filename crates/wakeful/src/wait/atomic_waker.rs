@@ -56,7 +56,7 @@ pub(crate) enum Registered {
     /// The next call wakes it.
     Waiting,
     /// A call came meanwhile: look again instead of waiting.
-    Called,
+    Notified,
 }
 
 /// The state comes last: if nobody waits, it is all that is looked at.
@@ -93,11 +93,11 @@ impl AtomicWaker {
     pub(crate) fn register(&self, waker: &Waker) -> Registered {
         let before = self.state.load(Relaxed);
         if before != EMPTY && before != FULL {
-            return Registered::Called;
+            return Registered::Notified;
         }
         if self.state.compare_exchange(before, BUSY, SeqCst, SeqCst).is_err() {
             // From FULL: called a moment ago.
-            return Registered::Called;
+            return Registered::Notified;
         }
         // SAFETY: U1.
         let same = self
@@ -116,13 +116,13 @@ impl AtomicWaker {
             Err(_) => {
                 // U2: called meanwhile.
                 self.empty_slot();
-                Registered::Called
+                Registered::Notified
             }
         }
     }
 
     /// The waiter no longer waits.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn deregister(&self) {
         if self.state.compare_exchange(FULL, BUSY, SeqCst, Relaxed).is_ok() {
             self.empty_slot();
         }
@@ -139,10 +139,10 @@ impl AtomicWaker {
 
     /// Whoever waits is to be woken, after any lock.
     #[inline]
-    pub(crate) fn call(&self) -> PendingWake {
+    pub(crate) fn take(&self) -> PendingWake {
         loop {
             match self.state.load(SeqCst) {
-                EMPTY | CALLED => return PendingWake::NOBODY,
+                EMPTY | CALLED => return PendingWake::NONE,
                 FULL => {
                     if self.state.compare_exchange(FULL, TAKING, SeqCst, SeqCst).is_ok() {
                         // SAFETY: U1.
@@ -155,7 +155,7 @@ impl AtomicWaker {
                 _ => {
                     // The waiter who is at it finds this (U2).
                     if self.state.compare_exchange(BUSY, CALLED, SeqCst, SeqCst).is_ok() {
-                        return PendingWake::NOBODY;
+                        return PendingWake::NONE;
                     }
                 }
             }

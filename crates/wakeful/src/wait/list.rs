@@ -37,7 +37,7 @@ use super::wake_batch::{PanicSink, PendingWake, WakeBatch};
 use crate::sys::spin_lock::SpinLock;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model};
-use crate::wait::ownership::resource_record::{Reason, RecordCell, ResourceRecord, WaitLink};
+use crate::wait::ownership::resource_record::{RecordCell, ResourceRecord, WaitLink, WaitReason};
 use std::marker::PhantomPinned;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
@@ -68,7 +68,7 @@ pub(crate) enum Grant {
 pub(crate) enum WaiterState {
     Idle,
     Waiting,
-    Answered(Grant),
+    Granted(Grant),
 }
 
 impl WaiterState {
@@ -76,10 +76,10 @@ impl WaiterState {
         match word {
             IDLE => WaiterState::Idle,
             WAITING => WaiterState::Waiting,
-            2 => WaiterState::Answered(Grant::One),
-            3 => WaiterState::Answered(Grant::Last),
-            4 => WaiterState::Answered(Grant::All),
-            5 => WaiterState::Answered(Grant::Closed),
+            2 => WaiterState::Granted(Grant::One),
+            3 => WaiterState::Granted(Grant::Last),
+            4 => WaiterState::Granted(Grant::All),
+            5 => WaiterState::Granted(Grant::Closed),
             _ => unreachable!("not a standing: {word}"),
         }
     }
@@ -126,14 +126,14 @@ impl<T> Waiter<T> {
     }
 
     #[inline]
-    pub(crate) fn standing(&self) -> WaiterState {
+    pub(crate) fn state(&self) -> WaiterState {
         WaiterState::from_u32(self.standing.load(Acquire))
     }
 
     /// What came with the answer, if it came from
     /// [`pop_front_with`](Locked::pop_front_with).
     /// It is told once.
-    pub(crate) fn take_remark(&self) -> u32 {
+    pub(crate) fn take_payload(&self) -> u32 {
         // L2: answered, so it is the future's alone.
         let remark = self.remark.load(Relaxed);
         self.remark.store(0, Relaxed);
@@ -153,7 +153,7 @@ impl<T> Waiter<T> {
 
 impl<T> Drop for Waiter<T> {
     fn drop(&mut self) {
-        if self.standing() == WaiterState::Waiting {
+        if self.state() == WaiterState::Waiting {
             lost_waiter();
         }
     }
@@ -171,7 +171,7 @@ fn lost_waiter() -> ! {
 pub(crate) struct Waiters<S, T> {
     queue: SpinLock<Queue<S, T>>,
     /// Only in lists whose waiters link their tasks' wait records.
-    pub(crate) plate: RecordCell,
+    pub(crate) record: RecordCell,
 }
 
 /// What the lock guards.
@@ -189,7 +189,7 @@ impl<S, T> Waiters<S, T> {
         pub(crate) fn new(state: S) -> Self {
             Self {
                 queue: SpinLock::new(Queue { state, front: None, back: None }),
-                plate: RecordCell::none(),
+                record: RecordCell::none(),
             }
         }
     }
@@ -199,7 +199,7 @@ impl<S, T> Waiters<S, T> {
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Locked<'_, S, T>) -> R) -> R {
         let home = self.address();
-        self.queue.with(|queue| f(&mut Locked { queue, home, plate: &self.plate }))
+        self.queue.with(|queue| f(&mut Locked { queue, home, record: &self.record }))
     }
 
     fn address(&self) -> usize {
@@ -209,16 +209,16 @@ impl<S, T> Waiters<S, T> {
     /// Lets go of a waiter's place. Answers where it stood: a waiter that was
     /// `Answered` may have something to pass on.
     pub(crate) fn cancel(&self, waiter: Pin<&Waiter<T>>) -> WaiterState {
-        match waiter.standing() {
+        match waiter.state() {
             WaiterState::Waiting => {}
             other => return other,
         }
         let (standing, unneeded) = self.with(|list| {
-            let standing = waiter.standing();
+            let standing = waiter.state();
             let unneeded = if standing == WaiterState::Waiting {
                 list.remove(waiter)
             } else {
-                PendingWake::NOBODY
+                PendingWake::NONE
             };
             (standing, unneeded)
         });
@@ -230,35 +230,35 @@ impl<S, T> Waiters<S, T> {
     /// Answers and wakes the waiters in front for as long as `due` says yes to
     /// what they ask for: a batch under one hold of the lock, then the next. A
     /// waker that panics does so at the end, when all are answered.
-    pub(crate) fn answer_while(&self, answer: Grant, mut due: impl FnMut(&S, &T) -> bool) {
+    pub(crate) fn grant_while(&self, answer: Grant, mut due: impl FnMut(&S, &T) -> bool) {
         let mut panics = PanicSink::default();
         let mut more = true;
         while more {
             let mut calls = WakeBatch::new();
-            more = self.with(|list| list.answer_batch(answer, &mut calls, &mut due));
+            more = self.with(|list| list.grant_batch(answer, &mut calls, &mut due));
             panics.catch(|| calls.wake());
         }
-        panics.pass_on();
+        panics.resume();
     }
 
     /// The waiter is polled again, perhaps by another task: `waker` is the one
     /// to wake. Answers where it stands.
     pub(crate) fn update_waker(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> WaiterState {
-        self.update_waker_and(waiter, waker, |_| {})
+        self.update_waker_with(waiter, waker, |_| {})
     }
 
     /// The same; if it is another waker, what it asks for may change with it.
-    pub(crate) fn update_waker_and(
+    pub(crate) fn update_waker_with(
         &self,
         waiter: Pin<&Waiter<T>>,
         waker: &Waker,
         change: impl FnOnce(&mut T),
     ) -> WaiterState {
-        match waiter.standing() {
+        match waiter.state() {
             WaiterState::Waiting => {}
             other => return other,
         }
-        let (standing, same) = self.with(|list| match waiter.standing() {
+        let (standing, same) = self.with(|list| match waiter.state() {
             WaiterState::Waiting => (WaiterState::Waiting, list.wakes(waiter, waker)),
             other => (other, false),
         });
@@ -267,9 +267,9 @@ impl<S, T> Waiters<S, T> {
         }
         let new = waker.clone();
         // What is left over is dropped after the lock.
-        let (standing, _unneeded) = self.with(|list| match waiter.standing() {
+        let (standing, _unneeded) = self.with(|list| match waiter.state() {
             WaiterState::Waiting => {
-                list.asked(waiter).map(change);
+                list.request_of(waiter).map(change);
                 (WaiterState::Waiting, list.replace_waker(waiter, new))
             }
             standing => (standing, Some(new)),
@@ -295,7 +295,7 @@ pub(crate) struct Locked<'a, S, T> {
     queue: &'a mut Queue<S, T>,
     /// The list's address (L4).
     home: usize,
-    pub(crate) plate: &'a RecordCell,
+    pub(crate) record: &'a RecordCell,
 }
 
 impl<S, T> std::ops::Deref for Locked<'_, S, T> {
@@ -354,10 +354,10 @@ impl<S, T> Locked<'_, S, T> {
         waiter: Pin<&Waiter<T>>,
         ask: T,
         waker: Waker,
-        reason: Reason,
+        reason: WaitReason,
         note: impl FnOnce(&ResourceRecord),
     ) {
-        let plate = self.plate.obtain();
+        let plate = self.record.obtain();
         note(plate);
         let link = WaitLink::attach_with(plate, &waker, reason);
         self.push(waiter, ask, Some(waker), link);
@@ -403,7 +403,7 @@ impl<S, T> Locked<'_, S, T> {
 
     /// Answers the waiters in front until one is not due, or `calls` is full: then
     /// there may be more.
-    fn answer_batch(
+    fn grant_batch(
         &mut self,
         answer: Grant,
         calls: &mut WakeBatch,
@@ -425,7 +425,7 @@ impl<S, T> Locked<'_, S, T> {
 
     /// Answers all waiters that are `concerned`, wherever they stand, until `calls`
     /// is full: then there may be more.
-    pub(crate) fn answer_where(
+    pub(crate) fn grant_matching(
         &mut self,
         answer: Grant,
         calls: &mut WakeBatch,
@@ -452,8 +452,8 @@ impl<S, T> Locked<'_, S, T> {
     }
 
     /// What a waiter of this list asks for, if it still waits.
-    pub(crate) fn asked(&mut self, waiter: Pin<&Waiter<T>>) -> Option<&mut T> {
-        if waiter.standing() != WaiterState::Waiting {
+    pub(crate) fn request_of(&mut self, waiter: Pin<&Waiter<T>>) -> Option<&mut T> {
+        if waiter.state() != WaiterState::Waiting {
             return None;
         }
         self.check_home(&waiter);
@@ -510,7 +510,7 @@ impl<S, T> Locked<'_, S, T> {
     /// If it is not in this list.
     pub(crate) fn remove(&mut self, waiter: Pin<&Waiter<T>>) -> PendingWake {
         self.check_home(&waiter);
-        assert_eq!(waiter.standing(), WaiterState::Waiting, "L4: not in the list");
+        assert_eq!(waiter.state(), WaiterState::Waiting, "L4: not in the list");
         let call = self.unlink(NonNull::from(waiter.get_ref()));
         waiter.standing.store(IDLE, Relaxed);
         call
@@ -549,7 +549,7 @@ impl<S, T> Locked<'_, S, T> {
         unsafe {
             Self::entry(waiter, |entry| {
                 let same = entry.waker.as_ref().is_some_and(|own| own.will_wake(waker));
-                if same && let Some(plate) = self.plate.get() {
+                if same && let Some(plate) = self.record.get() {
                     entry.link.attach_again(plate, waker);
                 }
                 same
@@ -558,7 +558,7 @@ impl<S, T> Locked<'_, S, T> {
     }
 
     fn replace_waker(&mut self, waiter: Pin<&Waiter<T>>, waker: Waker) -> Option<Waker> {
-        let plate = self.plate.get();
+        let plate = self.record.get();
         // SAFETY: as above.
         unsafe {
             Self::entry(NonNull::from(waiter.get_ref()), |entry| {

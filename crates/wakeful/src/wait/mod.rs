@@ -42,42 +42,42 @@ use std::panic::Location;
 /// Notes what the current task is about to wait for: call it when a leaf future
 /// returns `Pending`. `resource` is the address of the thing waited for.
 #[inline]
-pub(crate) fn waiting_on<T: ?Sized>(
+pub(crate) fn record_wait<T: ?Sized>(
     kind: WaitKind,
     resource: &T,
     site: &'static Location<'static>,
 ) {
-    waiting_on_target(kind, TargetWord::of_address(resource), site);
+    record_wait_for_target(kind, TargetWord::of_address(resource), site);
 }
 
-/// As [`waiting_on`], for what is most often waited for beside something else.
+/// As [`record_wait`], for what is most often waited for beside something else.
 #[inline]
-pub(crate) fn waiting_beside<T: ?Sized>(
+pub(crate) fn record_secondary_wait<T: ?Sized>(
     kind: WaitKind,
     resource: &T,
     site: &'static Location<'static>,
 ) {
     let target = TargetWord::of_address(resource);
-    context::waiting_beside(|since_ms| Wait { kind, target, site, since_ms });
+    context::record_secondary_wait(|since_ms| Wait { kind, target, site, since_ms });
 }
 
 /// Notes what the current task is about to wait for, by its target: a descriptor, say.
 #[inline]
-pub(crate) fn waiting_on_target(
+pub(crate) fn record_wait_for_target(
     kind: WaitKind,
     target: TargetWord,
     site: &'static Location<'static>,
 ) {
-    context::waiting_on(|since_ms| Wait { kind, target, site, since_ms });
+    context::record_wait(|since_ms| Wait { kind, target, site, since_ms });
 }
 
-/// As [`waiting_on_target`], for a resource whose list links the records of its waiters;
+/// As [`record_wait_for_target`], for a resource whose list links the records of its waiters;
 /// `target` comes from [`RecordCell::target`](resource_record::RecordCell::target). A link stays.
 #[inline]
-pub(crate) fn waiting_on_plate(
+pub(crate) fn record_wait_keeping_link(
     kind: WaitKind,
     target: TargetWord,
     site: &'static Location<'static>,
 ) {
-    context::waiting_on_keeping_link(|since_ms| Wait { kind, target, site, since_ms });
+    context::record_wait_keeping_link(|since_ms| Wait { kind, target, site, since_ms });
 }

@@ -37,7 +37,7 @@ const SHIFT: u32 = 1;
 
 /// What a waiter waits for the number to be.
 pub(crate) trait WaitCondition: Copy {
-    fn is_reached(self, number: u64) -> bool;
+    fn is_met(self, number: u64) -> bool;
 }
 
 /// Any other number than this one.
@@ -46,7 +46,7 @@ pub(crate) struct NotEqual(pub(crate) u64);
 
 impl WaitCondition for NotEqual {
     #[inline]
-    fn is_reached(self, number: u64) -> bool {
+    fn is_met(self, number: u64) -> bool {
         number != self.0
     }
 }
@@ -56,7 +56,7 @@ pub(crate) struct Zero;
 
 impl WaitCondition for Zero {
     #[inline]
-    fn is_reached(self, number: u64) -> bool {
+    fn is_met(self, number: u64) -> bool {
         number == 0
     }
 }
@@ -110,16 +110,16 @@ impl<G: WaitCondition> WaitCounter<G> {
 
     /// After a step, and after any lock: wakes those who waited for it.
     #[inline]
-    pub(crate) fn call(&self, moved: CounterChange) {
+    pub(crate) fn wake_waiters(&self, moved: CounterChange) {
         if moved.is_awaited {
-            self.call_waiters();
+            self.wake_satisfied();
         }
     }
 
-    fn call_waiters(&self) {
+    fn wake_satisfied(&self) {
         let mut any = false;
-        self.waiters.answer_while(Grant::All, |(), goal| {
-            let reached = goal.is_reached(self.get());
+        self.waiters.grant_while(Grant::All, |(), goal| {
+            let reached = goal.is_met(self.get());
             any |= reached;
             reached
         });
@@ -139,7 +139,7 @@ impl<G: WaitCondition> WaitCounter<G> {
     #[inline]
     pub(crate) fn poll(&self, waiter: Pin<&Waiter<G>>, goal: G, cx: &mut Context<'_>) -> Poll<u64> {
         let number = self.get();
-        if goal.is_reached(number) && waiter.standing() == WaiterState::Idle {
+        if goal.is_met(number) && waiter.state() == WaiterState::Idle {
             return Poll::Ready(number);
         }
         self.poll_in_list(waiter, goal, cx)
@@ -148,17 +148,17 @@ impl<G: WaitCondition> WaitCounter<G> {
     fn poll_in_list(&self, waiter: Pin<&Waiter<G>>, goal: G, cx: &mut Context<'_>) -> Poll<u64> {
         loop {
             let number = self.get();
-            if goal.is_reached(number) {
-                self.leave(waiter);
+            if goal.is_met(number) {
+                self.cancel(waiter);
                 return Poll::Ready(number);
             }
-            let waits = match waiter.standing() {
+            let waits = match waiter.state() {
                 WaiterState::Idle => self.enter(waiter, goal, cx),
                 WaiterState::Waiting => {
                     self.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting
                 }
                 // The number moved on, and back or to where it is now.
-                WaiterState::Answered(_) => {
+                WaiterState::Granted(_) => {
                     waiter.reset();
                     false
                 }
@@ -179,7 +179,7 @@ impl<G: WaitCondition> WaitCounter<G> {
             if word & AWAITED == 0 {
                 word = self.word.fetch_or(AWAITED, AcqRel);
             }
-            if goal.is_reached(word >> SHIFT) {
+            if goal.is_met(word >> SHIFT) {
                 return Some(waker);
             }
             list.push_back(waiter, goal, Some(waker));
@@ -191,15 +191,15 @@ impl<G: WaitCondition> WaitCounter<G> {
     /// The waiter no longer waits: because it has what it waited for, or because
     /// its future is dropped.
     #[inline]
-    pub(crate) fn leave(&self, waiter: Pin<&Waiter<G>>) {
-        match waiter.standing() {
+    pub(crate) fn cancel(&self, waiter: Pin<&Waiter<G>>) {
+        match waiter.state() {
             WaiterState::Idle => {}
-            _ => self.leave_list(waiter),
+            _ => self.cancel_in_list(waiter),
         }
     }
 
-    fn leave_list(&self, waiter: Pin<&Waiter<G>>) {
-        if let WaiterState::Answered(_) = self.waiters.cancel(waiter) {
+    fn cancel_in_list(&self, waiter: Pin<&Waiter<G>>) {
+        if let WaiterState::Granted(_) = self.waiters.cancel(waiter) {
             // Everybody was told, so there is nothing to pass on.
             waiter.reset();
         }

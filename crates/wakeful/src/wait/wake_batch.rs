@@ -16,7 +16,7 @@ const ROOM: usize = if IS_MODEL { 2 } else { 32 };
 pub(crate) struct PendingWake(pub(super) Option<Waker>);
 
 impl PendingWake {
-    pub(crate) const NOBODY: PendingWake = PendingWake(None);
+    pub(crate) const NONE: PendingWake = PendingWake(None);
 
     pub(crate) fn new(waker: Option<Waker>) -> Self {
         Self(waker)
@@ -100,7 +100,7 @@ impl PanicSink {
         }
     }
 
-    pub(crate) fn is_any(&self) -> bool {
+    pub(crate) fn has_panic(&self) -> bool {
         self.0.is_some()
     }
 
@@ -108,7 +108,7 @@ impl PanicSink {
     ///
     /// If a waker did.
     #[inline]
-    pub(crate) fn pass_on(self) {
+    pub(crate) fn resume(self) {
         if let Some(payload) = self.0 {
             panic::resume_unwind(payload);
         }
@@ -138,5 +138,5 @@ pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
 pub(crate) fn drop_all(wakers: impl IntoIterator<Item = Waker>) {
     let mut panics = PanicSink::default();
     wakers.into_iter().for_each(|waker| panics.catch(|| drop(waker)));
-    panics.pass_on();
+    panics.resume();
 }

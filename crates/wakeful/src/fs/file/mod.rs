@@ -305,7 +305,7 @@ impl File {
             }
         };
         if polled.is_pending() {
-            wait::waiting_on(WaitKind::FileRead, &*self.descriptor, site);
+            wait::record_wait(WaitKind::FileRead, &*self.descriptor, site);
         }
         polled
     }
@@ -320,7 +320,7 @@ impl File {
         ready!(self.writer.poll_idle(cx, site));
         let polled = self.lock().poll_at_rest(&self.descriptor, Waiting::AmongOthers, cx);
         if polled.is_pending() {
-            wait::waiting_on(WaitKind::FileRead, &*self.descriptor, site);
+            wait::record_wait(WaitKind::FileRead, &*self.descriptor, site);
         }
         polled
     }

@@ -7,8 +7,8 @@ use crate::scheduler::block_on::BlockOnState;
 use crate::sys::descriptor;
 use crate::task::Id;
 use crate::task::arena;
-use crate::task::block_on::is_root;
-use crate::task::header::{PollStamp, WaitKind, WaitingOn};
+use crate::task::block_on::is_block_on_id;
+use crate::task::header::{PollStamp, WaitKind, WaitRecord};
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING};
 use crate::task::wait_target::WaitTarget;
@@ -129,7 +129,7 @@ impl TaskDump {
             () => TaskState::Waiting,
         };
         let waits = task_state == TaskState::Waiting;
-        let spare = state.has(RUNNING) && header.has_spare();
+        let spare = state.has(RUNNING) && header.has_spare_waker();
         Self {
             who: TaskInfo::of_task(header),
             parent: None,
@@ -138,13 +138,13 @@ impl TaskDump {
             state: task_state,
             closure: is_closure,
             forever: state.has(EXEMPT | FOREVER),
-            age: since(now, header.born_ms.get()),
+            age: since(now, header.spawned_ms.get()),
             polls: header.polls(),
             busy: arena::spent(task),
             wakes: header.wakes(),
             wakers: state.wakers().saturating_sub(spare.into()),
             waiting: if waits {
-                WaitDump::read(&header.waiting, || header.stamp(), now)
+                WaitDump::read(&header.waiting, || header.poll_stamp(), now)
             } else {
                 None
             },
@@ -172,7 +172,11 @@ impl TaskDump {
             busy: Duration::ZERO,
             wakes: note.polls().saturating_sub(1),
             wakers: root.live_wakers() as u64,
-            waiting: if waits { WaitDump::read(&note.waiting, || note.stamp(), now) } else { None },
+            waiting: if waits {
+                WaitDump::read(&note.waiting, || note.poll_stamp(), now)
+            } else {
+                None
+            },
         })
     }
 
@@ -189,12 +193,12 @@ impl TaskDump {
     /// The task that spawned it, if that is still there. See
     /// [`spawned_by_block_on`](Self::spawned_by_block_on) for those spawned by the future of `block_on`.
     pub fn parent(&self) -> Option<Id> {
-        self.parent.filter(|number| !is_root(*number)).map(Id::from_u64)
+        self.parent.filter(|number| !is_block_on_id(*number)).map(Id::from_u64)
     }
 
     /// Whether the future of a `block_on` that is still there spawned it.
     pub fn spawned_by_block_on(&self) -> bool {
-        self.parent.is_some_and(is_root)
+        self.parent.is_some_and(is_block_on_id)
     }
 
     /// What it does.
@@ -248,11 +252,11 @@ impl TaskDump {
 }
 
 impl WaitDump {
-    fn read(record: &WaitingOn, poll: impl Fn() -> PollStamp, now: Duration) -> Option<Self> {
+    fn read(record: &WaitRecord, poll: impl Fn() -> PollStamp, now: Duration) -> Option<Self> {
         let last_poll = poll();
         let wait = record.read()?;
         // If it is polled meanwhile, nothing is known.
-        let earlier = !record.is_of(last_poll) && poll().is(last_poll);
+        let earlier = !record.is_from_poll(last_poll) && poll().same_poll(last_poll);
         let (linked, target) = (record.linked_target(), wait.target.target());
         let plate = match linked {
             Some(WaitTarget::Record(index)) => ResourceRecord::at(index),
@@ -263,33 +267,34 @@ impl WaitDump {
             WaitTarget::Record(_) | WaitTarget::Number(_) => plate.map_or(Vec::new(), |plate| {
                 let hold = match wait.kind {
                     WaitKind::MpscSend => Hold::Receives,
-                    _ if plate.may_be_passed_on() => Hold::Passed,
+                    _ if plate.may_have_moved() => Hold::Passed,
                     _ => Hold::Certain,
                 };
-                let held = plate.holders().into_iter();
+                let held = plate.owners().into_iter();
                 held.map(|held| HolderDump {
                     number: held.task,
                     who: None,
                     site: held.site,
-                    granted: held.granted,
+                    granted: held.granted_unpolled,
                     hold,
                 })
                 .collect()
             }),
         };
-        let mut others = plate.is_some_and(ResourceRecord::has_others);
+        let mut others = plate.is_some_and(ResourceRecord::has_unlisted);
         // The second look: if the task waits there no longer, another resource may have the record
         // by now, and the names are of that one. A reader that has seen those sees the detached link
         // too: the names were written after it, with Release.
-        let certain = linked.is_some() && poll().is(last_poll) && record.linked_target() == linked;
+        let certain =
+            linked.is_some() && poll().same_poll(last_poll) && record.linked_target() == linked;
         if !certain && plate.is_some() {
             holders.clear();
             others = false;
         }
         Some(Self {
             kind: wait.kind,
-            resource_id: ResourceRecord::number_of(target),
-            resource: in_words(wait.kind, target, now),
+            resource_id: ResourceRecord::display_number(target),
+            resource: describe(wait.kind, target, now),
             site: wait.site,
             since: since(now, wait.since_ms),
             earlier,
@@ -359,10 +364,10 @@ impl WaitDump {
     }
 }
 
-fn in_words(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
+fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
     match (kind, target) {
         (_, WaitTarget::Task(id)) => format!("task {id}"),
-        (_, WaitTarget::Record(_)) => format!("#{:x}", ResourceRecord::number_of(target)),
+        (_, WaitTarget::Record(_)) => format!("#{:x}", ResourceRecord::display_number(target)),
         // Whichever of several ends first.
         (WaitKind::Join, WaitTarget::Number(_)) => "any of several".to_owned(),
         (WaitKind::ChildExit, WaitTarget::Number(process)) => format!("process {process}"),
@@ -372,7 +377,7 @@ fn in_words(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
             None => format!("{} ago", Short(now.saturating_sub(time_of(tick)))),
         },
         (kind, WaitTarget::Number(number)) if kind.is_for_descriptor() => {
-            descriptor::in_words(number).unwrap_or_else(|| format!("#{number:x}"))
+            descriptor::describe(number).unwrap_or_else(|| format!("#{number:x}"))
         }
         (_, WaitTarget::Number(number)) => format!("#{number:x}"),
     }
@@ -420,9 +425,9 @@ mod tests {
     #[test]
     fn names_are_not_shown_if_the_task_leaves_while_they_are_read() {
         let (waiting, plate, stamp) =
-            (WaitingOn::nothing(), RecordCell::none(), PollStamp::of_twice(2));
+            (WaitRecord::nothing(), RecordCell::none(), PollStamp::from_doubled(2));
         let site = Location::caller();
-        plate.obtain().note_one(Owner { task: 5, site: Some(site), granted: false });
+        plate.obtain().set_owner(Owner { task: 5, site: Some(site), granted_unpolled: false });
         let target = plate.target(&waiting).linked();
         let wait = Wait { kind: WaitKind::Mutex, target, site, since_ms: 0 };
         Slot { waiting: &waiting, stamp }.record_linked(wait);

@@ -32,7 +32,7 @@ impl Orphan {
         let last_wait = header.waiting.read();
         let socket = last_wait.filter(|wait| wait.kind.is_for_descriptor());
         let descriptor = socket.and_then(|wait| match wait.target.target() {
-            WaitTarget::Number(number) => descriptor::in_words(number),
+            WaitTarget::Number(number) => descriptor::describe(number),
             WaitTarget::Record(_) | WaitTarget::Task(_) => None,
         });
         Self {
@@ -41,7 +41,7 @@ impl Orphan {
             spawned_at: origin.spawned_at(),
             polls: header.polls(),
             last_wait,
-            is_earlier: !header.waiting.is_of(header.stamp()),
+            is_earlier: !header.waiting.is_from_poll(header.poll_stamp()),
             descriptor,
         }
     }

@@ -105,7 +105,7 @@ impl Lane {
             return Poll::Ready(Ok(()));
         };
         let Poll::Ready(joined) = Pin::new(handle).poll(cx) else {
-            wait::waiting_on(self.kind, self, self.site);
+            wait::record_wait(self.kind, self, self.site);
             return Poll::Pending;
         };
         self.on_its_way = None;

@@ -322,7 +322,7 @@ impl<T: 'static> JoinNextWithId<'_, T> {
         let polled = set.poll_ended(cx);
         if polled.is_pending() {
             let (kind, target) = (WaitKind::Join, TargetWord::NONE);
-            context::waiting_on(|since_ms| Wait { kind, target, site, since_ms });
+            context::record_wait(|since_ms| Wait { kind, target, site, since_ms });
         }
         polled
     }

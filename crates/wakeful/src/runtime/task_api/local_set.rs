@@ -177,7 +177,7 @@ impl LocalSet {
             }
             match self.local.run_tasks(order) {
                 Left::Work => {
-                    crate::task::context::root_has_worked();
+                    crate::task::context::mark_block_on_worked();
                     cx.waker().wake_by_ref();
                 }
                 Left::Nothing => self.local.wait(poller, cx.waker()),
@@ -213,7 +213,7 @@ impl Future for LocalSet {
             return Poll::Ready(());
         }
         let site = self.made_at;
-        crate::task::context::waiting_on(|since_ms| Wait {
+        crate::task::context::record_wait(|since_ms| Wait {
             kind: WaitKind::Join,
             target: TargetWord::NONE,
             site,

@@ -100,7 +100,7 @@ impl<T> Shared<T> {
 
     /// Wakes the receivers that have something to look at.
     fn call_receivers(&self) {
-        self.tail.answer_while(Grant::All, |tail, &next| tail.is_closed || next != tail.position);
+        self.tail.grant_while(Grant::All, |tail, &next| tail.is_closed || next != tail.position);
     }
 }
 

@@ -172,9 +172,9 @@ impl<T: Clone> Receiver<T> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<T, RecvError>> {
         loop {
-            match waiter.standing() {
+            match waiter.state() {
                 WaiterState::Idle => {}
-                WaiterState::Answered(_) => waiter.reset(),
+                WaiterState::Granted(_) => waiter.reset(),
                 WaiterState::Waiting => {
                     let standing = self.shared.tail.update_waker(waiter, cx.waker());
                     if standing == WaiterState::Waiting {
@@ -221,7 +221,7 @@ impl<T> Drop for Receiver<T> {
         impl<T> Drop for Gone<'_, T> {
             fn drop(&mut self) {
                 if self.1.before == 1 {
-                    self.0.receivers.call(self.1);
+                    self.0.receivers.wake_waiters(self.1);
                 }
             }
         }
@@ -272,7 +272,7 @@ impl<T: Clone> Future for Recv<'_, T> {
         let progress = ready!(coop::poll_proceed(cx));
         let polled = this.receiver.poll_recv(this.waiter.as_ref(), cx);
         if polled.is_pending() {
-            wait::waiting_on(WaitKind::BroadcastRecv, &*this.receiver.shared, this.site);
+            wait::record_wait(WaitKind::BroadcastRecv, &*this.receiver.shared, this.site);
         } else {
             progress.made_progress();
         }

@@ -32,7 +32,7 @@ fn poll(acquiring: Pin<&mut PermitRequest>, permits: &RawSemaphore, task: u64) -
 /// Who is known to have all that is missing; `None` if it is not known.
 fn known(permits: &RawSemaphore) -> Option<Vec<u64>> {
     let plate = permits.plate()?;
-    let mut tasks: Vec<u64> = plate.known_holders()?.iter().map(|held| held.task).collect();
+    let mut tasks: Vec<u64> = plate.certain_owners()?.iter().map(|held| held.task).collect();
     tasks.sort_unstable();
     Some(tasks)
 }
@@ -140,8 +140,8 @@ fn permits_are_handed_over_as_another_queues_up() {
         assert!(poll(next.as_mut(), &permits, 2));
         let mut third = third.join().unwrap();
         let plate = permits.plate().expect("somebody waits");
-        let holders = plate.known_holders().expect("there is one");
-        let told: Vec<_> = holders.iter().map(|held| (held.task, held.granted)).collect();
+        let holders = plate.certain_owners().expect("there is one");
+        let told: Vec<_> = holders.iter().map(|held| (held.task, held.granted_unpolled)).collect();
         assert_eq!(told, [(2, false)]);
         third.as_mut().cancel(&permits);
     });
@@ -158,8 +158,8 @@ fn poll_lock(
 }
 
 fn holder(raw: &RawMutex) -> Owner {
-    let plate = raw.waiters.plate.get().expect("somebody waits");
-    plate.known_holders().expect("somebody has it")[0]
+    let plate = raw.waiters.record.get().expect("somebody waits");
+    plate.certain_owners().expect("somebody has it")[0]
 }
 
 /// A mutex is taken as another queues up. Catches a waiter that is not told who has it.
@@ -182,10 +182,10 @@ fn a_mutex_is_taken_as_another_queues_up() {
         assert_eq!(early.is_pending(), taken);
         if taken {
             let held = holder(&raw);
-            assert_eq!((held.task, held.granted), (1, false));
+            assert_eq!((held.task, held.granted_unpolled), (1, false));
             assert!(held.site.is_none_or(|told| std::ptr::eq(told, site)), "not another place");
             raw.unlock();
-            assert_eq!((holder(&raw).task, holder(&raw).granted), (2, true));
+            assert_eq!((holder(&raw).task, holder(&raw).granted_unpolled), (2, true));
             assert!(poll_lock(locking.as_mut(), &raw, 2).is_ready());
         }
         raw.unlock();
@@ -214,7 +214,7 @@ fn a_mutex_is_handed_over_as_another_queues_up() {
         raw.unlock();
         assert!(poll_lock(next.as_mut(), &raw, 2).is_ready());
         let mut third = third.join().unwrap();
-        assert_eq!((holder(&raw).task, holder(&raw).granted), (2, false));
+        assert_eq!((holder(&raw).task, holder(&raw).granted_unpolled), (2, false));
         raw.unlock();
         assert!(poll_lock(third.as_mut(), &raw, 3).is_ready());
         raw.unlock();

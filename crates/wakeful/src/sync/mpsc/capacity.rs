@@ -108,15 +108,15 @@ impl<T> Chan<T> {
     /// The receiver went to another task, or to a thread that runs none, and receives there.
     #[cold]
     pub(super) fn is_received_by_another(&self) {
-        self.last_receiver.set_somewhere();
+        self.last_receiver.set_without_site();
         self.tell_receiver();
     }
 
     /// Those who wait for room learn who receives.
     #[cold]
     pub(super) fn tell_receiver(&self) {
-        if let Some(plate) = self.room.plate.get() {
-            self.room.with(|_| plate.note_if_new(self.last_receiver.get()));
+        if let Some(plate) = self.room.record.get() {
+            self.room.with(|_| plate.update_owner(self.last_receiver.get()));
         }
     }
 
@@ -134,14 +134,14 @@ impl<T> Chan<T> {
 
     /// Those who wait for room learn whether it may come from others than who receives.
     fn tell_reserved(&self) {
-        if let Some(plate) = self.room.plate.get() {
+        if let Some(plate) = self.room.record.get() {
             self.room.with(|_| self.note_reserved(plate));
         }
     }
 
     /// The same, under the lock.
     fn note_reserved(&self, plate: &ResourceRecord) {
-        plate.names.set_others(self.reserved.load(SeqCst) > 0);
+        plate.owner_table.set_unlisted(self.reserved.load(SeqCst) > 0);
     }
 
     /// Whether so many slots more can be used, as far as the sender knows.
@@ -209,10 +209,10 @@ impl<T> Chan<T> {
     fn hand_out_and_keep(&self, slots: u64, is_promised: bool) {
         let mut panics = PanicSink::default();
         self.hand_out_to_all(&mut panics);
-        if is_promised && panics.is_any() {
+        if is_promised && panics.has_panic() {
             panics.catch(|| self.release(slots));
         }
-        panics.pass_on();
+        panics.resume();
     }
 
     /// Sets QUEUED, under the lock. Not in a closed channel, so that one that has
@@ -271,7 +271,7 @@ impl<T> Chan<T> {
             }
             let ask = CapacityRequest { slots, who: address(waiter) };
             queue.push_linked(waiter, ask, waker, (WaitKind::MpscSend, site), |plate| {
-                plate.note_if_new(self.last_receiver.get());
+                plate.update_owner(self.last_receiver.get());
                 self.note_reserved(plate);
             });
             self.serve(queue, &mut calls);
@@ -294,7 +294,7 @@ impl<T> Chan<T> {
     pub(super) fn hand_out(&self) {
         let mut panics = PanicSink::default();
         self.hand_out_to_all(&mut panics);
-        panics.pass_on();
+        panics.resume();
     }
 
     fn hand_out_to_all(&self, panics: &mut PanicSink) {
@@ -377,7 +377,7 @@ impl<T> Chan<T> {
     #[cold]
     pub(super) fn give_up(&self, waiter: Pin<&Waiter<CapacityRequest>>, slots: u64) {
         let (standing, partial, unneeded) = self.room.with(|queue| {
-            let standing = waiter.standing();
+            let standing = waiter.state();
             let waits = standing == WaiterState::Waiting;
             let unneeded = waits.then(|| queue.remove(waiter));
             let mut partial = 0;
@@ -391,7 +391,7 @@ impl<T> Chan<T> {
         if standing != WaiterState::Waiting {
             waiter.reset();
         }
-        let promised = standing == WaiterState::Answered(Grant::One);
+        let promised = standing == WaiterState::Granted(Grant::One);
         // Also if it is 0: those behind it may be in front now.
         self.release(if promised { slots } else { partial });
     }
@@ -399,7 +399,7 @@ impl<T> Chan<T> {
     /// The channel is closed: whoever waits need not any longer.
     #[cold]
     pub(super) fn refuse_room(&self, panics: &mut PanicSink) {
-        panics.catch(|| self.room.answer_while(Grant::Closed, |_, _| true));
+        panics.catch(|| self.room.grant_while(Grant::Closed, |_, _| true));
         self.hand_out_to_all(panics);
     }
 

@@ -350,8 +350,8 @@ impl<T> Chan<T> {
         }
         let mut panics = PanicSink::default();
         self.refuse_room(&mut panics);
-        panics.catch(|| self.closing.answer_while(Grant::All, |_, _| true));
-        panics.pass_on();
+        panics.catch(|| self.closing.grant_while(Grant::All, |_, _| true));
+        panics.resume();
     }
 
     pub(super) fn add_sender(&self) {

@@ -47,7 +47,7 @@ impl Request {
     ) -> Poll<Result<(), Closed>> {
         let this = self.project();
         let (waiter, slots) = (this.waiter.as_ref(), *this.slots);
-        let mut standing = waiter.standing();
+        let mut standing = waiter.state();
         if standing == WaiterState::Idle {
             match chan.ask(waiter, slots, cx.waker(), site) {
                 Asked::Promised => return Poll::Ready(Ok(())),
@@ -58,17 +58,17 @@ impl Request {
             standing = chan.room.update_waker(waiter, cx.waker());
         }
         match standing {
-            WaiterState::Answered(Grant::One) if !chan.word().has(CLOSED) => {
+            WaiterState::Granted(Grant::One) if !chan.word().has(CLOSED) => {
                 waiter.reset();
                 Poll::Ready(Ok(()))
             }
-            WaiterState::Answered(_) => {
+            WaiterState::Granted(_) => {
                 chan.give_up(waiter, slots);
                 Poll::Ready(Err(Closed))
             }
             WaiterState::Idle | WaiterState::Waiting => {
-                let target = chan.room.plate.target(chan);
-                wait::waiting_on_plate(WaitKind::MpscSend, target, site);
+                let target = chan.room.record.target(chan);
+                wait::record_wait_keeping_link(WaitKind::MpscSend, target, site);
                 Poll::Pending
             }
         }
@@ -78,7 +78,7 @@ impl Request {
     #[inline]
     fn cancel<T>(self: Pin<&mut Self>, chan: &Chan<T>) {
         let this = self.project();
-        if this.waiter.standing() != WaiterState::Idle {
+        if this.waiter.state() != WaiterState::Idle {
             chan.give_up(this.waiter.as_ref(), *this.slots);
         }
     }
@@ -118,7 +118,7 @@ impl<T> Future for Sending<'_, T> {
         let this = self.project();
         let progress = ready!(coop::poll_proceed(cx));
         assert!(this.value.is_some(), "polled after it was ready");
-        if this.request.waiter.standing() == WaiterState::Idle
+        if this.request.waiter.state() == WaiterState::Idle
             && let Ok(claim) = this.chan.claim()
         {
             let Some(value) = this.value.take() else { unreachable!("it was there above") };
@@ -148,7 +148,7 @@ fn poll_reserve<T>(
     site: Site,
 ) -> Poll<Result<(), SendError<()>>> {
     let progress = ready!(coop::poll_proceed(cx));
-    let result = if request.waiter.standing() == WaiterState::Idle {
+    let result = if request.waiter.state() == WaiterState::Idle {
         match chan.try_promise(request.slots) {
             Ok(()) => Ok(()),
             Err(Refusal::Closed) => Err(Closed),
@@ -335,7 +335,7 @@ impl<T> Future for Closing<'_, T> {
             let _ = list.cancel(waiter);
             return Poll::Ready(());
         }
-        if waiter.standing() == WaiterState::Idle {
+        if waiter.state() == WaiterState::Idle {
             let waker = cx.waker().clone();
             let unneeded = list.with(|list| {
                 // The closer sets the bit before it takes the lock.
@@ -348,10 +348,10 @@ impl<T> Future for Closing<'_, T> {
             if unneeded.is_some() {
                 return Poll::Ready(());
             }
-        } else if let WaiterState::Answered(_) = list.update_waker(waiter, cx.waker()) {
+        } else if let WaiterState::Granted(_) = list.update_waker(waiter, cx.waker()) {
             return Poll::Ready(());
         }
-        wait::waiting_beside(WaitKind::MpscClosed, *this.chan, this.site);
+        wait::record_secondary_wait(WaitKind::MpscClosed, *this.chan, this.site);
         Poll::Pending
     }
 }

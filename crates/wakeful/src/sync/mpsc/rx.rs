@@ -187,8 +187,8 @@ impl<T> Rx<T> {
         if is_another {
             self.chan.tell_receiver();
         }
-        let target = self.chan.room.plate.target(self.chan());
-        wait::waiting_on_target(WaitKind::MpscRecv, target, site);
+        let target = self.chan.room.record.target(self.chan());
+        wait::record_wait_for_target(WaitKind::MpscRecv, target, site);
     }
 
     pub(super) fn poll_recv_many(
@@ -255,7 +255,7 @@ impl<T> Rx<T> {
                     // That sender's thread has lost its core. Nobody will wake
                     // us for this message, as we did not park.
                     crate::sys::sync::thread::yield_now();
-                    context::give_way(waker);
+                    context::yield_out_of_budget(waker);
                     break;
                 }
                 Sight::Nothing(word) if self.park(word, waker) == Parking::Parked => break,
@@ -342,6 +342,6 @@ impl<T> Drop for Rx<T> {
         panics.catch(|| drain.0.chan.close());
         drain.run();
         drop(drain);
-        panics.pass_on();
+        panics.resume();
     }
 }

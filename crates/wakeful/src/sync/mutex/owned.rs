@@ -52,7 +52,7 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
     /// For whoever just got the lock.
     #[inline]
     pub(super) fn new(mutex: Arc<Mutex<T>>) -> Self {
-        mutex.raw.waiters.plate.goes_anywhere();
+        mutex.raw.waiters.record.mark_movable();
         Self { hold: Hold(mutex), _access: PhantomData }
     }
 

@@ -45,7 +45,7 @@ use crate::task::coop::{self, RestoreOnPending};
 use crate::task::header::WaitKind;
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use crate::wait::ownership::owner::Owner;
-use crate::wait::waiting_on_plate;
+use crate::wait::record_wait_keeping_link;
 use crate::wait::wake_batch::PendingWake;
 use std::panic::Location;
 use std::pin::Pin;
@@ -136,14 +136,18 @@ impl RawMutex {
                 // The word is not UNLOCKED, and we hold the list's lock, so nobody
                 // else changes it (X2, X3).
                 self.word.store(UNLOCKED, Release);
-                return PendingWake::NOBODY;
+                return PendingWake::NONE;
             };
             // X3. Nothing to release: the lock goes with the answer.
             let contended = if list.is_single() { 0 } else { CONTENDED };
             self.word.store(locked_by(next.task) | HANDED | contended, Relaxed);
             let call = list.pop_front_with(Grant::One, |list| {
-                if let Some(plate) = list.plate.get() {
-                    plate.note_one(Owner { task: next.task, site: Some(next.site), granted: true });
+                if let Some(plate) = list.record.get() {
+                    plate.set_owner(Owner {
+                        task: next.task,
+                        site: Some(next.site),
+                        granted_unpolled: true,
+                    });
                 }
                 0
             });
@@ -157,10 +161,10 @@ impl RawMutex {
     fn take_up(&self, site: &'static Location<'static>) {
         let number = context::current_id();
         // X4.
-        if let Some(plate) = self.waiters.plate.get()
-            && plate.names.places[0].is_of(number)
+        if let Some(plate) = self.waiters.record.get()
+            && plate.owner_table.slots[0].is_owned_by(number)
         {
-            return plate.names.places[0].take_up(site);
+            return plate.owner_table.slots[0].mark_polled(site);
         }
         self.take_up_as_another(number, site);
     }
@@ -172,8 +176,8 @@ impl RawMutex {
             // X2.
             let contended = self.word.load(Relaxed) & CONTENDED;
             self.word.store(locked_by(number) | HANDED | contended, Relaxed);
-            if let Some(plate) = list.plate.get() {
-                plate.note_one(Owner { task: number, site: Some(site), granted: false });
+            if let Some(plate) = list.record.get() {
+                plate.set_owner(Owner { task: number, site: Some(site), granted_unpolled: false });
             }
         });
     }
@@ -202,7 +206,7 @@ impl RawMutex {
             list.push_linked(waiter, claim, waker, reason, |plate| {
                 // X4.
                 if word & (CONTENDED | HANDED) == 0 {
-                    plate.note_one(self.taken_by(word >> SHIFT));
+                    plate.set_owner(self.taken_by(word >> SHIFT));
                 }
             });
             Attempt::Busy
@@ -213,19 +217,19 @@ impl RawMutex {
     fn taken_by(&self, task: u64) -> Owner {
         // SAFETY: only `&'static`s are stored there.
         let site = unsafe { self.site.load(Relaxed).as_ref() };
-        Owner { task, site, granted: false }
+        Owner { task, site, granted_unpolled: false }
     }
 
     /// A waiter no longer wants the lock, and hands it on if it got it.
     #[inline(never)]
     fn give_up(&self, waiter: Pin<&Waiter<Claim>>) {
-        if waiter.standing() == WaiterState::Idle {
+        if waiter.state() == WaiterState::Idle {
             return;
         }
         // Dropped after the lock.
         let _unneeded = self.waiters.with(|list| {
-            if waiter.standing() != WaiterState::Waiting {
-                return PendingWake::NOBODY;
+            if waiter.state() != WaiterState::Waiting {
+                return PendingWake::NONE;
             }
             let call = list.remove(waiter);
             if list.is_empty() {
@@ -234,7 +238,7 @@ impl RawMutex {
             }
             call
         });
-        if waiter.standing() == WaiterState::Answered(Grant::One) {
+        if waiter.state() == WaiterState::Granted(Grant::One) {
             waiter.reset();
             self.unlock();
         }
@@ -285,7 +289,7 @@ impl Locking {
     ) -> Poll<()> {
         // Without budget it still queues up, so that it keeps its place.
         if progress.is_none() && !self.has_to_wait(raw) {
-            context::give_way(cx.waker());
+            context::yield_out_of_budget(cx.waker());
             return Poll::Pending;
         }
         match self.as_mut().wait(raw, cx) {
@@ -302,7 +306,7 @@ impl Locking {
     fn has_to_wait(&self, raw: &RawMutex) -> bool {
         match &self.waiter {
             None => raw.word.load(Relaxed) != UNLOCKED,
-            Some(waiter) => waiter.standing() == WaiterState::Waiting,
+            Some(waiter) => waiter.state() == WaiterState::Waiting,
         }
     }
 
@@ -312,10 +316,10 @@ impl Locking {
             this.waiter.set(Some(Waiter::new()));
         }
         let waiter = this.waiter.into_ref().as_pin_ref().expect("it is there by now");
-        let mut standing = waiter.standing();
+        let mut standing = waiter.state();
         if standing == WaiterState::Waiting {
             let is_others = |claim: &mut Claim| claim.task = context::current_id();
-            standing = raw.waiters.update_waker_and(waiter, cx.waker(), is_others);
+            standing = raw.waiters.update_waker_with(waiter, cx.waker(), is_others);
         }
         match standing {
             WaiterState::Idle => {
@@ -323,11 +327,11 @@ impl Locking {
                 raw.enqueue(waiter, claim, cx.waker().clone())
             }
             WaiterState::Waiting => {
-                let target = raw.waiters.plate.target(raw);
-                waiting_on_plate(WaitKind::Mutex, target, this.site);
+                let target = raw.waiters.record.target(raw);
+                record_wait_keeping_link(WaitKind::Mutex, target, this.site);
                 Attempt::Busy
             }
-            WaiterState::Answered(_) => {
+            WaiterState::Granted(_) => {
                 waiter.reset();
                 raw.take_up(this.site);
                 Attempt::Locked

@@ -246,7 +246,7 @@ impl Notify {
         // An old word will do: if it says WAITING it is not old (N2), otherwise
         // nobody in the list is current, and nobody becomes so (N1).
         self.waiters
-            .answer_while(Grant::All, |(), &made_at| made_at != calls(self.word.load(Relaxed)));
+            .grant_while(Grant::All, |(), &made_at| made_at != calls(self.word.load(Relaxed)));
     }
 
     #[inline]
@@ -359,9 +359,9 @@ impl Notify {
     /// Takes a waiter off the list, if it is still there. Answers where it stood.
     fn leave(&self, waiter: Pin<&Waiter<usize>>) -> WaiterState {
         let (standing, unneeded) = self.waiters.with(|list| {
-            let standing = waiter.standing();
+            let standing = waiter.state();
             if standing != WaiterState::Waiting {
-                return (standing, PendingWake::NOBODY);
+                return (standing, PendingWake::NONE);
             }
             let unneeded = list.remove(waiter);
             self.check_waiting(list, self.word.load(Relaxed));

@@ -66,7 +66,7 @@ impl Wait {
             return Poll::Ready(());
         }
         if waker.is_some() {
-            wait::waiting_beside(WaitKind::Notified, notify, this.site);
+            wait::record_secondary_wait(WaitKind::Notified, notify, this.site);
         }
         Poll::Pending
     }
@@ -80,8 +80,8 @@ impl Wait {
         let this = self.project();
         *this.stage = Stage::Done;
         match notify.leave(this.waiter.as_ref()) {
-            WaiterState::Answered(Grant::One) => notify.notify(Which::First),
-            WaiterState::Answered(Grant::Last) => notify.notify(Which::Last),
+            WaiterState::Granted(Grant::One) => notify.notify(Which::First),
+            WaiterState::Granted(Grant::Last) => notify.notify(Which::Last),
             _ => {}
         }
     }
@@ -94,7 +94,7 @@ fn is_notified(
     made_at: usize,
     waker: Option<&Waker>,
 ) -> bool {
-    let mut standing = waiter.standing();
+    let mut standing = waiter.state();
     if standing == WaiterState::Waiting {
         if calls(notify.word.load(Acquire)) != made_at {
             // N3: no need to wait until its turn to be woken comes.

@@ -114,7 +114,7 @@ impl<T> Future for Receiver<T> {
         };
         let progress = ready!(coop::poll_proceed(cx));
         if end.look() == Found::Nothing && end.register(cx.waker()) == Waiting::Registered {
-            wait::waiting_on(WaitKind::OneshotRecv, end.shared(), site);
+            wait::record_wait(WaitKind::OneshotRecv, end.shared(), site);
             return Poll::Pending;
         }
         progress.made_progress();

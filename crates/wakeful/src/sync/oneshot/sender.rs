@@ -84,7 +84,7 @@ impl<T> Sender<T> {
             progress.made_progress();
             return Poll::Ready(());
         }
-        wait::waiting_beside(WaitKind::OneshotClosed, self.end.shared(), site);
+        wait::record_secondary_wait(WaitKind::OneshotClosed, self.end.shared(), site);
         Poll::Pending
     }
 }

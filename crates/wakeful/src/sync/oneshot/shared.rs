@@ -203,7 +203,7 @@ fn hand_out_both(own: Waker, other: Waker) {
     let mut panics = PanicSink::default();
     panics.catch(|| other.wake());
     panics.catch(|| drop(own));
-    panics.pass_on();
+    panics.resume();
 }
 
 /// The two ends of a new channel.

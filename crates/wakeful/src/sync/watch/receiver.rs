@@ -196,7 +196,7 @@ impl<T> Shared<T> {
         site: &'static Location<'static>,
     ) -> Poll<Result<u64, RecvError>> {
         let Poll::Ready(number) = self.version.poll(waiter, NotEqual(seen), cx) else {
-            wait::waiting_on(WaitKind::WatchChanged, self, site);
+            wait::record_wait(WaitKind::WatchChanged, self, site);
             return Poll::Pending;
         };
         let version = number & !super::CLOSED;
@@ -214,7 +214,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let moved = self.shared.receivers.sub(1);
         if moved.before == 1 {
-            self.shared.receivers.call(moved);
+            self.shared.receivers.wake_waiters(moved);
         }
     }
 }
@@ -231,7 +231,7 @@ pin_project_lite::pin_project! {
     impl<T> PinnedDrop for Changed<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.receiver.shared.version.leave(this.waiter.as_ref());
+            this.receiver.shared.version.cancel(this.waiter.as_ref());
         }
     }
 }
@@ -266,7 +266,7 @@ pin_project_lite::pin_project! {
     impl<T, F> PinnedDrop for WaitFor<'_, T, F> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.shared.version.leave(this.waiter.as_ref());
+            this.shared.version.cancel(this.waiter.as_ref());
         }
     }
 }

@@ -88,7 +88,7 @@ impl<T> Sender<T> {
             }
             shared.version.add(STEP)
         };
-        shared.version.call(moved);
+        shared.version.wake_waiters(moved);
         true
     }
 
@@ -163,7 +163,7 @@ impl<T> Drop for Sender<T> {
         // AcqRel: the last one comes after whatever the others sent.
         if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
             let moved = self.shared.version.set(CLOSED);
-            self.shared.version.call(moved);
+            self.shared.version.wake_waiters(moved);
         }
     }
 }
@@ -180,7 +180,7 @@ pin_project_lite::pin_project! {
     impl<T> PinnedDrop for Closed<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.sender.shared.receivers.leave(this.waiter.as_ref());
+            this.sender.shared.receivers.cancel(this.waiter.as_ref());
         }
     }
 }
@@ -193,7 +193,7 @@ impl<T> Future for Closed<'_, T> {
         let progress = ready!(coop::poll_proceed(cx));
         let shared = &*this.sender.shared;
         if shared.receivers.poll(this.waiter.as_ref(), Zero, cx).is_pending() {
-            wait::waiting_beside(WaitKind::WatchClosed, shared, this.site);
+            wait::record_secondary_wait(WaitKind::WatchClosed, shared, this.site);
             return Poll::Pending;
         }
         progress.made_progress();

@@ -3,7 +3,7 @@
 //! and the end of a heap.
 
 use crate::sys::sync::{UnsafeCell, thread};
-use crate::task::arena::AllGone;
+use crate::task::arena::AllFreed;
 use crate::task::context;
 use crate::task::header::Header;
 use crate::task::models::scheduler::{Entries, TestHome, model, spawn, start};
@@ -97,7 +97,7 @@ fn two_push_and_one_closes() {
 fn a_cell_freed_elsewhere_comes_home() {
     model(6, || {
         let (home, mut allocator) = TestHome::open();
-        context::set_heap(allocator.heap());
+        context::set_arena(allocator.arena());
         let mark = Mark::new();
         let (task, first) = spawn(&mut allocator, async {});
         let cell = task.into_cell();
@@ -124,7 +124,7 @@ fn a_cell_freed_elsewhere_comes_home() {
         assert_ne!(next[0].0, next[1].0, "two tasks in one cell");
         drop(next);
         elsewhere.join().unwrap();
-        context::set_heap(std::ptr::null());
+        context::set_arena(std::ptr::null());
         home.close(allocator);
     });
 }
@@ -153,7 +153,7 @@ fn a_heap_closes_while_cells_are_freed() {
             })
             .collect();
         start();
-        let all_gone = matches!(allocator.close(), Some(AllGone));
+        let all_gone = matches!(allocator.close(), Some(AllFreed));
         if all_gone {
             marks.iter().for_each(|mark| mark.touch());
         }
@@ -170,7 +170,7 @@ fn a_heap_closes_while_cells_are_freed() {
 fn a_walk_while_a_cell_is_used_again() {
     model(4, || {
         let (home, mut allocator) = TestHome::open();
-        context::set_heap(allocator.heap());
+        context::set_arena(allocator.arena());
         let (task, handle) = spawn(&mut allocator, async {});
         let walker = thread::spawn({
             let home = home.clone();
@@ -189,7 +189,7 @@ fn a_walk_while_a_cell_is_used_again() {
         walker.join().unwrap();
         assert!(handle.is_finished());
         drop(handle);
-        context::set_heap(std::ptr::null());
+        context::set_arena(std::ptr::null());
         home.close(allocator);
     });
 }

@@ -3,7 +3,7 @@
 
 use crate::sys::sync::{Mutex, UnsafeCell, thread};
 use crate::task::JoinHandle;
-use crate::task::arena::{AllGone, Allocator, Arena, Schedule};
+use crate::task::arena::{AllFreed, Allocator, Arena, Schedule};
 use crate::task::cell::{self, CellLayout, SpawnOptions};
 use crate::task::header::{Header, Origin};
 use crate::task::id::IdSource;
@@ -92,7 +92,7 @@ impl TestHome {
 
     /// Closes the heap at the end of a model: every cell must be free.
     pub(crate) fn close(&self, allocator: Allocator) {
-        assert!(matches!(allocator.close(), Some(AllGone)), "a task cell leaked");
+        assert!(matches!(allocator.close(), Some(AllFreed)), "a task cell leaked");
         assert_eq!(self.heap_gone.load(Relaxed), 0, "told twice that all cells are gone");
     }
 }
@@ -110,7 +110,7 @@ impl Schedule for TestHome {
         self.orphans.fetch_add(1, Relaxed);
     }
 
-    fn lost_panic(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
+    fn unobserved_panic(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
 
     fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
 

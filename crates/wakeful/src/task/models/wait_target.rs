@@ -1,19 +1,19 @@
 //! A wait record is written by its task and detached by the thread that takes the task's waiter
 //! off a list, while another thread reads it.
 
-use crate::task::header::{PollStamp, Slot, Wait, WaitKind, WaitingOn};
+use crate::task::header::{PollStamp, Slot, Wait, WaitKind, WaitRecord};
 use crate::task::wait_target::{RecordIndex, TargetWord, WaitTarget};
 use loom::sync::Arc;
 use loom::thread;
 use std::panic::Location;
 
-const POLL: PollStamp = PollStamp::of_twice(2);
+const POLL: PollStamp = PollStamp::from_doubled(2);
 
 fn wait(kind: WaitKind, target: TargetWord) -> Wait {
     Wait { kind, target, site: Location::caller(), since_ms: 0 }
 }
 
-fn slot(waiting: &WaitingOn) -> Slot<'_> {
+fn slot(waiting: &WaitRecord) -> Slot<'_> {
     Slot { waiting, stamp: POLL }
 }
 
@@ -27,7 +27,7 @@ fn record(index: u64) -> TargetWord {
 #[test]
 fn a_reader_sees_only_what_was_written() {
     loom::model(|| {
-        let waiting = Arc::new(WaitingOn::nothing());
+        let waiting = Arc::new(WaitRecord::nothing());
         slot(&waiting).record_linked(wait(WaitKind::Mutex, record(1).linked()));
         let list = thread::spawn({
             let waiting = waiting.clone();
@@ -61,7 +61,7 @@ fn a_reader_sees_only_what_was_written() {
 #[test]
 fn detaching_makes_no_link() {
     loom::model(|| {
-        let waiting = Arc::new(WaitingOn::nothing());
+        let waiting = Arc::new(WaitRecord::nothing());
         slot(&waiting).record_linked(wait(WaitKind::Mutex, record(1).linked()));
         let lists = [(); 2].map(|()| {
             let waiting = waiting.clone();

@@ -33,11 +33,11 @@ pub(crate) fn is_of(waker: &Waker, cell: *const Header) -> bool {
 /// The waker is taken from where its task waits, and dropped: if it is a task's, the
 /// task's record does not lead there any longer.
 #[cold]
-pub(crate) fn weigh(waker: Waker) {
+pub(crate) fn detach_and_drop(waker: Waker) {
     if std::ptr::eq(waker.vtable(), &VTABLE) {
         // SAFETY: a waker of ours, which keeps its cell.
         unsafe { cell_of(waker.data()) }.1.waiting.detach();
-    } else if let Some(record) = context::record_of(&waker) {
+    } else if let Some(record) = context::wait_record_of(&waker) {
         // SAFETY: that of the root whose `block_on` this thread is in.
         unsafe { record.as_ref() }.detach();
     }
@@ -60,7 +60,7 @@ unsafe fn cell_of<'a>(data: *const ()) -> (NonNull<Header>, &'a Header) {
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: the waker being cloned keeps the cell alive.
     let (cell, header) = unsafe { cell_of(data) };
-    let is_spare = context::is_current(cell.as_ptr()) && header.take_spare();
+    let is_spare = context::is_current(cell.as_ptr()) && header.take_spare_waker();
     if !is_spare {
         header.state.clone_waker();
     }
@@ -73,12 +73,12 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 unsafe fn wake(data: *const ()) {
     // SAFETY: this waker's count keeps the cell alive until it is given up.
     let (cell, header) = unsafe { cell_of(data) };
-    if context::wake_current(cell.as_ptr()) {
+    if context::try_wake_current(cell.as_ptr()) {
         // R3: noted without an atomic step.
         return drop_current(header);
     }
     // SAFETY: this waker's count keeps the chunk.
-    if context::is_at_home(unsafe { header.chunk.as_ref() }.home) {
+    if context::runs_scheduler(unsafe { header.chunk.as_ref() }.home) {
         // The thread is one of the scheduler's own, and keeps it alive.
         // SAFETY: the state word says what we owe.
         return unsafe { act(cell, header.state.wake_by_val()) };
@@ -98,7 +98,7 @@ unsafe fn wake(data: *const ()) {
 unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: the waker that is borrowed keeps the cell alive.
     let (cell, header) = unsafe { cell_of(data) };
-    if context::wake_current(cell.as_ptr()) {
+    if context::try_wake_current(cell.as_ptr()) {
         return;
     }
     // SAFETY: the state word says what we owe.
@@ -126,7 +126,7 @@ unsafe fn drop_waker(data: *const ()) {
 /// A waker of the task that this thread polls is not needed any longer. RUNNING keeps the cell.
 #[inline]
 fn drop_current(header: &Header) {
-    if !header.keep_as_spare() {
+    if !header.try_keep_spare_waker() {
         let release = header.state.drop_waker();
         debug_assert_eq!(release, Release::Nothing);
     }

@@ -7,7 +7,7 @@ use crate::wait::ownership::owner_slots::{OwnerSlot, OwnerTable, SlotState};
 use std::panic::Location;
 
 fn held(task: u64, site: &'static Location<'static>) -> Owner {
-    Owner { task, site: Some(site), granted: false }
+    Owner { task, site: Some(site), granted_unpolled: false }
 }
 
 /// A place is claimed, said to be somebody's and given up, by two who want it; another
@@ -43,7 +43,7 @@ fn a_place_is_read_as_it_goes_from_one_to_another() {
         }
         another.join().unwrap();
         third.join().unwrap();
-        assert_eq!(place.read(), SlotState::Nobody);
+        assert_eq!(place.read(), SlotState::Free);
     });
 }
 
@@ -54,26 +54,26 @@ fn a_name_is_read_as_it_is_replaced() {
     let sites = [Location::caller(), Location::caller(), Location::caller()];
     model(3, move || {
         let names = Arc::new(OwnerTable::none());
-        names.places[0].replace(held(1, sites[1]));
+        names.slots[0].replace(held(1, sites[1]));
         let writer = thread::spawn({
             let names = names.clone();
             move || {
-                names.places[0].replace(held(2, sites[2]).granted());
-                names.places[0].take_up(sites[2]);
+                names.slots[0].replace(held(2, sites[2]).granted_unpolled());
+                names.slots[0].mark_polled(sites[2]);
             }
         });
         start();
         for _ in 0..2 {
-            match names.places[0].read() {
+            match names.slots[0].read() {
                 SlotState::Named(seen) => {
                     assert_eq!(seen.site, Some(sites[seen.task as usize]));
-                    assert!(seen.task == 2 || !seen.granted, "granted to the other");
+                    assert!(seen.task == 2 || !seen.granted_unpolled, "granted to the other");
                 }
-                other => assert_ne!(other, SlotState::Elsewhere),
+                other => assert_ne!(other, SlotState::InRecord),
             }
         }
         writer.join().unwrap();
         assert_eq!(names.named(), [held(2, sites[2])]);
-        assert!(!names.has_others());
+        assert!(!names.has_unlisted());
     });
 }

@@ -52,7 +52,7 @@ fn a_waiter_gives_up_as_it_is_answered() {
         start();
         let standing = scene.list.cancel(scene.waiter.as_ref());
         let given = giver.join().unwrap();
-        let answered = standing == WaiterState::Answered(Grant::One);
+        let answered = standing == WaiterState::Granted(Grant::One);
         assert_eq!(given, answered, "given away, and to whom?");
         assert_eq!(count.0.load(SeqCst), usize::from(given));
         assert!(scene.list.with(|list| list.is_empty()));
@@ -79,8 +79,8 @@ fn the_waker_changes_as_the_waiter_is_answered() {
         giver.join().unwrap();
         let (old, new) = (old_count.0.load(SeqCst), new_count.0.load(SeqCst));
         assert_eq!(old + new, 1);
-        assert!(new == 1 || standing == WaiterState::Answered(Grant::All));
-        assert_eq!(scene.waiter.standing(), WaiterState::Answered(Grant::All));
+        assert!(new == 1 || standing == WaiterState::Granted(Grant::All));
+        assert_eq!(scene.waiter.state(), WaiterState::Granted(Grant::All));
     });
 }
 
@@ -103,7 +103,7 @@ fn the_list_stays_whole() {
             if let Some(call) = call {
                 call.wake();
             }
-            list.cancel(waiter.as_ref()) == WaiterState::Answered(Grant::One)
+            list.cancel(waiter.as_ref()) == WaiterState::Granted(Grant::One)
         };
         let other = thread::spawn({
             let list = list.clone();
@@ -127,7 +127,7 @@ fn a_call_is_never_missed() {
             let shared = shared.clone();
             move || {
                 shared.1.store(1, SeqCst);
-                shared.0.call().wake();
+                shared.0.take().wake();
             }
         });
         start();
@@ -150,21 +150,21 @@ fn two_call_as_the_waiter_moves() {
             assert_eq!(single.register(&old), Registered::Waiting);
             let callers = [0, 1].map(|_| {
                 let single = single.clone();
-                thread::spawn(move || single.call().wake())
+                thread::spawn(move || single.take().wake())
             });
             start();
             let told = if goes {
-                single.forget();
+                single.deregister();
                 true
             } else {
-                single.register(&new) == Registered::Called
+                single.register(&new) == Registered::Notified
             };
             callers.into_iter().for_each(|caller| caller.join().unwrap());
             let (old, new) = (old_count.0.load(SeqCst), new_count.0.load(SeqCst));
             assert!(told || old + new >= 1, "two called, and nobody heard");
             assert!(old <= 1 && new <= 1);
             // Whatever is left, a last call gets it out.
-            single.call().wake();
+            single.take().wake();
         });
     }
 }

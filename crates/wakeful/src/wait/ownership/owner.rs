@@ -14,20 +14,20 @@ pub(crate) struct Owner {
     /// Where it got the thing; none if it got it at the very moment when it was looked.
     pub(crate) site: Option<&'static Location<'static>>,
     /// It was handed to a future of that task, which has not been polled since.
-    pub(crate) granted: bool,
+    pub(crate) granted_unpolled: bool,
 }
 
 impl Owner {
     /// The current task, if it gets what it asks for.
     #[inline]
-    pub(crate) fn by_current(site: &'static Location<'static>) -> Self {
-        Self { task: context::current_id(), site: Some(site), granted: false }
+    pub(crate) fn current(site: &'static Location<'static>) -> Self {
+        Self { task: context::current_id(), site: Some(site), granted_unpolled: false }
     }
 
     /// The same, handed over and not yet taken up.
     #[inline]
-    pub(crate) fn granted(self) -> Self {
-        Self { granted: true, ..self }
+    pub(crate) fn granted_unpolled(self) -> Self {
+        Self { granted_unpolled: true, ..self }
     }
 }
 
@@ -58,7 +58,7 @@ impl OwnerCell {
     }
 
     /// The same, at a place that is not known.
-    pub(crate) fn set_somewhere(&self) {
+    pub(crate) fn set_without_site(&self) {
         self.site.store(ptr::null_mut(), Relaxed);
         self.task.store(context::current_id(), Release);
     }
@@ -78,6 +78,6 @@ impl OwnerCell {
         let task = self.task.load(Acquire);
         // SAFETY: only `&'static`s are stored here.
         let site = unsafe { self.site.load(Relaxed).as_ref() };
-        (task != NOBODY).then_some(Owner { task, site, granted: false })
+        (task != NOBODY).then_some(Owner { task, site, granted_unpolled: false })
     }
 }

@@ -41,17 +41,17 @@ const _: () = assert!(align_of::<Location<'static>>() > UNPOLLED);
 /// What a reader finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
-    Nobody,
+    Free,
     /// It is about to say who it is, or to leave.
-    Somebody,
+    Claimed,
     /// Its name stands elsewhere.
-    Elsewhere,
+    InRecord,
     Named(Owner),
 }
 
 fn word(held: Owner) -> *mut Location<'static> {
     let site = held.site.map_or(ptr::null(), ptr::from_ref).cast_mut();
-    if held.granted { site.map_addr(|address| address | UNPOLLED) } else { site }
+    if held.granted_unpolled { site.map_addr(|address| address | UNPOLLED) } else { site }
 }
 
 impl OwnerSlot {
@@ -88,28 +88,28 @@ impl OwnerSlot {
             return;
         }
         match seen {
-            SlotState::Nobody => self.free(),
-            SlotState::Somebody => self.task.store(SOMEBODY, Release),
-            SlotState::Elsewhere => self.name_elsewhere(),
+            SlotState::Free => self.free(),
+            SlotState::Claimed => self.task.store(SOMEBODY, Release),
+            SlotState::InRecord => self.mark_in_record(),
             SlotState::Named(held) => self.replace(held),
         }
     }
 
     /// S1: it is somebody's whose name stands elsewhere.
     #[inline]
-    pub(crate) fn name_elsewhere(&self) {
+    pub(crate) fn mark_in_record(&self) {
         self.task.store(ELSEWHERE, Release);
     }
 
     /// Whether this task is named here; a hint, unless the place is its own.
     #[inline]
-    pub(crate) fn is_of(&self, task: u64) -> bool {
+    pub(crate) fn is_owned_by(&self, task: u64) -> bool {
         self.task.load(Relaxed) == task
     }
 
     /// S1: the holder, which is named here, has taken up what it was granted.
     #[inline]
-    pub(crate) fn take_up(&self, site: &'static Location<'static>) {
+    pub(crate) fn mark_polled(&self, site: &'static Location<'static>) {
         self.site.store(ptr::from_ref(site).cast_mut(), Release);
     }
 
@@ -121,7 +121,7 @@ impl OwnerSlot {
     }
 
     /// The same, in the one order of all that is SeqCst.
-    pub(crate) fn free_in_order(&self) {
+    pub(crate) fn free_seq_cst(&self) {
         self.task.swap(NOBODY, SeqCst);
     }
 
@@ -130,27 +130,27 @@ impl OwnerSlot {
         // it reads that.
         let task = self.task.load(SeqCst);
         match task {
-            NOBODY => return SlotState::Nobody,
-            SOMEBODY => return SlotState::Somebody,
-            ELSEWHERE => return SlotState::Elsewhere,
+            NOBODY => return SlotState::Free,
+            SOMEBODY => return SlotState::Claimed,
+            ELSEWHERE => return SlotState::InRecord,
             _ => {}
         }
         let site = self.site.load(Acquire);
         // S2.
         if self.task.load(Relaxed) != task {
-            return SlotState::Somebody;
+            return SlotState::Claimed;
         }
         let granted = site.addr() & UNPOLLED != 0;
         // SAFETY: only `&'static`s are stored here, and that bit.
         let site = unsafe { site.map_addr(|address| address & !UNPOLLED).as_ref() };
-        SlotState::Named(Owner { task, site, granted })
+        SlotState::Named(Owner { task, site, granted_unpolled: granted })
     }
 }
 
 /// A few places, and whether there are holders without one. On a plate.
 #[derive(Debug)]
 pub(crate) struct OwnerTable {
-    pub(crate) places: [OwnerSlot; OWNER_SLOTS],
+    pub(crate) slots: [OwnerSlot; OWNER_SLOTS],
     others: AtomicU32,
 }
 
@@ -161,20 +161,20 @@ impl OwnerTable {
     const_unless_model! {
         pub(crate) fn none() -> Self {
             Self {
-                places: [OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new()],
+                slots: [OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new()],
                 others: AtomicU32::new(0),
             }
         }
     }
 
     /// Whether some of the holders are not named, or not yet.
-    pub(crate) fn has_others(&self) -> bool {
+    pub(crate) fn has_unlisted(&self) -> bool {
         self.others.load(Relaxed) != 0
-            || self.places.iter().any(|place| place.read() == SlotState::Somebody)
+            || self.slots.iter().any(|place| place.read() == SlotState::Claimed)
     }
 
     #[inline]
-    pub(crate) fn set_others(&self, others: bool) {
+    pub(crate) fn set_unlisted(&self, others: bool) {
         let others = u32::from(others);
         if self.others.load(Relaxed) != others {
             self.others.store(others, Relaxed);
@@ -186,11 +186,11 @@ impl OwnerTable {
             SlotState::Named(held) => Some(held),
             _ => None,
         };
-        self.places.iter().filter_map(name).collect()
+        self.slots.iter().filter_map(name).collect()
     }
 
     pub(crate) fn clear(&self) {
-        self.places.iter().for_each(|place| place.update(SlotState::Nobody));
-        self.set_others(false);
+        self.slots.iter().for_each(|place| place.update(SlotState::Free));
+        self.set_unlisted(false);
     }
 }

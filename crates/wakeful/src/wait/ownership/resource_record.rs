@@ -31,7 +31,7 @@ use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::task::context;
-use crate::task::header::{WaitKind, WaitingOn};
+use crate::task::header::{WaitKind, WaitRecord};
 use crate::task::wait_target::{RecordIndex, TargetWord, WaitTarget};
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::owner_slots::{OwnerSlot, OwnerTable, SlotState};
@@ -45,12 +45,12 @@ use std::task::Waker;
 pub(crate) struct ResourceRecord {
     /// The linked target that leads here.
     linked: TargetWord,
-    pub(crate) names: OwnerTable,
+    pub(crate) owner_table: OwnerTable,
     /// The one in front of the queue, if it has got a part of what it asks for: it keeps
     /// that from those behind it.
-    ahead: OwnerSlot,
+    partial_waiter: OwnerSlot,
     /// Those who are named may have given the thing to others (N2).
-    passed: AtomicBool,
+    moved: AtomicBool,
 }
 
 /// Every record there is.
@@ -71,9 +71,10 @@ fn table() -> MutexGuard<'static, Table> {
 impl Table {
     fn add(&mut self) -> &'static ResourceRecord {
         let linked = TargetWord::of_record(RecordIndex(self.all.len() as u64)).linked();
-        let (names, ahead) = (OwnerTable::none(), OwnerSlot::new());
-        let passed = AtomicBool::new(false);
-        let record = Box::leak(Box::new(ResourceRecord { linked, names, ahead, passed }));
+        let (owner_table, partial_waiter) = (OwnerTable::none(), OwnerSlot::new());
+        let moved = AtomicBool::new(false);
+        let record =
+            Box::leak(Box::new(ResourceRecord { linked, owner_table, partial_waiter, moved }));
         self.all.push(record);
         record
     }
@@ -91,9 +92,9 @@ impl ResourceRecord {
     }
 
     fn give_back(&'static self) {
-        self.names.clear();
-        self.ahead.free();
-        self.passed.store(false, Relaxed);
+        self.owner_table.clear();
+        self.partial_waiter.free();
+        self.moved.store(false, Relaxed);
         // What belongs to one run of a model is of no use to the next.
         if !IS_MODEL {
             table().spare.push(self);
@@ -102,53 +103,53 @@ impl ResourceRecord {
 
     /// The one that has a thing which one at a time can have.
     #[inline]
-    pub(crate) fn note_one(&self, held: Owner) {
-        self.names.places[0].replace(held);
+    pub(crate) fn set_owner(&self, held: Owner) {
+        self.owner_table.slots[0].replace(held);
     }
 
     /// The same, if it is known who it is, and unless it is noted already.
-    pub(crate) fn note_if_new(&self, held: Option<Owner>) {
-        self.names.places[0].update(held.map_or(SlotState::Nobody, SlotState::Named));
+    pub(crate) fn update_owner(&self, held: Option<Owner>) {
+        self.owner_table.slots[0].update(held.map_or(SlotState::Free, SlotState::Named));
     }
 
     /// The one that waits in front with a part of what it asks for, or nobody. Under the
     /// list's lock.
-    pub(crate) fn note_ahead(&self, held: Option<Owner>) {
-        self.ahead.update(held.map_or(SlotState::Nobody, SlotState::Named));
+    pub(crate) fn set_partial_waiter(&self, held: Option<Owner>) {
+        self.partial_waiter.update(held.map_or(SlotState::Free, SlotState::Named));
     }
 
     /// The one that waits in front with a part of what it asks for.
-    pub(crate) fn ahead(&self) -> Option<Owner> {
-        match self.ahead.read() {
+    pub(crate) fn partial_waiter(&self) -> Option<Owner> {
+        match self.partial_waiter.read() {
             SlotState::Named(held) => Some(held),
             _ => None,
         }
     }
 
-    pub(crate) fn holders(&self) -> Vec<Owner> {
-        self.names.named()
+    pub(crate) fn owners(&self) -> Vec<Owner> {
+        self.owner_table.named()
     }
 
     /// Whether there are holders that are not named.
-    pub(crate) fn has_others(&self) -> bool {
-        self.names.has_others()
+    pub(crate) fn has_unlisted(&self) -> bool {
+        self.owner_table.has_unlisted()
     }
 
     /// Whether those who are named may have given the thing to others.
-    pub(crate) fn may_be_passed_on(&self) -> bool {
-        self.passed.load(Acquire)
+    pub(crate) fn may_have_moved(&self) -> bool {
+        self.moved.load(Acquire)
     }
 
     /// All holders, if they are known for certain: at least one, and no others.
-    pub(crate) fn known_holders(&self) -> Option<Vec<Owner>> {
-        let holders = self.holders();
-        let are_all = !holders.is_empty() && !self.has_others() && !self.may_be_passed_on();
+    pub(crate) fn certain_owners(&self) -> Option<Vec<Owner>> {
+        let holders = self.owners();
+        let are_all = !holders.is_empty() && !self.has_unlisted() && !self.may_have_moved();
         are_all.then_some(holders)
     }
 
     /// What stands for the target in dumps and reports. Equal targets have equal numbers. A
     /// record stands under its address, which no task id and no descriptor equals.
-    pub(crate) fn number_of(target: WaitTarget) -> u64 {
+    pub(crate) fn display_number(target: WaitTarget) -> u64 {
         match target {
             WaitTarget::Number(number) => number,
             WaitTarget::Task(id) => id,
@@ -176,23 +177,23 @@ impl RecordCell {
 
     #[inline]
     pub(crate) fn get(&self) -> Option<&'static ResourceRecord> {
-        // SAFETY: only `first` stores here, and `goes_anywhere` adds that bit.
+        // SAFETY: only `first` stores here, and `mark_movable` adds that bit.
         unsafe { self.0.load(Acquire).map_addr(|address| address & !PASSED).as_ref() }
     }
 
     /// N2: there is a guard or permit that can go to any task or thread.
     #[inline]
-    pub(crate) fn goes_anywhere(&self) {
+    pub(crate) fn mark_movable(&self) {
         if self.0.load(Relaxed).addr() & PASSED == 0 {
-            self.goes_anywhere_first();
+            self.mark_movable_slow();
         }
     }
 
     #[cold]
-    fn goes_anywhere_first(&self) {
+    fn mark_movable_slow(&self) {
         self.change(|plate| plate.map_addr(|address| address | PASSED));
         if let Some(plate) = self.get() {
-            plate.passed.store(true, Release);
+            plate.moved.store(true, Release);
         }
     }
 
@@ -224,7 +225,7 @@ impl RecordCell {
         // Both who come here and who passes it on exchange the word: one sees the other.
         let old = self.change(|old| new.map_addr(|address| address | flags(old)));
         if flags(old) != 0 {
-            plate.passed.store(true, Release);
+            plate.moved.store(true, Release);
         }
         plate
     }
@@ -249,12 +250,12 @@ impl Drop for RecordCell {
 }
 
 /// What a task waits for at a plate, and where.
-pub(crate) type Reason = (WaitKind, &'static Location<'static>);
+pub(crate) type WaitReason = (WaitKind, &'static Location<'static>);
 
 /// Where the task of a waiter keeps its wait record, if it is linked. Part of the waiter's
 /// entry, whose waker keeps the wait record alive.
 #[derive(Clone, Copy)]
-pub(in crate::wait) struct WaitLink(Option<NonNull<WaitingOn>>);
+pub(in crate::wait) struct WaitLink(Option<NonNull<WaitRecord>>);
 
 // SAFETY: a wait record is made of atomics.
 unsafe impl Send for WaitLink {}
@@ -268,7 +269,7 @@ impl WaitLink {
     /// `waker`. No link if the waker is not that of the task being polled.
     #[inline]
     pub(in crate::wait) fn attach(plate: &'static ResourceRecord, waker: &Waker) -> Self {
-        let record = context::record_of(waker);
+        let record = context::wait_record_of(waker);
         if let Some(record) = record {
             // SAFETY: the task being polled has the wait record.
             unsafe { record.as_ref() }.attach(plate.linked);
@@ -281,10 +282,10 @@ impl WaitLink {
     pub(in crate::wait) fn attach_with(
         plate: &'static ResourceRecord,
         waker: &Waker,
-        reason: Reason,
+        reason: WaitReason,
     ) -> Self {
         let (kind, site) = reason;
-        Self(context::waiting_at(waker, plate.linked, kind, site))
+        Self(context::record_linked_wait(waker, plate.linked, kind, site))
     }
 
     /// The waiter was polled again, with the waker that it has.
@@ -320,12 +321,12 @@ mod tests {
             };
             assert!(ptr::eq(ResourceRecord::at(index).unwrap(), record));
             let address = ptr::from_ref(record).addr() as u64;
-            assert_eq!(ResourceRecord::number_of(WaitTarget::Record(index)), address);
+            assert_eq!(ResourceRecord::display_number(WaitTarget::Record(index)), address);
         }
         for index in [1 << 40, u64::MAX >> 3, u64::MAX] {
             let index = RecordIndex(index);
             assert!(ResourceRecord::at(index).is_none(), "{index:?}");
-            assert_eq!(ResourceRecord::number_of(WaitTarget::Record(index)), 0);
+            assert_eq!(ResourceRecord::display_number(WaitTarget::Record(index)), 0);
         }
         records.into_iter().for_each(ResourceRecord::give_back);
     }
@@ -337,16 +338,16 @@ mod tests {
         let before = table().all.len();
         for round in 0..10_000 {
             let plate = RecordCell::none();
-            plate.goes_anywhere();
+            plate.mark_movable();
             let record = plate.obtain();
-            assert!(record.holders().is_empty() && record.ahead().is_none(), "{round}");
-            assert!(!record.has_others() && record.may_be_passed_on(), "{round}");
-            let held = Owner { task: round, site: None, granted: false };
-            record.note_one(held);
-            record.note_ahead(Some(held));
-            record.names.set_others(true);
+            assert!(record.owners().is_empty() && record.partial_waiter().is_none(), "{round}");
+            assert!(!record.has_unlisted() && record.may_have_moved(), "{round}");
+            let held = Owner { task: round, site: None, granted_unpolled: false };
+            record.set_owner(held);
+            record.set_partial_waiter(Some(held));
+            record.owner_table.set_unlisted(true);
             let plain = RecordCell::none();
-            assert!(!plain.obtain().may_be_passed_on(), "{round}");
+            assert!(!plain.obtain().may_have_moved(), "{round}");
         }
         let grown = table().all.len() - before;
         assert!(grown < 1_000, "{grown} new records for two resources at a time");
