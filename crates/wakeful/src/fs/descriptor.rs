@@ -21,7 +21,7 @@ use super::operation::Operation;
 use super::operation::Step;
 use crate::runtime::context;
 use crate::runtime::file_backend::FileBackend;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 #[cfg(target_os = "linux")]
 use rustix::fs::{FileType, OFlags};
 use std::fs::File;

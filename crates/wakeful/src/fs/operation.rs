@@ -27,7 +27,7 @@ use crate::runtime::context::{self, RuntimeRef};
 use crate::runtime::task_api::blocking::spawn_blocking_on;
 use crate::runtime::task_api::spawn::no_runtime;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::wake_batch::wake_all;
 #[cfg(target_os = "linux")]

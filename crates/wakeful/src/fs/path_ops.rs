@@ -4,7 +4,7 @@
 #[cfg(target_os = "linux")]
 use super::operation::Step;
 use super::operation::{Operation, plain_operation};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 #[cfg(target_os = "linux")]
 use io_uring::{opcode, squeue::Entry, types};
 #[cfg(target_os = "linux")]

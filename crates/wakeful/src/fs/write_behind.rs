@@ -16,7 +16,7 @@ use super::fd_ops::{self, At, Write};
 use super::operation::Step;
 use super::operation::{self, Operation};
 use crate::runtime::context::RuntimeRef;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::wake_batch::wake_all;
 use std::io::{self, IoSlice};

@@ -5,7 +5,7 @@ use crate::driver::io_readiness::{Direction, Readiness};
 use crate::io::{Interest, ReadBuf, Ready};
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::OpSource;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use bytes::BufMut;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};

@@ -6,7 +6,7 @@ use crate::runtime::poll_evented::PollEvented;
 use crate::signal::unix::{Signal, SignalKind, signal};
 use crate::sys::sync::Mutex;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::rerun_gate::RerunGate;

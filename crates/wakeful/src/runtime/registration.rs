@@ -7,7 +7,7 @@ use crate::driver::io_readiness::{Direction, Readiness, Seen};
 use crate::driver::poller::{Poller, Registered};
 use crate::runtime::task_api::spawn::no_runtime;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::list::Waiter;

@@ -3,7 +3,7 @@
 use super::driver::SignalDriver;
 use super::slot::{CLOSED, Slot};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::list::Waiter;

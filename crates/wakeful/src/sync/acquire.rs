@@ -4,7 +4,7 @@ use super::permit_owners::OwnerIndex;
 use super::raw_semaphore::{Ask, Closed, RawSemaphore, Taken, check_permits};
 use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Grant, Waiter, WaiterState};
 use crate::wait::record_wait_keeping_link;
 use std::panic::Location;

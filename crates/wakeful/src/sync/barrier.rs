@@ -10,7 +10,7 @@
 //!   who arrive for the next round meanwhile stand behind.
 
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use std::fmt;

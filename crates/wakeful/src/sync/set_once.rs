@@ -9,7 +9,7 @@
 
 use super::once_slot::Slot;
 use crate::sys::sync::const_unless_model;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use std::error::Error;

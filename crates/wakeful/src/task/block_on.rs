@@ -1,7 +1,8 @@
 //! The future of `block_on`, as far as it is like a task: it waits for things,
 //! holds things and spawns tasks. It has no cell; what can be told of it is here.
 
-use super::header::{PollStamp, Slot, WaitRecord};
+use super::poll_stamp::PollStamp;
+use super::wait_record::{WaitRecord, WaitWriter};
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -151,8 +152,8 @@ impl BlockOnRecord {
     }
 
     /// Where it says what it waits for.
-    pub(super) fn slot(&self) -> Slot<'_> {
-        Slot { waiting: &self.waiting, stamp: self.poll_stamp() }
+    pub(super) fn wait_writer(&self) -> WaitWriter<'_> {
+        WaitWriter { waiting: &self.waiting, stamp: self.poll_stamp() }
     }
 
     /// The thread that is in there wakes it.

@@ -5,8 +5,9 @@
 use super::arena::{LARGEST, class_of};
 use super::context;
 use super::error::JoinError;
-use super::header::{Header, Origin, Vtable};
+use super::header::{Header, Vtable};
 use super::join::JoinHandle;
+use super::origin::Origin;
 use super::runnable::Runnable;
 use super::waker;
 use crate::sys::sync::UnsafeCell;

@@ -4,7 +4,9 @@
 use super::arena::{Arena, Schedule};
 use super::block_on::{BlockOnRecord, is_block_on_id};
 use super::coop::Budget;
-use super::header::{Header, Slot, Wait, WaitKind, WaitRecord};
+use super::header::Header;
+use super::wait_kind::WaitKind;
+use super::wait_record::{Wait, WaitRecord, WaitWriter};
 use super::wait_target::TargetWord;
 use super::waker;
 use super::{Id, coop};
@@ -186,7 +188,7 @@ pub(super) fn try_wake_current(cell: *const Header) -> bool {
 pub(crate) fn yield_task(waker: &Waker, site: &'static Location<'static>) {
     CONTEXT.with(|context| match context.record_of_task(waker) {
         Some(record) => {
-            record.record_turn(site, context.now_ms.get());
+            record.record_yield(site, context.now_ms.get());
             context.side.self_woken.set(true);
         }
         None => yield_by_waker(waker, site),
@@ -198,7 +200,7 @@ pub(crate) fn yield_task(waker: &Waker, site: &'static Location<'static>) {
 fn yield_by_waker(waker: &Waker, site: &'static Location<'static>) {
     CONTEXT.with(|context| {
         if let Some(record) = context.record() {
-            record.record_turn(site, context.now_ms.get());
+            record.record_yield(site, context.now_ms.get());
         }
         if context.defers.get() {
             defer(context, waker);
@@ -220,7 +222,7 @@ pub(crate) fn yield_out_of_budget(waker: &Waker) {
         match context.record() {
             Some(record) if own.is_none() && gave_way.get() < GIVE_WAY_AT_ONCE => {
                 gave_way.set(gave_way.get() + 1);
-                record.record_gave_way(site, context.now_ms.get());
+                record.record_budget_yield(site, context.now_ms.get());
                 // SAFETY: as in `record`.
                 let root = unsafe { context.root.get().as_ref() };
                 if let Some(root) = root.filter(|_| context.current.get().is_null()) {
@@ -342,13 +344,13 @@ pub fn try_id() -> Option<Id> {
 impl ThreadContext {
     /// Where the task or root that is being polled says what it waits for.
     #[inline]
-    fn record(&self) -> Option<Slot<'_>> {
+    fn record(&self) -> Option<WaitWriter<'_>> {
         // SAFETY: the task being polled on this thread is alive, and so is the root that
         // this thread is in the `block_on` of.
         unsafe {
             match self.current.get().as_ref() {
-                Some(header) => Some(header.slot()),
-                None => self.root.get().as_ref().map(BlockOnRecord::slot),
+                Some(header) => Some(header.wait_writer()),
+                None => self.root.get().as_ref().map(BlockOnRecord::wait_writer),
             }
         }
     }
@@ -367,7 +369,7 @@ impl ThreadContext {
     #[inline]
     fn wait_at(
         &self,
-        record: Slot<'_>,
+        record: WaitWriter<'_>,
         target: TargetWord,
         kind: WaitKind,
         site: &'static Location<'static>,
@@ -379,23 +381,23 @@ impl ThreadContext {
 
     /// Where the task that is being polled says what it waits for, if `waker` is its own.
     #[inline]
-    fn record_of_task(&self, waker: &Waker) -> Option<Slot<'_>> {
+    fn record_of_task(&self, waker: &Waker) -> Option<WaitWriter<'_>> {
         let current = self.current.get();
         if !waker::is_of(waker, current) {
             return None;
         }
         // SAFETY: the task being polled on this thread is alive.
-        unsafe { current.as_ref() }.map(Header::slot)
+        unsafe { current.as_ref() }.map(Header::wait_writer)
     }
 
     /// The same for a root.
-    fn record_of_root(&self, waker: &Waker) -> Option<Slot<'_>> {
+    fn record_of_root(&self, waker: &Waker) -> Option<WaitWriter<'_>> {
         if !self.current.get().is_null() {
             return None;
         }
         // SAFETY: this thread is in the `block_on` of the root.
         let root = unsafe { self.root.get().as_ref() }?;
-        root.is_waker(waker).then(|| root.slot())
+        root.is_waker(waker).then(|| root.wait_writer())
     }
 }
 
@@ -414,7 +416,7 @@ pub(crate) fn record_wait(wait: impl FnOnce(u32) -> Wait) {
 #[inline]
 pub(crate) fn record_secondary_wait(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
-        if let Some(record) = context.record().filter(|record| !record.is_at_plate()) {
+        if let Some(record) = context.record().filter(|record| !record.is_linked_to_resource()) {
             record.record(wait(context.now_ms.get()));
         }
     });
@@ -425,7 +427,7 @@ pub(crate) fn record_secondary_wait(wait: impl FnOnce(u32) -> Wait) {
 pub(crate) fn record_wait_if_none(wait: impl FnOnce(u32) -> Wait) {
     CONTEXT.with(|context| {
         if let Some(record) = context.record() {
-            record.record_if_nothing(|| wait(context.now_ms.get()));
+            record.record_if_none(|| wait(context.now_ms.get()));
         }
     });
 }

@@ -30,6 +30,8 @@ mod error;
 pub(crate) mod header;
 pub(crate) mod id;
 mod join;
+pub(crate) mod origin;
+pub(crate) mod poll_stamp;
 mod poll_time;
 mod reexports;
 pub(crate) mod runnable;
@@ -38,6 +40,8 @@ pub(crate) mod state;
 #[macro_use]
 mod task_local;
 mod wait_forever;
+pub(crate) mod wait_kind;
+pub(crate) mod wait_record;
 pub(crate) mod wait_target;
 pub(crate) mod waker;
 mod yield_now;

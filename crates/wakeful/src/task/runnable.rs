@@ -57,7 +57,7 @@ impl Runnable {
         // us R1.
         unsafe {
             match cell.as_ref().state.start_poll() {
-                Start::Poll => poll(cell, PollCount::AGAIN),
+                Start::Poll => poll(cell, PollCount::SELF_WOKEN),
                 Start::PollWithSpare => poll(cell, PollCount::QUEUED),
                 Start::Cancel => finish_cancelled(cell),
             }

@@ -35,7 +35,8 @@ pub(crate) mod wake_batch;
 mod models;
 
 use crate::task::context;
-use crate::task::header::{Wait, WaitKind};
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::Wait;
 use crate::task::wait_target::TargetWord;
 use std::panic::Location;
 

@@ -7,8 +7,9 @@
 use crate::scheduler::block_on::BlockOnState;
 use crate::sys::thread_state::{self, CpuTimes};
 use crate::task::arena;
-use crate::task::header::{WaitKind, WaitRecord};
 use crate::task::runnable::TaskRef;
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::WaitRecord;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

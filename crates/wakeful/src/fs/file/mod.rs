@@ -8,7 +8,7 @@ use super::fd_ops::{Allocate, Read, Seek, SetLen, SyncAll, SyncData};
 use super::operation::{Flight, Operation, Perform, call, change, start};
 use super::write_behind::Writer;
 use super::{FileTimes, OpenOptions, page_cache};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::yield_now;
 use crate::wait;
 use std::fmt;

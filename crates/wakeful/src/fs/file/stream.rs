@@ -8,7 +8,7 @@ use super::{File, Seeking, Waiting};
 use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::runtime::context;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;

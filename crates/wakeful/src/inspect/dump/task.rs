@@ -8,9 +8,11 @@ use crate::sys::descriptor;
 use crate::task::Id;
 use crate::task::arena;
 use crate::task::block_on::is_block_on_id;
-use crate::task::header::{PollStamp, WaitKind, WaitRecord};
+use crate::task::poll_stamp::PollStamp;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING};
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::WaitRecord;
 use crate::task::wait_target::WaitTarget;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
@@ -415,7 +417,7 @@ impl HolderDump {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::task::header::{Slot, Wait};
+    use crate::task::wait_record::{Wait, WaitWriter};
     use crate::wait::ownership::owner::Owner;
     use crate::wait::ownership::resource_record::RecordCell;
     use std::cell::Cell;
@@ -430,7 +432,7 @@ mod tests {
         plate.obtain().set_owner(Owner { task: 5, site: Some(site), granted_unpolled: false });
         let target = plate.target(&waiting).linked();
         let wait = Wait { kind: WaitKind::Mutex, target, site, since_ms: 0 };
-        Slot { waiting: &waiting, stamp }.record_linked(wait);
+        WaitWriter { waiting: &waiting, stamp }.record_linked(wait);
         let calls = Cell::new(0);
         let read = |on_call: &dyn Fn(u32)| {
             calls.set(0);

@@ -3,8 +3,9 @@
 use crate::driver::clock::time_of;
 use crate::sys::descriptor;
 use crate::task::Id;
-use crate::task::header::{Wait, WaitKind};
 use crate::task::runnable::TaskRef;
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::Wait;
 use crate::task::wait_target::WaitTarget;
 use std::fmt;
 use std::panic::Location;

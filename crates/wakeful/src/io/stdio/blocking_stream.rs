@@ -8,7 +8,7 @@ use crate::io::ReadBuf;
 use crate::runtime::context;
 use crate::runtime::shutdown_error::shutting_down;
 use crate::runtime::task_api::blocking;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::{JoinHandle, coop};
 use crate::wait;
 use std::io;

@@ -15,7 +15,7 @@
 use crate::io::ReadBuf;
 use crate::sys::sync::Mutex;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::atomic_waker::{AtomicWaker, Registered};
 use std::collections::VecDeque;

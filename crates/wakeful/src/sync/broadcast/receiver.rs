@@ -5,7 +5,7 @@ use super::{MAX_RECEIVERS, Shared, Tail};
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::Acquire;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Waiter, WaiterState};
 use crate::wait::wait_counter::CounterChange;
 use crate::wait::{self, block_on};

@@ -44,7 +44,7 @@
 use super::chan::Chan;
 use super::tail::{CLOSED, MAX_RESERVED, PERMIT, QUEUED, Tail};
 use crate::sys::sync::atomic::Ordering::*;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Grant, Locked, Waiter, WaiterState};
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::wait::wake_batch::{PanicSink, WakeBatch};

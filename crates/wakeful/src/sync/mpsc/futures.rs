@@ -8,7 +8,7 @@ use super::permit::{OwnedPermit, Permit, PermitIterator};
 use super::rx::Rx;
 use super::tail::CLOSED;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::{Grant, Waiter, WaiterState};
 use pin_project_lite::pin_project;

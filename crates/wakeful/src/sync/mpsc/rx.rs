@@ -10,7 +10,7 @@ use crate::sys::IS_MODEL;
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::*;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::{context, coop};
 use crate::wait;
 use crate::wait::wake_batch::PanicSink;

@@ -42,7 +42,7 @@ use crate::sys::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use crate::wait::ownership::owner::Owner;
 use crate::wait::record_wait_keeping_link;

@@ -2,7 +2,7 @@
 
 use super::{Notify, Which, calls};
 use crate::sys::sync::atomic::Ordering::*;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::{Grant, Waiter, WaiterState};
 use std::fmt;

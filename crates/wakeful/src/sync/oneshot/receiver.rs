@@ -3,7 +3,7 @@
 use super::error::{RecvError, TryRecvError};
 use super::shared::{Found, Receiving, Waiting};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::{self, block_on};
 use std::fmt;
 use std::panic::Location;

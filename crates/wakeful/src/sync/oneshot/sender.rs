@@ -2,7 +2,7 @@
 
 use super::shared::{Sending, Waiting};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use std::fmt;
 use std::marker::PhantomPinned;

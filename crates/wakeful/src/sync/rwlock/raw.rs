@@ -10,7 +10,7 @@ use crate::sync::acquire::PermitRequest;
 use crate::sync::permit_owners::OwnerIndex;
 use crate::sync::raw_semaphore::{Closed, RawSemaphore, Taken};
 use crate::sys::sync::const_unless_model;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::Shared;
 use super::error::RecvError;
 use crate::sys::sync::{Arc, RwLockReadGuard};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::Waiter;
 use crate::wait::wait_counter::NotEqual;

@@ -5,7 +5,7 @@ use super::{CLOSED, Receiver, Ref, STEP, Shared, channel};
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::Waiter;
 use crate::wait::wait_counter::Zero;

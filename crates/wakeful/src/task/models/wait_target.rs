@@ -1,7 +1,9 @@
 //! A wait record is written by its task and detached by the thread that takes the task's waiter
 //! off a list, while another thread reads it.
 
-use crate::task::header::{PollStamp, Slot, Wait, WaitKind, WaitRecord};
+use crate::task::poll_stamp::PollStamp;
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::{Wait, WaitRecord, WaitWriter};
 use crate::task::wait_target::{RecordIndex, TargetWord, WaitTarget};
 use loom::sync::Arc;
 use loom::thread;
@@ -13,8 +15,8 @@ fn wait(kind: WaitKind, target: TargetWord) -> Wait {
     Wait { kind, target, site: Location::caller(), since_ms: 0 }
 }
 
-fn slot(waiting: &WaitRecord) -> Slot<'_> {
-    Slot { waiting, stamp: POLL }
+fn wait_writer(waiting: &WaitRecord) -> WaitWriter<'_> {
+    WaitWriter { waiting, stamp: POLL }
 }
 
 fn record(index: u64) -> TargetWord {
