@@ -1,6 +1,6 @@
 //! Finds tasks that wait for each other, and a `block_on` that can never return.
 //!
-//! A task is *bound* if it waits, has one live waker, and its record is linked (wait N1): then that waker lies with
+//! A task is *bound* if it waits, has one live waker, and its record is linked (RECORD-1): then that waker lies with
 //! one thing, and nothing but this thing, or an abort, can wake the task. This is exact. A bound task is *stuck* if
 //! every task that has the thing is stuck, or waits without a waker. The stuck tasks are found by taking away what is
 //! not stuck, until nothing more goes. A circle in what is left is a deadlock. At the end every task of it is looked at
@@ -15,7 +15,7 @@
 //! - *Suspected*: everything else ([`Basis::Acquisition`]). It ends no `block_on`.
 //!
 //! Assumptions that are often wrong are not made. Guards and permits that own their share in the thing can go anywhere
-//! (wait N2): a task that waits for such a thing is not bound. Permits and receivers often go to a task that was
+//! (RECORD-2): a task that waits for such a thing is not bound. Permits and receivers often go to a task that was
 //! spawned for them: a task that waits for those is stuck only if the children of their holder are. A receiver is
 //! taken to be with the task that last received, if that is not the very task that waits for room.
 //!

@@ -10,9 +10,9 @@
 //!
 //! ```text
 //!   owner                                thief (the owner looks stuck)
-//!   N1 busy = true                       N4 wanted = true
-//!   N2 light barrier                     N5 heavy barrier
-//!   N3 wanted? then busy = false, wait   N6 busy? then give up
+//!   LIFO-1 busy = true                       LIFO-4 wanted = true
+//!   LIFO-2 light barrier                     LIFO-5 heavy barrier
+//!   LIFO-3 wanted? then busy = false, wait   LIFO-6 busy? then give up
 //!      otherwise use the slot               otherwise take what is there
 //!      busy = false (Release)               wanted = false (Release)
 //! ```
@@ -76,10 +76,10 @@ impl Owner {
     #[inline]
     fn with<R>(&self, f: impl FnOnce(&mut Option<Runnable>) -> R) -> R {
         let slot = &*self.slot;
-        slot.busy.store(true, Relaxed); // N1
-        slot.barriers.light(); // N2
+        slot.busy.store(true, Relaxed); // LIFO-1
+        slot.barriers.light(); // LIFO-2
         if slot.wanted.load(Acquire) {
-            self.wait(); // N3
+            self.wait(); // LIFO-3
         }
         // SAFETY: the protocol above.
         let result = slot.task.with_mut(|task| f(unsafe { &mut *task }));
@@ -127,9 +127,9 @@ impl Thief {
         if slot.wanted.compare_exchange(false, true, AcqRel, Relaxed).is_err() {
             return None; // another thief is at it
         }
-        let is_safe = slot.barriers.try_heavy(); // N5
+        let is_safe = slot.barriers.try_heavy(); // LIFO-5
         let task = if !is_safe || slot.busy.load(Acquire) {
-            None // N6
+            None // LIFO-6
         } else {
             // SAFETY: the protocol above.
             slot.task.with_mut(|task| unsafe { (*task).take() })

@@ -15,9 +15,9 @@
 //! is no data race.
 //!
 //! Orderings:
-//! - Q1. `tail` is stored with Release after the slot; a thief's Acquire load of
+//! - QUEUE-1. `tail` is stored with Release after the slot; a thief's Acquire load of
 //!   `tail` sees the slot, and everything written to the task before the push.
-//! - Q2. `head` is moved with Release after the slots were copied; the owner's
+//! - QUEUE-2. `head` is moved with Release after the slots were copied; the owner's
 //!   Acquire load of `head` comes before it overwrites them.
 
 use crate::sys::IS_MODEL;
@@ -91,13 +91,13 @@ impl Owner {
     pub(crate) fn push(&self, task: Runnable) -> Result<(), Overflow> {
         // Only the owner writes `tail`, so Relaxed reads the latest.
         let tail = self.ring.tail.load(Relaxed);
-        // Q2: what thieves copied is copied.
+        // QUEUE-2: what thieves copied is copied.
         let head = self.ring.head.load(Acquire);
         let len = tail.wrapping_sub(head);
         debug_assert!(len <= CAPACITY, "ring runs over: {len}");
         if len < CAPACITY {
             self.ring.slot(tail).store(task.into_cell().as_ptr(), Relaxed);
-            self.ring.tail.store(tail.wrapping_add(1), Release); // Q1
+            self.ring.tail.store(tail.wrapping_add(1), Release); // QUEUE-1
             return Ok(());
         }
         self.push_full(task, head)
@@ -177,7 +177,7 @@ impl Stealer {
     pub(crate) fn steal_into(&self, into: &Owner) -> Option<Runnable> {
         loop {
             let head = self.ring.head.load(Acquire);
-            let tail = self.ring.tail.load(Acquire); // Q1
+            let tail = self.ring.tail.load(Acquire); // QUEUE-1
             let len = tail.wrapping_sub(head);
             if len == 0 {
                 return None;

@@ -14,11 +14,11 @@
 //!
 //! Rules:
 //!
-//! - H1. `local` is touched only by the thread that holds the [`Allocator`], or
+//! - ARENA-1. `local` is touched only by the thread that holds the [`Allocator`], or
 //!   for which the thread context names this heap as its own.
-//! - H2. Cells below a chunk's `cut` mark are initialised headers for good;
+//! - ARENA-2. Cells below a chunk's `cut` mark are initialised headers for good;
 //!   `cut` is stored with Release after the header was written.
-//! - H3. The heap outlives its cells in use: `close` counts those that are still
+//! - ARENA-3. The heap outlives its cells in use: `close` counts those that are still
 //!   referred to from outside, and the last of them to be freed calls
 //!   [`Schedule::last_cell_freed`]. Only then the owner may drop the heap.
 
@@ -122,7 +122,7 @@ pub(crate) struct Chunk {
     older: *mut Chunk,
     class: usize,
     cells: u32,
-    /// How many cells were cut so far (H2).
+    /// How many cells were cut so far (ARENA-2).
     cut: AtomicU32,
     /// What the tasks of its cells have spent, once one of them has spent a while.
     spent: PollTime,
@@ -185,7 +185,7 @@ pub(crate) unsafe fn poll_time_of(cell: NonNull<Header>, id: u64) -> Duration {
 
 /// What was charged for the task.
 pub(crate) fn spent(task: &TaskRef) -> Duration {
-    // SAFETY: the reference keeps the cell, and the cell its heap (H3).
+    // SAFETY: the reference keeps the cell, and the cell its heap (ARENA-3).
     let (spent, _, index) = unsafe { place_of(task.cell()) };
     spent.get(index, task.header().id.get())
 }
@@ -226,17 +226,17 @@ pub(crate) struct Arena {
     returned: Stack,
     /// Counts as `close` says; zero means the last one is gone.
     outstanding: AtomicIsize,
-    /// Cells ever handed out. Written under H1; std's also in models.
+    /// Cells ever handed out. Written under ARENA-1; std's also in models.
     handed_out: std::sync::atomic::AtomicU64,
 }
 
-// SAFETY: `local` is guarded by H1, `home` is written once before the heap is
+// SAFETY: `local` is guarded by ARENA-1, `home` is written once before the heap is
 // shared, the rest is atomic.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
 
-/// The right to allocate from a heap (H1).
+/// The right to allocate from a heap (ARENA-1).
 #[derive(Debug)]
 pub(crate) struct Allocator {
     heap: NonNull<Arena>,
@@ -313,10 +313,10 @@ impl Arena {
     /// that shuts the scheduler down, after all queues are closed and drained.
     pub(crate) fn cancel_all(&self) {
         self.each_cell(|cell| {
-            // SAFETY: below `cut` cells are initialised headers (H2).
+            // SAFETY: below `cut` cells are initialised headers (ARENA-2).
             let duty = unsafe { cell.as_ref() }.state.claim_for_shutdown();
             if duty == Shutdown::DropFuture {
-                // SAFETY: claimed: R1 is ours.
+                // SAFETY: claimed: TASK-1 is ours.
                 unsafe { super::runnable::finish_cancelled(cell) };
             }
         });
@@ -328,14 +328,14 @@ impl Arena {
     ///
     /// The state word said `Free` to the caller, and only to it.
     pub(crate) unsafe fn free(cell: NonNull<Header>) {
-        // SAFETY: ours alone, by contract; chunks outlive their cells (H3).
+        // SAFETY: ours alone, by contract; chunks outlive their cells (ARENA-3).
         let header = unsafe { cell.as_ref() };
         header.origin.get().release();
         header.state.retire();
         // SAFETY: as above.
         let chunk = unsafe { header.chunk.as_ref() };
         if context::owns_arena(chunk.heap.as_ptr()) {
-            // SAFETY: H1, this thread holds the allocator.
+            // SAFETY: ARENA-1, this thread holds the allocator.
             unsafe { chunk.heap.as_ref() }.local.with_mut(|local| {
                 // SAFETY: as above.
                 let local = unsafe { &mut *local };
@@ -344,7 +344,7 @@ impl Arena {
             });
             return;
         }
-        // SAFETY: H3 keeps the heap until this cell is accounted for.
+        // SAFETY: ARENA-3 keeps the heap until this cell is accounted for.
         let heap = unsafe { chunk.heap.as_ref() };
         // SAFETY: the cell is in no list.
         if unsafe { heap.returned.push(cell) }.is_err()
@@ -362,7 +362,7 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let mut next = self.newest.load(Acquire);
         while let Some(chunk) = NonNull::new(next) {
-            // SAFETY: H3: no cell is in use, so nobody reads the chunk.
+            // SAFETY: ARENA-3: no cell is in use, so nobody reads the chunk.
             let (older, layout) = unsafe {
                 let chunk = chunk.as_ref();
                 chunk.spent.free(chunk.cells as usize);
@@ -383,7 +383,7 @@ impl Allocator {
     /// A vacant cell of the class, and a fresh id.
     #[inline]
     pub(crate) fn allocate(&mut self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
-        // SAFETY: the allocator is the right of H1; the heap outlives it.
+        // SAFETY: the allocator is the right of ARENA-1; the heap outlives it.
         unsafe { self.heap.as_ref().allocate(class, ids) }
     }
 
@@ -391,7 +391,7 @@ impl Allocator {
     /// still referred to, and the last of them will call
     /// [`Schedule::last_cell_freed`]; otherwise all are gone already.
     pub(crate) fn close(self) -> Option<AllFreed> {
-        // SAFETY: H1, by owning the allocator.
+        // SAFETY: ARENA-1, by owning the allocator.
         let heap = unsafe { self.heap.as_ref() };
         let returned = heap.returned.close().count() as isize;
         // SAFETY: as above.
@@ -411,11 +411,11 @@ pub(crate) struct AllFreed;
 impl Arena {
     /// # Safety
     ///
-    /// H1: the calling thread holds the allocator.
+    /// ARENA-1: the calling thread holds the allocator.
     #[inline]
     pub(crate) unsafe fn allocate(&self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
         self.local.with_mut(|local| {
-            // SAFETY: H1, by contract.
+            // SAFETY: ARENA-1, by contract.
             let local = unsafe { &mut *local };
             self.handed_out.store(self.handed_out() + 1, Relaxed);
             let id = local.ids.draw(ids);

@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-/// How a task ended; kept in the header, written under R1.
+/// How a task ended; kept in the header, written under TASK-1.
 /// 0 is none of these: it has not ended.
 pub(crate) mod outcome {
     pub(crate) const VALUE: u8 = 1;
@@ -135,7 +135,7 @@ pub(crate) unsafe fn fill<F: Future>(
             write_store::<F, Boxed<F>>(cell, future);
         }
     }
-    // SAFETY: vacant, ours: nobody reads the plain fields until LIVE (R5).
+    // SAFETY: vacant, ours: nobody reads the plain fields until LIVE (TASK-5).
     let header = unsafe { cell.as_ref() };
     header.vtable.set(if CellLayout::<F>::INLINE {
         Cell::<F, Inline<F>>::VTABLE
@@ -181,7 +181,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         cell.store.with_mut(|store| S::stage(store.cast::<S>()))
     }
 
-    /// The stage's content is gone for good, under R1.
+    /// The stage's content is gone for good, under TASK-1.
     fn end(cell: NonNull<Header>) {
         // SAFETY: as in `stage`; the callers empty the stage once.
         unsafe {
@@ -192,14 +192,14 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1, and the future is still there.
+    /// TASK-1, and the future is still there.
     unsafe fn poll(cell: NonNull<Header>) -> bool {
         let stage = Self::stage(cell);
         let result = catch_unwind(AssertUnwindSafe(|| {
             let unwinding = DropFuture::<F, S>(cell, PhantomData);
             let waker = waker::borrowed(cell);
             let mut cx = Context::from_waker(&waker);
-            // SAFETY: R1; the cell does not move until the future is dropped.
+            // SAFETY: TASK-1; the cell does not move until the future is dropped.
             let poll = unsafe { Pin::new_unchecked(&mut *(*stage).future) }.poll(&mut cx);
             std::mem::forget(unwinding);
             poll
@@ -207,12 +207,12 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         match result {
             Ok(Poll::Pending) => false,
             Ok(Poll::Ready(output)) => {
-                // SAFETY: R1 and the future is done.
+                // SAFETY: TASK-1 and the future is done.
                 unsafe { Self::finish(cell, output) };
                 true
             }
             Err(payload) => {
-                // SAFETY: R1; the future is gone, see `DropFuture`.
+                // SAFETY: TASK-1; the future is gone, see `DropFuture`.
                 unsafe {
                     tell_home(cell, &payload);
                     Self::store_panic(cell, payload);
@@ -224,12 +224,12 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1, and the future is still there.
+    /// TASK-1, and the future is still there.
     unsafe fn finish(cell: NonNull<Header>, output: F::Output) {
         // SAFETY: by contract.
         let dropped = unsafe { Self::drop_future(cell) };
         let stage = Self::stage(cell);
-        // SAFETY: R1; the stage is empty now.
+        // SAFETY: TASK-1; the stage is empty now.
         unsafe {
             (*stage).output = ManuallyDrop::new(output);
             set_outcome(cell, outcome::VALUE);
@@ -239,7 +239,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1, and the future is still there.
+    /// TASK-1, and the future is still there.
     unsafe fn drop_future(cell: NonNull<Header>) -> Result<(), Payload> {
         let stage = Self::stage(cell);
         // SAFETY: by contract; it is not touched again.
@@ -248,7 +248,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1, and the stage is empty.
+    /// TASK-1, and the stage is empty.
     unsafe fn store_panic(cell: NonNull<Header>, payload: Payload) {
         // SAFETY: by contract.
         unsafe {
@@ -259,7 +259,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1, and the future is still there.
+    /// TASK-1, and the future is still there.
     unsafe fn cancel(cell: NonNull<Header>, orphaned: bool) {
         let kind = if orphaned { outcome::ORPHANED } else { outcome::CANCELLED };
         // SAFETY: by contract.
@@ -276,7 +276,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1 after COMPLETE; `dst` is a `*mut Result<F::Output, JoinError>`.
+    /// TASK-1 after COMPLETE; `dst` is a `*mut Result<F::Output, JoinError>`.
     unsafe fn take_output(cell: NonNull<Header>, dst: *mut ()) {
         // SAFETY: by contract.
         unsafe {
@@ -287,7 +287,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1 after COMPLETE.
+    /// TASK-1 after COMPLETE.
     unsafe fn take(cell: NonNull<Header>) -> Result<F::Output, JoinError> {
         // SAFETY: by contract, and the outcome says what the stage holds.
         unsafe {
@@ -313,7 +313,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1 after COMPLETE.
+    /// TASK-1 after COMPLETE.
     unsafe fn drop_output(cell: NonNull<Header>) {
         // SAFETY: by contract; the outcome says that it is a panic's payload.
         unsafe {
@@ -335,7 +335,7 @@ struct DropFuture<F: Future, S: Store<F>>(NonNull<Header>, PhantomData<(F, S)>);
 
 impl<F: Future, S: Store<F>> Drop for DropFuture<F, S> {
     fn drop(&mut self) {
-        // SAFETY: made under R1; the poll has not come back, so the future is there.
+        // SAFETY: made under TASK-1; the poll has not come back, so the future is there.
         let dropped = unsafe { Cell::<F, S>::drop_future(self.0) };
         end_second_panic(dropped);
     }
@@ -365,7 +365,7 @@ fn end_second_panic(dropped: Result<(), Payload>) {
 
 /// # Safety
 ///
-/// R1.
+/// TASK-1.
 unsafe fn set_outcome(cell: NonNull<Header>, kind: u8) {
     // SAFETY: `cell` is live, by the callers' contracts.
     unsafe { cell.as_ref() }.waiting.set_outcome(kind);
@@ -373,9 +373,9 @@ unsafe fn set_outcome(cell: NonNull<Header>, kind: u8) {
 
 /// # Safety
 ///
-/// R1.
+/// TASK-1.
 unsafe fn swap_outcome(cell: NonNull<Header>, kind: u8) -> u8 {
-    // SAFETY: as above; a load and a store will do under R1.
+    // SAFETY: as above; a load and a store will do under TASK-1.
     let waiting = &unsafe { cell.as_ref() }.waiting;
     let old = waiting.outcome();
     waiting.set_outcome(kind);

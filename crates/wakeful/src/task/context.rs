@@ -163,14 +163,14 @@ impl PollGuard {
     }
 }
 
-/// Whether `cell` is the task this thread is polling right now: then R1 is its.
+/// Whether `cell` is the task this thread is polling right now: then TASK-1 is its.
 #[inline]
 pub(super) fn is_current(cell: *const Header) -> bool {
     CONTEXT.with(|context| context.current.get() == cell)
 }
 
 /// If `cell` is the task this thread is polling right now, notes that it is to
-/// run again (R3) and answers true.
+/// run again (TASK-3) and answers true.
 #[inline]
 pub(super) fn try_wake_current(cell: *const Header) -> bool {
     CONTEXT.with(|context| {
@@ -574,7 +574,7 @@ pub(crate) fn restore_arena(own: *const Arena, outer: *const Arena) {
     });
 }
 
-/// Names the heap whose allocator this thread holds from now on (H1); gives
+/// Names the heap whose allocator this thread holds from now on (ARENA-1); gives
 /// back the one before.
 pub(crate) fn set_arena(heap: *const Arena) -> *const Arena {
     CONTEXT.with(|context| context.heap.replace(heap))

@@ -42,7 +42,7 @@ pub struct JoinHandle<T> {
 }
 
 // SAFETY: through the handle one reaches the state word and, after COMPLETE,
-// the output (R1), which may move to this thread if it is Send.
+// the output (TASK-1), which may move to this thread if it is Send.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
 // SAFETY: `&JoinHandle` reaches only the state word and read-only fields.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
@@ -103,7 +103,7 @@ impl<T> JoinHandle<T> {
         let taken = self.header().waiting.outcome() == cell::outcome::TAKEN;
         assert!(!taken, "JoinHandle polled after completion");
         let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
-        // SAFETY: R1: complete, and JOIN_INTEREST is ours; `take_output` writes
+        // SAFETY: TASK-1: complete, and JOIN_INTEREST is ours; `take_output` writes
         // a value of exactly this type.
         unsafe {
             (self.header().vtable.get().take_output)(self.cell, output.as_mut_ptr().cast());
@@ -117,13 +117,13 @@ impl<T> JoinHandle<T> {
             return self.replace_waker(waker);
         }
         let header = self.header();
-        // SAFETY: R2, the flag is clear and we are the JoinHandle. What clears the flag takes the
+        // SAFETY: TASK-2, the flag is clear and we are the JoinHandle. What clears the flag takes the
         // waker out, so the slot is empty.
         unsafe { header.join_waker.put(waker.clone()) };
         if header.state.set_join_waker() {
             return true;
         }
-        // SAFETY: R2, it was never published.
+        // SAFETY: TASK-2, it was never published.
         drop(unsafe { header.join_waker.take() });
         false
     }
@@ -136,7 +136,7 @@ impl<T> JoinHandle<T> {
             return false;
         }
         let unpublished = Unpublished(header);
-        // SAFETY: R2, the flag is clear and we are the JoinHandle.
+        // SAFETY: TASK-2, the flag is clear and we are the JoinHandle.
         let replaced = unsafe { header.join_waker.keep(waker) };
         let is_published = header.state.set_join_waker();
         if is_published {
@@ -156,7 +156,7 @@ struct Unpublished<'a>(&'a Header);
 
 impl Drop for Unpublished<'_> {
     fn drop(&mut self) {
-        // SAFETY: R2: the flag is clear and the JoinHandle is the caller.
+        // SAFETY: TASK-2: the flag is clear and the JoinHandle is the caller.
         drop(unsafe { self.0.join_waker.take() });
     }
 }
@@ -197,7 +197,7 @@ impl<T> Drop for JoinHandle<T> {
             DropJoin::Free => unsafe { Arena::free(self.cell) },
             DropJoin::DropWaker => {
                 let _last = Last(self.cell);
-                // SAFETY: R2, `drop_join` cleared the flag.
+                // SAFETY: TASK-2, `drop_join` cleared the flag.
                 if let Some(waker) = unsafe { header.join_waker.take() } {
                     waker::detach_and_drop(waker);
                 }
@@ -205,7 +205,7 @@ impl<T> Drop for JoinHandle<T> {
             DropJoin::DropOutput => {
                 let _last = Last(self.cell);
                 let _id = context::enter_id(header.id.get());
-                // SAFETY: R1, complete and JOIN_INTEREST is ours.
+                // SAFETY: TASK-1, complete and JOIN_INTEREST is ours.
                 unsafe { (header.vtable.get().drop_output)(self.cell) };
             }
         }

@@ -10,7 +10,7 @@ use super::waker;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// The right to poll a task: exactly one exists while it is queued (R4). If it
+/// The right to poll a task: exactly one exists while it is queued (TASK-4). If it
 /// is dropped unrun, the task is cancelled.
 #[derive(Debug)]
 pub(crate) struct Runnable(NonNull<Header>);
@@ -54,7 +54,7 @@ impl Runnable {
     pub(crate) fn run(self) {
         let cell = self.into_cell();
         // SAFETY: we own the entry, so the cell is alive, and the start gives
-        // us R1.
+        // us TASK-1.
         unsafe {
             match cell.as_ref().state.start_poll() {
                 Start::Poll => poll(cell, PollCount::SELF_WOKEN),
@@ -67,7 +67,7 @@ impl Runnable {
     /// Drops the task instead of running it, while its queue is being drained.
     pub(crate) fn cancel(self) {
         let cell = self.into_cell();
-        // SAFETY: we own the entry; the claim gives us R1.
+        // SAFETY: we own the entry; the claim gives us TASK-1.
         unsafe {
             cell.as_ref().state.claim_drained();
             finish_cancelled(cell);
@@ -117,17 +117,17 @@ impl Drop for Runnable {
 
 /// # Safety
 ///
-/// R1 is ours and the future is there; `count` says whether a waker was counted for R6.
+/// TASK-1 is ours and the future is there; `count` says whether a waker was counted for TASK-6.
 unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
     // SAFETY: alive while RUNNING is set.
     let header = unsafe { cell.as_ref() };
     header.count_poll(count);
     let turn = context::enter_poll(cell.as_ptr(), header.id.get());
-    // SAFETY: R1, by contract.
+    // SAFETY: TASK-1, by contract.
     let done = unsafe { (header.vtable.get().poll)(cell) };
     let mark = turn.end();
     if done {
-        // SAFETY: R1, the outcome is stored.
+        // SAFETY: TASK-1, the outcome is stored.
         return unsafe { finish(cell) };
     }
     let home = || {
@@ -135,13 +135,13 @@ unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
         unsafe { header.chunk.as_ref().home.as_ref() }
     };
     if mark.self_woken {
-        // R3: still RUNNING, and the entry is ours again.
+        // TASK-3: still RUNNING, and the entry is ours again.
         return home().requeue(Runnable(cell));
     }
     match header.state.end_poll(mark.is_exempt(), header.take_spare_waker()) {
         EndPoll::Idle => {}
         EndPoll::Requeue => home().requeue(Runnable(cell)),
-        // SAFETY: R1 is still ours.
+        // SAFETY: TASK-1 is still ours.
         EndPoll::Cancel => unsafe { finish_cancelled(cell) },
         // SAFETY: a handle was taken for the report.
         EndPoll::Orphan => unsafe { TaskRef::from_cell(cell) }.report_orphan(),
@@ -152,7 +152,7 @@ unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
 ///
 /// # Safety
 ///
-/// R1 is ours and the future is there.
+/// TASK-1 is ours and the future is there.
 pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>) {
     // SAFETY: by contract.
     unsafe {
@@ -168,14 +168,14 @@ pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>) {
 ///
 /// # Safety
 ///
-/// R1 is ours and the outcome is stored.
+/// TASK-1 is ours and the outcome is stored.
 unsafe fn finish(cell: NonNull<Header>) {
     // SAFETY: RUNNING keeps the cell until it is released.
     let header = unsafe { cell.as_ref() };
     let release = match header.state.complete(header.take_spare_waker()) {
         Complete::Done => return,
         Complete::WakeJoiner => {
-            // SAFETY: R2, `complete` cleared JOIN_WAKER for us.
+            // SAFETY: TASK-2, `complete` cleared JOIN_WAKER for us.
             if let Some(waker) = unsafe { header.join_waker.take() } {
                 wake_joiner(waker);
             }
@@ -183,7 +183,7 @@ unsafe fn finish(cell: NonNull<Header>) {
         }
         Complete::DropOutput => {
             let _id = context::enter_id(header.id.get());
-            // SAFETY: R1: no JoinHandle, so the output is still ours.
+            // SAFETY: TASK-1: no JoinHandle, so the output is still ours.
             unsafe { (header.vtable.get().drop_output)(cell) };
             header.state.release_running()
         }
@@ -206,7 +206,7 @@ fn wake_joiner(waker: std::task::Waker) {
 /// for its end.
 pub(crate) struct TaskRef(NonNull<Header>);
 
-// SAFETY: all that can be done through it is atomic or read-only (R5).
+// SAFETY: all that can be done through it is atomic or read-only (TASK-5).
 unsafe impl Send for TaskRef {}
 // SAFETY: as above.
 unsafe impl Sync for TaskRef {}
@@ -221,7 +221,7 @@ impl TaskRef {
 
     /// Takes a handle on whatever task is in the cell, if there is one.
     pub(crate) fn try_from_cell(cell: NonNull<Header>) -> Option<Self> {
-        // SAFETY: H2: cells that a walk finds are initialised headers.
+        // SAFETY: ARENA-2: cells that a walk finds are initialised headers.
         let taken = unsafe { cell.as_ref() }.state.try_clone_handle();
         // Not made unless it was taken: its drop gives a handle back.
         taken.then(|| Self(cell))

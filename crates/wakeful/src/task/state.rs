@@ -34,25 +34,25 @@
 //!
 //! Rules for the fields that the word guards:
 //!
-//! - R1. The future or output is touched only by the thread that set RUNNING
+//! - TASK-1. The future or output is touched only by the thread that set RUNNING
 //!   (or holds the queue entry of a task that kept RUNNING), and after COMPLETE
 //!   only by the owner of JOIN_INTEREST.
-//! - R2. The join waker is touched only by the JoinHandle while JOIN_WAKER is
+//! - TASK-2. The join waker is touched only by the JoinHandle while JOIN_WAKER is
 //!   clear and COMPLETE was not seen; whoever clears JOIN_WAKER owns the slot:
 //!   the JoinHandle to replace it, the completing thread to wake it.
-//! - R3. A task that wakes itself during its own poll goes back to a queue with
+//! - TASK-3. A task that wakes itself during its own poll goes back to a queue with
 //!   RUNNING still set: for every other thread "running" and "queued" mean the
 //!   same (somebody holds it and will look again), so a yield needs no atomic
-//!   step at all. The queue entry is then the exclusive right of R1.
-//! - R4. NOTIFIED on a task that is not RUNNING means that exactly one queue
+//!   step at all. The queue entry is then the exclusive right of TASK-1.
+//! - TASK-4. NOTIFIED on a task that is not RUNNING means that exactly one queue
 //!   entry exists, or is about to be pushed by the thread that set it.
-//! - R5. Of the header's plain fields, those written at spawn are read-only
-//!   while LIVE is set; the others are written under R1.
-//! - R6. A poll starts with one waker more than there are, the *spare*: the first
+//! - TASK-5. Of the header's plain fields, those written at spawn are read-only
+//!   while LIVE is set; the others are written under TASK-1.
+//! - TASK-6. A poll starts with one waker more than there are, the *spare*: the first
 //!   clone that the future makes of its waker is that one, and needs no atomic step. If it
 //!   is left when the poll is over, the step that ends the poll or the task takes it back.
-//!   Whether it is there the header says (under R1), since a task that woke itself keeps it
-//!   in the queue (R3). Whoever looks at the word of a task that is RUNNING may count it.
+//!   Whether it is there the header says (under TASK-1), since a task that woke itself keeps it
+//!   in the queue (TASK-3). Whoever looks at the word of a task that is RUNNING may count it.
 //!
 //! Orderings: every transition is one read-modify-write with AcqRel (what is done to the
 //! word besides, while RUNNING keeps the cell, needs no order). A wake
@@ -175,7 +175,7 @@ impl std::fmt::Debug for Snapshot {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     Poll,
-    /// The same, and a spare waker was counted (R6).
+    /// The same, and a spare waker was counted (TASK-6).
     PollWithSpare,
     /// Drop the future instead of polling it.
     Cancel,
@@ -236,9 +236,9 @@ pub(crate) enum DropJoin {
     /// All done, no reference left behind.
     Nothing,
     Free,
-    /// Drop the join waker (R2), then drop the handle.
+    /// Drop the join waker (TASK-2), then drop the handle.
     DropWaker,
-    /// Drop the output (R1), then drop the handle.
+    /// Drop the output (TASK-1), then drop the handle.
     DropOutput,
 }
 
@@ -248,7 +248,7 @@ pub(crate) enum DropJoin {
 pub(crate) enum Shutdown {
     /// There is no future in it, or a poll still holds it.
     Nothing,
-    /// R1 is ours: drop the future and complete the task.
+    /// TASK-1 is ours: drop the future and complete the task.
     DropFuture,
 }
 
@@ -305,12 +305,12 @@ impl State {
         let seen = self.load();
         if !seen.has(RUNNING) {
             debug_assert!(seen.has(NOTIFIED) && !seen.has(COMPLETE), "not an entry: {seen:?}");
-            // NOTIFIED (2) goes, RUNNING (1) and the spare (R6) come: one addition.
+            // NOTIFIED (2) goes, RUNNING (1) and the spare (TASK-6) come: one addition.
             let seen = Snapshot(self.0.fetch_add(WAKER_ONE - (NOTIFIED - RUNNING), AcqRel));
             seen.check_wakers();
             return self.started(seen, Start::PollWithSpare);
         }
-        // Woken by itself and by others (R3): the coming poll serves both.
+        // Woken by itself and by others (TASK-3): the coming poll serves both.
         let both = seen.has(NOTIFIED);
         let seen = if both { Snapshot(self.0.fetch_and(!NOTIFIED, AcqRel)) } else { seen };
         self.started(seen, Start::Poll)
@@ -330,8 +330,8 @@ impl State {
         start
     }
 
-    /// Arrows 4, 7 and 9, by the thread that polled; `spare`: it is left (R6). A task that
-    /// woke itself is requeued without calling this (R3).
+    /// Arrows 4, 7 and 9, by the thread that polled; `spare`: it is left (TASK-6). A task that
+    /// woke itself is requeued without calling this (TASK-3).
     #[inline]
     pub(crate) fn end_poll(&self, exempt: bool, spare: bool) -> EndPoll {
         let mark = if exempt { EXEMPT } else { 0 };
@@ -355,7 +355,7 @@ impl State {
     }
 
     /// Arrow 3, by the thread that holds the task, after the future is gone and
-    /// the outcome stored; `spare`: it is left (R6). NOTIFIED goes with it, unless it is an
+    /// the outcome stored; `spare`: it is left (TASK-6). NOTIFIED goes with it, unless it is an
     /// entry in the hands of another thread (see `claim_for_shutdown`).
     #[inline]
     pub(crate) fn complete(&self, spare: bool) -> Complete {
@@ -477,7 +477,7 @@ impl State {
         })
     }
 
-    /// Publishes the join waker (R2). False: the task is complete.
+    /// Publishes the join waker (TASK-2). False: the task is complete.
     pub(crate) fn set_join_waker(&self) -> bool {
         self.update(|seen| {
             debug_assert!(!seen.has(JOIN_WAKER), "join waker set twice: {seen:?}");
@@ -485,7 +485,7 @@ impl State {
         })
     }
 
-    /// Takes the join waker back (R2). False: the task is complete.
+    /// Takes the join waker back (TASK-2). False: the task is complete.
     pub(crate) fn unset_join_waker(&self) -> bool {
         self.update(|seen| {
             if seen.has(COMPLETE) { (None, false) } else { (Some(seen.0 & !JOIN_WAKER), true) }

@@ -32,7 +32,7 @@ pub(crate) struct RecordIndex(pub(crate) u64);
 
 /// A [`WaitTarget`] and whether it is linked, in one word.
 ///
-/// Linked means: the waker of the waiting task is known to lie with the target (`wait::resource_record` N1).
+/// Linked means: the waker of the waiting task is known to lie with the target (`wait::resource_record` RECORD-1).
 /// A number is never linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TargetWord(u64);

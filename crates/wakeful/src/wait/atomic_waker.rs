@@ -13,10 +13,10 @@
 //! ```
 //!
 //! Rules:
-//! - U1. Whoever moves `state` to BUSY or TAKING may touch the slot until it moves
+//! - WAKER-1. Whoever moves `state` to BUSY or TAKING may touch the slot until it moves
 //!   it on: the waiter to BUSY from EMPTY or FULL (`register`, `forget`), a caller
 //!   to TAKING from FULL (`call`).
-//! - U2. A caller that finds the waiter BUSY leaves CALLED; the waiter then finds
+//! - WAKER-2. A caller that finds the waiter BUSY leaves CALLED; the waiter then finds
 //!   its change of state refused, and wakes itself. One that finds another caller
 //!   TAKING waits for the moment that this takes.
 //!
@@ -34,13 +34,13 @@ use std::task::Waker;
 
 /// Nobody waits.
 const EMPTY: u32 = 0;
-/// The waiter is at the slot (U1).
+/// The waiter is at the slot (WAKER-1).
 const BUSY: u32 = 1;
 /// A waker is in the slot.
 const FULL: u32 = 2;
-/// The waiter is at the slot, and was called meanwhile (U2).
+/// The waiter is at the slot, and was called meanwhile (WAKER-2).
 const CALLED: u32 = 3;
-/// A caller is at the slot (U1).
+/// A caller is at the slot (WAKER-1).
 const TAKING: u32 = 4;
 
 /// How a caller that has taken the waker says so. A plain store is enough: nobody learns
@@ -62,12 +62,12 @@ pub(crate) enum Registered {
 /// The state comes last: if nobody waits, it is all that is looked at.
 #[repr(C)]
 pub(crate) struct AtomicWaker {
-    /// Guarded by U1.
+    /// Guarded by WAKER-1.
     waker: UnsafeCell<Option<Waker>>,
     state: AtomicU32,
 }
 
-// SAFETY: U1 lets one thread at a time at the slot; wakers are Send and Sync.
+// SAFETY: WAKER-1 lets one thread at a time at the slot; wakers are Send and Sync.
 unsafe impl Send for AtomicWaker {}
 // SAFETY: as above.
 unsafe impl Sync for AtomicWaker {}
@@ -99,22 +99,22 @@ impl AtomicWaker {
             // From FULL: called a moment ago.
             return Registered::Notified;
         }
-        // SAFETY: U1.
+        // SAFETY: WAKER-1.
         let same = self
             .waker
             .with(|slot| unsafe { (*slot).as_ref().is_some_and(|own| own.will_wake(waker)) });
         if !same {
-            // Foreign code, but not under a lock: a caller goes by (U2).
+            // Foreign code, but not under a lock: a caller goes by (WAKER-2).
             let busy = Busy(self);
             let new = Some(waker.clone());
-            // SAFETY: U1.
+            // SAFETY: WAKER-1.
             drop(self.waker.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) }));
             std::mem::forget(busy);
         }
         match self.state.compare_exchange(BUSY, FULL, SeqCst, SeqCst) {
             Ok(_) => Registered::Waiting,
             Err(_) => {
-                // U2: called meanwhile.
+                // WAKER-2: called meanwhile.
                 self.empty_slot();
                 Registered::Notified
             }
@@ -130,7 +130,7 @@ impl AtomicWaker {
 
     /// By whoever moved the state to BUSY.
     fn empty_slot(&self) {
-        // SAFETY: U1.
+        // SAFETY: WAKER-1.
         let waker = self.waker.with_mut(|slot| unsafe { (*slot).take() });
         // A caller may have left CALLED: what it came to tell is seen after this.
         self.state.swap(EMPTY, SeqCst);
@@ -145,7 +145,7 @@ impl AtomicWaker {
                 EMPTY | CALLED => return PendingWake::NONE,
                 FULL => {
                     if self.state.compare_exchange(FULL, TAKING, SeqCst, SeqCst).is_ok() {
-                        // SAFETY: U1.
+                        // SAFETY: WAKER-1.
                         let waker = self.waker.with_mut(|slot| unsafe { (*slot).take() });
                         self.state.store(EMPTY, EMPTIED);
                         return PendingWake(waker);
@@ -153,7 +153,7 @@ impl AtomicWaker {
                 }
                 TAKING => thread::yield_now(),
                 _ => {
-                    // The waiter who is at it finds this (U2).
+                    // The waiter who is at it finds this (WAKER-2).
                     if self.state.compare_exchange(BUSY, CALLED, SeqCst, SeqCst).is_ok() {
                         return PendingWake::NONE;
                     }

@@ -13,19 +13,19 @@
 //! ```
 //!
 //! Rules:
-//! - L1. The list, the links of its waiters, their wakers and what they ask for
+//! - LIST-1. The list, the links of its waiters, their wakers and what they ask for
 //!   are touched only under the list's lock.
-//! - L2. `standing` says without the lock where a waiter stands. Only the lock's
+//! - LIST-2. `standing` says without the lock where a waiter stands. Only the lock's
 //!   holder moves it away from WAITING, as its last access to the waiter: from
 //!   then on the waiter is its future's alone.
-//! - L3. A waiter in the list is pinned, and its future takes it off before it
+//! - LIST-3. A waiter in the list is pinned, and its future takes it off before it
 //!   is dropped. A waiter that is dropped while it waits ends the process, so
 //!   that a mistake here never becomes a pointer to nowhere.
-//! - L4. A waiter is in one list at a time; `home` says in which, and every
+//! - LIST-4. A waiter is in one list at a time; `home` says in which, and every
 //!   method checks it.
-//! - L5. A waiter has an entry exactly while it is in a list: written on the way
+//! - LIST-5. A waiter has an entry exactly while it is in a list: written on the way
 //!   in, moved out on the way out. A waiter that never waits costs next to nothing.
-//! - L6. The waiter in front has whatever `prev` it came with, and nobody follows it.
+//! - LIST-6. The waiter in front has whatever `prev` it came with, and nobody follows it.
 //!   So taking the front off leaves the one behind it alone, whose memory may be
 //!   another processor's just now.
 //!
@@ -87,13 +87,13 @@ impl WaiterState {
 
 /// A place in a list; part of the future that waits. `T` is what it asks for.
 pub(crate) struct Waiter<T> {
-    /// Guarded by L1, and there by L5.
+    /// Guarded by LIST-1, and there by LIST-5.
     entry: UnsafeCell<MaybeUninit<Entry<T>>>,
-    /// See L2.
+    /// See LIST-2.
     standing: AtomicU32,
     /// What a giver said beside its answer, before it.
     remark: StdU32,
-    /// The address of the list it is in, or was in last (L4). Written by the
+    /// The address of the list it is in, or was in last (LIST-4). Written by the
     /// waiter's future.
     home: AtomicUsize,
     _pinned: PhantomPinned,
@@ -109,7 +109,7 @@ struct Entry<T> {
     ask: T,
 }
 
-// SAFETY: L1 and L2 say who touches what when; wakers are Send and Sync.
+// SAFETY: LIST-1 and LIST-2 say who touches what when; wakers are Send and Sync.
 unsafe impl<T: Send> Send for Waiter<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Waiter<T> {}
@@ -134,7 +134,7 @@ impl<T> Waiter<T> {
     /// [`pop_front_with`](Locked::pop_front_with).
     /// It is told once.
     pub(crate) fn take_payload(&self) -> u32 {
-        // L2: answered, so it is the future's alone.
+        // LIST-2: answered, so it is the future's alone.
         let remark = self.remark.load(Relaxed);
         self.remark.store(0, Relaxed);
         remark
@@ -146,7 +146,7 @@ impl<T> Waiter<T> {
     ///
     /// While it waits.
     pub(crate) fn reset(&self) {
-        assert!(self.standing.load(Acquire) != WAITING, "L3: still in a list");
+        assert!(self.standing.load(Acquire) != WAITING, "LIST-3: still in a list");
         self.standing.store(IDLE, Relaxed);
     }
 }
@@ -159,7 +159,7 @@ impl<T> Drop for Waiter<T> {
     }
 }
 
-/// L3 was broken: other tasks hold pointers to memory that is about to go.
+/// LIST-3 was broken: other tasks hold pointers to memory that is about to go.
 #[cold]
 fn lost_waiter() -> ! {
     eprintln!("wakeful: a waiter was dropped while it is in a list; this is a bug of wakeful");
@@ -181,7 +181,7 @@ pub(crate) struct Queue<S, T> {
     back: Option<NonNull<Waiter<T>>>,
 }
 
-// SAFETY: the waiters in it are Send and Sync, and L1 guards them.
+// SAFETY: the waiters in it are Send and Sync, and LIST-1 guards them.
 unsafe impl<S: Send, T: Send> Send for Queue<S, T> {}
 
 impl<S, T> Waiters<S, T> {
@@ -293,7 +293,7 @@ impl<S, T> Drop for Waiters<S, T> {
 /// A list whose lock is held.
 pub(crate) struct Locked<'a, S, T> {
     queue: &'a mut Queue<S, T>,
-    /// The list's address (L4).
+    /// The list's address (LIST-4).
     home: usize,
     pub(crate) record: &'a RecordCell,
 }
@@ -319,22 +319,22 @@ impl<S, T> Locked<'_, S, T> {
 
     /// # Safety
     ///
-    /// L1: `waiter` is in this list.
+    /// LIST-1: `waiter` is in this list.
     #[inline]
     unsafe fn entry<R>(waiter: NonNull<Waiter<T>>, f: impl FnOnce(&mut Entry<T>) -> R) -> R {
-        // SAFETY: in the list, so alive (L3) and with an entry (L5); L1, by
+        // SAFETY: in the list, so alive (LIST-3) and with an entry (LIST-5); LIST-1, by
         // contract and as we hold the lock.
         unsafe { waiter.as_ref() }.entry.with_mut(|entry| f(unsafe { (*entry).assume_init_mut() }))
     }
 
     #[track_caller]
     fn check_home(&self, waiter: &Waiter<T>) {
-        assert_eq!(waiter.home.load(Relaxed), self.home, "L4: the waiter is in another list");
+        assert_eq!(waiter.home.load(Relaxed), self.home, "LIST-4: the waiter is in another list");
     }
 
     #[track_caller]
     fn enter(&self, waiter: Pin<&Waiter<T>>) -> NonNull<Waiter<T>> {
-        assert!(waiter.standing.load(Acquire) == IDLE, "L4: a waiter waits once at a time");
+        assert!(waiter.standing.load(Acquire) == IDLE, "LIST-4: a waiter waits once at a time");
         waiter.home.store(self.home, Relaxed);
         waiter.standing.store(WAITING, Relaxed);
         NonNull::from(waiter.get_ref())
@@ -368,11 +368,11 @@ impl<S, T> Locked<'_, S, T> {
         let new = self.enter(waiter);
         let prev = self.queue.back.replace(new);
         waiter.entry.with_mut(|entry| {
-            // SAFETY: L1 and L5: about to enter the list, so there is none yet.
+            // SAFETY: LIST-1 and LIST-5: about to enter the list, so there is none yet.
             unsafe { (*entry).write(Entry { prev, next: None, waker, link, ask }) };
         });
         match prev {
-            // SAFETY: L1: in the list.
+            // SAFETY: LIST-1: in the list.
             Some(prev) => unsafe { Self::entry(prev, |entry| entry.next = Some(new)) },
             None => self.queue.front = Some(new),
         }
@@ -382,7 +382,7 @@ impl<S, T> Locked<'_, S, T> {
     #[inline]
     pub(crate) fn front(&mut self) -> Option<&mut T> {
         let front = self.queue.front?;
-        // SAFETY: in the list, so alive (L3) and with an entry (L5); L1. The
+        // SAFETY: in the list, so alive (LIST-3) and with an entry (LIST-5); LIST-1. The
         // borrow of `self` keeps the lock and everybody else away.
         Some(unsafe { front.as_ref().entry.with_mut(|entry| &mut (*entry).assume_init_mut().ask) })
     }
@@ -410,7 +410,7 @@ impl<S, T> Locked<'_, S, T> {
         due: &mut impl FnMut(&S, &T) -> bool,
     ) -> bool {
         while let Some(front) = self.queue.front {
-            // SAFETY: L1: in this list.
+            // SAFETY: LIST-1: in this list.
             let is_due = unsafe { Self::entry(front, |entry| due(&self.queue.state, &entry.ask)) };
             if !is_due {
                 return false;
@@ -433,7 +433,7 @@ impl<S, T> Locked<'_, S, T> {
     ) -> bool {
         let mut next = self.queue.front;
         while let Some(waiter) = next {
-            // SAFETY: L1: in this list.
+            // SAFETY: LIST-1: in this list.
             let is_concerned = unsafe {
                 Self::entry(waiter, |entry| {
                     next = entry.next;
@@ -481,7 +481,7 @@ impl<S, T> Locked<'_, S, T> {
         let front = self.queue.front?;
         let call = self.unlink(front);
         let remark = hand(self);
-        // SAFETY: in the list until a moment ago, so alive (L3). L2: the last access.
+        // SAFETY: in the list until a moment ago, so alive (LIST-3). LIST-2: the last access.
         unsafe {
             front.as_ref().remark.store(remark, Relaxed);
             front.as_ref().standing.store(answer as u32, Release);
@@ -497,8 +497,8 @@ impl<S, T> Locked<'_, S, T> {
 
     fn answer(&mut self, waiter: NonNull<Waiter<T>>, answer: Grant) -> PendingWake {
         let call = self.unlink(waiter);
-        // L2: the last access.
-        // SAFETY: in the list until a moment ago, so alive (L3).
+        // LIST-2: the last access.
+        // SAFETY: in the list until a moment ago, so alive (LIST-3).
         unsafe { waiter.as_ref() }.standing.store(answer as u32, Release);
         call
     }
@@ -510,19 +510,19 @@ impl<S, T> Locked<'_, S, T> {
     /// If it is not in this list.
     pub(crate) fn remove(&mut self, waiter: Pin<&Waiter<T>>) -> PendingWake {
         self.check_home(&waiter);
-        assert_eq!(waiter.state(), WaiterState::Waiting, "L4: not in the list");
+        assert_eq!(waiter.state(), WaiterState::Waiting, "LIST-4: not in the list");
         let call = self.unlink(NonNull::from(waiter.get_ref()));
         waiter.standing.store(IDLE, Relaxed);
         call
     }
 
     fn unlink(&mut self, waiter: NonNull<Waiter<T>>) -> PendingWake {
-        // SAFETY: L1: in this list, and about to leave it (L5).
+        // SAFETY: LIST-1: in this list, and about to leave it (LIST-5).
         let Entry { prev, next, waker, link, ask: _ } =
             unsafe { waiter.as_ref().entry.with_mut(|entry| (*entry).assume_init_read()) };
         link.detach();
         if self.queue.front == Some(waiter) {
-            // L6.
+            // LIST-6.
             self.queue.front = next;
             if next.is_none() {
                 self.queue.back = None;
@@ -530,7 +530,7 @@ impl<S, T> Locked<'_, S, T> {
             return PendingWake(waker);
         }
         let prev = prev.expect("one that is not in front came behind another");
-        // SAFETY: L1: neighbours are in the list.
+        // SAFETY: LIST-1: neighbours are in the list.
         unsafe { Self::entry(prev, |entry| entry.next = next) };
         match next {
             // SAFETY: as above.
@@ -545,7 +545,7 @@ impl<S, T> Locked<'_, S, T> {
     fn wakes(&self, waiter: Pin<&Waiter<T>>, waker: &Waker) -> bool {
         self.check_home(&waiter);
         let waiter = NonNull::from(waiter.get_ref());
-        // SAFETY: L1: in this list, whose lock we hold.
+        // SAFETY: LIST-1: in this list, whose lock we hold.
         unsafe {
             Self::entry(waiter, |entry| {
                 let same = entry.waker.as_ref().is_some_and(|own| own.will_wake(waker));

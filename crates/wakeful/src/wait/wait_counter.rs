@@ -8,16 +8,16 @@
 //! only then.
 //!
 //! Rules:
-//! - B1. While a waiter is in the list, AWAITED is set: it is set before the
+//! - COUNTER-1. While a waiter is in the list, AWAITED is set: it is set before the
 //!   waiter enters and cleared only when the list is empty, both under the
 //!   list's lock.
-//! - B2. A changer whose step found AWAITED calls those whose goal is reached.
+//! - COUNTER-2. A changer whose step found AWAITED calls those whose goal is reached.
 //!
 //! The race one fears: the waiter sees a number that is not its goal and enters
 //! the list, while the changer finds nobody waiting. There is one order of all
 //! steps on the word. If the change comes before the waiter's look under the
 //! lock, the waiter sees it and does not enter; if it comes after, AWAITED was
-//! set (B1), and the changer calls (B2): under the lock, so after the waiter has
+//! set (COUNTER-1), and the changer calls (COUNTER-2): under the lock, so after the waiter has
 //! entered.
 //!
 //! AWAITED may stay set when the last waiter has left. The next changer then
@@ -31,7 +31,7 @@ use crate::sys::sync::atomic::{AtomicU64, Ordering::*};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Somebody may be in the list (B1).
+/// Somebody may be in the list (COUNTER-1).
 const AWAITED: u64 = 1;
 const SHIFT: u32 = 1;
 
@@ -174,7 +174,7 @@ impl<G: WaitCondition> WaitCounter<G> {
         let waker = cx.waker().clone();
         // What is left over is dropped after the lock.
         let left_over = self.waiters.with(|list| {
-            // B1. If the bit is there, it stays there while we hold the lock.
+            // COUNTER-1. If the bit is there, it stays there while we hold the lock.
             let mut word = self.word.load(Acquire);
             if word & AWAITED == 0 {
                 word = self.word.fetch_or(AWAITED, AcqRel);

@@ -4,7 +4,7 @@
 //! worker is blocked: the memory of tasks is walked cell by cell. A cell is read only
 //! under a counted reference, which `State::try_clone_handle` takes in one step if
 //! there is a task in it; while that is held the cell is not used again, and the
-//! fields written at spawn stay (task R5). All else is single words that the
+//! fields written at spawn stay (TASK-5). All else is single words that the
 //! task's threads write with plain stores, so a line of a dump is approximate where
 //! the task runs at that very moment, and exact where it does not.
 

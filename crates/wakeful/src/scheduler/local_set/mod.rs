@@ -304,7 +304,7 @@ impl LocalScheduler {
         let bound = self.bound();
         bound.unfinished.set(bound.unfinished.get() + 1);
         let member = Member { future, _count: Count(NonNull::from(home)) };
-        // SAFETY: task's H1: this is the set's thread, whose heap it is until
+        // SAFETY: ARENA-1: this is the set's thread, whose heap it is until
         // `self` is dropped. The cell is fresh, and L2 keeps the future here.
         let (task, join) = unsafe {
             let (cell, id) = home.heap.allocate(CellLayout::<Member<F>>::CLASS, ids);
@@ -378,7 +378,7 @@ impl LocalScheduler {
         }
         let frame = EnteredSet::new(self.clone());
         let _listed = frame.list();
-        // By task's H1: the allocator is this thread's until `self` is dropped, and
+        // By ARENA-1: the allocator is this thread's until `self` is dropped, and
         // the frame holds it.
         let own = &raw const self.home.heap;
         let _restore = Restore { own, outer: task::context::set_arena(own) };

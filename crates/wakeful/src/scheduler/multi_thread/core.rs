@@ -153,7 +153,7 @@ impl WorkerCore {
 
     #[inline]
     pub(crate) fn allocate(&self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
-        // SAFETY: task's H1: the thread that holds the key has the allocator.
+        // SAFETY: ARENA-1: the thread that holds the key has the allocator.
         unsafe { (*self.heap.get()).allocate(class, ids) }
     }
 

@@ -16,14 +16,14 @@ const NOT_LEFT: u32 = u32::MAX;
 /// A task without a cell.
 struct Task {
     state: State,
-    /// Stands for the future and its output; R1 says who may touch it. True
+    /// Stands for the future and its output; TASK-1 says who may touch it. True
     /// while the future is there.
     future: UnsafeCell<bool>,
-    /// There is a spare waker (R6); R1 says who may touch this.
+    /// There is a spare waker (TASK-6); TASK-1 says who may touch this.
     spare: UnsafeCell<bool>,
     /// Where the waker lies that a poll left behind, in the models that have it so.
     left: AtomicU32,
-    /// Stands for what is written at spawn (R5): which life of the cell it is.
+    /// Stands for what is written at spawn (TASK-5): which life of the cell it is.
     life: UnsafeCell<u32>,
     /// What two wakers write before they wake; the task is done once it has
     /// seen as many as `needs`.
@@ -41,7 +41,7 @@ struct Tally {
     orphans: AtomicUsize,
 }
 
-// SAFETY: R1 and R5 guard the cells; loom checks it.
+// SAFETY: TASK-1 and TASK-5 guard the cells; loom checks it.
 unsafe impl Send for Task {}
 // SAFETY: as above.
 unsafe impl Sync for Task {}
@@ -89,7 +89,7 @@ impl Task {
 
     /// Gives back whether there was one before.
     fn set_spare(&self, spare: bool) -> bool {
-        // SAFETY: R1; loom checks it.
+        // SAFETY: TASK-1; loom checks it.
         self.spare.with_mut(|old| unsafe { std::mem::replace(&mut *old, spare) })
     }
 
@@ -143,16 +143,16 @@ impl Task {
         }
     }
 
-    /// The poll itself, under R1.
+    /// The poll itself, under TASK-1.
     fn look(&self) -> bool {
-        // SAFETY: R1; loom checks it.
+        // SAFETY: TASK-1; loom checks it.
         self.future.with_mut(|future| assert!(unsafe { *future }, "polled without a future"));
         self.news.iter().map(|news| news.load(Relaxed)).sum::<u32>() >= self.needs
     }
 
     /// `vtable.cancel` or the end of the last poll, then `runnable::finish`.
     fn finish(&self) {
-        // SAFETY: R1; loom checks it.
+        // SAFETY: TASK-1; loom checks it.
         self.future.with_mut(|future| assert!(unsafe { std::mem::replace(&mut *future, false) }));
         self.tally.finished.fetch_add(1, Relaxed);
         match self.state.complete(self.set_spare(false)) {
@@ -164,7 +164,7 @@ impl Task {
     }
 
     fn drop_output(&self) {
-        // SAFETY: R1 after COMPLETE; loom checks it.
+        // SAFETY: TASK-1 after COMPLETE; loom checks it.
         self.future.with_mut(|future| assert!(unsafe { !*future }));
         self.tally.outputs_dropped.fetch_add(1, Relaxed);
     }
@@ -261,7 +261,7 @@ fn no_wake_is_lost() {
     });
 }
 
-/// R6: polls leave their spare waker and another, by which two threads wake; wakers that
+/// TASK-6: polls leave their spare waker and another, by which two threads wake; wakers that
 /// nobody found go in the next poll. Catches a spare that is given out twice, forgotten or
 /// taken back while somebody has it: the count says that the cell is free too early, or never.
 #[test]
@@ -283,7 +283,7 @@ fn spare_wakers_are_counted() {
     });
 }
 
-/// R6 with nobody to wake: the waker that a poll has left is dropped by another thread, at
+/// TASK-6 with nobody to wake: the waker that a poll has left is dropped by another thread, at
 /// any moment. Catches a spare that hides an orphan, or makes one of a task that is polled.
 #[test]
 fn a_spare_waker_hides_no_orphan() {
@@ -345,7 +345,7 @@ fn a_wake_is_no_orphan() {
     });
 }
 
-/// R3: the task woke itself and goes back to a queue with RUNNING kept, while
+/// TASK-3: the task woke itself and goes back to a queue with RUNNING kept, while
 /// another thread wakes it and a third aborts it. Catches a second queue entry
 /// (two threads in the future at once) and an abort or wake that the kept flag
 /// swallows.
@@ -372,7 +372,7 @@ fn a_task_that_keeps_running_hears_wakes_and_aborts() {
     });
 }
 
-/// R3 again, with two wakers: the second may come between the two steps of the
+/// TASK-3 again, with two wakers: the second may come between the two steps of the
 /// start of a poll. Catches a NOTIFIED that is taken away without what came with
 /// it.
 #[test]
@@ -534,13 +534,13 @@ fn shutdown_against_a_late_end_of_a_poll() {
 
 /// Somebody walks the heap without owning anything in it, while the task there
 /// ends and the cell is filled anew. Catches a walker that takes a handle of a
-/// cell that is being freed, or reads the spawn-time fields (R5) of a task while
+/// cell that is being freed, or reads the spawn-time fields (TASK-5) of a task while
 /// they are written for the next.
 #[test]
 fn a_walker_meets_a_cell_that_is_reused() {
     fn refill(task: &Task) {
         task.state.retire();
-        // SAFETY: R5: the cell is free and ours; loom checks it.
+        // SAFETY: TASK-5: the cell is free and ours; loom checks it.
         task.life.with_mut(|life| unsafe { *life += 1 });
         task.state.publish(0);
     }
@@ -548,7 +548,7 @@ fn a_walker_meets_a_cell_that_is_reused() {
         let task = Task::spawned(0, 0, 0);
         let walker = with(&task, |task| {
             if task.state.try_clone_handle() {
-                // SAFETY: R5, a handle is held; loom checks it.
+                // SAFETY: TASK-5, a handle is held; loom checks it.
                 task.life.with(|life| assert!(unsafe { *life } <= 2));
                 if task.state.drop_handle() == Release::Free {
                     refill(task);

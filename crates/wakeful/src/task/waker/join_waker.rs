@@ -1,4 +1,4 @@
-//! The slot for the waker of whoever awaits the task's end. R2 of `state` says
+//! The slot for the waker of whoever awaits the task's end. TASK-2 of `state` says
 //! who may touch it when; each method names the half of the rule it needs.
 
 use crate::sys::sync::UnsafeCell;
@@ -15,11 +15,11 @@ impl JoinWaker {
     ///
     /// # Safety
     ///
-    /// R2: JOIN_WAKER is clear, the caller is the JoinHandle, and no waker is in the slot.
+    /// TASK-2: JOIN_WAKER is clear, the caller is the JoinHandle, and no waker is in the slot.
     pub(crate) unsafe fn put(&self, waker: Waker) {
         self.0.with_mut(|slot| {
             // SAFETY: by contract.
-            debug_assert!(unsafe { (*slot).is_none() }, "R2: a waker would be lost");
+            debug_assert!(unsafe { (*slot).is_none() }, "TASK-2: a waker would be lost");
             // SAFETY: by contract; there is nothing to drop.
             unsafe { slot.write(Some(waker)) };
         });
@@ -30,7 +30,7 @@ impl JoinWaker {
     ///
     /// # Safety
     ///
-    /// R2: JOIN_WAKER is clear and the caller is the JoinHandle.
+    /// TASK-2: JOIN_WAKER is clear and the caller is the JoinHandle.
     #[must_use]
     pub(crate) unsafe fn keep(&self, waker: &Waker) -> Option<Waker> {
         // SAFETY: by contract.
@@ -46,7 +46,7 @@ impl JoinWaker {
 
     /// # Safety
     ///
-    /// R2: the caller has cleared JOIN_WAKER, or never published it.
+    /// TASK-2: the caller has cleared JOIN_WAKER, or never published it.
     pub(crate) unsafe fn take(&self) -> Option<Waker> {
         // SAFETY: by contract.
         self.0.with_mut(|slot| unsafe { (*slot).take() })

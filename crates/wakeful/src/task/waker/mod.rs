@@ -74,7 +74,7 @@ unsafe fn wake(data: *const ()) {
     // SAFETY: this waker's count keeps the cell alive until it is given up.
     let (cell, header) = unsafe { cell_of(data) };
     if context::try_wake_current(cell.as_ptr()) {
-        // R3: noted without an atomic step.
+        // TASK-3: noted without an atomic step.
         return drop_current(header);
     }
     // SAFETY: this waker's count keeps the chunk.

@@ -1,10 +1,10 @@
 //! The names of those who have a thing, where anybody may read them at any time: a few
 //! places, each for one holder, and whether there are others.
 //!
-//! - S1. A place is written by one at a time: whoever claimed it, until it frees it, and
+//! - OWNER-1. A place is written by one at a time: whoever claimed it, until it frees it, and
 //!   for those of a plate, the holder of the list's lock. Only the flag that says
 //!   whether the holder has taken up what it was granted is cleared by the holder itself.
-//! - S2. What is written goes `site`, then `task`; and before a name is replaced by
+//! - OWNER-2. What is written goes `site`, then `task`; and before a name is replaced by
 //!   another one, `task` is NOBODY for a moment. So a reader that finds the same task
 //!   before and after it has read the site has read the site of that task.
 //!
@@ -68,14 +68,14 @@ impl OwnerSlot {
             && self.task.compare_exchange(NOBODY, SOMEBODY, SeqCst, Relaxed).is_ok()
     }
 
-    /// S1: by whoever has claimed it; S2: no name stands there.
+    /// OWNER-1: by whoever has claimed it; OWNER-2: no name stands there.
     #[inline]
     pub(crate) fn write(&self, held: Owner) {
         self.site.store(word(held), Release);
         self.task.store(held.task, Release);
     }
 
-    /// S1: writes another name over whatever is there.
+    /// OWNER-1: writes another name over whatever is there.
     #[inline]
     pub(crate) fn replace(&self, held: Owner) {
         self.task.store(NOBODY, Relaxed);
@@ -95,7 +95,7 @@ impl OwnerSlot {
         }
     }
 
-    /// S1: it is somebody's whose name stands elsewhere.
+    /// OWNER-1: it is somebody's whose name stands elsewhere.
     #[inline]
     pub(crate) fn mark_in_record(&self) {
         self.task.store(ELSEWHERE, Release);
@@ -107,7 +107,7 @@ impl OwnerSlot {
         self.task.load(Relaxed) == task
     }
 
-    /// S1: the holder, which is named here, has taken up what it was granted.
+    /// OWNER-1: the holder, which is named here, has taken up what it was granted.
     #[inline]
     pub(crate) fn mark_polled(&self, site: &'static Location<'static>) {
         self.site.store(ptr::from_ref(site).cast_mut(), Release);
@@ -136,7 +136,7 @@ impl OwnerSlot {
             _ => {}
         }
         let site = self.site.load(Acquire);
-        // S2.
+        // OWNER-2.
         if self.task.load(Relaxed) != task {
             return SlotState::Claimed;
         }

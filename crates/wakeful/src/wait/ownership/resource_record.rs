@@ -12,12 +12,12 @@
 //! index into its wait record, and links it ([`WaitLink`]). A reader finds the record by that
 //! index, which the table checks: no number out of a wait record becomes an address.
 //!
-//! - N1. A wait record is linked under the lock of the list, while a waiter with the own
+//! - RECORD-1. A wait record is linked under the lock of the list, while a waiter with the own
 //!   waker of the wait record's task is in it. The thread that takes the waiter out detaches
 //!   the link under the same lock. A wait record that another future has written since is
 //!   not linked.
 //!
-//! - N2. A guard or a permit that owns its share in the thing, and so can go to any task or
+//! - RECORD-2. A guard or a permit that owns its share in the thing, and so can go to any task or
 //!   thread, says so when it is made, for good: from then on who got the thing is told, and
 //!   not taken for who has it.
 //!
@@ -50,7 +50,7 @@ pub(crate) struct ResourceRecord {
     /// The one in front of the queue, if it has got a part of what it asks for: it keeps
     /// that from those behind it.
     partial_waiter: OwnerSlot,
-    /// Those who are named may have given the thing to others (N2).
+    /// Those who are named may have given the thing to others (RECORD-2).
     moved: AtomicBool,
 }
 
@@ -182,7 +182,7 @@ impl RecordCell {
         unsafe { self.0.load(Acquire).map_addr(|address| address & !PASSED).as_ref() }
     }
 
-    /// N2: there is a guard or permit that can go to any task or thread.
+    /// RECORD-2: there is a guard or permit that can go to any task or thread.
     #[inline]
     pub(crate) fn mark_movable(&self) {
         if self.0.load(Relaxed).addr() & PASSED == 0 {
@@ -266,7 +266,7 @@ unsafe impl Sync for WaitLink {}
 impl WaitLink {
     pub(in crate::wait) const NONE: WaitLink = WaitLink(None);
 
-    /// N1: under the list's lock, for a waiter that is or will be in the list with
+    /// RECORD-1: under the list's lock, for a waiter that is or will be in the list with
     /// `waker`. No link if the waker is not that of the task being polled.
     #[inline]
     pub(in crate::wait) fn attach(plate: &'static ResourceRecord, waker: &Waker) -> Self {
@@ -299,7 +299,7 @@ impl WaitLink {
         }
     }
 
-    /// N1: the waiter is out of the list, and its waker still there.
+    /// RECORD-1: the waiter is out of the list, and its waker still there.
     #[inline]
     pub(in crate::wait) fn detach(self) {
         if let Some(record) = self.0 {
