@@ -162,7 +162,7 @@ impl Node {
     fn look(waiter: Waiter) -> Option<Self> {
         let polls = waiter.polls();
         let rest = match &waiter {
-            Waiter::BlockOnState(root) => root.note.poll(),
+            Waiter::BlockOnState(root) => root.note.poll_number(),
             Waiter::Task(_) => 0,
         };
         let wakers = waiter.wakers()?;

@@ -191,7 +191,9 @@ impl SchedulerBase {
 
     /// Which poll or rest each of them is in.
     pub(crate) fn rests(&self) -> BlockOnPolls {
-        BlockOnPolls(self.roots().iter().map(|root| (root.note.id, root.note.poll())).collect())
+        BlockOnPolls(
+            self.roots().iter().map(|root| (root.note.id, root.note.poll_number())).collect(),
+        )
     }
 
     /// Drops every future in the outside heap. After all queues are closed.

@@ -71,7 +71,7 @@ impl BlockOnState {
         let mut verdict = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
         // Of two who say so, the one that is late may mean an earlier rest. Who ends takes the
         // lock, so it sees why.
-        if self.note.poll() == rest
+        if self.note.poll_number() == rest
             && self.woken.compare_exchange(RESTS, ENDED, Release, Relaxed).is_ok()
         {
             *verdict = (rest, why);
@@ -90,7 +90,7 @@ impl BlockOnState {
     fn has_ended(&self) {
         let (rest, why) =
             std::mem::take(&mut *self.verdict.lock().unwrap_or_else(PoisonError::into_inner));
-        if self.note.poll() == rest {
+        if self.note.poll_number() == rest {
             // It does not wait: while it unwinds, it lets go of what others wait for.
             self.note.begin_poll();
             panic!("{why}");

@@ -25,6 +25,7 @@ pub(crate) mod block_on;
 pub(crate) mod cell;
 pub(crate) mod context;
 pub mod coop;
+mod duty;
 pub(crate) mod enter_guard;
 mod error;
 pub(crate) mod header;

@@ -14,7 +14,7 @@ const UNIT: Duration = Duration::from_micros(10);
 pub(super) struct PollTime(AtomicPtr<AtomicU64>);
 
 impl PollTime {
-    pub(super) fn nothing() -> Self {
+    pub(super) fn empty() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn counts_per_task_and_forgets_the_one_before() {
-        let (spent, ms) = (PollTime::nothing(), Duration::from_millis(1));
+        let (spent, ms) = (PollTime::empty(), Duration::from_millis(1));
         assert_eq!(spent.get(1, 7), Duration::ZERO);
         spent.add(3, 1, 7, Duration::from_nanos(9_999));
         assert_eq!(spent.get(1, 7), Duration::ZERO, "too little for a table");

@@ -226,7 +226,7 @@ fn tick(report_after: Option<Duration>) -> Duration {
 
 /// Mirrors what the root says of itself; its poll may have ended since the look before.
 fn mirror(root: &BlockOnState, watched: &PollWatch) {
-    let poll = root.note.poll();
+    let poll = root.note.poll_number();
     watched.mirror(root.thread, poll, poll.is_multiple_of(2));
 }
 

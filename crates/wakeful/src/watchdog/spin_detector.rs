@@ -89,7 +89,7 @@ impl Look {
             number: header.id.get(),
             polls: header.polls(),
             wakes: header.wakes(),
-            busy: arena::spent(task),
+            busy: arena::poll_time(task),
             thread,
             times: thread_state::run_times(thread).unwrap_or_default(),
             yields: yields(&header.waiting),
@@ -97,7 +97,7 @@ impl Look {
     }
 
     pub(crate) fn at_root(root: &BlockOnState) -> Self {
-        let polls = root.note.poll() / 2;
+        let polls = root.note.poll_number() / 2;
         Self {
             number: root.note.id,
             polls,

@@ -142,7 +142,7 @@ impl TaskDump {
             forever: state.has(EXEMPT | FOREVER),
             age: since(now, header.spawned_ms.get()),
             polls: header.polls(),
-            busy: arena::spent(task),
+            busy: arena::poll_time(task),
             wakes: header.wakes(),
             wakers: state.wakers().saturating_sub(spare.into()),
             waiting: if waits {

@@ -5,8 +5,9 @@
 
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, thread};
+use crate::task::duty::{Complete, DropJoin, EndPoll, Release, Shutdown, Start, Wake};
 use crate::task::models::scheduler::{model, start};
-use crate::task::state::{Complete, DropJoin, EndPoll, Release, Shutdown, Start, State, Wake};
+use crate::task::state::State;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
