@@ -77,21 +77,21 @@ impl<T> OnceCell<T> {
         /// An empty cell, also for a `static`.
         pub fn const_new() -> Self {
             let waiters = Waiters::new(Turns { taken: false });
-            Self { slot: Slot::new(None), waiters, holder: OwnerCell::nobody() }
+            Self { slot: Slot::new(None), waiters, holder: OwnerCell::none() }
         }
     }
 
     /// A cell with a value, or an empty one.
     pub fn new_with(value: Option<T>) -> Self {
         let waiters = Waiters::new(Turns { taken: value.is_some() });
-        Self { slot: Slot::new(value), waiters, holder: OwnerCell::nobody() }
+        Self { slot: Slot::new(value), waiters, holder: OwnerCell::none() }
     }
 
     const_unless_model! {
         /// A cell with a value, also for a `static`.
         pub fn const_new_with(value: T) -> Self {
             let waiters = Waiters::new(Turns { taken: true });
-            Self { slot: Slot::new(Some(value)), waiters, holder: OwnerCell::nobody() }
+            Self { slot: Slot::new(Some(value)), waiters, holder: OwnerCell::none() }
         }
     }
 

@@ -165,7 +165,7 @@ impl<T> Chan<T> {
             _gap_before_receiver: Gap::new(),
             head: AtomicU64::new(0),
             attention: AtomicU32::new(0),
-            last_receiver: OwnerCell::nobody(),
+            last_receiver: OwnerCell::none(),
             waker: UnsafeCell::new(None),
             _gap_after_receiver: Gap::new(),
             spares: Spares::new(),
