@@ -421,7 +421,7 @@ impl Graph {
     fn why_no_threads(looks: &dyn Inspectable) -> Option<NoRescueReason> {
         let config = &looks.estate().config;
         let roots: Vec<i32> = looks.roots().iter().map(|root| root.thread).collect();
-        let others = || thread_registry::others(config.address(), &roots);
+        let others = || thread_registry::foreign_threads(config.address(), &roots);
         match *others()? {
             [] => Some(NoRescueReason::OwnThreadsOnly),
             // A test that the harness has started since the first look may have ended as well, but the harness does

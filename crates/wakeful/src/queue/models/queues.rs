@@ -136,7 +136,7 @@ fn a_ring_is_emptied_by_the_monitor() {
 fn the_run_next_slot_is_raided() {
     model(3, || {
         let entries = Entries::new(2);
-        let (owner, thief) = lifo_slot::slot(Barriers::detect());
+        let (owner, thief) = lifo_slot::lifo_slot(Barriers::detect());
         let thief = Arc::new(thief);
         let thieves = [(); 2].map(|()| {
             let (entries, thief) = (entries.clone(), thief.clone());

@@ -135,7 +135,7 @@ impl MultiThread {
         let remotes = (0..workers)
             .map(|index| {
                 let (ring, stealer) = ring::ring();
-                let (next, thief) = lifo_slot::slot(barriers);
+                let (next, thief) = lifo_slot::lifo_slot(barriers);
                 cores.push(WorkerCore::new(index, ring, next, config.seam.rng()));
                 WorkerShared {
                     ring: stealer,
