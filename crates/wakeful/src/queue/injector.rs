@@ -1,20 +1,21 @@
 //! Station 3, the injector: the queue that all workers share.
 //!
-//! It is for tasks that are woken or spawned by threads other than the workers, and for the overflow
-//! of a worker's ring.
+//! It is for tasks that are woken or spawned by threads other than the workers, and for the
+//! overflow of a worker's ring.
 //!
 //! # Protocol
 //!
-//! A pusher puts a task on a [`Stack`] with one exchange and never blocks. A taker holds the lock of
-//! `ready`, a list in arrival order. It refills `ready` by taking the whole stack and reversing it.
-//! So the order is kept, and pushers and takers share only one atomic word. A taker that is
+//! A pusher puts a task on a [`Stack`] with one exchange and never blocks. A taker holds the lock
+//! of `ready`, a list in arrival order. It refills `ready` by taking the whole stack and reversing
+//! it. So the order is kept, and pushers and takers share only one atomic word. A taker that is
 //! preempted inside the lock delays other takers, but no pusher.
 //!
-//! The race to fear: a worker that is about to sleep finds the injector empty while a taker moves
-//! tasks from the stack to `ready`, and that taker keeps only one of them. It cannot happen.
+//! The race to fear: a taker moves tasks from the stack to `ready` and keeps only one of them.
+//! Meanwhile a worker that is about to sleep finds the injector empty. It cannot happen.
 //! `ready_len` is raised *before* the stack is emptied, and `is_empty` reads the stack first and
-//! `ready_len` second. All four operations are SeqCst, so a task that has left the stack is counted.
-//! A push in progress may be missed, but a pusher looks for sleeping workers *after* the push.
+//! `ready_len` second. All four operations are SeqCst, so a task that has left the stack is
+//! counted. A push in progress may be missed, but its pusher checks for sleeping workers *after*
+//! the push.
 
 use crate::sys::sync::Mutex;
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
@@ -45,8 +46,8 @@ impl Injector {
     #[inline]
     pub(crate) fn push(&self, task: Runnable) -> Result<(), Runnable> {
         let cell = task.into_cell();
-        // SAFETY: the runnable was the only entry of this cell (TASK-4), so the caller owns the link,
-        // and the entry keeps the cell alive.
+        // SAFETY: the runnable was the only entry of this cell (TASK-4), so the caller owns the
+        // link, and the entry keeps the cell alive.
         match unsafe { self.arrived.push(cell) } {
             Ok(()) => Ok(()),
             // SAFETY: the entry was not pushed, so the caller still owns it.
@@ -66,7 +67,8 @@ impl Injector {
 
     /// Returns whether there is nothing to take.
     ///
-    /// Part of the sleep protocol: a worker calls this after it announced that it is about to sleep.
+    /// Part of the sleep protocol: a worker calls this after it announced that it is about to
+    /// sleep.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.arrived.is_empty() && self.ready_len.load(SeqCst) == 0
@@ -113,8 +115,8 @@ impl Injector {
         first
     }
 
-    /// Moves the tasks of the stack to `ready`, whose lock the caller holds. The caller stores the new
-    /// length afterwards.
+    /// Moves the tasks of the stack to `ready`, whose lock the caller holds. The caller stores the
+    /// new length afterwards.
     fn refill(&self, ready: &mut VecDeque<Runnable>) {
         if self.arrived.is_empty() {
             return;

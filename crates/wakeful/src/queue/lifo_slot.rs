@@ -1,8 +1,9 @@
 //! Station 3, the LIFO slot of a worker: the task that was woken last runs next.
 //!
-//! Its data is then still in the cache. The owner uses the slot on every wake, so it must not need an
-//! atomic read-modify-write or a fence. But a task in it must not starve when its owner is stuck in a
-//! poll: then another thread, the thief, takes it. The cost is moved to the thief, who is rare.
+//! Its data is then still in the cache. The owner uses the slot on every wake, so it must not need
+//! an atomic read-modify-write or a fence. But a task in it must not starve when its owner is stuck
+//! in a poll: then another thread, the thief, takes it. The cost is moved to the thief, who is
+//! rare.
 //!
 //! # Protocol
 //!
@@ -24,9 +25,9 @@
 //!
 //! The race to fear: both use the slot. It cannot happen. The barriers pair up as a full fence on
 //! both sides (`sys::membarrier`), so at least one of LIFO-3 and LIFO-6 sees the store of the other
-//! side. An owner that sees `wanted` waits for the thief. A thief that sees `busy` gives up. If both
-//! do, the owner goes on. The critical section of the thief is a few instructions and never blocks,
-//! so the owner's wait is short.
+//! side. An owner that sees `wanted` waits for the thief. A thief that sees `busy` gives up. If
+//! both do, the owner goes on. The critical section of the thief is a few instructions and never
+//! blocks, so the owner's wait is short.
 //!
 //! LIFO-4 is an exchange, so there is one thief at a time. The Release store that ends a critical
 //! section pairs with the Acquire load of the other side, which then sees the content of the slot.
@@ -105,7 +106,7 @@ impl Owner {
         }
     }
 
-    /// Stores a task. Returns the one that was stored before.
+    /// Stores a task. Returns the previous one.
     #[inline]
     pub(crate) fn replace(&self, task: Runnable) -> Option<Runnable> {
         self.with(|slot| slot.replace(task))

@@ -7,10 +7,10 @@
 //! compare-exchange of `head`. A thief first copies the slots, then tries to move `head` past them.
 //! It discards the copies if another thread has moved `head` meanwhile.
 //!
-//! The race to fear: a thief copies a slot while the owner overwrites it. It does no harm. The owner
-//! overwrites a slot only after `head` has passed it. Then the exchange of the thief fails, since
-//! `head` is no longer the value that it loaded. (`head` could only return to that value if 2³² tasks
-//! passed during one steal.) Slots are atomics, so the copy is no data race.
+//! The race to fear: a thief copies a slot while the owner overwrites it. It does no harm. The
+//! owner overwrites a slot only after `head` has passed it. Then the exchange of the thief fails,
+//! since `head` is no longer the value that it loaded. (`head` could only return to that value if
+//! 2³² tasks passed during one steal.) Slots are atomics, so the copy is no data race.
 //!
 //! # Orderings
 //!
@@ -47,8 +47,8 @@ impl Ring {
     }
 
     fn len(&self) -> u32 {
-        // `tail` first: in the other order, a pop and a push in between could make the length exceed
-        // the capacity.
+        // `tail` first: in the other order, a pop and a push in between could make the length
+        // exceed the capacity.
         let tail = self.tail.load(Acquire);
         let head = self.head.load(Acquire);
         let len = tail.wrapping_sub(head);
@@ -123,7 +123,8 @@ impl Owner {
             let cell = self.ring.slot(head).load(Relaxed);
             let next = head.wrapping_add(1);
             match self.ring.head.compare_exchange_weak(head, next, AcqRel, Acquire) {
-                // SAFETY: the exchange moved `head` past this slot, which gives the entry to the caller.
+                // SAFETY: the exchange moved `head` past this slot, which gives the entry to the
+                // caller.
                 Ok(_) => return Some(unsafe { runnable(cell) }),
                 Err(seen) => head = seen,
             }
@@ -157,7 +158,8 @@ impl Ring {
         if self.head.compare_exchange(head, next, AcqRel, Relaxed).is_err() {
             return Vec::new();
         }
-        // SAFETY: the exchange moved `head` past these slots, which gives the entries to the caller.
+        // SAFETY: the exchange moved `head` past these slots, which gives the entries to the
+        // caller.
         cells.into_iter().map(|cell| unsafe { runnable(cell) }).collect()
     }
 }

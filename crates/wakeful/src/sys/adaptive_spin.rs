@@ -66,7 +66,8 @@ impl AdaptiveSpin {
     }
 }
 
-/// Returns how many spin hints take [`PAUSE_NS`]. Processors differ tenfold, so it is measured once.
+/// Returns how many spin hints take [`PAUSE_NS`]. Processors differ tenfold, so it is measured
+/// once.
 fn pauses() -> u32 {
     static PAUSES: OnceLock<u32> = OnceLock::new();
     *PAUSES.get_or_init(|| {

@@ -2,14 +2,14 @@
 //!
 //! The handler may interrupt any code, also inside a lock of the allocator. So it must not lock or
 //! allocate. It walks the stack with `_Unwind_Backtrace`. That is async-signal-safe on two
-//! conditions. The unwinder must find its tables with `_dl_find_object`, which the C library declares
-//! async-signal-safe (glibc 2.35), and not by walking a locked list of libraries. And it must have
-//! been called once before, since its first call builds a table. So this is used only if the C
-//! library has that function, and the unwinder is called once before. On other systems there are no
-//! stacks.
+//! conditions. The unwinder must find its tables with `_dl_find_object`, which the C library
+//! declares async-signal-safe (glibc 2.35), and not by walking a locked list of libraries. And it
+//! must have been called once before, since its first call builds a table. So this is used only if
+//! the C library has that function, and the unwinder is called once before. On other systems there
+//! are no stacks.
 //!
-//! The signal is SIGURG. It is ignored by default and has no other use today. If the program handles
-//! it, its handler stays and there are no stacks. Interrupted system calls are restarted
+//! The signal is SIGURG. It is ignored by default and has no other use today. If the program
+//! handles it, its handler stays and there are no stacks. Interrupted system calls are restarted
 //! (SA_RESTART). A thread in a system call that cannot be restarted would see EINTR, so it gets no
 //! signal. Sleeps and locks cannot be restarted either, but Rust's std and most C libraries repeat
 //! them.
@@ -22,9 +22,9 @@
 //! ```
 //!
 //! The timeout depends on more than the clock. On a busy machine a thread that computes may get no
-//! CPU for hundreds of milliseconds. It cannot answer then, although its stack is the wanted one. So
-//! the requester gives up early only on a thread that had CPU time and did not answer (it blocks the
-//! signal), or that is blocked in the kernel: see `AnswerTimeout`.
+//! CPU for hundreds of milliseconds. It cannot answer then, although its stack is the wanted one.
+//! So the requester gives up early only on a thread that had CPU time and did not answer (it blocks
+//! the signal), or that is blocked in the kernel: see `AnswerTimeout`.
 
 #![allow(unsafe_code)]
 
@@ -147,12 +147,12 @@ mod imp {
         pub(super) starved: Duration,
     }
 
-    /// The timeouts of the watchdog. It rescues no worker meanwhile, so there is a limit for starved
-    /// threads too.
+    /// The timeouts of the watchdog. It rescues no worker meanwhile, so there is a limit for
+    /// starved threads too.
     const ANSWER_TIMEOUT: AnswerTimeout =
         AnswerTimeout { usual: Duration::from_millis(100), starved: Duration::from_secs(2) };
-    /// A thread that got this much CPU time after the request could have answered: a pending signal is
-    /// handled first.
+    /// A thread that got this much CPU time after the request could have answered: a pending signal
+    /// is handled first.
     const ENOUGH_CPU: Duration = Duration::from_millis(10);
 
     impl AnswerTimeout {
@@ -180,8 +180,8 @@ mod imp {
         let cpu_time = || thread_state::cpu_time(thread).unwrap_or(Duration::MAX);
         let (requested_at, cpu_before) = (Instant::now(), cpu_time());
         REQUEST.store(thread, Release);
-        // SAFETY: sends a signal to a thread of this process. If it has ended, the call fails. A new
-        // thread with its id would answer with its own stack, which does no harm.
+        // SAFETY: sends a signal to a thread of this process. If it has ended, the call fails. A
+        // new thread with its id would answer with its own stack, which does no harm.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
         while REQUEST.load(Acquire) != DONE {
             let waited = requested_at.elapsed();
@@ -280,7 +280,8 @@ mod tests {
         (thread, told.recv().unwrap())
     }
 
-    /// Beside two busy threads on one core, a thread of low priority gets a few milliseconds in every
+    /// Beside two busy threads on one core, a thread of low priority gets a few milliseconds in
+    /// every
     /// 150. It computes, so its stack is wanted, and only the lack of CPU time delays its answer.
     #[test]
     fn a_starved_thread_gets_the_longer_timeout() {

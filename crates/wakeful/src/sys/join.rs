@@ -6,9 +6,9 @@ use std::thread::JoinHandle;
 
 /// Joins the threads that have ended, so that their stacks are freed. Keeps the other handles.
 ///
-/// A thread has ended when its thread-local destructors have run. [`JoinHandle::is_finished`] is true
-/// before that. A `join` would then wait for those destructors, and the caller holds locks that they
-/// may need.
+/// A thread has ended when its thread-local destructors have run. [`JoinHandle::is_finished`] is
+/// true before that. A `join` would then wait for those destructors, and the caller holds locks
+/// that they may need.
 pub(crate) fn join_ended(handles: &mut Vec<JoinHandle<()>>) {
     let ended = handles.extract_if(.., |handle| try_join(handle));
     ended.for_each(forget_joined);

@@ -1,8 +1,9 @@
-//! A pair of memory barriers: a cheap one for the frequent side, an expensive one for the rare side.
+//! A pair of memory barriers: a cheap one for the frequent side, an expensive one for the rare
+//! side.
 //!
 //! Two threads that each store one flag and then load the other's need a full fence in between, on
-//! both sides. If one side runs on every wake-up and the other only rarely, the cost can move to the
-//! rare side. [`Barriers::light`] is then only a compiler fence. [`Barriers::heavy`] calls
+//! both sides. If one side runs on every wake-up and the other only rarely, the cost can move to
+//! the rare side. [`Barriers::light`] is then only a compiler fence. [`Barriers::heavy`] calls
 //! `membarrier(2)`: the kernel executes a full fence on every core that runs a thread of this
 //! process. Without that system call both are an ordinary full fence, and the pairing is the same.
 

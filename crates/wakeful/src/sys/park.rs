@@ -12,13 +12,13 @@
 //!     └───────────────────┴──────── park() ◄───────┘
 //! ```
 //!
-//! NOTIFIED is a token. [`Parker::unpark`] leaves it, and the next [`Parker::park`] returns at once.
-//! So "set a flag, then unpark" never loses the flag: the swap in `unpark` releases, and the swap in
-//! `park` acquires.
+//! NOTIFIED is a token. [`Parker::unpark`] leaves it, and the next [`Parker::park`] returns at
+//! once. So "set a flag, then unpark" never loses the flag: the swap in `unpark` releases, and the
+//! swap in `park` acquires.
 //!
-//! A thread that waits in a poller does not change `state`. It stores `in_wait`, and then checks for
-//! a token. A thread that leaves a token checks `in_wait` afterwards. All four accesses are SeqCst,
-//! so at least one of the two sees the other. Such a wait costs one SeqCst store.
+//! A thread that waits in a poller does not change `state`. It stores `in_wait`, and then checks
+//! for a token. A thread that leaves a token checks `in_wait` afterwards. All four accesses are
+//! SeqCst, so at least one of the two sees the other. Such a wait costs one SeqCst store.
 
 use crate::sys::membarrier;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
@@ -103,8 +103,8 @@ impl Parker {
 
     /// Returns whether there is a token.
     ///
-    /// The thread calls this after it got the right to wait in a poller that others wait in, too. An
-    /// interrupt that one of them consumed came after the token.
+    /// The thread calls this after it got the right to wait in a poller that others wait in, too.
+    /// An interrupt that one of them consumed came after the token.
     pub(crate) fn has_token(&self) -> bool {
         self.state.load(SeqCst) != EMPTY
     }

@@ -1,9 +1,9 @@
 //! A spin lock of one byte, for critical sections of a few instructions.
 //!
-//! Acquiring is one exchange and releasing one store. That is half of what a lock costs that can put
-//! its waiters to sleep. In return, a waiter spins, and then yields its time slice until the lock is
-//! free. So a critical section must not block, allocate much or call foreign code, unless no thread
-//! ever waits ([`SpinLock::try_with`]).
+//! Acquiring is one exchange and releasing one store. That is half of what a lock costs that can
+//! put its waiters to sleep. In return, a waiter spins, and then yields its time slice until the
+//! lock is free. So a critical section must not block, allocate much or call foreign code, unless
+//! no thread ever waits ([`SpinLock::try_with`]).
 
 #![allow(unsafe_code)]
 
@@ -12,8 +12,8 @@ use crate::sys::sync::{UnsafeCell, const_unless_model, thread};
 
 /// The spin hints before the first and the last load of a waiter. They double in between.
 ///
-/// The guarded value is in the same cache line as the lock, so each load of a waiter takes that line
-/// away from the holder.
+/// The guarded value is in the same cache line as the lock, so each load of a waiter takes that
+/// line away from the holder.
 const FIRST_PAUSES: u32 = 8;
 const MOST_PAUSES: u32 = 64;
 

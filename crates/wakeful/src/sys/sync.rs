@@ -12,7 +12,8 @@ mod imp {
     /// loom's atomics, with an initial value that SeqCst loads order correctly.
     ///
     /// In loom, a SeqCst load returns the newest SeqCst store. But the initial value counts as a
-    /// weaker store, which a load may always return. So a SeqCst store of the initial value follows.
+    /// weaker store, which a load may always return. So a SeqCst store of the initial value
+    /// follows.
     pub(crate) mod atomic {
         use loom::sync::atomic as weak;
         pub(crate) use weak::{AtomicIsize, Ordering, fence};

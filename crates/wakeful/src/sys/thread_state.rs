@@ -1,7 +1,7 @@
 //! What another thread is doing, according to the kernel.
 //!
-//! A thread that got no CPU time is neither blocked nor busy: other threads or processes keep it off
-//! the CPUs.
+//! A thread that got no CPU time is neither blocked nor busy: other threads or processes keep it
+//! off the CPUs.
 
 #![allow(unsafe_code)]
 
@@ -34,15 +34,16 @@ fn system_call(thread: i32) -> Option<libc::c_long> {
 
 /// Returns whether the thread sleeps for a time, so that no other thread can end its wait.
 ///
-/// False also if that is unknown. The kernel's state "D" does not count: such a thread may wait for a
-/// device, but also for the memory map of the process, which another thread has locked.
+/// False also if that is unknown. The kernel's state "D" does not count: such a thread may wait for
+/// a device, but also for the memory map of the process, which another thread has locked.
 pub(crate) fn is_in_timed_sleep(thread: i32) -> bool {
     matches!(system_call(thread), Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep))
 }
 
 /// Returns whether the thread is starting a process or a thread.
 ///
-/// After a `vfork` it waits until the new process executes its program. False also if it is unknown.
+/// After a `vfork` it waits until the new process executes its program. False also if it is
+/// unknown.
 pub(crate) fn is_starting_process(thread: i32) -> bool {
     #[cfg(target_arch = "x86_64")]
     if matches!(system_call(thread), Some(libc::SYS_fork | libc::SYS_vfork)) {
@@ -187,8 +188,8 @@ mod tests {
         assert!(!is_runnable(tid) && run_times(tid).is_none(), "ended");
     }
 
-    /// Returns whether `tolerates_signal` becomes `expected` for a thread that is blocked in `call`.
-    /// `end` ends that call.
+    /// Returns whether `tolerates_signal` becomes `expected` for a thread that is blocked in
+    /// `call`. `end` ends that call.
     fn becomes(expected: bool, call: impl FnOnce() + Send + 'static, end: impl FnOnce()) -> bool {
         let (tell, told) = mpsc::channel();
         let other = thread::spawn(move || {

@@ -1,8 +1,9 @@
 //! Timer slack: how late the kernel may end a sleep of a thread.
 //!
 //! By default Linux may delay the timers of ordinary threads by 50 µs, to serve several at once. A
-//! worker that sleeps until its next timer sets a smaller slack ([`TimerSlack`]). The watchdog allows
-//! a larger one ([`RelaxedSleep`]): its timer then fires with an interrupt that comes anyway.
+//! worker that sleeps until its next timer sets a smaller slack ([`TimerSlack`]). The watchdog
+//! allows a larger one ([`RelaxedSleep`]): its timer then fires with an interrupt that comes
+//! anyway.
 //!
 //! A new thread inherits the slack of the thread that starts it. So a larger slack is set only for
 //! single sleeps, in which no thread can be started.

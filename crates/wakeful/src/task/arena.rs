@@ -196,8 +196,8 @@ pub(crate) fn poll_time(task: &TaskRef) -> Duration {
 ///
 /// `cell` is a cell of an arena that stays alive for as long as the result is used.
 unsafe fn poll_time_entry<'a>(cell: NonNull<Header>) -> (&'a PollTime, usize, usize) {
-    // SAFETY: by contract. Chunks live as long as their arena, and `chunk` is written once, with the
-    // header.
+    // SAFETY: by contract. Chunks live as long as their arena, and `chunk` is written once, with
+    // the header.
     unsafe {
         let chunk = (&raw const (*cell.as_ptr()).chunk).read();
         let head: &'a Chunk = &*chunk.as_ptr();

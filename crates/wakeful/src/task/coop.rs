@@ -91,7 +91,8 @@ impl Drop for RestoreOnPending {
 /// Spends one unit of the current task's budget.
 ///
 /// Returns `Pending` if none is left; the task is then scheduled again. Leaf futures call this
-/// first, and call [`made_progress`](RestoreOnPending::made_progress) when their operation is ready.
+/// first, and call [`made_progress`](RestoreOnPending::made_progress) when their operation is
+/// ready.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Station 9, seen from outside: the handle that awaits a task, and the one that only aborts it.
+//! Station 9, seen from outside: the handle that awaits a task, and the handle that only aborts it.
 
 use super::arena::Arena;
 use super::coop;
@@ -71,8 +71,8 @@ impl<T> JoinHandle<T> {
 
     /// Cancels the task.
     ///
-    /// A worker drops the future when its current poll ends, or soon if the task waits. Awaiting the
-    /// handle then returns a cancelled [`JoinError`], unless the task completed first.
+    /// A worker drops the future when its current poll ends, or soon if the task waits. Awaiting
+    /// the handle then returns a cancelled [`JoinError`], unless the task completed first.
     ///
     /// It has no effect on a task that has ended, and none on a
     /// [`spawn_blocking`](super::spawn_blocking) closure that has started.
@@ -170,8 +170,8 @@ impl<T> JoinHandle<T> {
             return self.replace_waker(waker);
         }
         let header = self.header();
-        // SAFETY: TASK-2: the flag is clear and the caller is the JoinHandle. The step that clears the
-        // flag takes the waker out, so the cell is empty.
+        // SAFETY: TASK-2: the flag is clear and the caller is the JoinHandle. The step that clears
+        // the flag takes the waker out, so the cell is empty.
         unsafe { header.join_waker.put(waker.clone()) };
         if header.state.set_join_waker() {
             return true;

@@ -1,8 +1,8 @@
 //! Asynchronous tasks: futures that the runtime runs concurrently.
 //!
 //! [`spawn`] starts a task, [`JoinHandle`] awaits its output, and [`JoinSet`] awaits many tasks.
-//! [`spawn_blocking`] runs code that blocks, [`LocalSet`] runs futures that are not `Send`. [`coop`]
-//! and [`yield_now`] are about sharing a worker fairly.
+//! [`spawn_blocking`] runs code that blocks, [`LocalSet`] runs futures that are not `Send`.
+//! [`coop`] and [`yield_now`] are about sharing a worker fairly.
 //!
 //! # Examples
 //!
@@ -23,7 +23,8 @@
 //! This module serves stations 1, 2, 5, 7, 8 and 9. Its types, and their owners:
 //!
 //! - A **cell** is the one allocation of a task, in an `arena`. Its fixed part is the `header`, the
-//!   part that depends on the future's type is in `cell`. All decisions are made by its `state` word.
+//!   part that depends on the future's type is in `cell`. All decisions are made by its `state`
+//!   word.
 //! - A **Runnable** is the one queue entry of a task. Queues and workers own it.
 //! - A **waker** is stored by the resource that the task waits for.
 //! - A **JoinHandle** (`join`) is owned by the spawner.

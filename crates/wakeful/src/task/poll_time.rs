@@ -12,8 +12,8 @@ const UNIT: Duration = Duration::from_micros(10);
 
 /// The poll times of the tasks in one chunk.
 ///
-/// A word per cell: in the upper half the lower half of the task's id, in the lower half its time in
-/// units. So a spawn need not reset the word of a reused cell.
+/// A word per cell: in the upper half the lower half of the task's id, in the lower half its time
+/// in units. So a spawn need not reset the word of a reused cell.
 pub(super) struct PollTime(AtomicPtr<AtomicU64>);
 
 impl PollTime {

@@ -9,15 +9,15 @@
 //! cell. The taker swaps `head` for null and owns the chain. `close` swaps in a marker that pushers
 //! never replace. A pusher that finds the marker keeps its cell.
 //!
-//! The race to fear is ABA: a cell leaves the stack and returns between the load and the exchange of
-//! a pusher. It does no harm here. No thread takes a single cell, so the link that the pusher wrote
-//! is still the value of `head`.
+//! The race to fear is ABA: a cell leaves the stack and returns between the load and the exchange
+//! of a pusher. It does no harm here. No thread takes a single cell, so the link that the pusher
+//! wrote is still the value of `head`.
 //!
 //! # Orderings
 //!
-//! A push releases the cell and its link. `take_all` and `close` acquire them. All three are SeqCst:
-//! the sleep protocol of the schedulers loads other flags right after a push, and relies on a single
-//! order of these operations.
+//! A push releases the cell and its link. `take_all` and `close` acquire them. All three are
+//! SeqCst: the sleep protocol of the schedulers loads other flags right after a push, and relies on
+//! a single order of these operations.
 
 use super::header::Header;
 use crate::sys::sync::atomic::{AtomicPtr, Ordering::*};
@@ -72,8 +72,8 @@ impl Stack {
     ///
     /// # Safety
     ///
-    /// The caller owns the link of `cell`. The cell is alive and in no other list, and stays so until
-    /// it is taken out.
+    /// The caller owns the link of `cell`. The cell is alive and in no other list, and stays so
+    /// until it is taken out.
     pub(crate) unsafe fn push(&self, cell: NonNull<Header>) -> Result<(), Closed> {
         let mut head = self.head.load(Relaxed);
         loop {

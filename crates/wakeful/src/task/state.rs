@@ -42,8 +42,8 @@
 //! - TASK-3. A task that wakes itself during its own poll goes back to a queue with RUNNING set.
 //!   For all other threads "running" and "queued" mean the same: a poll is still to come. So a
 //!   yield needs no atomic operation. The queue entry is then the exclusive right of TASK-1.
-//! - TASK-4. NOTIFIED on a task that is not RUNNING means that exactly one queue entry exists, or
-//!   that the thread that set the flag is about to push it.
+//! - TASK-4. NOTIFIED on a task that is not RUNNING means that exactly one queue entry exists. The
+//!   thread that set the flag may still be about to push it.
 //! - TASK-5. The plain header fields that are written at spawn are read-only while LIVE is set. The
 //!   other plain fields are written under TASK-1.
 //! - TASK-6. A poll starts with one waker counted in advance, the *spare waker*. The first clone
@@ -140,7 +140,8 @@ impl Snapshot {
         self.0 & (COMPLETE | RUNNING | NOTIFIED | WAKER_MASK | HANDLE_MASK) == COMPLETE
     }
 
-    /// Returns whether the task waits, nothing can wake it, and it was not declared to wait forever.
+    /// Returns whether the task waits, nothing can wake it, and it was not declared to wait
+    /// forever.
     #[inline(always)]
     fn is_orphan(self) -> bool {
         let none_of = RUNNING | NOTIFIED | COMPLETE | CANCELLED | EXEMPT | FOREVER | WAKER_MASK;
@@ -225,7 +226,8 @@ impl State {
         let seen = self.load();
         if !seen.has(RUNNING) {
             debug_assert!(seen.has(NOTIFIED) && !seen.has(COMPLETE), "not an entry: {seen:?}");
-            // One addition clears NOTIFIED (2), sets RUNNING (1) and counts the spare waker (TASK-6).
+            // One addition clears NOTIFIED (2), sets RUNNING (1) and counts the spare waker
+            // (TASK-6).
             let seen = Snapshot(self.0.fetch_add(WAKER_ONE - (NOTIFIED - RUNNING), AcqRel));
             seen.check_wakers();
             return self.started(seen, Start::PollWithSpare);

@@ -1,8 +1,8 @@
 //! `task_local!`: values that belong to a task, or to a part of one, rather than to a thread.
 //!
 //! The [`TaskLocalFuture`] that [`LocalKey::scope`] returns owns the value. While the inner future
-//! is polled or dropped, the value is in a thread-local slot. It moves back afterwards, also after a
-//! panic. Between polls no thread has it, so the task may move to another thread.
+//! is polled or dropped, the value is in a thread-local slot. It moves back afterwards, also after
+//! a panic. Between polls no thread has it, so the task may move to another thread.
 //!
 //! ```text
 //!            ┌── enter: swap ──►                       ◄── ScopeGuard::drop: swap back ──┐
@@ -257,8 +257,8 @@ struct ScopeGuard<'v, T: 'static> {
 
 impl<T: 'static> Drop for ScopeGuard<'_, T> {
     fn drop(&mut self) {
-        // The slot exists: `enter` used it on this thread, further up this stack. It is not borrowed:
-        // every call of `with` inside the scope has returned or unwound.
+        // The slot exists: `enter` used it on this thread, further up this stack. It is not
+        // borrowed: every call of `with` inside the scope has returned or unwound.
         self.key.slot.with(|slot| mem::swap(&mut *slot.borrow_mut(), self.outer));
     }
 }

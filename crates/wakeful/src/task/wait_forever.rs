@@ -39,8 +39,8 @@ impl<F> Projection<'_, F> {
 
 /// Exempts a future from the orphan check: it may wait although nothing can wake it.
 ///
-/// A task that waits with no live waker is otherwise reported as an orphan. Use this for a task that
-/// only keeps a value alive until it is aborted.
+/// A task that waits with no live waker is otherwise reported as an orphan. Use this for a task
+/// that only keeps a value alive until it is aborted.
 ///
 /// # Examples
 ///

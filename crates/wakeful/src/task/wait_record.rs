@@ -1,8 +1,8 @@
 //! What a task waits for: a record that its leaf futures write and other threads read.
 //!
 //! Actors: a *leaf future* that returns `Pending` writes the record of the task that polls it, with
-//! a few plain stores ([`WaitWriter`]). The *thread that removes the task's waiter* from a wait list
-//! detaches the link. *Diagnostics* (dumps, reports, the deadlock scanner) read at any time.
+//! a few plain stores ([`WaitWriter`]). The *thread that removes the task's waiter* from a wait
+//! list detaches the link. *Diagnostics* (dumps, reports, the deadlock scanner) read at any time.
 //!
 //! A record is *linked* if the waker of its task is known to be queued at the recorded target. The
 //! deadlock scanner trusts only linked records (`RECORD-1` in `wait::ownership::resource_record`).

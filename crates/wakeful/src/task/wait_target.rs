@@ -32,8 +32,8 @@ pub(crate) struct RecordIndex(pub(crate) u64);
 
 /// A [`WaitTarget`] and its link flag, in one word.
 ///
-/// Linked means that the waker of the waiting task is known to be queued at the target (RECORD-1). A
-/// number is never linked.
+/// Linked means that the waker of the waiting task is known to be queued at the target (RECORD-1).
+/// A number is never linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TargetWord(u64);
 

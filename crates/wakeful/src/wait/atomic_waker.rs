@@ -16,8 +16,8 @@
 //! # Rules
 //!
 //! - WAKER-1. The thread that moves `state` to REGISTERING or TAKING may access the waker until it
-//!   moves `state` on. The waiter moves to REGISTERING from EMPTY or FULL, a notifier to TAKING from
-//!   FULL.
+//!   moves `state` on. The waiter moves to REGISTERING from EMPTY or FULL, a notifier to TAKING
+//!   from FULL.
 //! - WAKER-2. A notifier that finds REGISTERING stores NOTIFIED. The waiter's next exchange then
 //!   fails, and the waiter wakes itself. A notifier that finds TAKING waits for the other notifier,
 //!   which needs a few instructions.

@@ -2,7 +2,8 @@
 //!
 //! - [`list`]: [`Waiters`](list::Waiters), a FIFO wait list behind a spin lock that also guards the
 //!   state of the primitive. A [`Waiter`](list::Waiter) is a node of it, inside the waiting future.
-//! - [`atomic_waker`]: [`AtomicWaker`](atomic_waker::AtomicWaker), a cell for the waker of one task.
+//! - [`atomic_waker`]: [`AtomicWaker`](atomic_waker::AtomicWaker), a cell for the waker of one
+//!   task.
 //! - [`wait_counter`]: [`WaitCounter`](wait_counter::WaitCounter), a counter that tasks wait on.
 //! - [`wake_batch`]: wakers that are collected under a lock and woken after it.
 //! - [`ownership`]: which task owns a resource, for deadlock detection and dumps.

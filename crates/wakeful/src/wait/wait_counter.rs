@@ -8,9 +8,10 @@
 //!
 //! # Rules
 //!
-//! - COUNTER-1. HAS_WAITERS is set while a waiter is in the list. It is set before the waiter enters
-//!   and cleared only when the list is empty, both under the lock of the list.
-//! - COUNTER-2. A changer whose operation found HAS_WAITERS wakes the waiters whose condition is met.
+//! - COUNTER-1. HAS_WAITERS is set while a waiter is in the list. It is set before the waiter
+//!   enters and cleared only when the list is empty, both under the lock of the list.
+//! - COUNTER-2. A changer whose operation found HAS_WAITERS wakes the waiters whose condition is
+//!   met.
 //!
 //! The race to fear: a waiter sees a number that does not meet its condition and enters the list,
 //! while the changer finds no waiters. It cannot happen, since all operations on the word have one

@@ -1,4 +1,5 @@
-//! Models of the queues: a task that goes in comes out exactly once, with all that was written to it.
+//! Models of the queues: a task that goes in comes out exactly once, with all that was written to
+//! it.
 
 use crate::queue::injector::Injector;
 use crate::queue::lifo_slot;
@@ -83,8 +84,8 @@ fn two_thieves_against_the_owner() {
     });
 }
 
-/// The ring is full. The owner pops, overwrites the slot that a thief may be copying, and pushes once
-/// more, which overflows unless the thief has stolen.
+/// The ring is full. The owner pops, overwrites the slot that a thief may be copying, and pushes
+/// once more, which overflows unless the thief has stolen.
 ///
 /// Detects a copy of an overwritten slot, and an overflow that loses a task.
 #[test]

@@ -51,7 +51,7 @@ impl PollLocals {
         const { assert!(size_of::<PollLocals>() == size_of::<SavedPollLocals>()) }
         // SAFETY: size and alignment are equal, there is no padding, and all fields are cells. The
         // bytes that are written were read here before or made by `fresh`. In both cases they are
-        // valid for the fields: `fresh` sets only the budget, and leaves zeros elsewhere.
+        // valid for the fields: `fresh` sets only the budget, and zeros the other bytes.
         let all = unsafe { &*ptr::from_ref(self).cast::<Cell<u64>>() };
         SavedPollLocals(all.replace(with.0))
     }

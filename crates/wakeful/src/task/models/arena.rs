@@ -91,8 +91,8 @@ fn stack_closes_during_pushes() {
 
 /// A cell is freed on another thread while the arena's owner allocates.
 ///
-/// Detects a cell that is allocated before the other thread is done with it, one that is lost on the
-/// return stack, and one that two tasks get.
+/// Detects a cell that is allocated before the other thread is done with it, one that is lost on
+/// the return stack, and one that two tasks get.
 #[test]
 fn cell_freed_on_another_thread_is_reused() {
     model(6, || {
@@ -131,8 +131,8 @@ fn cell_freed_on_another_thread_is_reused() {
 
 /// An arena is closed while two threads free its last cells.
 ///
-/// Detects an end that is reported twice (a double free), never (a leak), or before another thread is
-/// done with its cell.
+/// Detects an end that is reported twice (a double free), never (a leak), or before another thread
+/// is done with its cell.
 #[test]
 fn arena_closes_while_cells_are_freed() {
     model(5, || {
@@ -170,8 +170,8 @@ fn arena_closes_while_cells_are_freed() {
 
 /// A thread walks the arena while a task ends and its cell is reused.
 ///
-/// Detects a reference to a cell without a task, one that does not keep its task alive, and one that
-/// is released although it was never counted.
+/// Detects a reference to a cell without a task, one that does not keep its task alive, and one
+/// that is released although it was never counted.
 #[test]
 fn walk_while_a_cell_is_reused() {
     model(4, || {

@@ -19,7 +19,8 @@ thread_local! {
     static OTHERS_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Explores `f` with at most `preemptions` preemptions per execution. Prints the number of executions.
+/// Explores `f` with at most `preemptions` preemptions per execution. Prints the number of
+/// executions.
 ///
 /// It explores twice; the second time, another thread than the main one goes first (see [`start`]).
 /// loom derives new orders from the current one, and misses some if a thread loads a word that it
@@ -40,8 +41,8 @@ pub(crate) fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     println!("{} executions with up to {preemptions} preemptions", executions.load(Relaxed));
 }
 
-/// Lets the other threads go first in every second exploration. Called by the main thread of a model
-/// after it started the others.
+/// Lets the other threads go first in every second exploration. Called by the main thread of a
+/// model after it started the others.
 pub(crate) fn start() {
     if OTHERS_FIRST.get() {
         thread::yield_now();

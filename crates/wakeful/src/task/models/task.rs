@@ -1,7 +1,7 @@
 //! Models of the state word: access to the future, freeing of the cell, and lost wake-ups.
 //!
-//! A task is reduced to its state word. Its callers do what `runnable` and `waker` do. The thread that
-//! is told to schedule the task runs it at once, so no queue is between the steps.
+//! A task is reduced to its state word. Its callers do what `runnable` and `waker` do. The thread
+//! that is told to schedule the task runs it at once, so no queue is between the steps.
 
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, thread};
@@ -23,7 +23,8 @@ struct Task {
     spare: UnsafeCell<bool>,
     /// How many wakers a poll has stored for other threads, in the models that do so.
     stored: AtomicU32,
-    /// Stands for the fields that are written at spawn (TASK-5): the number of the task in this cell.
+    /// Stands for the fields that are written at spawn (TASK-5): the number of the task in this
+    /// cell.
     generation: UnsafeCell<u32>,
     /// What two threads write before they wake. The task is ready once it has seen `needs` of them.
     events: [AtomicU32; 2],
@@ -122,8 +123,8 @@ impl Task {
         }
     }
 
-    /// Stores two wakers for other threads, one of them the spare one, and checks again. Returns true
-    /// if the task is ready; the stored wakers are then dropped.
+    /// Stores two wakers for other threads, one of them the spare one, and checks again. Returns
+    /// true if the task is ready; the stored wakers are then dropped.
     fn store_wakers(&self) -> bool {
         (0..2).for_each(|_| self.clone_own());
         let replaced = self.stored.swap(2, AcqRel);
@@ -350,11 +351,11 @@ fn woken_task_is_no_orphan() {
     });
 }
 
-/// TASK-3: the task woke itself and is queued with RUNNING set, while one thread wakes it and another
-/// aborts it.
+/// TASK-3: the task woke itself and is queued with RUNNING set, while one thread wakes it and
+/// another aborts it.
 ///
-/// Detects a second queue entry (two threads in the future at once), and a wake or abort that is lost
-/// because RUNNING is set.
+/// Detects a second queue entry (two threads in the future at once), and a wake or abort that is
+/// lost because RUNNING is set.
 #[test]
 fn self_woken_task_is_woken_and_aborted() {
     model(4, || {
@@ -444,8 +445,8 @@ fn wake_and_abort_of_a_task_that_completes() {
 
 /// The poll, a waker, an abort handle and the JoinHandle release their references at once.
 ///
-/// Detects an output that is dropped twice or never, and a cell that is freed twice or while it is in
-/// use (`retire` checks that).
+/// Detects an output that is dropped twice or never, and a cell that is freed twice or while it is
+/// in use (`retire` checks that).
 #[test]
 fn references_are_released_in_any_order() {
     model(4, || {
@@ -462,11 +463,11 @@ fn references_are_released_in_any_order() {
     });
 }
 
-/// The shutdown claims and drops the futures in the arena, while two wakers find the queues closed and
-/// give up their entries.
+/// The shutdown claims and drops the futures in the arena, while two wakers find the queues closed
+/// and give up their entries.
 ///
-/// Detects a future that is dropped twice or never, and a flag that no thread clears, which would leak
-/// the cell.
+/// Detects a future that is dropped twice or never, and a flag that no thread clears, which would
+/// leak the cell.
 #[test]
 fn shutdown_against_late_wakers() {
     model(4, || {
@@ -483,8 +484,8 @@ fn shutdown_against_late_wakers() {
     });
 }
 
-/// A spawn finds the queues closed, the shutdown finds the new task in the arena, and a third thread
-/// aborts it.
+/// A spawn finds the queues closed, the shutdown finds the new task in the arena, and a third
+/// thread aborts it.
 ///
 /// Detects a future that both or none of the first two drop.
 #[test]
@@ -547,8 +548,8 @@ fn shutdown_against_a_late_end_of_a_poll() {
 
 /// A thread walks the arena while a task ends and its cell is filled again.
 ///
-/// Detects a walker that counts a handle of a cell that is being freed, or reads the spawn-time fields
-/// (TASK-5) while they are written for the next task.
+/// Detects a walker that counts a handle of a cell that is being freed, or reads the spawn-time
+/// fields (TASK-5) while they are written for the next task.
 #[test]
 fn walker_meets_a_reused_cell() {
     fn refill(task: &Task) {

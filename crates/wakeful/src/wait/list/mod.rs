@@ -21,8 +21,8 @@
 //!   waiter that is dropped in the list aborts the process, so that a bug here never becomes a
 //!   dangling pointer.
 //! - LIST-4. A waiter is in one list at a time. `list` says in which, and every method checks it.
-//! - LIST-5. A waiter has a node exactly while it is in a list: written on entry, moved out on exit.
-//!   So a waiter that never waits costs almost nothing.
+//! - LIST-5. A waiter has a node exactly while it is in a list: written on entry, moved out on
+//!   exit. So a waiter that never waits costs almost nothing.
 //! - LIST-6. The `prev` link of the front waiter is stale, and no code follows it. So removing the
 //!   front does not write to the next waiter, whose memory may be in the cache of another core.
 //!
@@ -354,8 +354,8 @@ impl<S, T> Locked<'_, S, T> {
 
     /// Grants the front waiter, after `write_owner` has written that it owns the resource.
     ///
-    /// `write_owner` runs after the waiter is removed from the list and before it sees the grant. So
-    /// no reader sees the waiter wait for a resource that it owns. It returns the payload.
+    /// `write_owner` runs after the waiter is removed from the list and before it sees the grant.
+    /// So no reader sees the waiter wait for a resource that it owns. It returns the payload.
     #[inline]
     pub(crate) fn pop_front_with(
         &mut self,

@@ -97,8 +97,8 @@ impl<T> Waiter<T> {
         WaiterState::from_u32(self.state.load(Acquire))
     }
 
-    /// Takes the payload of a grant by [`pop_front_with`](super::Locked::pop_front_with); 0 if there is
-    /// none.
+    /// Takes the payload of a grant by [`pop_front_with`](super::Locked::pop_front_with); 0 if
+    /// there is none.
     pub(crate) fn take_payload(&self) -> u32 {
         // LIST-2: granted, so only the future accesses it.
         let payload = self.payload.load(Relaxed);

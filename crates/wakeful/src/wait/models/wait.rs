@@ -60,8 +60,8 @@ fn waiter_cancels_during_a_grant() {
     });
 }
 
-/// Another task polls a waiter while it is granted. Either the waiter sees the grant, or the new waker
-/// is woken.
+/// Another task polls a waiter while it is granted. Either the waiter sees the grant, or the new
+/// waker is woken.
 #[test]
 fn waker_changes_during_a_grant() {
     model(5, || {
@@ -85,8 +85,8 @@ fn waker_changes_during_a_grant() {
     });
 }
 
-/// Two threads each enter the list, grant one waiter and cancel. No waiter is lost or granted twice,
-/// and the threads share the state behind the lock.
+/// Two threads each enter the list, grant one waiter and cancel. No waiter is lost or granted
+/// twice, and the threads share the state behind the lock.
 #[test]
 fn list_stays_consistent() {
     model(3, || {

@@ -2,7 +2,7 @@
 //!
 //! A slot has one owner. An [`OwnerTable`] has a few slots, and a flag for owners without one.
 //!
-//! - OWNER-1. One thread at a time writes a slot: the one that claimed it, until it frees it. The
+//! - OWNER-1. One thread at a time writes a slot: its claimant, until it frees the slot. The
 //!   slots of a resource record are written by the holder of the list's lock. Only the owner itself
 //!   clears the flag that says that its grant is unpolled.
 //! - OWNER-2. A writer stores `site` before `task`. Before it replaces one owner by another, it
@@ -10,8 +10,8 @@
 //!   has the site of that task.
 //!
 //! Orderings: the Release store of `task` pairs with the Acquire load of a reader, which then sees
-//! the site. The Release store of `site` pairs with the Acquire load of `site`. A reader that sees a
-//! newer site than that of its task therefore finds a newer task afterwards.
+//! the site. The Release store of `site` pairs with the Acquire load of `site`. A reader that sees
+//! a newer site than that of its task therefore finds a newer task afterwards.
 
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use crate::sys::sync::const_unless_model;
@@ -68,7 +68,8 @@ impl OwnerSlot {
             && self.task.compare_exchange(FREE, CLAIMED, SeqCst, Relaxed).is_ok()
     }
 
-    /// Writes the owner. The caller has claimed the slot (OWNER-1), and no owner is in it (OWNER-2).
+    /// Writes the owner. The caller has claimed the slot (OWNER-1), and no owner is in it
+    /// (OWNER-2).
     #[inline]
     pub(crate) fn write(&self, owner: Owner) {
         self.site.store(site_word(owner), Release);
@@ -107,7 +108,8 @@ impl OwnerSlot {
         self.task.load(Relaxed) == task
     }
 
-    /// Stores that the owner has polled its grant, at `site`. The owner itself calls this (OWNER-1).
+    /// Stores that the owner has polled its grant, at `site`. The owner itself calls this
+    /// (OWNER-1).
     #[inline]
     pub(crate) fn mark_polled(&self, site: &'static Location<'static>) {
         self.site.store(ptr::from_ref(site).cast_mut(), Release);

@@ -7,15 +7,15 @@
 //! others wait. A resource without waiters pays nothing for this.
 //!
 //! All records are in a table that only grows. A task that enters a wait list stores the index of
-//! the record in its wait record and links it ([`WaitLink`]). Readers find the record by that index,
-//! which the table checks: no number from a wait record becomes an address.
+//! the record in its wait record and links it ([`WaitLink`]). Readers find the record by that
+//! index, which the table checks: no number from a wait record becomes an address.
 //!
 //! - RECORD-1. A wait record is linked under the lock of the list, while a waiter with the waker of
 //!   that task is in the list. The thread that removes the waiter detaches the link under the same
 //!   lock. A wait record that another future has overwritten since is not linked.
-//! - RECORD-2. A guard or permit that owns its share of the resource can move to any task or thread.
-//!   Making one marks the resource, for good. From then on the task that acquired it is reported,
-//!   but not taken for the task that has it.
+//! - RECORD-2. A guard or permit that owns its share of the resource can move to any task or
+//!   thread. Making one marks the resource, for good. From then on the task that acquired it is
+//!   reported, but not taken for the task that has it.
 //!
 //! So a link is exact. If the task has one live waker, that waker is in the list of the resource.
 //! Nothing but this resource, or an abort, can then wake the task.
@@ -110,8 +110,8 @@ impl ResourceRecord {
         self.owner_table.slots[0].update(owner.map_or(SlotState::Free, SlotState::Named));
     }
 
-    /// Sets or removes the front waiter that has got a part of its request. The caller holds the lock
-    /// of the list.
+    /// Sets or removes the front waiter that has got a part of its request. The caller holds the
+    /// lock of the list.
     pub(crate) fn set_partial_waiter(&self, waiter: Option<Owner>) {
         self.partial_waiter.update(waiter.map_or(SlotState::Free, SlotState::Named));
     }
@@ -177,8 +177,8 @@ impl RecordCell {
 
     #[inline]
     pub(crate) fn get(&self) -> Option<&'static ResourceRecord> {
-        // SAFETY: only `assign` stores a record here, a `&'static`, and `mark_movable` adds the bit that
-        // is removed.
+        // SAFETY: only `assign` stores a record here, a `&'static`, and `mark_movable` adds the bit
+        // that is removed.
         unsafe { self.0.load(Acquire).map_addr(|address| address & !MOVABLE).as_ref() }
     }
 
@@ -269,8 +269,8 @@ impl WaitLink {
 
     /// Links the wait record of the task being polled, if `waker` is its waker.
     ///
-    /// RECORD-1: the caller holds the lock of the list, and the waiter is or will be in the list with
-    /// this waker.
+    /// RECORD-1: the caller holds the lock of the list, and the waiter is or will be in the list
+    /// with this waker.
     #[inline]
     pub(in crate::wait) fn attach(resource: &'static ResourceRecord, waker: &Waker) -> Self {
         let record = context::wait_record_of(waker);
