@@ -1,9 +1,9 @@
 //! A rule label that a comment cites is defined once in its crate.
 //!
-//! A label is a word in capitals and a number: `TASK-4`. A line of a doc comment or of a README
-//! that begins with the label defines it: `TASK-4. …`, `TASK-4: …`, `**TASK-4** …`, `- TASK-4: …`,
-//! `| TASK-4 | …`. Any other comment that contains the label cites it. Labels are unique in a
-//! crate, so a citation needs no module name.
+//! A label is a word in capitals and a number: `TASK-4`. A list item or table row of a doc comment
+//! or of a README that begins with the label defines it: `- TASK-4. …`, `- TASK-4: …`,
+//! `- **TASK-4** …`, `| TASK-4 | …`. Any other occurrence in a comment cites it. Labels are unique in
+//! a crate, so a citation needs no module name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,11 +82,11 @@ fn defining_lines(file: &File) -> Vec<(usize, &str)> {
     }
 }
 
-/// The text of a line behind its list or table marker and its emphasis.
-fn behind_markers(text: &str) -> &str {
+/// The text of a list item or table row behind its marker and its emphasis.
+fn item(text: &str) -> Option<&str> {
     let text = text.trim_start();
-    let marker = ["- ", "* ", "| "].iter().find_map(|marker| text.strip_prefix(marker));
-    marker.unwrap_or(text).trim_start_matches('*')
+    let item = ["- ", "* ", "| "].iter().find_map(|marker| text.strip_prefix(marker))?;
+    Some(item.trim_start_matches('*'))
 }
 
 /// Whether the text behind a label makes the line a definition.
@@ -96,20 +96,18 @@ fn defines(behind: &str) -> bool {
 
 /// The label that a line defines.
 fn definition(text: &str) -> Option<&str> {
-    let text = behind_markers(text);
+    let text = item(text)?;
     let len = label_len(text)?;
     defines(&text[len..]).then(|| &text[..len])
 }
 
 /// Whether a list item defines a rule by one letter and a number, as in `- R4. …`.
 fn is_one_letter_definition(text: &str) -> bool {
-    let is_item = text.trim_start().starts_with(['-', '*', '|']);
-    let behind = behind_markers(text).strip_prefix(|c: char| c.is_ascii_uppercase());
-    is_item
-        && behind.is_some_and(|behind| {
-            let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
-            (1..=2).contains(&digits) && defines(&behind[digits..])
-        })
+    let number = item(text).and_then(|item| item.strip_prefix(|c: char| c.is_ascii_uppercase()));
+    number.is_some_and(|number| {
+        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+        (1..=2).contains(&digits) && defines(&number[digits..])
+    })
 }
 
 /// The length of the label that `text` begins with.
@@ -142,19 +140,25 @@ mod tests {
     #[test]
     fn definitions_have_several_forms() {
         for text in [
-            "TASK-4. x",
-            "TASK-4: x",
-            "**TASK-4** x",
+            "- TASK-4. x",
             "- TASK-4: x",
+            "- **TASK-4** x",
+            "* TASK-4: x",
             "- **TASK-4.** x",
             "| TASK-4 | x",
-            "  TASK-4. x",
+            "  - TASK-4. x",
         ] {
             assert_eq!(definition(text), Some("TASK-4"), "{text}");
         }
-        for text in
-            ["TASK-4 is relied on", "by TASK-4.", "TASK-X. x", "TASK-123. x", "UTF-8. x", "R4. x"]
-        {
+        for text in [
+            "TASK-4: x",
+            "- TASK-4 is relied on",
+            "- by TASK-4.",
+            "- TASK-X. x",
+            "- TASK-123. x",
+            "- UTF-8. x",
+            "- R4. x",
+        ] {
             assert_eq!(definition(text), None, "{text}");
         }
     }
@@ -171,10 +175,10 @@ mod tests {
             (README, "- TASK-1: one\n- TASK-2: two, after TASK-1\n"),
             (
                 CELL,
-                "//! TASK-3. three\n// SAFETY: TASK-1, TASK-2 and (TASK-3).\nfn f() { \"TASK-8\" }\n",
+                "//! - TASK-3. three\n// SAFETY: TASK-1, TASK-2 and (TASK-3).\nfn f() { \"TASK-8\" }\n",
             ),
-            (RING, "//! RING-1. one\n// RING-1, TASK-2; T1, L2, UTF-8\n"),
-            (OTHER, "//! TASK-1. another crate\n"),
+            (RING, "//! - RING-1. one\n// RING-1, TASK-2; T1, L2, UTF-8\n"),
+            (OTHER, "//! - TASK-1. another crate\n"),
         ];
         assert_eq!(places(check, &files), [""; 0]);
     }
@@ -185,7 +189,7 @@ mod tests {
             (README, "- TASK-1: one\n- TASK-2: see TASK-7\n"),
             (
                 CELL,
-                "// SAFETY: TASK-3\n// TASK-4. a plain comment defines nothing\nfn f() {} // TASK-1\n",
+                "// SAFETY: TASK-3\n// - TASK-4. a plain comment defines nothing\nfn f() {} // TASK-1\n",
             ),
             (OTHER, "// SAFETY: TASK-1 is of another crate\n"),
         ];
