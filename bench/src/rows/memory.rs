@@ -47,11 +47,11 @@ pub fn rows() -> Vec<Row> {
 }
 
 fn mem0<P: Peer>() -> Work {
-    weigh::<P, 0>()
+    detach_and_drop::<P, 0>()
 }
 
 fn mem100<P: Peer>() -> Work {
-    weigh::<P, 100>()
+    detach_and_drop::<P, 100>()
 }
 
 /// Never ready; leaves a waker behind that nobody drops.
@@ -67,7 +67,7 @@ impl Future for Idle {
     }
 }
 
-fn weigh<P: Peer, const CAPTURED: usize>() -> Work {
+fn detach_and_drop<P: Peer, const CAPTURED: usize>() -> Work {
     let peer = P::build();
     Work::once(move || {
         let grown = peer.run(async {

@@ -110,9 +110,9 @@ fn timeout_ready<P: Timers>() -> Work {
 fn sleep_fire<P: Timers>() -> Work {
     let peer = P::build();
     Work::once(move || {
-        let before = processor_time();
+        let before = cpu_time();
         peer.run(sleepers::<P>());
-        (processor_time() - before).as_secs_f64() * 1e3
+        (cpu_time() - before).as_secs_f64() * 1e3
     })
 }
 
@@ -172,7 +172,7 @@ fn percentile(mut late: Vec<Duration>, percent: usize) -> f64 {
 }
 
 /// What all threads of this process have used so far.
-fn processor_time() -> Duration {
+fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

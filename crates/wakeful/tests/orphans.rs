@@ -91,7 +91,7 @@ fn the_report_says_what_the_task_last_waited_for() {
         let orphan = rt.reports.wait_for_one();
         assert_eq!((orphan.id(), orphan.polls()), (turn.id(), 2), "{}", rt.name);
         let (what, site) = orphan.last_waited_for().unwrap();
-        assert_eq!(what, "its turn (yield_now)");
+        assert_eq!(what, "its next poll (yield_now)");
         assert_eq!((site.file(), site.line()), (file!(), lines.recv().unwrap()));
 
         let join = rt.spawn(async move {
@@ -124,7 +124,7 @@ fn the_report_says_which_moment_the_task_last_waited_for() {
     });
     let orphan = rt.reports.wait_for_one();
     let (what, site) = orphan.last_waited_for().unwrap();
-    assert_eq!(what, "a moment (sleep, interval or timeout)");
+    assert_eq!(what, "a timer (sleep, interval or timeout)");
     assert_eq!((site.file(), site.line()), (file!(), line));
     assert_eq!(orphan.last_waited_until(), Some(Duration::from_millis(1_250)));
     let text = format!("{what}, 1.25s after the runtime started, at {site}");

@@ -215,10 +215,10 @@ impl IoReadiness {
         let registered = self.place(direction).register(waker);
         let seen = self.look(direction.mask());
         if seen.is_news() {
-            self.place(direction).forget();
+            self.place(direction).deregister();
             return Poll::Ready(seen);
         }
-        if registered == Registered::Called {
+        if registered == Registered::Notified {
             // Somebody else was faster to use what it was called for.
             waker.wake_by_ref();
         }
@@ -280,8 +280,8 @@ impl IoReadiness {
     /// Nobody waits any more in the places for one: the descriptor goes, and a waker must
     /// not outlive it. Not while somebody begins to wait.
     pub(crate) fn let_wakers_go(&self) {
-        self.reader.forget();
-        self.writer.forget();
+        self.reader.deregister();
+        self.writer.deregister();
     }
 
     /// An operation would have blocked: what it saw is no longer so, an end included.
@@ -324,10 +324,10 @@ impl IoReadiness {
     fn call(&self, ready: Readiness) {
         // A datagram socket's error is found by those who read.
         if !ready.and(Readiness::READ | Readiness::ERROR).is_empty() {
-            self.reader.call().wake();
+            self.reader.take().wake();
         }
         if !ready.and(Readiness::WRITE).is_empty() {
-            self.writer.call().wake();
+            self.writer.take().wake();
         }
         if self.listed.load(SeqCst) {
             self.call_listed(ready);
@@ -340,7 +340,7 @@ impl IoReadiness {
         loop {
             let more = self.waiters.with(|list| {
                 let concerned = |ask: &Readiness| !ask.and(ready).is_empty();
-                let more = list.answer_where(Grant::All, &mut calls, concerned);
+                let more = list.grant_matching(Grant::All, &mut calls, concerned);
                 self.listed.store(!list.is_empty(), SeqCst);
                 more
             });

@@ -253,7 +253,7 @@ impl Poller {
         drop(sources);
         // Who turns it may sleep in here, and nothing may happen.
         if left.is_multiple_of(MANY_RETIRED) {
-            self.kick();
+            self.interrupt();
         }
     }
 
@@ -295,7 +295,7 @@ impl Poller {
     /// P1: nobody else turns it meanwhile.
     pub(crate) unsafe fn turn_own(&self, limit: Option<Duration>) -> usize {
         // SAFETY: by contract.
-        unsafe { self.turn.with_own(|turn| self.turn_alone(turn, limit)) }
+        unsafe { self.turn.with_exclusive(|turn| self.turn_alone(turn, limit)) }
     }
 
     fn turn_alone(&self, turn: &mut Turn, limit: Option<Duration>) -> usize {
@@ -344,7 +344,7 @@ impl Poller {
 }
 
 impl Interrupt for Poller {
-    fn kick(&self) {
+    fn interrupt(&self) {
         // It fails only for want of memory in the kernel; then whoever waits has
         // its time-out, and the monitor turns what is left unturned.
         let _ = self.waker.wake();

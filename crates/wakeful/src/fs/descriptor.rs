@@ -20,7 +20,7 @@ use super::operation::Step;
 use crate::runtime::context;
 use crate::runtime::file_backend::FileBackend;
 use crate::sys::sync::ignore_poison;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use rustix::fs::{FileType, OFlags};
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};

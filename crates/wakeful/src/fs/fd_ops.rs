@@ -5,7 +5,7 @@ use super::descriptor::Descriptor;
 use super::operation::Step;
 use super::operation::{Operation, plain_operation};
 use crate::sys::eintr::uninterrupted;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use io_uring::{opcode, squeue::Entry, types};
 use rustix::io::Errno;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};

@@ -5,7 +5,7 @@ use super::operation::Step;
 use super::operation::{Operation, Perform, call};
 use super::path_ops::Name;
 use super::{File, page_cache};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use std::fs::OpenOptions as StdOpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;

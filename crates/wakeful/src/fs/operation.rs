@@ -27,7 +27,7 @@ use crate::runtime::task_api::spawn::no_runtime;
 use crate::sys::sync::ignore_poison;
 use crate::sys::unwind::catch_and_forget;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::wake_batch::wake_all;
 use rustix::io::Errno;
@@ -495,7 +495,7 @@ impl<T: Operation> Future for Perform<T> {
                 Poll::Ready(outcome)
             }
             Poll::Pending => {
-                wait::waiting_on(T::KIND, &**flight, self.site);
+                wait::record_wait(T::KIND, &**flight, self.site);
                 Poll::Pending
             }
         }

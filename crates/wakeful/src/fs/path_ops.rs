@@ -3,7 +3,7 @@
 
 use super::operation::Step;
 use super::operation::{Operation, plain_operation};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use io_uring::{opcode, squeue::Entry, types};
 use rustix::io::Errno;
 use std::ffi::CString;

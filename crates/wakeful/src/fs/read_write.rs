@@ -4,7 +4,7 @@ use super::descriptor::Descriptor;
 use super::fd_ops::{At, Read};
 use super::operation::{Operation, Perform, call};
 use super::{OpenOptions, page_cache};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use std::io::{self, Read as _};
 use std::panic::Location;
 use std::path::{Path, PathBuf};

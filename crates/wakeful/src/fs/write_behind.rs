@@ -16,7 +16,7 @@ use super::operation::Step;
 use super::operation::{self, Operation};
 use crate::runtime::context::RuntimeRef;
 use crate::sys::sync::ignore_poison;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::wake_batch::wake_all;
 use std::io::{self, IoSlice};
@@ -137,7 +137,7 @@ impl Writer {
             (state.running_on.clone(), state.left_on.clone())
         };
         running_on.iter().chain(&left_on).for_each(|keeper| operation::attend(keeper));
-        wait::waiting_on(WaitKind::FileWrite, self, site);
+        wait::record_wait(WaitKind::FileWrite, self, site);
         Poll::Pending
     }
 

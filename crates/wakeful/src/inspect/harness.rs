@@ -14,7 +14,7 @@ use crate::sys::thread_state;
 /// Returns whether the thread is the main thread of the test harness and waits for its tests.
 pub(super) fn is_waiting_for_tests(thread: i32) -> bool {
     let is_main = i32::try_from(std::process::id()) == Ok(thread);
-    is_main && thread_state::is_waiting(thread) && is_in_run_tests(&stack_of(thread))
+    is_main && thread_state::is_blocked(thread) && is_in_run_tests(&stack_of(thread))
 }
 
 /// Returns whether the innermost frame outside of the libraries is `run_tests`.
@@ -32,7 +32,7 @@ fn is_in_run_tests(stack: &[String]) -> bool {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{is_in_run_tests, is_waiting_for_tests};
-    use crate::sys::backtrace::this_thread;
+    use crate::sys::backtrace::current_tid;
 
     fn stack(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -55,7 +55,7 @@ mod tests {
     #[cfg(all(target_env = "gnu", not(miri)))]
     fn the_main_thread_of_this_program_is_recognised() {
         let main = std::process::id() as i32;
-        if this_thread() == main {
+        if current_tid() == main {
             return eprintln!("skipped: the harness runs its tests on the main thread");
         }
         let stack = || super::stack_of(main);
@@ -63,6 +63,6 @@ mod tests {
             std::thread::yield_now();
             assert!(!stack().is_empty(), "the system allows stack captures");
         }
-        assert!(!is_waiting_for_tests(this_thread()));
+        assert!(!is_waiting_for_tests(current_tid()));
     }
 }

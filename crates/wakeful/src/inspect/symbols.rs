@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 ///
 /// Empty if the stack can't be captured. The runtime's own frames below the task are left out.
 pub(crate) fn stack_of(thread: i32) -> Vec<String> {
-    let frames = backtrace::of_thread(thread);
+    let frames = backtrace::capture(thread);
     if frames.is_empty() {
         return Vec::new();
     }
@@ -298,7 +298,7 @@ mod tests {
         let (release, released) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
         let thread = thread::spawn(move || {
-            tell.send(backtrace::this_thread()).unwrap();
+            tell.send(backtrace::current_tid()).unwrap();
             waits_in_here(&released);
         });
         let number = told.recv().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::scheduler::block_on::BlockOnState;
 use crate::task::Id;
-use crate::task::block_on::is_root;
+use crate::task::block_on::is_block_on_id;
 use crate::task::header::Header;
 use std::fmt;
 use std::panic::Location;
@@ -39,7 +39,7 @@ impl TaskInfo {
 
     /// Returns whether it is the future of a `block_on`.
     pub fn is_block_on(&self) -> bool {
-        is_root(self.number)
+        is_block_on_id(self.number)
     }
 
     /// Returns its name, if it has one.

@@ -41,11 +41,12 @@ use super::report::{Basis, Deadlock, Edge, Futurelock, NoRescueReason, Report, S
 use super::task_info::TaskInfo;
 use crate::scheduler::block_on::BlockOnState;
 use crate::sys::thread_registry;
-use crate::task::block_on::is_root;
-use crate::task::header::{Wait, WaitKind, WaitingOn};
+use crate::task::block_on::is_block_on_id;
 use crate::task::id;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_WAKER, NOTIFIED, RUNNING};
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::{Wait, WaitRecord};
 use crate::task::wait_target::WaitTarget;
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
@@ -68,7 +69,7 @@ impl Waiter {
         }
     }
 
-    fn record(&self) -> &WaitingOn {
+    fn record(&self) -> &WaitRecord {
         match self {
             Waiter::Task(task) => &task.header().waiting,
             Waiter::BlockOn(root) => &root.note.waiting,
@@ -182,7 +183,7 @@ impl Node {
     fn observe(waiter: Waiter) -> Option<Self> {
         let polls = waiter.polls();
         let rest = match &waiter {
-            Waiter::BlockOn(root) => root.note.poll(),
+            Waiter::BlockOn(root) => root.note.poll_number(),
             Waiter::Task(_) => 0,
         };
         let wakers = waiter.wakers()?;
@@ -198,11 +199,16 @@ impl Node {
         let wait = record.read()?;
         let (holders, queued_ahead) = match record.linked_target()? {
             WaitTarget::Number(_) => return None,
-            WaitTarget::Task(id) => (vec![Owner { task: id, site: None, granted: false }], None),
+            WaitTarget::Task(id) => {
+                (vec![Owner { task: id, site: None, granted_unpolled: false }], None)
+            }
             WaitTarget::Record(index) => {
                 let resource = ResourceRecord::at(index)?;
                 // A node with one waker is not queued twice, so it is not ahead of itself.
-                (resource.known_holders()?, resource.ahead().filter(|ahead| ahead.task != number))
+                (
+                    resource.certain_owners()?,
+                    resource.partial_waiter().filter(|ahead| ahead.task != number),
+                )
             }
         };
         let is_own = wait.kind == WaitKind::MpscSend && holders.iter().all(|h| h.task == number);
@@ -222,7 +228,7 @@ impl Node {
         let target = || self.waiter.record().linked_target();
         self.wakers == 1
             && matches!(target(), Some(WaitTarget::Record(index))
-                if ResourceRecord::at(index).is_some_and(|record| record.names.has_unnamed()))
+                if ResourceRecord::at(index).is_some_and(|record| record.owner_table.has_unnamed()))
     }
 
     /// Returns whether it has an edge, or has no waker and was not declared to need none.
@@ -308,7 +314,7 @@ impl Graph {
             let Some(edge) = &node.edge else { continue };
             // A task is joined by one waiter. A `block_on` future whose handle has moved to another
             // task keeps a stale wait record, so its edge does not count.
-            if is_root(*number) && node.joined_task().is_some_and(|id| awaited[&id] > 1) {
+            if is_block_on_id(*number) && node.joined_task().is_some_and(|id| awaited[&id] > 1) {
                 not_stuck.push(*number);
             }
             let awaits = edge.wait.kind == WaitKind::Join;
@@ -382,12 +388,12 @@ impl Graph {
         Some(Edge {
             task: node.waiter.info(self.root_name.as_deref())?,
             wait: wait.kind,
-            resource_id: ResourceRecord::number_of(wait.target.target()),
+            resource_id: ResourceRecord::display_number(wait.target.target()),
             site: wait.site,
             waited: since(self.taken_at, wait.since_ms),
             holder: self.nodes.get(&owner.task)?.waiter.info(self.root_name.as_deref())?,
             acquired_at: owner.site,
-            unpolled: owner.granted,
+            unpolled: owner.granted_unpolled,
             queued_ahead: edge.is_queued_ahead(&owner),
             may_be_aborted: node.waiter.may_be_aborted(node.waiter.is_awaited()),
         })
@@ -438,7 +444,8 @@ impl Graph {
     fn stuck_block_ons(&self, scheduler: &dyn Inspectable, stuck: &BTreeSet<u64>) -> Vec<&Node> {
         let config = &scheduler.estate().config;
         let counts = |number: &&u64| {
-            is_root(**number) && (self.nodes[*number].edge.is_some() || config.always_end_quiescent)
+            is_block_on_id(**number)
+                && (self.nodes[*number].edge.is_some() || config.always_end_quiescent)
         };
         stuck.iter().filter(counts).map(|root| &self.nodes[root]).collect()
     }
@@ -456,7 +463,7 @@ impl Graph {
     fn no_rescue_reason(scheduler: &dyn Inspectable) -> Option<NoRescueReason> {
         let config = &scheduler.estate().config;
         let roots: Vec<i32> = scheduler.roots().iter().map(|root| root.thread).collect();
-        let others = || thread_registry::others(config.address(), &roots);
+        let others = || thread_registry::foreign_threads(config.address(), &roots);
         match *others()? {
             [] => Some(NoRescueReason::OwnThreadsOnly),
             // The harness may have started a test since the list was read, and the test may have

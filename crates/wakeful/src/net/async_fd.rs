@@ -4,7 +4,7 @@ use crate::driver::io_readiness::{Direction, Readiness, Seen};
 use crate::io::{Interest, Ready};
 use crate::net::stream_io::{kind_of, mask_of};
 use crate::runtime::registration::{OpSource, Registration};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use std::error::Error;
 use std::fmt;
 use std::io;

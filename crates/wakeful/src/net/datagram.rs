@@ -11,7 +11,7 @@ use crate::io::ReadBuf;
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::OpSource;
 use crate::sys::eintr::uninterrupted;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use bytes::BufMut;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, addr::SocketAddrArg};
@@ -206,7 +206,7 @@ macro_rules! datagrams {
         use crate::net::stream_io::mask_of;
         use crate::runtime::poll_evented::PollEvented;
         use crate::runtime::registration::OpSource;
-        use crate::task::header::WaitKind;
+        use crate::task::wait_kind::WaitKind;
         use bytes::BufMut;
         use std::fmt;
         use std::io;

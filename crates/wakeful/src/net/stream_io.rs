@@ -6,7 +6,7 @@ use crate::io::{Interest, ReadBuf, Ready};
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::OpSource;
 use crate::sys::eintr::uninterrupted;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use bytes::BufMut;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io::{self, IoSlice, IoSliceMut};

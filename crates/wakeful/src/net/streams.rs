@@ -10,7 +10,7 @@ macro_rules! streams {
         use crate::net::stream_io::mask_of;
         use crate::runtime::poll_evented::{BOTH, PollEvented};
         use crate::runtime::registration::OpSource;
-        use crate::task::header::WaitKind;
+        use crate::task::wait_kind::WaitKind;
         use bytes::BufMut;
         use std::fmt;
         use std::io::{self, IoSlice, IoSliceMut};

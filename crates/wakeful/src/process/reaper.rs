@@ -6,7 +6,7 @@ use crate::runtime::poll_evented::PollEvented;
 use crate::signal::unix::{Signal, SignalKind, signal};
 use crate::sys::sync::{Mutex, ignore_poison};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::rerun_gate::RerunGate;
@@ -139,7 +139,7 @@ impl Running {
                 Poll::Ready(Waited::Unwatched) => *end = ExitNotifier::of(child)?,
                 Poll::Pending => {
                     let process = TargetWord::of_u32(child.id());
-                    wait::waiting_on_target(WaitKind::ChildExit, process, site);
+                    wait::record_wait_for_target(WaitKind::ChildExit, process, site);
                     return Poll::Pending;
                 }
             }

@@ -1,18 +1,20 @@
-//! Station 3, the shared queue: for tasks woken or spawned by threads that are
-//! no workers, and for what overflows a worker's ring.
+//! Station 3, the injector: the queue that all workers share.
 //!
-//! Protocol. Pushers put a task on a [`Stack`] with one exchange and never wait
-//! for anybody. Takers hold the lock of `ready`, a list in arrival order, and
-//! refill it by taking the whole stack at once and turning it round. So order is
-//! kept, pushers and takers meet only in one exchange, and a taker that goes to
-//! sleep inside the lock holds up takers only.
+//! It is for tasks that are woken or spawned by threads other than the workers, and for the
+//! overflow of a worker's ring.
 //!
-//! The race one fears: a worker that is about to sleep finds the injector empty
-//! while a taker is carrying tasks from the stack to `ready`, and the taker
-//! keeps only one of them. So `ready_len` is raised *before* the stack is
-//! emptied, and who asks looks at the stack first, at `ready_len` second: all
-//! four steps are SeqCst, so a task that has left the stack is counted by then.
-//! A push in progress may be missed; whoever pushes looks for sleepers *after*
+//! # Protocol
+//!
+//! A pusher puts a task on a [`Stack`] with one exchange and never blocks. A taker holds the lock
+//! of `ready`, a list in arrival order. It refills `ready` by taking the whole stack and reversing
+//! it. So the order is kept, and pushers and takers share only one atomic word. A taker that is
+//! preempted inside the lock delays other takers, but no pusher.
+//!
+//! The race to fear: a taker moves tasks from the stack to `ready` and keeps only one of them.
+//! Meanwhile a worker that is about to sleep finds the injector empty. It cannot happen.
+//! `ready_len` is raised *before* the stack is emptied, and `is_empty` reads the stack first and
+//! `ready_len` second. All four operations are SeqCst, so a task that has left the stack is
+//! counted. A push in progress may be missed, but its pusher checks for sleeping workers *after*
 //! the push.
 
 use crate::sys::sync::Mutex;
@@ -21,13 +23,13 @@ use crate::task::runnable::Runnable;
 use crate::task::stack::Stack;
 use std::collections::VecDeque;
 
-/// Apart by two cache lines from what workers only read.
+/// The queue that all workers share. Aligned to two cache lines, against false sharing.
 #[repr(align(128))]
 pub(crate) struct Injector {
     arrived: Stack,
     ready: Mutex<VecDeque<Runnable>>,
-    /// Tasks in `ready`, so that takers can pass by without the lock; at least
-    /// one while they are on their way there.
+    /// The length of `ready`, for takers that do not hold the lock. At least one while tasks move
+    /// from the stack to `ready`.
     ready_len: AtomicUsize,
 }
 
@@ -40,37 +42,39 @@ impl Injector {
         }
     }
 
-    /// Appends a task; gives it back if the injector is closed.
+    /// Appends a task. Returns it if the injector is closed.
     #[inline]
     pub(crate) fn push(&self, task: Runnable) -> Result<(), Runnable> {
         let cell = task.into_cell();
-        // SAFETY: the runnable was the only entry of this cell, so the link is
-        // ours, and the entry keeps the cell alive.
+        // SAFETY: the runnable was the only entry of this cell (TASK-4), so the caller owns the
+        // link, and the entry keeps the cell alive.
         match unsafe { self.arrived.push(cell) } {
             Ok(()) => Ok(()),
-            // SAFETY: not pushed, so the entry is still ours.
+            // SAFETY: the entry was not pushed, so the caller still owns it.
             Err(_) => Err(unsafe { Runnable::from_cell(cell) }),
         }
     }
 
-    /// Appends many with one lock; for a ring that overflowed.
+    /// Appends many tasks under one lock. For the overflow of a ring.
     pub(crate) fn push_batch(&self, tasks: impl IntoIterator<Item = Runnable>) {
         let mut ready = self.ready.lock();
-        debug_assert!(!self.arrived.is_closed(), "nobody would ever take these");
-        // What arrived before goes first.
+        debug_assert!(!self.arrived.is_closed(), "no worker takes from a closed injector");
+        // Tasks that arrived before go first.
         self.refill(&mut ready);
         ready.extend(tasks);
         self.ready_len.store(ready.len(), SeqCst);
     }
 
-    /// Whether there is nothing to take. Part of the sleep protocol: a worker
-    /// asks this after it has said that it is about to sleep.
+    /// Returns whether there is nothing to take.
+    ///
+    /// Part of the sleep protocol: a worker calls this after it announced that it is about to
+    /// sleep.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.arrived.is_empty() && self.ready_len.load(SeqCst) == 0
     }
 
-    /// How many tasks there are. For metrics: it takes the lock to count them.
+    /// Returns the number of tasks. For metrics: it acquires the lock to count them.
     pub(crate) fn len(&self) -> usize {
         let mut ready = self.ready.lock();
         self.refill(&mut ready);
@@ -82,11 +86,10 @@ impl Injector {
         if self.is_empty() {
             return None;
         }
-        self.take(|_| 1, |_| unreachable!("one was asked for"))
+        self.take(|_| 1, |_| unreachable!("one task was requested"))
     }
 
-    /// Takes up to `share(ready)` tasks: the first is returned, the others go
-    /// to `rest`.
+    /// Takes up to `share(ready)` tasks. Returns the first, and passes the others to `rest`.
     #[inline]
     pub(crate) fn take(
         &self,
@@ -112,25 +115,25 @@ impl Injector {
         first
     }
 
-    /// Moves what arrived into `ready`, under its lock; the caller stores the
-    /// new length when it is done.
+    /// Moves the tasks of the stack to `ready`, whose lock the caller holds. The caller stores the
+    /// new length afterwards.
     fn refill(&self, ready: &mut VecDeque<Runnable>) {
         if self.arrived.is_empty() {
             return;
         }
         self.ready_len.store(ready.len() + 1, SeqCst);
         for cell in self.arrived.take_all().reversed() {
-            // SAFETY: pushed as a Runnable and taken once.
+            // SAFETY: pushed as a Runnable, and taken out once.
             ready.push_back(unsafe { Runnable::from_cell(cell) });
         }
     }
 
-    /// Closes the injector and takes what is left.
+    /// Closes the injector and takes all tasks.
     pub(crate) fn close(&self) -> Vec<Runnable> {
         let mut ready = self.ready.lock();
         let mut left: Vec<Runnable> = ready.drain(..).collect();
         for cell in self.arrived.close().reversed() {
-            // SAFETY: pushed as a Runnable and taken once.
+            // SAFETY: pushed as a Runnable, and taken out once.
             left.push(unsafe { Runnable::from_cell(cell) });
         }
         self.ready_len.store(0, SeqCst);

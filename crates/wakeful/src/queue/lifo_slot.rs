@@ -1,33 +1,36 @@
-//! Station 3, the run-next slot: the task that was woken last, run first by the
-//! same worker while what it needs is in the cache.
+//! Station 3, the LIFO slot of a worker: the task that was woken last runs next.
 //!
-//! The owner uses it on every wake, so it must cost no atomic step. But a task
-//! in it must not be stuck because its owner is stuck in a poll: then any other
-//! thread may take it. The price is moved to the thief, who is rare.
+//! Its data is then still in the cache. The owner uses the slot on every wake, so it must not need
+//! an atomic read-modify-write or a fence. But a task in it must not starve when its owner is stuck
+//! in a poll: then another thread, the thief, takes it. The cost is moved to the thief, who is
+//! rare.
 //!
-//! Protocol. The owner brackets each use with `busy`; the thief asks for the
-//! slot with `wanted`:
+//! # Protocol
 //!
-//! ```text
-//!   owner                                thief (the owner looks stuck)
-//!   N1 busy = true                       N4 wanted = true
-//!   N2 light barrier                     N5 heavy barrier
-//!   N3 wanted? then busy = false, wait   N6 busy? then give up
-//!      otherwise use the slot               otherwise take what is there
-//!      busy = false (Release)               wanted = false (Release)
-//! ```
+//! The owner marks each use with `busy`. A thief requests the slot with `wanted`.
 //!
-//! The race one fears: both use the slot. The barriers pair up as a full fence
-//! on both sides (see `sys::membarrier`), so of "owner reads `wanted`" and "thief
-//! reads `busy`" at least one sees the other's write. If the owner sees
-//! `wanted`, it waits until the thief is done; if the thief sees `busy`, it
-//! gives up. If both do, the thief has given up and the owner goes on. The
-//! thief's critical section is a few instructions and never blocks, so the
-//! owner's wait is short.
+//! Owner:
 //!
-//! `wanted` is taken by exchange, so that there is one thief at a time. Ends of
-//! critical sections are Release stores, read with Acquire by the other side:
-//! the slot's content is handed over with them.
+//! - LIFO-1. Stores `busy = true`.
+//! - LIFO-2. Executes the light barrier.
+//! - LIFO-3. Loads `wanted`. If it is set, stores `busy = false` and waits until it is clear, then
+//!   starts again. Otherwise uses the slot, then stores `busy = false` (Release).
+//!
+//! Thief, when the owner seems stuck:
+//!
+//! - LIFO-4. Stores `wanted = true`.
+//! - LIFO-5. Executes the heavy barrier.
+//! - LIFO-6. Loads `busy`. If it is set, gives up. Otherwise takes the task. In both cases stores
+//!   `wanted = false` (Release).
+//!
+//! The race to fear: both use the slot. It cannot happen. The barriers pair up as a full fence on
+//! both sides (`sys::membarrier`), so at least one of LIFO-3 and LIFO-6 sees the store of the other
+//! side. An owner that sees `wanted` waits for the thief. A thief that sees `busy` gives up. If
+//! both do, the owner goes on. The critical section of the thief is a few instructions and never
+//! blocks, so the owner's wait is short.
+//!
+//! LIFO-4 is an exchange, so there is one thief at a time. The Release store that ends a critical
+//! section pairs with the Acquire load of the other side, which then sees the content of the slot.
 
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::atomic::{AtomicBool, Ordering::*};
@@ -36,23 +39,23 @@ use crate::task::runnable::Runnable;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// Apart from its neighbours by two cache lines: its owner writes it all the time.
+/// The shared part. Aligned to two cache lines, since its owner writes it all the time.
 #[repr(align(128))]
-struct Slot {
+struct LifoSlot {
     busy: AtomicBool,
     wanted: AtomicBool,
     task: UnsafeCell<Option<Runnable>>,
     barriers: Barriers,
 }
 
-// SAFETY: the protocol above lets one thread at a time use `task`.
-unsafe impl Send for Slot {}
-// SAFETY: as above.
-unsafe impl Sync for Slot {}
+// SAFETY: the protocol gives one thread at a time access to `task`.
+unsafe impl Send for LifoSlot {}
+// SAFETY: the reason for `Send` covers `Sync`.
+unsafe impl Sync for LifoSlot {}
 
-/// Makes a slot and hands out its two roles.
-pub(crate) fn slot(barriers: Barriers) -> (Owner, Thief) {
-    let slot = Arc::new(Slot {
+/// Makes a LIFO slot. Returns its two roles.
+pub(crate) fn lifo_slot(barriers: Barriers) -> (Owner, Thief) {
+    let slot = Arc::new(LifoSlot {
         busy: AtomicBool::new(false),
         wanted: AtomicBool::new(false),
         task: UnsafeCell::new(None),
@@ -61,34 +64,34 @@ pub(crate) fn slot(barriers: Barriers) -> (Owner, Thief) {
     (Owner { slot: slot.clone(), _not_sync: PhantomData }, Thief { slot })
 }
 
-/// The worker's end; moves with the worker, is never shared.
+/// The role of the worker. It moves with the worker and is never shared.
 pub(crate) struct Owner {
-    slot: Arc<Slot>,
+    slot: Arc<LifoSlot>,
     _not_sync: PhantomData<Cell<()>>,
 }
 
-/// The end for whoever finds the worker stuck.
+/// The role of a thread that finds the worker stuck in a poll.
 pub(crate) struct Thief {
-    slot: Arc<Slot>,
+    slot: Arc<LifoSlot>,
 }
 
 impl Owner {
     #[inline]
     fn with<R>(&self, f: impl FnOnce(&mut Option<Runnable>) -> R) -> R {
         let slot = &*self.slot;
-        slot.busy.store(true, Relaxed); // N1
-        slot.barriers.light(); // N2
+        slot.busy.store(true, Relaxed); // LIFO-1
+        slot.barriers.light(); // LIFO-2
         if slot.wanted.load(Acquire) {
-            self.wait(); // N3
+            self.wait_for_thief(); // LIFO-3
         }
-        // SAFETY: the protocol above.
+        // SAFETY: LIFO-3: `busy` is set and no thief wants the slot.
         let result = slot.task.with_mut(|task| f(unsafe { &mut *task }));
         slot.busy.store(false, Release);
         result
     }
 
     #[cold]
-    fn wait(&self) {
+    fn wait_for_thief(&self) {
         let slot = &*self.slot;
         loop {
             slot.busy.store(false, Release);
@@ -103,7 +106,7 @@ impl Owner {
         }
     }
 
-    /// Puts a task in; gives back the one that was there.
+    /// Stores a task. Returns the previous one.
     #[inline]
     pub(crate) fn replace(&self, task: Runnable) -> Option<Runnable> {
         self.with(|slot| slot.replace(task))
@@ -120,18 +123,20 @@ impl Owner {
 }
 
 impl Thief {
-    /// Takes the task of a worker that is stuck in a poll. `None`: there is
-    /// none, or the worker is not stuck after all.
+    /// Takes the task of a worker that is stuck in a poll.
+    ///
+    /// `None` if there is no task, or if the worker uses the slot and so is not stuck.
     pub(crate) fn take(&self) -> Option<Runnable> {
         let slot = &*self.slot;
+        // LIFO-4
         if slot.wanted.compare_exchange(false, true, AcqRel, Relaxed).is_err() {
-            return None; // another thief is at it
+            return None; // another thief is taking
         }
-        let is_safe = slot.barriers.try_heavy(); // N5
-        let task = if !is_safe || slot.busy.load(Acquire) {
-            None // N6
+        let has_barrier = slot.barriers.try_heavy(); // LIFO-5
+        let task = if !has_barrier || slot.busy.load(Acquire) {
+            None // LIFO-6
         } else {
-            // SAFETY: the protocol above.
+            // SAFETY: LIFO-6: `wanted` is set and the owner does not use the slot.
             slot.task.with_mut(|task| unsafe { (*task).take() })
         };
         slot.wanted.store(false, Release);

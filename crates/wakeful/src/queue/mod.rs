@@ -1,14 +1,13 @@
-//! Station 3, the queues: where a runnable task waits for a worker.
+//! Station 3, the run queues: where a runnable task waits for a worker.
 //!
-//! - [`ring`]: each worker's own, fixed size; the worker pushes and pops, thieves
-//!   take half.
-//! - [`lifo_slot`]: each worker's run-next slot: the task woken last runs first, while
-//!   what it needs is still in the cache.
-//! - [`injector`]: shared by all; for wakes from outside and for what does not
-//!   fit into a ring.
+//! - [`ring`]: the local queue of a worker, of fixed size. The worker pushes and pops, thieves
+//!   steal half of it.
+//! - [`lifo_slot`]: the LIFO slot of a worker. The task that was woken last runs next, while its
+//!   data is still in the cache.
+//! - [`injector`]: the queue that all workers share, for wakes from other threads and for tasks
+//!   that do not fit into a ring.
 //!
-//! Each file keeps its protocol at its top. What goes in is a `Runnable`, and
-//! what comes out is the same, exactly once.
+//! Each file describes its protocol at its top. A `Runnable` that goes in comes out exactly once.
 #![allow(unsafe_code)]
 
 pub(crate) mod injector;

@@ -1,24 +1,23 @@
-//! Station 3, a worker's own queue: a ring that its owner pushes to and pops
-//! from, and that thieves take half of.
+//! Station 3, the local queue of a worker: its owner pushes and pops, thieves steal half of it.
 //!
-//! Protocol. `head` and `tail` only ever grow (and wrap); the entries are those
-//! from `head` up to `tail`. Only the owner writes slots and `tail`. Everybody,
-//! the owner included, takes entries by moving `head` forward with a
-//! compare-exchange: a thief first copies the slots it wants, then tries to move
-//! `head` past them, and throws the copies away if somebody else was faster.
+//! # Protocol
 //!
-//! The race one fears: a thief copies a slot that the owner is overwriting. The
-//! owner overwrites slot `i` only when `head` has passed `i`, and then the
-//! thief's exchange fails, since `head` is no longer what it read. (For `head`
-//! to come round to the same value in between, four thousand million tasks
-//! would have to pass during one steal.) Slots are atomics, so the copy itself
-//! is no data race.
+//! `head` and `tail` only grow, and wrap. The tasks are in the slots from `head` up to `tail`. Only
+//! the owner writes slots and `tail`. All threads, the owner included, take tasks by a
+//! compare-exchange of `head`. A thief first copies the slots, then tries to move `head` past them.
+//! It discards the copies if another thread has moved `head` meanwhile.
 //!
-//! Orderings:
-//! - Q1. `tail` is stored with Release after the slot; a thief's Acquire load of
-//!   `tail` sees the slot, and everything written to the task before the push.
-//! - Q2. `head` is moved with Release after the slots were copied; the owner's
-//!   Acquire load of `head` comes before it overwrites them.
+//! The race to fear: a thief copies a slot while the owner overwrites it. It does no harm. The
+//! owner overwrites a slot only after `head` has passed it. Then the exchange of the thief fails,
+//! since `head` is no longer the value that it loaded. (`head` could only return to that value if
+//! 2³² tasks passed during one steal.) Slots are atomics, so the copy is no data race.
+//!
+//! # Orderings
+//!
+//! - QUEUE-1. `tail` is stored with Release after the slot. A thief that loads `tail` with Acquire
+//!   sees the slot, and everything that was written to the task before the push.
+//! - QUEUE-2. `head` is moved with Release after the slots were copied. The owner loads `head` with
+//!   Acquire before it overwrites them.
 
 use crate::sys::IS_MODEL;
 use crate::sys::sync::Arc;
@@ -29,12 +28,12 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// Entries per ring; a model has to be small.
+/// Tasks per ring. Models need a small one.
 pub(crate) const CAPACITY: u32 = if IS_MODEL { 4 } else { 2048 };
 const MASK: u32 = CAPACITY - 1;
 const _: () = assert!(CAPACITY.is_power_of_two());
 
-/// Apart from its neighbours by two cache lines: its owner writes it all the time.
+/// The shared part. Aligned to two cache lines, since its owner writes it all the time.
 #[repr(align(128))]
 struct Ring {
     head: AtomicU32,
@@ -48,8 +47,8 @@ impl Ring {
     }
 
     fn len(&self) -> u32 {
-        // `tail` first: read the other way round, a pop and push in between
-        // could make it look as if more were there than fits.
+        // `tail` first: in the other order, a pop and a push in between could make the length
+        // exceed the capacity.
         let tail = self.tail.load(Acquire);
         let head = self.head.load(Acquire);
         let len = tail.wrapping_sub(head);
@@ -57,27 +56,27 @@ impl Ring {
     }
 }
 
-/// Makes a ring and hands out its two roles.
+/// Makes a ring. Returns its two roles.
 pub(crate) fn ring() -> (Owner, Stealer) {
     let slots = (0..CAPACITY).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
-    // Every ring wraps around early in its life, rather than none in a test.
+    // Every ring wraps around early in its life, so that tests cover it.
     let start = 0u32.wrapping_sub(CAPACITY / 2);
     let ring = Arc::new(Ring { head: AtomicU32::new(start), tail: AtomicU32::new(start), slots });
     (Owner { ring: ring.clone(), _not_sync: PhantomData }, Stealer { ring })
 }
 
-/// The worker's end. One per ring; moves with the worker, is never shared.
+/// The role of the worker. One per ring; it moves with the worker and is never shared.
 pub(crate) struct Owner {
     ring: Arc<Ring>,
     _not_sync: PhantomData<Cell<()>>,
 }
 
-/// The end for everybody else.
+/// The role of all other threads.
 pub(crate) struct Stealer {
     ring: Arc<Ring>,
 }
 
-/// The ring was full: these go elsewhere, in this order.
+/// The tasks that a full ring gives up, in this order. The caller pushes them to the injector.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Overflow {
@@ -86,18 +85,18 @@ pub(crate) struct Overflow {
 }
 
 impl Owner {
-    /// Appends a task, or gives back half of the ring with it.
+    /// Appends a task. If the ring is full, returns the task and the older half of the ring.
     #[inline]
     pub(crate) fn push(&self, task: Runnable) -> Result<(), Overflow> {
-        // Only the owner writes `tail`, so Relaxed reads the latest.
+        // Only the owner writes `tail`, so Relaxed reads its last value.
         let tail = self.ring.tail.load(Relaxed);
-        // Q2: what thieves copied is copied.
+        // QUEUE-2: thieves have copied the slots before `head`.
         let head = self.ring.head.load(Acquire);
         let len = tail.wrapping_sub(head);
-        debug_assert!(len <= CAPACITY, "ring runs over: {len}");
+        debug_assert!(len <= CAPACITY, "more tasks than slots: {len}");
         if len < CAPACITY {
             self.ring.slot(tail).store(task.into_cell().as_ptr(), Relaxed);
-            self.ring.tail.store(tail.wrapping_add(1), Release); // Q1
+            self.ring.tail.store(tail.wrapping_add(1), Release); // QUEUE-1
             return Ok(());
         }
         self.push_full(task, head)
@@ -107,13 +106,13 @@ impl Owner {
     fn push_full(&self, task: Runnable, head: u32) -> Result<(), Overflow> {
         let oldest_half = self.ring.take(head, CAPACITY / 2);
         if oldest_half.is_empty() {
-            // A thief made room meanwhile.
+            // A thief has stolen meanwhile, so there is space.
             return self.push(task);
         }
         Err(Overflow { oldest_half, newest: task })
     }
 
-    /// The oldest task.
+    /// Removes the oldest task.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Runnable> {
         let mut head = self.ring.head.load(Acquire);
@@ -124,8 +123,9 @@ impl Owner {
             let cell = self.ring.slot(head).load(Relaxed);
             let next = head.wrapping_add(1);
             match self.ring.head.compare_exchange_weak(head, next, AcqRel, Acquire) {
-                // SAFETY: the exchange made the entry ours.
-                Ok(_) => return Some(unsafe { entry(cell) }),
+                // SAFETY: the exchange moved `head` past this slot, which gives the entry to the
+                // caller.
+                Ok(_) => return Some(unsafe { runnable(cell) }),
                 Err(seen) => head = seen,
             }
         }
@@ -135,7 +135,8 @@ impl Owner {
         self.ring.len()
     }
 
-    pub(crate) fn room(&self) -> u32 {
+    /// Returns how many tasks fit. Thieves may increase it at any time.
+    pub(crate) fn free_slots(&self) -> u32 {
         CAPACITY - self.len()
     }
 }
@@ -149,8 +150,7 @@ impl Drop for Owner {
 }
 
 impl Ring {
-    /// Takes `count` entries at `head`, all or, if somebody else was faster,
-    /// none.
+    /// Takes `count` tasks at `head`, or none if another thread has moved `head`.
     fn take(&self, head: u32, count: u32) -> Vec<Runnable> {
         let cells: Vec<*mut Header> =
             (0..count).map(|i| self.slot(head.wrapping_add(i)).load(Relaxed)).collect();
@@ -158,8 +158,9 @@ impl Ring {
         if self.head.compare_exchange(head, next, AcqRel, Relaxed).is_err() {
             return Vec::new();
         }
-        // SAFETY: the exchange made the entries ours.
-        cells.into_iter().map(|cell| unsafe { entry(cell) }).collect()
+        // SAFETY: the exchange moved `head` past these slots, which gives the entries to the
+        // caller.
+        cells.into_iter().map(|cell| unsafe { runnable(cell) }).collect()
     }
 }
 
@@ -172,32 +173,31 @@ impl Stealer {
         self.ring.len() == 0
     }
 
-    /// Takes the older half (rounded up): the first is returned, the others
-    /// are pushed to `into`.
+    /// Steals the older half, rounded up. Returns the first task, and pushes the others to `into`.
     pub(crate) fn steal_into(&self, into: &Owner) -> Option<Runnable> {
         loop {
             let head = self.ring.head.load(Acquire);
-            let tail = self.ring.tail.load(Acquire); // Q1
+            let tail = self.ring.tail.load(Acquire); // QUEUE-1
             let len = tail.wrapping_sub(head);
             if len == 0 {
                 return None;
             }
             if len > CAPACITY {
-                // The two loads straddled a pop and a push: look again.
+                // A pop and a push came between the two loads.
                 continue;
             }
-            let count = (len - len / 2).min(into.room() + 1);
+            let count = (len - len / 2).min(into.free_slots() + 1);
             let mut stolen = self.ring.take(head, count).into_iter();
             let Some(first) = stolen.next() else { continue };
             for task in stolen {
                 let pushed = into.push(task);
-                debug_assert!(pushed.is_ok(), "room was asked for");
+                debug_assert!(pushed.is_ok(), "`into` has space for them");
             }
             return Some(first);
         }
     }
 
-    /// Takes everything; for a worker that is stuck.
+    /// Takes all tasks of a worker that is stuck.
     pub(crate) fn drain(&self, mut each: impl FnMut(Runnable)) {
         loop {
             let head = self.ring.head.load(Acquire);
@@ -216,8 +216,8 @@ impl Stealer {
 /// # Safety
 ///
 /// The caller took this pointer out of a slot by moving `head` past it.
-unsafe fn entry(cell: *mut Header) -> Runnable {
-    debug_assert!(!cell.is_null(), "an entry between head and tail was never written");
-    // SAFETY: pushed as a Runnable, taken once.
+unsafe fn runnable(cell: *mut Header) -> Runnable {
+    debug_assert!(!cell.is_null(), "a slot between head and tail was never written");
+    // SAFETY: pushed as a Runnable, and taken out once.
     unsafe { Runnable::from_cell(NonNull::new_unchecked(cell)) }
 }

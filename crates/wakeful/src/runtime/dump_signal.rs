@@ -6,7 +6,7 @@
 
 use super::{Handle, registry};
 use crate::runtime::inner::Shared;
-use crate::sys::thread_registry::{EVERYBODYS, OwnThread};
+use crate::sys::thread_registry::{ALL_RUNTIMES, RuntimeThread};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) fn print_later(shared: &Arc<Shared>) {
     let shared: Weak<Shared> = Arc::downgrade(shared);
     // Without a thread there is no dump; the program is not to fail for that.
     let _ = thread::Builder::new().name("wakeful-dump".to_owned()).spawn(move || {
-        let _own = OwnThread::new(EVERYBODYS);
+        let _own = RuntimeThread::new(ALL_RUNTIMES);
         thread::sleep(after);
         if let Some(shared) = shared.upgrade() {
             print(&Handle::from_shared(shared));
@@ -73,7 +73,7 @@ pub(crate) fn leave_to_program() {
 
 #[cfg(not(miri))]
 mod imp {
-    use super::{EVERYBODYS, OwnThread, print, registry};
+    use super::{ALL_RUNTIMES, RuntimeThread, print, registry};
     use std::ffi::{c_int, c_void};
     use std::fs::File;
     use std::io::Read;
@@ -123,7 +123,7 @@ mod imp {
         // SAFETY: the descriptor is the file's from here on.
         let mut reader = unsafe { File::from_raw_fd(reader.into_raw_fd()) };
         let print_all = move || {
-            let _own = OwnThread::new(EVERYBODYS);
+            let _own = RuntimeThread::new(ALL_RUNTIMES);
             let mut byte = [0];
             while reader.read_exact(&mut byte).is_ok() {
                 if !IS_PROGRAMS.load(Relaxed) {

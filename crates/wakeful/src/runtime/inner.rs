@@ -223,7 +223,7 @@ impl RuntimeHooks for ReportingHooks {
         self.panics.fetch_add(1, Relaxed);
     }
 
-    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
         self.report(&Report::UnobservedPanic(UnobservedPanic::new(task, payload)));
     }
 

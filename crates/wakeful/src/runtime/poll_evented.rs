@@ -2,7 +2,7 @@
 
 use super::registration::{OpSource, Registration};
 use crate::driver::io_readiness::{Direction, Readiness, Seen};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use std::fmt;
 use std::io;
 use std::ops::Deref;

@@ -7,7 +7,7 @@ use crate::driver::io_readiness::{Direction, Readiness, Seen};
 use crate::driver::poller::{Poller, Registered};
 use crate::runtime::task_api::spawn::no_runtime;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::list::Waiter;
@@ -82,7 +82,7 @@ impl Registration {
     /// Notes that the current task waits for this descriptor.
     #[inline]
     fn note(&self, kind: WaitKind, site: &'static Location<'static>) {
-        wait::waiting_on_target(kind, TargetWord::of_u32(self.fd as u32), site);
+        wait::record_wait_for_target(kind, TargetWord::of_u32(self.fd as u32), site);
     }
 
     /// What it is ready for, as far as is known.

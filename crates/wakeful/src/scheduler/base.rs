@@ -120,7 +120,7 @@ impl SchedulerBase {
             self.turn_ms.store(self.now_ms(), Relaxed);
         }
         // This thread may belong to another runtime, with a clock of its own.
-        let _now = context::at_ms(self.turn_ms.load(Relaxed));
+        let _now = context::set_now_ms_scoped(self.turn_ms.load(Relaxed));
         let mut outside = self.outside.lock();
         let (cell, id) = match outside.as_mut() {
             Some(allocator) => allocator.allocate(CellLayout::<F>::CLASS, self.ids()),
@@ -191,7 +191,9 @@ impl SchedulerBase {
 
     /// Which poll or rest each of them is in.
     pub(crate) fn rests(&self) -> BlockOnPolls {
-        BlockOnPolls(self.roots().iter().map(|root| (root.note.id, root.note.poll())).collect())
+        BlockOnPolls(
+            self.roots().iter().map(|root| (root.note.id, root.note.poll_number())).collect(),
+        )
     }
 
     /// Drops every future in the outside heap. After all queues are closed.
@@ -240,10 +242,10 @@ impl SchedulerBase {
     }
 
     /// A task had panicked, and nobody will ever ask.
-    pub(crate) fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+    pub(crate) fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
         // One that has ended the runtime is not lost.
         if !self.is_closing() && !self.is_fatal() {
-            self.config.witness.lost_panic(task, payload);
+            self.config.witness.unobserved_panic(task, payload);
         }
     }
 
@@ -307,7 +309,7 @@ impl SchedulerBase {
             // Listed first, then looked, then parked: whoever gives up sets the
             // reason first and looks at the list then.
             listed.get_or_insert_with(|| ParkedGuard::new(self, &held));
-            held.note().waiting.waits_since(self.now_ms());
+            held.note().waiting.set_since_ms(self.now_ms());
             end.get_or_insert_with(|| ExternalBlockOnGuard::new(self));
             if polled.is_some() {
                 self.config.witness.ended_elsewhere();
@@ -320,7 +322,7 @@ impl SchedulerBase {
 
     /// Lists a thread that is about to park in `block_on`.
     pub(crate) fn list_parked(&self, parked: ParkedBlockOn) {
-        parked.root().note.has_to_wait(self.now_ms());
+        parked.root().note.record_first_wait(self.now_ms());
         self.parked.lock().push(parked);
     }
 
@@ -394,14 +396,14 @@ mod post_shutdown {
 
     impl Schedule for PostShutdown {
         fn schedule(&self, task: Runnable) {
-            task.refuse();
+            task.discard();
         }
         fn requeue(&self, task: Runnable) {
             task.cancel();
         }
         fn orphaned(&self, _task: &TaskRef) {}
         fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
-        fn lost_panic(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
+        fn unobserved_panic(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
         // SAFETY: never called.
         unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
             unreachable!("post_shutdown is never closed")

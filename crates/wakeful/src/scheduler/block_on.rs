@@ -46,8 +46,8 @@ impl Wake for BlockOnWaker {
         // that goes to park after this finds the token.
         let root = &self.0;
         root.woken.store(WOKEN, Release);
-        if context::is_root_here(&root.note) {
-            root.note.is_woken_here();
+        if context::is_current_block_on(&root.note) {
+            root.note.count_self_wake();
         } else {
             root.parker.unpark();
         }
@@ -79,7 +79,7 @@ impl BlockOnState {
         let mut verdict = ignore_poison(self.verdict.lock());
         // Of two who say so, the one that is late may mean an earlier rest. Who ends takes the
         // lock, so it sees why.
-        if self.note.poll() == rest
+        if self.note.poll_number() == rest
             && self.woken.compare_exchange(RESTS, ENDED, Release, Relaxed).is_ok()
         {
             *verdict = (rest, why);
@@ -97,9 +97,9 @@ impl BlockOnState {
     #[track_caller]
     fn has_ended(&self) {
         let (rest, why) = std::mem::take(&mut *ignore_poison(self.verdict.lock()));
-        if self.note.poll() == rest {
+        if self.note.poll_number() == rest {
             // It does not wait: while it unwinds, it lets go of what others wait for.
-            self.note.goes_on();
+            self.note.begin_poll();
             panic!("{why}");
         }
     }
@@ -118,7 +118,7 @@ impl BlockOnHandle {
             verdict: Mutex::default(),
             parker: Parker::for_current_thread(),
             note: BlockOnRecord::new(),
-            thread: backtrace::this_thread(),
+            thread: backtrace::current_tid(),
             call: OnceLock::new(),
         });
         let call = Arc::new(BlockOnWaker(root.clone()));
@@ -145,7 +145,7 @@ fn lock_roots() -> MutexGuard<'static, Vec<Weak<BlockOnState>>> {
 pub(crate) fn roots_of(home: *const ()) -> Vec<Arc<BlockOnState>> {
     // Let go of outside of the lock, whichever was the last to refer to it.
     let roots: Vec<_> = lock_roots().iter().filter_map(Weak::upgrade).collect();
-    roots.into_iter().filter(|root| root.note.is_of(home)).collect()
+    roots.into_iter().filter(|root| root.note.belongs_to(home)).collect()
 }
 
 thread_local! {
@@ -170,10 +170,10 @@ impl BlockOnGuard {
         let handle = spare.unwrap_or_else(BlockOnHandle::new);
         handle.root.note.begin(Location::caller(), home, through);
         handle.root.woken.store(WOKEN, Relaxed);
-        let outer = context::set_root(&handle.root.note);
+        let outer = context::set_block_on(&handle.root.note);
         // Unless this thread goes on to hold a scheduler's core, nobody here
         // would wake what is put off.
-        let outer_defers = context::set_defers(false);
+        let outer_defers = context::set_drains_deferred(false);
         Self { handle: Some(handle), gave_way: Cell::new(false), outer, outer_defers }
     }
 
@@ -226,10 +226,10 @@ impl BlockOnGuard {
             return None;
         }
         let note = self.note();
-        note.goes_on();
-        let polled = context::poll_root(note, poll);
+        note.begin_poll();
+        let polled = context::poll_block_on(note, poll);
         if polled.is_pending() {
-            note.rests();
+            note.end_poll();
         }
         Some(polled)
     }
@@ -260,8 +260,8 @@ impl BlockOnGuard {
 
 impl Drop for BlockOnGuard {
     fn drop(&mut self) {
-        context::set_root(self.outer);
-        context::set_defers(self.outer_defers);
+        context::set_block_on(self.outer);
+        context::set_drains_deferred(self.outer_defers);
         self.note().end();
         let handle = self.handle.take();
         // A nested block_on may have left one already; then this one goes.
@@ -283,7 +283,7 @@ impl ParkedBlockOn {
 
     /// It no longer waits in a poller.
     pub(crate) fn unset_kick(&self) {
-        drop(self.0.parker.set_kick(None));
+        drop(self.0.parker.set_interrupt(None));
     }
 
     pub(crate) fn is(&self, other: &ParkedBlockOn) -> bool {

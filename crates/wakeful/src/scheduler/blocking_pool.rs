@@ -12,7 +12,7 @@
 //! All of it under one lock; the closure itself runs outside of it.
 
 use crate::scheduler::config::{Config, Role};
-use crate::sys::adaptive_spin::Spinner;
+use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::sys::join::join_ended;
 use crate::task::runnable::Runnable;
 use std::cell::Cell;
@@ -201,7 +201,7 @@ impl BlockingPool {
         (state.coming, state.failed_starts) = (false, 0);
         drop(state);
         let mut arrived = true;
-        let mut spinner = Spinner::new();
+        let mut spinner = AdaptiveSpin::new();
         loop {
             let mut state = self.lock();
             let Some(job) = state.queue.pop_front() else {
@@ -236,12 +236,12 @@ impl BlockingPool {
 
     /// Waits for a closure. `Some(true)`: this thread has arrived, and sends for
     /// the next one if more closures wait; `None`: it is to end.
-    fn wait(&self, mut state: MutexGuard<'_, State>, spinner: &mut Spinner) -> Option<bool> {
+    fn wait(&self, mut state: MutexGuard<'_, State>, spinner: &mut AdaptiveSpin) -> Option<bool> {
         if state.closed {
             state.threads -= 1;
             return None;
         }
-        if spinner.is_due() && !state.spinning {
+        if spinner.should_spin() && !state.spinning {
             state.spinning = true;
             drop(state);
             spinner.spin(|_| self.waiting.load(Acquire));
@@ -259,7 +259,7 @@ impl BlockingPool {
             state = self.wait_for_work(state, left);
             if state.coming || state.closed {
                 state.idle -= 1;
-                spinner.slept(slept.elapsed().as_nanos() as u64);
+                spinner.record_sleep(slept.elapsed().as_nanos() as u64);
                 // Another thread may have been quicker than the one sent for;
                 // then this one takes its place.
                 let sent_for = std::mem::take(&mut state.coming);

@@ -5,7 +5,7 @@ use crate::driver::clock::Clock;
 use crate::driver::poller::Batch;
 use crate::scheduler::block_on::BlockOnState;
 use crate::sys::rng::Rng;
-use crate::sys::thread_registry::OwnThread;
+use crate::sys::thread_registry::RuntimeThread;
 use crate::sys::unwind::catch_and_forget;
 use crate::task::header::Header;
 use crate::task::id::IdSource;
@@ -56,7 +56,7 @@ pub(crate) trait RuntimeHooks: Send + Sync {
     /// A task panicked.
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send));
     /// A task had panicked, and nobody will ever ask.
-    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send));
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send));
     /// A poll does not come to its end.
     fn blocked(&self, stall: &BlockedPoll);
     /// The task wakes itself all the time: so many polls in that time.
@@ -163,7 +163,7 @@ impl Config {
         }
         let (witness, whose) = (self.witness.clone(), self.address());
         builder.spawn(move || {
-            let _own = OwnThread::new(whose);
+            let _own = RuntimeThread::new(whose);
             let mut life = Some(life);
             witness.in_context(role, &mut || {
                 if let Some(life) = life.take() {

@@ -37,13 +37,13 @@ impl Slot {
     pub(super) fn pass_on(&self) {
         if self.pending.swap(false, SeqCst) {
             let moved = self.deliveries.add(1);
-            self.deliveries.call(moved);
+            self.deliveries.wake_waiters(moved);
         }
     }
 
     /// There will be no more signals.
     pub(super) fn close(&self) {
         let moved = self.deliveries.set(CLOSED);
-        self.deliveries.call(moved);
+        self.deliveries.wake_waiters(moved);
     }
 }

@@ -3,7 +3,7 @@
 use super::driver::SignalDriver;
 use super::slot::{CLOSED, Slot};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::list::Waiter;
@@ -114,7 +114,7 @@ impl RefUnwindSafe for Signal {}
 ///
 /// # Errors
 ///
-/// With [`ErrorKind::NotEqual`](io::ErrorKind::NotEqual) if the kind cannot be listened for:
+/// With [`ErrorKind::Other`](io::ErrorKind::Other) if the kind cannot be listened for:
 /// `SIGKILL`, `SIGSTOP`, `SIGILL`, `SIGFPE`, `SIGSEGV`, or a number that no signal has.
 /// With the system's error if the system refuses, as for signals that its C library
 /// keeps for itself.
@@ -186,14 +186,14 @@ impl Signal {
             Poll::Ready(_) => progress.made_progress(),
             Poll::Pending => {
                 let signal = TargetWord::of_u32(self.kind.0 as u32);
-                wait::waiting_on_target(WaitKind::Signal, signal, site);
+                wait::record_wait_for_target(WaitKind::Signal, signal, site);
             }
         }
         polled
     }
 
     fn leave(&self) {
-        self.slot.deliveries.leave(self.waiter.as_ref());
+        self.slot.deliveries.cancel(self.waiter.as_ref());
     }
 
     /// As `poll_recv`, without a budget, and notes nothing: for those who are no task.

@@ -4,9 +4,9 @@ use super::permit_owners::OwnerIndex;
 use super::raw_semaphore::{AcquireOutcome, Closed, Demand, RawSemaphore, check_permits};
 use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Grant, Waiter, WaiterState};
-use crate::wait::waiting_on_plate;
+use crate::wait::record_wait_keeping_link;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -81,7 +81,7 @@ impl PermitRequest {
         }
         // A task without budget still enqueues itself, so that it gets its place in the queue.
         if progress.is_none() && self.could_proceed(permits) {
-            context::give_way(cx.waker());
+            context::yield_out_of_budget(cx.waker());
             return Poll::Pending;
         }
         match self.as_mut().wait(permits, kind, cx) {
@@ -99,7 +99,7 @@ impl PermitRequest {
     fn could_proceed(&self, permits: &RawSemaphore) -> bool {
         let available = match &self.waiter {
             None => permits.available() >= self.requested,
-            Some(waiter) => waiter.standing() != WaiterState::Waiting,
+            Some(waiter) => waiter.state() != WaiterState::Waiting,
         };
         available && !permits.is_closed()
     }
@@ -116,7 +116,7 @@ impl PermitRequest {
         }
         let waiter = this.waiter.into_ref().as_pin_ref().expect("set above");
         let requested = *this.requested;
-        let mut waiter_state = waiter.standing();
+        let mut waiter_state = waiter.state();
         if waiter_state == WaiterState::Waiting {
             waiter_state = permits.update_waker(waiter, cx.waker());
         }
@@ -125,11 +125,11 @@ impl PermitRequest {
                 permits.enqueue(waiter, requested, (kind, this.site), cx.waker().clone())
             }
             WaiterState::Waiting => {
-                waiting_on_plate(kind, permits.target(), this.site);
+                record_wait_keeping_link(kind, permits.target(), this.site);
                 AcquireOutcome::NoPermits
             }
-            WaiterState::Answered(Grant::Closed) => AcquireOutcome::Closed,
-            WaiterState::Answered(_) => {
+            WaiterState::Granted(Grant::Closed) => AcquireOutcome::Closed,
+            WaiterState::Granted(_) => {
                 if permits.is_closed() {
                     permits.release_grant(waiter, requested);
                     return AcquireOutcome::Closed;

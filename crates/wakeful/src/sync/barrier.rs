@@ -10,7 +10,7 @@
 //!   next round meanwhile are behind it in the list.
 
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use std::fmt;
@@ -136,7 +136,7 @@ impl Barrier {
         });
         if let Arrival::Leader = arrival {
             // BARRIER-2.
-            self.waiters.answer_while(Grant::All, |round, asked| *asked != round.generation);
+            self.waiters.grant_while(Grant::All, |round, asked| *asked != round.generation);
         }
         arrival
     }
@@ -194,7 +194,7 @@ impl Future for Wait<'_> {
             }
         };
         if waits {
-            wait::waiting_on(WaitKind::Barrier, barrier, this.site);
+            wait::record_wait(WaitKind::Barrier, barrier, this.site);
             return Poll::Pending;
         }
         let progress = ready!(coop::poll_proceed(cx));

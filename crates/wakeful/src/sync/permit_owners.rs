@@ -16,13 +16,13 @@
 //!   name in its slot, or a mark that the name is missing, or is about to publish.
 //! - PERMIT-6. The first task that enqueues itself copies the names to the resource record. It does
 //!   so under the list's lock, after it has set WAITERS. Later waiters need not, because every
-//!   owner publishes while WAITERS is set. The waiter may find the mark of a missing name.
-//!   The marked owner is a few instructions away from writing its name, or it leaves, for which it
-//!   needs the lock, and publishes. The waiter waits for neither: it copies the mark, which readers
-//!   take for "unknown" (`OwnerTable::has_others`). A waiter that is polled again and finds the mark
-//!   in the record copies the names once more. The deadlock scan wakes such a waiter.
+//!   owner publishes while WAITERS is set. It may find the mark of a missing name. The marked owner
+//!   is a few instructions away from writing its name, or it leaves, for which it needs the lock,
+//!   and publishes. The waiter does not wait for either. It copies the mark, which readers take for
+//!   "unknown" (`OwnerTable::has_unlisted`). A waiter that is polled again and finds the mark in
+//!   the record copies the names once more. The deadlock scanner wakes such a waiter.
 //! - PERMIT-7. The name of an owner that was granted its permits is only in the resource record.
-//!   The slot is marked for that (`SlotState::Elsewhere`). The granting task writes the name under
+//!   The slot is marked for that (`SlotState::InRecord`). The granting task writes the name under
 //!   the list's lock, and the owner accepts it.
 //! - PERMIT-8. The first waiter may have a part of the permits it requested (PERMIT-2). The waiters
 //!   behind it would get them if it left. So the resource record names it as the partial waiter, as
@@ -136,7 +136,7 @@ impl PermitOwners {
         } else {
             self.unnamed.fetch_add(1, SeqCst);
         }
-        membarrier::for_models();
+        membarrier::fence_in_models();
         owner
     }
 
@@ -155,10 +155,10 @@ impl PermitOwners {
     /// Clears an owner that has released its permits and is not in the first slot (PERMIT-5).
     pub(super) fn clear_after_first(&self, owner: OwnerIndex) {
         match owner.of(&self.slots) {
-            Some(slot) => slot.free_in_order(),
+            Some(slot) => slot.free_seq_cst(),
             None => _ = self.unnamed.fetch_sub(1, SeqCst),
         }
-        membarrier::for_models();
+        membarrier::fence_in_models();
     }
 
     /// Clears an owner that releases its permits under the list's lock. The first slot is empty
@@ -176,7 +176,7 @@ impl PermitOwners {
             if owner != OwnerIndex::FIRST {
                 slot.free();
             }
-            if let Some(published) = names.and_then(|names| owner.of(&names.places)) {
+            if let Some(published) = names.and_then(|names| owner.of(&names.slots)) {
                 // Another task may have claimed the slot meanwhile.
                 published.update(slot.read());
             }
@@ -198,9 +198,9 @@ impl PermitOwners {
             let first = || Some((OwnerIndex::FIRST, &self.slots[0]));
             if let Some(names) = names
                 && let Some((owner, slot)) = if has_first { first() } else { self.claim_slot() }
-                && let Some(published) = owner.of(&names.places)
+                && let Some(published) = owner.of(&names.slots)
             {
-                slot.name_elsewhere();
+                slot.mark_in_record();
                 published.replace(held);
                 return owner;
             }
@@ -208,7 +208,7 @@ impl PermitOwners {
         state.unnamed_change += 1;
         if let Some(names) = names {
             // At once: the waiter may run before the count is flushed.
-            names.set_others(true);
+            names.set_unlisted(true);
         }
         OwnerIndex::UNNAMED
     }
@@ -224,10 +224,10 @@ impl PermitOwners {
         if owner == OwnerIndex::UNNAMED {
             return true;
         }
-        let Some(slot) = names.and_then(|names| owner.of(&names.places)) else { return true };
-        let is_own = slot.is_of(task);
+        let Some(slot) = names.and_then(|names| owner.of(&names.slots)) else { return true };
+        let is_own = slot.is_owned_by(task);
         if is_own {
-            slot.take_up(site);
+            slot.mark_polled(site);
         }
         is_own
     }
@@ -235,7 +235,7 @@ impl PermitOwners {
     /// Accepts a grant for a task that did not enqueue the waiter. The caller holds the list's
     /// lock.
     pub(super) fn accept_grant_as(owner: OwnerIndex, held: Owner, names: Option<&OwnerTable>) {
-        if let Some(slot) = names.and_then(|names| owner.of(&names.places)) {
+        if let Some(slot) = names.and_then(|names| owner.of(&names.slots)) {
             slot.replace(held);
         }
     }
@@ -258,13 +258,13 @@ impl PermitOwners {
     }
 
     fn publish_unnamed(&self, state: &ListState, names: &OwnerTable) {
-        names.set_others(self.has_unnamed_owners(state));
+        names.set_unlisted(self.has_unnamed_owners(state));
     }
 
     /// Returns the state of each slot. `has_first`: FIRST is set.
     fn slot_states(&self, has_first: bool) -> impl Iterator<Item = SlotState> {
         self.slots.iter().enumerate().map(move |(nth, slot)| match slot.read() {
-            SlotState::Nobody if nth == 0 && has_first => SlotState::Somebody,
+            SlotState::Free if nth == 0 && has_first => SlotState::Claimed,
             seen => seen,
         })
     }
@@ -273,15 +273,15 @@ impl PermitOwners {
     ///
     /// `has_first`: FIRST is set.
     pub(super) fn publish(&self, has_first: bool, state: &ListState, names: &OwnerTable) {
-        let mut has_missing_name = false;
-        membarrier::for_models(); // after the operation that set WAITERS
-        for (seen, published) in self.slot_states(has_first).zip(&names.places) {
-            has_missing_name |= seen == SlotState::Somebody;
-            if seen != SlotState::Elsewhere {
+        let mut has_unnamed = false;
+        membarrier::fence_in_models(); // after the operation that set WAITERS
+        for (seen, published) in self.slot_states(has_first).zip(&names.slots) {
+            has_unnamed |= seen == SlotState::Claimed;
+            if seen != SlotState::InRecord {
                 published.update(seen); // PERMIT-7
             }
         }
-        names.set_unnamed(has_missing_name);
+        names.set_unnamed(has_unnamed);
         self.publish_unnamed(state, names);
     }
 }
@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     fn held(task: u64) -> Owner {
-        Owner { task, site: Some(Location::caller()), granted: false }
+        Owner { task, site: Some(Location::caller()), granted_unpolled: false }
     }
 
     /// Returns what a resource record says after the names were copied: the names, and whether all
@@ -299,7 +299,7 @@ mod tests {
     fn published(owners: &PermitOwners, has_first: bool, state: &ListState) -> (Vec<u64>, bool) {
         let names = OwnerTable::none();
         owners.publish(has_first, state, &names);
-        (names.named().iter().map(|held| held.task).collect(), !names.has_others())
+        (names.named().iter().map(|held| held.task).collect(), !names.has_unlisted())
     }
 
     #[test]
@@ -333,8 +333,9 @@ mod tests {
     fn granted_permits_are_named_by_the_record_alone() {
         let (owners, mut state) = (PermitOwners::new(), ListState::NEW);
         let names = OwnerTable::none();
-        let first = owners.record_grant(true, held(1).granted(), &mut state, Some(&names));
-        let second = owners.record_grant(false, held(2).granted(), &mut state, Some(&names));
+        let first = owners.record_grant(true, held(1).granted_unpolled(), &mut state, Some(&names));
+        let second =
+            owners.record_grant(false, held(2).granted_unpolled(), &mut state, Some(&names));
         let again = [first, second].map(|owner| OwnerIndex::from_payload(owner.to_payload()));
         assert_eq!(again, [first, second]);
         assert!(PermitOwners::accept_grant(second, 2, Location::caller(), Some(&names)));
@@ -346,16 +347,17 @@ mod tests {
         owners.publish(true, &state, &names);
         assert!(!names.has_unnamed());
         let granted: Vec<(u64, bool)> =
-            names.named().iter().map(|held| (held.task, held.granted)).collect();
+            names.named().iter().map(|held| (held.task, held.granted_unpolled)).collect();
         assert_eq!(granted, [(1, true), (2, false)]);
         // Owners that were counted under the lock may leave without it.
-        let rest = [3, 4, 5]
-            .map(|task| owners.record_grant(false, held(task).granted(), &mut state, Some(&names)));
+        let rest = [3, 4, 5].map(|task| {
+            owners.record_grant(false, held(task).granted_unpolled(), &mut state, Some(&names))
+        });
         assert_eq!(rest[2], OwnerIndex::UNNAMED);
-        assert!(names.has_others());
+        assert!(names.has_unlisted());
         owners.clear_after_first(rest[2]);
         owners.publish(true, &state, &names);
-        assert!(!names.has_others());
+        assert!(!names.has_unlisted());
         owners.flush(&mut state, Some(&names));
         owners.clear_first();
         owners.clear(first, &mut state, Some(&names));
@@ -373,7 +375,8 @@ mod tests {
         // One owner comes without the lock and leaves under it, another the other way round.
         owners.clear(all[3], &mut state, Some(&names));
         owners.flush(&mut state, Some(&names));
-        let granted = owners.record_grant(false, held(5).granted(), &mut state, Some(&names));
+        let granted =
+            owners.record_grant(false, held(5).granted_unpolled(), &mut state, Some(&names));
         assert_eq!(granted, OwnerIndex::UNNAMED, "all slots are occupied");
         owners.flush(&mut state, Some(&names));
         owners.clear_after_first(granted);

@@ -39,7 +39,7 @@ use crate::task::context;
 use crate::task::wait_target::TargetWord;
 use crate::wait::list::{Grant, Locked, Waiter, WaiterState, Waiters};
 use crate::wait::ownership::owner::Owner;
-use crate::wait::ownership::resource_record::{Reason, ResourceRecord};
+use crate::wait::ownership::resource_record::{ResourceRecord, WaitReason};
 use crate::wait::wake_batch::{PanicSink, WakeBatch};
 use std::panic::Location;
 use std::pin::Pin;
@@ -127,25 +127,25 @@ impl RawSemaphore {
 
     /// Records the current task as the owner of permits that were split off.
     pub(super) fn record_split(&self, site: &'static Location<'static>) -> OwnerIndex {
-        self.record_owner(false, Owner::by_current(site))
+        self.record_owner(false, Owner::current(site))
     }
 
     /// Records that permits may move to any task or thread, because their guard borrows nothing.
     #[inline]
-    pub(super) fn mark_may_move(&self) {
-        self.waiters.plate.goes_anywhere();
+    pub(super) fn mark_movable(&self) {
+        self.waiters.record.mark_movable();
     }
 
     /// Returns the resource record, if a task has ever waited.
     #[inline]
     pub(super) fn resource_record(&self) -> Option<&'static ResourceRecord> {
-        self.waiters.plate.get()
+        self.waiters.record.get()
     }
 
-    /// Returns the target that waiting tasks record. A waiter that is polled again asks for it.
+    /// Returns the target that waiting tasks record. A waiter that is polled again calls it.
     pub(super) fn target(&self) -> TargetWord {
         let Some(record) = self.resource_record() else { return TargetWord::of_address(self) };
-        if record.names.has_unnamed() {
+        if record.owner_table.has_unnamed() {
             self.publish_owners(); // PERMIT-6
         }
         record.target()
@@ -153,14 +153,14 @@ impl RawSemaphore {
 
     /// Stores the waker of a waiter that is polled again.
     pub(super) fn update_waker(&self, waiter: Pin<&Waiter<Demand>>, waker: &Waker) -> WaiterState {
-        self.waiters.update_waker_and(waiter, waker, |demand| demand.task = context::current_id())
+        self.waiters.update_waker_with(waiter, waker, |demand| demand.task = context::current_id())
     }
 
     /// Copies the owners to the resource record, where the deadlock scanner reads them.
     #[cold]
     fn publish_owners(&self) {
         self.waiters.with(|list| {
-            if let Some(record) = list.plate.get() {
+            if let Some(record) = list.record.get() {
                 self.publish_locked(list, record);
             }
         });
@@ -169,7 +169,7 @@ impl RawSemaphore {
     /// Copies the owners to the resource record (PERMIT-6). The caller holds the list's lock.
     fn publish_locked(&self, state: &ListState, record: &ResourceRecord) {
         let has_first = self.word.load(SeqCst) & FIRST != 0;
-        self.owners.publish(has_first, state, &record.names);
+        self.owners.publish(has_first, state, &record.owner_table);
     }
 
     /// Returns the number of permits that can be acquired now.
@@ -211,7 +211,7 @@ impl RawSemaphore {
         if self.word.compare_exchange(word, new, Acquire, Relaxed).is_err() {
             return false;
         }
-        self.owners.record_first(Owner::by_current(site));
+        self.owners.record_first(Owner::current(site));
         true
     }
 
@@ -235,7 +235,7 @@ impl RawSemaphore {
                 Ok(_) if requested == 0 => return AcquireOutcome::Acquired(OwnerIndex::NONE),
                 Ok(_) => {
                     return AcquireOutcome::Acquired(
-                        self.record_owner(has_first, Owner::by_current(site)),
+                        self.record_owner(has_first, Owner::current(site)),
                     );
                 }
                 Err(changed) => word = changed,
@@ -329,14 +329,14 @@ impl RawSemaphore {
                 self.word.store(self.word.load(Relaxed) & !FIRST, Relaxed);
             }
         }
-        let names = list.plate.get().map(|record| &record.names);
+        let names = list.record.get().map(|record| &record.owner_table);
         self.owners.clear(owner, list, names);
     }
 
     /// Publishes changed counts and the partial waiter. Called before the list's lock is released.
     #[inline]
     fn flush(&self, list: &mut List<'_>) {
-        let names = list.plate.get().map(|record| &record.names);
+        let names = list.record.get().map(|record| &record.owner_table);
         self.owners.flush(list, names);
         let is_partial = list.front().is_some_and(|front| front.missing < front.requested);
         if is_partial || list.has_partial_waiter {
@@ -368,7 +368,7 @@ impl RawSemaphore {
             });
             panics.catch(|| batch.wake());
         }
-        panics.pass_on();
+        panics.resume();
     }
 
     /// Grants the permits in `in_hand` to the first waiters, and adds the rest to the word.
@@ -388,7 +388,7 @@ impl RawSemaphore {
             }
             *in_hand -= front.missing;
             front.missing = 0;
-            let held = Owner { task: front.task, site: Some(front.site), granted: true };
+            let held = Owner { task: front.task, site: Some(front.site), granted_unpolled: true };
             let wake =
                 list.pop_front_with(Grant::One, |list| self.record_grant(list, held).to_payload());
             batch.push(wake.expect("the list is not empty"));
@@ -407,7 +407,7 @@ impl RawSemaphore {
             // PERMIT-1: a task waits.
             self.word.store(word | FIRST, Relaxed);
         }
-        let names = list.plate.get().map(|record| &record.names);
+        let names = list.record.get().map(|record| &record.owner_table);
         self.owners.record_grant(has_first, held, list, names)
     }
 
@@ -447,7 +447,7 @@ impl RawSemaphore {
         &self,
         waiter: Pin<&Waiter<Demand>>,
         requested: usize,
-        (kind, site): Reason,
+        (kind, site): WaitReason,
         waker: Waker,
     ) -> AcquireOutcome {
         // A waker that was not queued is dropped after the list's lock is released.
@@ -490,7 +490,7 @@ impl RawSemaphore {
                 AcquireOutcome::Acquired(OwnerIndex::NONE)
             }
             EnqueueOutcome::Acquired(has_first) => {
-                AcquireOutcome::Acquired(self.record_owner(has_first, Owner::by_current(site)))
+                AcquireOutcome::Acquired(self.record_owner(has_first, Owner::current(site)))
             }
             EnqueueOutcome::Waiting => AcquireOutcome::NoPermits,
             EnqueueOutcome::Closed => AcquireOutcome::Closed,
@@ -503,9 +503,9 @@ impl RawSemaphore {
         let mut in_hand = 0;
         // Dropped after the list's lock is released.
         let mut _unneeded = None;
-        if waiter.standing() == WaiterState::Waiting {
+        if waiter.state() == WaiterState::Waiting {
             self.with_wake_batches(|list, batch| {
-                if let Some(demand) = list.asked(waiter) {
+                if let Some(demand) = list.request_of(waiter) {
                     in_hand = demand.requested - demand.missing;
                     _unneeded = Some(list.remove(waiter));
                 }
@@ -513,7 +513,7 @@ impl RawSemaphore {
                 in_hand == 0
             });
         }
-        if waiter.standing() == WaiterState::Answered(Grant::One) {
+        if waiter.state() == WaiterState::Granted(Grant::One) {
             self.release_grant(waiter, requested);
         }
     }
@@ -521,7 +521,7 @@ impl RawSemaphore {
     /// Releases the permits that a waiter was granted and did not accept.
     pub(super) fn release_grant(&self, waiter: Pin<&Waiter<Demand>>, requested: usize) {
         waiter.reset();
-        self.release(requested, OwnerIndex::from_payload(waiter.take_remark()));
+        self.release(requested, OwnerIndex::from_payload(waiter.take_payload()));
     }
 
     /// Accepts the permits that a waiter was granted, for the current task.
@@ -532,12 +532,12 @@ impl RawSemaphore {
         site: &'static Location<'static>,
     ) -> OwnerIndex {
         waiter.reset();
-        let owner = OwnerIndex::from_payload(waiter.take_remark());
-        let names = self.resource_record().map(|record| &record.names);
+        let owner = OwnerIndex::from_payload(waiter.take_payload());
+        let names = self.resource_record().map(|record| &record.owner_table);
         if !PermitOwners::accept_grant(owner, context::current_id(), site, names) {
             // The polling task did not enqueue the waiter.
             self.waiters.with(|_| {
-                PermitOwners::accept_grant_as(owner, Owner::by_current(site), names);
+                PermitOwners::accept_grant_as(owner, Owner::current(site), names);
             });
         }
         owner
@@ -548,11 +548,14 @@ impl RawSemaphore {
 #[cold]
 fn record_partial_waiter(list: &mut List<'_>) {
     let partial = list.front().filter(|front| front.missing < front.requested);
-    let owner =
-        partial.map(|front| Owner { task: front.task, site: Some(front.site), granted: false });
+    let owner = partial.map(|front| Owner {
+        task: front.task,
+        site: Some(front.site),
+        granted_unpolled: false,
+    });
     list.has_partial_waiter = owner.is_some();
-    if let Some(record) = list.plate.get() {
-        record.note_ahead(owner);
+    if let Some(record) = list.record.get() {
+        record.set_partial_waiter(owner);
     }
 }
 
@@ -594,14 +597,13 @@ pub(super) fn check_permits(permits: usize) {
          but {permits} were requested"
     );
 }
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::inspect::Report;
     use crate::runtime::{Builder, Handle};
     use crate::sync::acquire::PermitRequest;
-    use crate::task::header::WaitKind;
+    use crate::task::wait_kind::WaitKind;
     use crate::task::{spawn, yield_now};
     use std::future::poll_fn;
     use std::pin::pin;
@@ -628,10 +630,10 @@ mod tests {
             });
             yield_now().await;
             let record = permits.resource_record().expect("a task waits");
-            assert!(record.known_holders().is_none() && record.names.has_unnamed());
+            assert!(record.certain_owners().is_none() && record.owner_table.has_unnamed());
             // The waiter holds the only permit itself.
             let task = waiter.id().as_u64();
-            let held = Owner { task, site: Some(Location::caller()), granted: false };
+            let held = Owner { task, site: Some(Location::caller()), granted_unpolled: false };
             permits.owners.record_first(held);
             let diagnose = || Handle::current().diagnose();
             assert!(diagnose().is_empty(), "the name is not in the record");

@@ -7,7 +7,7 @@
 
 use super::once_slot::OnceSlot;
 use crate::sys::sync::const_unless_model;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use std::error::Error;
@@ -163,7 +163,7 @@ impl<T> SetOnce<T> {
         // Under the list's lock, so that a task that enqueues itself afterwards sees the value.
         self.waiters.with(|_| self.slot.fill(value)).map_err(SetOnceError)?;
         // No task is added to the list from here on.
-        self.waiters.answer_while(Grant::All, |(), ()| true);
+        self.waiters.grant_while(Grant::All, |(), ()| true);
         Ok(())
     }
 
@@ -250,12 +250,12 @@ impl<'a, T> Future for Wait<'a, T> {
             cell.waiters.cancel(waiter);
             return Poll::Ready(value);
         }
-        let waits = match waiter.standing() {
+        let waits = match waiter.state() {
             WaiterState::Idle => cell.enqueue(waiter, cx.waker().clone()).is_ok(),
             _ => cell.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting,
         };
         if waits {
-            wait::waiting_on(WaitKind::SetOnce, cell, this.site);
+            wait::record_wait(WaitKind::SetOnce, cell, this.site);
             return Poll::Pending;
         }
         Poll::Ready(cell.get().expect("waiters are notified after the slot is filled"))

@@ -1,21 +1,21 @@
-//! A descriptor in words, for reports.
+//! Describes a file descriptor, for reports.
 #![allow(unsafe_code)]
 
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// What the system knows of a descriptor: its number and, if it is a socket, the
-/// addresses of both sides. It may have been closed meanwhile, and its number given
-/// to another: then this is about that one.
+/// Describes a file descriptor: its number and, for a socket, both addresses.
 ///
-/// `None` for what is no descriptor. The number comes from a wait record: a reader that races
-/// with the task may take the number of another wait for that of a descriptor.
-pub(crate) fn in_words(number: u64) -> Option<String> {
-    // No descriptor is negative, and the type that borrows one cannot hold -1.
+/// If the descriptor was closed and its number reused, this describes the new one.
+///
+/// Returns `None` for a number that is no descriptor. The number comes from a wait record. A reader
+/// that races with the task may combine it with the kind of another wait.
+pub(crate) fn describe(number: u64) -> Option<String> {
+    // No descriptor is negative, and `BorrowedFd` must not be -1.
     let fd = RawFd::try_from(number).ok()?;
-    // SAFETY: not -1. It asks two questions, which change nothing and fail for a descriptor that
-    // is closed or no socket.
+    // SAFETY: not -1. The two calls change nothing, and fail for a descriptor that is closed or no
+    // socket.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     let local = getsockname(borrowed).ok().and_then(address);
     let peer = getpeername(borrowed).ok().flatten().and_then(address);
@@ -27,7 +27,7 @@ pub(crate) fn in_words(number: u64) -> Option<String> {
     })
 }
 
-/// `None` for a unix socket without a name.
+/// Formats an address. `None` for a unix socket without a name.
 fn address(addr: SocketAddrAny) -> Option<String> {
     if let Ok(addr) = SocketAddr::try_from(addr.clone()) {
         return Some(addr.to_string());
@@ -43,31 +43,31 @@ fn address(addr: SocketAddrAny) -> Option<String> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::in_words;
+    use super::describe;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::{AsRawFd, RawFd};
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn sockets_have_addresses_and_other_things_none() {
+    fn sockets_are_described_with_their_addresses() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let near = listener.local_addr().expect("it is bound");
-        let words_for = |fd: RawFd| in_words(fd as u64).expect("it is no negative number");
-        let (fd, words) = (listener.as_raw_fd(), words_for(listener.as_raw_fd()));
-        assert_eq!(words, format!("descriptor {fd} ({near})"));
+        let text_for = |fd: RawFd| describe(fd as u64).expect("not negative");
+        let (fd, text) = (listener.as_raw_fd(), text_for(listener.as_raw_fd()));
+        assert_eq!(text, format!("descriptor {fd} ({near})"));
         let stream = TcpStream::connect(near).expect("it listens");
         let (fd, own) = (stream.as_raw_fd(), stream.local_addr().expect("it is connected"));
-        assert_eq!(words_for(fd), format!("descriptor {fd} ({own} to {near})"));
+        assert_eq!(text_for(fd), format!("descriptor {fd} ({own} to {near})"));
         let (one, _other) = UnixStream::pair().expect("there are descriptors");
         let fd = one.as_raw_fd();
-        assert_eq!(words_for(fd), format!("descriptor {fd}"));
-        assert_eq!(words_for(1 << 30), "descriptor 1073741824", "there is none");
+        assert_eq!(text_for(fd), format!("descriptor {fd}"));
+        assert_eq!(text_for(1 << 30), "descriptor 1073741824", "not open");
     }
 
     /// A debug build aborts where -1 is borrowed.
     #[test]
-    fn a_number_that_is_no_descriptor_is_not_borrowed() {
+    fn numbers_that_are_no_descriptors_are_not_borrowed() {
         let numbers = [u64::MAX, u64::MAX >> 3, u64::from(u32::MAX), 1 << 31, 1 << 32];
-        assert_eq!(numbers.map(in_words), [const { None }; 5]);
+        assert_eq!(numbers.map(describe), [const { None }; 5]);
     }
 }

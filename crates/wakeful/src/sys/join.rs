@@ -6,15 +6,16 @@ use std::thread::JoinHandle;
 
 /// Joins the threads that have ended, so that their stacks are freed. Keeps the other handles.
 ///
-/// A thread has ended when its thread-local destructors have run.
-/// [`JoinHandle::is_finished`] is true before that, and a `join` would then wait for those
-/// destructors: the caller holds locks that they may need.
+/// A thread has ended when its thread-local destructors have run. [`JoinHandle::is_finished`] is
+/// true before that. A `join` would then wait for those destructors, and the caller holds locks
+/// that they may need.
 pub(crate) fn join_ended(handles: &mut Vec<JoinHandle<()>>) {
     let ended = handles.extract_if(.., |handle| try_join(handle));
     ended.for_each(forget_joined);
 }
 
-/// Joins a thread if it has ended. After true, its handle goes to [`forget_joined`].
+/// Joins a thread if it has ended. If it returns true, the caller passes the handle to
+/// [`forget_joined`].
 #[cfg(not(miri))]
 fn try_join(handle: &JoinHandle<()>) -> bool {
     use std::os::unix::thread::JoinHandleExt;

@@ -1,28 +1,27 @@
-//! A pair of memory barriers of very different weight.
+//! A pair of memory barriers: a cheap one for the frequent side, an expensive one for the rare
+//! side.
 //!
-//! Two threads that each write one flag and then read the other's need a full
-//! barrier between the write and the read, on both sides. Where one side runs
-//! on every wake-up and the other only when something is wrong, the price can
-//! be moved to the rare side: [`Barriers::light`] then only stops the compiler,
-//! and [`Barriers::heavy`] asks the kernel (`membarrier`) to run a full barrier
-//! on every core that runs a thread of this process. Where the kernel offers no
-//! such call both are an ordinary full fence; the pairing is the same.
+//! Two threads that each store one flag and then load the other's need a full fence in between, on
+//! both sides. If one side runs on every wake-up and the other only rarely, the cost can move to
+//! the rare side. [`Barriers::light`] is then only a compiler fence. [`Barriers::heavy`] calls
+//! `membarrier(2)`: the kernel executes a full fence on every core that runs a thread of this
+//! process. Without that system call both are an ordinary full fence, and the pairing is the same.
 
 use crate::sys::sync::atomic::{Ordering, fence};
 
-/// Which kind of barrier this process uses; asked once, then copied around.
+/// The kind of barriers that this process uses. Detected once, then copied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Barriers {
     asymmetric: bool,
 }
 
 impl Barriers {
-    /// Registers the process with the kernel on the first call.
+    /// Detects the kind of barriers. The first call registers the process with the kernel.
     pub(crate) fn detect() -> Self {
         Self { asymmetric: imp::register() }
     }
 
-    /// The cheap half, for the frequent side.
+    /// The cheap barrier, for the frequent side.
     #[inline(always)]
     pub(crate) fn light(self) {
         if self.asymmetric {
@@ -32,11 +31,11 @@ impl Barriers {
         }
     }
 
-    /// The dear half, for the rare side.
+    /// The expensive barrier, for the rare side.
     ///
     /// # Panics
     ///
-    /// If the kernel refuses it after all: the process has come into a sandbox.
+    /// If the kernel refuses the call, because the process has entered a sandbox since.
     pub(crate) fn heavy(self) {
         assert!(
             self.try_heavy(),
@@ -45,7 +44,7 @@ impl Barriers {
         );
     }
 
-    /// The same; false: the kernel refuses it, and there was none.
+    /// The expensive barrier. Returns false if the kernel refuses the call: then there was none.
     #[must_use]
     pub(crate) fn try_heavy(self) -> bool {
         if self.asymmetric {
@@ -56,10 +55,11 @@ impl Barriers {
     }
 }
 
-/// A full barrier in models, and nothing elsewhere: for between two steps that are SeqCst,
-/// of which models make less than it is.
+/// A full fence in models, and nothing in other builds.
+///
+/// loom treats SeqCst accesses as weaker than they are. This goes between two of them.
 #[inline(always)]
-pub(crate) fn for_models() {
+pub(crate) fn fence_in_models() {
     if super::IS_MODEL {
         fence(Ordering::SeqCst);
     }
@@ -88,6 +88,6 @@ mod imp {
     }
 
     pub(super) fn run() -> bool {
-        unreachable!("only called where register() answered true")
+        unreachable!("only called if `register` returned true")
     }
 }

@@ -1,11 +1,16 @@
-//! What the other rooms stand on: the std/loom switch, memory barriers, a
-//! parking spot for a thread, which threads are the runtimes' own, what another thread does and where it is, when to spin before parking and how late to wake up
-//! after it, small random numbers, a descriptor in words, joining threads that have ended, and the
-//! system's errors.
+//! Operating system and synchronization primitives that the other modules build on.
 //!
-//! This is the only room that reads `cfg(loom)`. Everything else takes its
-//! atomics, cells and locks from [`sync`], so the code that ships is the code
-//! that is model-checked.
+//! - [`sync`]: the switch between std's primitives and loom's. [`spin_lock`], [`membarrier`]: locks
+//!   and barriers for hot paths.
+//! - [`park`]: parks a thread. [`adaptive_spin`]: when to spin before that. [`timer_slack`]: how
+//!   late the kernel may wake it.
+//! - [`thread_registry`], [`thread_state`], [`backtrace`]: which threads belong to runtimes, what a
+//!   thread is doing, and where. [`join`]: joins ended threads.
+//! - [`eintr`]: repeats interrupted system calls. [`unwind`]: catches panics of foreign code.
+//! - [`rng`]: seeded random numbers. [`descriptor`]: describes a file descriptor.
+//!
+//! This is the only module that reads `cfg(loom)` outside of tests. All others take atomics, cells
+//! and locks from [`sync`], so the code that ships is the code that is model-checked.
 
 pub(crate) mod adaptive_spin;
 pub(crate) mod backtrace;
@@ -27,6 +32,5 @@ pub(crate) mod unwind;
 #[cfg(any(all(test, loom), miri))]
 pub(crate) use no_thread_state as thread_state;
 
-/// Whether this build is for the models: types are larger then, and what has a
-/// size should have a small one.
+/// Whether this is a build of the loom models. Types are larger there, and capacities smaller.
 pub(crate) const IS_MODEL: bool = cfg!(all(test, loom));

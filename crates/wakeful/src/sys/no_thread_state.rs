@@ -4,35 +4,35 @@ use std::time::Duration;
 
 /// The CPU time and the run-queue time of a thread. No thread has any here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RunTimes {
-    pub(crate) had: Duration,
-    pub(crate) delayed: Duration,
+pub(crate) struct CpuTimes {
+    pub(crate) cpu: Duration,
+    pub(crate) queued: Duration,
 }
 
-pub(crate) fn is_waiting(_thread: i32) -> bool {
+pub(crate) fn is_blocked(_thread: i32) -> bool {
     true
 }
 
-pub(crate) fn is_ready(_thread: i32) -> bool {
+pub(crate) fn is_runnable(_thread: i32) -> bool {
     false
 }
 
-pub(crate) fn waits_for_no_thread(_thread: i32) -> bool {
+pub(crate) fn is_in_timed_sleep(_thread: i32) -> bool {
     false
 }
 
-pub(crate) fn starts_process(_thread: i32) -> bool {
+pub(crate) fn is_starting_process(_thread: i32) -> bool {
     false
 }
 
-pub(crate) fn run_times(_thread: i32) -> Option<RunTimes> {
+pub(crate) fn run_times(_thread: i32) -> Option<CpuTimes> {
     None
 }
 
-pub(crate) fn threads() -> impl Iterator<Item = i32> {
+pub(crate) fn thread_ids() -> impl Iterator<Item = i32> {
     std::iter::empty()
 }
 
-pub(crate) fn processor_time(_thread: i32) -> Option<Duration> {
+pub(crate) fn cpu_time(_thread: i32) -> Option<Duration> {
     None
 }

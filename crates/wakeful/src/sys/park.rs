@@ -1,24 +1,24 @@
-//! A parking spot for one thread: station 6 of a task's walk, seen from the
-//! thread that finds nothing to do.
+//! Parks and unparks one thread: station 6, a worker without tasks.
 //!
-//! Protocol. `state` moves between three values:
+//! # Protocol
+//!
+//! `state` has three values:
 //!
 //! ```text
 //! diagram
 //!             park()                unpark()
 //!   EMPTY ────────────► PARKED ──────────────► NOTIFIED
-//!     ▲                   │ time-out, spurious     │
+//!     ▲                   │ timeout, spurious      │
 //!     └───────────────────┴──────── park() ◄───────┘
 //! ```
 //!
-//! A thread that waits in a poller does not move the state, it says so in `inside`, and
-//! looks for a token after that. Whoever leaves a token looks at `inside` after that: one
-//! of them sees the other. Sleeping there takes one exchange.
+//! NOTIFIED is a token. [`Parker::unpark`] leaves it, and the next [`Parker::park`] returns at
+//! once. So "set a flag, then unpark" never loses the flag: the swap in `unpark` releases, and the
+//! swap in `park` acquires.
 //!
-//! A token left by [`Parker::unpark`] makes the next [`Parker::park`] return at
-//! once, so "set a flag, then unpark" never loses the flag. The swap in
-//! `unpark` releases and the swap in `park` acquires: what was written before
-//! the former is seen after the latter.
+//! A thread that waits in a poller does not change `state`. It stores `in_wait`, and then checks
+//! for a token. A thread that leaves a token checks `in_wait` afterwards. All four accesses are
+//! SeqCst, so at least one of the two sees the other. Such a wait costs one SeqCst store.
 
 use crate::sys::membarrier;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
@@ -30,38 +30,38 @@ const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
 
-/// What a thread can wait inside of, instead of a plain park.
+/// A wait other than a plain park, such as `epoll_wait`, that other threads can end.
 pub(crate) trait Interrupt: Send + Sync {
     /// Ends the wait that is going on, or the next one.
-    fn kick(&self);
+    fn interrupt(&self);
 }
 
-/// Parks the thread that made it; any thread unparks it.
+/// Parks the thread that made it. Any thread can unpark it.
 pub(crate) struct Parker {
     state: AtomicU32,
-    /// The thread waits inside of something that is to be kicked, or is about to, or has
-    /// done so a moment ago.
-    inside: AtomicBool,
+    /// The thread is in an interruptible wait, is about to enter one, or has just left it.
+    in_wait: AtomicBool,
     thread: Thread,
-    /// What that is.
-    kick: Mutex<Option<Arc<dyn Interrupt>>>,
+    /// Ends that wait.
+    interrupt: Mutex<Option<Arc<dyn Interrupt>>>,
 }
 
 impl Parker {
-    /// A spot for the calling thread.
+    /// Makes a parker for the calling thread.
     pub(crate) fn for_current_thread() -> Self {
-        let (state, inside) = (AtomicU32::new(EMPTY), AtomicBool::new(false));
-        Self { state, inside, thread: thread::current(), kick: Mutex::new(None) }
+        let (state, in_wait) = (AtomicU32::new(EMPTY), AtomicBool::new(false));
+        Self { state, in_wait, thread: thread::current(), interrupt: Mutex::new(None) }
     }
 
-    /// Whether the calling thread is the one that parks here.
-    pub(crate) fn is_of_this_thread(&self) -> bool {
+    /// Returns whether this is the parker of the calling thread.
+    pub(crate) fn belongs_to_current_thread(&self) -> bool {
         self.thread.id() == thread::current().id()
     }
 
-    /// Waits for a token, at most `limit` if there is one. With a limit it may
-    /// also return early without a token (std's `park_timeout` may): whoever
-    /// waits for a moment looks at the clock.
+    /// Blocks until there is a token, at most for `limit`, and consumes the token.
+    ///
+    /// With a limit it may return early without a token, as std's `park_timeout` may. A caller that
+    /// waits for a deadline checks the clock.
     pub(crate) fn park(&self, limit: Option<Duration>) {
         if self.state.compare_exchange(EMPTY, PARKED, SeqCst, SeqCst).is_err() {
             self.state.swap(EMPTY, SeqCst);
@@ -78,47 +78,49 @@ impl Parker {
         self.state.swap(EMPTY, SeqCst);
     }
 
-    /// Says what `park_inside` waits inside of from now on; gives back what it
-    /// was before.
-    pub(crate) fn set_kick(&self, kick: Option<Arc<dyn Interrupt>>) -> Option<Arc<dyn Interrupt>> {
-        std::mem::replace(&mut *self.kick.lock(), kick)
+    /// Sets how `unpark` ends the waits of `park_in`. Returns the old value.
+    pub(crate) fn set_interrupt(
+        &self,
+        interrupt: Option<Arc<dyn Interrupt>>,
+    ) -> Option<Arc<dyn Interrupt>> {
+        std::mem::replace(&mut *self.interrupt.lock(), interrupt)
     }
 
-    /// As `park`, but by calling `wait`, which a kick ends. Not called if there
-    /// is a token already.
-    pub(crate) fn park_inside(&self, wait: impl FnOnce()) {
-        self.inside.store(true, SeqCst);
-        membarrier::for_models();
+    /// Parks by calling `wait`, which `unpark` interrupts. Does not call it if there is a token.
+    pub(crate) fn park_in(&self, wait: impl FnOnce()) {
+        self.in_wait.store(true, SeqCst);
+        membarrier::fence_in_models();
         if self.state.load(SeqCst) == EMPTY {
             wait();
         }
-        // Whoever sees this late kicks in vain, and the next wait ends early.
-        self.inside.store(false, Release);
-        // A token that comes later is there for the next time.
+        // A thread that still sees true interrupts in vain, and the next wait ends early.
+        self.in_wait.store(false, Release);
+        // A token that arrives later is for the next park.
         if self.state.load(Relaxed) != EMPTY {
             self.state.swap(EMPTY, SeqCst);
         }
     }
 
-    /// Whether there is a token. For the thread itself, once it has the right to wait where
-    /// others may wait, too: a kick that one of them has got came after its token.
+    /// Returns whether there is a token.
+    ///
+    /// The thread calls this after it got the right to wait in a poller that others wait in, too.
+    /// An interrupt that one of them consumed came after the token.
     pub(crate) fn has_token(&self) -> bool {
         self.state.load(SeqCst) != EMPTY
     }
 
-    /// Leaves a token and wakes the thread if it is parked. Answers whether a
-    /// system call was made.
+    /// Leaves a token, and wakes the thread if it is parked. Returns whether it made a system call.
     pub(crate) fn unpark(&self) -> bool {
         match self.state.swap(NOTIFIED, SeqCst) {
             PARKED => self.thread.unpark(),
             EMPTY => {
-                membarrier::for_models();
-                if !self.inside.load(SeqCst) {
+                membarrier::fence_in_models();
+                if !self.in_wait.load(SeqCst) {
                     return false;
                 }
-                let kick = self.kick.lock().clone();
-                if let Some(kick) = kick {
-                    kick.kick();
+                let interrupt = self.interrupt.lock().clone();
+                if let Some(interrupt) = interrupt {
+                    interrupt.interrupt();
                 }
             }
             _ => return false,
@@ -132,7 +134,7 @@ fn park_timeout(limit: Duration) {
     thread::park_timeout(limit);
 }
 
-// A model has no clock: a time-out may happen at any moment, so it happens now.
+// A model has no clock. A timeout may come at any time, so it comes now.
 #[cfg(all(test, loom))]
 fn park_timeout(_limit: Duration) {
     thread::yield_now();

@@ -1,17 +1,16 @@
-//! Small, fast, seeded random numbers: xorshift64* over one word.
+//! Small, fast, seeded random numbers: xorshift64* on one word. Not for secrets.
 //!
-//! Not for secrets. Every use (steal order, the first branch of `select!`, the
-//! next task in a shuffled run) draws from a generator that the runtime seeded,
-//! so a run can be repeated from its seed.
+//! Every use (the order of stealing, the first branch of `select!`, the next task of a shuffled
+//! run) draws from a generator that the runtime seeded. So a run can be repeated from its seed.
 
-/// One generator; copied into thread context by whoever drives tasks there.
+/// A random number generator. The scheduler copies one into the context of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rng(u64);
 
 impl Rng {
     pub(crate) const fn from_seed(seed: u64) -> Self {
-        // One round of splitmix64, so that seeds 1, 2, 3 give unlike streams;
-        // the state of an xorshift must not be zero.
+        // One round of splitmix64, so that seeds 1, 2, 3 give unlike streams. The state of an
+        // xorshift must not be zero.
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -28,7 +27,7 @@ impl Rng {
         x.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `n`; 0 if `n` is 0.
+    /// Returns a number below `n`; 0 if `n` is 0.
     pub(crate) fn below(&mut self, n: u32) -> u32 {
         ((u64::from((self.next_u64() >> 32) as u32) * u64::from(n)) >> 32) as u32
     }

@@ -1,30 +1,32 @@
-//! A lock of one byte for critical sections of a few instructions.
+//! A spin lock of one byte, for critical sections of a few instructions.
 //!
-//! Taking it is one exchange and releasing it one store, half of what a lock
-//! costs that can put its waiters to sleep. The price: a waiter spins, and then
-//! gives its time slice away until the holder is done. So nothing that can block,
-//! allocate much or call foreign code belongs inside, unless nobody ever waits
-//! ([`SpinLock::try_with`]).
+//! Acquiring is one exchange and releasing one store. That is half of what a lock costs that can
+//! put its waiters to sleep. In return, a waiter spins, and then yields its time slice until the
+//! lock is free. So a critical section must not block, allocate much or call foreign code, unless
+//! no thread ever waits ([`SpinLock::try_with`]).
 
 #![allow(unsafe_code)]
 
 use crate::sys::sync::atomic::{AtomicBool, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model, thread};
 
-/// A waiter does not look at once, and then ever more rarely: what the lock guards lies
-/// beside it, and with each look the holder loses its hold of that memory.
+/// The spin hints before the first and the last load of a waiter. They double in between.
+///
+/// The guarded value is in the same cache line as the lock, so each load of a waiter takes that
+/// line away from the holder.
 const FIRST_PAUSES: u32 = 8;
 const MOST_PAUSES: u32 = 64;
 
+/// A spin lock around a value.
 #[derive(Debug)]
 pub(crate) struct SpinLock<T> {
     locked: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `with` lets one thread at a time at the value.
+// SAFETY: `with` and `try_with` give one thread at a time access to the value.
 unsafe impl<T: Send> Send for SpinLock<T> {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 impl<T> SpinLock<T> {
@@ -34,18 +36,19 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// Runs `f` with the value, alone.
+    /// Runs `f` with the value, under the lock.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         if self.locked.compare_exchange(false, true, Acquire, Relaxed).is_err() {
-            self.wait();
+            self.acquire_contended();
         }
         // SAFETY: the exchange succeeded.
         unsafe { self.locked(f) }
     }
 
-    /// Runs `f` with the value, if nobody is at it. Where everybody comes this way, `f`
-    /// may take its time.
+    /// Runs `f` with the value, unless another thread holds the lock.
+    ///
+    /// If all threads use `try_with`, none ever waits, and `f` may take long.
     #[inline]
     pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.locked.compare_exchange(false, true, Acquire, Relaxed).ok()?;
@@ -55,10 +58,10 @@ impl<T> SpinLock<T> {
 
     /// # Safety
     ///
-    /// The caller has set `locked`, which is cleared in here.
+    /// The caller has set `locked`. This function clears it.
     #[inline]
     unsafe fn locked<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        /// Unlocks also when `f` panics.
+        /// Unlocks, also if `f` panics.
         struct Unlock<'a>(&'a AtomicBool);
         impl Drop for Unlock<'_> {
             fn drop(&mut self) {
@@ -66,7 +69,7 @@ impl<T> SpinLock<T> {
             }
         }
         let _unlock = Unlock(&self.locked);
-        // SAFETY: by contract, nobody else is between here and the store in `Unlock`.
+        // SAFETY: by contract, the caller holds the lock until the store in `Unlock`.
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 
@@ -74,21 +77,21 @@ impl<T> SpinLock<T> {
     ///
     /// # Safety
     ///
-    /// Nobody else comes to the value meanwhile.
+    /// No other thread accesses the value meanwhile.
     #[inline]
-    pub(crate) unsafe fn with_own<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) unsafe fn with_exclusive<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: by contract.
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 
-    /// The value, without locking: nobody else can be at it.
+    /// Returns the value without locking: `&mut self` excludes other threads.
     pub(crate) fn get_mut(&mut self) -> &mut T {
-        // SAFETY: `&mut self`.
+        // SAFETY: `&mut self` is exclusive.
         self.value.with_mut(|value| unsafe { &mut *value })
     }
 
     #[cold]
-    fn wait(&self) {
+    fn acquire_contended(&self) {
         let mut pauses = FIRST_PAUSES;
         loop {
             if pauses <= MOST_PAUSES && !crate::sys::IS_MODEL {
@@ -106,16 +109,17 @@ impl<T> SpinLock<T> {
     }
 }
 
-/// A [`SpinLock`], but not in models: those of many threads that spin have more orders
-/// than can be gone through, so there waiters sleep.
+/// A [`SpinLock`]; in models a mutex.
+///
+/// Models of many spinning threads have too many executions to explore.
 #[cfg(not(all(test, loom)))]
-pub(crate) type BriefLock<T> = SpinLock<T>;
+pub(crate) type SpinUnlessModel<T> = SpinLock<T>;
 
 #[cfg(all(test, loom))]
-pub(crate) struct BriefLock<T>(crate::sys::sync::Mutex<T>);
+pub(crate) struct SpinUnlessModel<T>(crate::sys::sync::Mutex<T>);
 
 #[cfg(all(test, loom))]
-impl<T> BriefLock<T> {
+impl<T> SpinUnlessModel<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(crate::sys::sync::Mutex::new(value))
     }

@@ -1,4 +1,4 @@
-//! The one switch between std's primitives and loom's.
+//! The switch between std's primitives and loom's, and locks that a panic does not poison.
 //!
 //! The models are unit tests, so the switch is `all(test, loom)`: a program that is built with
 //! `--cfg loom` for its own models gets std's primitives in this crate.
@@ -9,10 +9,11 @@ mod imp {
     pub(crate) use loom::sync::{RwLock as RawRwLock, RwLockReadGuard, RwLockWriteGuard};
     pub(crate) use loom::thread::{self, Thread};
 
-    /// loom's atomics. It gives a SeqCst load the newest of the SeqCst stores,
-    /// but takes the initial value for a weaker one that may always be read
-    /// again; those that take part in a SeqCst protocol are therefore stored to
-    /// once more, in that order, when they are made.
+    /// loom's atomics, with an initial value that SeqCst loads order correctly.
+    ///
+    /// In loom, a SeqCst load returns the newest SeqCst store. But the initial value counts as a
+    /// weaker store, which a load may always return. So a SeqCst store of the initial value
+    /// follows.
     pub(crate) mod atomic {
         use loom::sync::atomic as weak;
         pub(crate) use weak::{AtomicIsize, Ordering, fence};
@@ -54,8 +55,7 @@ mod imp {
         }
     }
 
-    /// `thread_local!` for the threads of a model, which all live on one thread
-    /// of the system.
+    /// `thread_local!` for the threads of a model, which all run on one OS thread.
     macro_rules! model_local {
         ($(static $name:ident: $value:ty = const $init:block;)+) => {
             loom::thread_local! { $(static $name: $value = $init;)+ }
@@ -63,8 +63,8 @@ mod imp {
     }
     pub(crate) use model_local as thread_local;
 
-    /// A constructor that is `const` where the atomics' are, which a model's are
-    /// not.
+    /// A constructor that is `const` in builds without loom, whose atomics have no `const`
+    /// constructors.
     macro_rules! const_unless_model {
         ($(#[$attr:meta])* $vis:vis fn $($rest:tt)+) => { $(#[$attr])* $vis fn $($rest)+ };
     }
@@ -103,13 +103,13 @@ mod imp {
     pub(crate) use std::thread::{self, Thread};
     pub(crate) use std::thread_local;
 
-    /// A constructor that is `const` where the atomics' are.
+    /// A constructor that is `const` in builds without loom.
     macro_rules! const_unless_model {
         ($(#[$attr:meta])* $vis:vis fn $($rest:tt)+) => { $(#[$attr])* $vis const fn $($rest)+ };
     }
     pub(crate) use const_unless_model;
 
-    /// std's cell behind loom's interface, so that one text serves both.
+    /// std's cell with loom's interface, so that both builds share their code.
     #[derive(Debug)]
     pub(crate) struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
 
@@ -141,14 +141,15 @@ use std::sync::{LockResult, PoisonError, TryLockError};
 
 /// Returns the guard although a thread panicked with the lock held.
 ///
-/// What the locks of this crate guard stays valid if a thread panics with one held.
+/// In this crate, guarded values stay valid if a thread panics with the lock held.
 #[inline]
 pub(crate) fn ignore_poison<G>(result: LockResult<G>) -> G {
     result.unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A mutex that a panic does not poison: what it guards in this crate is
-/// always left whole before anything that can panic is called.
+/// A mutex that a panic does not poison.
+///
+/// In this crate, guarded values are consistent before any call that can panic.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(RawMutex<T>);
 
@@ -162,7 +163,7 @@ impl<T> Mutex<T> {
         ignore_poison(self.0.lock())
     }
 
-    /// The guard, unless somebody has it.
+    /// Locks, unless another thread holds the lock.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
@@ -173,8 +174,9 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A lock that several may read under, and that a panic does not poison: whoever
-/// has it alone may leave the value in whatever state it likes.
+/// A read-write lock that a panic does not poison.
+///
+/// A writer that panics may leave the value in any state that its readers accept.
 #[derive(Debug)]
 pub(crate) struct RwLock<T>(RawRwLock<T>);
 

@@ -1,66 +1,69 @@
-//! Which threads of the process are the runtimes' own, so that it can be told whether there
-//! are others: those may do anything, and nobody else knows what.
+//! Which threads of the process belong to runtimes.
+//!
+//! The deadlock detector needs to know whether there are other threads: those may wake any task.
 
-use super::backtrace::this_thread;
-use crate::sys::sync::ignore_poison;
-use std::sync::{Mutex, MutexGuard};
+use super::backtrace::current_tid;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The system's number of a thread, and the address that stands for whose it is.
-static OWN: Mutex<Vec<(i32, usize)>> = Mutex::new(Vec::new());
+/// The registered threads: kernel thread id, and the address that identifies the runtime.
+static REGISTERED: Mutex<Vec<(i32, usize)>> = Mutex::new(Vec::new());
 
-/// Of threads that serve every runtime.
-pub(crate) const EVERYBODYS: usize = 0;
+/// The runtime of threads that serve all runtimes.
+pub(crate) const ALL_RUNTIMES: usize = 0;
 
 fn lock() -> MutexGuard<'static, Vec<(i32, usize)>> {
-    ignore_poison(OWN.lock())
+    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time in which the thread that made it is a runtime's own.
-pub(crate) struct OwnThread {
+/// Registers the current thread as one of a runtime, until it is dropped.
+pub(crate) struct RuntimeThread {
     thread: i32,
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-impl OwnThread {
-    /// `whose`: the address of something that only this runtime has, or [`EVERYBODYS`].
-    pub(crate) fn new(whose: usize) -> Self {
-        let thread = this_thread();
-        lock().push((thread, whose));
+impl RuntimeThread {
+    /// Registers the current thread. `runtime` is an address that only this runtime has, or
+    /// [`ALL_RUNTIMES`].
+    pub(crate) fn new(runtime: usize) -> Self {
+        let thread = current_tid();
+        lock().push((thread, runtime));
         Self { thread, _thread: std::marker::PhantomData }
     }
 }
 
-impl Drop for OwnThread {
+impl Drop for RuntimeThread {
     fn drop(&mut self) {
-        let mut own = lock();
-        if let Some(at) = own.iter().position(|(thread, _)| *thread == self.thread) {
-            own.swap_remove(at);
+        let mut registered = lock();
+        if let Some(at) = registered.iter().position(|(thread, _)| *thread == self.thread) {
+            registered.swap_remove(at);
         }
     }
 }
 
-/// Whether the thread is everybody's, or this runtime's.
-fn is_own(thread: i32, whose: usize) -> bool {
-    lock().iter().any(|own| own.0 == thread && [whose, EVERYBODYS].contains(&own.1))
+/// Returns whether the thread belongs to this runtime or to all runtimes.
+fn is_registered(thread: i32, runtime: usize) -> bool {
+    lock().iter().any(|entry| entry.0 == thread && [runtime, ALL_RUNTIMES].contains(&entry.1))
 }
 
-/// The threads of the process that are neither this runtime's own nor `known`; `None` if that cannot be found out.
-pub(crate) fn others(whose: usize, known: &[i32]) -> Option<Vec<i32>> {
-    let mut others = Vec::new();
+/// Returns the threads of the process that are neither registered for this runtime nor `known`.
+///
+/// `None` if the kernel does not list the threads.
+pub(crate) fn foreign_threads(runtime: usize, known: &[i32]) -> Option<Vec<i32>> {
+    let mut foreign = Vec::new();
     for thread in std::fs::read_dir("/proc/self/task").ok()? {
-        let number = thread.ok()?.file_name().to_str()?.parse().ok()?;
-        if !known.contains(&number) && !is_own(number, whose) && !is_of_a_ring(number) {
-            others.push(number);
+        let tid = thread.ok()?.file_name().to_str()?.parse().ok()?;
+        if !known.contains(&tid) && !is_registered(tid, runtime) && !is_io_uring_worker(tid) {
+            foreign.push(tid);
         }
     }
-    Some(others)
+    Some(foreign)
 }
 
-/// Whether it works for an io_uring: in the kernel, and nowhere else.
-fn is_of_a_ring(thread: i32) -> bool {
+/// Returns whether this is a kernel worker of an io_uring, which runs no code of the process.
+fn is_io_uring_worker(thread: i32) -> bool {
     const PF_IO_WORKER: u64 = 0x10;
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    // After its name, which ends with a bracket: its state, five numbers, and the flags.
+    // The name ends with a bracket. Then come the state, five numbers, and the flags.
     let flags = stat.ok().and_then(|stat| {
         let (_, rest) = stat.rsplit_once(") ")?;
         rest.split(' ').nth(6)?.parse::<u64>().ok()
@@ -70,34 +73,34 @@ fn is_of_a_ring(thread: i32) -> bool {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{EVERYBODYS, OwnThread, is_own, others};
-    use crate::sys::backtrace::this_thread;
+    use super::{ALL_RUNTIMES, RuntimeThread, foreign_threads, is_registered};
+    use crate::sys::backtrace::current_tid;
 
     #[test]
-    fn a_thread_is_somebodys_for_its_time() {
-        let me = this_thread();
-        assert!(!is_own(me, 7));
-        let seventh = OwnThread::new(7);
-        assert!(is_own(me, 7) && !is_own(me, 8));
+    fn a_thread_is_registered_until_the_guard_is_dropped() {
+        let me = current_tid();
+        assert!(!is_registered(me, 7));
+        let seventh = RuntimeThread::new(7);
+        assert!(is_registered(me, 7) && !is_registered(me, 8));
         drop(seventh);
-        let everybodys = OwnThread::new(EVERYBODYS);
-        assert!(is_own(me, 7) && is_own(me, 8));
-        drop(everybodys);
-        assert!(!is_own(me, 7) && !is_own(me, EVERYBODYS));
+        let shared = RuntimeThread::new(ALL_RUNTIMES);
+        assert!(is_registered(me, 7) && is_registered(me, 8));
+        drop(shared);
+        assert!(!is_registered(me, 7) && !is_registered(me, ALL_RUNTIMES));
     }
 
     #[test]
-    fn a_thread_that_is_nobodys_is_another() {
+    fn unregistered_threads_are_foreign() {
         let (end, ends) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {
-            tell.send(this_thread()).unwrap();
+            tell.send(current_tid()).unwrap();
             ends.recv()
         });
-        let (me, number) = (this_thread(), told.recv().unwrap());
-        let found = others(7, &[me]).unwrap();
+        let (me, number) = (current_tid(), told.recv().unwrap());
+        let found = foreign_threads(7, &[me]).unwrap();
         assert!(found.contains(&number) && !found.contains(&me), "{found:?}");
-        assert!(!others(7, &[me, number]).unwrap().contains(&number));
+        assert!(!foreign_threads(7, &[me, number]).unwrap().contains(&number));
         drop(end);
         other.join().unwrap().unwrap_err();
     }

@@ -1,44 +1,50 @@
-//! Whether another thread is at work, as the system sees it: one that has not had the
-//! processor is neither blocked nor busy, it is kept waiting by others.
+//! What another thread is doing, according to the kernel.
+//!
+//! A thread that got no CPU time is neither blocked nor busy: other threads or processes keep it
+//! off the CPUs.
 
 #![allow(unsafe_code)]
 
 use std::time::Duration;
 
-/// Whether the thread waits for something, in the kernel.
-pub(crate) fn is_waiting(thread: i32) -> bool {
+/// Returns whether the thread is blocked in the kernel.
+pub(crate) fn is_blocked(thread: i32) -> bool {
     matches!(state(thread), Some('S' | 'D'))
 }
 
-/// The state of a thread, as one letter.
+/// Returns the state of a thread as the letter of `/proc`.
 fn state(thread: i32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
-    // The state follows the name, which is in brackets and may contain anything.
+    // The state follows the name, which is in brackets and may contain any character.
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// Whether the thread runs, or would if it had a CPU.
-pub(crate) fn is_ready(thread: i32) -> bool {
+/// Returns whether the thread runs, or would run if it had a CPU.
+pub(crate) fn is_runnable(thread: i32) -> bool {
     state(thread) == Some('R')
 }
 
-/// The number of the system call that the thread is in; `None` if it is in none, or that is unknown.
+/// Returns the number of the system call that the thread is in.
+///
+/// `None` if it is in none, or if that is unknown.
 fn system_call(thread: i32) -> Option<libc::c_long> {
     let call = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
     call.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Whether no other thread can end the thread's wait: it sleeps for a time. False also if that is unknown.
+/// Returns whether the thread sleeps for a time, so that no other thread can end its wait.
 ///
-/// A thread in the kernel's state "D" does not qualify. It may wait for a device, and as well for the process's memory
-/// map, which another thread has locked.
-pub(crate) fn waits_for_no_thread(thread: i32) -> bool {
+/// False also if that is unknown. The kernel's state "D" does not count: such a thread may wait for
+/// a device, but also for the memory map of the process, which another thread has locked.
+pub(crate) fn is_in_timed_sleep(thread: i32) -> bool {
     matches!(system_call(thread), Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep))
 }
 
-/// Whether the thread starts a process (or a thread). Where both share their memory, it waits until the new process
-/// runs a program of its own. False also if that is unknown.
-pub(crate) fn starts_process(thread: i32) -> bool {
+/// Returns whether the thread is starting a process or a thread.
+///
+/// After a `vfork` it waits until the new process executes its program. False also if it is
+/// unknown.
+pub(crate) fn is_starting_process(thread: i32) -> bool {
     #[cfg(target_arch = "x86_64")]
     if matches!(system_call(thread), Some(libc::SYS_fork | libc::SYS_vfork)) {
         return true;
@@ -46,48 +52,49 @@ pub(crate) fn starts_process(thread: i32) -> bool {
     matches!(system_call(thread), Some(libc::SYS_clone | libc::SYS_clone3))
 }
 
-/// What a thread got of the CPUs in its life.
+/// The CPU time and the run-queue time of a thread, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RunTimes {
+pub(crate) struct CpuTimes {
     /// CPU time.
-    pub(crate) had: Duration,
-    /// Time in run queues: ready, and without a CPU. Added when the thread gets one.
-    pub(crate) delayed: Duration,
+    pub(crate) cpu: Duration,
+    /// The time in run queues: runnable, but without a CPU. Updated when the thread gets a CPU.
+    pub(crate) queued: Duration,
 }
 
-/// What the thread got of the CPUs in its life; `None` for a thread that has ended.
-pub(crate) fn run_times(thread: i32) -> Option<RunTimes> {
-    let had = processor_time(thread)?;
-    // Absent where the kernel was built without it. Then only waits that last are known.
+/// Returns the CPU time and the run-queue time of a thread; `None` if it has ended.
+pub(crate) fn run_times(thread: i32) -> Option<CpuTimes> {
+    let cpu = cpu_time(thread)?;
+    // The file is absent if the kernel was built without it. Then only lasting waits are known.
     let schedstat = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
     let schedstat = schedstat.unwrap_or_default();
-    // CPU time, which is exact only when a slice ends; time in run queues; slices.
+    // Its words: CPU time (exact only when a time slice ends), run-queue time, number of slices.
     let delayed = schedstat.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
-    Some(RunTimes { had, delayed: Duration::from_nanos(delayed.unwrap_or(0)) })
+    Some(CpuTimes { cpu, queued: Duration::from_nanos(delayed.unwrap_or(0)) })
 }
 
-/// The kernel's numbers of all threads of the process.
-pub(crate) fn threads() -> impl Iterator<Item = i32> {
+/// Returns the kernel thread ids of all threads of the process.
+pub(crate) fn thread_ids() -> impl Iterator<Item = i32> {
     let threads = std::fs::read_dir("/proc/self/task").ok().into_iter().flatten();
     threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// How long the thread has had a processor in its life.
-pub(crate) fn processor_time(thread: i32) -> Option<Duration> {
-    // How the kernel numbers the clock of a thread: the complement of the thread's number,
-    // then one bit for "a thread's", two for "time as the scheduler counts it".
+/// Returns the CPU time of a thread.
+pub(crate) fn cpu_time(thread: i32) -> Option<Duration> {
+    // The clock id of a thread: the complement of its id, one bit for "per thread", two bits for
+    // "CPU time as the scheduler counts it".
     let clock = (!thread << 3) | 0b110;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills plain data.
+    // SAFETY: the kernel writes plain data to `time`.
     let read = unsafe { libc::clock_gettime(clock, &mut time) } == 0;
     read.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// Whether a signal, handled with SA_RESTART, leaves no trace in what the thread does: if it
-/// runs, if it is in a system call that is taken up again, or in one of those whose callers
-/// wait on, as Rust's std does in a lock and a sleep.
+/// Returns whether a signal that is handled with SA_RESTART does not disturb the thread.
+///
+/// That holds if it runs, if its system call is restarted, or if the callers of that system call
+/// repeat it, as Rust's std does for locks and sleeps.
 #[cfg(target_env = "gnu")]
-pub(crate) fn takes_signals(thread: i32) -> bool {
+pub(crate) fn tolerates_signal(thread: i32) -> bool {
     let Ok(call) = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")) else {
         return false;
     };
@@ -98,7 +105,7 @@ pub(crate) fn takes_signals(thread: i32) -> bool {
     };
     let first = words.next().and_then(|word| i32::from_str_radix(word.get(2..)?, 16).ok());
     match number {
-        // None at all: a page fault, say.
+        // Blocked outside of a system call, by a page fault for example.
         Some(-1) => true,
         Some(
             libc::SYS_futex
@@ -121,21 +128,20 @@ pub(crate) fn takes_signals(thread: i32) -> bool {
             | libc::SYS_sendmsg
             | libc::SYS_accept4
             | libc::SYS_connect,
-        ) => first.is_some_and(|descriptor| !has_time_out(descriptor)),
+        ) => first.is_some_and(|descriptor| !has_timeout(descriptor)),
         _ => false,
     }
 }
 
-/// Whether it is a socket that waits for a limited time: what is interrupted there is not
-/// taken up again.
+/// Returns whether this is a socket with a timeout. The kernel does not restart its calls.
 #[cfg(target_env = "gnu")]
-fn has_time_out(descriptor: i32) -> bool {
+fn has_timeout(descriptor: i32) -> bool {
     use rustix::net::sockopt::{Timeout, socket_timeout};
     if descriptor < 0 {
-        return false; // the type that borrows a descriptor cannot hold -1
+        return false; // `BorrowedFd` must not be -1
     }
-    // SAFETY: not -1. Another's, who may close it meanwhile, and then another thing has its
-    // number: nothing is done but ask.
+    // SAFETY: not -1. Its owner may close it meanwhile, and the number may be reused. The two calls
+    // only read an option.
     let socket = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
     let is_limited = |which| matches!(socket_timeout(socket, which), Ok(Some(_)));
     is_limited(Timeout::Recv) || is_limited(Timeout::Send)
@@ -144,10 +150,10 @@ fn has_time_out(descriptor: i32) -> bool {
 #[cfg(all(test, target_env = "gnu"))]
 mod tests {
     use super::{
-        is_ready, is_waiting, processor_time, run_times, starts_process, takes_signals, threads,
-        waits_for_no_thread,
+        cpu_time, is_blocked, is_in_timed_sleep, is_runnable, is_starting_process, run_times,
+        thread_ids, tolerates_signal,
     };
-    use crate::sys::backtrace::this_thread;
+    use crate::sys::backtrace::current_tid;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
@@ -156,59 +162,59 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn a_thread_that_waits_is_told_from_one_that_works() {
-        let me = this_thread();
-        let before = processor_time(me).unwrap();
-        while processor_time(me).unwrap() < before + Duration::from_millis(2) {}
-        assert!(!is_waiting(me), "it asks, so it runs");
-        assert!(is_ready(me) && !waits_for_no_thread(me), "it asks, so it runs");
-        assert!(threads().any(|thread| thread == me));
-        assert!(run_times(me).unwrap().had >= before + Duration::from_millis(2));
+    fn blocked_and_running_threads_are_told_apart() {
+        let me = current_tid();
+        let before = cpu_time(me).unwrap();
+        while cpu_time(me).unwrap() < before + Duration::from_millis(2) {}
+        assert!(!is_blocked(me), "this thread runs");
+        assert!(is_runnable(me) && !is_in_timed_sleep(me), "this thread runs");
+        assert!(thread_ids().any(|thread| thread == me));
+        assert!(run_times(me).unwrap().cpu >= before + Duration::from_millis(2));
         let (release, released) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
         let other = thread::spawn(move || {
-            tell.send(this_thread()).unwrap();
+            tell.send(current_tid()).unwrap();
             let _ = released.recv();
         });
-        let number = told.recv().unwrap();
-        while !is_waiting(number) {
+        let tid = told.recv().unwrap();
+        while !is_blocked(tid) {
             thread::yield_now();
         }
-        assert!(!is_ready(number) && !waits_for_no_thread(number), "it waits for this thread");
+        assert!(!is_runnable(tid) && !is_in_timed_sleep(tid), "it waits for this thread");
         drop(release);
         other.join().unwrap();
-        assert!(!is_waiting(number), "gone");
-        assert!(!takes_signals(number), "gone");
-        assert!(!is_ready(number) && run_times(number).is_none(), "gone");
+        assert!(!is_blocked(tid), "ended");
+        assert!(!tolerates_signal(tid), "ended");
+        assert!(!is_runnable(tid) && run_times(tid).is_none(), "ended");
     }
 
-    /// Whether this is said, sooner or later, of a thread that waits in `call`, which
-    /// `end` ends.
-    fn is_said(takes: bool, call: impl FnOnce() + Send + 'static, end: impl FnOnce()) -> bool {
+    /// Returns whether `tolerates_signal` becomes `expected` for a thread that is blocked in
+    /// `call`. `end` ends that call.
+    fn becomes(expected: bool, call: impl FnOnce() + Send + 'static, end: impl FnOnce()) -> bool {
         let (tell, told) = mpsc::channel();
         let other = thread::spawn(move || {
-            tell.send(this_thread()).unwrap();
+            tell.send(current_tid()).unwrap();
             call();
         });
         let (number, started) = (told.recv().unwrap(), Instant::now());
-        let is_so = || is_waiting(number) && takes_signals(number) == takes;
+        let is_so = || is_blocked(number) && tolerates_signal(number) == expected;
         while !is_so() && started.elapsed() < Duration::from_secs(60) {
             thread::yield_now();
         }
-        let is_said = is_so();
+        let became = is_so();
         end();
         other.join().unwrap();
-        is_said
+        became
     }
 
-    /// Whether the kernel says in which system call a thread is.
+    /// Returns whether the kernel shows the system call of a thread.
     fn has_system_calls() -> bool {
-        std::path::Path::new(&format!("/proc/self/task/{}/syscall", this_thread())).exists()
+        std::path::Path::new(&format!("/proc/self/task/{}/syscall", current_tid())).exists()
     }
 
-    /// Reads a byte from the descriptor at `argument`, as a program does that starts slowly.
+    /// Reads a byte from the descriptor at `argument`: a program that starts slowly.
     extern "C" fn start_slowly(argument: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: the parent waits for this process, so its descriptor number is there; one byte fits.
+        // SAFETY: the parent waits for this process, so `argument` is alive. One byte fits.
         unsafe {
             let descriptor = *argument.cast::<libc::c_int>();
             libc::read(descriptor, (&mut 0u8 as *mut u8).cast(), 1);
@@ -217,58 +223,59 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_starts_a_process_waits_for_that() {
+    fn a_thread_that_starts_a_process_is_recognized() {
         if !has_system_calls() {
-            return eprintln!("the system does not say what threads do: not tested");
+            return eprintln!("the kernel does not show system calls: not tested");
         }
         let (near, mut far) = UnixStream::pair().unwrap();
         let (tell, told) = mpsc::channel();
         let starter = thread::spawn(move || {
             let mut stack = vec![0u128; 4096];
             let mut descriptor = near.as_raw_fd();
-            tell.send(this_thread()).unwrap();
+            tell.send(current_tid()).unwrap();
             let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-            // SAFETY: the stack and the argument stay until the child has ended, for which CLONE_VFORK waits.
+            // SAFETY: CLONE_VFORK waits until the child has ended, so stack and argument live on.
             let child = unsafe {
                 let top = stack.as_mut_ptr_range().end.cast();
                 libc::clone(start_slowly, top, flags, (&raw mut descriptor).cast())
             };
-            // SAFETY: a child of this process, which nobody else waits for.
+            // SAFETY: a child of this process that no other thread waits for.
             assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
         });
         let (number, started) = (told.recv().unwrap(), Instant::now());
-        let is_so = || is_waiting(number) && starts_process(number);
+        let is_so = || is_blocked(number) && is_starting_process(number);
         while !is_so() && started.elapsed() < Duration::from_secs(60) {
             thread::yield_now();
         }
-        let (is_said, sleeps) = (is_so(), waits_for_no_thread(number));
-        // Before a failure ends this process: the child has its own copies of the descriptors, and would wait forever.
+        let (starts, sleeps) = (is_so(), is_in_timed_sleep(number));
+        // Before an assertion can fail: the child has copies of the descriptors, and would wait
+        // forever.
         far.write_all(b"x").unwrap();
         starter.join().unwrap();
-        assert!(is_said && !sleeps);
-        assert!(!starts_process(this_thread()), "it runs");
+        assert!(starts && !sleeps);
+        assert!(!is_starting_process(current_tid()), "this thread runs");
     }
 
     #[test]
-    fn a_call_that_would_not_be_taken_up_again_is_known() {
+    fn calls_that_are_not_restarted_are_recognized() {
         if !has_system_calls() {
-            return eprintln!("the system does not say what threads do: not tested");
+            return eprintln!("the kernel does not show system calls: not tested");
         }
-        assert!(takes_signals(this_thread()), "it runs");
+        assert!(tolerates_signal(current_tid()), "this thread runs");
         let (go, gone) = mpsc::channel::<()>();
-        assert!(is_said(true, move || assert!(gone.recv().is_err()), || drop(go)), "a lock");
-        for (limit, takes) in [(None, true), (Some(Duration::from_secs(600)), false)] {
+        assert!(becomes(true, move || assert!(gone.recv().is_err()), || drop(go)), "a lock");
+        for (limit, tolerates) in [(None, true), (Some(Duration::from_secs(600)), false)] {
             let (near, mut far) = UnixStream::pair().unwrap();
             near.set_read_timeout(limit).unwrap();
             let read = move || assert_eq!((&near).read(&mut [0]).unwrap(), 1);
-            assert!(is_said(takes, read, move || far.write_all(b"x").unwrap()), "{limit:?}");
+            assert!(becomes(tolerates, read, move || far.write_all(b"x").unwrap()), "{limit:?}");
         }
         let (near, mut far) = UnixStream::pair().unwrap();
         let poll = move || {
             let mut poll = libc::pollfd { fd: near.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one of them, which is there.
+            // SAFETY: a pointer to one `pollfd`.
             assert_eq!(unsafe { libc::poll(&mut poll, 1, -1) }, 1);
         };
-        assert!(is_said(false, poll, move || far.write_all(b"x").unwrap()), "a poll");
+        assert!(becomes(false, poll, move || far.write_all(b"x").unwrap()), "a poll");
     }
 }

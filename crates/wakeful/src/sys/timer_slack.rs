@@ -1,40 +1,39 @@
-//! How far the kernel may put off the end of a thread's sleep.
+//! Timer slack: how late the kernel may end a sleep of a thread.
 //!
-//! By default Linux lets timers of ordinary threads be late by 50 µs, so that
-//! several can be served at once. A thread that sleeps until its next timer asks
-//! for less, and gives back what it had when it has done so for the last time. One that
-//! only looks around now and then allows more: its timer then goes off with an interrupt
-//! that comes anyway, and what else runs on that core is not interrupted once more.
+//! By default Linux may delay the timers of ordinary threads by 50 µs, to serve several at once. A
+//! worker that sleeps until its next timer sets a smaller slack ([`TimerSlack`]). The watchdog
+//! allows a larger one ([`RelaxedSleep`]): its timer then fires with an interrupt that comes
+//! anyway.
 //!
-//! A new thread has the slack of the one that starts it. So the latter is allowed for
-//! single sleeps only, in which nothing can be started.
+//! A new thread inherits the slack of the thread that starts it. So a larger slack is set only for
+//! single sleeps, in which no thread can be started.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// The slack of the thread that made it, which must not leave it.
+/// The minimal timer slack for the current thread. Dropping it restores the old slack.
 #[derive(Debug)]
-pub(crate) struct Slack {
-    /// What it was before, in nanoseconds, if it was changed.
+pub(crate) struct TimerSlack {
+    /// The slack before, in nanoseconds, if it was changed.
     before_ns: Cell<Option<u64>>,
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-impl Slack {
+impl TimerSlack {
     pub(crate) const fn new() -> Self {
         Self { before_ns: Cell::new(None), _thread: std::marker::PhantomData }
     }
 
-    /// From here on this thread's sleeps end in time.
+    /// Sets the minimal slack: from here on the sleeps of this thread end in time.
     #[inline]
-    pub(crate) fn take_up(&self) {
+    pub(crate) fn minimize(&self) {
         if self.before_ns.get().is_none() {
             self.before_ns.set(Some(imp::replace(1)));
         }
     }
 }
 
-impl Drop for Slack {
+impl Drop for TimerSlack {
     fn drop(&mut self) {
         if let Some(before_ns) = self.before_ns.take() {
             imp::replace(before_ns);
@@ -42,22 +41,22 @@ impl Drop for Slack {
     }
 }
 
-/// Allows sleeps of the thread that made it to be late.
+/// Sleeps of the current thread that the kernel may end late.
 #[derive(Debug)]
-pub(crate) struct Leisure {
-    /// The slack it has otherwise.
+pub(crate) struct RelaxedSleep {
+    /// The slack outside of these sleeps.
     before_ns: u64,
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-impl Leisure {
+impl RelaxedSleep {
     pub(crate) fn new() -> Self {
         Self { before_ns: imp::current(), _thread: std::marker::PhantomData }
     }
 
-    /// Calls `sleep`, which may last longer by so much.
-    pub(crate) fn during<R>(&self, late: Duration, sleep: impl FnOnce() -> R) -> R {
-        imp::set(late.as_nanos() as u64);
+    /// Calls `sleep`, whose end the kernel may delay by up to `slack`.
+    pub(crate) fn sleep<R>(&self, slack: Duration, sleep: impl FnOnce() -> R) -> R {
+        imp::set(slack.as_nanos() as u64);
         let slept = sleep();
         imp::set(self.before_ns);
         slept
@@ -73,12 +72,12 @@ mod imp {
         current_timer_slack().unwrap_or(0)
     }
 
-    /// If the kernel refuses, sleeps are as long as they were.
+    /// Sets the slack. If the kernel refuses, the old slack stays.
     pub(super) fn set(slack_ns: u64) {
         let _ = set_current_timer_slack(NonZeroU64::new(slack_ns));
     }
 
-    /// Sets this thread's slack and gives back the one before.
+    /// Sets the slack. Returns the one before.
     pub(super) fn replace(slack_ns: u64) -> u64 {
         let before_ns = current();
         set(slack_ns);
@@ -101,29 +100,29 @@ mod imp {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Leisure, Slack};
+    use super::{RelaxedSleep, TimerSlack};
     use rustix::thread::current_timer_slack;
     use std::time::Duration;
 
     #[test]
-    fn a_thread_gets_back_what_it_had() {
+    fn the_old_slack_is_restored() {
         let before_ns = current_timer_slack().unwrap();
-        let slack = Slack::new();
-        assert_eq!(current_timer_slack().unwrap(), before_ns, "not before it is needed");
-        slack.take_up();
-        slack.take_up();
+        let slack = TimerSlack::new();
+        assert_eq!(current_timer_slack().unwrap(), before_ns, "unchanged until `minimize`");
+        slack.minimize();
+        slack.minimize();
         assert_eq!(current_timer_slack().unwrap(), 1);
         drop(slack);
         assert_eq!(current_timer_slack().unwrap(), before_ns);
     }
 
     #[test]
-    fn only_the_sleep_itself_may_be_late() {
+    fn only_the_sleep_has_the_larger_slack() {
         let before_ns = current_timer_slack().unwrap();
-        let leisure = Leisure::new();
+        let relaxed = RelaxedSleep::new();
         assert_eq!(current_timer_slack().unwrap(), before_ns);
-        let late = Duration::from_millis(4);
-        let during_ns = leisure.during(late, || current_timer_slack().unwrap());
+        let slack = Duration::from_millis(4);
+        let during_ns = relaxed.sleep(slack, || current_timer_slack().unwrap());
         assert_eq!((during_ns, current_timer_slack().unwrap()), (4_000_000, before_ns));
     }
 }

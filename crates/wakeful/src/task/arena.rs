@@ -1,34 +1,33 @@
-//! Memory for task cells: one heap per worker, cut into size classes, never
-//! given back to the allocator while the runtime lives.
+//! Memory for task cells: one arena per worker, with size classes.
 //!
-//! Nouns. A [`Arena`] belongs to one scheduler and is used by one thread at a
-//! time, the holder of its [`Allocator`]. It grows by [`Chunk`]s; a chunk is cut
-//! into cells of one size class. A cell freed by the thread that holds the
-//! allocator goes to a plain free list; freed by any other thread it goes to the
-//! heap's `returned` stack, which the holder empties when its list runs dry.
+//! An arena returns no memory to the allocator while its runtime lives.
 //!
-//! Because cells are never unmapped while the runtime lives, anybody may walk
-//! all chunks and ask each cell's state word whether it holds a task: that is
-//! how tasks are enumerated for a dump and for shutdown, with no list of tasks
-//! and no lock on the path of a spawn.
+//! An [`Arena`] belongs to one scheduler. One thread at a time allocates from it, the holder of its
+//! [`Allocator`]. An arena grows by [`Chunk`]s, each divided into cells of one size class. A cell
+//! that the holder of the allocator frees goes to a plain free list. Other threads push a freed
+//! cell to the arena's `returned` stack, which the holder drains when its free list is empty.
 //!
-//! Rules:
+//! Cells stay mapped while the runtime lives. So any thread may walk all chunks and ask the state
+//! word of each cell whether it holds a task. Dumps and the shutdown enumerate tasks that way. A
+//! spawn therefore maintains no list of tasks and takes no lock.
 //!
-//! - H1. `local` is touched only by the thread that holds the [`Allocator`], or
-//!   for which the thread context names this heap as its own.
-//! - H2. Cells below a chunk's `cut` mark are initialised headers for good;
-//!   `cut` is stored with Release after the header was written.
-//! - H3. The heap outlives its cells in use: `close` counts those that are still
-//!   referred to from outside, and the last of them to be freed calls
-//!   [`Schedule::last_cell_freed`]. Only then the owner may drop the heap.
+//! # Rules
+//!
+//! - ARENA-1. Only the thread that holds the [`Allocator`], or whose context names this arena,
+//!   accesses `local`.
+//! - ARENA-2. The first `initialized` cells of a chunk have initialized headers, for good. The
+//!   count is stored with Release after the header is written.
+//! - ARENA-3. The arena outlives its cells in use. `close` counts the cells that are still referred
+//!   to. The thread that frees the last of them calls [`Schedule::last_cell_freed`]. Only then may
+//!   the owner drop the arena.
 
 use super::context;
+use super::duty::Shutdown;
 use super::header::Header;
 use super::id::{IdBlock, IdSource};
 use super::poll_time::PollTime;
 use super::runnable::{Runnable, TaskRef};
 use super::stack::Stack;
-use super::state::Shutdown;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering::*};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -37,45 +36,44 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The scheduler that a task belongs to, as its task sees it.
+/// The scheduler of a task, as the task sees it.
 pub(crate) trait Schedule: Send + Sync {
-    /// The task was woken: put it into a queue.
+    /// Queues a task that was woken.
     fn schedule(&self, task: Runnable);
 
-    /// The task woke itself or its budget is spent: put it behind the others.
+    /// Queues a task behind all others: it woke itself, or its budget is spent.
     fn requeue(&self, task: Runnable);
 
-    /// Nothing can ever wake this task.
+    /// Reports a task that nothing can ever wake.
     fn orphaned(&self, task: &TaskRef);
 
-    /// The task panicked with this payload, which is on its way to the
-    /// JoinHandle, if there is one.
+    /// Reports that the task panicked. The payload goes to the JoinHandle, if there is one.
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send));
 
-    /// The task had panicked with this payload, and its JoinHandle is gone without
-    /// having asked.
-    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send));
+    /// Reports a panic whose JoinHandle was dropped without awaiting it.
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send));
 
-    /// The last cell that was referred to from outside after the scheduler
-    /// closed its heaps is gone. Gives back what kept the memory alive: the
-    /// caller drops it when it refers to nothing in there any more, and not
-    /// inside of a method of ours.
+    /// Ends the life of a closed arena after its last cell is freed.
+    ///
+    /// Returns the reference that kept the memory alive. The caller drops it last, when it no
+    /// longer refers to the arena, and not inside a method of the scheduler.
     ///
     /// # Safety
     ///
-    /// Called once per heap, by the heap, after `close`.
+    /// Called once per arena, by the arena, after `close`.
     unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 }
 
 const SMALLEST: usize = size_of::<Header>().next_multiple_of(8);
-/// Futures and outputs that would need more than this are boxed.
+/// The size of the largest cell. Futures and outputs that need more are boxed.
 pub(crate) const LARGEST: usize = 2304;
 const CLASSES: usize = class_of(LARGEST) + 1;
 const CHUNK_BYTES: usize = 64 * 1024;
 const FIRST_CELLS: u32 = 8;
 
-/// The size class for a cell of `size` bytes. Sizes step by 8 up to 256, so an
-/// empty task wastes nothing, then by 32, 64 and 256.
+/// The size class for a cell of `size` bytes.
+///
+/// Sizes step by 8 up to 256, so a small task wastes little, then by 32, 64 and 256.
 pub(crate) const fn class_of(size: usize) -> usize {
     let size = if size < SMALLEST { SMALLEST } else { size };
     let fine = (256 - SMALLEST) / 8;
@@ -113,19 +111,19 @@ const _: () = {
     }
 };
 
-/// The head of a piece of memory that is cut into cells of one class.
+/// The head of a block of memory that is divided into cells of one class.
 #[repr(C, align(16))]
 pub(crate) struct Chunk {
-    pub(crate) home: NonNull<dyn Schedule>,
-    heap: NonNull<Arena>,
-    /// The chunk made before this one; a list that only grows.
+    pub(crate) scheduler: NonNull<dyn Schedule>,
+    arena: NonNull<Arena>,
+    /// The chunk that was allocated before this one. The list only grows.
     older: *mut Chunk,
     class: usize,
     cells: u32,
-    /// How many cells were cut so far (H2).
-    cut: AtomicU32,
-    /// What the tasks of its cells have spent, once one of them has spent a while.
-    spent: PollTime,
+    /// How many cells have a header (ARENA-2).
+    initialized: AtomicU32,
+    /// The poll time of the tasks in its cells.
+    poll_time: PollTime,
 }
 
 impl Chunk {
@@ -141,113 +139,123 @@ impl Chunk {
     }
 }
 
-/// The time that the task of that id, in that cell, has spent in polls: adds to it.
-/// By whoever polled it or saw it polled; the cell may be another's by now.
+/// Adds to the poll time of the task `id` in `cell`.
+///
+/// The caller polled the task or saw it being polled. The cell may hold another task by now.
 ///
 /// # Safety
 ///
-/// `cell` is a cell of a heap that is alive.
-pub(crate) unsafe fn charge(cell: NonNull<Header>, id: u64, time: Duration) {
-    // SAFETY: by contract; the field is written once, when the cell is cut.
-    let (spent, cells, index) = unsafe { place_of(cell) };
-    spent.add(cells, index, id, time);
+/// `cell` is a cell of an arena that is alive.
+pub(crate) unsafe fn add_poll_time(cell: NonNull<Header>, id: u64, time: Duration) {
+    // SAFETY: by contract.
+    let (poll_time, cells, index) = unsafe { poll_time_entry(cell) };
+    poll_time.add(cells, index, id, time);
 }
 
-/// As [`charge`], for a poll that took so long and was perhaps seen by another, who charged
-/// for some of it: what is not `charged` since `before`.
+/// Adds the part of a poll's duration that the watchdog has not yet added.
+///
+/// `before` is the task's [`poll_time_of`] when the poll started, `time` its duration.
 ///
 /// # Safety
 ///
-/// As [`charge`].
-pub(crate) unsafe fn charge_rest(cell: NonNull<Header>, id: u64, before: Duration, time: Duration) {
+/// `cell` is a cell of an arena that is alive.
+pub(crate) unsafe fn add_remaining_poll_time(
+    cell: NonNull<Header>,
+    id: u64,
+    before: Duration,
+    time: Duration,
+) {
     // SAFETY: by contract.
     unsafe {
-        let seen = charged(cell, id).saturating_sub(before);
-        charge(cell, id, time.saturating_sub(seen));
+        let added = poll_time_of(cell, id).saturating_sub(before);
+        add_poll_time(cell, id, time.saturating_sub(added));
     }
 }
 
-/// What was charged for the task of that id, in that cell, which may be another's by now.
+/// Returns the poll time of the task `id` in `cell`; zero if the cell holds another task by now.
 ///
 /// # Safety
 ///
-/// As [`charge`].
-pub(crate) unsafe fn charged(cell: NonNull<Header>, id: u64) -> Duration {
+/// `cell` is a cell of an arena that is alive.
+pub(crate) unsafe fn poll_time_of(cell: NonNull<Header>, id: u64) -> Duration {
     // SAFETY: by contract.
-    let (spent, _, index) = unsafe { place_of(cell) };
-    spent.get(index, id)
+    let (poll_time, _, index) = unsafe { poll_time_entry(cell) };
+    poll_time.get(index, id)
 }
 
-/// What was charged for the task.
-pub(crate) fn spent(task: &TaskRef) -> Duration {
-    // SAFETY: the reference keeps the cell, and the cell its heap (H3).
-    let (spent, _, index) = unsafe { place_of(task.cell()) };
-    spent.get(index, task.header().id.get())
+/// Returns the poll time of a task.
+pub(crate) fn poll_time(task: &TaskRef) -> Duration {
+    // SAFETY: the reference keeps the cell, and the cell its arena (ARENA-3).
+    let (poll_time, _, index) = unsafe { poll_time_entry(task.cell()) };
+    poll_time.get(index, task.header().id.get())
 }
 
+/// Returns the table of `cell`'s chunk, its number of cells, and the index of `cell`.
+///
 /// # Safety
 ///
-/// `cell` is a cell of a heap that stays alive for as long as the result is used.
-unsafe fn place_of<'a>(cell: NonNull<Header>) -> (&'a PollTime, usize, usize) {
-    // SAFETY: by contract; chunks live as long as their heap.
+/// `cell` is a cell of an arena that stays alive for as long as the result is used.
+unsafe fn poll_time_entry<'a>(cell: NonNull<Header>) -> (&'a PollTime, usize, usize) {
+    // SAFETY: by contract. Chunks live as long as their arena, and `chunk` is written once, with
+    // the header.
     unsafe {
         let chunk = (&raw const (*cell.as_ptr()).chunk).read();
         let head: &'a Chunk = &*chunk.as_ptr();
         let offset = cell.addr().get() - chunk.addr().get() - size_of::<Chunk>();
-        (&head.spent, head.cells as usize, offset / class_bytes(head.class))
+        (&head.poll_time, head.cells as usize, offset / class_bytes(head.class))
     }
 }
 
 struct Class {
     free: *mut Header,
-    /// The chunk that still has uncut cells.
+    /// The chunk that still has cells without a header.
     chunk: Option<NonNull<Chunk>>,
     next_cells: u32,
 }
 
 struct Local {
     classes: [Class; CLASSES],
-    /// Cells that came back, as far as this side knows.
-    came_back: u64,
+    /// Freed cells that were put into a free list.
+    reclaimed: u64,
     ids: IdBlock,
 }
 
-/// Apart from its neighbours by two cache lines: one per worker.
+/// The memory of one worker's tasks. Aligned to two cache lines, against false sharing.
 #[repr(align(128))]
 pub(crate) struct Arena {
-    home: UnsafeCell<Option<NonNull<dyn Schedule>>>,
+    scheduler: UnsafeCell<Option<NonNull<dyn Schedule>>>,
     local: UnsafeCell<Local>,
     newest: AtomicPtr<Chunk>,
     returned: Stack,
-    /// Counts as `close` says; zero means the last one is gone.
+    /// After `close`: cells in use, in the arithmetic of `close`. Zero means that all are free.
     outstanding: AtomicIsize,
-    /// Cells ever handed out. Written under H1; std's also in models.
+    /// Cells ever allocated. Written under ARENA-1. std's atomic, also in models.
     handed_out: std::sync::atomic::AtomicU64,
 }
 
-// SAFETY: `local` is guarded by H1, `home` is written once before the heap is
-// shared, the rest is atomic.
+// SAFETY: ARENA-1 guards `local`, `scheduler` is written once before the arena is shared, and the
+// rest is atomic.
 unsafe impl Send for Arena {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for Arena {}
 
-/// The right to allocate from a heap (H1).
+/// The right to allocate from an arena (ARENA-1).
 #[derive(Debug)]
 pub(crate) struct Allocator {
-    heap: NonNull<Arena>,
+    arena: NonNull<Arena>,
 }
 
-// SAFETY: the right may move to another thread; it is not shared.
+// SAFETY: the right may move to another thread, but it is never shared.
 unsafe impl Send for Allocator {}
 
 impl Arena {
     pub(crate) fn new() -> Self {
         const EMPTY: Class = Class { free: ptr::null_mut(), chunk: None, next_cells: FIRST_CELLS };
         Self {
-            home: UnsafeCell::new(None),
+            scheduler: UnsafeCell::new(None),
             local: UnsafeCell::new(Local {
                 classes: [EMPTY; CLASSES],
-                came_back: 0,
+                reclaimed: 0,
                 ids: IdBlock::default(),
             }),
             newest: AtomicPtr::new(ptr::null_mut()),
@@ -257,33 +265,32 @@ impl Arena {
         }
     }
 
-    /// Ties the heap to its scheduler and gives out the one right to allocate.
+    /// Binds the arena to its scheduler, and returns the one right to allocate.
     ///
     /// # Safety
     ///
-    /// Called once, before the heap is shared; the heap does not move any more
-    /// and `home` outlives it.
-    pub(crate) unsafe fn open(&self, home: NonNull<dyn Schedule>) -> Allocator {
+    /// Called once, before the arena is shared. The arena does not move any more, and `scheduler`
+    /// outlives it.
+    pub(crate) unsafe fn open(&self, scheduler: NonNull<dyn Schedule>) -> Allocator {
         // SAFETY: not shared yet, by contract.
-        self.home.with_mut(|slot| unsafe { *slot = Some(home) });
-        Allocator { heap: NonNull::from(self) }
+        self.scheduler.with_mut(|own| unsafe { *own = Some(scheduler) });
+        Allocator { arena: NonNull::from(self) }
     }
 
-    /// How many tasks were ever spawned here.
+    /// Returns how many tasks were ever spawned in this arena.
     #[inline]
     pub(crate) fn handed_out(&self) -> u64 {
         self.handed_out.load(Relaxed)
     }
 
-    /// Whether this is a heap of that scheduler.
-    pub(crate) fn is_of(&self, home: NonNull<dyn Schedule>) -> bool {
-        // SAFETY: written once, before the heap was shared.
-        let own = self.home.with(|own| unsafe { *own });
-        own.is_some_and(|own| ptr::addr_eq(own.as_ptr(), home.as_ptr()))
+    /// Returns whether this is an arena of `scheduler`.
+    pub(crate) fn belongs_to(&self, scheduler: NonNull<dyn Schedule>) -> bool {
+        // SAFETY: written once, before the arena was shared.
+        let own = self.scheduler.with(|own| unsafe { *own });
+        own.is_some_and(|own| ptr::addr_eq(own.as_ptr(), scheduler.as_ptr()))
     }
 
-    /// Calls `f` with every task in the heap that is alive at that moment, from
-    /// any thread.
+    /// Calls `f` with every live task in the arena. Any thread may call this.
     pub(crate) fn for_each(&self, mut f: impl FnMut(TaskRef)) {
         self.each_cell(|cell| {
             if let Some(task) = TaskRef::try_from_cell(cell) {
@@ -295,60 +302,61 @@ impl Arena {
     fn each_cell(&self, mut f: impl FnMut(NonNull<Header>)) {
         let mut next = self.newest.load(Acquire);
         while let Some(chunk) = NonNull::new(next) {
-            // SAFETY: chunks live as long as the heap.
+            // SAFETY: chunks live as long as the arena.
             let head = unsafe { chunk.as_ref() };
-            for index in 0..head.cut.load(Acquire) {
+            for index in 0..head.initialized.load(Acquire) {
                 f(Chunk::cell(chunk, head.class, index));
             }
             next = head.older;
         }
     }
 
-    /// Claims and drops every future that is still in the heap. For the thread
-    /// that shuts the scheduler down, after all queues are closed and drained.
+    /// Claims and drops every future that is still in the arena.
+    ///
+    /// The thread that shuts the scheduler down calls this after it closed and drained all queues.
     pub(crate) fn cancel_all(&self) {
         self.each_cell(|cell| {
-            // SAFETY: below `cut` cells are initialised headers (H2).
+            // SAFETY: the cells of a walk have initialized headers (ARENA-2).
             let duty = unsafe { cell.as_ref() }.state.claim_for_shutdown();
             if duty == Shutdown::DropFuture {
-                // SAFETY: claimed: R1 is ours.
+                // SAFETY: the claim gives the right of TASK-1.
                 unsafe { super::runnable::finish_cancelled(cell) };
             }
         });
     }
 
-    /// Frees a cell that nothing refers to any more, from any thread.
+    /// Frees a cell that nothing refers to. Any thread may call this.
     ///
     /// # Safety
     ///
-    /// The state word said `Free` to the caller, and only to it.
+    /// The state word said `Free` to the caller, and to no other thread.
     pub(crate) unsafe fn free(cell: NonNull<Header>) {
-        // SAFETY: ours alone, by contract; chunks outlive their cells (H3).
+        // SAFETY: the caller owns the cell, by contract. Chunks outlive their cells (ARENA-3).
         let header = unsafe { cell.as_ref() };
         header.origin.get().release();
         header.state.retire();
-        // SAFETY: as above.
+        // SAFETY: chunks outlive their cells (ARENA-3).
         let chunk = unsafe { header.chunk.as_ref() };
-        if context::owns_heap(chunk.heap.as_ptr()) {
-            // SAFETY: H1, this thread holds the allocator.
-            unsafe { chunk.heap.as_ref() }.local.with_mut(|local| {
-                // SAFETY: as above.
+        if context::owns_arena(chunk.arena.as_ptr()) {
+            // SAFETY: this thread holds the allocator, so the arena is alive.
+            unsafe { chunk.arena.as_ref() }.local.with_mut(|local| {
+                // SAFETY: ARENA-1, this thread holds the allocator.
                 let local = unsafe { &mut *local };
-                local.came_back += 1;
+                local.reclaimed += 1;
                 push_free(&mut local.classes[chunk.class], cell);
             });
             return;
         }
-        // SAFETY: H3 keeps the heap until this cell is accounted for.
-        let heap = unsafe { chunk.heap.as_ref() };
+        // SAFETY: ARENA-3 keeps the arena until this cell is counted as free.
+        let arena = unsafe { chunk.arena.as_ref() };
         // SAFETY: the cell is in no list.
-        if unsafe { heap.returned.push(cell) }.is_err()
-            && heap.outstanding.fetch_sub(1, AcqRel) == 1
+        if unsafe { arena.returned.push(cell) }.is_err()
+            && arena.outstanding.fetch_sub(1, AcqRel) == 1
         {
-            // SAFETY: closed, and the count reached zero: we are the last.
-            let keep = unsafe { chunk.home.as_ref().last_cell_freed() };
-            // `header`, `chunk` and `heap` may be gone after this.
-            drop(keep);
+            // SAFETY: the arena is closed, and this thread took the count to zero.
+            let keep_alive = unsafe { chunk.scheduler.as_ref().last_cell_freed() };
+            // This may free `header`, `chunk` and `arena`.
+            drop(keep_alive);
         }
     }
 }
@@ -357,66 +365,69 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let mut next = self.newest.load(Acquire);
         while let Some(chunk) = NonNull::new(next) {
-            // SAFETY: H3: no cell is in use, so nobody reads the chunk.
+            // SAFETY: ARENA-3: no cell is in use, so no thread reads the chunk.
             let (older, layout) = unsafe {
                 let chunk = chunk.as_ref();
-                chunk.spent.free(chunk.cells as usize);
+                chunk.poll_time.free(chunk.cells as usize);
                 (chunk.older, Chunk::layout(chunk.class, chunk.cells))
             };
             next = older;
-            // SAFETY: allocated in `grow` with the same layout.
+            // SAFETY: `grow` allocated it with this layout.
             unsafe { dealloc(chunk.as_ptr().cast(), layout) };
         }
     }
 }
 
 impl Allocator {
-    pub(crate) fn heap(&self) -> *const Arena {
-        self.heap.as_ptr()
+    pub(crate) fn arena(&self) -> *const Arena {
+        self.arena.as_ptr()
     }
 
-    /// A vacant cell of the class, and a fresh id.
+    /// Returns a vacant cell of the class and a new task id.
     #[inline]
     pub(crate) fn allocate(&mut self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
-        // SAFETY: the allocator is the right of H1; the heap outlives it.
-        unsafe { self.heap.as_ref().allocate(class, ids) }
+        // SAFETY: the allocator is the right of ARENA-1, and the arena outlives it.
+        unsafe { self.arena.as_ref().allocate(class, ids) }
     }
 
-    /// Closes the heap: from here on every free is counted. `None`: cells are
-    /// still referred to, and the last of them will call
-    /// [`Schedule::last_cell_freed`]; otherwise all are gone already.
-    pub(crate) fn close(self) -> Option<AllGone> {
-        // SAFETY: H1, by owning the allocator.
-        let heap = unsafe { self.heap.as_ref() };
-        let returned = heap.returned.close().count() as isize;
-        // SAFETY: as above.
-        let came_back = heap.local.with_mut(|local| unsafe { (*local).came_back });
-        let in_use = heap.handed_out().wrapping_sub(came_back) as isize - returned;
-        debug_assert!(in_use >= 0, "more cells freed than handed out");
-        // Frees since `close` have each subtracted one, so the count was at or
-        // below zero and reaches it exactly when the last is gone.
-        (heap.outstanding.fetch_add(in_use, AcqRel) + in_use == 0).then_some(AllGone)
+    /// Closes the arena: from here on every free is counted.
+    ///
+    /// `None` means that cells are still referred to. The thread that frees the last of them calls
+    /// [`Schedule::last_cell_freed`].
+    pub(crate) fn close(self) -> Option<AllFreed> {
+        // SAFETY: the arena outlives its allocator.
+        let arena = unsafe { self.arena.as_ref() };
+        let returned = arena.returned.close().count() as isize;
+        // SAFETY: ARENA-1, by owning the allocator.
+        let reclaimed = arena.local.with_mut(|local| unsafe { (*local).reclaimed });
+        let in_use = arena.handed_out().wrapping_sub(reclaimed) as isize - returned;
+        debug_assert!(in_use >= 0, "more cells freed than allocated");
+        // Each free since `returned.close()` has subtracted one, so the count is zero or below
+        // here. It reaches zero exactly when the last cell is freed.
+        (arena.outstanding.fetch_add(in_use, AcqRel) + in_use == 0).then_some(AllFreed)
     }
 }
 
-/// No cell of the heap is referred to any more.
+/// Every cell of the arena is free.
 #[must_use]
-pub(crate) struct AllGone;
+pub(crate) struct AllFreed;
 
 impl Arena {
+    /// Returns a vacant cell of the class and a new task id.
+    ///
     /// # Safety
     ///
-    /// H1: the calling thread holds the allocator.
+    /// ARENA-1: the calling thread holds the allocator.
     #[inline]
     pub(crate) unsafe fn allocate(&self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
         self.local.with_mut(|local| {
-            // SAFETY: H1, by contract.
+            // SAFETY: ARENA-1, by contract.
             let local = unsafe { &mut *local };
             self.handed_out.store(self.handed_out() + 1, Relaxed);
             let id = local.ids.draw(ids);
             let free = local.classes[class].free;
             if let Some(cell) = NonNull::new(free) {
-                // SAFETY: cells of the free list are ours.
+                // SAFETY: the allocator's holder owns the cells of the free list.
                 local.classes[class].free = unsafe { cell.as_ref() }.next.load(Relaxed);
                 return (cell, id);
             }
@@ -427,14 +438,14 @@ impl Arena {
     #[cold]
     fn allocate_slow(&self, local: &mut Local, class: usize) -> NonNull<Header> {
         for cell in self.returned.take_all() {
-            // SAFETY: returned cells are ours, their chunk is alive.
+            // SAFETY: the cells of a taken chain are the caller's, and their chunk is alive.
             let from = unsafe { cell.as_ref().chunk.as_ref() }.class;
-            local.came_back += 1;
+            local.reclaimed += 1;
             push_free(&mut local.classes[from], cell);
         }
         let wanted = &mut local.classes[class];
         if let Some(cell) = NonNull::new(wanted.free) {
-            // SAFETY: as above.
+            // SAFETY: the allocator's holder owns the cells of the free list.
             wanted.free = unsafe { cell.as_ref() }.next.load(Relaxed);
             return cell;
         }
@@ -442,14 +453,14 @@ impl Arena {
             Some(chunk) => chunk,
             None => self.grow(wanted, class),
         };
-        // SAFETY: chunks live as long as the heap.
+        // SAFETY: chunks live as long as the arena.
         let head = unsafe { chunk.as_ref() };
-        let index = head.cut.load(Relaxed);
+        let index = head.initialized.load(Relaxed);
         debug_assert!(index < head.cells);
         let cell = Chunk::cell(chunk, class, index);
-        // SAFETY: uncut memory of our chunk, aligned by construction.
+        // SAFETY: unused memory of this chunk, aligned by construction.
         unsafe { cell.write(Header::vacant(chunk)) };
-        head.cut.store(index + 1, Release);
+        head.initialized.store(index + 1, Release); // ARENA-2
         if index + 1 == head.cells {
             wanted.chunk = None;
         }
@@ -464,20 +475,20 @@ impl Arena {
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc(layout) }.cast::<Chunk>();
         let Some(chunk) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        let home = self.home.with(|home| {
-            // SAFETY: written once, before the heap was shared.
-            unsafe { *home }.expect("the heap is opened before it is used")
+        let scheduler = self.scheduler.with(|scheduler| {
+            // SAFETY: written once, before the arena was shared.
+            unsafe { *scheduler }.expect("the arena is opened before it is used")
         });
         let head = Chunk {
-            home,
-            heap: NonNull::from(self),
+            scheduler,
+            arena: NonNull::from(self),
             older: self.newest.load(Relaxed),
             class,
             cells,
-            cut: AtomicU32::new(0),
-            spent: PollTime::nothing(),
+            initialized: AtomicU32::new(0),
+            poll_time: PollTime::empty(),
         };
-        // SAFETY: freshly allocated for a Chunk.
+        // SAFETY: the memory was just allocated for a Chunk.
         unsafe { chunk.write(head) };
         self.newest.store(chunk.as_ptr(), Release);
         wanted.chunk = Some(chunk);
@@ -486,7 +497,7 @@ impl Arena {
 }
 
 fn push_free(class: &mut Class, cell: NonNull<Header>) {
-    // SAFETY: the cell is free and ours.
+    // SAFETY: the cell is free, and the caller owns it.
     unsafe { cell.as_ref() }.next.store(class.free, Relaxed);
     class.free = cell.as_ptr();
 }

@@ -1,194 +1,204 @@
-//! The future of `block_on`, as far as it is like a task: it waits for things,
-//! holds things and spawns tasks. It has no cell; what can be told of it is here.
+//! The diagnostic record of a `block_on` future.
+//!
+//! The future of `block_on` is no task and has no cell, but it waits, holds locks and spawns tasks
+//! as a task does. Its thread writes this record; dumps, reports and the watchdog read it.
 
-use super::header::{PollStamp, Slot, WaitingOn};
+use super::poll_stamp::PollStamp;
+use super::wait_record::{WaitRecord, WaitWriter};
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::task::{RawWakerVTable, Waker};
 
-/// Marks the number of a root, which is no [`Id`](super::Id). No bit above it is set in
-/// any number, so that there is room for flags beside one.
-const ROOT: u64 = 1 << 60;
+/// The bit that tells the id of a `block_on` future from a task's [`Id`](super::Id). No bit above
+/// it is set in any id, so flags can be stored there.
+const BLOCK_ON_BIT: u64 = 1 << 60;
 
-/// Whether this is the number of a root and not of a task.
+/// Returns whether this is the id of a `block_on` future and not of a task.
 #[inline]
-pub(crate) fn is_root(id: u64) -> bool {
-    id & ROOT != 0
+pub(crate) fn is_block_on_id(id: u64) -> bool {
+    id & BLOCK_ON_BIT != 0
 }
 
-/// What is known of one thread's `block_on`. Written by that thread, read by anybody.
+/// What is known of one thread's `block_on`. Written by that thread, read by any.
 pub(crate) struct BlockOnRecord {
-    /// Counts down from the end of 32 bits, so that it shares its lower half, which
-    /// is what tasks remember of their parent, with no task.
+    /// The lower half counts down from `u32::MAX`. Tasks keep the lower half of their parent's id,
+    /// and no task has one that high.
     pub(crate) id: u64,
-    pub(crate) waiting: WaitingOn,
-    /// Goes up by two with every poll; odd while none is going on.
-    rests: AtomicU32,
-    /// What that was when `block_on` was called.
-    began: AtomicU32,
-    /// How often it was woken in its own poll. Written by the thread that is in there.
+    pub(crate) waiting: WaitRecord,
+    /// Twice the number of polls. Even while the future is being polled, odd between polls.
+    poll_counter: AtomicU32,
+    /// The value of `poll_counter` when `block_on` was called.
+    counter_at_start: AtomicU32,
+    /// How many polls have woken the future from inside.
     self_wakes: AtomicU32,
-    /// The poll in which such a wake-up was counted, or is not to be.
-    woken_in: AtomicU32,
-    /// Milliseconds of the runtime's clock when it first had to wait, or UNKNOWN.
-    born_ms: AtomicU32,
-    /// Where `block_on` was called; null before.
+    /// The value of `poll_counter` in the poll whose self-wake is already counted, or must not be.
+    self_wake_seen_in: AtomicU32,
+    /// Milliseconds of the runtime's clock when the future first returned `Pending`, or UNKNOWN.
+    first_waited_ms: AtomicU32,
+    /// Where `block_on` was called; null before the first call.
     site: AtomicPtr<Location<'static>>,
-    /// The data of the waker that this root is polled with, and what its clones do with it.
+    /// The data and the vtable of the waker that the future is polled with.
     waker: AtomicPtr<()>,
     waker_vtable: AtomicPtr<RawWakerVTable>,
-    /// Tells the scheduler whose `block_on` it is from others, one byte further on if it was
-    /// called on a handle; null between two.
-    home: AtomicPtr<()>,
+    /// The address of the scheduler, plus one if `block_on` was called on a handle. Null between
+    /// two calls of `block_on`.
+    scheduler: AtomicPtr<()>,
 }
 
 /// What `block_on` was called on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockOnVia {
-    /// Borrowed until it returns, so nobody can shut it down.
+    /// A runtime. It is borrowed until `block_on` returns, so no thread can shut it down.
     Runtime = 0,
-    /// The runtime may be shut down by whoever has it, which ends what is waited for.
+    /// A handle. Another thread may shut the runtime down, which ends what the future waits for.
     Handle = 1,
 }
 
-/// It had not to wait yet.
+/// The future has not returned `Pending` yet.
 const UNKNOWN: u32 = u32::MAX;
-/// No poll has an odd number.
+/// Odd, so it is the counter of no poll.
 const NO_POLL: u32 = u32::MAX;
 
 impl BlockOnRecord {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(u32::MAX as u64);
         Self {
-            id: ROOT | NEXT.fetch_sub(1, Relaxed) & u64::from(u32::MAX),
-            waiting: WaitingOn::nothing(),
-            rests: AtomicU32::new(0),
-            began: AtomicU32::new(0),
+            id: BLOCK_ON_BIT | NEXT.fetch_sub(1, Relaxed) & u64::from(u32::MAX),
+            waiting: WaitRecord::nothing(),
+            poll_counter: AtomicU32::new(0),
+            counter_at_start: AtomicU32::new(0),
             self_wakes: AtomicU32::new(0),
-            woken_in: AtomicU32::new(NO_POLL),
-            born_ms: AtomicU32::new(UNKNOWN),
+            self_wake_seen_in: AtomicU32::new(NO_POLL),
+            first_waited_ms: AtomicU32::new(UNKNOWN),
             site: AtomicPtr::new(ptr::null_mut()),
             waker: AtomicPtr::new(ptr::null_mut()),
             waker_vtable: AtomicPtr::new(ptr::null_mut()),
-            home: AtomicPtr::new(ptr::null_mut()),
+            scheduler: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// One `block_on` begins, of the scheduler `home`.
+    /// Starts a `block_on` on the scheduler at this address.
     pub(crate) fn begin(
         &self,
         site: &'static Location<'static>,
-        home: *const (),
-        through: BlockOnVia,
+        scheduler: *const (),
+        via: BlockOnVia,
     ) {
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.waiting.clear();
-        self.born_ms.store(UNKNOWN, Relaxed);
-        let began = (self.rests.load(Relaxed) | 1).wrapping_add(1);
-        self.rests.store(began, Relaxed);
-        self.began.store(began, Relaxed);
-        let home = home.cast_mut().cast::<u8>().wrapping_add(through as usize);
-        self.home.store(home.cast(), Relaxed);
+        self.first_waited_ms.store(UNKNOWN, Relaxed);
+        let start = (self.poll_counter.load(Relaxed) | 1).wrapping_add(1);
+        self.poll_counter.store(start, Relaxed);
+        self.counter_at_start.store(start, Relaxed);
+        let scheduler = scheduler.cast_mut().cast::<u8>().wrapping_add(via as usize);
+        self.scheduler.store(scheduler.cast(), Relaxed);
     }
 
-    /// It has to wait, at this moment.
-    pub(crate) fn has_to_wait(&self, now_ms: u32) {
-        if self.born_ms.load(Relaxed) == UNKNOWN {
-            self.born_ms.store(now_ms.min(UNKNOWN - 1), Relaxed);
+    /// Stores the time of the future's first wait. Later calls change nothing.
+    pub(crate) fn record_first_wait(&self, now_ms: u32) {
+        if self.first_waited_ms.load(Relaxed) == UNKNOWN {
+            self.first_waited_ms.store(now_ms.min(UNKNOWN - 1), Relaxed);
         }
     }
 
-    /// When it first had to wait, if it had to.
+    /// Returns when the future first had to wait, if it had to.
     pub(crate) fn first_waited_ms(&self) -> Option<u32> {
-        Some(self.born_ms.load(Relaxed)).filter(|born_ms| *born_ms != UNKNOWN)
+        Some(self.first_waited_ms.load(Relaxed)).filter(|ms| *ms != UNKNOWN)
     }
 
-    /// It ends.
+    /// Ends the `block_on`.
     pub(crate) fn end(&self) {
-        self.home.store(ptr::null_mut(), Relaxed);
+        self.scheduler.store(ptr::null_mut(), Relaxed);
     }
 
-    /// Whether it is a `block_on` of this scheduler.
-    pub(crate) fn is_of(&self, home: *const ()) -> bool {
-        self.home.load(Relaxed).addr() & !(BlockOnVia::Handle as usize) == home.addr()
+    /// Returns whether a `block_on` of the scheduler at this address is going on.
+    pub(crate) fn belongs_to(&self, scheduler: *const ()) -> bool {
+        self.scheduler.load(Relaxed).addr() & !(BlockOnVia::Handle as usize) == scheduler.addr()
     }
 
-    /// A poll begins: of one that rested before, or the first.
+    /// Starts a poll.
     #[inline]
-    pub(crate) fn goes_on(&self) {
-        self.rests.store(self.rests.load(Relaxed) & !1, Relaxed);
+    pub(crate) fn begin_poll(&self) {
+        self.poll_counter.store(self.poll_counter.load(Relaxed) & !1, Relaxed);
     }
 
-    /// The poll has ended, and was not the last.
+    /// Ends a poll that returned `Pending`.
     #[inline]
-    pub(crate) fn rests(&self) {
-        // Release: who sees the end of the poll sees what it wrote.
-        self.rests.store((self.rests.load(Relaxed) | 1).wrapping_add(2), Release);
+    pub(crate) fn end_poll(&self) {
+        // Release pairs with the Acquire loads below: a reader that sees the end of the poll sees
+        // what the poll wrote.
+        self.poll_counter.store((self.poll_counter.load(Relaxed) | 1).wrapping_add(2), Release);
     }
 
+    /// Returns whether the future is being polled.
     pub(crate) fn is_polled(&self) -> bool {
-        self.rests.load(Acquire).is_multiple_of(2)
+        self.poll_counter.load(Acquire).is_multiple_of(2)
     }
 
-    /// Polls that have begun.
+    /// Returns how many polls this `block_on` has started.
     pub(crate) fn polls(&self) -> u32 {
-        let rests = self.rests.load(Acquire);
-        let ended = rests.wrapping_sub(self.began.load(Relaxed)) / 2;
-        ended + u32::from(rests.is_multiple_of(2))
+        let counter = self.poll_counter.load(Acquire);
+        let ended = counter.wrapping_sub(self.counter_at_start.load(Relaxed)) / 2;
+        ended + u32::from(counter.is_multiple_of(2))
     }
 
-    /// Which poll is going on, of all that the thread ever had here; odd: none is.
-    pub(crate) fn poll(&self) -> u32 {
-        self.rests.load(Acquire)
+    /// Returns the number of the current poll among all of this thread, doubled. It is odd between
+    /// polls.
+    pub(crate) fn poll_number(&self) -> u32 {
+        self.poll_counter.load(Acquire)
     }
 
-    /// What tells this poll, or the last one, from those before; for records.
-    pub(crate) fn stamp(&self) -> PollStamp {
-        let rests = self.rests.load(Acquire);
-        // Odd, it has gone on by one already.
-        PollStamp::of_twice(if rests.is_multiple_of(2) { rests } else { rests.wrapping_sub(3) })
+    /// Identifies the current poll, or the last one, in wait records.
+    pub(crate) fn poll_stamp(&self) -> PollStamp {
+        let counter = self.poll_counter.load(Acquire);
+        // Between polls the counter is already past the last poll.
+        let is_polled = counter.is_multiple_of(2);
+        PollStamp::from_doubled(if is_polled { counter } else { counter.wrapping_sub(3) })
     }
 
-    /// Where it says what it waits for.
-    pub(super) fn slot(&self) -> Slot<'_> {
-        Slot { waiting: &self.waiting, stamp: self.stamp() }
+    /// The writer of the future's wait record, for the current poll.
+    pub(super) fn wait_writer(&self) -> WaitWriter<'_> {
+        WaitWriter { waiting: &self.waiting, stamp: self.poll_stamp() }
     }
 
-    /// The thread that is in there wakes it.
+    /// Counts a wake of the future by its own thread, once per poll. Between polls it counts
+    /// nothing.
     #[inline]
-    pub(crate) fn is_woken_here(&self) {
-        let poll = self.rests.load(Relaxed);
-        // Once per poll, however often it wakes itself.
-        if poll.is_multiple_of(2) && self.woken_in.load(Relaxed) != poll {
-            self.woken_in.store(poll, Relaxed);
+    pub(crate) fn count_self_wake(&self) {
+        let poll = self.poll_counter.load(Relaxed);
+        if poll.is_multiple_of(2) && self.self_wake_seen_in.load(Relaxed) != poll {
+            self.self_wake_seen_in.store(poll, Relaxed);
             self.self_wakes.store(self.self_wakes.load(Relaxed).wrapping_add(1), Relaxed);
         }
     }
 
-    /// This poll has run tasks, of which more are to be run: if it wakes itself now, that
-    /// is not spinning.
-    pub(crate) fn has_worked(&self) {
-        self.woken_in.store(self.rests.load(Relaxed), Relaxed);
+    /// Marks that this poll ran tasks, so that a self-wake in it does not count as spinning.
+    pub(crate) fn mark_worked(&self) {
+        self.self_wake_seen_in.store(self.poll_counter.load(Relaxed), Relaxed);
     }
 
+    /// Returns how many polls have woken the future from inside.
     pub(crate) fn self_wakes(&self) -> u32 {
         self.self_wakes.load(Relaxed)
     }
 
+    /// Stores which waker the future is polled with.
     pub(crate) fn set_waker(&self, waker: &Waker) {
         self.waker.store(waker.data().cast_mut(), Relaxed);
         self.waker_vtable.store(ptr::from_ref(waker.vtable()).cast_mut(), Relaxed);
     }
 
-    /// Whether this waker is one of ours for it. Somebody else's may have the same data.
+    /// Returns whether `waker` is the waker of this future. A foreign waker may have the same data,
+    /// but not the same vtable.
     pub(super) fn is_waker(&self, waker: &Waker) -> bool {
         ptr::eq(self.waker.load(Relaxed), waker.data())
             && ptr::eq(self.waker_vtable.load(Relaxed), waker.vtable())
     }
 
+    /// Returns where `block_on` was called, if it was.
     pub(crate) fn site(&self) -> Option<&'static Location<'static>> {
-        // SAFETY: only `begin` stores here, and only `&'static`s.
+        // SAFETY: only `begin` stores here, and only a `&'static`.
         unsafe { self.site.load(Relaxed).as_ref() }
     }
 }
@@ -200,21 +210,21 @@ mod tests {
     use std::ptr;
 
     #[test]
-    fn it_wakes_itself_once_per_poll_and_not_for_the_work_of_others() {
-        let note = BlockOnRecord::new();
-        note.begin(Location::caller(), ptr::null(), BlockOnVia::Runtime);
+    fn self_wakes_count_once_per_poll_unless_the_poll_ran_tasks() {
+        let record = BlockOnRecord::new();
+        record.begin(Location::caller(), ptr::null(), BlockOnVia::Runtime);
         let poll = |worked: bool, wakes: u32| {
-            note.goes_on();
+            record.begin_poll();
             if worked {
-                note.has_worked();
+                record.mark_worked();
             }
-            (0..wakes).for_each(|_| note.is_woken_here());
-            note.rests();
-            note.self_wakes()
+            (0..wakes).for_each(|_| record.count_self_wake());
+            record.end_poll();
+            record.self_wakes()
         };
         let counts = [poll(false, 2), poll(true, 1), poll(false, 0), poll(false, 1)];
         assert_eq!(counts, [1, 1, 1, 2]);
-        note.is_woken_here();
-        assert_eq!(note.self_wakes(), 2, "nobody polls it");
+        record.count_self_wake();
+        assert_eq!(record.self_wakes(), 2, "no poll is going on");
     }
 }

@@ -1,12 +1,14 @@
-//! Station 2, the task cell: the part that depends on the future's type. It is
-//! filled by `spawn`, polled at station 5, and at station 9 its future gives way
-//! to the output that the JoinHandle fetches.
+//! Station 2, the task cell: the part that depends on the future's type.
+//!
+//! `spawn` fills the cell. Station 5 polls the future in it. At station 9 the output takes the
+//! future's place, and the JoinHandle takes the output.
 
 use super::arena::{LARGEST, class_of};
 use super::context;
 use super::error::JoinError;
-use super::header::{Header, Origin, Vtable};
+use super::header::{Header, Vtable};
 use super::join::JoinHandle;
+use super::origin::Origin;
 use super::runnable::Runnable;
 use super::waker;
 use crate::sys::sync::UnsafeCell;
@@ -19,8 +21,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-/// How a task ended; kept in the header, written under R1.
-/// 0 is none of these: it has not ended.
+/// How a task ended. Stored in the header's wait record, under TASK-1. 0 means that it has not.
 pub(crate) mod outcome {
     pub(crate) const VALUE: u8 = 1;
     pub(crate) const CANCELLED: u8 = 2;
@@ -31,25 +32,27 @@ pub(crate) mod outcome {
 
 type Payload = Box<dyn Any + Send + 'static>;
 
-/// The future, later its output or the panic's payload: which of them it is,
-/// state word and outcome say.
+/// The future, later its output or the payload of its panic.
+///
+/// The state word and the outcome say which of them is stored.
 union Stage<F: Future> {
     future: ManuallyDrop<F>,
     output: ManuallyDrop<F::Output>,
-    /// Boxed twice, so that it is one word.
+    /// Boxed twice, so that it takes one word.
     panic: ManuallyDrop<Box<Payload>>,
 }
 
-/// Where the stage lies: in the cell, or, if it is large or oddly aligned, in a
-/// box of its own, so that it is moved once and never again.
+/// Where the stage is stored: in the cell, or in a box if it is large or needs more alignment.
+///
+/// The future is moved there once.
 trait Store<F: Future> {
     fn new(future: F) -> Self;
     fn stage(this: *mut Self) -> *mut Stage<F>;
-    /// Frees what the store owns besides the stage's content, which is gone.
+    /// Frees what the store owns besides the content of the stage, which is already dropped.
     ///
     /// # Safety
     ///
-    /// Once, when nothing in the stage is left.
+    /// Called once, after the content of the stage was moved out or dropped.
     unsafe fn end(this: *mut Self);
 }
 
@@ -65,7 +68,7 @@ impl<F: Future> Store<F> for Inline<F> {
         this.cast()
     }
 
-    // SAFETY: owns nothing else.
+    // SAFETY: there is nothing to free, so any caller will do.
     unsafe fn end(_this: *mut Self) {}
 }
 
@@ -76,13 +79,13 @@ impl<F: Future> Store<F> for Boxed<F> {
     }
 
     fn stage(this: *mut Self) -> *mut Stage<F> {
-        // SAFETY: initialised in `new`, freed in `end`.
+        // SAFETY: `new` made the box, and only `end` frees it.
         unsafe { (*this).0.as_ptr() }
     }
 
-    // SAFETY: by the trait's contract the box is given back once.
+    // SAFETY: by the trait's contract the box is freed once.
     unsafe fn end(this: *mut Self) {
-        // SAFETY: `new` leaked this box; unions drop nothing by themselves.
+        // SAFETY: `new` leaked this box. A union drops none of its fields.
         drop(unsafe { Box::from_raw((*this).0.as_ptr()) });
     }
 }
@@ -94,14 +97,14 @@ struct Cell<F: Future, S: Store<F>> {
     _future: PhantomData<F>,
 }
 
-/// How and by whom a task is spawned.
+/// The options of a spawn.
 pub(crate) struct SpawnOptions {
     pub(crate) origin: Origin,
-    /// Extra flags for the state word: BLOCKING, FOREVER.
+    /// Extra flags of the state word: BLOCKING, FOREVER.
     pub(crate) flags: u64,
 }
 
-/// Which class of cell a future needs, known at compile time.
+/// The size class of cell that a future needs, computed at compile time.
 pub(crate) struct CellLayout<F>(PhantomData<F>);
 
 impl<F: Future> CellLayout<F> {
@@ -118,16 +121,16 @@ impl<F: Future> CellLayout<F> {
 ///
 /// # Safety
 ///
-/// `cell` is vacant and the caller's own. Unless the future is `Send`, the task
-/// is polled, cancelled and joined only on the thread that may touch it.
+/// `cell` is vacant, and only the caller has access to it. Unless the future is `Send`, the task is
+/// polled, cancelled and joined only on the thread of the future.
 #[inline]
 pub(crate) unsafe fn fill<F: Future>(
     cell: NonNull<Header>,
     id: u64,
     future: F,
-    birth: SpawnOptions,
+    options: SpawnOptions,
 ) -> (Runnable, JoinHandle<F::Output>) {
-    // SAFETY: the class has room for this cell type; vacant, ours.
+    // SAFETY: the cell is vacant, only this thread has it, and its class fits this cell type.
     unsafe {
         if CellLayout::<F>::INLINE {
             write_store::<F, Inline<F>>(cell, future);
@@ -135,7 +138,7 @@ pub(crate) unsafe fn fill<F: Future>(
             write_store::<F, Boxed<F>>(cell, future);
         }
     }
-    // SAFETY: vacant, ours: nobody reads the plain fields until LIVE (R5).
+    // SAFETY: no thread reads the plain fields of a vacant cell until LIVE is set (TASK-5).
     let header = unsafe { cell.as_ref() };
     header.vtable.set(if CellLayout::<F>::INLINE {
         Cell::<F, Inline<F>>::VTABLE
@@ -143,23 +146,23 @@ pub(crate) unsafe fn fill<F: Future>(
         Cell::<F, Boxed<F>>::VTABLE
     });
     header.id.set(id);
-    header.origin.set(birth.origin);
+    header.origin.set(options.origin);
     header.parent.set(context::current_id() as u32);
-    header.born_ms.set(context::now_ms());
+    header.spawned_ms.set(context::now_ms());
     header.reset_counts();
     header.waiting.clear();
-    header.state.publish(birth.flags);
-    // SAFETY: published with one entry and one JoinHandle; these are they.
+    header.state.publish(options.flags);
+    // SAFETY: `publish` counted one entry and one JoinHandle, which are made here.
     unsafe { (Runnable::from_cell(cell), JoinHandle::from_cell(cell)) }
 }
 
 /// # Safety
 ///
-/// The memory behind `cell` is vacant and has room for a `Cell<F, S>`.
+/// The memory behind `cell` is vacant and large enough for a `Cell<F, S>`.
 #[inline(always)]
 unsafe fn write_store<F: Future, S: Store<F>>(cell: NonNull<Header>, future: F) {
     let cell = cell.cast::<Cell<F, S>>().as_ptr();
-    // SAFETY: by contract; the field is written without reading the old bytes.
+    // SAFETY: by contract. The write does not read the old bytes.
     unsafe {
         std::ptr::addr_of_mut!((*cell).store)
             .write(UnsafeCell::new(ManuallyDrop::new(S::new(future))));
@@ -181,9 +184,10 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         cell.store.with_mut(|store| S::stage(store.cast::<S>()))
     }
 
-    /// The stage's content is gone for good, under R1.
+    /// Frees the store after the content of the stage was moved out or dropped, under TASK-1.
     fn end(cell: NonNull<Header>) {
-        // SAFETY: as in `stage`; the callers empty the stage once.
+        // SAFETY: the header is the first field of a `Cell<F, S>`, and each caller has emptied the
+        // stage, which happens once.
         unsafe {
             let cell = cell.cast::<Self>().as_ref();
             cell.store.with_mut(|store| S::end(store.cast::<S>()));
@@ -192,14 +196,14 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1, and the future is still there.
+    /// TASK-1, and the future is not dropped yet.
     unsafe fn poll(cell: NonNull<Header>) -> bool {
         let stage = Self::stage(cell);
         let result = catch_unwind(AssertUnwindSafe(|| {
             let unwinding = DropFuture::<F, S>(cell, PhantomData);
             let waker = waker::borrowed(cell);
             let mut cx = Context::from_waker(&waker);
-            // SAFETY: R1; the cell does not move until the future is dropped.
+            // SAFETY: TASK-1, and the cell does not move until the future is dropped.
             let poll = unsafe { Pin::new_unchecked(&mut *(*stage).future) }.poll(&mut cx);
             std::mem::forget(unwinding);
             poll
@@ -207,14 +211,14 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         match result {
             Ok(Poll::Pending) => false,
             Ok(Poll::Ready(output)) => {
-                // SAFETY: R1 and the future is done.
+                // SAFETY: TASK-1, and the future is not dropped yet.
                 unsafe { Self::finish(cell, output) };
                 true
             }
             Err(payload) => {
-                // SAFETY: R1; the future is gone, see `DropFuture`.
+                // SAFETY: TASK-1, and `DropFuture` has dropped the future.
                 unsafe {
-                    tell_home(cell, &payload);
+                    report_panic(cell, &payload);
                     Self::store_panic(cell, payload);
                 }
                 true
@@ -224,31 +228,31 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1, and the future is still there.
+    /// TASK-1, and the future is not dropped yet.
     unsafe fn finish(cell: NonNull<Header>, output: F::Output) {
         // SAFETY: by contract.
         let dropped = unsafe { Self::drop_future(cell) };
         let stage = Self::stage(cell);
-        // SAFETY: R1; the stage is empty now.
+        // SAFETY: TASK-1, and the stage is empty now.
         unsafe {
             (*stage).output = ManuallyDrop::new(output);
             set_outcome(cell, outcome::VALUE);
         }
-        end_second_panic(dropped);
+        discard_panic(dropped);
     }
 
     /// # Safety
     ///
-    /// R1, and the future is still there.
+    /// TASK-1, and the future is not dropped yet.
     unsafe fn drop_future(cell: NonNull<Header>) -> Result<(), Payload> {
         let stage = Self::stage(cell);
-        // SAFETY: by contract; it is not touched again.
+        // SAFETY: by contract. The future is not accessed again.
         catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut (*stage).future) }))
     }
 
     /// # Safety
     ///
-    /// R1, and the stage is empty.
+    /// TASK-1, and the stage is empty.
     unsafe fn store_panic(cell: NonNull<Header>, payload: Payload) {
         // SAFETY: by contract.
         unsafe {
@@ -259,7 +263,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1, and the future is still there.
+    /// TASK-1, and the future is not dropped yet.
     unsafe fn cancel(cell: NonNull<Header>, orphaned: bool) {
         let kind = if orphaned { outcome::ORPHANED } else { outcome::CANCELLED };
         // SAFETY: by contract.
@@ -276,7 +280,7 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1 after COMPLETE; `dst` is a `*mut Result<F::Output, JoinError>`.
+    /// TASK-1 after COMPLETE; `dst` is a `*mut Result<F::Output, JoinError>`.
     unsafe fn take_output(cell: NonNull<Header>, dst: *mut ()) {
         // SAFETY: by contract.
         unsafe {
@@ -287,9 +291,9 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
 
     /// # Safety
     ///
-    /// R1 after COMPLETE.
+    /// TASK-1 after COMPLETE.
     unsafe fn take(cell: NonNull<Header>) -> Result<F::Output, JoinError> {
-        // SAFETY: by contract, and the outcome says what the stage holds.
+        // SAFETY: by contract, and the outcome says what the stage stores.
         unsafe {
             let stage = Self::stage(cell);
             let id = cell.as_ref().id();
@@ -306,21 +310,23 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
                 }
                 outcome::CANCELLED => Err(JoinError::cancelled(id)),
                 outcome::ORPHANED => Err(JoinError::orphaned(id)),
-                other => unreachable!("an output is taken once, after the end (outcome {other})"),
+                other => unreachable!(
+                    "an output is taken once, after the task has ended (outcome {other})"
+                ),
             }
         }
     }
 
     /// # Safety
     ///
-    /// R1 after COMPLETE.
+    /// TASK-1 after COMPLETE.
     unsafe fn drop_output(cell: NonNull<Header>) {
-        // SAFETY: by contract; the outcome says that it is a panic's payload.
+        // SAFETY: by contract, and the outcome says that the stage stores a payload.
         unsafe {
             let header = cell.as_ref();
             if header.waiting.outcome() == outcome::PANIC {
                 let payload: &Payload = &(*Self::stage(cell)).panic;
-                header.chunk.as_ref().home.as_ref().lost_panic(header, &**payload);
+                header.chunk.as_ref().scheduler.as_ref().unobserved_panic(header, &**payload);
             }
         }
         // SAFETY: by contract.
@@ -328,53 +334,54 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
     }
 }
 
-/// Drops a future whose poll panics while the thread still is panicking, as what
-/// the future had on its stack is: both may want to know (`thread::panicking`).
+/// Drops a future whose poll panics, while the thread is still panicking.
+///
+/// The locals of the poll are dropped during the panic as well. So `thread::panicking` gives the
+/// same answer to both.
 struct DropFuture<F: Future, S: Store<F>>(NonNull<Header>, PhantomData<(F, S)>);
 
 impl<F: Future, S: Store<F>> Drop for DropFuture<F, S> {
     fn drop(&mut self) {
-        // SAFETY: made under R1; the poll has not come back, so the future is there.
+        // SAFETY: made under TASK-1. The poll has not returned, so the future is not dropped yet.
         let dropped = unsafe { Cell::<F, S>::drop_future(self.0) };
-        end_second_panic(dropped);
+        discard_panic(dropped);
     }
 }
 
-/// Tells the scheduler that the task's future panicked in its poll.
+/// Reports to the scheduler that the future panicked in its poll.
 ///
 /// # Safety
 ///
 /// `cell` is a live cell.
-unsafe fn tell_home(cell: NonNull<Header>, payload: &Payload) {
-    // SAFETY: the home lives while its tasks do.
+unsafe fn report_panic(cell: NonNull<Header>, payload: &Payload) {
+    // SAFETY: the cell is live by contract, and the scheduler outlives its tasks.
     unsafe {
         let header = cell.as_ref();
-        header.chunk.as_ref().home.as_ref().panicked(header, &**payload);
+        header.chunk.as_ref().scheduler.as_ref().panicked(header, &**payload);
     }
 }
 
-/// A panic of a destructor that has no JoinHandle to go to: it was printed when it
-/// happened, and that is its end.
-fn end_second_panic(dropped: Result<(), Payload>) {
+/// Discards the panic of a destructor. No JoinHandle takes it, and the panic hook has printed it.
+fn discard_panic(dropped: Result<(), Payload>) {
     if let Err(payload) = dropped {
-        // The payload's own drop may panic once more: let it leak instead.
+        // The drop of the payload may panic again, so it is leaked.
         std::mem::forget(payload);
     }
 }
 
 /// # Safety
 ///
-/// R1.
+/// TASK-1.
 unsafe fn set_outcome(cell: NonNull<Header>, kind: u8) {
-    // SAFETY: `cell` is live, by the callers' contracts.
+    // SAFETY: the holder of TASK-1 keeps the cell alive.
     unsafe { cell.as_ref() }.waiting.set_outcome(kind);
 }
 
 /// # Safety
 ///
-/// R1.
+/// TASK-1.
 unsafe fn swap_outcome(cell: NonNull<Header>, kind: u8) -> u8 {
-    // SAFETY: as above; a load and a store will do under R1.
+    // SAFETY: the holder of TASK-1 keeps the cell alive, and is the only writer.
     let waiting = &unsafe { cell.as_ref() }.waiting;
     let old = waiting.outcome();
     waiting.set_outcome(kind);

@@ -1,6 +1,7 @@
-//! The cooperative budget: every leaf operation of ours spends one unit per
-//! poll of a task; a task that has none left is put behind the others, so that
-//! a loop over things that are always ready starves nobody.
+//! The cooperative budget: how many leaf operations a task may complete in one poll.
+//!
+//! Every leaf operation of wakeful spends one unit. A task without units is requeued behind the
+//! others, so a loop over resources that are always ready does not starve other tasks.
 
 use super::context;
 use std::cell::Cell;
@@ -8,7 +9,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// What is left of the current poll's allowance.
+/// The units that the current poll may still spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Budget(u8);
@@ -22,7 +23,7 @@ impl Budget {
         self.0
     }
 
-    /// What is left when a unit is spent; none if there is no limit, or nothing left.
+    /// The budget after one unit is spent. `None` without a limit, and if no unit is left.
     #[inline]
     fn less_one(self) -> Option<Budget> {
         let less = self.0.wrapping_sub(1);
@@ -30,7 +31,7 @@ impl Budget {
     }
 }
 
-/// Runs `f` with another budget; the old one comes back afterwards.
+/// Runs `f` with another budget, and restores the old one.
 pub(super) fn with_budget<R>(budget: Budget, f: impl FnOnce() -> R) -> R {
     struct Restore(Budget);
     impl Drop for Restore {
@@ -42,26 +43,35 @@ pub(super) fn with_budget<R>(budget: Budget, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Runs `f` without a limit; what is left of the budget comes back afterwards.
+/// Runs `f` without a limit, and restores the budget.
 pub(crate) fn without_limit<R>(f: impl FnOnce() -> R) -> R {
     with_budget(Budget::UNLIMITED, f)
 }
 
-/// Whether the current task may go on before it should yield. Always true
-/// outside of a task and inside [`unconstrained`].
+/// Returns whether the current task has budget left in this poll.
+///
+/// Always true outside of a task and inside [`unconstrained`]. A loop that computes without awaits
+/// can use it to decide when to yield.
+///
+/// # Examples
+///
+/// ```
+/// assert!(wakeful::task::coop::has_budget_remaining());
+/// ```
 pub fn has_budget_remaining() -> bool {
     context::with_budget(|cell| cell.get() != Budget::SPENT)
 }
 
-/// Gives the spent unit back when dropped, unless
-/// [`made_progress`](Self::made_progress) was called: an operation that turned
-/// out to be pending costs nothing. The budget is the thread's, so this stays on it.
+/// Restores the spent unit of budget when dropped, unless progress was made.
+///
+/// [`poll_proceed`] returns it. Call [`made_progress`](Self::made_progress) if the operation is
+/// ready; a pending operation costs nothing. The budget is thread-local, so this is not `Send`.
 #[derive(Debug)]
-#[must_use = "dropping it at once gives the unit of budget back"]
+#[must_use = "dropping it at once restores the unit of budget"]
 pub struct RestoreOnPending(Cell<Budget>, PhantomData<*mut ()>);
 
 impl RestoreOnPending {
-    /// The operation got somewhere: the unit stays spent.
+    /// Keeps the unit spent: the operation made progress.
     pub fn made_progress(&self) {
         self.0.set(Budget::UNLIMITED);
     }
@@ -70,7 +80,7 @@ impl RestoreOnPending {
 impl Drop for RestoreOnPending {
     #[inline]
     fn drop(&mut self) {
-        // An unlimited budget has nothing to give back, so it marks "keep".
+        // UNLIMITED is never restored, so `made_progress` stores it as "keep".
         let before = self.0.get();
         if before != Budget::UNLIMITED {
             context::with_budget(|cell| cell.set(before));
@@ -78,25 +88,42 @@ impl Drop for RestoreOnPending {
     }
 }
 
-/// Spends one unit of the current task's budget, or, if there is none left,
-/// schedules the task again and returns `Pending`.
+/// Spends one unit of the current task's budget.
 ///
-/// For leaf futures: call it first, and call
-/// [`made_progress`](RestoreOnPending::made_progress) when the operation is
+/// Returns `Pending` if none is left; the task is then scheduled again. Leaf futures call this
+/// first, and call [`made_progress`](RestoreOnPending::made_progress) when their operation is
 /// ready.
+///
+/// # Examples
+///
+/// ```
+/// use std::task::{Context, Poll, ready};
+/// use wakeful::task::coop;
+///
+/// /// A leaf future that is always ready.
+/// fn poll_next(cx: &mut Context<'_>) -> Poll<u32> {
+///     let progress = ready!(coop::poll_proceed(cx));
+///     progress.made_progress();
+///     Poll::Ready(7)
+/// }
+/// # futures::executor::block_on(async {
+/// assert_eq!(std::future::poll_fn(poll_next).await, 7);
+/// # });
+/// ```
 #[inline]
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     match try_proceed() {
         Some(progress) => Poll::Ready(progress),
         None => {
-            context::give_way(cx.waker());
+            context::yield_out_of_budget(cx.waker());
             Poll::Pending
         }
     }
 }
 
-/// As [`poll_proceed`], but does not schedule the task: for futures that look
-/// whether they have to wait anyway.
+/// Spends one unit of budget. Returns `None` if none is left, without scheduling the task.
+///
+/// For futures that may have to wait anyway, and then need no extra poll.
 #[inline]
 pub(crate) fn try_proceed() -> Option<RestoreOnPending> {
     context::with_budget(|cell| {
@@ -110,18 +137,20 @@ pub(crate) fn try_proceed() -> Option<RestoreOnPending> {
     })
 }
 
-/// As [`poll_proceed`], but spends nothing: [`spend`] does, once the operation got somewhere.
+/// Returns `Ready` if there is budget, and spends none of it. Otherwise schedules the task again.
+///
+/// The caller calls [`spend`] once the operation made progress.
 #[inline]
 pub(crate) fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
     if has_budget_remaining() {
         Poll::Ready(())
     } else {
-        context::give_way(cx.waker());
+        context::yield_out_of_budget(cx.waker());
         Poll::Pending
     }
 }
 
-/// Spends one unit, if there is a limit and one left.
+/// Spends one unit of budget, if there is a limit and a unit left.
 #[inline]
 pub(crate) fn spend() {
     context::with_budget(|cell| {
@@ -131,20 +160,35 @@ pub(crate) fn spend() {
     });
 }
 
-/// Spends one unit of budget, yielding if there is none left. For loops that
-/// compute for long without awaiting anything else.
+/// Spends one unit of budget, and yields if none is left.
+///
+/// For loops that compute for a long time without awaiting anything else.
 ///
 /// # Cancel safety
 ///
-/// Cancel safe.
+/// This function is cancel safe.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut sum = 0u64;
+/// for n in 0..10_000 {
+///     sum += n;
+///     wakeful::task::consume_budget().await;
+/// }
+/// assert_eq!(sum, 49_995_000);
+/// # }
+/// ```
 pub async fn consume_budget() {
-    let mut asked = false;
+    let mut is_spent = false;
     std::future::poll_fn(move |cx| {
-        if asked {
+        if is_spent {
             return Poll::Ready(());
         }
         let progress = ready!(poll_proceed(cx));
-        asked = true;
+        is_spent = true;
         progress.made_progress();
         Poll::Ready(())
     })
@@ -152,7 +196,7 @@ pub async fn consume_budget() {
 }
 
 pin_project_lite::pin_project! {
-    /// Runs a future without a budget; see [`unconstrained`].
+    /// A future without a budget: what [`unconstrained`] returns.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Unconstrained<F> {
@@ -169,13 +213,34 @@ impl<F: Future> Future for Unconstrained<F> {
     }
 }
 
-/// Opts a future out of the budget: it is then on its own to yield often enough.
+/// Runs a future without the cooperative budget.
+///
+/// Such a future must yield often enough by itself, or it starves other tasks of its worker.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use wakeful::sync::mpsc;
+///
+/// let (tx, mut rx) = mpsc::unbounded_channel();
+/// (0..1000).for_each(|n| tx.send(n).unwrap());
+/// // No yield between the thousand messages.
+/// wakeful::task::unconstrained(async {
+///     for n in 0..1000 {
+///         assert_eq!(rx.recv().await, Some(n));
+///     }
+/// })
+/// .await;
+/// # }
+/// ```
 pub fn unconstrained<F>(inner: F) -> Unconstrained<F> {
     Unconstrained { inner }
 }
 
 pin_project_lite::pin_project! {
-    /// Makes a future spend budget; see [`cooperative`].
+    /// A future that spends budget: what [`cooperative`] returns.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Coop<F: Future> {
@@ -197,8 +262,19 @@ impl<F: Future> Future for Coop<F> {
     }
 }
 
-/// Makes a future spend one unit of budget per completion, as wakeful's own leaf
-/// futures do. For leaf futures from elsewhere.
+/// Makes a future spend one unit of budget when it completes, as wakeful's own leaf futures do.
+///
+/// For leaf futures of other crates.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let value = wakeful::task::coop::cooperative(std::future::ready(7)).await;
+/// assert_eq!(value, 7);
+/// # }
+/// ```
 pub fn cooperative<F: Future>(inner: F) -> Coop<F> {
     Coop { inner }
 }
@@ -210,7 +286,7 @@ mod tests {
     use std::task::Waker;
 
     #[test]
-    fn a_task_has_128_units_and_a_pending_one_costs_nothing() {
+    fn budget_has_128_units_and_pending_operations_cost_none() {
         with_budget(Budget::FULL, || {
             let mut cx = Context::from_waker(Waker::noop());
             for _ in 0..200 {
@@ -224,6 +300,6 @@ mod tests {
             assert!(pin!(unconstrained(std::future::ready(()))).poll(&mut cx).is_ready());
             assert!(pin!(cooperative(std::future::ready(()))).poll(&mut cx).is_pending());
         });
-        assert!(has_budget_remaining(), "outside of a task there is no limit");
+        assert!(has_budget_remaining(), "no limit outside of a task");
     }
 }

@@ -1,13 +1,13 @@
-//! Whether a thread drives tasks right now, so that it must not block.
+//! Whether the current thread runs tasks, so that it must not block.
 
 use std::cell::Cell;
 
-/// Whether this thread drives tasks right now.
+/// Whether this thread runs tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entered {
     No,
     Yes {
-        /// The scheduler can go on elsewhere while this thread blocks.
+        /// The scheduler can hand its tasks to another thread while this one blocks.
         may_block_in_place: bool,
     },
 }
@@ -16,14 +16,14 @@ thread_local! {
     static DRIVING: Cell<Entered> = const { Cell::new(Entered::No) };
 }
 
-/// The thread drives tasks until this is dropped.
+/// Restores whether the thread runs tasks.
 pub(crate) struct EnterGuard(Entered);
 
-/// Marks the thread as driving tasks: `block_on` within it would block them.
+/// Marks the thread as one that runs tasks, until the guard is dropped.
 ///
 /// # Panics
 ///
-/// If it already does.
+/// If the thread already runs tasks: a `block_on` inside it would block them.
 #[inline]
 #[track_caller]
 pub(crate) fn start_driving(may_block_in_place: bool) -> EnterGuard {
@@ -47,11 +47,11 @@ impl Drop for EnterGuard {
     }
 }
 
-/// For functions that block the thread until something happens.
+/// Panics if this thread must not block. For functions that block their caller.
 ///
 /// # Panics
 ///
-/// If this thread drives tasks.
+/// If this thread runs tasks.
 #[track_caller]
 pub(crate) fn check_may_block() {
     if is_driving() {
@@ -64,17 +64,17 @@ pub(crate) fn check_may_block() {
     }
 }
 
-/// Whether this thread drives tasks, so that it must not block.
+/// Returns whether this thread runs tasks, so that it must not block.
 pub(crate) fn is_driving() -> bool {
     DRIVING.get() != Entered::No
 }
 
-/// What a thread that wants to block in place is doing.
+/// Whether the current thread may block in place.
 pub(crate) enum BlockInPlace {
-    /// It drives no tasks: it may block as it likes.
+    /// The thread runs no tasks, so it may block anyway.
     NotDriving,
     Allowed,
-    /// Nobody else could run its tasks meanwhile.
+    /// No other thread could run its tasks meanwhile.
     Refused,
 }
 
@@ -86,13 +86,12 @@ pub(crate) fn block_in_place() -> BlockInPlace {
     }
 }
 
-/// The thread may block until this is dropped.
+/// Marks the thread as one that runs no tasks, until the guard is dropped.
 pub(crate) fn stop_driving() -> EnterGuard {
     EnterGuard(DRIVING.replace(Entered::No))
 }
 
-/// Forbids `block_in_place` until this is dropped: what is being polled may not
-/// leave this thread.
+/// Forbids `block_in_place` until the guard is dropped: the future being polled is not `Send`.
 pub(crate) fn forbid_block_in_place() -> EnterGuard {
     let before = DRIVING.get();
     if before != Entered::No {

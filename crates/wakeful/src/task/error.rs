@@ -1,4 +1,4 @@
-//! Why a task gave no output: cancelled, orphaned or panicked.
+//! The error of a task that did not complete: cancelled, orphaned or panicked.
 
 use super::Id;
 use std::any::Any;
@@ -6,7 +6,19 @@ use std::fmt;
 use std::io;
 use std::sync::Mutex;
 
-/// The task did not run to its end.
+/// The error of a task that did not complete: it was cancelled or it panicked.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let handle = wakeful::spawn(std::future::pending::<()>());
+/// handle.abort();
+/// let error = handle.await.unwrap_err();
+/// assert!(error.is_cancelled() && !error.is_panic());
+/// # }
+/// ```
 pub struct JoinError {
     id: Id,
     cause: Cause,
@@ -15,7 +27,7 @@ pub struct JoinError {
 enum Cause {
     Cancelled,
     Orphaned,
-    /// The payload is `Send` only; the lock makes the error `Sync`.
+    /// The payload is `Send` but not `Sync`. The mutex makes the error `Sync`.
     Panic(Mutex<Box<dyn Any + Send + 'static>>),
 }
 
@@ -32,39 +44,61 @@ impl JoinError {
         Self { id, cause: Cause::Panic(Mutex::new(payload)) }
     }
 
-    /// Whether the task was dropped before it finished: aborted, ended by a
-    /// shutdown, or orphaned.
+    /// Returns whether the task was dropped before it completed.
+    ///
+    /// Causes are an abort, the shutdown of the runtime, and the orphan policy.
     pub fn is_cancelled(&self) -> bool {
         matches!(self.cause, Cause::Cancelled | Cause::Orphaned)
     }
 
-    /// Whether the task was dropped because nothing could ever have woken it
-    /// (see [`OrphanPolicy`](crate::runtime::OrphanPolicy)).
+    /// Returns whether the task was dropped because nothing could ever wake it.
+    ///
+    /// That happens only under an [`OrphanPolicy`](crate::runtime::OrphanPolicy) that cancels.
     pub fn is_orphaned(&self) -> bool {
         matches!(self.cause, Cause::Orphaned)
     }
 
-    /// Whether the task panicked.
+    /// Returns whether the task panicked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let error = wakeful::spawn(async { panic!("no") }).await.unwrap_err();
+    /// assert!(error.is_panic());
+    /// # }
+    /// ```
     pub fn is_panic(&self) -> bool {
         matches!(self.cause, Cause::Panic(_))
     }
 
-    /// The panic's payload, for `std::panic::resume_unwind`.
+    /// Returns the payload of the panic, for [`std::panic::resume_unwind`].
     ///
     /// # Panics
     ///
-    /// If the task did not panic: ask [`is_panic`](Self::is_panic) first, or use
+    /// If the task did not panic. Check [`is_panic`](Self::is_panic) first, or use
     /// [`try_into_panic`](Self::try_into_panic).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let error = wakeful::spawn(async { panic!("no") }).await.unwrap_err();
+    /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no"));
+    /// # }
+    /// ```
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
         self.try_into_panic().expect("`JoinError` reason is not a panic.")
     }
 
-    /// The panic's payload, or the error itself if there was no panic.
+    /// Returns the payload of the panic.
     ///
     /// # Errors
     ///
-    /// Gives `self` back if the task was cancelled.
+    /// Returns the error itself if the task was cancelled.
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
         match self.cause {
             Cause::Panic(payload) => Ok(payload.into_inner().unwrap_or_else(|e| e.into_inner())),
@@ -72,7 +106,7 @@ impl JoinError {
         }
     }
 
-    /// The task this is about.
+    /// Returns the id of the task.
     pub fn id(&self) -> Id {
         self.id
     }
@@ -84,7 +118,7 @@ impl JoinError {
     }
 }
 
-/// The message of a panic, if it was raised with one.
+/// Returns the message of a panic, if its payload is a string.
 pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> Option<&str> {
     payload
         .downcast_ref::<&'static str>()
@@ -98,7 +132,7 @@ impl fmt::Display for JoinError {
             Cause::Cancelled => write!(f, "task {} was cancelled", self.id),
             Cause::Orphaned => write!(
                 f,
-                "task {} was cancelled: it waited with no waker left, so nothing could ever have woken it",
+                "task {} was cancelled: it waited with no waker left, so nothing could ever wake it",
                 self.id
             ),
             Cause::Panic(_) => match self.panic_text() {

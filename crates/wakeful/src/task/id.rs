@@ -1,11 +1,23 @@
-//! Task ids: unique in the process, drawn in blocks so that a spawn needs no
-//! shared counter. A runtime with `Builder::shuffle_tasks` draws from a sequence of its own.
+//! Task ids, drawn in blocks so that a spawn accesses no shared counter.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
-/// Names a task, uniquely among all tasks of the process that are alive.
+/// The id of a task, unique among the live tasks of the process.
+///
+/// Only simulated runtimes share ids: each counts its tasks from 1, so that a run can be repeated.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let handle = wakeful::spawn(async { wakeful::task::id() });
+/// let id: wakeful::task::Id = handle.id();
+/// assert_eq!(handle.await.unwrap(), id);
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(NonZeroU64);
 
@@ -27,18 +39,18 @@ impl fmt::Display for Id {
 
 const BLOCK: u64 = 64;
 
-/// Where a runtime takes ids from: the process-wide sequence, or its own.
+/// The sequence that a runtime draws ids from: that of the process, or its own.
 #[derive(Debug)]
 pub(crate) enum IdSource {
     Process,
     Own(OwnIds),
 }
 
-/// A sequence of ids that other sequences use as well.
+/// A sequence of one runtime. Other sequences contain the same ids.
 #[derive(Debug)]
 pub(crate) struct OwnIds(AtomicU64);
 
-/// How many of these there are.
+/// The number of live [`OwnIds`].
 static OWN_SEQUENCES: AtomicUsize = AtomicUsize::new(0);
 
 impl Drop for OwnIds {
@@ -47,14 +59,15 @@ impl Drop for OwnIds {
     }
 }
 
-/// Whether an id names one task of the process, and not one task of each runtime.
+/// Returns whether ids are unique in the process, because no runtime has its own sequence.
 pub(crate) fn are_unique() -> bool {
-    // Acquire: whoever finds no sequence knows that the tasks of the last one have ended.
+    // Acquire pairs with the Release in `drop`: a caller that finds no sequence sees that the tasks
+    // of the last one have ended.
     OWN_SEQUENCES.load(Acquire) == 0
 }
 
 impl IdSource {
-    /// A sequence of its own, from 1 on.
+    /// A sequence of its own, starting at 1.
     pub(crate) fn own() -> Self {
         OWN_SEQUENCES.fetch_add(1, Relaxed);
         IdSource::Own(OwnIds(AtomicU64::new(1)))
@@ -69,7 +82,7 @@ impl IdSource {
     }
 }
 
-/// The ids that one heap still has in hand.
+/// The ids that one arena has drawn and not used.
 #[derive(Debug, Default)]
 pub(crate) struct IdBlock {
     next: u64,
@@ -97,7 +110,7 @@ mod tests {
     #[test]
     fn blocks_of_one_source_never_overlap() {
         let source = IdSource::own();
-        assert!(!super::are_unique(), "another runtime could have the same");
+        assert!(!super::are_unique(), "another runtime could draw the same ids");
         let (mut a, mut b) = (IdBlock::default(), IdBlock::default());
         let drawn: BTreeSet<u64> =
             (0..500).flat_map(|_| [a.draw(&source), b.draw(&source)]).collect();

@@ -1,11 +1,11 @@
-//! Station 9, seen from outside: the handle that awaits a task's end, and the
-//! one that can only ask for it.
+//! Station 9, seen from outside: the handle that awaits a task, and the handle that only aborts it.
 
 use super::arena::Arena;
 use super::coop;
+use super::duty::{DropJoin, Release};
 use super::header::Header;
 use super::runnable::TaskRef;
-use super::state::{COMPLETE, DropJoin, JOIN_WAKER, Release};
+use super::state::{COMPLETE, JOIN_WAKER};
 use super::{Id, JoinError, cell, context, waker};
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,25 +15,30 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-/// Awaits the end of a task and its output.
+/// An owned permission to await a task's output.
 ///
-/// Dropping it detaches the task, which goes on. Awaiting it gives the output,
-/// or a [`JoinError`] if the task panicked or was cancelled.
+/// [`spawn`](super::spawn) returns it. Awaiting it returns the output, or a [`JoinError`] if the
+/// task panicked or was cancelled. Dropping it detaches the task, which keeps running.
 ///
 /// # Cancel safety
 ///
-/// Awaiting `&mut JoinHandle` is cancel safe: if the future is dropped, the
-/// output is still there for the next await.
+/// Awaiting `&mut JoinHandle` is cancel safe. If the await is dropped, the next one still returns
+/// the output.
 ///
 /// # Panics
 ///
-/// When it is polled again after it gave its output.
+/// If it is polled again after it returned the output.
+///
+/// # Examples
 ///
 /// ```
 /// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let handle = wakeful::spawn(async { 6 * 7 });
 /// assert_eq!(handle.await.unwrap(), 42);
+///
+/// let panicked = wakeful::spawn(async { panic!("no") });
+/// assert!(panicked.await.unwrap_err().is_panic());
 /// # }
 /// ```
 pub struct JoinHandle<T> {
@@ -41,10 +46,10 @@ pub struct JoinHandle<T> {
     _output: PhantomData<T>,
 }
 
-// SAFETY: through the handle one reaches the state word and, after COMPLETE,
-// the output (R1), which may move to this thread if it is Send.
+// SAFETY: the handle accesses the state word and, after COMPLETE, the output (TASK-1). The output
+// may move to this thread if it is Send.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
-// SAFETY: `&JoinHandle` reaches only the state word and read-only fields.
+// SAFETY: `&JoinHandle` accesses only the state word and read-only fields.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
 impl<T> UnwindSafe for JoinHandle<T> {}
@@ -54,81 +59,129 @@ impl<T> Unpin for JoinHandle<T> {}
 impl<T> JoinHandle<T> {
     /// # Safety
     ///
-    /// The caller owns JOIN_INTEREST and its handle count; the task's output is
-    /// a `T`.
+    /// The caller owns JOIN_INTEREST and its handle count, and the task's output is a `T`.
     pub(super) unsafe fn from_cell(cell: NonNull<Header>) -> Self {
         Self { cell, _output: PhantomData }
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: our handle count keeps the cell alive.
+        // SAFETY: this handle's count keeps the cell alive.
         unsafe { self.cell.as_ref() }
     }
 
-    /// Asks the task to end: its future is dropped at the next opportunity, at
-    /// once if it waits. Awaiting the handle then gives a cancelled
-    /// [`JoinError`], unless the task was faster. Calling it again does nothing,
-    /// and neither does it end a `spawn_blocking` closure that already runs.
+    /// Cancels the task.
+    ///
+    /// A worker drops the future when its current poll ends, or soon if the task waits. Awaiting
+    /// the handle then returns a cancelled [`JoinError`], unless the task completed first.
+    ///
+    /// It has no effect on a task that has ended, and none on a
+    /// [`spawn_blocking`](super::spawn_blocking) closure that has started.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let handle = wakeful::spawn(wakeful::time::sleep(std::time::Duration::from_secs(3600)));
+    /// handle.abort();
+    /// assert!(handle.await.unwrap_err().is_cancelled());
+    /// # }
+    /// ```
     pub fn abort(&self) {
-        // SAFETY: our handle count keeps the cell alive.
-        unsafe { waker::act(self.cell, self.header().state.abort(0)) };
+        // SAFETY: this handle's count keeps the cell alive.
+        unsafe { waker::perform(self.cell, self.header().state.abort(0)) };
     }
 
-    /// Whether the task has ended. After [`abort`](Self::abort) it may take a
-    /// moment until it has.
+    /// Returns whether the task has ended.
+    ///
+    /// It may return false right after [`abort`](Self::abort): a worker has to drop the future
+    /// first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let handle = wakeful::spawn(async {});
+    /// wakeful::task::yield_now().await;
+    /// assert!(handle.is_finished());
+    /// # }
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.header().state.load().has(COMPLETE)
     }
 
-    /// A handle that can abort the task, and cannot await it.
+    /// Returns a handle that can abort the task, but not await it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let handle = wakeful::spawn(std::future::pending::<()>());
+    /// let abort = handle.abort_handle();
+    /// abort.abort();
+    /// assert!(handle.await.unwrap_err().is_cancelled());
+    /// # }
+    /// ```
     pub fn abort_handle(&self) -> AbortHandle {
         self.header().state.clone_handle();
-        // SAFETY: the count just taken.
+        // SAFETY: the line before counted this handle.
         AbortHandle { task: unsafe { TaskRef::from_cell(self.cell) } }
     }
 
-    /// The task's id.
+    /// Returns the task's id.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (a, b) = (wakeful::spawn(async {}), wakeful::spawn(async {}));
+    /// assert_ne!(a.id(), b.id());
+    /// # }
+    /// ```
     pub fn id(&self) -> Id {
         self.header().id()
     }
 
-    /// Registers `waker`, unless the task is done.
-    fn has_to_wait(&mut self, waker: &Waker) -> bool {
+    /// Registers `waker` with the task. Returns false if the task is complete.
+    fn register_unless_complete(&mut self, waker: &Waker) -> bool {
         let seen = self.header().state.load();
         !seen.has(COMPLETE) && self.register(waker, seen.has(JOIN_WAKER))
     }
 
-    /// The output of a task that is done.
+    /// Takes the output of a complete task.
     fn take_output(&mut self) -> Result<T, JoinError> {
         let taken = self.header().waiting.outcome() == cell::outcome::TAKEN;
         assert!(!taken, "JoinHandle polled after completion");
         let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
-        // SAFETY: R1: complete, and JOIN_INTEREST is ours; `take_output` writes
-        // a value of exactly this type.
+        // SAFETY: TASK-1: the task is complete and this handle owns JOIN_INTEREST. `take_output`
+        // writes a value of exactly this type.
         unsafe {
             (self.header().vtable.get().take_output)(self.cell, output.as_mut_ptr().cast());
             output.assume_init()
         }
     }
 
-    /// Leaves `waker` with the task. False: the task is complete.
+    /// Stores and publishes `waker`. Returns false if the task is complete.
     fn register(&mut self, waker: &Waker, registered: bool) -> bool {
         if registered {
             return self.replace_waker(waker);
         }
         let header = self.header();
-        // SAFETY: R2, the flag is clear and we are the JoinHandle. What clears the flag takes the
-        // waker out, so the slot is empty.
+        // SAFETY: TASK-2: the flag is clear and the caller is the JoinHandle. The step that clears
+        // the flag takes the waker out, so the cell is empty.
         unsafe { header.join_waker.put(waker.clone()) };
         if header.state.set_join_waker() {
             return true;
         }
-        // SAFETY: R2, it was never published.
+        // SAFETY: TASK-2: the waker was never published.
         drop(unsafe { header.join_waker.take() });
         false
     }
 
-    /// As `register`, for a handle whose waker lies with the task.
+    /// Replaces the published waker. Returns false if the task is complete.
     #[inline(never)]
     fn replace_waker(&mut self, waker: &Waker) -> bool {
         let header = self.header();
@@ -136,27 +189,28 @@ impl<T> JoinHandle<T> {
             return false;
         }
         let unpublished = Unpublished(header);
-        // SAFETY: R2, the flag is clear and we are the JoinHandle.
-        let replaced = unsafe { header.join_waker.keep(waker) };
+        // SAFETY: TASK-2: the flag is clear and the caller is the JoinHandle.
+        let replaced = unsafe { header.join_waker.replace(waker) };
         let is_published = header.state.set_join_waker();
         if is_published {
             std::mem::forget(unpublished);
         }
         if let Some(replaced) = replaced {
-            // After the flag: if its drop panics, the new waker is registered, or taken out.
-            waker::weigh(replaced);
+            // After the flag is set: if this drop panics, the new waker is published or dropped.
+            waker::detach_and_drop(replaced);
         }
         is_published
     }
 }
 
-/// JOIN_WAKER is clear, and a waker may be in the slot. Dropped, it takes that waker out, also if
-/// the clone of another waker panics: while the flag is clear, no later step does.
+/// Drops the join waker while JOIN_WAKER is clear, also if the clone of the new waker panics.
+///
+/// No later step drops a waker that is not published.
 struct Unpublished<'a>(&'a Header);
 
 impl Drop for Unpublished<'_> {
     fn drop(&mut self) {
-        // SAFETY: R2: the flag is clear and the JoinHandle is the caller.
+        // SAFETY: TASK-2: the flag is clear and the caller is the JoinHandle.
         drop(unsafe { self.0.join_waker.take() });
     }
 }
@@ -166,8 +220,8 @@ impl<T> Future for JoinHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let progress = std::task::ready!(coop::poll_proceed(cx));
-        if self.has_to_wait(cx.waker()) {
-            context::waiting_for_join(self.header(), cx.waker());
+        if self.register_unless_complete(cx.waker()) {
+            context::record_join_wait(self.header(), cx.waker());
             return Poll::Pending;
         }
         progress.made_progress();
@@ -177,11 +231,11 @@ impl<T> Future for JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        /// The handle goes, also if what is dropped before it panics.
-        struct Last(NonNull<Header>);
-        impl Drop for Last {
+        /// Subtracts the handle count, also if the drop before it panics.
+        struct DropHandle(NonNull<Header>);
+        impl Drop for DropHandle {
             fn drop(&mut self) {
-                // SAFETY: the handle keeps the cell until the state word says otherwise.
+                // SAFETY: the handle's count keeps the cell until the state word says `Free`.
                 unsafe {
                     if self.0.as_ref().state.drop_handle() == Release::Free {
                         Arena::free(self.0);
@@ -193,19 +247,19 @@ impl<T> Drop for JoinHandle<T> {
         let taken = header.waiting.outcome() == cell::outcome::TAKEN;
         match header.state.drop_join(taken) {
             DropJoin::Nothing => {}
-            // SAFETY: told so by the state word.
+            // SAFETY: the state word said `Free` to this caller.
             DropJoin::Free => unsafe { Arena::free(self.cell) },
             DropJoin::DropWaker => {
-                let _last = Last(self.cell);
-                // SAFETY: R2, `drop_join` cleared the flag.
+                let _drop_handle = DropHandle(self.cell);
+                // SAFETY: TASK-2: this caller cleared the flag in `drop_join`.
                 if let Some(waker) = unsafe { header.join_waker.take() } {
-                    waker::weigh(waker);
+                    waker::detach_and_drop(waker);
                 }
             }
             DropJoin::DropOutput => {
-                let _last = Last(self.cell);
+                let _drop_handle = DropHandle(self.cell);
                 let _id = context::enter_id(header.id.get());
-                // SAFETY: R1, complete and JOIN_INTEREST is ours.
+                // SAFETY: TASK-1: the task is complete and this handle owns JOIN_INTEREST.
                 unsafe { (header.vtable.get().drop_output)(self.cell) };
             }
         }
@@ -218,25 +272,39 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Asks a task to end; made by [`JoinHandle::abort_handle`] and
-/// [`JoinSet`](super::JoinSet).
+/// A handle that can abort a task, but not await it.
+///
+/// [`JoinHandle::abort_handle`] and the spawn methods of [`JoinSet`](super::JoinSet) return it.
+/// Dropping it has no effect on the task.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut set = wakeful::task::JoinSet::new();
+/// let abort = set.spawn(std::future::pending::<()>());
+/// abort.abort();
+/// assert!(set.join_next().await.unwrap().unwrap_err().is_cancelled());
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct AbortHandle {
     task: TaskRef,
 }
 
 impl AbortHandle {
-    /// As [`JoinHandle::abort`].
+    /// Cancels the task; see [`JoinHandle::abort`].
     pub fn abort(&self) {
         self.task.abort(0);
     }
 
-    /// Whether the task has ended.
+    /// Returns whether the task has ended.
     pub fn is_finished(&self) -> bool {
         self.task.state().has(COMPLETE)
     }
 
-    /// The task's id.
+    /// Returns the task's id.
     pub fn id(&self) -> Id {
         self.task.header().id()
     }

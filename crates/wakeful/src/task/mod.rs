@@ -1,23 +1,40 @@
-//! Tasks: futures that the runtime runs side by side.
+//! Asynchronous tasks: futures that the runtime runs concurrently.
 //!
-//! [`spawn`] starts one, [`JoinHandle`] awaits it, [`JoinSet`] awaits many;
-//! [`spawn_blocking`] is for code that blocks, [`LocalSet`] for futures that may
-//! not leave their thread. [`coop`] and [`yield_now`] are about taking turns.
+//! [`spawn`] starts a task, [`JoinHandle`] awaits its output, and [`JoinSet`] awaits many tasks.
+//! [`spawn_blocking`] runs code that blocks, [`LocalSet`] runs futures that are not `Send`.
+//! [`coop`] and [`yield_now`] are about sharing a worker fairly.
 //!
-//! For readers of the source, this is the room of stations 1, 2, 5, 7, 8 and 9 of
-//! the walk. Its nouns, and who holds whom:
+//! # Examples
 //!
-//! - A **cell** (`header` and `cell`) is the task's one allocation, cut from a
-//!   `heap`. Its `state` word decides everything.
-//! - A **runnable** is the one queue entry of a task; queues and workers hold it.
-//! - A **waker** lies with whatever the task waits for.
-//! - A **JoinHandle** (`join`) is what the spawner holds.
-//! - The **home** (`arena::Schedule`) is the scheduler, as the task sees it: the only
-//!   way from this room to those that use it.
-//! - The **context** is what the thread knows while it polls.
+//! ```
+//! # #[wakeful::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let handles: Vec<_> = (0..3).map(|n| wakeful::task::spawn(async move { n * n })).collect();
+//! let mut sum = 0;
+//! for handle in handles {
+//!     sum += handle.await.unwrap();
+//! }
+//! assert_eq!(sum, 5);
+//! # }
+//! ```
 //!
-//! Control enters by `cell::fill` (spawn), `Runnable::run` (a worker), a waker
-//! (anybody) or a JoinHandle; it leaves through the home.
+//! # For readers of the source
+//!
+//! This module serves stations 1, 2, 5, 7, 8 and 9. Its types, and their owners:
+//!
+//! - A **cell** is the one allocation of a task, in an `arena`. Its fixed part is the `header`, the
+//!   part that depends on the future's type is in `cell`. All decisions are made by its `state`
+//!   word.
+//! - A **Runnable** is the one queue entry of a task. Queues and workers own it.
+//! - A **waker** is stored by the resource that the task waits for.
+//! - A **JoinHandle** (`join`) is owned by the spawner.
+//! - A **scheduler** is seen by its tasks as a `Schedule` (`arena`). That is the only way from this
+//!   module to those that use it.
+//! - The **context** is thread-local state of the current poll.
+//! - The **wait record** says what the task waits for, for dumps and reports.
+//!
+//! Control enters through `cell::fill` (a spawn), `Runnable::run` (a worker), a waker (any thread)
+//! or a JoinHandle. It leaves through `Schedule`.
 #![allow(unsafe_code)]
 
 pub(crate) mod arena;
@@ -25,11 +42,14 @@ pub(crate) mod block_on;
 pub(crate) mod cell;
 pub(crate) mod context;
 pub mod coop;
+mod duty;
 pub(crate) mod enter_guard;
 mod error;
 pub(crate) mod header;
 pub(crate) mod id;
 mod join;
+pub(crate) mod origin;
+pub(crate) mod poll_stamp;
 mod poll_time;
 mod reexports;
 pub(crate) mod runnable;
@@ -38,6 +58,8 @@ pub(crate) mod state;
 #[macro_use]
 mod task_local;
 mod wait_forever;
+pub(crate) mod wait_kind;
+pub(crate) mod wait_record;
 pub(crate) mod wait_target;
 pub(crate) mod waker;
 mod yield_now;

@@ -1,5 +1,7 @@
-//! The public face of `wakeful::task`: what spawns needs a runtime and lives in
-//! that room; users look for it here. The one file of this room that looks right.
+//! Public items of `wakeful::task` that other modules implement.
+//!
+//! Spawning needs a runtime, so the code is in `runtime`. This is the only file of the module that
+//! depends on it.
 
 pub use crate::runtime::task_api::blocking::spawn_blocking;
 pub use crate::runtime::task_api::builder::Builder;
@@ -7,14 +9,14 @@ pub use crate::runtime::task_api::local_set::{LocalEnterGuard, LocalSet, spawn_l
 pub use crate::runtime::task_api::spawn::{block_in_place, spawn};
 pub use join_set::JoinSet;
 
-/// Futures that have a name because users hold them.
+/// Named futures of this module, for types that store them.
 pub mod futures {
     pub use crate::runtime::join_set::{JoinNext, JoinNextWithId};
     pub use crate::runtime::task_api::local_set::RunUntil;
     pub use crate::task::task_local::TaskLocalFuture;
 }
 
-/// Sets of tasks that are awaited together.
+/// A set of tasks that are awaited together.
 pub mod join_set {
     pub use crate::runtime::join_set::JoinSet;
     pub use crate::runtime::join_set::builder::Builder;

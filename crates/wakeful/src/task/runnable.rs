@@ -1,22 +1,25 @@
-//! Stations 5 and 9: a task is polled, and then waits, goes back to a queue, or
-//! is done. The roles here are types: [`Runnable`] is the one queue entry of a
-//! task, [`TaskRef`] a counted reference that can look but not poll.
+//! Stations 5 and 9: a worker polls a task, which then waits, is requeued, or completes.
+//!
+//! The roles are types. [`Runnable`] is the one queue entry of a task. [`TaskRef`] is a counted
+//! reference that can inspect a task but not poll it.
 
 use super::arena::Arena;
 use super::context;
+use super::duty::{Complete, EndPoll, Release, Start};
 use super::header::{Header, PollCount};
-use super::state::{Complete, EndPoll, ORPHANED, Release, Snapshot, Start, State};
+use super::state::{ORPHANED, Snapshot, State};
 use super::waker;
 use crate::sys::unwind::catch_and_forget;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// The right to poll a task: exactly one exists while it is queued (R4). If it
-/// is dropped unrun, the task is cancelled.
+/// The one queue entry of a task: the right to poll it (TASK-4).
+///
+/// If it is dropped without being run, the task is cancelled.
 #[derive(Debug)]
 pub(crate) struct Runnable(NonNull<Header>);
 
-// SAFETY: a task that must stay on its thread has a home whose queues do.
+// SAFETY: a task that must stay on its thread has a scheduler whose queues stay there.
 unsafe impl Send for Runnable {}
 
 impl Runnable {
@@ -27,20 +30,20 @@ impl Runnable {
         Self(cell)
     }
 
-    /// The task's cell and id, for who wants to say something of it later.
+    /// Returns the task's cell and id, for reports after the poll.
     #[inline]
     pub(crate) fn cell_and_id(&self) -> (NonNull<Header>, u64) {
-        // SAFETY: we own the entry, so the cell is alive.
+        // SAFETY: the entry keeps the cell alive.
         (self.0, unsafe { self.0.as_ref() }.id.get())
     }
 
-    /// Whether it was never polled.
+    /// Returns whether the task was never polled.
     pub(crate) fn is_new(&self) -> bool {
-        // SAFETY: we own the entry, so the cell is alive.
+        // SAFETY: the entry keeps the cell alive.
         unsafe { self.0.as_ref() }.polls() == 0
     }
 
-    /// The address of the task's cell.
+    /// Returns the address of the task's cell.
     #[inline]
     pub(crate) fn cell(&self) -> *mut Header {
         self.0.as_ptr()
@@ -50,44 +53,43 @@ impl Runnable {
         ManuallyDrop::new(self).0
     }
 
-    /// Polls the task once and sees to what comes of it.
+    /// Polls the task once. Completes, requeues or parks it by the result.
     #[inline]
     pub(crate) fn run(self) {
         let cell = self.into_cell();
-        // SAFETY: we own the entry, so the cell is alive, and the start gives
-        // us R1.
+        // SAFETY: the entry keeps the cell alive, and `start_poll` gives the right of TASK-1.
         unsafe {
             match cell.as_ref().state.start_poll() {
-                Start::Poll => poll(cell, PollCount::AGAIN),
+                Start::Poll => poll(cell, PollCount::SELF_WOKEN),
                 Start::PollWithSpare => poll(cell, PollCount::QUEUED),
                 Start::Cancel => finish_cancelled(cell),
             }
         }
     }
 
-    /// Drops the task instead of running it, while its queue is being drained.
+    /// Cancels the task, while its queue is being drained.
     pub(crate) fn cancel(self) {
         let cell = self.into_cell();
-        // SAFETY: we own the entry; the claim gives us R1.
+        // SAFETY: the entry keeps the cell alive, and the claim gives the right of TASK-1.
         unsafe {
             cell.as_ref().state.claim_drained();
             finish_cancelled(cell);
         }
     }
 
-    /// The task was just spawned and its scheduler turned out to be closed.
+    /// Cancels a task that was just spawned on a closed scheduler.
     pub(crate) fn cancel_spawn(self) {
         self.cancel_unless_claimed(State::claim_refused_spawn);
     }
 
-    /// A poll of the task has ended, and its scheduler has closed meanwhile.
+    /// Cancels a task whose scheduler was closed during its poll.
     pub(crate) fn cancel_requeue(self) {
         self.cancel_unless_claimed(State::claim_refused_requeue);
     }
 
     fn cancel_unless_claimed(self, claim: impl FnOnce(&State) -> Option<Release>) {
         let cell = self.into_cell();
-        // SAFETY: we own the entry; the claim says what else is ours.
+        // SAFETY: the entry keeps the cell alive, and the claim says what the caller owns.
         unsafe {
             match claim(&cell.as_ref().state) {
                 None => finish_cancelled(cell),
@@ -97,11 +99,12 @@ impl Runnable {
         }
     }
 
-    /// A waker woke the task and found its scheduler closed: whoever closes it
-    /// drops the future, the entry just goes.
-    pub(crate) fn refuse(self) {
+    /// Gives up the entry of a wake that found the scheduler closed.
+    ///
+    /// The thread that shuts the scheduler down drops the future.
+    pub(crate) fn discard(self) {
         let cell = self.into_cell();
-        // SAFETY: we own the entry.
+        // SAFETY: the entry keeps the cell alive.
         unsafe {
             if cell.as_ref().state.refuse() == Release::Free {
                 Arena::free(cell);
@@ -118,33 +121,34 @@ impl Drop for Runnable {
 
 /// # Safety
 ///
-/// R1 is ours and the future is there; `count` says whether a waker was counted for R6.
+/// The caller has the right of TASK-1, the future is not dropped, and `count` says whether a spare
+/// waker was counted (TASK-6).
 unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
-    // SAFETY: alive while RUNNING is set.
+    // SAFETY: RUNNING keeps the cell alive.
     let header = unsafe { cell.as_ref() };
     header.count_poll(count);
-    let turn = context::start_task(cell.as_ptr(), header.id.get());
-    // SAFETY: R1, by contract.
+    let guard = context::enter_poll(cell.as_ptr(), header.id.get());
+    // SAFETY: TASK-1, by contract.
     let done = unsafe { (header.vtable.get().poll)(cell) };
-    let mark = turn.end();
+    let outcome = guard.end();
     if done {
-        // SAFETY: R1, the outcome is stored.
+        // SAFETY: TASK-1, and the poll stored the outcome.
         return unsafe { finish(cell) };
     }
-    let home = || {
-        // SAFETY: the home lives while its tasks do.
-        unsafe { header.chunk.as_ref().home.as_ref() }
+    let scheduler = || {
+        // SAFETY: the scheduler outlives its tasks.
+        unsafe { header.chunk.as_ref().scheduler.as_ref() }
     };
-    if mark.self_woken {
-        // R3: still RUNNING, and the entry is ours again.
-        return home().requeue(Runnable(cell));
+    if outcome.self_woken {
+        // TASK-3: RUNNING stays set, and this thread makes the entry.
+        return scheduler().requeue(Runnable(cell));
     }
-    match header.state.end_poll(mark.is_exempt(), header.take_spare()) {
+    match header.state.end_poll(outcome.is_exempt(), header.take_spare_waker()) {
         EndPoll::Idle => {}
-        EndPoll::Requeue => home().requeue(Runnable(cell)),
-        // SAFETY: R1 is still ours.
+        EndPoll::Requeue => scheduler().requeue(Runnable(cell)),
+        // SAFETY: RUNNING is still set, so the right of TASK-1 is kept.
         EndPoll::Cancel => unsafe { finish_cancelled(cell) },
-        // SAFETY: a handle was taken for the report.
+        // SAFETY: the state word counted a handle for the report.
         EndPoll::Orphan => unsafe { TaskRef::from_cell(cell) }.report_orphan(),
     }
 }
@@ -153,7 +157,7 @@ unsafe fn poll(cell: NonNull<Header>, count: PollCount) {
 ///
 /// # Safety
 ///
-/// R1 is ours and the future is there.
+/// The caller has the right of TASK-1, and the future is not dropped.
 pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>) {
     // SAFETY: by contract.
     unsafe {
@@ -169,14 +173,14 @@ pub(crate) unsafe fn finish_cancelled(cell: NonNull<Header>) {
 ///
 /// # Safety
 ///
-/// R1 is ours and the outcome is stored.
+/// The caller has the right of TASK-1, and the outcome is stored.
 unsafe fn finish(cell: NonNull<Header>) {
-    // SAFETY: RUNNING keeps the cell until it is released.
+    // SAFETY: RUNNING keeps the cell alive until it is released.
     let header = unsafe { cell.as_ref() };
-    let release = match header.state.complete(header.take_spare()) {
+    let release = match header.state.complete(header.take_spare_waker()) {
         Complete::Done => return,
         Complete::WakeJoiner => {
-            // SAFETY: R2, `complete` cleared JOIN_WAKER for us.
+            // SAFETY: TASK-2, this thread cleared JOIN_WAKER in `complete`.
             if let Some(waker) = unsafe { header.join_waker.take() } {
                 wake_joiner(waker);
             }
@@ -184,29 +188,28 @@ unsafe fn finish(cell: NonNull<Header>) {
         }
         Complete::DropOutput => {
             let _id = context::enter_id(header.id.get());
-            // SAFETY: R1: no JoinHandle, so the output is still ours.
+            // SAFETY: TASK-1: there is no JoinHandle, so this thread still has the right.
             unsafe { (header.vtable.get().drop_output)(cell) };
             header.state.release_running()
         }
     };
     if release == Release::Free {
-        // SAFETY: told so by the state word.
+        // SAFETY: the state word said `Free` to this caller.
         unsafe { Arena::free(cell) };
     }
 }
 
-/// Foreign wakers may panic; that must not take the worker down.
+/// Wakes the awaiter of the JoinHandle. A panic of a foreign waker must not end the worker.
 fn wake_joiner(waker: std::task::Waker) {
     catch_and_forget(|| waker.wake());
 }
 
-/// A counted reference to a task of any type: enough to look at it and to ask
-/// for its end.
+/// A counted reference to a task of any type. It can inspect and abort the task, but not poll it.
 pub(crate) struct TaskRef(NonNull<Header>);
 
-// SAFETY: all that can be done through it is atomic or read-only (R5).
+// SAFETY: it gives access only to atomics and to fields that are read-only (TASK-5).
 unsafe impl Send for TaskRef {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for TaskRef {}
 
 impl TaskRef {
@@ -217,11 +220,11 @@ impl TaskRef {
         Self(cell)
     }
 
-    /// Takes a handle on whatever task is in the cell, if there is one.
+    /// Returns a reference to the task in the cell, if there is one.
     pub(crate) fn try_from_cell(cell: NonNull<Header>) -> Option<Self> {
-        // SAFETY: H2: cells that a walk finds are initialised headers.
+        // SAFETY: the cells of a walk have initialized headers (ARENA-2).
         let taken = unsafe { cell.as_ref() }.state.try_clone_handle();
-        // Not made unless it was taken: its drop gives a handle back.
+        // Made only if the handle was counted: its drop subtracts one.
         taken.then(|| Self(cell))
     }
 
@@ -230,7 +233,7 @@ impl TaskRef {
     }
 
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: our count keeps the cell alive.
+        // SAFETY: this reference's count keeps the cell alive.
         unsafe { self.0.as_ref() }
     }
 
@@ -238,21 +241,22 @@ impl TaskRef {
         self.header().state.load()
     }
 
+    /// Requests that the future is dropped. `reason` is 0 or ORPHANED.
     pub(crate) fn abort(&self, reason: u64) {
-        // SAFETY: our count keeps the cell alive.
-        unsafe { waker::act(self.0, self.header().state.abort(reason)) };
+        // SAFETY: this reference's count keeps the cell alive.
+        unsafe { waker::perform(self.0, self.header().state.abort(reason)) };
     }
 
     /// Wakes the task, as one of its wakers would.
     pub(crate) fn wake(&self) {
         // SAFETY: our count keeps the cell alive.
-        unsafe { waker::act(self.0, self.header().state.wake_by_ref()) };
+        unsafe { waker::perform(self.0, self.header().state.wake_by_ref()) };
     }
 
     pub(crate) fn report_orphan(self) {
-        // SAFETY: the home lives while its tasks do.
-        let home = unsafe { self.header().chunk.as_ref().home.as_ref() };
-        home.orphaned(&self);
+        // SAFETY: the scheduler outlives its tasks.
+        let scheduler = unsafe { self.header().chunk.as_ref().scheduler.as_ref() };
+        scheduler.orphaned(&self);
     }
 }
 
@@ -266,7 +270,7 @@ impl Clone for TaskRef {
 impl Drop for TaskRef {
     fn drop(&mut self) {
         if self.header().state.drop_handle() == Release::Free {
-            // SAFETY: told so by the state word.
+            // SAFETY: the state word said `Free` to this caller.
             unsafe { Arena::free(self.0) };
         }
     }

@@ -1,16 +1,23 @@
-//! A stack of cells that any thread pushes to and one thread empties at once:
-//! the way into the injector, and the way home for memory freed elsewhere.
+//! A lock-free stack of cells: any thread pushes, one thread takes all.
 //!
-//! Protocol. Pushers swing `head` from what they saw to their own cell, whose
-//! link they set to what they saw. The taker swaps `head` for null and owns the
-//! chain. Nobody ever takes a single cell, so a cell that left and came back
-//! between a pusher's load and its exchange does no harm: the link it wrote is
-//! still what `head` holds. `close` swaps in a marker that pushers never
-//! replace; who finds it keeps its cell.
+//! The injector uses it for tasks from other threads, and each arena for cells that other threads
+//! free.
 //!
-//! Orderings: a push releases the cell and its link; take and close acquire
-//! them. All are SeqCst because the schedulers' sleep protocol reads other
-//! flags right after a push and relies on one order of all these steps.
+//! # Protocol
+//!
+//! A pusher loads `head`, stores that value in the link of its cell, and exchanges `head` for its
+//! cell. The taker swaps `head` for null and owns the chain. `close` swaps in a marker that pushers
+//! never replace. A pusher that finds the marker keeps its cell.
+//!
+//! The race to fear is ABA: a cell leaves the stack and returns between the load and the exchange
+//! of a pusher. It does no harm here. No thread takes a single cell, so the link that the pusher
+//! wrote is still the value of `head`.
+//!
+//! # Orderings
+//!
+//! A push releases the cell and its link. `take_all` and `close` acquire them. All three are
+//! SeqCst: the sleep protocol of the schedulers loads other flags right after a push, and relies on
+//! a single order of these operations.
 
 use super::header::Header;
 use crate::sys::sync::atomic::{AtomicPtr, Ordering::*};
@@ -21,7 +28,7 @@ pub(crate) struct Stack {
     head: AtomicPtr<Header>,
 }
 
-/// The stack was closed; the cell stays with the caller.
+/// The error of a push to a closed stack. The caller keeps the cell.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Closed;
 
@@ -37,19 +44,18 @@ impl Iterator for Chain {
 
     fn next(&mut self) -> Option<NonNull<Header>> {
         let cell = NonNull::new(self.0)?;
-        // SAFETY: the chain owns its cells until it hands them out, and their
-        // memory is never returned to the system while one is in use.
+        // SAFETY: the chain owns its cells until it returns them, and a cell in use stays mapped.
         self.0 = unsafe { cell.as_ref() }.next.load(Relaxed);
         Some(cell)
     }
 }
 
 impl Chain {
-    /// Turns the chain around: oldest first.
+    /// Reverses the chain: oldest first.
     pub(crate) fn reversed(self) -> Chain {
         let mut done = ptr::null_mut();
         for cell in self {
-            // SAFETY: as in `next`.
+            // SAFETY: the chain owned the cell, and a cell in use stays mapped.
             unsafe { cell.as_ref() }.next.store(done, Relaxed);
             done = cell.as_ptr();
         }
@@ -62,16 +68,17 @@ impl Stack {
         Self { head: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Pushes a cell whose link the caller owns.
+    /// Pushes a cell. Fails if the stack is closed.
     ///
     /// # Safety
     ///
-    /// `cell` is valid, in no other list, and stays so until it is taken out.
+    /// The caller owns the link of `cell`. The cell is alive and in no other list, and stays so
+    /// until it is taken out.
     pub(crate) unsafe fn push(&self, cell: NonNull<Header>) -> Result<(), Closed> {
         let mut head = self.head.load(Relaxed);
         loop {
             if head == closed() {
-                // Whoever closed it wrote things the caller reads next.
+                // The caller reads what the closing thread wrote before.
                 crate::sys::sync::atomic::fence(Acquire);
                 return Err(Closed);
             }
@@ -90,15 +97,17 @@ impl Stack {
         head.is_null() || head == closed()
     }
 
-    /// Takes everything. One at a time takes or closes: a stack that is closed
-    /// between the two steps here would be open again.
+    /// Takes all cells.
+    ///
+    /// One thread at a time may take or close. A `close` between the two steps here would be
+    /// reverted.
     pub(crate) fn take_all(&self) -> Chain {
         let head = self.head.load(Relaxed);
         if head.is_null() || head == closed() {
             return Chain(ptr::null_mut());
         }
         let taken = self.head.swap(ptr::null_mut(), SeqCst);
-        debug_assert!(taken != closed(), "closed while it was taken from");
+        debug_assert!(taken != closed(), "closed during take_all");
         Chain(taken)
     }
 
@@ -106,7 +115,7 @@ impl Stack {
         self.head.load(Relaxed) == closed()
     }
 
-    /// Takes everything and lets nobody push again.
+    /// Takes all cells and closes the stack. Later pushes fail.
     pub(crate) fn close(&self) -> Chain {
         let taken = self.head.swap(closed(), SeqCst);
         Chain(if taken == closed() { ptr::null_mut() } else { taken })

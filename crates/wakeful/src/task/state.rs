@@ -1,5 +1,6 @@
-//! The state word: everything that threads must agree on about one task, in 64
-//! bits, so that every decision is one atomic step.
+//! The state word of a task: all flags and counts that threads have to agree on.
+//!
+//! They share 64 bits, so every decision is one atomic operation.
 //!
 //! ```text
 //!  63            40 39             12 11        0
@@ -8,10 +9,9 @@
 //! └────────────────┴─────────────────┴───────────┘
 //! ```
 //!
-//! Wakers and other handles are counted apart. That is the idea the project
-//! rests on: a task that is idle, not notified and has **no live waker** can
-//! never run again, and the thread that took the last waker away learns it from
-//! the very subtraction it had to do anyway.
+//! Wakers are counted apart from other handles. The orphan check rests on that: a task that is
+//! idle, not notified and has **no live waker** can never run again. The thread that drops the last
+//! waker learns it from the subtraction that it does anyway.
 //!
 //! ```text
 //! diagram
@@ -28,61 +28,62 @@
 //!                                            Orphan
 //! ```
 //!
-//! Who keeps the cell alive: it is free when COMPLETE is set and nothing else
-//! is: no RUNNING, no NOTIFIED, no waker, no handle. So a queue entry and a
-//! running poll need no count of their own, their flag is the reference.
+//! A cell is free when COMPLETE is set and RUNNING, NOTIFIED and both counts are zero. So a queue
+//! entry and a running poll need no count of their own: their flag is their reference.
 //!
-//! Rules for the fields that the word guards:
+//! # Rules for the fields that the word guards
 //!
-//! - R1. The future or output is touched only by the thread that set RUNNING
-//!   (or holds the queue entry of a task that kept RUNNING), and after COMPLETE
-//!   only by the owner of JOIN_INTEREST.
-//! - R2. The join waker is touched only by the JoinHandle while JOIN_WAKER is
-//!   clear and COMPLETE was not seen; whoever clears JOIN_WAKER owns the slot:
-//!   the JoinHandle to replace it, the completing thread to wake it.
-//! - R3. A task that wakes itself during its own poll goes back to a queue with
-//!   RUNNING still set: for every other thread "running" and "queued" mean the
-//!   same (somebody holds it and will look again), so a yield needs no atomic
-//!   step at all. The queue entry is then the exclusive right of R1.
-//! - R4. NOTIFIED on a task that is not RUNNING means that exactly one queue
-//!   entry exists, or is about to be pushed by the thread that set it.
-//! - R5. Of the header's plain fields, those written at spawn are read-only
-//!   while LIVE is set; the others are written under R1.
-//! - R6. A poll starts with one waker more than there are, the *spare*: the first
-//!   clone that the future makes of its waker is that one, and needs no atomic step. If it
-//!   is left when the poll is over, the step that ends the poll or the task takes it back.
-//!   Whether it is there the header says (under R1), since a task that woke itself keeps it
-//!   in the queue (R3). Whoever looks at the word of a task that is RUNNING may count it.
+//! - TASK-1. Only the thread that set RUNNING accesses the future or the output, or the holder of
+//!   the queue entry of a task that kept RUNNING. After COMPLETE, only the owner of JOIN_INTEREST
+//!   does.
+//! - TASK-2. The JoinHandle accesses the join waker while JOIN_WAKER is clear and it has not seen
+//!   COMPLETE. The thread that clears JOIN_WAKER owns the waker: the JoinHandle replaces it, the
+//!   completing thread wakes it.
+//! - TASK-3. A task that wakes itself during its own poll goes back to a queue with RUNNING set.
+//!   For all other threads "running" and "queued" mean the same: a poll is still to come. So a
+//!   yield needs no atomic operation. The queue entry is then the exclusive right of TASK-1.
+//! - TASK-4. NOTIFIED on a task that is not RUNNING means that exactly one queue entry exists. The
+//!   thread that set the flag may still be about to push it.
+//! - TASK-5. The plain header fields that are written at spawn are read-only while LIVE is set. The
+//!   other plain fields are written under TASK-1.
+//! - TASK-6. A poll starts with one waker counted in advance, the *spare waker*. The first clone
+//!   that the future makes of its waker uses it, and needs no atomic operation. The step that ends
+//!   the poll or the task subtracts an unused one. The header says whether it is unused (under
+//!   TASK-1), since a task that woke itself keeps it in the queue (TASK-3). The waker count of a
+//!   RUNNING task may therefore be one too high.
 //!
-//! Orderings: every transition is one read-modify-write with AcqRel (what is done to the
-//! word besides, while RUNNING keeps the cell, needs no order). A wake
-//! releases what its caller wrote before it; the transition that takes NOTIFIED
-//! away acquires it, so the poll sees it. That is why a wake of an already
-//! notified task is still a read-modify-write: a plain load could pass before
-//! the caller's own stores, the poll would miss them, and nobody would look
-//! again.
+//! # Orderings
+//!
+//! Every transition is one read-modify-write with AcqRel. Other operations on the word, while
+//! RUNNING keeps the cell alive, are Relaxed. A wake releases what its caller wrote before. The
+//! transition that clears NOTIFIED acquires it, so the poll sees it.
+//!
+//! The race to fear: a waker's caller stores a value, finds the task already notified, and a poll
+//! that misses the value is the last one. A wake of a notified task is therefore still a
+//! read-modify-write. A plain load could be reordered before the caller's own stores.
 
+use super::duty::{Complete, DropJoin, EndPoll, Release, Shutdown, Start, Wake};
 use crate::sys::sync::atomic::{AtomicU64, Ordering::*};
 
 pub(crate) const RUNNING: u64 = 1 << 0;
 pub(crate) const NOTIFIED: u64 = 1 << 1;
 pub(crate) const COMPLETE: u64 = 1 << 2;
-/// The future is to be dropped at the next opportunity.
+/// The future is to be dropped instead of polled again.
 pub(crate) const CANCELLED: u64 = 1 << 3;
 pub(crate) const JOIN_INTEREST: u64 = 1 << 4;
 pub(crate) const JOIN_WAKER: u64 = 1 << 5;
 /// The cell holds a task (as opposed to free memory).
 pub(crate) const LIVE: u64 = 1 << 6;
-/// CANCELLED was set because nothing could ever wake the task.
+/// CANCELLED was set because the task is an orphan.
 pub(crate) const ORPHANED: u64 = 1 << 7;
-/// A closure for the blocking pool: never idle, never scheduled again.
+/// The task is a closure for the blocking pool: it is never idle and never rescheduled.
 pub(crate) const BLOCKING: u64 = 1 << 8;
-/// The last poll ended inside `may_wait_forever`: no orphan.
+/// The last poll ended inside `may_wait_forever`, so the task is not an orphan.
 pub(crate) const EXEMPT: u64 = 1 << 9;
-/// Spawned with `task::Builder::forever`: never an orphan.
+/// The task was spawned with `task::Builder::forever` and is never an orphan.
 pub(crate) const FOREVER: u64 = 1 << 10;
-/// NOTIFIED is the entry of a thread that is about to find the queues closed;
-/// it takes both flags away in `refuse` or `claim_refused_spawn`.
+/// NOTIFIED is the entry of a thread that is about to find the queues closed. That thread clears
+/// both flags in `refuse`, `claim_refused_spawn` or `claim_refused_requeue`.
 pub(crate) const FOREIGN_ENTRY: u64 = 1 << 11;
 
 const WAKER_SHIFT: u32 = 12;
@@ -96,13 +97,13 @@ const HANDLE_MASK: u64 = !((1 << HANDLE_SHIFT) - 1);
 const _: () = assert!(FOREIGN_ENTRY < WAKER_ONE, "flags run into the waker count");
 const _: () = assert!(WAKER_MASK & HANDLE_MASK == 0 && RUNNING == 1 && NOTIFIED == 2);
 
-/// One value of the word, with questions to ask it.
+/// One value of the state word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Snapshot(pub(crate) u64);
 
 impl Snapshot {
-    /// An entry finds the queues closed: what follows, and what is left to do. The future is the
-    /// entry's holder's to drop, unless it is `claimed`.
+    /// The transition of an entry that finds the queues closed: the new word, and a release if the
+    /// future is `claimed` by another thread. Otherwise the holder of the entry drops the future.
     fn refuse_entry(self, claimed: bool) -> (Option<u64>, Option<Release>) {
         if !claimed {
             return (Some((self.0 & !NOTIFIED) | RUNNING | CANCELLED), None);
@@ -125,7 +126,7 @@ impl Snapshot {
         (self.0 & HANDLE_MASK) >> HANDLE_SHIFT
     }
 
-    /// One more was counted: there are not too many.
+    /// Aborts the process if the waker count, which was just incremented, is about to overflow.
     #[inline(always)]
     fn check_wakers(self) {
         if self.wakers() > WAKER_MASK >> (WAKER_SHIFT + 1) {
@@ -133,13 +134,14 @@ impl Snapshot {
         }
     }
 
-    /// Nothing refers to the cell any more.
+    /// Returns whether the task is complete and nothing refers to the cell.
     #[inline(always)]
     fn is_free(self) -> bool {
         self.0 & (COMPLETE | RUNNING | NOTIFIED | WAKER_MASK | HANDLE_MASK) == COMPLETE
     }
 
-    /// Nothing in the world can wake this task, and it was not meant so.
+    /// Returns whether the task waits, nothing can wake it, and it was not declared to wait
+    /// forever.
     #[inline(always)]
     fn is_orphan(self) -> bool {
         let none_of = RUNNING | NOTIFIED | COMPLETE | CANCELLED | EXEMPT | FOREVER | WAKER_MASK;
@@ -170,105 +172,24 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// What to do with a task taken from a queue.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    Poll,
-    /// The same, and a spare waker was counted (R6).
-    PollWithSpare,
-    /// Drop the future instead of polling it.
-    Cancel,
-}
-
-/// What to do after a poll that returned `Pending`.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum EndPoll {
-    /// The task waits; it is no longer ours.
-    Idle,
-    /// It was woken meanwhile: put the entry back into a queue.
-    Requeue,
-    /// It was cancelled meanwhile; it is still ours: drop the future.
-    Cancel,
-    /// It waits and nothing can wake it. A handle was taken for the report.
-    Orphan,
-}
-
-/// What to do after the output was stored.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Complete {
-    /// The JoinHandle has it from here.
-    Done,
-    /// Take the join waker, wake it, then call `release_running`.
-    WakeJoiner,
-    /// Nobody wants the output: drop it, then call `release_running`.
-    DropOutput,
-}
-
-/// What the caller of a wake or an abort owes.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Wake {
-    Nothing,
-    /// A queue entry was created: push it.
-    Schedule,
-    /// That was the last reference: free the cell.
-    Free,
-}
-
-/// What the caller of a reference drop owes.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Release {
-    Nothing,
-    Free,
-    /// The last waker went while the task waits. A handle was taken for the
-    /// report.
-    Orphan,
-}
-
-/// How the JoinHandle found the task when it was dropped.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum DropJoin {
-    /// All done, no reference left behind.
-    Nothing,
-    Free,
-    /// Drop the join waker (R2), then drop the handle.
-    DropWaker,
-    /// Drop the output (R1), then drop the handle.
-    DropOutput,
-}
-
-/// What the thread that closes a scheduler owes a cell.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Shutdown {
-    /// There is no future in it, or a poll still holds it.
-    Nothing,
-    /// R1 is ours: drop the future and complete the task.
-    DropFuture,
-}
-
 #[derive(Debug)]
 pub(crate) struct State(AtomicU64);
 
 impl State {
-    /// A cell without a task.
+    /// The state of a cell without a task.
     pub(crate) fn free() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Publishes a new task: queued, with one JoinHandle. Everything the cell
-    /// holds was written before (Release).
+    /// Publishes a new task: queued, with one JoinHandle. `extra` are BLOCKING or FOREVER.
+    ///
+    /// The caller wrote the cell before. Release pairs with the Acquire loads of all transitions.
     #[inline]
     pub(crate) fn publish(&self, extra: u64) {
         self.0.store(LIVE | NOTIFIED | JOIN_INTEREST | HANDLE_ONE | extra, Release);
     }
 
-    /// The cell goes back to its heap.
+    /// Marks the cell as free memory, before it returns to its arena.
     pub(crate) fn retire(&self) {
         debug_assert!(self.load().is_free(), "freed while in use: {:?}", self.load());
         self.0.store(0, Release);
@@ -279,16 +200,16 @@ impl State {
         Snapshot(self.0.load(Acquire))
     }
 
-    /// Replaces the word by what `next` makes of it, or leaves it alone where
-    /// `next` answers no new value, and gives back what `next` decided.
+    /// Replaces the word by the value that `next` computes, and returns the decision of `next`.
+    ///
+    /// The word stays unchanged if `next` returns no new value.
     #[inline(always)]
     fn update<R>(&self, mut next: impl FnMut(Snapshot) -> (Option<u64>, R)) -> R {
         let mut current = self.0.load(Relaxed);
         loop {
             let (new, decision) = next(Snapshot(current));
             let Some(new) = new else {
-                // Nothing to write, but the decision may rest on what another
-                // thread published.
+                // The decision may depend on what another thread published.
                 crate::sys::sync::atomic::fence(Acquire);
                 return decision;
             };
@@ -299,18 +220,19 @@ impl State {
         }
     }
 
-    /// Arrow 2, by the holder of the queue entry.
+    /// Arrow 2: the holder of the queue entry starts a poll.
     #[inline]
     pub(crate) fn start_poll(&self) -> Start {
         let seen = self.load();
         if !seen.has(RUNNING) {
             debug_assert!(seen.has(NOTIFIED) && !seen.has(COMPLETE), "not an entry: {seen:?}");
-            // NOTIFIED (2) goes, RUNNING (1) and the spare (R6) come: one addition.
+            // One addition clears NOTIFIED (2), sets RUNNING (1) and counts the spare waker
+            // (TASK-6).
             let seen = Snapshot(self.0.fetch_add(WAKER_ONE - (NOTIFIED - RUNNING), AcqRel));
             seen.check_wakers();
             return self.started(seen, Start::PollWithSpare);
         }
-        // Woken by itself and by others (R3): the coming poll serves both.
+        // The task woke itself (TASK-3), and perhaps others woke it too: one poll serves both.
         let both = seen.has(NOTIFIED);
         let seen = if both { Snapshot(self.0.fetch_and(!NOTIFIED, AcqRel)) } else { seen };
         self.started(seen, Start::Poll)
@@ -330,8 +252,10 @@ impl State {
         start
     }
 
-    /// Arrows 4, 7 and 9, by the thread that polled; `spare`: it is left (R6). A task that
-    /// woke itself is requeued without calling this (R3).
+    /// Arrows 4, 7 and 9: the thread that polled ends the poll.
+    ///
+    /// `spare` says that the spare waker is unused (TASK-6). A task that woke itself is requeued
+    /// without this call (TASK-3).
     #[inline]
     pub(crate) fn end_poll(&self, exempt: bool, spare: bool) -> EndPoll {
         let mark = if exempt { EXEMPT } else { 0 };
@@ -354,9 +278,11 @@ impl State {
         })
     }
 
-    /// Arrow 3, by the thread that holds the task, after the future is gone and
-    /// the outcome stored; `spare`: it is left (R6). NOTIFIED goes with it, unless it is an
-    /// entry in the hands of another thread (see `claim_for_shutdown`).
+    /// Arrow 3: the thread with the right of TASK-1 completes the task.
+    ///
+    /// The future is dropped and the outcome stored. `spare` says that the spare waker is unused
+    /// (TASK-6). NOTIFIED is cleared, unless another thread holds that entry (see
+    /// `claim_for_shutdown`).
     #[inline]
     pub(crate) fn complete(&self, spare: bool) -> Complete {
         let spare = if spare { WAKER_ONE } else { 0 };
@@ -375,13 +301,13 @@ impl State {
         })
     }
 
-    /// Ends the reference that RUNNING was, after COMPLETE.
+    /// Clears RUNNING, which was a reference, after COMPLETE.
     pub(crate) fn release_running(&self) -> Release {
         let left = Snapshot(self.0.fetch_sub(RUNNING, AcqRel) - RUNNING);
         if left.is_free() { Release::Free } else { Release::Nothing }
     }
 
-    /// Arrows 5 and 6 with the waker kept.
+    /// Arrows 5 and 6: wakes the task and keeps the waker.
     #[inline]
     pub(crate) fn wake_by_ref(&self) -> Wake {
         self.update(|seen| {
@@ -395,7 +321,7 @@ impl State {
         })
     }
 
-    /// Arrows 5 and 6 with the waker used up.
+    /// Arrows 5 and 6: wakes the task and drops the waker.
     #[inline]
     pub(crate) fn wake_by_val(&self) -> Wake {
         self.update(|seen| {
@@ -418,7 +344,7 @@ impl State {
         Snapshot(self.0.fetch_add(WAKER_ONE, Relaxed)).check_wakers();
     }
 
-    /// A waker goes without waking; arrow 9 if it was the last.
+    /// Drops a waker without a wake. Arrow 9 if it was the last.
     #[inline]
     pub(crate) fn drop_waker(&self) -> Release {
         self.update(|seen| {
@@ -441,8 +367,9 @@ impl State {
         }
     }
 
-    /// Takes a handle if the cell holds a task: for those who walk the heap
-    /// without owning anything in it.
+    /// Counts a handle if the cell holds a task. Returns whether it does.
+    ///
+    /// For threads that walk an arena without a reference to any of its tasks.
     pub(crate) fn try_clone_handle(&self) -> bool {
         self.update(|seen| {
             if !seen.has(LIVE) || seen.is_free() {
@@ -459,8 +386,10 @@ impl State {
         if left.is_free() { Release::Free } else { Release::Nothing }
     }
 
-    /// The JoinHandle goes. With no waker registered and nothing to drop this
-    /// is one step; otherwise the caller tidies up and calls `drop_handle`.
+    /// Drops the JoinHandle.
+    ///
+    /// Without a registered waker and an output this is one operation. Otherwise the caller drops
+    /// those, and then calls `drop_handle`.
     #[inline]
     pub(crate) fn drop_join(&self, output_taken: bool) -> DropJoin {
         self.update(|seen| {
@@ -477,7 +406,7 @@ impl State {
         })
     }
 
-    /// Publishes the join waker (R2). False: the task is complete.
+    /// Publishes the join waker (TASK-2). Returns false if the task is complete.
     pub(crate) fn set_join_waker(&self) -> bool {
         self.update(|seen| {
             debug_assert!(!seen.has(JOIN_WAKER), "join waker set twice: {seen:?}");
@@ -485,14 +414,14 @@ impl State {
         })
     }
 
-    /// Takes the join waker back (R2). False: the task is complete.
+    /// Unpublishes the join waker (TASK-2). Returns false if the task is complete.
     pub(crate) fn unset_join_waker(&self) -> bool {
         self.update(|seen| {
             if seen.has(COMPLETE) { (None, false) } else { (Some(seen.0 & !JOIN_WAKER), true) }
         })
     }
 
-    /// Asks for the task to be dropped; `reason` is 0 or ORPHANED.
+    /// Requests that the future is dropped. `reason` is 0 or ORPHANED.
     pub(crate) fn abort(&self, reason: u64) -> Wake {
         self.update(|seen| {
             if seen.has(COMPLETE | CANCELLED) {
@@ -505,10 +434,11 @@ impl State {
         })
     }
 
-    /// Arrow 10, by the thread that closes a scheduler after every queue is
-    /// closed and drained. NOTIFIED can then only belong to a waker or a spawn
-    /// on its way to a closed queue: it stays that thread's, and is marked so
-    /// that wakes during the drop of the future are not taken for it.
+    /// Arrow 10: the thread that shuts a scheduler down claims the future.
+    ///
+    /// All queues are closed and drained. NOTIFIED can then only belong to a thread that is about
+    /// to push to a closed queue, for a wake or a spawn. The entry stays with that thread. It is
+    /// marked FOREIGN_ENTRY, so that a wake during the drop of the future is not taken for it.
     pub(crate) fn claim_for_shutdown(&self) -> Shutdown {
         self.update(|seen| {
             if !seen.has(LIVE) || seen.has(COMPLETE | RUNNING | BLOCKING) {
@@ -519,8 +449,9 @@ impl State {
         })
     }
 
-    /// An entry is taken out of a queue that is being drained, before anybody
-    /// claims for shutdown: the future is the caller's to drop.
+    /// Claims the future of an entry that the caller took from a queue that is being drained.
+    ///
+    /// The drain comes before `claim_for_shutdown`, so the caller drops the future.
     pub(crate) fn claim_drained(&self) {
         self.update(|seen| {
             debug_assert!(!seen.has(COMPLETE) && seen.has(RUNNING | NOTIFIED), "{seen:?}");
@@ -528,20 +459,23 @@ impl State {
         });
     }
 
-    /// A spawn found the queues closed. `None`: the future is the spawner's to
-    /// drop; otherwise `claim_for_shutdown` was faster and only the entry goes.
+    /// Gives up the entry of a spawn that found the queues closed.
+    ///
+    /// `None`: the spawner drops the future. Otherwise `claim_for_shutdown` came first, and only
+    /// the entry is given up.
     pub(crate) fn claim_refused_spawn(&self) -> Option<Release> {
         self.update(|seen| seen.refuse_entry(seen.has(RUNNING | COMPLETE)))
     }
 
-    /// A poll has ended, its task was woken meanwhile, and its thread finds the queues closed.
-    /// `None`: the future is the caller's to drop; otherwise `claim_for_shutdown` was faster and
-    /// only the entry goes. (A task that woke itself is RUNNING still, and ours.)
+    /// Gives up the entry of a task that was woken during its poll and finds the queues closed.
+    ///
+    /// `None`: the caller drops the future. Otherwise `claim_for_shutdown` came first, and only the
+    /// entry is given up. (A task that woke itself is still RUNNING, and still the caller's.)
     pub(crate) fn claim_refused_requeue(&self) -> Option<Release> {
         self.update(|seen| seen.refuse_entry(seen.has(FOREIGN_ENTRY)))
     }
 
-    /// A waker found the queues closed: the entry it was to push goes away.
+    /// Gives up the entry of a wake that found the queues closed.
     pub(crate) fn refuse(&self) -> Release {
         let others = !(NOTIFIED | FOREIGN_ENTRY);
         let left = Snapshot(self.0.fetch_and(others, AcqRel) & others);
@@ -551,8 +485,7 @@ impl State {
 
 #[cold]
 fn count_overflow(what: &str) -> ! {
-    // As with Arc: the counts can only get here by leaking, and going on would
-    // free a task that is still referred to.
-    eprintln!("wakeful: one task has millions of {what}; they are being leaked. Aborting.");
+    // As in `Arc`: only leaks get the count here, and an overflow would free a cell in use.
+    eprintln!("wakeful: one task has more than 8 million {what}, so they are leaked. Aborting.");
     std::process::abort();
 }

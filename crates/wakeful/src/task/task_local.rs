@@ -1,16 +1,16 @@
 //! `task_local!`: values that belong to a task, or to a part of one, rather than to a thread.
 //!
-//! A value lives inside the [`TaskLocalFuture`] that [`LocalKey::scope`] returns. It is lent to a thread-local slot for
-//! as long as the inner future runs — while it is polled and while it is dropped — and comes back afterwards, also
-//! when that ends in a panic. Between polls no thread has it, so the task may move.
+//! The [`TaskLocalFuture`] that [`LocalKey::scope`] returns owns the value. While the inner future
+//! is polled or dropped, the value is in a thread-local slot. It moves back afterwards, also after
+//! a panic. Between polls no thread has it, so the task may move to another thread.
 //!
 //! ```text
 //!            ┌── enter: swap ──►                       ◄── ScopeGuard::drop: swap back ──┐
-//!   TaskLocalFuture.value: Some(v)      thread slot: the value of the scope around us, or None
+//!   TaskLocalFuture.value: Some(v)      thread slot: the value of the outer scope, or None
 //!   TaskLocalFuture.value: outer        thread slot: Some(v)   ── with(), get() see v
 //! ```
 //!
-//! Scopes nest because the swap puts the outer value into the inner future's keeping for the time being.
+//! Scopes nest: the swap stores the outer value in the inner future for the duration of the poll.
 
 use core::cell::RefCell;
 use core::error::Error;
@@ -23,11 +23,17 @@ use std::thread;
 
 use pin_project_lite::pin_project;
 
-/// Declares keys for task-local values.
+/// Declares keys of task-local values.
+///
+/// Each line declares a `static` [`LocalKey`], with its attributes and visibility. There is no
+/// initial value: a key has a value only inside a [`scope`](crate::task::LocalKey::scope). The last
+/// semicolon is optional.
+///
+/// # Examples
 ///
 /// ```
 /// wakeful::task_local! {
-///     /// The request that this task works on.
+///     /// The request that this task serves.
 ///     pub static REQUEST: u64;
 ///
 ///     #[allow(dead_code)]
@@ -40,9 +46,6 @@ use pin_project_lite::pin_project;
 /// }).await;
 /// # });
 /// ```
-///
-/// Each line declares a `static` [`LocalKey`], with attributes and visibility as written. There is no initial value: a
-/// key has one only inside a [`scope`](crate::task::LocalKey::scope). The last semicolon may be left out.
 ///
 /// [`LocalKey`]: crate::task::LocalKey
 #[macro_export]
@@ -64,11 +67,14 @@ macro_rules! task_local {
     };
 }
 
-/// A key to a task-local value, declared with [`task_local!`](crate::task_local).
+/// The key of a task-local value, declared with [`task_local!`](crate::task_local).
 ///
-/// Unlike a [`std::thread::LocalKey`], it has no value of its own: [`scope`](LocalKey::scope) gives it one for the
-/// length of a future, [`sync_scope`](LocalKey::sync_scope) for the length of a call. Scopes of the same key may be
-/// nested; the innermost counts. A task that is spawned inside a scope does not inherit the value.
+/// Unlike a [`std::thread::LocalKey`], it has no initial value. [`scope`](LocalKey::scope) sets one
+/// for the duration of a future, [`sync_scope`](LocalKey::sync_scope) for that of a call. Scopes of
+/// one key may be nested; the innermost counts. A task that is spawned inside a scope does not
+/// inherit the value.
+///
+/// # Examples
 ///
 /// ```
 /// wakeful::task_local! {
@@ -84,20 +90,20 @@ macro_rules! task_local {
 /// # });
 /// ```
 pub struct LocalKey<T: 'static> {
-    /// The slot that holds the value of the innermost scope now running on this thread. Public for `task_local!`.
+    /// The value of the innermost scope that runs on this thread. Public for `task_local!`.
     #[doc(hidden)]
     pub slot: thread::LocalKey<RefCell<Option<T>>>,
 }
 
 impl<T: 'static> LocalKey<T> {
-    /// Gives the key a value for as long as `future` runs, including while it is dropped.
+    /// Sets the value of the key while `future` is polled or dropped.
     ///
-    /// The value belongs to the returned future and is dropped with it.
+    /// The returned future owns the value and drops it.
     ///
     /// # Panics
     ///
-    /// The returned future panics when it is polled inside a call of [`with`](LocalKey::with) or
-    /// [`try_with`](LocalKey::try_with) on the same key.
+    /// The returned future panics if it is polled inside a call of [`with`](LocalKey::with) or
+    /// [`try_with`](LocalKey::try_with) of the same key.
     ///
     /// # Examples
     ///
@@ -123,12 +129,12 @@ impl<T: 'static> LocalKey<T> {
         }
     }
 
-    /// Gives the key a value for the length of the call of `function`.
+    /// Sets the value of the key for the duration of a call of `function`.
     ///
     /// # Panics
     ///
-    /// Panics when called inside a call of [`with`](LocalKey::with) or [`try_with`](LocalKey::try_with) on the same
-    /// key.
+    /// If called inside a call of [`with`](LocalKey::with) or [`try_with`](LocalKey::try_with) of
+    /// the same key.
     ///
     /// # Examples
     ///
@@ -151,11 +157,22 @@ impl<T: 'static> LocalKey<T> {
         }
     }
 
-    /// Calls `function` with the key's value.
+    /// Calls `function` with the value of the key.
     ///
     /// # Panics
     ///
-    /// Panics outside every scope of this key.
+    /// Outside of every scope of this key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// wakeful::task_local! {
+    ///     static USER: String;
+    /// }
+    ///
+    /// let length = USER.sync_scope("ferris".into(), || USER.with(|user| user.len()));
+    /// assert_eq!(length, 6);
+    /// ```
     #[track_caller]
     pub fn with<F, R>(&'static self, function: F) -> R
     where
@@ -167,17 +184,31 @@ impl<T: 'static> LocalKey<T> {
         }
     }
 
-    /// Calls `function` with the key's value, or returns an error outside every scope of this key.
+    /// Calls `function` with the value of the key, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// Outside of every scope of this key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// wakeful::task_local! {
+    ///     static USER: String;
+    /// }
+    ///
+    /// assert!(USER.try_with(|user| user.len()).is_err());
+    /// ```
     pub fn try_with<F, R>(&'static self, function: F) -> Result<R, AccessError>
     where
         F: FnOnce(&T) -> R,
     {
         let found = self.slot.try_with(|slot| slot.borrow().as_ref().map(function));
-        // The outer error: this thread is ending and has dropped its slot.
+        // The outer error means that the thread is ending and has dropped its slot.
         found.ok().flatten().ok_or(AccessError { _private: () })
     }
 
-    /// Lends the content of `value` to this thread's slot until the guard is dropped.
+    /// Swaps `value` with this thread's slot until the guard is dropped.
     fn enter<'v>(&'static self, value: &'v mut Option<T>) -> Result<ScopeGuard<'v, T>, EnterError> {
         let swapped = self.slot.try_with(|slot| match slot.try_borrow_mut() {
             Ok(mut slot) => {
@@ -192,17 +223,21 @@ impl<T: 'static> LocalKey<T> {
 }
 
 impl<T: Clone + 'static> LocalKey<T> {
-    /// A copy of the key's value.
+    /// Returns a clone of the value.
     ///
     /// # Panics
     ///
-    /// Panics outside every scope of this key.
+    /// Outside of every scope of this key.
     #[track_caller]
     pub fn get(&'static self) -> T {
         self.with(T::clone)
     }
 
-    /// A copy of the key's value, or an error outside every scope of this key.
+    /// Returns a clone of the value, if the key has one.
+    ///
+    /// # Errors
+    ///
+    /// Outside of every scope of this key.
     pub fn try_get(&'static self) -> Result<T, AccessError> {
         self.try_with(T::clone)
     }
@@ -214,7 +249,7 @@ impl<T: 'static> fmt::Debug for LocalKey<T> {
     }
 }
 
-/// While this lives, the slot has the scope's value and `outer` keeps what the slot had before.
+/// Restores the slot. Until then the slot has the value of the scope, and `outer` the one before.
 struct ScopeGuard<'v, T: 'static> {
     key: &'static LocalKey<T>,
     outer: &'v mut Option<T>,
@@ -222,17 +257,17 @@ struct ScopeGuard<'v, T: 'static> {
 
 impl<T: 'static> Drop for ScopeGuard<'_, T> {
     fn drop(&mut self) {
-        // The slot was there when we entered, on this same thread and further up this stack; and a borrow of it cannot
-        // outlast the call of `with` that made it, which has returned or unwound by now.
+        // The slot exists: `enter` used it on this thread, further up this stack. It is not
+        // borrowed: every call of `with` inside the scope has returned or unwound.
         self.key.slot.with(|slot| mem::swap(&mut *slot.borrow_mut(), self.outer));
     }
 }
 
 /// Why a scope could not be entered.
 enum EnterError {
-    /// We are inside `with` on the same key.
+    /// The caller is inside `with` of the same key.
     Borrowed,
-    /// The thread is ending and its slot is gone.
+    /// The thread is ending and has dropped its slot.
     ThreadEnding,
 }
 
@@ -254,14 +289,16 @@ impl EnterError {
 
 pin_project! {
     /// A future with a task-local value: what [`LocalKey::scope`] returns.
+    ///
+    /// [`take_value`](TaskLocalFuture::take_value) takes the value out.
     pub struct TaskLocalFuture<T, F>
     where
         T: 'static,
     {
         key: &'static LocalKey<T>,
-        // Between polls the scope's own value; during a poll, the value of the scope around it.
+        // Between polls the value of the scope; during a poll, that of the outer scope.
         value: Option<T>,
-        // Dropped as soon as it has finished, while the value is still there to see.
+        // Dropped as soon as it is ready, while the value is still set.
         #[pin]
         future: Option<F>,
         #[pin]
@@ -272,7 +309,7 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let mut me = this.project();
             if mem::needs_drop::<F>() && me.future.is_some() {
-                // If the scope can't be entered, the future is dropped without it, by the struct's own drop.
+                // If the scope cannot be entered, the struct drops the future without the value.
                 if let Ok(_in_scope) = me.key.enter(me.value) {
                     me.future.set(None);
                 }
@@ -282,10 +319,12 @@ pin_project! {
 }
 
 impl<T: 'static, F> TaskLocalFuture<T, F> {
-    /// Takes the value out, if it is still there.
+    /// Takes the value out, unless it is already taken.
     ///
-    /// A future that is polled after this finds the key without a value. After the future has finished this is the way
-    /// to get the value back.
+    /// A future that is polled after this has no value for the key. Use it to get the value back
+    /// after the future is ready.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # futures::executor::block_on(async {
@@ -339,7 +378,7 @@ impl<T: fmt::Debug + 'static, F> fmt::Debug for TaskLocalFuture<T, F> {
     }
 }
 
-/// The key had no value: the error of [`LocalKey::try_with`] and [`LocalKey::try_get`].
+/// The error of [`LocalKey::try_with`] and [`LocalKey::try_get`]: the key has no value.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct AccessError {
     _private: (),

@@ -1,5 +1,4 @@
-//! Saying on purpose what would otherwise be a mistake: a task that waits with
-//! no waker left.
+//! `may_wait_forever`: exempts a future from the orphan check.
 
 use super::context;
 use std::num::NonZeroU64;
@@ -7,30 +6,30 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pin_project_lite::pin_project! {
-    /// See [`may_wait_forever`].
+    /// A future that the orphan check ignores: what [`may_wait_forever`] returns.
     #[derive(Debug)]
     #[project = Projection]
     #[must_use = "futures do nothing unless polled"]
     pub struct MayWaitForever<F> {
         #[pin]
         inner: F,
-        // The poll in which it was last pending.
+        // The poll in which the future was last pending, and exempted its task.
         pending_in: Option<NonZeroU64>,
     }
 
     impl<F> PinnedDrop for MayWaitForever<F> {
         fn drop(this: Pin<&mut Self>) {
-            this.project().settle();
+            this.project().revert_exemption();
         }
     }
 }
 
-// An idle task says so in the room that its cell has to spare.
+// Eight bytes fit into the unused space of the smallest cell.
 const _: () = assert!(size_of::<MayWaitForever<std::future::Pending<()>>>() == 8);
 
 impl<F> Projection<'_, F> {
-    /// The future is not pending, or no longer: in this poll it exempts nobody.
-    fn settle(self) {
+    /// Reverts the exemption of the task, if this poll made it.
+    fn revert_exemption(self) {
         let pending_in = self.pending_in.take();
         if pending_in.is_some() && pending_in == context::poll_id() {
             context::unexempt_current();
@@ -38,13 +37,16 @@ impl<F> Projection<'_, F> {
     }
 }
 
-/// Tells the runtime that `future` may legitimately never be woken, so that a
-/// task waiting in it is not reported as an orphan.
+/// Exempts a future from the orphan check: it may wait although nothing can wake it.
+///
+/// A task that waits with no live waker is otherwise reported as an orphan. Use this for a task
+/// that only keeps a value alive until it is aborted.
+///
+/// # Examples
 ///
 /// ```
 /// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() {
-/// // Keeps something alive until the task is aborted.
 /// let task = wakeful::spawn(wakeful::task::may_wait_forever(std::future::pending::<()>()));
 /// # wakeful::task::yield_now().await;
 /// task.abort();
@@ -62,7 +64,7 @@ impl<F: Future> Future for MayWaitForever<F> {
         let mut this = self.project();
         let polled = this.inner.as_mut().poll(cx);
         if polled.is_ready() {
-            this.settle();
+            this.revert_exemption();
             return polled;
         }
         let poll_id = context::poll_id();

@@ -1,38 +1,38 @@
-//! What a task waits for: the enum [`WaitTarget`], and [`TargetWord`], its form in a wait record.
+//! What a task waits for: [`WaitTarget`], and its one-word form [`TargetWord`].
 //!
-//! A wait record is read by other threads while its task writes it. So kind, link and value share
-//! one atomic word: a reader cannot combine the kind of one write with the value of another.
+//! Other threads read a wait record while its task writes it. So kind, link and value share one
+//! atomic word: a reader cannot combine the kind of one write with the value of another.
 //!
 //! ```text
 //! bits 63 to 3          2 to 1                           0
 //! value, 61 bits        kind: 0 number, 1 record, 2 task  linked
 //! ```
 //!
-//! The value is shifted past the kind and the link. So no value, however large, reaches them: what
-//! does not fit loses its upper bits. No value is ever turned into an address: a resource record is
-//! named by its index in a table (`wait::resource_record`), which checks it.
+//! The value is shifted past kind and link, so a large value cannot overwrite them. It loses its
+//! upper bits instead. No value becomes an address: a resource record is named by its index in a
+//! table (`wait::ownership::resource_record`), which checks it.
 
 use std::ptr;
 
 /// What a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitTarget {
-    /// A number that means something only together with the kind of the wait: a tick, a
-    /// descriptor, a process, a signal, an address; 0 for nothing in particular.
+    /// A number whose meaning depends on the kind of the wait: a timer tick, a file descriptor, a
+    /// process id, a signal, an address. 0 if there is none.
     Number(u64),
-    /// The resource with the record of this index.
+    /// The resource whose record has this index.
     Record(RecordIndex),
     /// The end of the task with this id.
     Task(u64),
 }
 
-/// The index of a resource record in the table of all of them (`wait::resource_record`).
+/// The index of a resource record in the table of `wait::ownership::resource_record`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordIndex(pub(crate) u64);
 
-/// A [`WaitTarget`] and whether it is linked, in one word.
+/// A [`WaitTarget`] and its link flag, in one word.
 ///
-/// Linked means: the waker of the waiting task is known to lie with the target (`wait::resource_record` N1).
+/// Linked means that the waker of the waiting task is known to be queued at the target (RECORD-1).
 /// A number is never linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TargetWord(u64);
@@ -45,45 +45,45 @@ const TASK: u64 = 2 << 1;
 const SHIFT: u32 = 3;
 
 impl TargetWord {
-    /// Nothing in particular.
+    /// No target.
     pub(crate) const NONE: Self = Self(NUMBER);
-    /// The largest number that a word holds.
+    /// The largest number that fits.
     pub(crate) const MAX_NUMBER: u64 = u64::MAX >> SHIFT;
 
-    /// A number that always fits: a descriptor, a process, a signal.
+    /// A number of 32 bits: a file descriptor, a process id, a signal.
     #[inline]
     pub(crate) const fn of_u32(number: u32) -> Self {
         Self((number as u64) << SHIFT | NUMBER)
     }
 
-    /// A tick of a timer. None is larger than [`MAX_NUMBER`](Self::MAX_NUMBER) (`driver::timers`).
-    /// The numbers beyond, which stand for a timer that no longer waits, lose their three upper
-    /// bits and become far ticks.
+    /// A tick of a timer. No tick is larger than [`MAX_NUMBER`](Self::MAX_NUMBER)
+    /// (`driver::timers`). Larger values mark a timer that no longer waits. They lose their three
+    /// upper bits here, and become ticks in the far future.
     #[inline]
     pub(crate) const fn of_tick(tick: u64) -> Self {
         Self(tick << SHIFT | NUMBER)
     }
 
-    /// The address of a resource, as a name that is only compared and printed. Its three upper
-    /// bits are dropped; no address of a Linux process has them, but for the tags of a sanitizer.
+    /// The address of a resource, which is only compared and printed. Its three upper bits are
+    /// dropped. In a Linux process only the pointer tags of a sanitizer use them.
     #[inline]
     pub(crate) fn of_address<T: ?Sized>(resource: &T) -> Self {
         Self((ptr::from_ref(resource).cast::<()>().addr() as u64) << SHIFT | NUMBER)
     }
 
-    /// A resource record, not linked.
+    /// An unlinked resource record.
     pub(crate) const fn of_record(index: RecordIndex) -> Self {
-        assert!(index.0 <= Self::MAX_NUMBER, "as many records do not fit into memory");
+        assert!(index.0 <= Self::MAX_NUMBER, "the index of a record fits into 61 bits");
         Self(index.0 << SHIFT | RECORD)
     }
 
-    /// The end of a task, not linked. Ids count from 1, so they fit (`task::id`).
+    /// The end of a task, unlinked. Ids count from 1, so they fit (`task::id`).
     #[inline]
     pub(crate) const fn of_task(id: u64) -> Self {
         Self(id << SHIFT | TASK)
     }
 
-    /// Returns this target as a linked one. A number stays unlinked.
+    /// Returns this target with a link. A number stays unlinked.
     #[inline]
     pub(crate) const fn linked(self) -> Self {
         if self.0 & KIND == NUMBER { self } else { Self(self.0 | LINKED) }
@@ -100,13 +100,13 @@ impl TargetWord {
         self.0 & LINKED != 0
     }
 
-    /// Whether it is a linked resource record.
+    /// Returns whether this is a linked resource record.
     #[inline]
     pub(crate) const fn is_linked_record(self) -> bool {
         self.0 & (KIND | LINKED) == RECORD | LINKED
     }
 
-    /// Whether it is a linked task.
+    /// Returns whether this is a linked task.
     #[inline]
     pub(crate) const fn is_linked_task(self) -> bool {
         self.0 & (KIND | LINKED) == TASK | LINKED
@@ -121,14 +121,15 @@ impl TargetWord {
         }
     }
 
-    /// For the atomic field of a wait record.
+    /// Returns the bits for the atomic field of a wait record.
     #[inline]
     pub(super) const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// From the atomic field of a wait record, into which only `to_bits` goes. Of other bits it
-    /// would make a target that does not exist, and nothing worse.
+    /// Makes a word of the atomic field of a wait record, which only stores results of `to_bits`.
+    ///
+    /// Other bits would give a target that does not exist, but no undefined behaviour.
     #[inline]
     pub(super) const fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_is_taken_for_a_record_or_a_task() {
+    fn numbers_are_never_records_or_tasks() {
         for number in numbers() {
             let word = TargetWord::of_tick(number);
             let fitting = number & TargetWord::MAX_NUMBER;
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn records_and_tasks_come_back_as_they_were() {
+    fn records_and_tasks_round_trip() {
         for value in numbers().filter(|number| *number <= TargetWord::MAX_NUMBER) {
             let record = TargetWord::of_record(RecordIndex(value));
             let task = TargetWord::of_task(value);

@@ -1,24 +1,34 @@
-//! Giving the others a turn.
+//! `yield_now`: requeues the current task.
 
 use super::context;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Puts the current task behind everything else that is ready to run.
+/// Yields to other tasks: requeues the current task behind those that are ready.
 ///
-/// There is no promise about the order in which others run, nor that any other
-/// task does.
+/// The order in which other tasks run is not specified, nor that any of them runs.
 ///
 /// # Cancel safety
 ///
-/// Cancel safe; dropped before it is awaited it does nothing.
+/// This function is cancel safe. Dropped before its first poll it has no effect.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let handle = wakeful::spawn(async {});
+/// wakeful::task::yield_now().await;
+/// assert!(handle.is_finished());
+/// # }
+/// ```
 #[track_caller]
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false, site: Location::caller() }
 }
 
-/// The future of [`yield_now`].
+/// The future that [`yield_now`] returns.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct YieldNow {
@@ -35,7 +45,7 @@ impl Future for YieldNow {
             return Poll::Ready(());
         }
         self.yielded = true;
-        context::yield_back(cx.waker(), self.site);
+        context::yield_task(cx.waker(), self.site);
         Poll::Pending
     }
 }

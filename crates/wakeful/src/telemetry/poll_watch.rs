@@ -68,7 +68,7 @@ impl PollWatch {
 
     /// The calling thread is the one.
     pub(crate) fn bind_thread(&self) {
-        self.thread.store(backtrace::this_thread(), Relaxed);
+        self.thread.store(backtrace::current_tid(), Relaxed);
     }
 
     /// Says of a thread what it has said elsewhere: by the one who looks. `is_polling`: it
@@ -182,7 +182,7 @@ impl PollWatch {
     }
 
     fn processor_ns(&self) -> u64 {
-        thread_state::processor_time(self.thread()).map_or(0, |time| time.as_nanos() as u64)
+        thread_state::cpu_time(self.thread()).map_or(0, |time| time.as_nanos() as u64)
     }
 
     /// Whether the poll has lasted for `after` by its own fault: its thread has had the CPU for that time, or waits in
@@ -202,14 +202,14 @@ impl PollWatch {
             return false;
         }
         let thread = self.thread();
-        let had_ns = probe.processor_time(thread).as_nanos() as u64;
+        let had_ns = probe.cpu_time(thread).as_nanos() as u64;
         let had = Duration::from_nanos(had_ns.saturating_sub(self.had_ns.load(Relaxed)));
         let is_waiting = probe.is_waiting(thread);
         self.waits.store(if is_waiting { self.waits.load(Relaxed) + 1 } else { 0 }, Relaxed);
         let blocked = match () {
             () if !is_waiting => Duration::ZERO,
-            () if probe.waits_for_no_thread(thread) => stuck,
-            () if probe.starts_process(thread) => {
+            () if probe.is_in_timed_sleep(thread) => stuck,
+            () if probe.is_starting_process(thread) => {
                 self.quiet_before_ns.store(UNKNOWN, Relaxed);
                 Duration::ZERO
             }
@@ -247,7 +247,7 @@ mod tests {
     struct Machine {
         is_waiting: bool,
         sleeps: bool,
-        starts_process: bool,
+        is_starting_process: bool,
         had: Duration,
         quiet: Duration,
     }
@@ -257,16 +257,16 @@ mod tests {
             self.is_waiting
         }
 
-        fn waits_for_no_thread(&self, _thread: i32) -> bool {
+        fn is_in_timed_sleep(&self, _thread: i32) -> bool {
             self.sleeps
         }
 
-        fn processor_time(&self, _thread: i32) -> Duration {
+        fn cpu_time(&self, _thread: i32) -> Duration {
             self.had
         }
 
-        fn starts_process(&self, _thread: i32) -> bool {
-            self.starts_process
+        fn is_starting_process(&self, _thread: i32) -> bool {
+            self.is_starting_process
         }
 
         fn quiet_time(&mut self) -> Duration {
@@ -277,7 +277,7 @@ mod tests {
     /// Waits for another thread, on a machine that was quiet for `quiet` milliseconds.
     fn waits(quiet: u64) -> Machine {
         let quiet = ms(quiet);
-        Machine { is_waiting: true, sleeps: false, starts_process: false, had: ms(0), quiet }
+        Machine { is_waiting: true, sleeps: false, is_starting_process: false, had: ms(0), quiet }
     }
 
     const AFTER: Duration = Duration::from_millis(100);
@@ -319,9 +319,9 @@ mod tests {
 
     #[test]
     fn starting_a_process_is_no_block() {
-        let starts = |now| Machine { starts_process: true, ..waits(now) };
+        let starts = |now| Machine { is_starting_process: true, ..waits(now) };
         assert_eq!(reported_after(starts), None);
-        let then_waits = |now| Machine { starts_process: now <= 300, ..waits(now) };
+        let then_waits = |now| Machine { is_starting_process: now <= 300, ..waits(now) };
         assert_eq!(reported_after(then_waits), Some(410), "from the first look after that on");
     }
 

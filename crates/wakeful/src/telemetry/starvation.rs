@@ -15,8 +15,8 @@
 //! [`SHARE`] of the watchdog's time. The time that a sample takes is in no interval: a watchdog that is preempted
 //! while it reads the threads one by one has read them at different times.
 
-use crate::sys::backtrace::this_thread;
-use crate::sys::thread_state::{self, RunTimes};
+use crate::sys::backtrace::current_tid;
+use crate::sys::thread_state::{self, CpuTimes};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ const SHARE: u32 = 10;
 /// One thread in a sample.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    times: RunTimes,
+    times: CpuTimes,
     /// It was in a run queue: ready, and without a CPU.
     is_queued: bool,
 }
@@ -61,9 +61,9 @@ impl Starvation {
             // A thread that was started since the last sample had nothing then.
             let seen = before.get(thread).copied().unwrap_or_default();
             if now.is_queued {
-                interval.saturating_sub(now.times.had.saturating_sub(seen.times.had))
+                interval.saturating_sub(now.times.cpu.saturating_sub(seen.times.cpu))
             } else {
-                now.times.delayed.saturating_sub(seen.times.delayed)
+                now.times.queued.saturating_sub(seen.times.queued)
             }
         };
         let delays = self.threads.iter().map(delay).sum();
@@ -76,11 +76,11 @@ pub(crate) trait ThreadProbe {
     /// Whether the thread waits for something, in the kernel.
     fn is_waiting(&self, thread: i32) -> bool;
     /// Whether no other thread can end the thread's wait: it sleeps for a time.
-    fn waits_for_no_thread(&self, thread: i32) -> bool;
+    fn is_in_timed_sleep(&self, thread: i32) -> bool;
     /// The CPU time of the thread.
-    fn processor_time(&self, thread: i32) -> Duration;
+    fn cpu_time(&self, thread: i32) -> Duration;
     /// Whether the thread starts a process, and waits for it to run a program.
-    fn starts_process(&self, thread: i32) -> bool;
+    fn is_starting_process(&self, thread: i32) -> bool;
     /// The time so far in which no thread of the process lacked a CPU. Only differences mean something.
     fn quiet_time(&mut self) -> Duration;
 }
@@ -101,29 +101,29 @@ impl SystemProbe {
 
 impl ThreadProbe for SystemProbe {
     fn is_waiting(&self, thread: i32) -> bool {
-        thread_state::is_waiting(thread)
+        thread_state::is_blocked(thread)
     }
 
-    fn waits_for_no_thread(&self, thread: i32) -> bool {
-        thread_state::waits_for_no_thread(thread)
+    fn is_in_timed_sleep(&self, thread: i32) -> bool {
+        thread_state::is_in_timed_sleep(thread)
     }
 
-    fn processor_time(&self, thread: i32) -> Duration {
-        thread_state::processor_time(thread).unwrap_or_default()
+    fn cpu_time(&self, thread: i32) -> Duration {
+        thread_state::cpu_time(thread).unwrap_or_default()
     }
 
-    fn starts_process(&self, thread: i32) -> bool {
-        thread_state::starts_process(thread)
+    fn is_starting_process(&self, thread: i32) -> bool {
+        thread_state::is_starting_process(thread)
     }
 
     fn quiet_time(&mut self) -> Duration {
         let began = self.started.elapsed();
         let is_due = self.starvation.sampled_at.is_none_or(|at| began - at > self.cost * SHARE);
         if is_due {
-            let own = this_thread();
-            let before = self.processor_time(own);
+            let own = current_tid();
+            let before = self.cpu_time(own);
             let threads = sample_threads(own);
-            self.cost = self.processor_time(own).saturating_sub(before);
+            self.cost = self.cpu_time(own).saturating_sub(before);
             self.starvation.add(began, self.started.elapsed(), threads);
         }
         self.starvation.quiet()
@@ -135,11 +135,11 @@ impl ThreadProbe for SystemProbe {
 fn sample_threads(own: i32) -> BTreeMap<i32, Seen> {
     let seen =
         |thread| Some((thread, Seen { times: thread_state::run_times(thread)?, is_queued: false }));
-    let mut threads: BTreeMap<i32, Seen> = thread_state::threads().filter_map(seen).collect();
+    let mut threads: BTreeMap<i32, Seen> = thread_state::thread_ids().filter_map(seen).collect();
     for (&thread, seen) in threads.iter_mut().filter(|(thread, _)| **thread != own) {
         // The kernel has one state for "runs" and "is in a run queue". Only the clock of a thread that runs goes on.
-        seen.is_queued = thread_state::is_ready(thread)
-            && thread_state::processor_time(thread) == Some(seen.times.had);
+        seen.is_queued = thread_state::is_runnable(thread)
+            && thread_state::cpu_time(thread) == Some(seen.times.cpu);
     }
     threads
 }
@@ -147,7 +147,7 @@ fn sample_threads(own: i32) -> BTreeMap<i32, Seen> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{Seen, Starvation, SystemProbe, ThreadProbe};
-    use crate::sys::thread_state::RunTimes;
+    use crate::sys::thread_state::CpuTimes;
     use std::time::Duration;
 
     fn ms(ms: u64) -> Duration {
@@ -156,7 +156,7 @@ mod tests {
 
     /// A thread that has had the CPU for `had` and was in run queues for `delayed` milliseconds.
     fn awake(had: u64, delayed: u64) -> Seen {
-        Seen { times: RunTimes { had: ms(had), delayed: ms(delayed) }, is_queued: false }
+        Seen { times: CpuTimes { cpu: ms(had), queued: ms(delayed) }, is_queued: false }
     }
 
     fn queued(had: u64, delayed: u64) -> Seen {
@@ -227,7 +227,7 @@ mod tests {
     fn the_system_answers() {
         let (started, mut probe) = (std::time::Instant::now(), SystemProbe::new());
         assert_eq!(probe.quiet_time(), ms(0), "the first sample ends no interval");
-        let own = crate::sys::backtrace::this_thread();
+        let own = crate::sys::backtrace::current_tid();
         assert!(!probe.starvation.threads[&own].is_queued, "it runs");
         let first = probe.starvation.sampled_at;
         while probe.starvation.sampled_at == first {

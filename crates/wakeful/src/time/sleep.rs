@@ -4,7 +4,8 @@ use super::Instant;
 use crate::driver::timers::{Entry, Registered, Standing};
 use crate::runtime::context::{self, RuntimeRef};
 use crate::runtime::task_api::spawn::no_runtime;
-use crate::task::header::{Wait, WaitKind};
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::Wait;
 use crate::task::wait_target::TargetWord;
 use crate::task::{self, coop};
 use std::fmt;
@@ -216,7 +217,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.as_mut().poll_silently(cx);
         if polled.is_pending() {
-            task::context::waiting_beside(|since_ms| self.wait(since_ms));
+            task::context::record_secondary_wait(|since_ms| self.wait(since_ms));
         }
         polled
     }

@@ -163,7 +163,7 @@ fn poll_delay(mut delay: Pin<&mut Sleep>, used_up: bool, cx: &mut Context<'_>) -
     let elapsed = delay.as_mut().poll_silently(cx);
     // What is waited for tells more than until when.
     if elapsed.is_pending() {
-        task::context::waiting_if_nothing(|since_ms| delay.wait(since_ms));
+        task::context::record_wait_if_none(|since_ms| delay.wait(since_ms));
     }
     elapsed
 }

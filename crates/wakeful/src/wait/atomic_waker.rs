@@ -1,30 +1,31 @@
-//! A place for the waker of one task at a time: of whoever receives from a
-//! channel, say.
+//! A cell for the waker of one task at a time, such as the receiver of a channel.
 //!
-//! Actors: the *waiter* is the one who may wait (it has exclusive access to the
-//! primitive's end that waits, so there is one at a time); *callers* wake it.
+//! Actors: the *waiter* registers its waker. It has exclusive access to its end of the primitive,
+//! so there is one at a time. *Notifiers* take the waker to wake it.
 //!
 //! ```text
 //! diagram
-//!             register                    call
-//!   EMPTY ◄──────────────► BUSY       FULL ──► TAKING ──► EMPTY
-//!     │                      ▲ │
-//!     └──────────────────────┘ └─► FULL (the waker is in), or CALLED meanwhile
+//!           register()                        take()
+//!   EMPTY ─────────────► REGISTERING   FULL ─────────► TAKING ──► EMPTY
+//!                         │   │  ▲      │
+//!                         │   │  └──────┘ register(), deregister()
+//!                         │   └─► FULL: the waker is stored
+//!                         └─► NOTIFIED: take() came meanwhile, back to EMPTY
 //! ```
 //!
-//! Rules:
-//! - U1. Whoever moves `state` to BUSY or TAKING may touch the slot until it moves
-//!   it on: the waiter to BUSY from EMPTY or FULL (`register`, `forget`), a caller
-//!   to TAKING from FULL (`call`).
-//! - U2. A caller that finds the waiter BUSY leaves CALLED; the waiter then finds
-//!   its change of state refused, and wakes itself. One that finds another caller
-//!   TAKING waits for the moment that this takes.
+//! # Rules
 //!
-//! The race one fears: the waiter sees nothing to take and registers, while the
-//! giver puts something there and finds nobody registered. Both do two steps,
-//! the waiter "register, then look again", the giver "put, then call"; the steps
-//! on `state` are SeqCst, and so must the primitive's own be, or be ordered by
-//! its own protocol: then at least one sees the other.
+//! - WAKER-1. The thread that moves `state` to REGISTERING or TAKING may access the waker until it
+//!   moves `state` on. The waiter moves to REGISTERING from EMPTY or FULL, a notifier to TAKING
+//!   from FULL.
+//! - WAKER-2. A notifier that finds REGISTERING stores NOTIFIED. The waiter's next exchange then
+//!   fails, and the waiter wakes itself. A notifier that finds TAKING waits for the other notifier,
+//!   which needs a few instructions.
+//!
+//! The race to fear: the waiter finds no value and registers, while a notifier stores a value and
+//! finds no waker. The waiter registers and then checks again; the notifier stores and then takes.
+//! The operations on `state` are SeqCst. If those of the primitive are too, or are ordered by its
+//! own protocol, at least one of the two sees the other.
 
 use super::wake_batch::PendingWake;
 use crate::sys::IS_MODEL;
@@ -32,52 +33,54 @@ use crate::sys::sync::atomic::{AtomicU32, Ordering, Ordering::*};
 use crate::sys::sync::{UnsafeCell, const_unless_model, thread};
 use std::task::Waker;
 
-/// Nobody waits.
+/// There is no waker.
 const EMPTY: u32 = 0;
-/// The waiter is at the slot (U1).
-const BUSY: u32 = 1;
-/// A waker is in the slot.
+/// The waiter accesses the waker (WAKER-1).
+const REGISTERING: u32 = 1;
+/// A waker is stored.
 const FULL: u32 = 2;
-/// The waiter is at the slot, and was called meanwhile (U2).
-const CALLED: u32 = 3;
-/// A caller is at the slot (U1).
+/// The waiter accesses the waker, and a notifier came meanwhile (WAKER-2).
+const NOTIFIED: u32 = 3;
+/// A notifier accesses the waker (WAKER-1).
 const TAKING: u32 = 4;
 
-/// How a caller that has taken the waker says so. A plain store is enough: nobody learns
-/// more from EMPTY than that the slot is free, who waits next exchanges it, and a SeqCst
-/// load that comes after that exchange does not see EMPTY any more. The models do not
-/// know the last of these rules.
+/// The ordering of the store of EMPTY by a notifier that has taken the waker.
+///
+/// Release is enough. EMPTY says only that the cell is free, and the next waiter exchanges it. A
+/// SeqCst load after that exchange no longer sees EMPTY. loom does not model the last rule.
 const EMPTIED: Ordering = if IS_MODEL { SeqCst } else { Release };
 
-/// What came of a registration.
+/// The result of a registration.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Registered {
-    /// The next call wakes it.
+    /// The next notifier wakes the waiter.
     Waiting,
-    /// A call came meanwhile: look again instead of waiting.
-    Called,
+    /// A notifier came meanwhile. The waiter must check again instead of waiting.
+    Notified,
 }
 
-/// The state comes last: if nobody waits, it is all that is looked at.
+/// An atomic cell for one waker.
+///
+/// `state` comes last, next to the fields of the primitive: without a waker, only it is read.
 #[repr(C)]
 pub(crate) struct AtomicWaker {
-    /// Guarded by U1.
+    /// Guarded by WAKER-1.
     waker: UnsafeCell<Option<Waker>>,
     state: AtomicU32,
 }
 
-// SAFETY: U1 lets one thread at a time at the slot; wakers are Send and Sync.
+// SAFETY: WAKER-1 gives one thread at a time access to the waker. Wakers are Send and Sync.
 unsafe impl Send for AtomicWaker {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for AtomicWaker {}
 
-/// The state is BUSY; if a foreign clone or drop panics, it does not stay so.
-struct Busy<'a>(&'a AtomicWaker);
+/// Resets REGISTERING if the clone or the drop of a foreign waker panics.
+struct ResetOnPanic<'a>(&'a AtomicWaker);
 
-impl Drop for Busy<'_> {
+impl Drop for ResetOnPanic<'_> {
     fn drop(&mut self) {
-        self.0.empty_slot();
+        self.0.reset();
     }
 }
 
@@ -88,64 +91,65 @@ impl AtomicWaker {
         }
     }
 
-    /// The waiter waits: the next call wakes `waker`. Not by two threads at a
-    /// time; a second one gets `Called`.
+    /// Stores a clone of `waker`, to be woken by the next notifier.
+    ///
+    /// One thread at a time registers. A second one gets `Notified`.
     pub(crate) fn register(&self, waker: &Waker) -> Registered {
         let before = self.state.load(Relaxed);
         if before != EMPTY && before != FULL {
-            return Registered::Called;
+            return Registered::Notified;
         }
-        if self.state.compare_exchange(before, BUSY, SeqCst, SeqCst).is_err() {
-            // From FULL: called a moment ago.
-            return Registered::Called;
+        if self.state.compare_exchange(before, REGISTERING, SeqCst, SeqCst).is_err() {
+            // FULL until now: a notifier has just taken the waker.
+            return Registered::Notified;
         }
-        // SAFETY: U1.
+        // SAFETY: WAKER-1.
         let same = self
             .waker
             .with(|slot| unsafe { (*slot).as_ref().is_some_and(|own| own.will_wake(waker)) });
         if !same {
-            // Foreign code, but not under a lock: a caller goes by (U2).
-            let busy = Busy(self);
+            // Foreign code, but not under a lock: notifiers do not wait for it (WAKER-2).
+            let reset = ResetOnPanic(self);
             let new = Some(waker.clone());
-            // SAFETY: U1.
+            // SAFETY: WAKER-1.
             drop(self.waker.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) }));
-            std::mem::forget(busy);
+            std::mem::forget(reset);
         }
-        match self.state.compare_exchange(BUSY, FULL, SeqCst, SeqCst) {
+        match self.state.compare_exchange(REGISTERING, FULL, SeqCst, SeqCst) {
             Ok(_) => Registered::Waiting,
             Err(_) => {
-                // U2: called meanwhile.
-                self.empty_slot();
-                Registered::Called
+                // WAKER-2: a notifier came meanwhile.
+                self.reset();
+                Registered::Notified
             }
         }
     }
 
-    /// The waiter no longer waits.
-    pub(crate) fn forget(&self) {
-        if self.state.compare_exchange(FULL, BUSY, SeqCst, Relaxed).is_ok() {
-            self.empty_slot();
+    /// Drops the stored waker: the waiter no longer waits.
+    pub(crate) fn deregister(&self) {
+        if self.state.compare_exchange(FULL, REGISTERING, SeqCst, Relaxed).is_ok() {
+            self.reset();
         }
     }
 
-    /// By whoever moved the state to BUSY.
-    fn empty_slot(&self) {
-        // SAFETY: U1.
+    /// Drops the waker and moves to EMPTY. The caller moved `state` to REGISTERING.
+    fn reset(&self) {
+        // SAFETY: WAKER-1.
         let waker = self.waker.with_mut(|slot| unsafe { (*slot).take() });
-        // A caller may have left CALLED: what it came to tell is seen after this.
+        // A notifier may have stored NOTIFIED. The swap acquires what it did before.
         self.state.swap(EMPTY, SeqCst);
         drop(waker);
     }
 
-    /// Whoever waits is to be woken, after any lock.
+    /// Takes the waker, to be woken after any lock is released.
     #[inline]
-    pub(crate) fn call(&self) -> PendingWake {
+    pub(crate) fn take(&self) -> PendingWake {
         loop {
             match self.state.load(SeqCst) {
-                EMPTY | CALLED => return PendingWake::NOBODY,
+                EMPTY | NOTIFIED => return PendingWake::NONE,
                 FULL => {
                     if self.state.compare_exchange(FULL, TAKING, SeqCst, SeqCst).is_ok() {
-                        // SAFETY: U1.
+                        // SAFETY: WAKER-1.
                         let waker = self.waker.with_mut(|slot| unsafe { (*slot).take() });
                         self.state.store(EMPTY, EMPTIED);
                         return PendingWake(waker);
@@ -153,9 +157,9 @@ impl AtomicWaker {
                 }
                 TAKING => thread::yield_now(),
                 _ => {
-                    // The waiter who is at it finds this (U2).
-                    if self.state.compare_exchange(BUSY, CALLED, SeqCst, SeqCst).is_ok() {
-                        return PendingWake::NOBODY;
+                    // WAKER-2: the waiter finds this.
+                    if self.state.compare_exchange(REGISTERING, NOTIFIED, SeqCst, SeqCst).is_ok() {
+                        return PendingWake::NONE;
                     }
                 }
             }
@@ -170,16 +174,16 @@ mod tests {
     use std::task::{RawWaker, RawWakerVTable, Waker};
 
     #[test]
-    fn a_waker_whose_clone_panics_leaves_the_place_free() {
+    fn a_panic_in_clone_leaves_the_cell_usable() {
         const VTABLE: RawWakerVTable =
             RawWakerVTable::new(|_| panic!("cloned"), |_| {}, |_| {}, |_| {});
-        // SAFETY: there is nothing behind it, and its functions look at nothing.
+        // SAFETY: the functions of the vtable do not use the data pointer.
         let bad = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
-        let single = AtomicWaker::new();
+        let cell = AtomicWaker::new();
         for _ in 0..2 {
-            let registers = || _ = single.register(&bad);
+            let registers = || _ = cell.register(&bad);
             assert!(catch_unwind(AssertUnwindSafe(registers)).is_err());
-            assert_eq!(single.register(Waker::noop()), Registered::Waiting);
+            assert_eq!(cell.register(Waker::noop()), Registered::Waiting);
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Waiting with a thread instead of a task: for the `blocking_…` methods, which
-//! work with any executor and with none.
+//! Blocks a thread on a future, for the `blocking_…` methods.
+//!
+//! They work inside and outside of a runtime, and with other executors.
 
 use crate::sys::park::Parker;
 use crate::task::{context, enter_guard};
@@ -23,7 +24,7 @@ impl Wake for Unpark {
 ///
 /// # Panics
 ///
-/// If the thread drives tasks: they would wait with it.
+/// If the thread runs tasks, which it would block as well.
 #[track_caller]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     enter_guard::check_may_block();

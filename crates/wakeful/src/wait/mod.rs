@@ -1,26 +1,22 @@
-//! Station 7, the waker holders: where a task's waker lies while the task waits
-//! for another. Every primitive of `sync` is built on what is in here.
+//! Station 7, where wakers wait: the building blocks of every primitive in `sync`.
 //!
-//! - [`list`]: [`Waiters`](list::Waiters), a first-come-first-served list behind
-//!   one small lock, together with whatever else the primitive keeps there; a
-//!   [`Waiter`](list::Waiter) is one place in it, part of the future that waits.
-//! - [`atomic_waker`]: [`AtomicWaker`](atomic_waker::AtomicWaker), the same for one waiter at a time.
-//! - [`wait_counter`]: [`WaitCounter`](wait_counter::WaitCounter), a number and those who wait until it is
-//!   another one.
-//! - [`wake_batch`]: wakers on their way out of a lock.
-//! - [`owner`]: who has what others wait for, for those who ask why; [`owner_slots`]: the
-//!   same where anybody may read it; [`resource_record`]: how these find it, from the task that
-//!   waits.
-//! - [`block_on`]: waiting with a thread instead of a task.
-//! - [`rerun_gate`]: what wakers of ours do that are no task's.
+//! - [`list`]: [`Waiters`](list::Waiters), a FIFO wait list behind a spin lock that also guards the
+//!   state of the primitive. A [`Waiter`](list::Waiter) is a node of it, inside the waiting future.
+//! - [`atomic_waker`]: [`AtomicWaker`](atomic_waker::AtomicWaker), a cell for the waker of one
+//!   task.
+//! - [`wait_counter`]: [`WaitCounter`](wait_counter::WaitCounter), a counter that tasks wait on.
+//! - [`wake_batch`]: wakers that are collected under a lock and woken after it.
+//! - [`ownership`]: which task owns a resource, for deadlock detection and dumps.
+//! - [`block_on`]: blocks a thread, instead of a task, on a future.
+//! - [`rerun_gate`]: runs work on one thread at a time, and again on request.
 //!
-//! Who takes a waker back when its future is dropped: `sync`'s documentation has the rule.
-//! A [`Waiter`](list::Waiter) in a future belongs to that future, which leaves the list when
-//! it is dropped; a waker cell, or a waiter in the resource, keeps the last waker.
+//! A [`Waiter`](list::Waiter) belongs to its future, which leaves the list when it is dropped. An
+//! [`AtomicWaker`](atomic_waker::AtomicWaker), or a waiter that is part of the resource, keeps the
+//! last waker. The documentation of `sync` says which primitive does which.
 //!
-//! Control enters by the poll of a future that cannot go on, and leaves through
-//! a waker when somebody gives it what it waits for. Wakers are foreign code:
-//! they are cloned before a lock is taken, and woken and dropped after it.
+//! Control enters when a pending future is polled. It leaves through a waker when another task
+//! grants what the future waits for. Wakers are foreign code: they are cloned before a lock is
+//! acquired, and woken and dropped after it is released.
 #![allow(unsafe_code)]
 
 pub(crate) mod atomic_waker;
@@ -35,49 +31,54 @@ pub(crate) mod wake_batch;
 mod models;
 
 use crate::task::context;
-use crate::task::header::{Wait, WaitKind};
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::Wait;
 use crate::task::wait_target::TargetWord;
 use std::panic::Location;
 
-/// Notes what the current task is about to wait for: call it when a leaf future
-/// returns `Pending`. `resource` is the address of the thing waited for.
+/// Records what the current task is about to wait for, by the address of the resource.
+///
+/// A leaf future calls this before it returns `Pending`.
 #[inline]
-pub(crate) fn waiting_on<T: ?Sized>(
+pub(crate) fn record_wait<T: ?Sized>(
     kind: WaitKind,
     resource: &T,
     site: &'static Location<'static>,
 ) {
-    waiting_on_target(kind, TargetWord::of_address(resource), site);
+    record_wait_for_target(kind, TargetWord::of_address(resource), site);
 }
 
-/// As [`waiting_on`], for what is most often waited for beside something else.
+/// Records a wait that usually only ends another one, such as a notification.
+///
+/// It does not replace a wait of this poll that is linked to a resource record.
 #[inline]
-pub(crate) fn waiting_beside<T: ?Sized>(
+pub(crate) fn record_secondary_wait<T: ?Sized>(
     kind: WaitKind,
     resource: &T,
     site: &'static Location<'static>,
 ) {
     let target = TargetWord::of_address(resource);
-    context::waiting_beside(|since_ms| Wait { kind, target, site, since_ms });
+    context::record_secondary_wait(|since_ms| Wait { kind, target, site, since_ms });
 }
 
-/// Notes what the current task is about to wait for, by its target: a descriptor, say.
+/// Records what the current task is about to wait for, by its target: a file descriptor, say.
 #[inline]
-pub(crate) fn waiting_on_target(
+pub(crate) fn record_wait_for_target(
     kind: WaitKind,
     target: TargetWord,
     site: &'static Location<'static>,
 ) {
-    context::waiting_on(|since_ms| Wait { kind, target, site, since_ms });
+    context::record_wait(|since_ms| Wait { kind, target, site, since_ms });
 }
 
-/// As [`waiting_on_target`], for a resource whose list links the records of its waiters;
-/// `target` comes from [`RecordCell::target`](resource_record::RecordCell::target). A link stays.
+/// Records a wait for a resource whose list links the wait records of its waiters. Keeps a link.
+///
+/// `target` comes from [`RecordCell::target`](ownership::resource_record::RecordCell::target).
 #[inline]
-pub(crate) fn waiting_on_plate(
+pub(crate) fn record_wait_keeping_link(
     kind: WaitKind,
     target: TargetWord,
     site: &'static Location<'static>,
 ) {
-    context::waiting_on_keeping_link(|since_ms| Wait { kind, target, site, since_ms });
+    context::record_wait_keeping_link(|since_ms| Wait { kind, target, site, since_ms });
 }

@@ -1,32 +1,41 @@
-//! Work that is asked for from anywhere, and done by one at a time: also by one who is woken
-//! while it registers its own waker, where waiting for a lock would be for ever.
+//! A gate for work that any thread may request, but only one thread runs at a time.
+//!
+//! A lock would deadlock here. The work can be requested from inside itself, for example by a waker
+//! that fires while it is being registered.
 
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::const_unless_model;
 
-/// How often it was asked for since nobody is at it; 0: nobody is.
-pub(crate) struct RerunGate(AtomicU32);
+/// Runs a closure on one thread at a time, and again if it was requested meanwhile.
+pub(crate) struct RerunGate {
+    /// Requests since the gate was last free. Zero means that no thread is running.
+    requests: AtomicU32,
+}
 
 impl RerunGate {
     const_unless_model! {
         pub(crate) fn new() -> Self {
-            Self(AtomicU32::new(0))
+            Self { requests: AtomicU32::new(0) }
         }
     }
 
-    /// Does the work, unless somebody is at it: then that one does it once more. Either way it is
-    /// done, from the beginning, after this was called. It must not panic.
+    /// Requests a run of `work`.
+    ///
+    /// If no thread is running, the caller runs it. Otherwise the running thread runs its own
+    /// closure once more. In both cases a complete run starts after this call. `work` must not
+    /// panic: the gate would stay occupied.
     pub(crate) fn run(&self, mut work: impl FnMut()) {
-        // AcqRel, here and below: the one who is at it sees what was done before it was asked.
-        if self.0.fetch_add(1, AcqRel) > 0 {
+        // AcqRel pairs with the compare_exchange below: the running thread sees everything that
+        // happened before the request.
+        if self.requests.fetch_add(1, AcqRel) > 0 {
             return;
         }
-        let mut asked = 1;
+        let mut seen = 1;
         loop {
             work();
-            match self.0.compare_exchange(asked, 0, AcqRel, Acquire) {
+            match self.requests.compare_exchange(seen, 0, AcqRel, Acquire) {
                 Ok(_) => return,
-                Err(now) => asked = now,
+                Err(current) => seen = current,
             }
         }
     }
@@ -37,17 +46,17 @@ mod tests {
     use super::RerunGate;
 
     #[test]
-    fn whoever_asks_from_inside_has_it_done_again() {
-        let again = RerunGate::new();
-        let mut done = 0;
-        again.run(|| {
-            done += 1;
-            if done < 3 {
-                again.run(|| unreachable!("somebody is at it"));
+    fn request_from_inside_causes_another_run() {
+        let gate = RerunGate::new();
+        let mut runs = 0;
+        gate.run(|| {
+            runs += 1;
+            if runs < 3 {
+                gate.run(|| unreachable!("the outer call is running"));
             }
         });
-        assert_eq!(done, 3);
-        again.run(|| done += 1);
-        assert_eq!(done, 4, "nobody was");
+        assert_eq!(runs, 3);
+        gate.run(|| runs += 1);
+        assert_eq!(runs, 4, "the gate was free again");
     }
 }

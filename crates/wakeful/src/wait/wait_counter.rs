@@ -1,84 +1,85 @@
-//! A number that tasks wait for: until it is another one, until it is zero.
+//! An atomic counter that tasks wait on: until it changes, until it is zero.
 //!
-//! Actors: *changers* change the number, each by one step on one word; *waiters*
-//! have a goal that a number may reach.
+//! Actors: *changers* change the number, each with one atomic operation. *Waiters* wait until their
+//! [`WaitCondition`] is met.
 //!
-//! Whether anybody waits stands in the lowest bit of the word itself, AWAITED.
-//! So a changer learns it with the step that it does anyway, and goes to the list
-//! only then.
+//! The lowest bit of the word, HAS_WAITERS, says whether the wait list may be non-empty. A changer
+//! reads it with the operation that it does anyway, and accesses the list only if it is set.
 //!
-//! Rules:
-//! - B1. While a waiter is in the list, AWAITED is set: it is set before the
-//!   waiter enters and cleared only when the list is empty, both under the
-//!   list's lock.
-//! - B2. A changer whose step found AWAITED calls those whose goal is reached.
+//! # Rules
 //!
-//! The race one fears: the waiter sees a number that is not its goal and enters
-//! the list, while the changer finds nobody waiting. There is one order of all
-//! steps on the word. If the change comes before the waiter's look under the
-//! lock, the waiter sees it and does not enter; if it comes after, AWAITED was
-//! set (B1), and the changer calls (B2): under the lock, so after the waiter has
-//! entered.
+//! - COUNTER-1. HAS_WAITERS is set while a waiter is in the list. It is set before the waiter
+//!   enters and cleared only when the list is empty, both under the lock of the list.
+//! - COUNTER-2. A changer whose operation found HAS_WAITERS wakes the waiters whose condition is
+//!   met.
 //!
-//! AWAITED may stay set when the last waiter has left. The next changer then
-//! looks in vain, once, and clears it: two who take turns never pay for the bit.
+//! The race to fear: a waiter sees a number that does not meet its condition and enters the list,
+//! while the changer finds no waiters. It cannot happen, since all operations on the word have one
+//! order. If the change comes before the waiter's load under the lock, the waiter sees it and does
+//! not enter. If it comes after, HAS_WAITERS is set (COUNTER-1), and the changer wakes waiters
+//! (COUNTER-2). It does so under the lock, so after the waiter has entered.
 //!
-//! Orderings: a step releases what its changer did before, and whoever reads the
-//! number acquires it.
+//! HAS_WAITERS may stay set after the last waiter has left. The next changer then finds an empty
+//! list, once, and clears the bit.
+//!
+//! Orderings: an operation releases what its changer did before, and a load of the number acquires
+//! it.
 
 use super::list::{Grant, Waiter, WaiterState, Waiters};
 use crate::sys::sync::atomic::{AtomicU64, Ordering::*};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Somebody may be in the list (B1).
-const AWAITED: u64 = 1;
+/// The list may contain a waiter (COUNTER-1).
+const HAS_WAITERS: u64 = 1;
 const SHIFT: u32 = 1;
 
-/// What a waiter waits for the number to be.
+/// When a waiter is done.
 pub(crate) trait WaitCondition: Copy {
-    fn is_reached(self, number: u64) -> bool;
+    fn is_met(self, number: u64) -> bool;
 }
 
-/// Any other number than this one.
+/// The number differs from this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotEqual(pub(crate) u64);
 
 impl WaitCondition for NotEqual {
     #[inline]
-    fn is_reached(self, number: u64) -> bool {
+    fn is_met(self, number: u64) -> bool {
         number != self.0
     }
 }
 
+/// The number is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Zero;
 
 impl WaitCondition for Zero {
     #[inline]
-    fn is_reached(self, number: u64) -> bool {
+    fn is_met(self, number: u64) -> bool {
         number == 0
     }
 }
 
-/// A number of 63 bits and those who wait for it.
+/// A number of 63 bits and its waiters.
 pub(crate) struct WaitCounter<G> {
+    /// The number, shifted by one, and HAS_WAITERS.
     word: AtomicU64,
     waiters: Waiters<(), G>,
 }
 
-/// A step was taken.
-#[must_use = "those who wait are to be called, after any lock"]
+/// The result of a change: the caller has to wake waiters.
+#[must_use = "pass it to `wake_waiters`, after any lock is released"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CounterChange {
-    /// The number before.
+    /// The number before the change.
     pub(crate) before: u64,
-    is_awaited: bool,
+    has_waiters: bool,
 }
 
 impl CounterChange {
     fn from_word(word: u64) -> Self {
-        Self { before: word >> SHIFT, is_awaited: word & AWAITED != 0 }
+        Self { before: word >> SHIFT, has_waiters: word & HAS_WAITERS != 0 }
     }
 }
 
@@ -92,12 +93,13 @@ impl<G: WaitCondition> WaitCounter<G> {
         self.word.load(Acquire) >> SHIFT
     }
 
-    /// Adds to the number, which wraps around.
+    /// Adds `n` to the number, which wraps around.
     #[inline]
     pub(crate) fn add(&self, n: u64) -> CounterChange {
         CounterChange::from_word(self.word.fetch_add(n << SHIFT, AcqRel))
     }
 
+    /// Subtracts `n` from the number.
     #[inline]
     pub(crate) fn sub(&self, n: u64) -> CounterChange {
         CounterChange::from_word(self.word.fetch_sub(n << SHIFT, AcqRel))
@@ -108,99 +110,108 @@ impl<G: WaitCondition> WaitCounter<G> {
         CounterChange::from_word(self.word.fetch_or(bits << SHIFT, AcqRel))
     }
 
-    /// After a step, and after any lock: wakes those who waited for it.
+    /// Wakes the waiters whose condition is met. Called after a change, without a lock held.
     #[inline]
-    pub(crate) fn call(&self, moved: CounterChange) {
-        if moved.is_awaited {
-            self.call_waiters();
+    pub(crate) fn wake_waiters(&self, change: CounterChange) {
+        if change.has_waiters {
+            self.wake_satisfied();
         }
     }
 
-    fn call_waiters(&self) {
+    fn wake_satisfied(&self) {
         let mut any = false;
-        self.waiters.answer_while(Grant::All, |(), goal| {
-            let reached = goal.is_reached(self.get());
-            any |= reached;
-            reached
+        self.waiters.grant_while(Grant::All, |(), condition| {
+            let is_met = condition.is_met(self.get());
+            any |= is_met;
+            is_met
         });
         if !any {
-            // Relaxed: says nothing about anything but the list, whose lock we
-            // hold.
+            // Relaxed: the bit is only about the list, and its lock is held.
             self.waiters.with(|list| {
                 if list.is_empty() {
-                    self.word.fetch_and(!AWAITED, Relaxed);
+                    self.word.fetch_and(!HAS_WAITERS, Relaxed);
                 }
             });
         }
     }
 
-    /// Waits for the goal; answers the number that reached it. Ready, the waiter
-    /// has left the list.
+    /// Polls for the condition. Returns the number that meets it.
+    ///
+    /// After `Ready` the waiter is not in the list.
     #[inline]
-    pub(crate) fn poll(&self, waiter: Pin<&Waiter<G>>, goal: G, cx: &mut Context<'_>) -> Poll<u64> {
+    pub(crate) fn poll(
+        &self,
+        waiter: Pin<&Waiter<G>>,
+        condition: G,
+        cx: &mut Context<'_>,
+    ) -> Poll<u64> {
         let number = self.get();
-        if goal.is_reached(number) && waiter.standing() == WaiterState::Idle {
+        if condition.is_met(number) && waiter.state() == WaiterState::Idle {
             return Poll::Ready(number);
         }
-        self.poll_in_list(waiter, goal, cx)
+        self.poll_in_list(waiter, condition, cx)
     }
 
-    fn poll_in_list(&self, waiter: Pin<&Waiter<G>>, goal: G, cx: &mut Context<'_>) -> Poll<u64> {
+    fn poll_in_list(
+        &self,
+        waiter: Pin<&Waiter<G>>,
+        condition: G,
+        cx: &mut Context<'_>,
+    ) -> Poll<u64> {
         loop {
             let number = self.get();
-            if goal.is_reached(number) {
-                self.leave(waiter);
+            if condition.is_met(number) {
+                self.cancel(waiter);
                 return Poll::Ready(number);
             }
-            let waits = match waiter.standing() {
-                WaiterState::Idle => self.enter(waiter, goal, cx),
+            let is_waiting = match waiter.state() {
+                WaiterState::Idle => self.enter(waiter, condition, cx),
                 WaiterState::Waiting => {
                     self.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting
                 }
-                // The number moved on, and back or to where it is now.
-                WaiterState::Answered(_) => {
+                // The condition was met when a changer woke this waiter, and is no longer.
+                WaiterState::Granted(_) => {
                     waiter.reset();
                     false
                 }
             };
-            if waits {
+            if is_waiting {
                 return Poll::Pending;
             }
         }
     }
 
-    /// Answers whether the waiter is in the list.
-    fn enter(&self, waiter: Pin<&Waiter<G>>, goal: G, cx: &mut Context<'_>) -> bool {
+    /// Enters the list unless the condition is met. Returns whether the waiter is in the list.
+    fn enter(&self, waiter: Pin<&Waiter<G>>, condition: G, cx: &mut Context<'_>) -> bool {
         let waker = cx.waker().clone();
-        // What is left over is dropped after the lock.
-        let left_over = self.waiters.with(|list| {
-            // B1. If the bit is there, it stays there while we hold the lock.
+        // An unused waker is dropped after the lock.
+        let unused = self.waiters.with(|list| {
+            // COUNTER-1. While the lock is held, no thread clears the bit.
             let mut word = self.word.load(Acquire);
-            if word & AWAITED == 0 {
-                word = self.word.fetch_or(AWAITED, AcqRel);
+            if word & HAS_WAITERS == 0 {
+                word = self.word.fetch_or(HAS_WAITERS, AcqRel);
             }
-            if goal.is_reached(word >> SHIFT) {
+            if condition.is_met(word >> SHIFT) {
                 return Some(waker);
             }
-            list.push_back(waiter, goal, Some(waker));
+            list.push_back(waiter, condition, Some(waker));
             None
         });
-        left_over.is_none()
+        unused.is_none()
     }
 
-    /// The waiter no longer waits: because it has what it waited for, or because
-    /// its future is dropped.
+    /// Ends the wait: the condition is met, or the waiter's future is dropped.
     #[inline]
-    pub(crate) fn leave(&self, waiter: Pin<&Waiter<G>>) {
-        match waiter.standing() {
+    pub(crate) fn cancel(&self, waiter: Pin<&Waiter<G>>) {
+        match waiter.state() {
             WaiterState::Idle => {}
-            _ => self.leave_list(waiter),
+            _ => self.cancel_in_list(waiter),
         }
     }
 
-    fn leave_list(&self, waiter: Pin<&Waiter<G>>) {
-        if let WaiterState::Answered(_) = self.waiters.cancel(waiter) {
-            // Everybody was told, so there is nothing to pass on.
+    fn cancel_in_list(&self, waiter: Pin<&Waiter<G>>) {
+        if let WaiterState::Granted(_) = self.waiters.cancel(waiter) {
+            // Every waiter gets its own grant, so there is none to forward.
             waiter.reset();
         }
     }

@@ -1,4 +1,6 @@
-//! Wakers on their way out of a lock: collected under it, woken after it.
+//! Wakers that are collected under a lock and woken after it is released.
+//!
+//! Wakers are foreign code: a wake may call back into the resource, and it may panic.
 
 use crate::sys::IS_MODEL;
 use crate::sys::unwind::catch_and_forget;
@@ -7,17 +9,18 @@ use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
 use std::task::Waker;
 
-/// Wakers taken out under one hold of a lock.
-const ROOM: usize = if IS_MODEL { 2 } else { 32 };
+/// How many wakers a batch takes, for one critical section.
+const CAPACITY: usize = if IS_MODEL { 2 } else { 32 };
 
-/// Somebody to be woken once the lock is let go. A waiter that has not been
-/// polled yet has no waker, and sees its answer when it is.
-#[must_use = "whoever it is for waits"]
+/// A wake that is due once the lock is released.
+///
+/// A waiter that was never polled has no waker. It sees its grant at its first poll.
+#[must_use = "the task waits until this is woken"]
 #[derive(Debug)]
 pub(crate) struct PendingWake(pub(super) Option<Waker>);
 
 impl PendingWake {
-    pub(crate) const NOBODY: PendingWake = PendingWake(None);
+    pub(crate) const NONE: PendingWake = PendingWake(None);
 
     pub(crate) fn new(waker: Option<Waker>) -> Self {
         Self(waker)
@@ -31,28 +34,30 @@ impl PendingWake {
     }
 }
 
-/// Up to [`ROOM`] calls; more take another hold of the lock.
+/// Up to [`CAPACITY`] pending wakes. More of them need another critical section.
 pub(crate) struct WakeBatch {
-    wakers: [MaybeUninit<Waker>; ROOM],
-    /// How many of `wakers` are there.
+    wakers: [MaybeUninit<Waker>; CAPACITY],
+    /// How many of `wakers` are initialized.
     len: usize,
 }
 
 impl WakeBatch {
     pub(crate) const fn new() -> Self {
-        Self { wakers: [const { MaybeUninit::uninit() }; ROOM], len: 0 }
+        Self { wakers: [const { MaybeUninit::uninit() }; CAPACITY], len: 0 }
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.len == ROOM
+        self.len == CAPACITY
     }
 
+    /// Adds a wake.
+    ///
     /// # Panics
     ///
-    /// If it is full.
+    /// If the batch is full.
     #[inline]
-    pub(crate) fn push(&mut self, call: PendingWake) {
-        if let Some(waker) = call.0 {
+    pub(crate) fn push(&mut self, wake: PendingWake) {
+        if let Some(waker) = wake.0 {
             self.wakers[self.len].write(waker);
             self.len += 1;
         }
@@ -60,13 +65,13 @@ impl WakeBatch {
 
     fn pop(&mut self) -> Option<Waker> {
         self.len = self.len.checked_sub(1)?;
-        // SAFETY: those below the old `len` are there; this one no longer is.
+        // SAFETY: wakers below the old `len` are initialized, and this one is no longer below it.
         Some(unsafe { self.wakers[self.len].assume_init_read() })
     }
 
-    /// Wakes all, in the order they came; outside of any lock.
+    /// Wakes all, in the order in which they were pushed. The caller holds no lock.
     pub(crate) fn wake(&mut self) {
-        // Reversed once, so that a panic leaves `len` in step with what is there.
+        // Reversed once, so that `len` stays correct if a wake panics.
         self.wakers[..self.len].reverse();
         while let Some(waker) = self.pop() {
             waker.wake();
@@ -75,8 +80,7 @@ impl WakeBatch {
 }
 
 impl Drop for WakeBatch {
-    /// If there is any left, the one before panicked: the others are not to
-    /// blame.
+    /// Wakes what is left after a panic of one waker. Their tasks must not wait forever.
     fn drop(&mut self) {
         while let Some(waker) = self.pop() {
             catch_and_forget(|| waker.wake());
@@ -84,58 +88,61 @@ impl Drop for WakeBatch {
     }
 }
 
-/// What wakers have panicked with. They are foreign code, and what is left to do is done before
-/// that is passed on.
+/// Collects panics of wakers, so that the caller can finish its work before it resumes them.
 #[derive(Default)]
 pub(crate) struct PanicSink(Option<Box<dyn Any + Send>>);
 
 impl PanicSink {
-    /// Runs what may panic.
+    /// Runs `f`, and keeps the payload if it panics.
     #[inline]
     pub(crate) fn catch(&mut self, f: impl FnOnce()) {
         if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
-            // The last one is passed on; the drop of another may panic too.
+            // Only the last payload is kept. The drop of another may panic, so it is leaked.
             std::mem::forget(self.0.replace(payload));
         }
     }
 
-    pub(crate) fn is_any(&self) -> bool {
+    /// Returns whether a waker has panicked.
+    pub(crate) fn has_panic(&self) -> bool {
         self.0.is_some()
     }
 
+    /// Resumes the last panic.
+    ///
     /// # Panics
     ///
-    /// If a waker did.
+    /// If a waker has panicked.
     #[inline]
-    pub(crate) fn pass_on(self) {
+    pub(crate) fn resume(self) {
         if let Some(payload) = self.0 {
             panic::resume_unwind(payload);
         }
     }
 
-    /// Whoever runs this is not to blame, and nobody above could do anything: it was printed.
+    /// Discards the panic. For callers that could do nothing about it; the panic hook has printed
+    /// it.
     #[inline]
     pub(crate) fn forget(self) {
         if let Some(payload) = self.0 {
-            std::mem::forget(payload); // its drop might panic again
+            std::mem::forget(payload); // its drop may panic again
         }
     }
 }
 
-/// Wakes all, outside of any lock, whichever of them panic.
+/// Wakes all wakers, and discards their panics. The caller holds no lock.
 pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     let mut panics = PanicSink::default();
     wakers.into_iter().for_each(|waker| panics.catch(|| waker.wake()));
     panics.forget();
 }
 
-/// Drops all, outside of any lock, whichever drops panic.
+/// Drops all wakers, also if one of the drops panics. The caller holds no lock.
 ///
 /// # Panics
 ///
-/// If the drop of a waker does.
+/// If the drop of a waker panics.
 pub(crate) fn drop_all(wakers: impl IntoIterator<Item = Waker>) {
     let mut panics = PanicSink::default();
     wakers.into_iter().for_each(|waker| panics.catch(|| drop(waker)));
-    panics.pass_on();
+    panics.resume();
 }

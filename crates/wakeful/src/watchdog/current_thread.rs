@@ -23,8 +23,8 @@ use crate::scheduler::config::{PolledEntity, Role};
 use crate::scheduler::current_thread::CurrentThread;
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::ignore_poison;
-use crate::sys::thread_registry::{EVERYBODYS, OwnThread};
-use crate::sys::timer_slack::Leisure;
+use crate::sys::thread_registry::{ALL_RUNTIMES, RuntimeThread};
+use crate::sys::timer_slack::RelaxedSleep;
 use crate::sys::unwind::catch_and_forget;
 use crate::task::arena;
 use crate::telemetry::poll_watch::PollWatch;
@@ -199,7 +199,9 @@ impl WatchTarget {
                 PollObservation { config, watched, worker: Some(0), alone: true, stuck, now };
             if let Some(lasts) = sight.observe(&mut notes.spinners, &mut notes.probe) {
                 // SAFETY: a cell of this scheduler, which the ward keeps alive.
-                unsafe { arena::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };
+                unsafe {
+                    arena::add_poll_time(lasts.cell(), lasts.header().id.get(), since.min(stuck))
+                };
                 scheduler.meter.poll_times.saw(stuck);
             }
         }
@@ -225,7 +227,7 @@ fn tick(report_after: Option<Duration>) -> Duration {
 
 /// Mirrors what the root says of itself; its poll may have ended since the look before.
 fn mirror(root: &BlockOnState, watched: &PollWatch) {
-    let poll = root.note.poll();
+    let poll = root.note.poll_number();
     watched.mirror(root.thread, poll, poll.is_multiple_of(2));
 }
 
@@ -256,11 +258,11 @@ pub(crate) fn wake() {
 
 fn watch() {
     THREAD.get_or_init(thread::current);
-    let _own = OwnThread::new(EVERYBODYS);
+    let _own = RuntimeThread::new(ALL_RUNTIMES);
     let (mut quiet, mut tick) = (Duration::ZERO, SHORTEST_TICK);
-    let leisure = Leisure::new();
+    let leisure = RelaxedSleep::new();
     loop {
-        leisure.during(LATE.min(tick / LOOKS), || thread::park_timeout(tick));
+        leisure.sleep(LATE.min(tick / LOOKS), || thread::park_timeout(tick));
         let wards = lock(&WARDS).clone();
         // As often as one of those wants who are awake.
         let wanted = wards.iter().filter(|ward| ward.look()).map(|ward| ward.tick).min();

@@ -24,8 +24,8 @@ use crate::scheduler::config::{BlockedPoll, Config, PolledEntity, Role};
 use crate::scheduler::multi_thread::lost_workers::earlier;
 use crate::scheduler::multi_thread::{MultiThread, ThreadExitGuard, WorkerShared};
 use crate::sys::park::Parker;
-use crate::sys::thread_registry::OwnThread;
-use crate::sys::timer_slack::Leisure;
+use crate::sys::thread_registry::RuntimeThread;
+use crate::sys::timer_slack::RelaxedSleep;
 use crate::sys::unwind::catch_and_forget;
 use crate::task::arena;
 use crate::task::runnable::TaskRef;
@@ -98,7 +98,7 @@ impl Monitor {
         let spawned = builder.spawn(move || {
             let leaving = ThreadExitGuard(shared);
             let shared = &*leaving.0;
-            let _own = OwnThread::new(shared.estate.config.address());
+            let _own = RuntimeThread::new(shared.estate.config.address());
             // Not as a worker: it drives no tasks. But it may drop some.
             let witness = &shared.estate.config.witness;
             witness.in_context(Role::Blocking, &mut || shared.monitor().run(shared));
@@ -114,7 +114,7 @@ impl Monitor {
 
     /// Whether the monitor has a thread that runs, other than the calling one.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        self.parker.get().is_some_and(|parker| !parker.is_of_this_thread())
+        self.parker.get().is_some_and(|parker| !parker.belongs_to_current_thread())
     }
 
     pub(crate) fn stop(&self) {
@@ -130,7 +130,7 @@ impl Monitor {
         let (mut spinners, mut probe) = (SpinDetector::new(), SystemProbe::new());
         let mut look_around_at = clock.elapsed() + LOOK_AROUND;
         let (mut quiet, mut tick) = (Duration::ZERO, TICK);
-        let leisure = Leisure::new();
+        let leisure = RelaxedSleep::new();
         let mut looked_at = clock.elapsed();
         let mut brief = BRIEF_TICK;
         let (mut look_again_at, mut patience) = (Duration::ZERO, PATIENCE);
@@ -140,7 +140,7 @@ impl Monitor {
                 Some(came) => events += came,
                 None => {
                     brief = BRIEF_TICK;
-                    leisure.during(LATE, || parker.park(Some(tick)));
+                    leisure.sleep(LATE, || parker.park(Some(tick)));
                 }
             }
             if !shared.try_enter_inside() {
@@ -229,9 +229,9 @@ fn wait_in(
     limit: Option<Duration>,
 ) -> usize {
     let mut events = None;
-    drop(parker.set_kick(Some(poller.clone())));
+    drop(parker.set_interrupt(Some(poller.clone())));
     if shared.try_enter_inside() {
-        parker.park_inside(|| events = poller.try_turn_unless(limit, || parker.has_token()));
+        parker.park_in(|| events = poller.try_turn_unless(limit, || parker.has_token()));
         shared.leave_poll();
     }
     events.unwrap_or(0)
@@ -299,7 +299,9 @@ fn look(
         let sight = PollObservation { config, watched, worker, alone, stuck, now };
         if let Some(lasts) = sight.observe(spinners, probe) {
             // SAFETY: a cell of this scheduler, which the monitor keeps alive.
-            unsafe { arena::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };
+            unsafe {
+                arena::add_poll_time(lasts.cell(), lasts.header().id.get(), since.min(stuck))
+            };
             remote.meter.poll_times.saw(stuck);
         }
         if is_stuck(config, stuck) {
@@ -314,7 +316,9 @@ fn look(
                 PollObservation { config, watched: &spare, worker: None, alone: false, stuck, now };
             if let Some(lasts) = sight.observe(spinners, probe) {
                 // SAFETY: as above.
-                unsafe { arena::charge(lasts.cell(), lasts.header().id.get(), since.min(stuck)) };
+                unsafe {
+                    arena::add_poll_time(lasts.cell(), lasts.header().id.get(), since.min(stuck))
+                };
             }
         }
     }

@@ -5,10 +5,11 @@
 //! polled, nor as work that it did. A poll that is preempted takes long and does nothing.
 
 use crate::scheduler::block_on::BlockOnState;
-use crate::sys::thread_state::{self, RunTimes};
+use crate::sys::thread_state::{self, CpuTimes};
 use crate::task::arena;
-use crate::task::header::{WaitKind, WaitingOn};
 use crate::task::runnable::TaskRef;
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::WaitRecord;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ struct Seen {
     busy: Duration,
     /// The thread that polled it at the last look, and what that had had by then.
     thread: i32,
-    times: RunTimes,
+    times: CpuTimes,
     /// The CPU time of its threads while it was watched, or more.
     had: Duration,
     /// The time for which its threads were known to lack a CPU while it was watched.
@@ -51,8 +52,8 @@ impl Seen {
     /// Adds what its thread got since the last look.
     fn add_times(&mut self, look: &Look, now: Duration) {
         if look.thread == self.thread {
-            self.had += look.times.had.saturating_sub(self.times.had);
-            self.delayed += look.times.delayed.saturating_sub(self.times.delayed);
+            self.had += look.times.cpu.saturating_sub(self.times.cpu);
+            self.delayed += look.times.queued.saturating_sub(self.times.queued);
         } else {
             // It has moved, at an unknown moment. It had no more than all of the time.
             self.had += now.saturating_sub(self.last);
@@ -71,13 +72,13 @@ pub(crate) struct Look {
     busy: Duration,
     /// The thread that polls it, and what that has had so far.
     thread: i32,
-    times: RunTimes,
+    times: CpuTimes,
     yields: bool,
 }
 
 /// Who yields, or has spent its budget, means to be polled again.
-fn yields(waiting: &WaitingOn) -> bool {
-    waiting.read().is_some_and(|wait| wait.kind == WaitKind::Turn)
+fn yields(waiting: &WaitRecord) -> bool {
+    waiting.read().is_some_and(|wait| wait.kind == WaitKind::Yield)
 }
 
 impl Look {
@@ -88,7 +89,7 @@ impl Look {
             number: header.id.get(),
             polls: header.polls(),
             wakes: header.wakes(),
-            busy: arena::spent(task),
+            busy: arena::poll_time(task),
             thread,
             times: thread_state::run_times(thread).unwrap_or_default(),
             yields: yields(&header.waiting),
@@ -96,7 +97,7 @@ impl Look {
     }
 
     pub(crate) fn at_root(root: &BlockOnState) -> Self {
-        let polls = root.note.poll() / 2;
+        let polls = root.note.poll_number() / 2;
         Self {
             number: root.note.id,
             polls,
@@ -157,7 +158,7 @@ impl SpinDetector {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{COUNTED, Look, SpinDetector};
-    use crate::sys::thread_state::RunTimes;
+    use crate::sys::thread_state::CpuTimes;
     use std::time::Duration;
 
     /// A task that is polled on one thread.
@@ -190,7 +191,7 @@ mod tests {
                     wakes: self.first.wrapping_add(self.wakes_per_second / 100 * tick),
                     busy: Duration::from_nanos(self.poll_ns * u64::from(polls)),
                     thread: 1,
-                    times: RunTimes { had, delayed: now - had },
+                    times: CpuTimes { cpu: had, queued: now - had },
                     yields: false,
                 };
                 spinners.saw(&look, now).is_some()

@@ -9,7 +9,7 @@ use super::operation::{Flight, Operation, Perform, call, change, start};
 use super::write_behind::Writer;
 use super::{FileTimes, OpenOptions, page_cache};
 use crate::sys::sync::ignore_poison;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::yield_now;
 use crate::wait;
 use std::fmt;
@@ -305,7 +305,7 @@ impl File {
             }
         };
         if polled.is_pending() {
-            wait::waiting_on(WaitKind::FileRead, &*self.descriptor, site);
+            wait::record_wait(WaitKind::FileRead, &*self.descriptor, site);
         }
         polled
     }
@@ -320,7 +320,7 @@ impl File {
         ready!(self.writer.poll_idle(cx, site));
         let polled = self.lock().poll_at_rest(&self.descriptor, Waiting::AmongOthers, cx);
         if polled.is_pending() {
-            wait::waiting_on(WaitKind::FileRead, &*self.descriptor, site);
+            wait::record_wait(WaitKind::FileRead, &*self.descriptor, site);
         }
         polled
     }

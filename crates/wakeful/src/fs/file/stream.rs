@@ -8,7 +8,7 @@ use super::{File, Seeking, Waiting};
 use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::runtime::context;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;
@@ -19,7 +19,7 @@ impl File {
     fn poll_seeking(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = self.inner().poll_seek_over(Waiting::Alone, cx);
         if polled.is_pending() {
-            wait::waiting_on(WaitKind::FileOp, &*self.descriptor, self.site);
+            wait::record_wait(WaitKind::FileOp, &*self.descriptor, self.site);
         }
         polled
     }
@@ -28,7 +28,7 @@ impl File {
     fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let polled = self.inner().poll_read_over(Waiting::Alone, cx);
         if polled.is_pending() {
-            wait::waiting_on(WaitKind::FileRead, &*self.descriptor, self.site);
+            wait::record_wait(WaitKind::FileRead, &*self.descriptor, self.site);
         }
         polled
     }
@@ -82,7 +82,7 @@ impl File {
         let inner = self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         let polled = inner.poll_at_rest(&self.descriptor, Waiting::Alone, cx);
         if polled.is_pending() {
-            wait::waiting_on(WaitKind::FileRead, &*self.descriptor, self.site);
+            wait::record_wait(WaitKind::FileRead, &*self.descriptor, self.site);
         }
         polled
     }

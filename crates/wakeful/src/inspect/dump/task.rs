@@ -7,10 +7,12 @@ use crate::scheduler::block_on::BlockOnState;
 use crate::sys::descriptor;
 use crate::task::Id;
 use crate::task::arena;
-use crate::task::block_on::is_root;
-use crate::task::header::{PollStamp, WaitKind, WaitingOn};
+use crate::task::block_on::is_block_on_id;
+use crate::task::poll_stamp::PollStamp;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING};
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::WaitRecord;
 use crate::task::wait_target::WaitTarget;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
@@ -131,7 +133,7 @@ impl TaskDump {
             () => TaskState::Waiting,
         };
         let waits = task_state == TaskState::Waiting;
-        let spare = state.has(RUNNING) && header.has_spare();
+        let spare = state.has(RUNNING) && header.has_spare_waker();
         Self {
             info: TaskInfo::of_task(header),
             parent: None,
@@ -140,13 +142,13 @@ impl TaskDump {
             state: task_state,
             closure: is_closure,
             forever: state.has(EXEMPT | FOREVER),
-            age: since(now, header.born_ms.get()),
+            age: since(now, header.spawned_ms.get()),
             polls: header.polls(),
-            busy: arena::spent(task),
+            busy: arena::poll_time(task),
             wakes: header.wakes(),
             wakers: state.wakers().saturating_sub(spare.into()),
             waiting: if waits {
-                WaitDump::read(&header.waiting, || header.stamp(), now)
+                WaitDump::read(&header.waiting, || header.poll_stamp(), now)
             } else {
                 None
             },
@@ -178,7 +180,11 @@ impl TaskDump {
             busy: Duration::ZERO,
             wakes: note.polls().saturating_sub(1),
             wakers: root.live_wakers() as u64,
-            waiting: if waits { WaitDump::read(&note.waiting, || note.stamp(), now) } else { None },
+            waiting: if waits {
+                WaitDump::read(&note.waiting, || note.poll_stamp(), now)
+            } else {
+                None
+            },
         })
     }
 
@@ -197,12 +203,12 @@ impl TaskDump {
     /// `None` for a task that the future of a `block_on` spawned; see
     /// [`spawned_by_block_on`](Self::spawned_by_block_on).
     pub fn parent(&self) -> Option<Id> {
-        self.parent.filter(|number| !is_root(*number)).map(Id::from_u64)
+        self.parent.filter(|number| !is_block_on_id(*number)).map(Id::from_u64)
     }
 
     /// Returns whether the future of a running `block_on` spawned it.
     pub fn spawned_by_block_on(&self) -> bool {
-        self.parent.is_some_and(is_root)
+        self.parent.is_some_and(is_block_on_id)
     }
 
     /// Returns whether it runs, is queued, waits or is done.
@@ -260,11 +266,11 @@ impl TaskDump {
 }
 
 impl WaitDump {
-    fn read(record: &WaitingOn, poll: impl Fn() -> PollStamp, now: Duration) -> Option<Self> {
+    fn read(record: &WaitRecord, poll: impl Fn() -> PollStamp, now: Duration) -> Option<Self> {
         let last_poll = poll();
         let wait = record.read()?;
         // If the task is polled meanwhile, its record may be of either poll.
-        let earlier = !record.is_of(last_poll) && poll().is(last_poll);
+        let earlier = !record.is_from_poll(last_poll) && poll().same_poll(last_poll);
         let (linked, target) = (record.linked_target(), wait.target.target());
         let resource = match linked {
             Some(WaitTarget::Record(index)) => ResourceRecord::at(index),
@@ -276,35 +282,36 @@ impl WaitDump {
                 resource.map_or(Vec::new(), |resource| {
                     let kind = match wait.kind {
                         WaitKind::MpscSend => HolderKind::LastReceiver,
-                        _ if resource.may_be_passed_on() => HolderKind::MayHaveMoved,
+                        _ if resource.may_have_moved() => HolderKind::MayHaveMoved,
                         _ => HolderKind::Holds,
                     };
-                    let owners = resource.holders().into_iter();
+                    let owners = resource.owners().into_iter();
                     owners
                         .map(|owner| HolderDump {
                             number: owner.task,
                             task: None,
                             site: owner.site,
-                            granted: owner.granted,
+                            granted: owner.granted_unpolled,
                             kind,
                         })
                         .collect()
                 })
             }
         };
-        let mut others = resource.is_some_and(ResourceRecord::has_others);
+        let mut others = resource.is_some_and(ResourceRecord::has_unlisted);
         // The second read. If the task no longer waits there, another resource may have taken over
         // the record, and the owners belong to that one. Those owners were written with Release after
         // the link was detached, so a reader that has seen them sees the detached link too.
-        let certain = linked.is_some() && poll().is(last_poll) && record.linked_target() == linked;
+        let certain =
+            linked.is_some() && poll().same_poll(last_poll) && record.linked_target() == linked;
         if !certain && resource.is_some() {
             holders.clear();
             others = false;
         }
         Some(Self {
             kind: wait.kind,
-            resource_id: ResourceRecord::number_of(target),
-            resource: in_words(wait.kind, target, now),
+            resource_id: ResourceRecord::display_number(target),
+            resource: describe(wait.kind, target, now),
             site: wait.site,
             since: since(now, wait.since_ms),
             earlier,
@@ -376,10 +383,10 @@ impl WaitDump {
     }
 }
 
-fn in_words(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
+fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
     match (kind, target) {
         (_, WaitTarget::Task(id)) => format!("task {id}"),
-        (_, WaitTarget::Record(_)) => format!("#{:x}", ResourceRecord::number_of(target)),
+        (_, WaitTarget::Record(_)) => format!("#{:x}", ResourceRecord::display_number(target)),
         (WaitKind::Join, WaitTarget::Number(_)) => "any of several".to_owned(),
         (WaitKind::ChildExit, WaitTarget::Number(process)) => format!("process {process}"),
         (WaitKind::Signal, WaitTarget::Number(signal)) => format!("signal {signal}"),
@@ -388,7 +395,7 @@ fn in_words(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
             None => format!("{} ago", Short(now.saturating_sub(time_of(tick)))),
         },
         (kind, WaitTarget::Number(number)) if kind.is_for_descriptor() => {
-            descriptor::in_words(number).unwrap_or_else(|| format!("#{number:x}"))
+            descriptor::describe(number).unwrap_or_else(|| format!("#{number:x}"))
         }
         (_, WaitTarget::Number(number)) => format!("#{number:x}"),
     }
@@ -427,7 +434,7 @@ impl HolderDump {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::task::header::{Slot, Wait};
+    use crate::task::wait_record::{Wait, WaitWriter};
     use crate::wait::ownership::owner::Owner;
     use crate::wait::ownership::resource_record::RecordCell;
     use std::cell::Cell;
@@ -437,12 +444,12 @@ mod tests {
     #[test]
     fn owners_are_not_shown_if_the_task_leaves_while_they_are_read() {
         let (waiting, record, stamp) =
-            (WaitingOn::nothing(), RecordCell::none(), PollStamp::of_twice(2));
+            (WaitRecord::nothing(), RecordCell::none(), PollStamp::from_doubled(2));
         let site = Location::caller();
-        record.obtain().note_one(Owner { task: 5, site: Some(site), granted: false });
+        record.obtain().set_owner(Owner { task: 5, site: Some(site), granted_unpolled: false });
         let target = record.target(&waiting).linked();
         let wait = Wait { kind: WaitKind::Mutex, target, site, since_ms: 0 };
-        Slot { waiting: &waiting, stamp }.record_linked(wait);
+        WaitWriter { waiting: &waiting, stamp }.record_linked(wait);
         let calls = Cell::new(0);
         let read = |on_call: &dyn Fn(u32)| {
             calls.set(0);

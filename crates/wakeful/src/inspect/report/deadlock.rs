@@ -3,7 +3,7 @@
 use super::Certainty;
 use super::text::{Short, field};
 use crate::inspect::task_info::TaskInfo;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use std::fmt;
 use std::panic::Location;
 use std::time::Duration;

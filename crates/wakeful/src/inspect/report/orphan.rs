@@ -4,8 +4,9 @@ use super::text::field;
 use crate::driver::clock::time_of;
 use crate::sys::descriptor;
 use crate::task::Id;
-use crate::task::header::{Wait, WaitKind};
 use crate::task::runnable::TaskRef;
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::Wait;
 use crate::task::wait_target::WaitTarget;
 use std::fmt;
 use std::panic::Location;
@@ -34,7 +35,7 @@ impl Orphan {
         let last_wait = header.waiting.read();
         let socket = last_wait.filter(|wait| wait.kind.is_for_descriptor());
         let descriptor = socket.and_then(|wait| match wait.target.target() {
-            WaitTarget::Number(number) => descriptor::in_words(number),
+            WaitTarget::Number(number) => descriptor::describe(number),
             WaitTarget::Record(_) | WaitTarget::Task(_) => None,
         });
         Self {
@@ -43,7 +44,7 @@ impl Orphan {
             spawned_at: origin.spawned_at(),
             polls: header.polls(),
             last_wait,
-            is_earlier: !header.waiting.is_of(header.stamp()),
+            is_earlier: !header.waiting.is_from_poll(header.poll_stamp()),
             descriptor,
         }
     }

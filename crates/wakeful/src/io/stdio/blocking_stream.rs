@@ -9,7 +9,7 @@ use crate::runtime::context;
 use crate::runtime::shutdown_error::shutting_down;
 use crate::runtime::task_api::blocking;
 use crate::sys::eintr::uninterrupted;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::{JoinHandle, coop};
 use crate::wait;
 use std::io;
@@ -106,7 +106,7 @@ impl Lane {
             return Poll::Ready(Ok(()));
         };
         let Poll::Ready(joined) = Pin::new(handle).poll(cx) else {
-            wait::waiting_on(self.kind, self, self.site);
+            wait::record_wait(self.kind, self, self.site);
             return Poll::Pending;
         };
         self.on_its_way = None;

@@ -11,7 +11,7 @@
 mod blocking_stream;
 
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use blocking_stream::Lane;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

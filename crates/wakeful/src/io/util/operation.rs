@@ -44,7 +44,7 @@ impl<S: Step> Future for Operation<S> {
         let me = self.project();
         let polled = me.step.step(cx);
         if polled.is_pending() {
-            context::waiting_site(me.site);
+            context::set_wait_site(me.site);
         }
         polled
     }

@@ -15,7 +15,7 @@
 use crate::io::ReadBuf;
 use crate::sys::sync::Mutex;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::atomic_waker::{AtomicWaker, Registered};
 use std::collections::VecDeque;
@@ -73,7 +73,7 @@ impl Pipe {
             ready!(self.poll(&self.reader, WaitKind::MemoryRead, cx, || self.try_read(buf)));
         progress.made_progress();
         if moved > 0 {
-            self.writer.call().wake();
+            self.writer.take().wake();
         }
         Poll::Ready(Ok(()))
     }
@@ -105,7 +105,7 @@ impl Pipe {
             ready!(self.poll(&self.writer, WaitKind::MemoryWrite, cx, || self.try_write(bufs)));
         progress.made_progress();
         if let Ok(1..) = moved {
-            self.reader.call().wake();
+            self.reader.take().wake();
         }
         Poll::Ready(moved)
     }
@@ -138,22 +138,22 @@ impl Pipe {
         if let Some(answer) = attempt() {
             return Poll::Ready(answer);
         }
-        if place.register(cx.waker()) == Registered::Called {
+        if place.register(cx.waker()) == Registered::Notified {
             // There was news meanwhile: as if it had come a moment later.
             cx.waker().wake_by_ref();
         } else if let Some(answer) = attempt() {
-            place.forget();
+            place.deregister();
             return Poll::Ready(answer);
         }
-        wait::waiting_on(kind, self, self.site);
+        wait::record_wait(kind, self, self.site);
         Poll::Pending
     }
 
     /// The writer writes no more.
     pub(in crate::io) fn close_writer(&self) {
         self.contents.lock().is_closed = true;
-        self.writer.forget();
-        self.reader.call().wake();
+        self.writer.deregister();
+        self.reader.take().wake();
     }
 
     /// The reader reads no more: what is there is dropped.
@@ -164,8 +164,8 @@ impl Pipe {
             std::mem::take(&mut contents.bytes)
         };
         drop(unread);
-        self.reader.forget();
-        self.writer.call().wake();
+        self.reader.deregister();
+        self.writer.take().wake();
     }
 }
 

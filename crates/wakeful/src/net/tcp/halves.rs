@@ -41,7 +41,7 @@ macro_rules! peeks {
                     poll_fn(|cx| {
                         let polled = self.stream().poll_peek(cx, &mut buf);
                         if polled.is_pending() {
-                            context::waiting_site(site);
+                            context::set_wait_site(site);
                         }
                         polled
                     })

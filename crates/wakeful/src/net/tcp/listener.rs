@@ -6,7 +6,7 @@ use crate::net::addr::{self, ToSocketAddrs, no_address};
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::OpSource;
 use crate::sys::eintr::uninterrupted;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use rustix::net::SocketFlags;
 use std::fmt;
 use std::io;

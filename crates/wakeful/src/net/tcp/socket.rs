@@ -3,7 +3,7 @@
 use super::{TcpListener, TcpStream};
 use crate::driver::io_readiness::Readiness;
 use crate::runtime::poll_evented::{BOTH, PollEvented};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::fmt;
 use std::io;

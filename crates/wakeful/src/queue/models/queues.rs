@@ -1,5 +1,5 @@
-//! Models of the queues: what goes in comes out, exactly once, and whoever gets
-//! it sees what was written before it went in.
+//! Models of the queues: a task that goes in comes out exactly once, with all that was written to
+//! it.
 
 use crate::queue::injector::Injector;
 use crate::queue::lifo_slot;
@@ -10,12 +10,12 @@ use crate::task::models::scheduler::{Entries, model, start};
 use crate::task::runnable::Runnable;
 use std::sync::Arc;
 
-/// Takes everything that is left.
+/// Takes all tasks.
 fn drain(entries: &Entries, owner: &Owner) -> Vec<usize> {
     std::iter::from_fn(|| owner.pop()).map(|task| entries.end(task)).collect()
 }
 
-/// Pushes and gives back what overflowed.
+/// Pushes a task. Returns the overflow.
 fn push(entries: &Entries, owner: &Owner, number: usize) -> Vec<usize> {
     match owner.push(entries.make(number)) {
         Ok(()) => Vec::new(),
@@ -28,7 +28,7 @@ fn push(entries: &Entries, owner: &Owner, number: usize) -> Vec<usize> {
     }
 }
 
-/// A thread that steals once, into a ring of its own.
+/// A thread that steals once, into its own ring.
 fn thief(entries: &Arc<Entries>, stealer: Arc<ring::Stealer>) -> thread::JoinHandle<Vec<usize>> {
     let entries = entries.clone();
     thread::spawn(move || {
@@ -44,10 +44,11 @@ fn gather(threads: impl IntoIterator<Item = thread::JoinHandle<Vec<usize>>>) -> 
     threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
 }
 
-/// The owner pushes and pops while a thief takes half. Catches an entry that
-/// both take, and one that is taken before it is written.
+/// The owner pushes and pops while a thief steals half.
+///
+/// Detects a task that both take, and one that is taken before it is written.
 #[test]
-fn a_thief_against_the_owner() {
+fn one_thief_against_the_owner() {
     model(6, || {
         let entries = Entries::new(4);
         let (owner, stealer) = ring::ring();
@@ -59,14 +60,15 @@ fn a_thief_against_the_owner() {
         let mut ended: Vec<usize> = owner.pop().map(|task| entries.end(task)).into_iter().collect();
         push(&entries, &owner, 3);
         ended.extend(drain(&entries, &owner));
-        assert!(ended.is_sorted(), "the owner's end is out of order: {ended:?}");
+        assert!(ended.is_sorted(), "the owner popped out of order: {ended:?}");
         ended.extend(gather([thief]));
         entries.assert_ended(ended);
     });
 }
 
-/// Two thieves and the owner take at the same time. Catches an exchange that
-/// succeeds although another taker was there.
+/// Two thieves and the owner take at the same time.
+///
+/// Detects an exchange that succeeds although another thread has moved `head`.
 #[test]
 fn two_thieves_against_the_owner() {
     model(4, || {
@@ -82,12 +84,12 @@ fn two_thieves_against_the_owner() {
     });
 }
 
-/// The ring is full: the owner pops and pushes over the slot that a thief may
-/// be copying, and pushes once more, which overflows unless the thief made room.
-/// Catches a copied slot that was overwritten, and a full ring that loses what
-/// it gives up.
+/// The ring is full. The owner pops, overwrites the slot that a thief may be copying, and pushes
+/// once more, which overflows unless the thief has stolen.
+///
+/// Detects a copy of an overwritten slot, and an overflow that loses a task.
 #[test]
-fn a_full_ring_is_stolen_from() {
+fn full_ring_is_stolen_from() {
     model(5, || {
         let count = CAPACITY as usize;
         let entries = Entries::new(count + 2);
@@ -104,15 +106,14 @@ fn a_full_ring_is_stolen_from() {
     });
 }
 
-/// The worker looks stuck and its whole ring is taken, while it is not stuck
-/// and pops.
+/// The watchdog takes the whole ring of a worker that is not stuck after all, and pops.
 #[test]
-fn a_ring_is_emptied_by_the_monitor() {
+fn ring_is_drained_by_the_watchdog() {
     model(6, || {
         let entries = Entries::new(3);
         let (owner, stealer) = ring::ring();
         (0..2).for_each(|number| drop(push(&entries, &owner, number)));
-        let monitor = thread::spawn({
+        let watchdog = thread::spawn({
             let entries = entries.clone();
             move || {
                 let mut moved = Vec::new();
@@ -124,19 +125,19 @@ fn a_ring_is_emptied_by_the_monitor() {
         let mut ended: Vec<usize> = owner.pop().map(|task| entries.end(task)).into_iter().collect();
         push(&entries, &owner, 2);
         ended.extend(drain(&entries, &owner));
-        ended.extend(gather([monitor]));
+        ended.extend(gather([watchdog]));
         entries.assert_ended(ended);
     });
 }
 
-/// The owner puts two tasks into its run-next slot and takes one out, while two
-/// other threads take it for stuck. Catches two threads in the slot at once,
-/// which is what the barriers and the order of the flags are for.
+/// The owner stores two tasks in its LIFO slot and takes one out, while two thieves find it stuck.
+///
+/// Detects two threads in the slot at once, which the barriers and the order of the flags prevent.
 #[test]
-fn the_run_next_slot_is_raided() {
+fn lifo_slot_with_two_thieves() {
     model(3, || {
         let entries = Entries::new(2);
-        let (owner, thief) = lifo_slot::slot(Barriers::detect());
+        let (owner, thief) = lifo_slot::lifo_slot(Barriers::detect());
         let thief = Arc::new(thief);
         let thieves = [(); 2].map(|()| {
             let (entries, thief) = (entries.clone(), thief.clone());
@@ -154,11 +155,12 @@ fn the_run_next_slot_is_raided() {
     });
 }
 
-/// Two threads push while a third takes one and then all. Catches a task that
-/// is lost between the stack and the list, and a pusher's second task that
-/// overtakes its first.
+/// Two threads push while a third takes one task and then all.
+///
+/// Detects a task that is lost between the stack and the list, and two tasks of one pusher in the
+/// wrong order.
 #[test]
-fn the_injector_keeps_the_order_of_each_pusher() {
+fn injector_keeps_the_order_of_each_pusher() {
     model(4, || {
         let entries = Entries::new(3);
         let injector = Arc::new(Injector::new());
@@ -183,11 +185,11 @@ fn the_injector_keeps_the_order_of_each_pusher() {
     });
 }
 
-/// A ring overflows into the injector while a task is pushed and another thread
-/// takes. Catches a batch that overtakes what arrived before it, and a count
-/// that hides a task.
+/// A ring overflows into the injector while one thread pushes and another takes.
+///
+/// Detects a batch that overtakes tasks that arrived before it, and a count that hides a task.
 #[test]
-fn a_batch_meets_a_push_and_a_taker() {
+fn injector_gets_a_batch_during_a_push_and_a_take() {
     model(4, || {
         let entries = Entries::new(4);
         let injector = Arc::new(Injector::new());
@@ -204,7 +206,7 @@ fn a_batch_meets_a_push_and_a_taker() {
         injector.push_batch([2, 3].map(|number| entries.make(number)));
         pusher.join().unwrap();
         let mut ended = gather([taker]);
-        assert!(ended.is_empty() || ended == [0], "somebody overtook the first: {ended:?}");
+        assert!(ended.is_empty() || ended == [0], "the first task was overtaken: {ended:?}");
         ended.extend(std::iter::from_fn(|| injector.pop()).map(|task| entries.end(task)));
         let at = |number| ended.iter().position(|&ended| ended == number);
         assert!(at(2) < at(3), "out of order: {ended:?}");
@@ -212,11 +214,12 @@ fn a_batch_meets_a_push_and_a_taker() {
     });
 }
 
-/// There are two tasks in the injector, and one is taken. Whoever asks meanwhile
-/// must not find it empty: that is what a worker relies on that is about to
-/// sleep. Catches a task that is in neither of the two places for a moment.
+/// One of two tasks is taken from the injector. A worker that is about to sleep must not find it
+/// empty meanwhile.
+///
+/// Detects a task that is neither on the stack nor counted.
 #[test]
-fn the_injector_never_looks_empty_while_it_is_not() {
+fn injector_with_tasks_is_never_empty() {
     model(5, || {
         let entries = Entries::new(2);
         let injector = Arc::new(Injector::new());
@@ -226,7 +229,7 @@ fn the_injector_never_looks_empty_while_it_is_not() {
             move || injector.pop().map(|task| entries.end(task)).into_iter().collect()
         });
         start();
-        assert!(!injector.is_empty(), "one task at least is there");
+        assert!(!injector.is_empty(), "at least one task is in it");
         let mut ended = gather([taker]);
         ended.extend(injector.pop().map(|task| entries.end(task)));
         assert!(injector.is_empty());
@@ -234,11 +237,11 @@ fn the_injector_never_looks_empty_while_it_is_not() {
     });
 }
 
-/// The injector is closed while one thread pushes and another takes. Catches a
-/// task that is pushed where nobody looks any more, and a taker that opens the
-/// closed stack again.
+/// The injector is closed while one thread pushes and another takes.
+///
+/// Detects a task that is pushed after the close, and a taker that opens the stack again.
 #[test]
-fn the_injector_closes() {
+fn injector_closes_during_a_push_and_a_take() {
     model(5, || {
         let entries = Entries::new(3);
         let injector = Arc::new(Injector::new());

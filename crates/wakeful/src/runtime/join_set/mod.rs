@@ -9,7 +9,8 @@ use crate::runtime::join_set::slots::{Ended, Slots};
 use crate::runtime::task_api::blocking::spawn_blocking;
 use crate::runtime::task_api::local_set::{LocalSet, spawn_local};
 use crate::runtime::task_api::spawn;
-use crate::task::header::{Wait, WaitKind};
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::Wait;
 use crate::task::wait_target::TargetWord;
 use crate::task::{AbortHandle, Id, JoinError, JoinHandle, context, coop};
 use std::fmt;
@@ -322,7 +323,7 @@ impl<T: 'static> JoinNextWithId<'_, T> {
         let polled = set.poll_ended(cx);
         if polled.is_pending() {
             let (kind, target) = (WaitKind::Join, TargetWord::NONE);
-            context::waiting_on(|since_ms| Wait { kind, target, site, since_ms });
+            context::record_wait(|since_ms| Wait { kind, target, site, since_ms });
         }
         polled
     }

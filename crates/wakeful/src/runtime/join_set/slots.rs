@@ -145,7 +145,7 @@ impl<T> Slots<T> {
         let SlotState::Nobody(next) = &slot.tenant else { unreachable!("a slot has one tenant") };
         self.vacant = *next;
         self.len += 1;
-        match poll_apart(&mut handle, &slot.waker) {
+        match poll_unattributed(&mut handle, &slot.waker) {
             Poll::Pending => slot.tenant = SlotState::Running(handle),
             Poll::Ready(output) => {
                 slot.tenant = SlotState::Early(Box::new(StdMutex::new((handle.id(), output))));
@@ -193,7 +193,7 @@ impl<T> Slots<T> {
         let ended = match &mut slot.tenant {
             SlotState::Nobody(_) => return None,
             SlotState::Early(_) => None,
-            SlotState::Running(handle) => match poll_apart(handle, &slot.waker) {
+            SlotState::Running(handle) => match poll_unattributed(handle, &slot.waker) {
                 Poll::Pending => return None,
                 Poll::Ready(output) => Some((handle.id(), output)),
             },
@@ -250,16 +250,16 @@ impl<T> Drop for Slots<T> {
         panics.catch(|| drop(waker));
         self.abort_all();
         panics.catch(|| self.detach_all());
-        panics.pass_on();
+        panics.resume();
     }
 }
 
 /// Polls a handle with the slot's waker: apart from the task that this thread is
 /// in, which neither pays for it from its budget nor waits for this one handle.
-fn poll_apart<T>(handle: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinError>> {
+fn poll_unattributed<T>(handle: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinError>> {
     #[cfg(test)]
     LOOKS.set(LOOKS.get() + 1);
-    context::poll_apart(|| Pin::new(handle).poll(&mut Context::from_waker(waker)))
+    context::poll_unattributed(|| Pin::new(handle).poll(&mut Context::from_waker(waker)))
 }
 
 #[cfg(test)]

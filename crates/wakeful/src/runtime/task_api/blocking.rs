@@ -6,7 +6,7 @@ use crate::runtime::task_api::spawn::no_runtime;
 use crate::scheduler::blocking_pool::Job;
 use crate::task::JoinHandle;
 use crate::task::cell::SpawnOptions;
-use crate::task::header::Origin;
+use crate::task::origin::Origin;
 use crate::task::state::BLOCKING;
 use std::panic::Location;
 use std::pin::Pin;

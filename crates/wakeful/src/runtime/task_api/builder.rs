@@ -6,7 +6,7 @@ use crate::runtime::task_api::local_set::{LocalSet, spawn_local_born};
 use crate::runtime::task_api::spawn;
 use crate::task::JoinHandle;
 use crate::task::cell::SpawnOptions;
-use crate::task::header::Origin;
+use crate::task::origin::Origin;
 use crate::task::state::FOREVER;
 use std::io;
 use std::panic::Location;

@@ -13,9 +13,10 @@ use crate::scheduler::local_set::wakers::SetWaker;
 use crate::scheduler::local_set::{Host, Left, LocalScheduler};
 use crate::task::arena::Schedule as _;
 use crate::task::cell::SpawnOptions;
-use crate::task::header::{Wait, WaitKind};
 use crate::task::id::IdSource;
 use crate::task::runnable::TaskRef;
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::Wait;
 use crate::task::wait_target::TargetWord;
 use crate::task::{JoinHandle, enter_guard};
 use std::fmt;
@@ -177,7 +178,7 @@ impl LocalSet {
             }
             match self.local.run_tasks(order) {
                 Left::Work => {
-                    crate::task::context::root_has_worked();
+                    crate::task::context::mark_block_on_worked();
                     cx.waker().wake_by_ref();
                 }
                 Left::Nothing => self.local.wait(poller, cx.waker()),
@@ -213,7 +214,7 @@ impl Future for LocalSet {
             return Poll::Ready(());
         }
         let site = self.made_at;
-        crate::task::context::waiting_on(|since_ms| Wait {
+        crate::task::context::record_wait(|since_ms| Wait {
             kind: WaitKind::Join,
             target: TargetWord::NONE,
             site,

@@ -5,7 +5,7 @@ use crate::runtime::inner::{Flavor, Shared};
 use crate::scheduler::multi_thread::worker;
 use crate::task::cell::SpawnOptions;
 use crate::task::context::wake_deferred;
-use crate::task::header::Origin;
+use crate::task::origin::Origin;
 use crate::task::{JoinHandle, enter_guard};
 
 /// A plain spawn, at the caller's place.

@@ -5,7 +5,7 @@ use crate::driver::clock::clock_ns::ClockNs;
 use crate::scheduler::config::Config;
 use crate::scheduler::current_thread::quiet::Quiet;
 use crate::scheduler::poll_estimator::PollEstimator;
-use crate::sys::adaptive_spin::Spinner;
+use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::sys::rng::Rng;
 use crate::task::arena::Allocator;
 use crate::task::runnable::Runnable;
@@ -42,7 +42,7 @@ pub(crate) struct CurrentCore {
     pub(crate) overtook: Cell<u32>,
     /// When the turn started, once somebody had to ask.
     pub(crate) turn_started: Cell<Option<ClockNs>>,
-    pub(crate) spinner: Cell<Spinner>,
+    pub(crate) spinner: Cell<AdaptiveSpin>,
     /// If not 0, the next poll is timed, and stands for so many.
     pub(crate) weight: Cell<u32>,
     /// What the timed poll of this turn took, if it was long.
@@ -78,7 +78,7 @@ impl CurrentCore {
             woken_until: Cell::new(0),
             overtook: Cell::new(0),
             turn_started: Cell::new(None),
-            spinner: Cell::new(Spinner::new()),
+            spinner: Cell::new(AdaptiveSpin::new()),
             weight: Cell::new(0),
             timed_ns: Cell::new(0),
             root_polled: Cell::new(false),

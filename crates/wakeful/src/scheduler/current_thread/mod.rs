@@ -35,7 +35,7 @@ use crate::scheduler::poll_estimator;
 use crate::sys::membarrier::Barriers;
 use crate::sys::rng::Rng;
 use crate::sys::sync::Mutex;
-use crate::sys::timer_slack::Slack;
+use crate::sys::timer_slack::TimerSlack;
 use crate::task::arena::{self, Arena, Schedule};
 use crate::task::block_on::BlockOnVia;
 use crate::task::cell::{self, CellLayout, SpawnOptions};
@@ -130,7 +130,7 @@ struct CoreGuard<'a> {
     /// Since the last poll of its future it was noted since when that waits.
     noted: Cell<bool>,
     /// Taken up for the first timer that this thread sleeps for.
-    slack: Slack,
+    slack: TimerSlack,
 }
 
 impl<'a> CoreGuard<'a> {
@@ -141,13 +141,13 @@ impl<'a> CoreGuard<'a> {
         Some(Self {
             scheduler,
             outer: CURRENT.with(|current| current.replace(scheduler)),
-            outer_heap: context::set_heap(&scheduler.heap),
+            outer_heap: context::set_arena(&scheduler.heap),
             outer_rng: context::set_rng(Some(scheduler.core.rng.get())),
-            outer_defers: context::set_defers(true),
+            outer_defers: context::set_drains_deferred(true),
             named: Cell::new(false),
             kicks: Cell::new(false),
             noted: Cell::new(false),
-            slack: Slack::new(),
+            slack: TimerSlack::new(),
         })
     }
 }
@@ -157,8 +157,8 @@ impl Drop for CoreGuard<'_> {
         // What was put off during the last poll must not be left behind.
         context::wake_deferred();
         CURRENT.with(|current| current.set(self.outer));
-        context::restore_heap(&self.scheduler.heap, self.outer_heap);
-        context::set_defers(self.outer_defers);
+        context::restore_arena(&self.scheduler.heap, self.outer_heap);
+        context::set_drains_deferred(self.outer_defers);
         if let Some(rng) = context::set_rng(self.outer_rng) {
             self.scheduler.core.rng.set(rng);
         }
@@ -346,8 +346,8 @@ impl CurrentThread {
                 }
                 Some(Poll::Pending) => {
                     let now_ms = self.estate.now_ms();
-                    held.note().has_to_wait(now_ms);
-                    held.note().waiting.waits_since(now_ms);
+                    held.note().record_first_wait(now_ms);
+                    held.note().waiting.set_since_ms(now_ms);
                     self.ended_elsewhere();
                 }
                 None => {}
@@ -556,7 +556,7 @@ impl CurrentThread {
         let (cell, id) = task.cell_and_id();
         let clock = &self.estate.config.seam.clock;
         // SAFETY: a cell of this scheduler, which the caller keeps alive.
-        let before = unsafe { arena::charged(cell, id) };
+        let before = unsafe { arena::poll_time_of(cell, id) };
         let started = clock.about();
         self.poll_task(task);
         let took = clock.about().since(started);
@@ -568,13 +568,13 @@ impl CurrentThread {
             self.meter.poll_times.record(took, u64::from(weight));
             // Less what the warden saw of it.
             // SAFETY: as above.
-            unsafe { arena::charge_rest(cell, id, before, took * weight) };
+            unsafe { arena::add_remaining_poll_time(cell, id, before, took * weight) };
         } else {
             // One of a kind, of which the warden has charged what it saw.
             self.meter.poll_times.record(took, 1);
             self.core.timed_ns.set(took.as_nanos() as u64);
             // SAFETY: as above.
-            unsafe { arena::charge_rest(cell, id, before, took) };
+            unsafe { arena::add_remaining_poll_time(cell, id, before, took) };
         }
     }
 
@@ -790,7 +790,7 @@ impl CurrentThread {
         self.heap.cancel_all();
         self.estate.cancel_outside();
         context::wake_deferred();
-        context::restore_heap(&self.heap, guard.outer_heap);
+        context::restore_arena(&self.heap, guard.outer_heap);
         for allocator in self.core.allocator.take().into_iter().chain(self.estate.take_outside()) {
             // For the cells that outlive us; `last_cell_freed` gives it back,
             // or we do if there are none.
@@ -807,7 +807,7 @@ impl Schedule for CurrentThread {
     #[inline]
     fn schedule(&self, task: Runnable) {
         if let Err(task) = self.push(task) {
-            task.refuse();
+            task.discard();
         }
     }
 
@@ -827,8 +827,8 @@ impl Schedule for CurrentThread {
         self.estate.panicked(task, payload);
     }
 
-    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
-        self.estate.lost_panic(task, payload);
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+        self.estate.unobserved_panic(task, payload);
     }
 
     // SAFETY: asks nothing of its caller; there is one reference per heap.

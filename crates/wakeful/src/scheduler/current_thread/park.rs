@@ -43,7 +43,7 @@ impl CurrentThread {
     }
 
     pub(super) fn park(&self, guard: &CoreGuard<'_>, held: &BlockOnGuard) {
-        if self.core.spinner.get().is_due() && self.spin(held) {
+        if self.core.spinner.get().should_spin() && self.spin(held) {
             return;
         }
         self.be_listed();
@@ -67,7 +67,7 @@ impl CurrentThread {
             self.meter.fell_asleep(fell_asleep);
             // Not if it was woken for others since: it waits for as long as before.
             if !guard.noted.replace(true) {
-                held.note().waiting.waits_since(fell_asleep.ms());
+                held.note().waiting.set_since_ms(fell_asleep.ms());
             }
             events = self.sleep(guard, held);
             self.meter.woke_up();
@@ -82,7 +82,7 @@ impl CurrentThread {
         // Looking around does not show what the poller knows.
         if events == 0 {
             let mut spinner = self.core.spinner.get();
-            spinner.slept(woke_up.ns_since(fell_asleep));
+            spinner.record_sleep(woke_up.ns_since(fell_asleep));
             self.core.spinner.set(spinner);
         }
         if let Some(callback) = &config.on_thread_unpark {
@@ -120,7 +120,7 @@ impl CurrentThread {
         let clock = &self.estate.config.seam.clock;
         // A paused clock makes nobody wait for a timer.
         let limit = self.timers.wake_up_at().filter(|_| !clock.is_paused()).map(|tick| {
-            guard.slack.take_up();
+            guard.slack.minimize();
             clock.until(tick)
         });
         let poller = self.watching();
@@ -131,9 +131,9 @@ impl CurrentThread {
             Some(poller) => {
                 if !guard.kicks.get() {
                     guard.kicks.set(true);
-                    parker.set_kick(Some(poller.clone()));
+                    parker.set_interrupt(Some(poller.clone()));
                 }
-                parker.park_inside(|| events = self.turn_poller(poller, limit));
+                parker.park_in(|| events = self.turn_poller(poller, limit));
             }
             None => parker.park(limit),
         }

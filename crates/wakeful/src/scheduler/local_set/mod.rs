@@ -163,7 +163,7 @@ impl Schedule for LocalHome {
     fn schedule(&self, task: Runnable) {
         if let Some(bound) = self.bound_here() {
             if self.is_closing() {
-                return task.refuse();
+                return task.discard();
             }
             bound.queue.borrow_mut().push_back(task);
             if !bound.polled.get() {
@@ -172,10 +172,10 @@ impl Schedule for LocalHome {
             return;
         }
         // L3: the push may be followed at once by the end of task and set.
-        let Some(this) = self.this.upgrade() else { return task.refuse() };
+        let Some(this) = self.this.upgrade() else { return task.discard() };
         match this.injector.push(task) {
             Ok(()) => this.pollers.wake(),
-            Err(task) => task.refuse(),
+            Err(task) => task.discard(),
         }
     }
 
@@ -211,10 +211,10 @@ impl Schedule for LocalHome {
         }
     }
 
-    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
         let host = self.host.lock().as_ref().and_then(Weak::upgrade);
         if let Some(host) = host.filter(|_| !self.is_closing()) {
-            host.estate().lost_panic(task, payload);
+            host.estate().unobserved_panic(task, payload);
         }
     }
 
@@ -251,7 +251,7 @@ impl LocalScheduler {
         let home = Arc::new_cyclic(|this| LocalHome {
             this: this.clone(),
             owner: thread_number(),
-            thread: backtrace::this_thread(),
+            thread: backtrace::current_tid(),
             bound: Bound {
                 queue: RefCell::new(VecDeque::new()),
                 allocator: Cell::new(None),
@@ -304,7 +304,7 @@ impl LocalScheduler {
         let bound = self.bound();
         bound.unfinished.set(bound.unfinished.get() + 1);
         let member = Member { future, _count: Count(NonNull::from(home)) };
-        // SAFETY: task's H1: this is the set's thread, whose heap it is until
+        // SAFETY: ARENA-1: this is the set's thread, whose heap it is until
         // `self` is dropped. The cell is fresh, and L2 keeps the future here.
         let (task, join) = unsafe {
             let (cell, id) = home.heap.allocate(CellLayout::<Member<F>>::CLASS, ids);
@@ -373,15 +373,15 @@ impl LocalScheduler {
         }
         impl Drop for Restore {
             fn drop(&mut self) {
-                task::context::restore_heap(self.own, self.outer);
+                task::context::restore_arena(self.own, self.outer);
             }
         }
         let frame = EnteredSet::new(self.clone());
         let _listed = frame.list();
-        // By task's H1: the allocator is this thread's until `self` is dropped, and
+        // By ARENA-1: the allocator is this thread's until `self` is dropped, and
         // the frame holds it.
         let own = &raw const self.home.heap;
-        let _restore = Restore { own, outer: task::context::set_heap(own) };
+        let _restore = Restore { own, outer: task::context::set_arena(own) };
         f()
     }
 

@@ -288,7 +288,7 @@ fn a_token_is_never_lost() {
 struct Bell(Parker);
 
 impl Interrupt for Bell {
-    fn kick(&self) {
+    fn interrupt(&self) {
         self.0.unpark();
     }
 }
@@ -300,7 +300,7 @@ fn a_token_ends_the_wait_inside() {
     model(5, || {
         let parker = Arc::new(Parker::for_current_thread());
         let bell = Arc::new(Bell(Parker::for_current_thread()));
-        parker.set_kick(Some(bell.clone()));
+        parker.set_interrupt(Some(bell.clone()));
         let flags = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
         let others = [0, 1].map(|own| {
             let (parker, flags) = (parker.clone(), flags.clone());
@@ -311,7 +311,7 @@ fn a_token_ends_the_wait_inside() {
         });
         start();
         while flags.iter().any(|flag| flag.load(Relaxed) == 0) {
-            parker.park_inside(|| bell.0.park(None));
+            parker.park_in(|| bell.0.park(None));
         }
         others.into_iter().for_each(|other| other.join().unwrap());
     });
@@ -325,12 +325,12 @@ fn a_kick_that_another_got_is_not_missed() {
     model(4, || {
         let parker = Arc::new(Parker::for_current_thread());
         let bell = Arc::new(Bell(Parker::for_current_thread()));
-        parker.set_kick(Some(bell.clone()));
+        parker.set_interrupt(Some(bell.clone()));
         let (turn, flag) = (Arc::new(SpinLock::new(())), Arc::new(AtomicU32::new(0)));
         let (others, rings) = (turn.clone(), bell.clone());
         let stands_by = thread::spawn(move || {
             // Takes a kick if there is one, and does not wait.
-            others.try_with(|()| rings.0.park_inside(|| ()));
+            others.try_with(|()| rings.0.park_in(|| ()));
         });
         let (unparks, sets) = (parker.clone(), flag.clone());
         let waker = thread::spawn(move || {
@@ -339,7 +339,7 @@ fn a_kick_that_another_got_is_not_missed() {
         });
         start();
         while flag.load(Relaxed) == 0 {
-            parker.park_inside(|| {
+            parker.park_in(|| {
                 let waited = turn.try_with(|()| {
                     if !parker.has_token() {
                         bell.0.park(None);

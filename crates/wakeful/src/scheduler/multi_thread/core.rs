@@ -7,7 +7,7 @@ use crate::driver::timers::Timers;
 use crate::queue::{lifo_slot, ring};
 use crate::scheduler::multi_thread::{MultiThread, WorkerShared};
 use crate::scheduler::poll_estimator::PollEstimator;
-use crate::sys::adaptive_spin::Spinner;
+use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::sys::park::{Interrupt, Parker};
 use crate::sys::rng::Rng;
 use crate::task::arena::{Allocator, Arena};
@@ -78,7 +78,7 @@ pub(crate) struct WorkerCore {
     turn_activity: Cell<u32>,
     /// The same when the injector was last looked at in its turn.
     injector_activity: Cell<u32>,
-    pub(crate) spinner: Cell<Spinner>,
+    pub(crate) spinner: Cell<AdaptiveSpin>,
     /// If not 0, the next poll is timed, and stands for so many.
     pub(crate) weight: Cell<u32>,
     /// What the timed poll of this turn took, if it was long.
@@ -119,7 +119,7 @@ impl WorkerCore {
             turn_started: Cell::new(ClockNs::START),
             turn_activity: Cell::new(0),
             injector_activity: Cell::new(0),
-            spinner: Cell::new(Spinner::new()),
+            spinner: Cell::new(AdaptiveSpin::new()),
             weight: Cell::new(0),
             timed_ns: Cell::new(0),
             observes: Cell::new(false),
@@ -135,7 +135,7 @@ impl WorkerCore {
     ///
     /// `remote` stays where it is for as long as the core does.
     pub(crate) unsafe fn equip(&self, allocator: Allocator, remote: &WorkerShared) {
-        self.heap.set(allocator.heap());
+        self.heap.set(allocator.arena());
         self.allocator.set(Some(allocator));
         self.remote.set(remote);
     }
@@ -153,7 +153,7 @@ impl WorkerCore {
 
     #[inline]
     pub(crate) fn allocate(&self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
-        // SAFETY: task's H1: the thread that holds the key has the allocator.
+        // SAFETY: ARENA-1: the thread that holds the key has the allocator.
         unsafe { (*self.heap.get()).allocate(class, ids) }
     }
 
@@ -265,7 +265,7 @@ impl WorkerCore {
     /// A fair share of what is in the injector; all but the first go to the
     /// ring.
     pub(crate) fn take_injected(&self, shared: &MultiThread) -> Option<Runnable> {
-        let room = self.ring.room() as usize;
+        let room = self.ring.free_slots() as usize;
         let workers = shared.remotes.len();
         let first = shared.injector.take(
             |ready| (ready / workers + 1).min(room / 2 + 1),
@@ -391,7 +391,7 @@ impl WorkerCore {
         // That one may have got a kick which was for this worker.
         let turned = self.driven(|| poller.try_turn_unless(limit, || parker.has_token()));
         turned.unwrap_or_else(|| {
-            poller.kick();
+            poller.interrupt();
             std::thread::yield_now();
             0
         })

@@ -42,7 +42,7 @@
 //! at once; so a worker that has no thread and gets none passes the mark on to
 //! the next sleeper (`pass_on`), and only if there is none does it end.
 
-use crate::sys::spin_lock::BriefLock;
+use crate::sys::spin_lock::SpinUnlessModel;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 const SEARCHING_ONE: u32 = 1;
@@ -59,7 +59,7 @@ pub(crate) struct Idle {
     counts: AtomicU32,
     /// The sleepers; the last to fall asleep is the first to be woken, its
     /// caches are the warmest. There is room for all workers from the start.
-    sleepers: BriefLock<Vec<usize>>,
+    sleepers: SpinUnlessModel<Vec<usize>>,
     workers: u32,
 }
 
@@ -80,7 +80,7 @@ impl Idle {
         let count = workers as u32;
         Self {
             counts: AtomicU32::new(count * SLEEPING_ONE),
-            sleepers: BriefLock::new((0..workers).rev().collect()),
+            sleepers: SpinUnlessModel::new((0..workers).rev().collect()),
             workers: count,
         }
     }

@@ -135,7 +135,7 @@ impl MultiThread {
         let remotes = (0..workers)
             .map(|index| {
                 let (ring, stealer) = ring::ring();
-                let (next, thief) = lifo_slot::slot(barriers);
+                let (next, thief) = lifo_slot::lifo_slot(barriers);
                 cores.push(WorkerCore::new(index, ring, next, config.seam.rng()));
                 WorkerShared {
                     ring: stealer,
@@ -166,7 +166,7 @@ impl MultiThread {
             monitor: Monitor::new(),
             attendance: ShutdownGate::new(workers),
             lost: LostWorkers::new(),
-            has_cores: adaptive_spin::several_cores(),
+            has_cores: adaptive_spin::is_multicore(),
             spares: SpareWorkers::new(),
             in_place: Mutex::new(Vec::new()),
             probe: InjectedProbe::new(),
@@ -677,7 +677,7 @@ impl Schedule for MultiThread {
         self.mark_injected(&task);
         match self.injector.push(task) {
             Ok(()) => self.notify(),
-            Err(task) => task.refuse(),
+            Err(task) => task.discard(),
         }
     }
 
@@ -704,8 +704,8 @@ impl Schedule for MultiThread {
         self.spread_fatal();
     }
 
-    fn lost_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
-        self.estate.lost_panic(task, payload);
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+        self.estate.unobserved_panic(task, payload);
     }
 
     // SAFETY: asks nothing of its caller; there is one reference per heap.

@@ -79,7 +79,7 @@ impl SpareWorkers {
         // do not.
         let workers = shared.remotes.iter().map(|remote| &remote.watched);
         let all = workers.chain(there.iter().map(|spare| &**spare));
-        let computing = all.filter(|watched| !thread_state::is_waiting(watched.thread())).count();
+        let computing = all.filter(|watched| !thread_state::is_blocked(watched.thread())).count();
         let compute = computing > shared.remotes.len();
         if compute && !self.has_long_been_still(shared) {
             return;
@@ -139,7 +139,7 @@ struct Out<'a>(&'a Arc<MultiThread>, &'a Arc<PollWatch>);
 impl Drop for Out<'_> {
     fn drop(&mut self) {
         context::wake_deferred();
-        context::set_defers(false);
+        context::set_drains_deferred(false);
         self.0.spares.remove(self.1);
         if !self.0.injector.is_empty() {
             self.0.notify();
@@ -192,7 +192,7 @@ impl MultiThread {
         let config = &self.estate.config;
         me.bind_thread();
         context::set_rng(Some(config.seam.rng()));
-        context::set_defers(true);
+        context::set_drains_deferred(true);
         if let Some(callback) = &config.on_thread_start {
             callback();
         }

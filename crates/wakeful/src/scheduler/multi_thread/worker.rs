@@ -9,7 +9,7 @@ use crate::scheduler::multi_thread::lost_workers::{Reclaimed, earlier};
 use crate::scheduler::multi_thread::spare_workers;
 use crate::scheduler::multi_thread::{MultiThread, WorkerShared};
 use crate::sys::park::Parker;
-use crate::sys::timer_slack::Slack;
+use crate::sys::timer_slack::TimerSlack;
 use crate::task::arena;
 use crate::task::context;
 use crate::task::header::Header;
@@ -29,7 +29,7 @@ struct Worker {
     /// The core that the key opens, null without one.
     core: Cell<*const WorkerCore>,
     /// Taken up for the first timer that this thread sleeps for.
-    slack: Slack,
+    slack: TimerSlack,
     parker: Arc<Parker>,
     /// The thread's parking spot knows of its worker's poller.
     kicks: Cell<bool>,
@@ -58,7 +58,7 @@ impl Worker {
     /// Makes this thread the one that holds the key.
     fn put_key(&self, key: WorkerToken) {
         let core = &self.shared.cores[key.0];
-        context::set_heap(core.heap.get());
+        context::set_arena(core.heap.get());
         self.core.set(core);
         self.key.set(Some(key));
     }
@@ -80,7 +80,7 @@ impl Worker {
 
     fn take_key(&self) -> Option<WorkerToken> {
         let key = self.key.take()?;
-        context::set_heap(ptr::null());
+        context::set_arena(ptr::null());
         self.core.set(ptr::null());
         Some(key)
     }
@@ -141,7 +141,7 @@ pub(crate) fn run(shared: Arc<MultiThread>, key: WorkerToken) {
         shared: shared.clone(),
         key: Cell::new(None),
         core: Cell::new(ptr::null()),
-        slack: Slack::new(),
+        slack: TimerSlack::new(),
         parker: parker.clone(),
         kicks: Cell::new(false),
         in_place: Cell::new(None),
@@ -149,7 +149,7 @@ pub(crate) fn run(shared: Arc<MultiThread>, key: WorkerToken) {
     shared.take_seat(&key, parker.clone());
     shared.remotes[key.0].meter.woke_up();
     context::set_rng(Some(config.seam.rng()));
-    context::set_defers(true);
+    context::set_drains_deferred(true);
     worker.put_key(key);
     WORKER.with(|slot| slot.set(&worker));
     // Leaves in order even if one of the user's callbacks panics.
@@ -176,7 +176,7 @@ impl Drop for WorkerRunGuard<'_> {
         let worker = self.0;
         context::wake_deferred();
         WORKER.with(|slot| slot.set(ptr::null()));
-        context::set_defers(false);
+        context::set_drains_deferred(false);
         match worker.take_key() {
             // A callback panicked: somebody else carries on.
             Some(key) if !worker.shared.estate.is_closing() => worker.shared.thread_failed(key),
@@ -256,7 +256,7 @@ impl Worker {
         let (cell, id) = task.cell_and_id();
         let clock = &self.shared.estate.config.seam.clock;
         // SAFETY: a cell of this scheduler, which this thread keeps alive.
-        let before = unsafe { arena::charged(cell, id) };
+        let before = unsafe { arena::poll_time_of(cell, id) };
         let started = clock.about();
         if core.probe.is_at(&task) {
             core.probe.met(&task, started, meter);
@@ -272,13 +272,13 @@ impl Worker {
         } else if took < worker_metrics::LONG {
             meter.poll_times.record(took, u64::from(weight));
             // SAFETY: a cell of this scheduler, which this thread keeps alive.
-            unsafe { arena::charge(cell, id, took * weight) };
+            unsafe { arena::add_poll_time(cell, id, took * weight) };
         } else {
             // One of a kind, of which the monitor has charged what it saw.
             meter.poll_times.record(took, 1);
             core.timed_ns.set(took.as_nanos() as u64);
             // SAFETY: as above.
-            unsafe { arena::charge_rest(cell, id, before, took) };
+            unsafe { arena::add_remaining_poll_time(cell, id, before, took) };
         }
     }
 
@@ -307,7 +307,7 @@ impl Worker {
     /// it is plain to see that there is nothing in them: who sleeps looks once more.
     fn search(&self, core: &WorkerCore) -> bool {
         if !core.searching.get() {
-            if !core.spinner.get().is_due() && !self.shared.is_work_anywhere() {
+            if !core.spinner.get().should_spin() && !self.shared.is_work_anywhere() {
                 return false;
             }
             if !self.shared.idle.start_searching() {
@@ -348,7 +348,7 @@ impl Worker {
     /// searcher, it spares whoever brings work the wake-up.
     fn spin(&self, core: &WorkerCore) -> bool {
         let mut spinner = core.spinner.get();
-        if !spinner.is_due() {
+        if !spinner.should_spin() {
             return false;
         }
         let found = spinner.spin(|look| {
@@ -411,7 +411,7 @@ impl Worker {
             // What is registered from elsewhere meanwhile leaves a token.
             let limit = earlier(timers.wake_up_at().map(|tick| clock.until(tick)), help);
             if limit.is_some() {
-                self.slack.take_up();
+                self.slack.minimize();
             }
             woken_by = match core.poller(&self.shared) {
                 Some(poller) => self.park_in(core, poller, parker, limit),
@@ -439,7 +439,7 @@ impl Worker {
         // Looking around does not show what the poller knows.
         if woken_by == WokenBy::Others {
             let mut spinner = core.spinner.get();
-            spinner.slept(woke_up.ns_since(fell_asleep));
+            spinner.record_sleep(woke_up.ns_since(fell_asleep));
             core.spinner.set(spinner);
         }
         if let Some(callback) = &config.on_thread_unpark {
@@ -455,10 +455,10 @@ impl Worker {
         limit: Option<Duration>,
     ) -> WokenBy {
         if !self.kicks.replace(true) {
-            parker.set_kick(Some(poller.clone()));
+            parker.set_interrupt(Some(poller.clone()));
         }
         let mut events = 0;
-        parker.park_inside(|| events = core.wait_in_poller(poller, parker, limit));
+        parker.park_in(|| events = core.wait_in_poller(poller, parker, limit));
         if events > 0 { WokenBy::Poller } else { WokenBy::Others }
     }
 }
@@ -497,7 +497,7 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
-            context::set_defers(self.0);
+            context::set_drains_deferred(self.0);
         }
     }
     let mut _lost = None;
@@ -510,7 +510,7 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
         spare_workers::give_seat_up();
     }
     // What `f` waits for must not be put off until the poll that it is in ends.
-    let _restore = Restore(context::set_defers(false));
+    let _restore = Restore(context::set_drains_deferred(false));
     context::without_budget(f)
 }
 

@@ -97,7 +97,7 @@ impl<T> Shared<T> {
 
     /// Wakes the receivers whose message was sent, or all if the channel is closed.
     fn wake_receivers(&self) {
-        self.tail.answer_while(Grant::All, |tail, &next| tail.is_closed || next != tail.position);
+        self.tail.grant_while(Grant::All, |tail, &next| tail.is_closed || next != tail.position);
     }
 }
 

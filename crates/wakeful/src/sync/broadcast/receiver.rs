@@ -5,7 +5,7 @@ use super::{MAX_RECEIVERS, Shared, Tail};
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::Acquire;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Waiter, WaiterState};
 use crate::wait::wait_counter::CounterChange;
 use crate::wait::{self, block_on};
@@ -317,9 +317,9 @@ impl<T: Clone> Receiver<T> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<T, RecvError>> {
         loop {
-            match waiter.standing() {
+            match waiter.state() {
                 WaiterState::Idle => {}
-                WaiterState::Answered(_) => waiter.reset(),
+                WaiterState::Granted(_) => waiter.reset(),
                 WaiterState::Waiting => {
                     let waiter_state = self.shared.tail.update_waker(waiter, cx.waker());
                     if waiter_state == WaiterState::Waiting {
@@ -366,7 +366,7 @@ impl<T> Drop for Receiver<T> {
         impl<T> Drop for NotifyClosed<'_, T> {
             fn drop(&mut self) {
                 if self.1.before == 1 {
-                    self.0.receivers.call(self.1);
+                    self.0.receivers.wake_waiters(self.1);
                 }
             }
         }
@@ -417,7 +417,7 @@ impl<T: Clone> Future for Recv<'_, T> {
         let progress = ready!(coop::poll_proceed(cx));
         let polled = this.receiver.poll_recv(this.waiter.as_ref(), cx);
         if polled.is_pending() {
-            wait::waiting_on(WaitKind::BroadcastRecv, &*this.receiver.shared, this.site);
+            wait::record_wait(WaitKind::BroadcastRecv, &*this.receiver.shared, this.site);
         } else {
             progress.made_progress();
         }

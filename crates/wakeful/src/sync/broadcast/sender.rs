@@ -5,7 +5,7 @@ use super::ring::PutOutcome;
 use super::{Receiver, Shared, new_shared};
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::Waiter;
 use crate::wait::wait_counter::Zero;
@@ -433,7 +433,7 @@ pin_project_lite::pin_project! {
     impl<T> PinnedDrop for Closed<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.sender.shared.receivers.leave(this.waiter.as_ref());
+            this.sender.shared.receivers.cancel(this.waiter.as_ref());
         }
     }
 }
@@ -445,7 +445,7 @@ impl<T> Future for Closed<'_, T> {
         let this = self.project();
         let shared = &*this.sender.shared;
         if shared.receivers.poll(this.waiter.as_ref(), Zero, cx).is_pending() {
-            wait::waiting_beside(WaitKind::BroadcastClosed, shared, this.site);
+            wait::record_secondary_wait(WaitKind::BroadcastClosed, shared, this.site);
             return Poll::Pending;
         }
         Poll::Ready(())

@@ -6,8 +6,8 @@ use crate::sync::mutex::RawMutex;
 use crate::sync::raw_semaphore::{AcquireOutcome, RawSemaphore};
 use crate::sys::sync::thread;
 use crate::task::context;
-use crate::task::header::WaitKind;
 use crate::task::models::scheduler::{model, start};
+use crate::task::wait_kind::WaitKind;
 use crate::wait::ownership::owner::Owner;
 use std::panic::Location;
 use std::pin::{Pin, pin};
@@ -32,7 +32,7 @@ fn poll(request: Pin<&mut PermitRequest>, permits: &RawSemaphore, task: u64) -> 
 /// Returns the owners of all permits, or `None` if they are not all known.
 fn known(permits: &RawSemaphore) -> Option<Vec<u64>> {
     let record = permits.resource_record()?;
-    let mut tasks: Vec<u64> = record.known_holders()?.iter().map(|owner| owner.task).collect();
+    let mut tasks: Vec<u64> = record.certain_owners()?.iter().map(|owner| owner.task).collect();
     tasks.sort_unstable();
     Some(tasks)
 }
@@ -144,8 +144,9 @@ fn permit_is_granted_while_another_enqueues() {
         assert!(poll(next.as_mut(), &permits, 2));
         let mut third = third.join().unwrap();
         let record = permits.resource_record().expect("a task waits");
-        let owners = record.known_holders().expect("there is one");
-        let named: Vec<_> = owners.iter().map(|owner| (owner.task, owner.granted)).collect();
+        let owners = record.certain_owners().expect("there is one");
+        let named: Vec<_> =
+            owners.iter().map(|owner| (owner.task, owner.granted_unpolled)).collect();
         assert_eq!(named, [(2, false)]);
         third.as_mut().cancel(&permits);
     });
@@ -162,8 +163,8 @@ fn poll_lock(
 }
 
 fn owner(raw: &RawMutex) -> Owner {
-    let record = raw.waiters.plate.get().expect("a task waits");
-    record.known_holders().expect("the mutex is locked")[0]
+    let record = raw.waiters.record.get().expect("a task waits");
+    record.certain_owners().expect("the mutex is locked")[0]
 }
 
 /// A mutex is locked as another task enqueues itself. Catches a waiter that does not know the
@@ -187,10 +188,10 @@ fn mutex_is_locked_while_another_enqueues() {
         assert_eq!(early.is_pending(), taken);
         if taken {
             let held = owner(&raw);
-            assert_eq!((held.task, held.granted), (1, false));
+            assert_eq!((held.task, held.granted_unpolled), (1, false));
             assert!(held.site.is_none_or(|found| std::ptr::eq(found, site)), "not another site");
             raw.unlock();
-            assert_eq!((owner(&raw).task, owner(&raw).granted), (2, true));
+            assert_eq!((owner(&raw).task, owner(&raw).granted_unpolled), (2, true));
             assert!(poll_lock(request.as_mut(), &raw, 2).is_ready());
         }
         raw.unlock();
@@ -219,7 +220,7 @@ fn mutex_is_handed_over_while_another_enqueues() {
         raw.unlock();
         assert!(poll_lock(next.as_mut(), &raw, 2).is_ready());
         let mut third = third.join().unwrap();
-        assert_eq!((owner(&raw).task, owner(&raw).granted), (2, false));
+        assert_eq!((owner(&raw).task, owner(&raw).granted_unpolled), (2, false));
         raw.unlock();
         assert!(poll_lock(third.as_mut(), &raw, 3).is_ready());
         raw.unlock();

@@ -41,7 +41,7 @@
 use super::chan::Chan;
 use super::tail::{CLOSED, MAX_RESERVED, PERMIT, QUEUED, Tail};
 use crate::sys::sync::atomic::Ordering::*;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Grant, Locked, Waiter, WaiterState};
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::wait::wake_batch::{PanicSink, WakeBatch};
@@ -105,15 +105,15 @@ impl<T> Chan<T> {
     /// Records that another task than before receives, or a thread that runs no tasks.
     #[cold]
     pub(super) fn record_other_receiver(&self) {
-        self.last_receiver.set_somewhere();
+        self.last_receiver.set_without_site();
         self.publish_receiver();
     }
 
     /// Publishes the receiving task to the resource record of waiting senders.
     #[cold]
     pub(super) fn publish_receiver(&self) {
-        if let Some(record) = self.send_waiters.plate.get() {
-            self.send_waiters.with(|_| record.note_if_new(self.last_receiver.get()));
+        if let Some(record) = self.send_waiters.record.get() {
+            self.send_waiters.with(|_| record.update_owner(self.last_receiver.get()));
         }
     }
 
@@ -131,14 +131,14 @@ impl<T> Chan<T> {
 
     /// Publishes whether capacity may come from permits, and not only from the receiver.
     fn publish_reserved(&self) {
-        if let Some(record) = self.send_waiters.plate.get() {
+        if let Some(record) = self.send_waiters.record.get() {
             self.send_waiters.with(|_| self.publish_reserved_locked(record));
         }
     }
 
     /// Publishes whether permits hold slots. The caller holds the lock.
     fn publish_reserved_locked(&self, record: &ResourceRecord) {
-        record.names.set_others(self.held_permits.load(SeqCst) > 0);
+        record.owner_table.set_unlisted(self.held_permits.load(SeqCst) > 0);
     }
 
     /// Returns whether `slots` more fit, as far as the sender knows.
@@ -211,10 +211,10 @@ impl<T> Chan<T> {
     fn grant_capacity_or_release(&self, slots: u64, is_reserved: bool) {
         let mut panics = PanicSink::default();
         self.grant_capacity_to_all(&mut panics);
-        if is_reserved && panics.is_any() {
+        if is_reserved && panics.has_panic() {
             panics.catch(|| self.release(slots));
         }
-        panics.pass_on();
+        panics.resume();
     }
 
     /// Sets QUEUED, under the lock. Not in a closed channel, so that its end is final (MPSC-4).
@@ -273,7 +273,7 @@ impl<T> Chan<T> {
             }
             let request = CapacityRequest { slots, waiter: address(waiter) };
             queue.push_linked(waiter, request, waker, (WaitKind::MpscSend, site), |record| {
-                record.note_if_new(self.last_receiver.get());
+                record.update_owner(self.last_receiver.get());
                 self.publish_reserved_locked(record);
             });
             self.grant_locked(queue, &mut batch);
@@ -296,7 +296,7 @@ impl<T> Chan<T> {
     pub(super) fn grant_capacity(&self) {
         let mut panics = PanicSink::default();
         self.grant_capacity_to_all(&mut panics);
-        panics.pass_on();
+        panics.resume();
     }
 
     fn grant_capacity_to_all(&self, panics: &mut PanicSink) {
@@ -379,7 +379,7 @@ impl<T> Chan<T> {
     #[cold]
     pub(super) fn cancel_request(&self, waiter: Pin<&Waiter<CapacityRequest>>, slots: u64) {
         let (waiter_state, partial, unneeded) = self.send_waiters.with(|queue| {
-            let waiter_state = waiter.standing();
+            let waiter_state = waiter.state();
             let waits = waiter_state == WaiterState::Waiting;
             let unneeded = waits.then(|| queue.remove(waiter));
             let mut partial = 0;
@@ -393,7 +393,7 @@ impl<T> Chan<T> {
         if waiter_state != WaiterState::Waiting {
             waiter.reset();
         }
-        let granted = waiter_state == WaiterState::Answered(Grant::One);
+        let granted = waiter_state == WaiterState::Granted(Grant::One);
         // Also if it is 0: the next waiter may be the first one now.
         self.release(if granted { slots } else { partial });
     }
@@ -401,7 +401,7 @@ impl<T> Chan<T> {
     /// Wakes all waiting senders of a closed channel.
     #[cold]
     pub(super) fn close_send_waiters(&self, panics: &mut PanicSink) {
-        panics.catch(|| self.send_waiters.answer_while(Grant::Closed, |_, _| true));
+        panics.catch(|| self.send_waiters.grant_while(Grant::Closed, |_, _| true));
         self.grant_capacity_to_all(panics);
     }
 

@@ -165,7 +165,7 @@ impl<T> Chan<T> {
             _gap_before_receiver: CacheLineGap::new(),
             head: AtomicU64::new(0),
             fence_mode: AtomicU32::new(0),
-            last_receiver: OwnerCell::nobody(),
+            last_receiver: OwnerCell::none(),
             waker: UnsafeCell::new(None),
             _gap_after_receiver: CacheLineGap::new(),
             spares: SpareBlocks::new(),
@@ -353,8 +353,8 @@ impl<T> Chan<T> {
         }
         let mut panics = PanicSink::default();
         self.close_send_waiters(&mut panics);
-        panics.catch(|| self.closed_waiters.answer_while(Grant::All, |_, _| true));
-        panics.pass_on();
+        panics.catch(|| self.closed_waiters.grant_while(Grant::All, |_, _| true));
+        panics.resume();
     }
 
     pub(super) fn add_sender(&self) {

@@ -8,7 +8,7 @@ use super::permit::{OwnedPermit, Permit, PermitIterator};
 use super::rx::Rx;
 use super::tail::CLOSED;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::{Grant, Waiter, WaiterState};
 use pin_project_lite::pin_project;
@@ -48,7 +48,7 @@ impl CapacityWait {
     ) -> Poll<Result<(), Closed>> {
         let this = self.project();
         let (waiter, slots) = (this.waiter.as_ref(), *this.slots);
-        let mut waiter_state = waiter.standing();
+        let mut waiter_state = waiter.state();
         if waiter_state == WaiterState::Idle {
             match chan.request_capacity(waiter, slots, cx.waker(), site) {
                 RequestOutcome::Reserved => return Poll::Ready(Ok(())),
@@ -59,17 +59,17 @@ impl CapacityWait {
             waiter_state = chan.send_waiters.update_waker(waiter, cx.waker());
         }
         match waiter_state {
-            WaiterState::Answered(Grant::One) if !chan.load_tail().has(CLOSED) => {
+            WaiterState::Granted(Grant::One) if !chan.load_tail().has(CLOSED) => {
                 waiter.reset();
                 Poll::Ready(Ok(()))
             }
-            WaiterState::Answered(_) => {
+            WaiterState::Granted(_) => {
                 chan.cancel_request(waiter, slots);
                 Poll::Ready(Err(Closed))
             }
             WaiterState::Idle | WaiterState::Waiting => {
-                let target = chan.send_waiters.plate.target(chan);
-                wait::waiting_on_plate(WaitKind::MpscSend, target, site);
+                let target = chan.send_waiters.record.target(chan);
+                wait::record_wait_keeping_link(WaitKind::MpscSend, target, site);
                 Poll::Pending
             }
         }
@@ -79,7 +79,7 @@ impl CapacityWait {
     #[inline]
     fn cancel<T>(self: Pin<&mut Self>, chan: &Chan<T>) {
         let this = self.project();
-        if this.waiter.standing() != WaiterState::Idle {
+        if this.waiter.state() != WaiterState::Idle {
             chan.cancel_request(this.waiter.as_ref(), *this.slots);
         }
     }
@@ -119,7 +119,7 @@ impl<T> Future for SendFuture<'_, T> {
         let this = self.project();
         let progress = ready!(coop::poll_proceed(cx));
         assert!(this.value.is_some(), "`Sender::send` polled after completion");
-        if this.request.waiter.standing() == WaiterState::Idle
+        if this.request.waiter.state() == WaiterState::Idle
             && let Ok(claim) = this.chan.claim()
         {
             let Some(value) = this.value.take() else { unreachable!("checked above") };
@@ -149,7 +149,7 @@ fn poll_reserve<T>(
     site: Site,
 ) -> Poll<Result<(), SendError<()>>> {
     let progress = ready!(coop::poll_proceed(cx));
-    let result = if request.waiter.standing() == WaiterState::Idle {
+    let result = if request.waiter.state() == WaiterState::Idle {
         match chan.try_reserve_slots(request.slots) {
             Ok(()) => Ok(()),
             Err(ReserveError::Closed) => Err(Closed),
@@ -336,7 +336,7 @@ impl<T> Future for ClosedFuture<'_, T> {
             let _ = list.cancel(waiter);
             return Poll::Ready(());
         }
-        if waiter.standing() == WaiterState::Idle {
+        if waiter.state() == WaiterState::Idle {
             let waker = cx.waker().clone();
             let unneeded = list.with(|list| {
                 // The closing thread sets the flag before it takes the lock.
@@ -349,10 +349,10 @@ impl<T> Future for ClosedFuture<'_, T> {
             if unneeded.is_some() {
                 return Poll::Ready(());
             }
-        } else if let WaiterState::Answered(_) = list.update_waker(waiter, cx.waker()) {
+        } else if let WaiterState::Granted(_) = list.update_waker(waiter, cx.waker()) {
             return Poll::Ready(());
         }
-        wait::waiting_beside(WaitKind::MpscClosed, *this.chan, this.site);
+        wait::record_secondary_wait(WaitKind::MpscClosed, *this.chan, this.site);
         Poll::Pending
     }
 }

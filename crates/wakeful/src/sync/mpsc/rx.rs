@@ -10,7 +10,7 @@ use crate::sys::IS_MODEL;
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::*;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::task::{context, coop};
 use crate::wait;
 use crate::wait::wake_batch::PanicSink;
@@ -194,8 +194,8 @@ impl<T> Rx<T> {
         if is_other {
             self.chan.publish_receiver();
         }
-        let target = self.chan.send_waiters.plate.target(self.chan());
-        wait::waiting_on_target(WaitKind::MpscRecv, target, site);
+        let target = self.chan.send_waiters.record.target(self.chan());
+        wait::record_wait_for_target(WaitKind::MpscRecv, target, site);
     }
 
     pub(super) fn poll_recv_many(
@@ -262,7 +262,7 @@ impl<T> Rx<T> {
                     // The sender's thread was preempted. It will not wake this task for the
                     // message, because the receiver is not parked.
                     crate::sys::sync::thread::yield_now();
-                    context::give_way(waker);
+                    context::yield_out_of_budget(waker);
                     break;
                 }
                 RecvState::Empty(word) if self.park(word, waker) == ParkOutcome::Parked => break,
@@ -350,6 +350,6 @@ impl<T> Drop for Rx<T> {
         panics.catch(|| drain.0.chan.close());
         drain.run();
         drop(drain);
-        panics.pass_on();
+        panics.resume();
     }
 }

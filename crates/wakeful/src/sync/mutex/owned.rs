@@ -90,7 +90,7 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
     /// Creates the guard of a lock that the caller has just acquired.
     #[inline]
     pub(super) fn new(mutex: Arc<Mutex<T>>) -> Self {
-        mutex.raw.waiters.plate.goes_anywhere();
+        mutex.raw.waiters.record.mark_movable();
         Self { raw_guard: OwnedRawGuard(mutex), _access: PhantomData }
     }
 

@@ -39,10 +39,10 @@ use crate::sys::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use crate::sys::sync::const_unless_model;
 use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use crate::wait::ownership::owner::Owner;
-use crate::wait::waiting_on_plate;
+use crate::wait::record_wait_keeping_link;
 use crate::wait::wake_batch::PendingWake;
 use std::panic::Location;
 use std::pin::Pin;
@@ -133,17 +133,17 @@ impl RawMutex {
                 // The word is not UNLOCKED and the list is empty. Under the list's lock no other
                 // thread changes the word (MUTEX-2, MUTEX-3).
                 self.word.store(UNLOCKED, Release);
-                return PendingWake::NOBODY;
+                return PendingWake::NONE;
             };
             // MUTEX-3. Relaxed: the grant publishes the lock.
             let contended = if list.is_single() { 0 } else { CONTENDED };
             self.word.store(locked_by(next.task) | HANDED_OVER | contended, Relaxed);
             let wake = list.pop_front_with(Grant::One, |list| {
-                if let Some(record) = list.plate.get() {
-                    record.note_one(Owner {
+                if let Some(record) = list.record.get() {
+                    record.set_owner(Owner {
                         task: next.task,
                         site: Some(next.site),
-                        granted: true,
+                        granted_unpolled: true,
                     });
                 }
                 0
@@ -158,10 +158,10 @@ impl RawMutex {
     fn accept(&self, site: &'static Location<'static>) {
         let number = context::current_id();
         // MUTEX-4.
-        if let Some(record) = self.waiters.plate.get()
-            && record.names.places[0].is_of(number)
+        if let Some(record) = self.waiters.record.get()
+            && record.owner_table.slots[0].is_owned_by(number)
         {
-            return record.names.places[0].take_up(site);
+            return record.owner_table.slots[0].mark_polled(site);
         }
         self.accept_as_other_task(number, site);
     }
@@ -173,8 +173,8 @@ impl RawMutex {
             // MUTEX-2.
             let contended = self.word.load(Relaxed) & CONTENDED;
             self.word.store(locked_by(number) | HANDED_OVER | contended, Relaxed);
-            if let Some(record) = list.plate.get() {
-                record.note_one(Owner { task: number, site: Some(site), granted: false });
+            if let Some(record) = list.record.get() {
+                record.set_owner(Owner { task: number, site: Some(site), granted_unpolled: false });
             }
         });
     }
@@ -208,7 +208,7 @@ impl RawMutex {
             list.push_linked(waiter, next, waker, reason, |record| {
                 // MUTEX-4.
                 if word & (CONTENDED | HANDED_OVER) == 0 {
-                    record.note_one(self.current_owner(word >> SHIFT));
+                    record.set_owner(self.current_owner(word >> SHIFT));
                 }
             });
             LockOutcome::Busy
@@ -219,19 +219,19 @@ impl RawMutex {
     fn current_owner(&self, task: u64) -> Owner {
         // SAFETY: `site` is null or was made from a `&'static Location`.
         let site = unsafe { self.site.load(Relaxed).as_ref() };
-        Owner { task, site, granted: false }
+        Owner { task, site, granted_unpolled: false }
     }
 
     /// Removes a waiter, and unlocks if it was already granted the lock.
     #[inline(never)]
     fn cancel(&self, waiter: Pin<&Waiter<NextOwner>>) {
-        if waiter.standing() == WaiterState::Idle {
+        if waiter.state() == WaiterState::Idle {
             return;
         }
         // Dropped after the list's lock is released.
         let _unneeded = self.waiters.with(|list| {
-            if waiter.standing() != WaiterState::Waiting {
-                return PendingWake::NOBODY;
+            if waiter.state() != WaiterState::Waiting {
+                return PendingWake::NONE;
             }
             let wake = list.remove(waiter);
             if list.is_empty() {
@@ -240,7 +240,7 @@ impl RawMutex {
             }
             wake
         });
-        if waiter.standing() == WaiterState::Answered(Grant::One) {
+        if waiter.state() == WaiterState::Granted(Grant::One) {
             waiter.reset();
             self.unlock();
         }
@@ -291,7 +291,7 @@ impl LockRequest {
     ) -> Poll<()> {
         // A task without budget still enqueues itself, so that it gets its place in the queue.
         if progress.is_none() && !self.must_wait(raw) {
-            context::give_way(cx.waker());
+            context::yield_out_of_budget(cx.waker());
             return Poll::Pending;
         }
         match self.as_mut().wait(raw, cx) {
@@ -308,7 +308,7 @@ impl LockRequest {
     fn must_wait(&self, raw: &RawMutex) -> bool {
         match &self.waiter {
             None => raw.word.load(Relaxed) != UNLOCKED,
-            Some(waiter) => waiter.standing() == WaiterState::Waiting,
+            Some(waiter) => waiter.state() == WaiterState::Waiting,
         }
     }
 
@@ -318,10 +318,10 @@ impl LockRequest {
             this.waiter.set(Some(Waiter::new()));
         }
         let waiter = this.waiter.into_ref().as_pin_ref().expect("set above");
-        let mut waiter_state = waiter.standing();
+        let mut waiter_state = waiter.state();
         if waiter_state == WaiterState::Waiting {
             let update_task = |next: &mut NextOwner| next.task = context::current_id();
-            waiter_state = raw.waiters.update_waker_and(waiter, cx.waker(), update_task);
+            waiter_state = raw.waiters.update_waker_with(waiter, cx.waker(), update_task);
         }
         match waiter_state {
             WaiterState::Idle => {
@@ -329,11 +329,11 @@ impl LockRequest {
                 raw.enqueue(waiter, next, cx.waker().clone())
             }
             WaiterState::Waiting => {
-                let target = raw.waiters.plate.target(raw);
-                waiting_on_plate(WaitKind::Mutex, target, this.site);
+                let target = raw.waiters.record.target(raw);
+                record_wait_keeping_link(WaitKind::Mutex, target, this.site);
                 LockOutcome::Busy
             }
-            WaiterState::Answered(_) => {
+            WaiterState::Granted(_) => {
                 waiter.reset();
                 raw.accept(this.site);
                 LockOutcome::Locked

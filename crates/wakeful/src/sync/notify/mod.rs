@@ -339,7 +339,7 @@ impl Notify {
     fn wake_notified(&self) {
         // A stale word is good enough. If it says WAITING it is not stale (NOTIFY-2). Otherwise no
         // waiter in the list is current, and none becomes current (NOTIFY-1).
-        self.waiters.answer_while(Grant::All, |(), &created_at| {
+        self.waiters.grant_while(Grant::All, |(), &created_at| {
             created_at != calls(self.word.load(Relaxed))
         });
     }
@@ -369,7 +369,7 @@ impl Notify {
                 }
             }
         }
-        panics.pass_on();
+        panics.resume();
     }
 
     /// Grants a notification to a waiter, or stores it. The caller holds the list's lock.
@@ -452,9 +452,9 @@ impl Notify {
     /// Removes a waiter from the list if it is in there. Returns its state before.
     fn remove(&self, waiter: Pin<&Waiter<usize>>) -> WaiterState {
         let (waiter_state, unneeded) = self.waiters.with(|list| {
-            let waiter_state = waiter.standing();
+            let waiter_state = waiter.state();
             if waiter_state != WaiterState::Waiting {
-                return (waiter_state, PendingWake::NOBODY);
+                return (waiter_state, PendingWake::NONE);
             }
             let unneeded = list.remove(waiter);
             self.update_waiting(list, self.word.load(Relaxed));

@@ -2,7 +2,7 @@
 
 use super::{Notify, Which, calls};
 use crate::sys::sync::atomic::Ordering::*;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::{Grant, Waiter, WaiterState};
 use std::fmt;
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 enum Stage {
     /// Not polled yet.
     Created,
-    /// Has been in the list; `Waiter::standing` has the details.
+    /// Has been in the list; `Waiter::state` has the details.
     Queued,
     /// Notified, and has returned `Ready`.
     Done,
@@ -67,7 +67,7 @@ impl Wait {
             return Poll::Ready(());
         }
         if waker.is_some() {
-            wait::waiting_beside(WaitKind::Notified, notify, this.site);
+            wait::record_secondary_wait(WaitKind::Notified, notify, this.site);
         }
         Poll::Pending
     }
@@ -82,8 +82,8 @@ impl Wait {
         let this = self.project();
         *this.stage = Stage::Done;
         match notify.remove(this.waiter.as_ref()) {
-            WaiterState::Answered(Grant::One) => notify.notify(Which::First),
-            WaiterState::Answered(Grant::Last) => notify.notify(Which::Last),
+            WaiterState::Granted(Grant::One) => notify.notify(Which::First),
+            WaiterState::Granted(Grant::Last) => notify.notify(Which::Last),
             _ => {}
         }
     }
@@ -96,7 +96,7 @@ fn poll_queued(
     created_at: usize,
     waker: Option<&Waker>,
 ) -> bool {
-    let mut waiter_state = waiter.standing();
+    let mut waiter_state = waiter.state();
     if waiter_state == WaiterState::Waiting {
         if calls(notify.word.load(Acquire)) != created_at {
             // NOTIFY-3: the waiter need not wait until the notifier wakes it.

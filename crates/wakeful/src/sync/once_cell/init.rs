@@ -17,7 +17,7 @@
 
 use super::OnceCell;
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::{Grant, Waiter, WaiterState};
 use crate::wait::ownership::owner::Owner;
@@ -52,9 +52,9 @@ impl<T> OnceCell<T> {
                 // done, by the first waiter or by the task that handed the right over.
                 let is_first = list.is_empty();
                 let reason = (WaitKind::OnceCell, site);
-                list.push_linked(waiter, Owner::by_current(site), waker, reason, |record| {
+                list.push_linked(waiter, Owner::current(site), waker, reason, |record| {
                     if is_first && let Some(held) = self.owner.get() {
-                        record.note_if_new(Some(held));
+                        record.update_owner(Some(held));
                     }
                 });
             }
@@ -85,8 +85,8 @@ impl<T> OnceCell<T> {
             self.owner.clear();
             let front = list.front().copied();
             let next = list.pop_front_with(Grant::One, |list| {
-                if let (Some(record), Some(next)) = (list.plate.get(), front) {
-                    record.note_one(next.granted());
+                if let (Some(record), Some(next)) = (list.record.get(), front) {
+                    record.set_owner(next.granted_unpolled());
                 }
                 0
             });
@@ -94,7 +94,7 @@ impl<T> OnceCell<T> {
             list.claimed = next.is_some();
             next
         });
-        wake.unwrap_or(PendingWake::NOBODY).wake();
+        wake.unwrap_or(PendingWake::NONE).wake();
     }
 }
 
@@ -121,8 +121,8 @@ impl<'a, T> InitGuard<'a, T> {
     fn from_grant(cell: &'a OnceCell<T>, site: &'static Location<'static>) -> Self {
         cell.waiters.with(|list| {
             cell.owner.set(site);
-            if let Some(record) = list.plate.get() {
-                record.note_if_new(cell.owner.get());
+            if let Some(record) = list.record.get() {
+                record.update_owner(cell.owner.get());
             }
         });
         InitGuard { cell }
@@ -137,7 +137,7 @@ impl<'a, T> InitGuard<'a, T> {
         assert!(!refused, "ONCECELL-1: there is one initializer, and none once there is a value");
         cell.waiters.with(|_| cell.owner.clear());
         // ONCECELL-2.
-        cell.waiters.answer_while(Grant::All, |_, _| true);
+        cell.waiters.grant_while(Grant::All, |_, _| true);
         cell.get().expect("it was filled")
     }
 }
@@ -167,7 +167,7 @@ pin_project_lite::pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
             let state = this.cell.waiters.cancel(this.waiter.as_ref());
-            if state == WaiterState::Answered(Grant::One) {
+            if state == WaiterState::Granted(Grant::One) {
                 this.cell.hand_over_init();
             }
         }
@@ -181,18 +181,18 @@ impl<'a, T> Future for ClaimInit<'a, T> {
         let progress = ready!(coop::poll_proceed(cx));
         let this = self.project();
         let (cell, site, waiter) = (*this.cell, *this.site, this.waiter.as_ref());
-        let outcome = match waiter.standing() {
+        let outcome = match waiter.state() {
             WaiterState::Idle => cell.claim_init_or_wait(site, waiter, cx.waker()),
             _ => match cell.waiters.update_waker(waiter, cx.waker()) {
-                WaiterState::Answered(Grant::One) => ClaimOutcome::Granted,
-                WaiterState::Answered(_) | WaiterState::Idle => ClaimOutcome::HasValue,
+                WaiterState::Granted(Grant::One) => ClaimOutcome::Granted,
+                WaiterState::Granted(_) | WaiterState::Idle => ClaimOutcome::HasValue,
                 WaiterState::Waiting => ClaimOutcome::Waiting,
             },
         };
         let claimed = match outcome {
             ClaimOutcome::Waiting => {
-                let target = cell.waiters.plate.target(cell);
-                wait::waiting_on_plate(WaitKind::OnceCell, target, site);
+                let target = cell.waiters.record.target(cell);
+                wait::record_wait_keeping_link(WaitKind::OnceCell, target, site);
                 return Poll::Pending;
             }
             ClaimOutcome::Initializer => ClaimResult::Init(InitGuard { cell }),

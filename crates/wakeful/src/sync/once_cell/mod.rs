@@ -83,7 +83,7 @@ impl<T> OnceCell<T> {
         /// ```
         pub fn const_new() -> Self {
             let waiters = Waiters::new(InitState { claimed: false });
-            Self { slot: OnceSlot::new(None), waiters, owner: OwnerCell::nobody() }
+            Self { slot: OnceSlot::new(None), waiters, owner: OwnerCell::none() }
         }
     }
 
@@ -98,7 +98,7 @@ impl<T> OnceCell<T> {
     /// ```
     pub fn new_with(value: Option<T>) -> Self {
         let waiters = Waiters::new(InitState { claimed: value.is_some() });
-        Self { slot: OnceSlot::new(value), waiters, owner: OwnerCell::nobody() }
+        Self { slot: OnceSlot::new(value), waiters, owner: OwnerCell::none() }
     }
 
     const_unless_model! {
@@ -114,7 +114,7 @@ impl<T> OnceCell<T> {
         /// ```
         pub fn const_new_with(value: T) -> Self {
             let waiters = Waiters::new(InitState { claimed: true });
-            Self { slot: OnceSlot::new(Some(value)), waiters, owner: OwnerCell::nobody() }
+            Self { slot: OnceSlot::new(Some(value)), waiters, owner: OwnerCell::none() }
         }
     }
 

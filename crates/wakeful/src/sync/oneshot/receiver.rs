@@ -3,7 +3,7 @@
 use super::error::{RecvError, TryRecvError};
 use super::shared::{ReceiverEnd, RegisterOutcome, ValueState};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::{self, block_on};
 use std::fmt;
 use std::panic::Location;
@@ -184,7 +184,7 @@ impl<T> Future for Receiver<T> {
         if end.value_state() == ValueState::Empty
             && end.register(cx.waker()) == RegisterOutcome::Registered
         {
-            wait::waiting_on(WaitKind::OneshotRecv, end.shared(), site);
+            wait::record_wait(WaitKind::OneshotRecv, end.shared(), site);
             return Poll::Pending;
         }
         progress.made_progress();

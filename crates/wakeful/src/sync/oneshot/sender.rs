@@ -2,7 +2,7 @@
 
 use super::shared::{RegisterOutcome, SenderEnd};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use std::fmt;
 use std::marker::PhantomPinned;
@@ -145,7 +145,7 @@ impl<T> Sender<T> {
             progress.made_progress();
             return Poll::Ready(());
         }
-        wait::waiting_beside(WaitKind::OneshotClosed, self.end.shared(), site);
+        wait::record_secondary_wait(WaitKind::OneshotClosed, self.end.shared(), site);
         Poll::Pending
     }
 }

@@ -220,7 +220,7 @@ fn wake_and_drop(own: Waker, other: Waker) {
     let mut panics = PanicSink::default();
     panics.catch(|| other.wake());
     panics.catch(|| drop(own));
-    panics.pass_on();
+    panics.resume();
 }
 
 /// Creates the two ends of a channel.

@@ -10,7 +10,7 @@ use crate::sync::acquire::PermitRequest;
 use crate::sync::permit_owners::OwnerIndex;
 use crate::sync::raw_semaphore::{AcquireOutcome, Closed, RawSemaphore};
 use crate::sys::sync::const_unless_model;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ pub(super) struct OwnedRawGuard<T: ?Sized> {
 impl<T: ?Sized> OwnedRawGuard<T> {
     #[inline]
     pub(super) fn new(lock: Arc<RwLock<T>>, held: HeldPermits) -> Self {
-        lock.raw.permits.mark_may_move();
+        lock.raw.permits.mark_movable();
         Self { lock, held }
     }
 

@@ -14,7 +14,7 @@ use super::permit_owners::OwnerIndex;
 use super::raw_semaphore::{self, AcquireOutcome, RawSemaphore, check_permits};
 use crate::sys::sync::const_unless_model;
 use crate::task::enter_guard;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::block_on;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};

@@ -3,7 +3,7 @@
 use super::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use crate::sync::acquire::PermitRequest;
 use crate::task::enter_guard;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait::block_on;
 use std::panic::Location;
 use std::pin::Pin;

@@ -172,7 +172,7 @@ impl OwnedSemaphorePermit {
     /// Creates the guard of permits that the caller has just acquired.
     #[inline]
     pub(super) fn new(sem: Arc<Semaphore>, permits: usize, owner: OwnerIndex) -> Self {
-        sem.permits.mark_may_move();
+        sem.permits.mark_movable();
         Self { sem, permits, owner }
     }
 

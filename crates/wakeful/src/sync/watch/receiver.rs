@@ -4,7 +4,7 @@ use super::Shared;
 use super::error::RecvError;
 use crate::sys::sync::{Arc, RwLockReadGuard};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::Waiter;
 use crate::wait::wait_counter::NotEqual;
@@ -331,7 +331,7 @@ impl<T> Shared<T> {
         site: &'static Location<'static>,
     ) -> Poll<Result<u64, RecvError>> {
         let Poll::Ready(number) = self.version.poll(waiter, NotEqual(seen), cx) else {
-            wait::waiting_on(WaitKind::WatchChanged, self, site);
+            wait::record_wait(WaitKind::WatchChanged, self, site);
             return Poll::Pending;
         };
         let version = number & !super::CLOSED;
@@ -349,7 +349,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let change = self.shared.receivers.sub(1);
         if change.before == 1 {
-            self.shared.receivers.call(change);
+            self.shared.receivers.wake_waiters(change);
         }
     }
 }
@@ -366,7 +366,7 @@ pin_project_lite::pin_project! {
     impl<T> PinnedDrop for Changed<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.receiver.shared.version.leave(this.waiter.as_ref());
+            this.receiver.shared.version.cancel(this.waiter.as_ref());
         }
     }
 }
@@ -401,7 +401,7 @@ pin_project_lite::pin_project! {
     impl<T, F> PinnedDrop for WaitFor<'_, T, F> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.shared.version.leave(this.waiter.as_ref());
+            this.shared.version.cancel(this.waiter.as_ref());
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{CLOSED, Receiver, Ref, STEP, Shared, channel};
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::task::coop;
-use crate::task::header::WaitKind;
+use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::Waiter;
 use crate::wait::wait_counter::Zero;
@@ -148,7 +148,7 @@ impl<T> Sender<T> {
             }
             shared.version.add(STEP)
         };
-        shared.version.call(change);
+        shared.version.wake_waiters(change);
         true
     }
 
@@ -311,7 +311,7 @@ impl<T> Drop for Sender<T> {
         // AcqRel: the last drop comes after everything that other senders sent.
         if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
             let change = self.shared.version.set(CLOSED);
-            self.shared.version.call(change);
+            self.shared.version.wake_waiters(change);
         }
     }
 }
@@ -328,7 +328,7 @@ pin_project_lite::pin_project! {
     impl<T> PinnedDrop for Closed<'_, T> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.sender.shared.receivers.leave(this.waiter.as_ref());
+            this.sender.shared.receivers.cancel(this.waiter.as_ref());
         }
     }
 }
@@ -341,7 +341,7 @@ impl<T> Future for Closed<'_, T> {
         let progress = ready!(coop::poll_proceed(cx));
         let shared = &*this.sender.shared;
         if shared.receivers.poll(this.waiter.as_ref(), Zero, cx).is_pending() {
-            wait::waiting_beside(WaitKind::WatchClosed, shared, this.site);
+            wait::record_secondary_wait(WaitKind::WatchClosed, shared, this.site);
             return Poll::Pending;
         }
         progress.made_progress();

@@ -1,12 +1,10 @@
-//! Models of the memory of tasks: the stack that cells come home on, a cell that
-//! is freed on one thread and reused on another, a walk through all cells meanwhile,
-//! and the end of a heap.
+//! Models of task memory: the return stack, reuse and walks of cells, and the end of an arena.
 
 use crate::sys::sync::{UnsafeCell, thread};
-use crate::task::arena::AllGone;
+use crate::task::arena::AllFreed;
 use crate::task::context;
 use crate::task::header::Header;
-use crate::task::models::scheduler::{Entries, TestHome, model, spawn, start};
+use crate::task::models::scheduler::{Entries, ModelScheduler, model, spawn, start};
 use crate::task::runnable::Runnable;
 use crate::task::stack::{Chain, Stack};
 use crate::task::state::LIVE;
@@ -14,13 +12,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A mark that two threads hand over to each other together with a cell; loom
-/// reports if they do so without synchronisation.
+/// A mark that two threads hand over together with a cell. loom reports a missing synchronization.
 struct Mark(UnsafeCell<u32>);
 
-// SAFETY: that is what loom checks.
+// SAFETY: loom checks the accesses.
 unsafe impl Send for Mark {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for Mark {}
 
 impl Mark {
@@ -29,29 +26,30 @@ impl Mark {
     }
 
     fn touch(&self) {
-        // SAFETY: loom checks that nobody else is at it.
+        // SAFETY: loom checks that no other thread accesses it.
         self.0.with_mut(|mark| unsafe { *mark += 1 });
     }
 }
 
 fn numbers(entries: &Entries, chain: Chain) -> Vec<usize> {
-    // SAFETY: pushed as the one entry of each cell, taken out once.
+    // SAFETY: pushed as the one entry of each cell, and taken out once.
     chain.map(|cell| entries.end(unsafe { Runnable::from_cell(cell) })).collect()
 }
 
 fn push(entries: &Entries, stack: &Stack, number: usize) -> Option<usize> {
     let cell: NonNull<Header> = entries.make(number).into_cell();
-    // SAFETY: made just now, in no list.
+    // SAFETY: just made, and in no list.
     let pushed = unsafe { stack.push(cell) };
-    // SAFETY: refused, so it is still ours.
+    // SAFETY: the push failed, so the caller still owns the entry.
     pushed.err().map(|_| entries.end(unsafe { Runnable::from_cell(cell) }))
 }
 
-/// Two threads push, a third takes everything twice. Catches a cell that is
-/// lost when two pushes meet, a link that is read before it is written, and a
-/// pusher's second cell that overtakes its first.
+/// Two threads push, a third takes all twice.
+///
+/// Detects a cell that is lost in concurrent pushes, a link that is read before it is written, and
+/// two cells of one pusher in the wrong order.
 #[test]
-fn two_push_and_one_takes_all() {
+fn stack_takes_all_during_pushes() {
     model(4, || {
         let (entries, stack) = (Entries::new(3), Arc::new(Stack::new()));
         let pushers = [vec![0, 1], vec![2]].map(|own| {
@@ -72,10 +70,11 @@ fn two_push_and_one_takes_all() {
     });
 }
 
-/// Two threads push while a third closes the stack. Catches a cell that is
-/// pushed onto a closed stack, where nobody would ever find it.
+/// Two threads push while a third closes the stack.
+///
+/// Detects a cell that is pushed to a closed stack, where no thread would take it.
 #[test]
-fn two_push_and_one_closes() {
+fn stack_closes_during_pushes() {
     model(5, || {
         let (entries, stack) = (Entries::new(2), Arc::new(Stack::new()));
         let pushers = [0, 1].map(|number| {
@@ -90,20 +89,21 @@ fn two_push_and_one_closes() {
     });
 }
 
-/// A cell is freed on another thread while its owner allocates the next one.
-/// Catches a cell that is handed out before the other thread is done with it,
-/// one that gets lost on its way home, and one that two tasks get.
+/// A cell is freed on another thread while the arena's owner allocates.
+///
+/// Detects a cell that is allocated before the other thread is done with it, one that is lost on
+/// the return stack, and one that two tasks get.
 #[test]
-fn a_cell_freed_elsewhere_comes_home() {
+fn cell_freed_on_another_thread_is_reused() {
     model(6, || {
-        let (home, mut allocator) = TestHome::open();
-        context::set_heap(allocator.heap());
+        let (scheduler, mut allocator) = ModelScheduler::open();
+        context::set_arena(allocator.arena());
         let mark = Mark::new();
         let (task, first) = spawn(&mut allocator, async {});
         let cell = task.into_cell();
-        // SAFETY: taken out of the runnable just now.
+        // SAFETY: `into_cell` just gave up this entry.
         unsafe { Runnable::from_cell(cell) }.run();
-        let elsewhere = thread::spawn({
+        let freeing = thread::spawn({
             let mark = mark.clone();
             move || {
                 mark.touch();
@@ -117,25 +117,26 @@ fn a_cell_freed_elsewhere_comes_home() {
             if again == cell {
                 mark.touch();
             }
-            // SAFETY: as above.
+            // SAFETY: `into_cell` just gave up this entry.
             unsafe { Runnable::from_cell(again) }.run();
             (again, handle)
         });
         assert_ne!(next[0].0, next[1].0, "two tasks in one cell");
         drop(next);
-        elsewhere.join().unwrap();
-        context::set_heap(std::ptr::null());
-        home.close(allocator);
+        freeing.join().unwrap();
+        context::set_arena(std::ptr::null());
+        scheduler.close(allocator);
     });
 }
 
-/// A heap is closed while two threads free its last cells. Catches an end that
-/// is announced twice (the memory would be freed twice) or never (it leaks), and
-/// one that is announced before the other thread is done with its cell.
+/// An arena is closed while two threads free its last cells.
+///
+/// Detects an end that is reported twice (a double free), never (a leak), or before another thread
+/// is done with its cell.
 #[test]
-fn a_heap_closes_while_cells_are_freed() {
+fn arena_closes_while_cells_are_freed() {
     model(5, || {
-        let (home, mut allocator) = TestHome::open();
+        let (scheduler, mut allocator) = ModelScheduler::open();
         let marks = [Mark::new(), Mark::new()];
         let handles = [(); 2].map(|()| {
             let (task, handle) = spawn(&mut allocator, async {});
@@ -153,31 +154,36 @@ fn a_heap_closes_while_cells_are_freed() {
             })
             .collect();
         start();
-        let all_gone = matches!(allocator.close(), Some(AllGone));
-        if all_gone {
+        let all_freed = matches!(allocator.close(), Some(AllFreed));
+        if all_freed {
             marks.iter().for_each(|mark| mark.touch());
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        let told = home.heap_gone.load(Relaxed);
-        assert_eq!(usize::from(all_gone) + told, 1, "all gone: {all_gone}, told: {told}");
+        let reported = scheduler.arena_ends.load(Relaxed);
+        assert_eq!(
+            usize::from(all_freed) + reported,
+            1,
+            "all freed: {all_freed}, reported: {reported}"
+        );
     });
 }
 
-/// Somebody walks the heap while a task ends and its cell is used again. Catches a
-/// reference to a cell without a task, one that keeps nothing, and one that is given
-/// back although it was never taken.
+/// A thread walks the arena while a task ends and its cell is reused.
+///
+/// Detects a reference to a cell without a task, one that does not keep its task alive, and one
+/// that is released although it was never counted.
 #[test]
-fn a_walk_while_a_cell_is_used_again() {
+fn walk_while_a_cell_is_reused() {
     model(4, || {
-        let (home, mut allocator) = TestHome::open();
-        context::set_heap(allocator.heap());
+        let (scheduler, mut allocator) = ModelScheduler::open();
+        context::set_arena(allocator.arena());
         let (task, handle) = spawn(&mut allocator, async {});
         let walker = thread::spawn({
-            let home = home.clone();
+            let scheduler = scheduler.clone();
             move || {
-                home.heap().for_each(|task| {
+                scheduler.arena().for_each(|task| {
                     let state = task.state();
-                    assert!(state.has(LIVE) && state.handles() > 0, "not kept: {state:?}");
+                    assert!(state.has(LIVE) && state.handles() > 0, "not kept alive: {state:?}");
                 });
             }
         });
@@ -189,7 +195,7 @@ fn a_walk_while_a_cell_is_used_again() {
         walker.join().unwrap();
         assert!(handle.is_finished());
         drop(handle);
-        context::set_heap(std::ptr::null());
-        home.close(allocator);
+        context::set_arena(std::ptr::null());
+        scheduler.close(allocator);
     });
 }

@@ -1,64 +1,67 @@
-//! Models of whole task cells: a future is polled, woken, aborted and awaited by
-//! real wakers and handles, on a home with one queue.
+//! Models of whole task cells: real wakers and handles poll, wake, abort and await a future.
 
 use crate::sys::park::Parker;
 use crate::sys::sync::{Mutex, thread};
 use crate::task::JoinHandle;
 use crate::task::error::JoinError;
-use crate::task::models::scheduler::{TestHome, model, spawn, start};
+use crate::task::models::scheduler::{ModelScheduler, model, spawn, start};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The waker of a thread that awaits a task, and how often it was woken.
-struct Bell {
+/// The waker of a thread that awaits a task, with a count of its wakes.
+struct CountingWaker {
     parker: Parker,
-    rung: AtomicUsize,
+    wakes: AtomicUsize,
 }
 
-impl Bell {
-    /// For the calling thread.
-    fn new() -> Arc<Bell> {
-        Arc::new(Bell { parker: Parker::for_current_thread(), rung: AtomicUsize::new(0) })
+impl CountingWaker {
+    /// A waker of the calling thread.
+    fn new() -> Arc<CountingWaker> {
+        Arc::new(CountingWaker { parker: Parker::for_current_thread(), wakes: AtomicUsize::new(0) })
     }
 
-    fn rung(&self) -> usize {
-        self.rung.load(Relaxed)
+    fn wakes(&self) -> usize {
+        self.wakes.load(Relaxed)
     }
 }
 
-impl Wake for Bell {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
-        self.rung.fetch_add(1, Relaxed);
+        self.wakes.fetch_add(1, Relaxed);
         self.parker.unpark();
     }
 }
 
-fn poll<T>(handle: &mut JoinHandle<T>, bell: &Arc<Bell>) -> Poll<Result<T, JoinError>> {
-    let waker = Waker::from(bell.clone());
+fn poll<T>(
+    handle: &mut JoinHandle<T>,
+    counting: &Arc<CountingWaker>,
+) -> Poll<Result<T, JoinError>> {
+    let waker = Waker::from(counting.clone());
     Pin::new(handle).poll(&mut Context::from_waker(&waker))
 }
 
-/// Awaits the task's end on the calling thread. If it has to wait and is not
-/// woken, loom finds every thread blocked.
+/// Awaits the task on the calling thread. If it is not woken, loom finds all threads blocked.
 fn wait<T>(mut handle: JoinHandle<T>) -> Result<T, JoinError> {
-    let bell = Bell::new();
-    let result = match poll(&mut handle, &bell) {
+    let counting = CountingWaker::new();
+    let result = match poll(&mut handle, &counting) {
         Poll::Ready(result) => result,
         Poll::Pending => {
-            bell.parker.park(None);
-            assert_eq!(bell.rung(), 1);
-            let Poll::Ready(result) = poll(&mut handle, &bell) else { panic!("woken for nothing") };
+            counting.parker.park(None);
+            assert_eq!(counting.wakes(), 1);
+            let Poll::Ready(result) = poll(&mut handle, &counting) else {
+                panic!("woken although the task is not complete")
+            };
             result
         }
     };
     drop(handle);
-    assert_eq!(Arc::strong_count(&bell), 1, "the task kept a waker");
+    assert_eq!(Arc::strong_count(&counting), 1, "the task kept a waker");
     result
 }
 
-/// What a task waits for: whether it came, and the waker of whoever waits.
+/// An event that a task waits for: whether it fired, and the waker of the task.
 struct Event(Mutex<(bool, Option<Waker>)>);
 
 impl Event {
@@ -72,14 +75,14 @@ impl Event {
         event.1.take()
     }
 
-    /// Lets the waker go without firing; true if there was one.
+    /// Drops the waker without firing. Returns whether there was one.
     fn forget(&self) -> bool {
         let waker = self.0.lock().1.take();
         waker.is_some()
     }
 }
 
-/// Waits for an event, then gives the witness away.
+/// Waits for an event, then returns the witness.
 struct Waiting {
     event: Arc<Event>,
     witness: Option<Arc<()>>,
@@ -92,37 +95,38 @@ impl Future for Waiting {
         let mut event = self.event.0.lock();
         if event.0 {
             drop(event);
-            return Poll::Ready(self.witness.take().expect("polled after its end"));
+            return Poll::Ready(self.witness.take().expect("polled after completion"));
         }
         event.1 = Some(cx.waker().clone());
         Poll::Pending
     }
 }
 
-/// A task completes while its JoinHandle registers a waker and then another
-/// one. Catches a joiner that is not woken, the wrong waker being woken, one
-/// that stays behind in the cell, and an output read before it is written.
+/// A task completes while its JoinHandle registers a waker, and then another one.
+///
+/// Detects a joiner that is not woken, a wake of the wrong waker, a waker that stays in the cell,
+/// and an output that is read before it is written.
 #[test]
-fn a_joiner_changes_its_waker() {
+fn joiner_replaces_its_waker() {
     model(6, || {
-        let (home, mut allocator) = TestHome::open();
+        let (scheduler, mut allocator) = ModelScheduler::open();
         let witness = Arc::new(());
         let output = witness.clone();
         let (task, mut handle) = spawn(&mut allocator, async move { output });
         let joiner = thread::spawn(move || {
-            let (first, second) = (Bell::new(), Bell::new());
+            let (first, second) = (CountingWaker::new(), CountingWaker::new());
             let mut polled = poll(&mut handle, &first);
             if polled.is_pending() {
                 polled = poll(&mut handle, &second);
                 if polled.is_pending() {
                     second.parker.park(None);
-                    assert_eq!((first.rung(), second.rung()), (0, 1));
+                    assert_eq!((first.wakes(), second.wakes()), (0, 1));
                     polled = poll(&mut handle, &second);
                 } else {
-                    assert_eq!(second.rung(), 0, "woken after it had the output");
+                    assert_eq!(second.wakes(), 0, "woken after it had the output");
                 }
             } else {
-                assert_eq!(first.rung(), 0, "woken after it had the output");
+                assert_eq!(first.wakes(), 0, "woken after it had the output");
             }
             assert!(matches!(polled, Poll::Ready(Ok(_))));
             drop(handle);
@@ -131,55 +135,55 @@ fn a_joiner_changes_its_waker() {
         start();
         task.run();
         let (first, second) = joiner.join().unwrap();
-        assert!(first.rung() + second.rung() <= 1);
+        assert!(first.wakes() + second.wakes() <= 1);
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
         assert_eq!(Arc::strong_count(&witness), 1);
-        home.close(allocator);
+        scheduler.close(allocator);
     });
 }
 
-/// A task completes while its JoinHandle, with a waker registered or about to
-/// be, is dropped. Catches an output that both sides or none drop, and two
-/// threads in the slot of the join waker at once.
+/// A task completes while its JoinHandle is dropped, with or without a registered waker.
+///
+/// Detects an output that both sides or none drop, and two threads in the join waker at once.
 #[test]
-fn a_joiner_gives_up() {
+fn join_handle_is_dropped_at_completion() {
     model(6, || {
-        let (home, mut allocator) = TestHome::open();
+        let (scheduler, mut allocator) = ModelScheduler::open();
         let witness = Arc::new(());
         let output = witness.clone();
         let (task, mut handle) = spawn(&mut allocator, async move { output });
         let joiner = thread::spawn(move || {
-            let bell = Bell::new();
-            let pending = poll(&mut handle, &bell).is_pending();
+            let counting = CountingWaker::new();
+            let pending = poll(&mut handle, &counting).is_pending();
             drop(handle);
-            (bell, pending)
+            (counting, pending)
         });
         start();
         task.run();
-        let (bell, pending) = joiner.join().unwrap();
-        assert!(bell.rung() <= usize::from(pending));
-        assert_eq!(Arc::strong_count(&bell), 1);
+        let (counting, pending) = joiner.join().unwrap();
+        assert!(counting.wakes() <= usize::from(pending));
+        assert_eq!(Arc::strong_count(&counting), 1);
         assert_eq!(Arc::strong_count(&witness), 1);
-        home.close(allocator);
+        scheduler.close(allocator);
     });
 }
 
-/// A waiting task is woken by one thread and aborted by another, which then
-/// awaits its end; both run what is queued. Catches a task queued twice or not
-/// at all, and an end that reaches the joiner twice or not at all.
+/// One thread wakes a waiting task, another aborts and awaits it. Both run queued tasks.
+///
+/// Detects a task that is queued twice or never, and an end that reaches the joiner twice or never.
 #[test]
-fn an_abort_races_with_the_wake() {
+fn abort_races_with_wake() {
     model(4, || {
-        let (home, mut allocator) = TestHome::open();
+        let (scheduler, mut allocator) = ModelScheduler::open();
         let (event, witness) = (Event::new(), Arc::new(()));
         let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
         task.run();
         let joiner = thread::spawn({
-            let home = home.clone();
+            let scheduler = scheduler.clone();
             move || {
                 handle.abort();
-                home.run_all();
+                scheduler.run_all();
                 match wait(handle) {
                     Ok(output) => drop(output),
                     Err(error) => assert!(error.is_cancelled() && !error.is_orphaned()),
@@ -188,49 +192,50 @@ fn an_abort_races_with_the_wake() {
         });
         start();
         event.fire().expect("the task waits").wake();
-        home.run_all();
+        scheduler.run_all();
         joiner.join().unwrap();
-        assert_eq!((Arc::strong_count(&witness), home.orphans()), (1, 0));
-        home.close(allocator);
+        assert_eq!((Arc::strong_count(&witness), scheduler.orphans()), (1, 0));
+        scheduler.close(allocator);
     });
 }
 
-/// A task is polled, awaited and woken by three threads. Catches a wake-up that
-/// is lost between the task and the joiner behind it.
+/// Three threads poll, await and wake a task.
+///
+/// Detects a wake-up that is lost between the task and its joiner.
 #[test]
-fn a_wake_reaches_the_joiner() {
+fn wake_reaches_the_joiner() {
     model(3, || {
-        let (home, mut allocator) = TestHome::open();
+        let (scheduler, mut allocator) = ModelScheduler::open();
         let (event, witness) = (Event::new(), Arc::new(()));
         let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
-        let joiner = thread::spawn(move || drop(wait(handle).expect("nobody aborts it")));
+        let joiner = thread::spawn(move || drop(wait(handle).expect("it is not aborted")));
         let waker = thread::spawn({
-            let home = home.clone();
+            let scheduler = scheduler.clone();
             move || {
                 if let Some(waker) = event.fire() {
                     waker.wake();
                 }
-                home.run_all();
+                scheduler.run_all();
             }
         });
         start();
         task.run();
-        home.run_all();
+        scheduler.run_all();
         joiner.join().unwrap();
         waker.join().unwrap();
-        assert_eq!((Arc::strong_count(&witness), home.orphans()), (1, 0));
-        home.close(allocator);
+        assert_eq!((Arc::strong_count(&witness), scheduler.orphans()), (1, 0));
+        scheduler.close(allocator);
     });
 }
 
-/// The event that a task waits for is dropped together with the task's waker,
-/// while the poll that left it there ends. Catches an orphan that is not
-/// reported, or twice; then the JoinHandle is told the reason.
+/// An event drops the waker of a task while the poll that stored it ends.
+///
+/// Detects an orphan that is reported twice or never.
 #[test]
-fn an_event_that_never_comes() {
+fn dropped_event_makes_one_orphan() {
     model(6, || {
-        let (home, mut allocator) = TestHome::open();
+        let (scheduler, mut allocator) = ModelScheduler::open();
         let (event, witness) = (Event::new(), Arc::new(()));
         let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
@@ -241,25 +246,26 @@ fn an_event_that_never_comes() {
         start();
         task.run();
         let forgotten = dropper.join().unwrap();
-        assert_eq!(home.orphans(), usize::from(forgotten));
-        assert_ne!(forgotten, event.forget(), "the poll left its waker there once");
-        assert_eq!(home.orphans(), 1);
+        assert_eq!(scheduler.orphans(), usize::from(forgotten));
+        assert_ne!(forgotten, event.forget(), "the poll stored its waker once");
+        assert_eq!(scheduler.orphans(), 1);
         handle.abort();
-        home.run_all();
+        scheduler.run_all();
         assert!(wait(handle).unwrap_err().is_cancelled());
         drop(event);
         assert_eq!(Arc::strong_count(&witness), 1);
-        home.close(allocator);
+        scheduler.close(allocator);
     });
 }
 
-/// A waker outlives its task: it wakes, by value, a task that completes, while
-/// the JoinHandle goes. Catches a cell that is freed twice, leaked, or read
-/// after it was freed.
+/// A waker outlives its task: it wakes, by value, a task that completes, while the JoinHandle is
+/// dropped.
+///
+/// Detects a cell that is freed twice, leaked, or read after it was freed.
 #[test]
-fn a_waker_outlives_its_task() {
+fn waker_outlives_its_task() {
     model(4, || {
-        let (home, mut allocator) = TestHome::open();
+        let (scheduler, mut allocator) = ModelScheduler::open();
         let (event, witness) = (Event::new(), Arc::new(()));
         let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
@@ -269,11 +275,11 @@ fn a_waker_outlives_its_task() {
         let waker = thread::spawn(move || waker.wake());
         let joiner = thread::spawn(move || drop(handle));
         start();
-        home.run_all();
+        scheduler.run_all();
         waker.join().unwrap();
         joiner.join().unwrap();
-        home.run_all();
-        assert_eq!((Arc::strong_count(&witness), home.orphans()), (1, 0));
-        home.close(allocator);
+        scheduler.run_all();
+        assert_eq!((Arc::strong_count(&witness), scheduler.orphans()), (1, 0));
+        scheduler.close(allocator);
     });
 }

@@ -1,4 +1,4 @@
-//! Loom models of tasks, and the scheduler that they run on.
+//! Loom models of tasks, and the model scheduler that they run on.
 
 mod arena;
 mod join;

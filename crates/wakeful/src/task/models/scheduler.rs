@@ -1,12 +1,13 @@
-//! What the models of three rooms share: a home for real task cells, and queue
-//! entries that tell whether they were handed over properly.
+//! What the models of several modules share: a scheduler for task cells, and queue entries that
+//! detect a wrong hand-over.
 
 use crate::sys::sync::{Mutex, UnsafeCell, thread};
 use crate::task::JoinHandle;
-use crate::task::arena::{AllGone, Allocator, Arena, Schedule};
+use crate::task::arena::{AllFreed, Allocator, Arena, Schedule};
 use crate::task::cell::{self, CellLayout, SpawnOptions};
-use crate::task::header::{Header, Origin};
+use crate::task::header::Header;
 use crate::task::id::IdSource;
+use crate::task::origin::Origin;
 use crate::task::runnable::{Runnable, TaskRef};
 use std::any::Any;
 use std::cell::Cell;
@@ -18,12 +19,12 @@ thread_local! {
     static OTHERS_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Explores `f` with at most `preemptions` forced switches per execution, and
-/// says (with `--nocapture`) how many executions that were.
+/// Explores `f` with at most `preemptions` preemptions per execution. Prints the number of
+/// executions.
 ///
-/// It does so twice, the second time with another thread than the main one
-/// going first (see [`start`]): loom looks for other orders from the order it
-/// has, and overlooks some if a thread loads what it then exchanges.
+/// It explores twice; the second time, another thread than the main one goes first (see [`start`]).
+/// loom derives new orders from the current one, and misses some if a thread loads a word that it
+/// then exchanges.
 pub(crate) fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -40,46 +41,47 @@ pub(crate) fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     println!("{} executions with up to {preemptions} preemptions", executions.load(Relaxed));
 }
 
-/// For the main thread of a model, once the others are there.
+/// Lets the other threads go first in every second exploration. Called by the main thread of a
+/// model after it started the others.
 pub(crate) fn start() {
     if OTHERS_FIRST.get() {
         thread::yield_now();
     }
 }
 
-/// A scheduler with one heap and one queue. Its counters are std's, so that
-/// they add no steps of their own to a model.
-pub(crate) struct TestHome {
-    heap: Arena,
+/// A scheduler with one arena and one queue. Its counters are std's, so that they add no steps to a
+/// model.
+pub(crate) struct ModelScheduler {
+    arena: Arena,
     queue: Mutex<Vec<Runnable>>,
     pub(crate) orphans: AtomicUsize,
-    pub(crate) heap_gone: AtomicUsize,
+    pub(crate) arena_ends: AtomicUsize,
 }
 
-impl TestHome {
-    pub(crate) fn open() -> (Arc<TestHome>, Allocator) {
-        let home = Arc::new(TestHome {
-            heap: Arena::new(),
+impl ModelScheduler {
+    pub(crate) fn open() -> (Arc<ModelScheduler>, Allocator) {
+        let scheduler = Arc::new(ModelScheduler {
+            arena: Arena::new(),
             queue: Mutex::new(Vec::new()),
             orphans: AtomicUsize::new(0),
-            heap_gone: AtomicUsize::new(0),
+            arena_ends: AtomicUsize::new(0),
         });
-        // SAFETY: not shared yet; the models keep the home until the end.
-        let allocator = unsafe { home.heap.open(NonNull::from(&*home)) };
-        (home, allocator)
+        // SAFETY: not shared yet, and the models keep the scheduler until their end.
+        let allocator = unsafe { scheduler.arena.open(NonNull::from(&*scheduler)) };
+        (scheduler, allocator)
     }
 
-    pub(crate) fn heap(&self) -> &Arena {
-        &self.heap
+    pub(crate) fn arena(&self) -> &Arena {
+        &self.arena
     }
 
-    /// The task that was woken first, if any.
+    /// Takes the task that was woken first.
     pub(crate) fn pop(&self) -> Option<Runnable> {
         let mut queue = self.queue.lock();
         (!queue.is_empty()).then(|| queue.remove(0))
     }
 
-    /// Runs what is queued until nothing is.
+    /// Runs queued tasks until the queue is empty.
     pub(crate) fn run_all(&self) {
         while let Some(task) = self.pop() {
             task.run();
@@ -90,14 +92,14 @@ impl TestHome {
         self.orphans.load(Relaxed)
     }
 
-    /// Closes the heap at the end of a model: every cell must be free.
+    /// Closes the arena at the end of a model: every cell must be free.
     pub(crate) fn close(&self, allocator: Allocator) {
-        assert!(matches!(allocator.close(), Some(AllGone)), "a task cell leaked");
-        assert_eq!(self.heap_gone.load(Relaxed), 0, "told twice that all cells are gone");
+        assert!(matches!(allocator.close(), Some(AllFreed)), "a task cell leaked");
+        assert_eq!(self.arena_ends.load(Relaxed), 0, "the end of the arena was reported twice");
     }
 }
 
-impl Schedule for TestHome {
+impl Schedule for ModelScheduler {
     fn schedule(&self, task: Runnable) {
         self.queue.lock().push(task);
     }
@@ -110,13 +112,13 @@ impl Schedule for TestHome {
         self.orphans.fetch_add(1, Relaxed);
     }
 
-    fn lost_panic(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
+    fn unobserved_panic(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
 
     fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
 
-    // SAFETY: asks nothing of its caller.
+    // SAFETY: no requirements.
     unsafe fn last_cell_freed(&self) -> Option<std::sync::Arc<dyn Any + Send + Sync>> {
-        self.heap_gone.fetch_add(1, Relaxed);
+        self.arena_ends.fetch_add(1, Relaxed);
         None
     }
 }
@@ -127,29 +129,29 @@ pub(crate) fn spawn<F: Future>(
     future: F,
 ) -> (Runnable, JoinHandle<F::Output>) {
     let (cell, id) = allocator.allocate(CellLayout::<F>::CLASS, &IdSource::Process);
-    let birth = SpawnOptions { origin: Origin::here(), flags: 0 };
-    // SAFETY: freshly allocated; a model's threads are all one to the system.
-    unsafe { cell::fill(cell, id, future, birth) }
+    let options = SpawnOptions { origin: Origin::here(), flags: 0 };
+    // SAFETY: the cell was just allocated, and all threads of a model run on one OS thread.
+    unsafe { cell::fill(cell, id, future, options) }
 }
 
-/// Numbered queue entries, each with a mark that only the holder of the entry
-/// may touch: loom reports an entry that two hold, or that was handed over
-/// without synchronisation.
+/// Numbered queue entries, each with a mark that only the holder of the entry accesses.
+///
+/// loom reports an entry with two holders, or one that was handed over without synchronization.
 pub(crate) struct Entries {
-    /// Keeps the cells.
-    _home: Arc<TestHome>,
+    /// Keeps the cells alive.
+    _scheduler: Arc<ModelScheduler>,
     cells: Vec<NonNull<Header>>,
     marks: Vec<UnsafeCell<u32>>,
 }
 
-// SAFETY: the cells live as long as the home, the marks are what is modelled.
+// SAFETY: the cells live as long as the scheduler. loom checks the accesses to the marks.
 unsafe impl Send for Entries {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for Entries {}
 
 impl Entries {
     pub(crate) fn new(count: usize) -> Arc<Entries> {
-        let (home, mut allocator) = TestHome::open();
+        let (scheduler, mut allocator) = ModelScheduler::open();
         let cells = (0..count).map(|_| {
             let (task, join) = spawn(&mut allocator, std::future::pending::<()>());
             std::mem::forget(join);
@@ -157,23 +159,23 @@ impl Entries {
         });
         let cells = cells.collect();
         let marks = (0..count).map(|_| UnsafeCell::new(0)).collect();
-        Arc::new(Entries { _home: home, cells, marks })
+        Arc::new(Entries { _scheduler: scheduler, cells, marks })
     }
 
-    /// Entry `number`, about to be pushed for the first time.
+    /// Makes entry `number`, to be pushed for the first time.
     pub(crate) fn make(&self, number: usize) -> Runnable {
-        // SAFETY: whoever holds the entry; loom checks just that.
+        // SAFETY: the caller holds the entry, which loom checks.
         self.marks[number].with_mut(|mark| unsafe { *mark += 1 });
         // SAFETY: each model makes each entry once.
         unsafe { Runnable::from_cell(self.cells[number]) }
     }
 
-    /// The number of an entry that came out of a queue, for good.
+    /// Ends an entry that came out of a queue. Returns its number.
     pub(crate) fn end(&self, task: Runnable) -> usize {
         let cell = task.into_cell();
-        let number = self.cells.iter().position(|&own| own == cell).expect("not made here");
+        let number = self.cells.iter().position(|&own| own == cell).expect("made by `make`");
         self.marks[number].with_mut(|mark| {
-            // SAFETY: as in `make`.
+            // SAFETY: the caller holds the entry, which loom checks.
             let mark = unsafe { &mut *mark };
             assert_eq!(*mark, 1, "entry {number} came out twice");
             *mark += 1;

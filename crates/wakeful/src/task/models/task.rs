@@ -1,38 +1,38 @@
-//! Models of the state word: who may touch the future, who frees the cell, and
-//! whether a wake-up can get lost. A task is reduced to its word; what the word
-//! answers is done as `runnable` and `waker` do it. Whoever is told to schedule
-//! is also the worker, so that no queue stands between the steps.
+//! Models of the state word: access to the future, freeing of the cell, and lost wake-ups.
+//!
+//! A task is reduced to its state word. Its callers do what `runnable` and `waker` do. The thread
+//! that is told to schedule the task runs it at once, so no queue is between the steps.
 
 use crate::sys::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sys::sync::{UnsafeCell, thread};
+use crate::task::duty::{Complete, DropJoin, EndPoll, Release, Shutdown, Start, Wake};
 use crate::task::models::scheduler::{model, start};
-use crate::task::state::{Complete, DropJoin, EndPoll, Release, Shutdown, Start, State, Wake};
+use crate::task::state::State;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// In [`Task::left`]: polls leave no wakers.
-const NOT_LEFT: u32 = u32::MAX;
+/// In [`Task::stored`]: polls store no wakers.
+const STORES_NONE: u32 = u32::MAX;
 
 /// A task without a cell.
 struct Task {
     state: State,
-    /// Stands for the future and its output; R1 says who may touch it. True
-    /// while the future is there.
+    /// Stands for the future and its output, which TASK-1 guards. True until the future is dropped.
     future: UnsafeCell<bool>,
-    /// There is a spare waker (R6); R1 says who may touch this.
+    /// Whether there is a spare waker (TASK-6). Guarded by TASK-1.
     spare: UnsafeCell<bool>,
-    /// Where the waker lies that a poll left behind, in the models that have it so.
-    left: AtomicU32,
-    /// Stands for what is written at spawn (R5): which life of the cell it is.
-    life: UnsafeCell<u32>,
-    /// What two wakers write before they wake; the task is done once it has
-    /// seen as many as `needs`.
-    news: [AtomicU32; 2],
+    /// How many wakers a poll has stored for other threads, in the models that do so.
+    stored: AtomicU32,
+    /// Stands for the fields that are written at spawn (TASK-5): the number of the task in this
+    /// cell.
+    generation: UnsafeCell<u32>,
+    /// What two threads write before they wake. The task is ready once it has seen `needs` of them.
+    events: [AtomicU32; 2],
     needs: u32,
     tally: Tally,
 }
 
-/// Verdicts, counted. Not part of the model, hence std's.
+/// Counted results. They are no part of the model, so the atomics are std's.
 #[derive(Default)]
 struct Tally {
     finished: AtomicUsize,
@@ -41,21 +41,21 @@ struct Tally {
     orphans: AtomicUsize,
 }
 
-// SAFETY: R1 and R5 guard the cells; loom checks it.
+// SAFETY: TASK-1 and TASK-5 guard the cells, which loom checks.
 unsafe impl Send for Task {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for Task {}
 
 impl Task {
-    /// A task just spawned, of which `wakers` and `handles` are about as well.
+    /// A task that was just spawned, with more `wakers` and `handles`.
     fn spawned(needs: u32, wakers: u32, handles: u32) -> Arc<Task> {
         let task = Task {
             state: State::free(),
             future: UnsafeCell::new(true),
             spare: UnsafeCell::new(false),
-            left: AtomicU32::new(NOT_LEFT),
-            life: UnsafeCell::new(1),
-            news: [AtomicU32::new(0), AtomicU32::new(0)],
+            stored: AtomicU32::new(STORES_NONE),
+            generation: UnsafeCell::new(1),
+            events: [AtomicU32::new(0), AtomicU32::new(0)],
             needs,
             tally: Tally::default(),
         };
@@ -65,11 +65,11 @@ impl Task {
         Arc::new(task)
     }
 
-    fn bring_news(&self, from: usize) {
-        self.news[from].store(1, Relaxed);
+    fn fire(&self, from: usize) {
+        self.events[from].store(1, Relaxed);
     }
 
-    /// `Runnable::run`.
+    /// Does what `Runnable::run` does.
     fn run(&self) {
         match self.state.start_poll() {
             Start::Poll => self.poll(),
@@ -81,35 +81,35 @@ impl Task {
         }
     }
 
-    /// The first poll starts outside of `run`.
+    /// Starts the first poll outside of `run`.
     fn start(&self) {
         assert_eq!(self.state.start_poll(), Start::PollWithSpare);
         self.set_spare(true);
     }
 
-    /// Gives back whether there was one before.
+    /// Sets whether there is a spare waker. Returns the old value.
     fn set_spare(&self, spare: bool) -> bool {
-        // SAFETY: R1; loom checks it.
+        // SAFETY: TASK-1, which loom checks.
         self.spare.with_mut(|old| unsafe { std::mem::replace(&mut *old, spare) })
     }
 
-    /// `waker::clone` in a poll.
+    /// Does what `waker::clone` does in a poll.
     fn clone_own(&self) {
         if !self.set_spare(false) {
             self.state.clone_waker();
         }
     }
 
-    /// `waker::drop_waker` in a poll.
+    /// Does what `waker::drop_waker` does in a poll.
     fn drop_own(&self) {
         if self.set_spare(true) {
             assert_eq!(self.state.drop_waker(), Release::Nothing);
         }
     }
 
-    /// The body of `runnable::poll`, for a future that does not wake itself.
+    /// Does what `runnable::poll` does, for a future that does not wake itself.
     fn poll(&self) {
-        if self.look() || (self.left.load(Relaxed) != NOT_LEFT && self.leave_waker()) {
+        if self.poll_future() || (self.stored.load(Relaxed) != STORES_NONE && self.store_wakers()) {
             return self.finish();
         }
         match self.state.end_poll(false, self.set_spare(false)) {
@@ -123,54 +123,55 @@ impl Task {
         }
     }
 
-    /// Leaves two wakers, of which one is the spare, for others to find, and looks again; if
-    /// there is nothing to wait for, takes one back.
-    fn leave_waker(&self) -> bool {
+    /// Stores two wakers for other threads, one of them the spare one, and checks again. Returns
+    /// true if the task is ready; the stored wakers are then dropped.
+    fn store_wakers(&self) -> bool {
         (0..2).for_each(|_| self.clone_own());
-        let not_found = self.left.swap(2, AcqRel);
-        (0..not_found).for_each(|_| self.drop_own());
-        let is_done = self.look();
-        if is_done {
-            (0..self.left.swap(0, AcqRel)).for_each(|_| self.drop_own());
+        let replaced = self.stored.swap(2, AcqRel);
+        (0..replaced).for_each(|_| self.drop_own());
+        let is_ready = self.poll_future();
+        if is_ready {
+            (0..self.stored.swap(0, AcqRel)).for_each(|_| self.drop_own());
         }
-        is_done
+        is_ready
     }
 
-    /// Wakes by all the wakers that a poll has left.
-    fn wake_left(&self) {
-        for _ in 0..self.left.swap(0, AcqRel) {
-            self.act(self.state.wake_by_val());
+    /// Wakes all wakers that a poll has stored.
+    fn wake_stored(&self) {
+        for _ in 0..self.stored.swap(0, AcqRel) {
+            self.perform(self.state.wake_by_val());
         }
     }
 
-    /// The poll itself, under R1.
-    fn look(&self) -> bool {
-        // SAFETY: R1; loom checks it.
-        self.future.with_mut(|future| assert!(unsafe { *future }, "polled without a future"));
-        self.news.iter().map(|news| news.load(Relaxed)).sum::<u32>() >= self.needs
+    /// Polls the future, under TASK-1. Returns whether it is ready.
+    fn poll_future(&self) -> bool {
+        // SAFETY: TASK-1, which loom checks.
+        self.future
+            .with_mut(|future| assert!(unsafe { *future }, "polled after the future was dropped"));
+        self.events.iter().map(|event| event.load(Relaxed)).sum::<u32>() >= self.needs
     }
 
-    /// `vtable.cancel` or the end of the last poll, then `runnable::finish`.
+    /// Does what `vtable.cancel` or the last poll does, then what `runnable::finish` does.
     fn finish(&self) {
-        // SAFETY: R1; loom checks it.
+        // SAFETY: TASK-1, which loom checks.
         self.future.with_mut(|future| assert!(unsafe { std::mem::replace(&mut *future, false) }));
         self.tally.finished.fetch_add(1, Relaxed);
         match self.state.complete(self.set_spare(false)) {
             Complete::Done => return,
-            Complete::WakeJoiner => unreachable!("nobody registered"),
+            Complete::WakeJoiner => unreachable!("no join waker is registered"),
             Complete::DropOutput => self.drop_output(),
         }
         self.released(self.state.release_running());
     }
 
     fn drop_output(&self) {
-        // SAFETY: R1 after COMPLETE; loom checks it.
+        // SAFETY: TASK-1 after COMPLETE, which loom checks.
         self.future.with_mut(|future| assert!(unsafe { !*future }));
         self.tally.outputs_dropped.fetch_add(1, Relaxed);
     }
 
-    /// `waker::act`.
-    fn act(&self, duty: Wake) {
+    /// Does what `waker::perform` does.
+    fn perform(&self, duty: Wake) {
         match duty {
             Wake::Nothing => {}
             Wake::Schedule => self.run(),
@@ -178,11 +179,11 @@ impl Task {
         }
     }
 
-    /// `waker::act` with the queues closed.
-    fn act_refused(&self, duty: Wake) {
+    /// Does what `waker::perform` does if the queues are closed.
+    fn perform_refused(&self, duty: Wake) {
         match duty {
             Wake::Schedule => self.released(self.state.refuse()),
-            duty => self.act(duty),
+            duty => self.perform(duty),
         }
     }
 
@@ -198,18 +199,19 @@ impl Task {
     }
 
     fn free(&self) {
-        // SAFETY: nothing refers to the cell any more; loom checks it.
-        self.future.with_mut(|future| assert!(unsafe { !*future }, "freed with its future"));
+        // SAFETY: nothing refers to the cell, which loom checks.
+        self.future
+            .with_mut(|future| assert!(unsafe { !*future }, "freed before the future was dropped"));
         self.tally.freed.fetch_add(1, Relaxed);
         self.state.retire();
     }
 
-    /// `JoinHandle::drop` of a handle that was never polled.
+    /// Does what `JoinHandle::drop` does for a handle that was never polled.
     fn drop_join(&self) {
         match self.state.drop_join(false) {
             DropJoin::Nothing => {}
             DropJoin::Free => self.free(),
-            DropJoin::DropWaker => unreachable!("nobody registered"),
+            DropJoin::DropWaker => unreachable!("no join waker is registered"),
             DropJoin::DropOutput => {
                 self.drop_output();
                 self.released(self.state.drop_handle());
@@ -217,41 +219,42 @@ impl Task {
         }
     }
 
-    /// Everybody is done: the future went once, the cell was freed once.
+    /// Checks the end: the future was dropped once, and the cell was freed once.
     fn assert_over(&self, orphans: usize) {
-        assert_eq!(self.tally.finished.load(Relaxed), 1, "the future is still there");
-        assert_eq!(self.tally.outputs_dropped.load(Relaxed), 1, "the output is still there");
-        assert_eq!(self.tally.freed.load(Relaxed), 1, "the cell leaked");
+        assert_eq!(self.tally.finished.load(Relaxed), 1, "the future was not dropped once");
+        assert_eq!(self.tally.outputs_dropped.load(Relaxed), 1, "the output was not dropped once");
+        assert_eq!(self.tally.freed.load(Relaxed), 1, "the cell was not freed once");
         assert_eq!(self.tally.orphans.load(Relaxed), orphans);
     }
 }
 
-/// Starts a thread of the model with a reference of its own.
+/// Starts a thread of the model with its own reference.
 fn with(task: &Arc<Task>, f: impl FnOnce(&Task) + 'static) -> thread::JoinHandle<()> {
     let task = task.clone();
     thread::spawn(move || f(&task))
 }
 
 fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
-    threads.into_iter().for_each(|thread| thread.join().expect("a model's thread panicked"));
+    threads.into_iter().for_each(|thread| thread.join().expect("a thread of the model panicked"));
 }
 
-/// Two wakes, one by reference and one by value, while the task is polled. What
-/// each waker wrote before its wake must be seen by a poll: the task is done
-/// only when it has seen both. Catches a wake that gets lost between the last
-/// look of a poll and its end, and one that finds NOTIFIED and only loads it.
+/// Two wakes, by reference and by value, while the task is polled. A poll must see what each thread
+/// wrote before its wake.
+///
+/// Detects a wake that is lost between the last check of a poll and its end, and one that finds
+/// NOTIFIED and only loads it.
 #[test]
 fn no_wake_is_lost() {
     model(3, || {
         let task = Task::spawned(2, 2, 0);
         let by_ref = with(&task, |task| {
-            task.bring_news(0);
-            task.act(task.state.wake_by_ref());
+            task.fire(0);
+            task.perform(task.state.wake_by_ref());
             task.released(task.state.drop_waker());
         });
         let by_val = with(&task, |task| {
-            task.bring_news(1);
-            task.act(task.state.wake_by_val());
+            task.fire(1);
+            task.perform(task.state.wake_by_val());
         });
         start();
         task.run();
@@ -261,18 +264,20 @@ fn no_wake_is_lost() {
     });
 }
 
-/// R6: polls leave their spare waker and another, by which two threads wake; wakers that
-/// nobody found go in the next poll. Catches a spare that is given out twice, forgotten or
-/// taken back while somebody has it: the count says that the cell is free too early, or never.
+/// TASK-6: polls store their spare waker and another one, and two threads wake them. The next poll
+/// drops those that were not taken.
+///
+/// Detects a spare waker that is used twice, lost, or subtracted while it is in use. The cell would
+/// be freed too early or never.
 #[test]
 fn spare_wakers_are_counted() {
     model(3, || {
         let task = Task::spawned(2, 0, 0);
-        task.left.store(0, Relaxed);
+        task.stored.store(0, Relaxed);
         let wakers = [0, 1].map(|from| {
             with(&task, move |task| {
-                task.bring_news(from);
-                task.wake_left();
+                task.fire(from);
+                task.wake_stored();
             })
         });
         start();
@@ -283,34 +288,35 @@ fn spare_wakers_are_counted() {
     });
 }
 
-/// R6 with nobody to wake: the waker that a poll has left is dropped by another thread, at
-/// any moment. Catches a spare that hides an orphan, or makes one of a task that is polled.
+/// TASK-6 without a wake: another thread drops the waker that a poll has stored.
+///
+/// Detects a spare waker that hides an orphan, or one that makes a running task an orphan.
 #[test]
-fn a_spare_waker_hides_no_orphan() {
+fn spare_waker_hides_no_orphan() {
     model(4, || {
         let task = Task::spawned(1, 0, 1);
-        task.left.store(0, Relaxed);
+        task.stored.store(0, Relaxed);
         let dropper = with(&task, |task| {
-            (0..task.left.swap(0, AcqRel)).for_each(|_| task.released(task.state.drop_waker()));
+            (0..task.stored.swap(0, AcqRel)).for_each(|_| task.released(task.state.drop_waker()));
         });
         start();
         task.run();
         join([dropper]);
-        let found = task.left.swap(0, AcqRel);
-        (0..found).for_each(|_| task.released(task.state.drop_waker()));
+        let left = task.stored.swap(0, AcqRel);
+        (0..left).for_each(|_| task.released(task.state.drop_waker()));
         assert_eq!(task.tally.orphans.load(Relaxed), 1);
-        task.act(task.state.abort(0));
+        task.perform(task.state.abort(0));
         task.released(task.state.drop_handle());
         task.drop_join();
         task.assert_over(1);
     });
 }
 
-/// The last two wakers go without waking, while the poll that left them behind
-/// ends. Whoever is last must notice, and nobody else. Catches an orphan that
-/// both the end of the poll and the drop of a waker report, or neither.
+/// The last two wakers are dropped without a wake, while the poll that stored them ends.
+///
+/// Detects an orphan that the end of the poll and the drop of a waker both report, or neither.
 #[test]
-fn the_last_waker_gone_is_noticed_once() {
+fn orphan_is_reported_once() {
     model(4, || {
         let task = Task::spawned(1, 2, 1);
         let droppers = [0, 1].map(|_| with(&task, |task| task.released(task.state.drop_waker())));
@@ -318,24 +324,24 @@ fn the_last_waker_gone_is_noticed_once() {
         task.run();
         join(droppers);
         assert_eq!(task.tally.orphans.load(Relaxed), 1);
-        task.act(task.state.abort(0));
+        task.perform(task.state.abort(0));
         task.released(task.state.drop_handle());
         task.drop_join();
         task.assert_over(1);
     });
 }
 
-/// One waker goes, the other wakes and is used up by it. Catches a report about
-/// a task that is on its way to be polled: between the drop and the wake the
-/// count never reaches zero with nothing noted.
+/// One waker is dropped, the other wakes by value.
+///
+/// Detects an orphan report about a task that is notified.
 #[test]
-fn a_wake_is_no_orphan() {
+fn woken_task_is_no_orphan() {
     model(4, || {
         let task = Task::spawned(1, 2, 0);
         let dropper = with(&task, |task| task.released(task.state.drop_waker()));
         let waker = with(&task, |task| {
-            task.bring_news(0);
-            task.act(task.state.wake_by_val());
+            task.fire(0);
+            task.perform(task.state.wake_by_val());
         });
         start();
         task.run();
@@ -345,26 +351,27 @@ fn a_wake_is_no_orphan() {
     });
 }
 
-/// R3: the task woke itself and goes back to a queue with RUNNING kept, while
-/// another thread wakes it and a third aborts it. Catches a second queue entry
-/// (two threads in the future at once) and an abort or wake that the kept flag
-/// swallows.
+/// TASK-3: the task woke itself and is queued with RUNNING set, while one thread wakes it and
+/// another aborts it.
+///
+/// Detects a second queue entry (two threads in the future at once), and a wake or abort that is
+/// lost because RUNNING is set.
 #[test]
-fn a_task_that_keeps_running_hears_wakes_and_aborts() {
+fn self_woken_task_is_woken_and_aborted() {
     model(4, || {
         let task = Task::spawned(1, 1, 1);
         task.start();
         let waker = with(&task, |task| {
-            task.bring_news(0);
-            task.act(task.state.wake_by_val());
+            task.fire(0);
+            task.perform(task.state.wake_by_val());
         });
         let aborter = with(&task, |task| {
-            task.act(task.state.abort(0));
+            task.perform(task.state.abort(0));
             task.released(task.state.drop_handle());
         });
         start();
-        // The first poll; it wakes itself, and the entry comes out again.
-        task.look();
+        // The first poll wakes itself, and the entry is taken from the queue again.
+        task.poll_future();
         task.run();
         join([waker, aborter]);
         task.drop_join();
@@ -372,22 +379,22 @@ fn a_task_that_keeps_running_hears_wakes_and_aborts() {
     });
 }
 
-/// R3 again, with two wakers: the second may come between the two steps of the
-/// start of a poll. Catches a NOTIFIED that is taken away without what came with
-/// it.
+/// TASK-3 with two wakers: the second may come between the two steps of `start_poll`.
+///
+/// Detects a NOTIFIED that is cleared without acquiring what its waker wrote.
 #[test]
-fn a_task_that_keeps_running_is_woken_twice() {
+fn self_woken_task_is_woken_twice() {
     model(4, || {
         let task = Task::spawned(2, 2, 0);
         task.start();
         let wakers = [0, 1].map(|from| {
             with(&task, move |task| {
-                task.bring_news(from);
-                task.act(task.state.wake_by_val());
+                task.fire(from);
+                task.perform(task.state.wake_by_val());
             })
         });
         start();
-        task.look();
+        task.poll_future();
         task.run();
         join(wakers);
         task.drop_join();
@@ -395,14 +402,15 @@ fn a_task_that_keeps_running_is_woken_twice() {
     });
 }
 
-/// A task that nobody wakes is aborted while it is polled. Catches an abort that
-/// goes unheard because the poll was not over, or was just over.
+/// A task without wakes is aborted while it is polled.
+///
+/// Detects an abort that is lost because the poll was not over, or was just over.
 #[test]
-fn an_abort_reaches_a_poll() {
+fn abort_reaches_a_running_task() {
     model(6, || {
         let task = Task::spawned(1, 1, 1);
         let aborter = with(&task, |task| {
-            task.act(task.state.abort(0));
+            task.perform(task.state.abort(0));
             task.released(task.state.drop_handle());
         });
         start();
@@ -414,16 +422,17 @@ fn an_abort_reaches_a_poll() {
     });
 }
 
-/// The task completes while one thread wakes it and another aborts it. Catches
-/// an entry made for a task that is done, and a last reference that nobody or
-/// everybody takes for the last.
+/// The task completes while one thread wakes it and another aborts it.
+///
+/// Detects a queue entry of a complete task, and a last reference that no thread or two threads
+/// release.
 #[test]
 fn wake_and_abort_of_a_task_that_completes() {
     model(4, || {
         let task = Task::spawned(0, 1, 1);
-        let waker = with(&task, |task| task.act(task.state.wake_by_val()));
+        let waker = with(&task, |task| task.perform(task.state.wake_by_val()));
         let aborter = with(&task, |task| {
-            task.act(task.state.abort(0));
+            task.perform(task.state.abort(0));
             task.released(task.state.drop_handle());
         });
         start();
@@ -434,11 +443,12 @@ fn wake_and_abort_of_a_task_that_completes() {
     });
 }
 
-/// The poll, a waker, an abort handle and the JoinHandle all let go at once.
-/// Catches an output that nobody or everybody drops, and a cell freed twice or
-/// before the last of them let go (`retire` then finds it in use).
+/// The poll, a waker, an abort handle and the JoinHandle release their references at once.
+///
+/// Detects an output that is dropped twice or never, and a cell that is freed twice or while it is
+/// in use (`retire` checks that).
 #[test]
-fn references_go_in_any_order() {
+fn references_are_released_in_any_order() {
     model(4, || {
         let task = Task::spawned(0, 1, 1);
         let others = with(&task, |task| {
@@ -453,16 +463,18 @@ fn references_go_in_any_order() {
     });
 }
 
-/// The scheduler is closed: every queue is drained, and what is left in the heap
-/// is claimed and dropped, while two wakers find the queues shut and let their
-/// entries go. Catches a future dropped twice or not at all, and a flag that
-/// stays behind without anybody to clear it, which would keep the cell for good.
+/// The shutdown claims and drops the futures in the arena, while two wakers find the queues closed
+/// and give up their entries.
+///
+/// Detects a future that is dropped twice or never, and a flag that no thread clears, which would
+/// leak the cell.
 #[test]
 fn shutdown_against_late_wakers() {
     model(4, || {
         let task = Task::spawned(1, 2, 0);
         task.run();
-        let wakers = [0, 1].map(|_| with(&task, |task| task.act_refused(task.state.wake_by_val())));
+        let wakers =
+            [0, 1].map(|_| with(&task, |task| task.perform_refused(task.state.wake_by_val())));
         start();
         assert_eq!(task.state.claim_for_shutdown(), Shutdown::DropFuture);
         task.finish();
@@ -472,9 +484,10 @@ fn shutdown_against_late_wakers() {
     });
 }
 
-/// A spawn finds the queues closed while the closing thread comes across the new
-/// task in the heap, and a third thread aborts it. Catches a future that both or
-/// none of the two drop.
+/// A spawn finds the queues closed, the shutdown finds the new task in the arena, and a third
+/// thread aborts it.
+///
+/// Detects a future that both or none of the first two drop.
 #[test]
 fn shutdown_against_a_late_spawn() {
     model(4, || {
@@ -484,7 +497,7 @@ fn shutdown_against_a_late_spawn() {
             Some(release) => task.released(release),
         });
         let aborter = with(&task, |task| {
-            task.act_refused(task.state.abort(0));
+            task.perform_refused(task.state.abort(0));
             task.released(task.state.drop_handle());
         });
         start();
@@ -497,9 +510,10 @@ fn shutdown_against_a_late_spawn() {
     });
 }
 
-/// A poll that blocked in place ends after the queues were closed: its task was woken meanwhile,
-/// by another or by itself, and is to be put back, while the closing thread comes across it in the
-/// heap. Catches a future that both or none of the two drop.
+/// A poll that blocked in place ends after the queues were closed. Its task was woken meanwhile, by
+/// another thread or by itself, and the shutdown finds it in the arena.
+///
+/// Detects a future that both or none of the two drop.
 #[test]
 fn shutdown_against_a_late_end_of_a_poll() {
     for by_itself in [false, true] {
@@ -516,13 +530,13 @@ fn shutdown_against_a_late_end_of_a_poll() {
                     other => unreachable!("{other:?}"),
                 }
             });
-            let waker = with(&task, |task| task.act_refused(task.state.wake_by_val()));
+            let waker = with(&task, |task| task.perform_refused(task.state.wake_by_val()));
             start();
             if task.state.claim_for_shutdown() == Shutdown::DropFuture {
                 task.finish();
             }
             join([poller, waker]);
-            // Whoever closes looks once more, when all have left.
+            // The shutdown walks the arena once more, when all threads have left.
             if task.state.claim_for_shutdown() == Shutdown::DropFuture {
                 task.finish();
             }
@@ -532,24 +546,24 @@ fn shutdown_against_a_late_end_of_a_poll() {
     }
 }
 
-/// Somebody walks the heap without owning anything in it, while the task there
-/// ends and the cell is filled anew. Catches a walker that takes a handle of a
-/// cell that is being freed, or reads the spawn-time fields (R5) of a task while
-/// they are written for the next.
+/// A thread walks the arena while a task ends and its cell is filled again.
+///
+/// Detects a walker that counts a handle of a cell that is being freed, or reads the spawn-time
+/// fields (TASK-5) while they are written for the next task.
 #[test]
-fn a_walker_meets_a_cell_that_is_reused() {
+fn walker_meets_a_reused_cell() {
     fn refill(task: &Task) {
         task.state.retire();
-        // SAFETY: R5: the cell is free and ours; loom checks it.
-        task.life.with_mut(|life| unsafe { *life += 1 });
+        // SAFETY: TASK-5: the cell is free and this thread owns it, which loom checks.
+        task.generation.with_mut(|generation| unsafe { *generation += 1 });
         task.state.publish(0);
     }
     model(4, || {
         let task = Task::spawned(0, 0, 0);
         let walker = with(&task, |task| {
             if task.state.try_clone_handle() {
-                // SAFETY: R5, a handle is held; loom checks it.
-                task.life.with(|life| assert!(unsafe { *life } <= 2));
+                // SAFETY: TASK-5: a handle is counted, which loom checks.
+                task.generation.with(|generation| assert!(unsafe { *generation } <= 2));
                 if task.state.drop_handle() == Release::Free {
                     refill(task);
                 }
@@ -562,7 +576,11 @@ fn a_walker_meets_a_cell_that_is_reused() {
             refill(&task);
         }
         join([walker]);
-        // SAFETY: everybody else is gone.
-        assert_eq!(task.life.with(|life| unsafe { *life }), 2, "nobody reused the cell");
+        // SAFETY: all other threads have ended.
+        assert_eq!(
+            task.generation.with(|generation| unsafe { *generation }),
+            2,
+            "the cell was not reused once"
+        );
     });
 }

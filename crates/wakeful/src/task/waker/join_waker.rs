@@ -1,9 +1,11 @@
-//! The slot for the waker of whoever awaits the task's end. R2 of `state` says
-//! who may touch it when; each method names the half of the rule it needs.
+//! The waker of the task that awaits a JoinHandle.
 
 use crate::sys::sync::UnsafeCell;
 use std::task::Waker;
 
+/// The cell for the waker of a JoinHandle's awaiter.
+///
+/// TASK-2 says which thread may access it, and when. Each method names the part that it needs.
 pub(crate) struct JoinWaker(UnsafeCell<Option<Waker>>);
 
 impl JoinWaker {
@@ -11,28 +13,30 @@ impl JoinWaker {
         Self(UnsafeCell::new(None))
     }
 
-    /// Holds `waker`.
+    /// Stores `waker` in the empty cell.
     ///
     /// # Safety
     ///
-    /// R2: JOIN_WAKER is clear, the caller is the JoinHandle, and no waker is in the slot.
+    /// TASK-2: JOIN_WAKER is clear, the caller is the JoinHandle, and the cell is empty.
     pub(crate) unsafe fn put(&self, waker: Waker) {
         self.0.with_mut(|slot| {
             // SAFETY: by contract.
-            debug_assert!(unsafe { (*slot).is_none() }, "R2: a waker would be lost");
+            debug_assert!(unsafe { (*slot).is_none() }, "TASK-2: a waker would be lost");
             // SAFETY: by contract; there is nothing to drop.
             unsafe { slot.write(Some(waker)) };
         });
     }
 
-    /// Holds a clone of `waker`, or keeps the waker it has if that wakes the same task. Returns the
-    /// waker it replaced. The caller drops that last: its drop is foreign code and may panic.
+    /// Stores a clone of `waker`, unless the stored waker wakes the same task.
+    ///
+    /// Returns the waker that was replaced. The caller drops it last: the drop is foreign code and
+    /// may panic.
     ///
     /// # Safety
     ///
-    /// R2: JOIN_WAKER is clear and the caller is the JoinHandle.
+    /// TASK-2: JOIN_WAKER is clear and the caller is the JoinHandle.
     #[must_use]
-    pub(crate) unsafe fn keep(&self, waker: &Waker) -> Option<Waker> {
+    pub(crate) unsafe fn replace(&self, waker: &Waker) -> Option<Waker> {
         // SAFETY: by contract.
         let same =
             self.0.with(|slot| unsafe { (*slot).as_ref().is_some_and(|own| own.will_wake(waker)) });
@@ -44,9 +48,11 @@ impl JoinWaker {
         self.0.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, new) })
     }
 
+    /// Takes the waker out.
+    ///
     /// # Safety
     ///
-    /// R2: the caller has cleared JOIN_WAKER, or never published it.
+    /// TASK-2: the caller has cleared JOIN_WAKER, or never published it.
     pub(crate) unsafe fn take(&self) -> Option<Waker> {
         // SAFETY: by contract.
         self.0.with_mut(|slot| unsafe { (*slot).take() })

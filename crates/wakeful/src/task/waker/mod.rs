@@ -1,51 +1,54 @@
-//! Station 7, the waker: a hand-written vtable over the task cell. It comes
-//! from a poll, lies with whatever the task waits for, and leads to station 8.
+//! Station 7, the waker: a hand-written vtable over the task cell.
+//!
+//! A poll lends the waker to its future. The resource that the task waits for keeps a clone, and
+//! wakes it at station 8.
 
 pub(crate) mod join_waker;
 
 use super::arena::Arena;
 use super::context;
+use super::duty::{Release, Wake};
 use super::header::Header;
 use super::runnable::{Runnable, TaskRef};
-use super::state::{Release, Wake};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
 
-/// The waker that a poll lends to its future: not counted, since the running
-/// poll keeps the cell alive; its clones are.
+/// The waker that a poll lends to its future.
+///
+/// It is not counted, since the running poll keeps the cell alive. Its clones are.
 #[inline]
 pub(crate) fn borrowed(cell: NonNull<Header>) -> ManuallyDrop<Waker> {
-    // SAFETY: the table's functions keep the contract of RawWaker; the waker is
-    // not dropped, so it takes no count away.
+    // SAFETY: the functions of the table keep the contract of RawWaker. The waker is not dropped,
+    // so it subtracts no count.
     ManuallyDrop::new(unsafe { Waker::new(cell.as_ptr().cast::<()>(), &VTABLE) })
 }
 
-/// Whether this waker is one of ours for the task in `cell`. Somebody else's may have the same data:
-/// it counts nothing, and does with it what its maker likes.
+/// Returns whether `waker` is a waker of the task in `cell`.
+///
+/// A foreign waker may have the same data, but its clones are not counted in the state word.
 #[inline]
-pub(crate) fn is_of(waker: &Waker, cell: *const Header) -> bool {
+pub(crate) fn is_waker_of(waker: &Waker, cell: *const Header) -> bool {
     waker.data() == cell.cast::<()>() && std::ptr::eq(waker.vtable(), &VTABLE)
 }
 
-/// The waker is taken from where its task waits, and dropped: if it is a task's, the
-/// task's record does not lead there any longer.
+/// Drops a waker that was removed from where its task waits, and detaches the task's wait record.
 #[cold]
-pub(crate) fn weigh(waker: Waker) {
+pub(crate) fn detach_and_drop(waker: Waker) {
     if std::ptr::eq(waker.vtable(), &VTABLE) {
-        // SAFETY: a waker of ours, which keeps its cell.
+        // SAFETY: the vtable says that it is a task's waker, which keeps its cell alive.
         unsafe { cell_of(waker.data()) }.1.waiting.detach();
-    } else if let Some(record) = context::record_of(&waker) {
-        // SAFETY: that of the root whose `block_on` this thread is in.
+    } else if let Some(record) = context::wait_record_of(&waker) {
+        // SAFETY: it is the record of the `block_on` that this thread is in.
         unsafe { record.as_ref() }.detach();
     }
 }
 
 /// # Safety
 ///
-/// `data` came from `borrowed` or `clone` and its cell is alive.
+/// `data` came from `borrowed` or `clone`, and its cell is alive.
 unsafe fn cell_of<'a>(data: *const ()) -> (NonNull<Header>, &'a Header) {
     // SAFETY: by contract.
     unsafe {
@@ -56,11 +59,12 @@ unsafe fn cell_of<'a>(data: *const ()) -> (NonNull<Header>, &'a Header) {
 
 /// # Safety
 ///
-/// As `RawWakerVTable` asks: `data` is that of a waker of ours.
+/// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: the waker being cloned keeps the cell alive.
     let (cell, header) = unsafe { cell_of(data) };
-    let is_spare = context::is_current(cell.as_ptr()) && header.take_spare();
+    // TASK-6: the first clone in a poll is already counted.
+    let is_spare = context::is_current(cell.as_ptr()) && header.take_spare_waker();
     if !is_spare {
         header.state.clone_waker();
     }
@@ -69,82 +73,84 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 
 /// # Safety
 ///
-/// As `RawWakerVTable` asks: `data` is that of a waker of ours.
+/// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
 unsafe fn wake(data: *const ()) {
-    // SAFETY: this waker's count keeps the cell alive until it is given up.
+    // SAFETY: this waker's count keeps the cell alive until it is subtracted.
     let (cell, header) = unsafe { cell_of(data) };
-    if context::wake_current(cell.as_ptr()) {
-        // R3: noted without an atomic step.
-        return drop_current(header);
+    if context::try_wake_current(cell.as_ptr()) {
+        // TASK-3: marked without an atomic operation.
+        return drop_waker_of_current(header);
     }
-    // SAFETY: this waker's count keeps the chunk.
-    if context::is_at_home(unsafe { header.chunk.as_ref() }.home) {
-        // The thread is one of the scheduler's own, and keeps it alive.
-        // SAFETY: the state word says what we owe.
-        return unsafe { act(cell, header.state.wake_by_val()) };
+    // SAFETY: this waker's count keeps the chunk alive.
+    if context::runs_scheduler(unsafe { header.chunk.as_ref() }.scheduler) {
+        // This is a thread of the scheduler, and keeps it alive.
+        // SAFETY: the duty comes from the state word.
+        return unsafe { perform(cell, header.state.wake_by_val()) };
     }
-    // Once the entry is in a queue, the task may end and its runtime go while we
-    // are still on our way out of `schedule`: our count keeps both until then.
-    // SAFETY: the state word says what we owe; the count is given up last.
+    // The race to fear: once the entry is in a queue, the task may end and its runtime be dropped
+    // while this thread is still inside `schedule`. This waker's count keeps both alive until then.
+    // SAFETY: the duty comes from the state word, and the count is subtracted last.
     unsafe {
-        act(cell, header.state.wake_by_ref());
+        perform(cell, header.state.wake_by_ref());
         drop_waker(data);
     }
 }
 
 /// # Safety
 ///
-/// As `RawWakerVTable` asks: `data` is that of a waker of ours.
+/// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
 unsafe fn wake_by_ref(data: *const ()) {
-    // SAFETY: the waker that is borrowed keeps the cell alive.
+    // SAFETY: the borrowed waker keeps the cell alive.
     let (cell, header) = unsafe { cell_of(data) };
-    if context::wake_current(cell.as_ptr()) {
+    if context::try_wake_current(cell.as_ptr()) {
         return;
     }
-    // SAFETY: the state word says what we owe.
-    unsafe { act(cell, header.state.wake_by_ref()) };
+    // SAFETY: the duty comes from the state word.
+    unsafe { perform(cell, header.state.wake_by_ref()) };
 }
 
 /// # Safety
 ///
-/// As `RawWakerVTable` asks: `data` is that of a waker of ours.
+/// The contract of `RawWakerVTable`: `data` is that of a waker with this vtable.
 unsafe fn drop_waker(data: *const ()) {
-    // SAFETY: this waker's count keeps the cell alive until it is given up.
+    // SAFETY: this waker's count keeps the cell alive until it is subtracted.
     let (cell, header) = unsafe { cell_of(data) };
     if context::is_current(cell.as_ptr()) {
-        return drop_current(header);
+        return drop_waker_of_current(header);
     }
     match header.state.drop_waker() {
         Release::Nothing => {}
-        // SAFETY: told so by the state word.
+        // SAFETY: the state word said `Free` to this caller.
         Release::Free => unsafe { Arena::free(cell) },
-        // SAFETY: a handle was taken for the report; this is it.
+        // SAFETY: the state word counted a handle for the report.
         Release::Orphan => unsafe { TaskRef::from_cell(cell) }.report_orphan(),
     }
 }
 
-/// A waker of the task that this thread polls is not needed any longer. RUNNING keeps the cell.
+/// Drops a waker of the task that this thread polls. RUNNING keeps the cell alive.
 #[inline]
-fn drop_current(header: &Header) {
-    if !header.keep_as_spare() {
+fn drop_waker_of_current(header: &Header) {
+    if !header.try_keep_spare_waker() {
         let release = header.state.drop_waker();
         debug_assert_eq!(release, Release::Nothing);
     }
 }
 
+/// Does what a wake or an abort requires of its caller.
+///
 /// # Safety
 ///
-/// `duty` is what the state word of `cell` just answered to a wake or abort.
-pub(crate) unsafe fn act(cell: NonNull<Header>, duty: Wake) {
+/// `duty` is what the state word of `cell` just returned to this caller.
+pub(crate) unsafe fn perform(cell: NonNull<Header>, duty: Wake) {
     match duty {
         Wake::Nothing => {}
-        // SAFETY: told so by the state word.
+        // SAFETY: the state word said `Free` to this caller.
         Wake::Free => unsafe { Arena::free(cell) },
         Wake::Schedule => {
-            // SAFETY: we own the entry, so the cell and its home are alive.
+            // SAFETY: the caller owns the entry, so the cell and its scheduler are alive.
             unsafe {
                 let header = cell.as_ref();
-                header.chunk.as_ref().home.as_ref().schedule(Runnable::from_cell(cell));
+                header.chunk.as_ref().scheduler.as_ref().schedule(Runnable::from_cell(cell));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Loom models of wait lists, waker cells and owner slots.
+//! Loom models of the wait list, `AtomicWaker`, `RerunGate` and owner slots.
 
 mod owner_slots;
 mod wait;

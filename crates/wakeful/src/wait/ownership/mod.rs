@@ -1,8 +1,10 @@
 //! Which task owns a resource that other tasks wait for.
 //!
-//! - [`owner`]: the owner's task id and the place where it acquired the resource.
+//! Deadlock detection and dumps read this. It costs a resource without waiters a few plain stores.
+//!
+//! - [`owner`]: the id of the owning task and the place where it acquired the resource.
 //! - [`owner_slots`]: owner slots that any thread may read.
-//! - [`resource_record`]: the record of a contended resource, found from the task that waits.
+//! - [`resource_record`]: the record of a contended resource, found through the task that waits.
 
 pub(crate) mod owner;
 pub(crate) mod owner_slots;

@@ -1,69 +1,71 @@
-//! Who has what others wait for: the task and the place in the program where it
-//! got it. Plain stores, always on; read by whoever asks why a task is not running.
+//! The owner of a resource: the task, and the place where it acquired the resource.
+//!
+//! Written with plain stores, always on. Dumps and reports read it.
 
 use crate::task::context;
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
-/// Somebody who has a thing.
+/// A task that owns a resource, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// A task or root; 0 if the holder is neither.
+    /// The id of a task or `block_on` future; 0 if the owner is neither.
     pub(crate) task: u64,
-    /// Where it got the thing; none if it got it at the very moment when it was looked.
+    /// Where it acquired the resource. `None` if that was not yet written when it was read.
     pub(crate) site: Option<&'static Location<'static>>,
-    /// It was handed to a future of that task, which has not been polled since.
-    pub(crate) granted: bool,
+    /// The resource was granted to a future of the task that has not been polled since.
+    pub(crate) granted_unpolled: bool,
 }
 
 impl Owner {
-    /// The current task, if it gets what it asks for.
+    /// The current task, which acquires a resource at `site`.
     #[inline]
-    pub(crate) fn by_current(site: &'static Location<'static>) -> Self {
-        Self { task: context::current_id(), site: Some(site), granted: false }
+    pub(crate) fn current(site: &'static Location<'static>) -> Self {
+        Self { task: context::current_id(), site: Some(site), granted_unpolled: false }
     }
 
-    /// The same, handed over and not yet taken up.
+    /// This owner, with a grant that its future has not seen yet.
     #[inline]
-    pub(crate) fn granted(self) -> Self {
-        Self { granted: true, ..self }
+    pub(crate) fn granted_unpolled(self) -> Self {
+        Self { granted_unpolled: true, ..self }
     }
 }
 
-/// A note of one who does something with a thing, in the thing's own memory. Part of no
-/// protocol, so std's atomics also in models. Where several do it at once, a reader may
-/// take the task of one and the place of another.
+/// The last task that used a resource in some way, stored in the resource itself.
+///
+/// It takes part in no protocol, so models use std's atomics too. If several tasks write at once, a
+/// reader may combine the task of one with the site of another.
 #[derive(Debug)]
 pub(crate) struct OwnerCell {
-    /// Or NOBODY.
+    /// A task id, or NONE.
     task: AtomicU64,
-    /// Null if it is not known.
+    /// Null if unknown.
     site: AtomicPtr<Location<'static>>,
 }
 
-const NOBODY: u64 = u64::MAX;
+const NONE: u64 = u64::MAX;
 
 impl OwnerCell {
-    pub(crate) const fn nobody() -> Self {
-        Self { task: AtomicU64::new(NOBODY), site: AtomicPtr::new(ptr::null_mut()) }
+    pub(crate) const fn none() -> Self {
+        Self { task: AtomicU64::new(NONE), site: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// The current task does it.
+    /// Stores the current task and `site`.
     #[inline]
     pub(crate) fn set(&self, site: &'static Location<'static>) {
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
-        // Release: who sees the task sees the place.
+        // Release pairs with the Acquire load of `get`: a reader that sees the task sees the site.
         self.task.store(context::current_id(), Release);
     }
 
-    /// The same, at a place that is not known.
-    pub(crate) fn set_somewhere(&self) {
+    /// Stores the current task, whose site is unknown.
+    pub(crate) fn set_without_site(&self) {
         self.site.store(ptr::null_mut(), Relaxed);
         self.task.store(context::current_id(), Release);
     }
 
-    /// Whether the current task did it last.
+    /// Returns whether the current task is stored.
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
         self.task.load(Relaxed) == context::current_id()
@@ -71,13 +73,13 @@ impl OwnerCell {
 
     #[inline]
     pub(crate) fn clear(&self) {
-        self.task.store(NOBODY, Relaxed);
+        self.task.store(NONE, Relaxed);
     }
 
     pub(crate) fn get(&self) -> Option<Owner> {
         let task = self.task.load(Acquire);
-        // SAFETY: only `&'static`s are stored here.
+        // SAFETY: only a `&'static` or null is stored here.
         let site = unsafe { self.site.load(Relaxed).as_ref() };
-        (task != NOBODY).then_some(Owner { task, site, granted: false })
+        (task != NONE).then_some(Owner { task, site, granted_unpolled: false })
     }
 }

@@ -1,17 +1,17 @@
-//! The names of those who have a thing, where anybody may read them at any time: a few
-//! places, each for one holder, and whether there are others.
+//! Owner slots that any thread may read at any time.
 //!
-//! - S1. A place is written by one at a time: whoever claimed it, until it frees it, and
-//!   for those of a plate, the holder of the list's lock. Only the flag that says
-//!   whether the holder has taken up what it was granted is cleared by the holder itself.
-//! - S2. What is written goes `site`, then `task`; and before a name is replaced by
-//!   another one, `task` is NOBODY for a moment. So a reader that finds the same task
-//!   before and after it has read the site has read the site of that task.
+//! A slot has one owner. An [`OwnerTable`] has a few slots, and a flag for owners without one.
 //!
-//! Orderings: the Release store of `task` pairs with the Acquire load of a reader, which
-//! sees the site that was stored before. The Release store of `site` pairs with the
-//! Acquire load of `site`: a reader that sees a newer site than that of the task it has
-//! seen finds a newer task afterwards, too.
+//! - OWNER-1. One thread at a time writes a slot: its claimant, until it frees the slot. The
+//!   slots of a resource record are written by the holder of the list's lock. Only the owner itself
+//!   clears the flag that says that its grant is unpolled.
+//! - OWNER-2. A writer stores `site` before `task`. Before it replaces one owner by another, it
+//!   stores FREE in `task`. So a reader that finds the same task before and after it reads the site
+//!   has the site of that task.
+//!
+//! Orderings: the Release store of `task` pairs with the Acquire load of a reader, which then sees
+//! the site. The Release store of `site` pairs with the Acquire load of `site`. A reader that sees
+//! a newer site than that of its task therefore finds a newer task afterwards.
 
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use crate::sys::sync::const_unless_model;
@@ -19,203 +19,209 @@ use crate::wait::ownership::owner::Owner;
 use std::panic::Location;
 use std::ptr;
 
-/// Where one holder's name stands.
+/// A slot for one owner.
 #[derive(Debug)]
 pub(crate) struct OwnerSlot {
-    /// The number of a task or root, 0 for something else; or one of those below.
+    /// The id of a task or `block_on` future, 0 for any other owner; or one of the values below.
     task: AtomicU64,
-    /// Where it got the thing, perhaps with UNPOLLED in its lowest bit.
+    /// Where the owner acquired the resource, perhaps with UNPOLLED in its lowest bit.
     site: AtomicPtr<Location<'static>>,
 }
 
-/// Nobody has the place.
-const NOBODY: u64 = u64::MAX;
-/// Somebody has it and has not said who it is.
-const SOMEBODY: u64 = u64::MAX - 1;
-/// Somebody has it whose name stands elsewhere.
-const ELSEWHERE: u64 = u64::MAX - 2;
-/// In the site: see [`Owner::granted`].
+/// The slot has no owner.
+const FREE: u64 = u64::MAX;
+/// The slot is claimed, and its owner is not written yet.
+const CLAIMED: u64 = u64::MAX - 1;
+/// Occupied; the owner is in the resource record.
+const IN_RECORD: u64 = u64::MAX - 2;
+/// A flag in the site: see [`Owner::granted_unpolled`].
 const UNPOLLED: usize = 1;
 const _: () = assert!(align_of::<Location<'static>>() > UNPOLLED);
 
-/// What a reader finds.
+/// What a reader finds in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
-    Nobody,
-    /// It is about to say who it is, or to leave.
-    Somebody,
-    /// Its name stands elsewhere.
-    Elsewhere,
+    Free,
+    /// The owner is about to be written, or about to leave.
+    Claimed,
+    /// Occupied; the owner is in the resource record.
+    InRecord,
     Named(Owner),
 }
 
-fn word(held: Owner) -> *mut Location<'static> {
-    let site = held.site.map_or(ptr::null(), ptr::from_ref).cast_mut();
-    if held.granted { site.map_addr(|address| address | UNPOLLED) } else { site }
+fn site_word(owner: Owner) -> *mut Location<'static> {
+    let site = owner.site.map_or(ptr::null(), ptr::from_ref).cast_mut();
+    if owner.granted_unpolled { site.map_addr(|address| address | UNPOLLED) } else { site }
 }
 
 impl OwnerSlot {
     const_unless_model! {
         pub(crate) fn new() -> Self {
-            Self { task: AtomicU64::new(NOBODY), site: AtomicPtr::new(ptr::null_mut()) }
+            Self { task: AtomicU64::new(FREE), site: AtomicPtr::new(ptr::null_mut()) }
         }
     }
 
-    /// Takes a place that is nobody's. Of several at the same moment one gets it.
+    /// Claims the slot if it is free. Of several threads, one succeeds.
     #[inline]
     pub(crate) fn claim(&self) -> bool {
-        self.task.load(Relaxed) == NOBODY
-            && self.task.compare_exchange(NOBODY, SOMEBODY, SeqCst, Relaxed).is_ok()
+        self.task.load(Relaxed) == FREE
+            && self.task.compare_exchange(FREE, CLAIMED, SeqCst, Relaxed).is_ok()
     }
 
-    /// S1: by whoever has claimed it; S2: no name stands there.
+    /// Writes the owner. The caller has claimed the slot (OWNER-1), and no owner is in it
+    /// (OWNER-2).
     #[inline]
-    pub(crate) fn write(&self, held: Owner) {
-        self.site.store(word(held), Release);
-        self.task.store(held.task, Release);
+    pub(crate) fn write(&self, owner: Owner) {
+        self.site.store(site_word(owner), Release);
+        self.task.store(owner.task, Release);
     }
 
-    /// S1: writes another name over whatever is there.
+    /// Replaces the owner. The caller has the right of OWNER-1.
     #[inline]
-    pub(crate) fn replace(&self, held: Owner) {
-        self.task.store(NOBODY, Relaxed);
-        self.write(held);
+    pub(crate) fn replace(&self, owner: Owner) {
+        self.task.store(FREE, Relaxed);
+        self.write(owner);
     }
 
-    /// As `replace`, unless it is there already.
-    pub(crate) fn update(&self, seen: SlotState) {
-        if self.read() == seen {
+    /// Sets the state of the slot, unless it is already that. The caller has the right of OWNER-1.
+    pub(crate) fn update(&self, state: SlotState) {
+        if self.read() == state {
             return;
         }
-        match seen {
-            SlotState::Nobody => self.free(),
-            SlotState::Somebody => self.task.store(SOMEBODY, Release),
-            SlotState::Elsewhere => self.name_elsewhere(),
-            SlotState::Named(held) => self.replace(held),
+        match state {
+            SlotState::Free => self.free(),
+            SlotState::Claimed => self.task.store(CLAIMED, Release),
+            SlotState::InRecord => self.mark_in_record(),
+            SlotState::Named(owner) => self.replace(owner),
         }
     }
 
-    /// S1: it is somebody's whose name stands elsewhere.
+    /// Marks the slot as occupied by an owner that is written in the resource record (OWNER-1).
     #[inline]
-    pub(crate) fn name_elsewhere(&self) {
-        self.task.store(ELSEWHERE, Release);
+    pub(crate) fn mark_in_record(&self) {
+        self.task.store(IN_RECORD, Release);
     }
 
-    /// Whether this task is named here; a hint, unless the place is its own.
+    /// Returns whether the slot names this task. A hint, unless the slot is the task's own.
     #[inline]
-    pub(crate) fn is_of(&self, task: u64) -> bool {
+    pub(crate) fn is_owned_by(&self, task: u64) -> bool {
         self.task.load(Relaxed) == task
     }
 
-    /// S1: the holder, which is named here, has taken up what it was granted.
+    /// Stores that the owner has polled its grant, at `site`. The owner itself calls this
+    /// (OWNER-1).
     #[inline]
-    pub(crate) fn take_up(&self, site: &'static Location<'static>) {
+    pub(crate) fn mark_polled(&self, site: &'static Location<'static>) {
         self.site.store(ptr::from_ref(site).cast_mut(), Release);
     }
 
-    /// Nobody has it.
+    /// Frees the slot.
     #[inline]
     pub(crate) fn free(&self) {
-        // Release: what comes next is written later.
-        self.task.store(NOBODY, Release);
+        // Release: later stores of a site stay behind this one (OWNER-2).
+        self.task.store(FREE, Release);
     }
 
-    /// The same, in the one order of all that is SeqCst.
-    pub(crate) fn free_in_order(&self) {
-        self.task.swap(NOBODY, SeqCst);
+    /// Frees the slot with a SeqCst operation.
+    pub(crate) fn free_seq_cst(&self) {
+        self.task.swap(FREE, SeqCst);
     }
 
     pub(crate) fn read(&self) -> SlotState {
-        // SeqCst: for who has written something before, and reads what another wrote before
-        // it reads that.
+        // SeqCst, for protocols in which two threads each write a word and then read the other's.
         let task = self.task.load(SeqCst);
         match task {
-            NOBODY => return SlotState::Nobody,
-            SOMEBODY => return SlotState::Somebody,
-            ELSEWHERE => return SlotState::Elsewhere,
+            FREE => return SlotState::Free,
+            CLAIMED => return SlotState::Claimed,
+            IN_RECORD => return SlotState::InRecord,
             _ => {}
         }
         let site = self.site.load(Acquire);
-        // S2.
+        // OWNER-2.
         if self.task.load(Relaxed) != task {
-            return SlotState::Somebody;
+            return SlotState::Claimed;
         }
-        let granted = site.addr() & UNPOLLED != 0;
-        // SAFETY: only `&'static`s are stored here, and that bit.
+        let granted_unpolled = site.addr() & UNPOLLED != 0;
+        // SAFETY: only a `&'static` or null is stored here, and the bit that is removed.
         let site = unsafe { site.map_addr(|address| address & !UNPOLLED).as_ref() };
-        SlotState::Named(Owner { task, site, granted })
+        SlotState::Named(Owner { task, site, granted_unpolled })
     }
 }
 
-/// A few places, and whether there are holders without one. On a plate.
+/// The owner slots of a resource record, and whether there are owners without a slot.
 #[derive(Debug)]
 pub(crate) struct OwnerTable {
-    pub(crate) places: [OwnerSlot; OWNER_SLOTS],
-    /// OTHERS and UNNAMED. Written under the list's lock.
-    others: AtomicU32,
+    pub(crate) slots: [OwnerSlot; OWNER_SLOTS],
+    /// UNLISTED and UNNAMED. Written under the list's lock.
+    flags: AtomicU32,
 }
 
-/// There are holders without a place.
-const OTHERS: u32 = 1;
-/// A holder had a place and no name when the names were copied.
+/// There are owners without a slot.
+const UNLISTED: u32 = 1;
+/// An owner had a slot and no name when the names were copied.
 const UNNAMED: u32 = 2;
 
-/// How many holders are named at most.
+/// How many owners a table names at most.
 pub(crate) const OWNER_SLOTS: usize = 4;
 
 impl OwnerTable {
     const_unless_model! {
         pub(crate) fn none() -> Self {
             Self {
-                places: [OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new()],
-                others: AtomicU32::new(0),
+                slots: [OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new(), OwnerSlot::new()],
+                flags: AtomicU32::new(0),
             }
         }
     }
 
-    /// Whether some of the holders are not named, or not yet.
-    pub(crate) fn has_others(&self) -> bool {
-        self.others.load(Relaxed) & OTHERS != 0
-            || self.places.iter().any(|place| place.read() == SlotState::Somebody)
+    /// Returns whether some owners are not named, or not yet.
+    pub(crate) fn has_unlisted(&self) -> bool {
+        self.flags.load(Relaxed) & UNLISTED != 0
+            || self.slots.iter().any(|slot| slot.read() == SlotState::Claimed)
     }
 
-    /// Whether a holder had a place and no name when the names were copied. A hint without the lock.
+    /// Returns whether an owner had a slot and no name when the names were copied.
+    ///
+    /// Without the list's lock this is a hint.
     #[inline]
     pub(crate) fn has_unnamed(&self) -> bool {
-        self.others.load(Relaxed) & UNNAMED != 0
+        self.flags.load(Relaxed) & UNNAMED != 0
     }
 
-    /// Notes whether a holder has a place and no name, as all names are copied.
+    /// Sets whether an owner has a slot and no name. Called while all names are copied.
     pub(crate) fn set_unnamed(&self, unnamed: bool) {
         self.set_flag(UNNAMED, unnamed);
     }
 
+    /// Sets whether there are owners without a slot.
     #[inline]
-    pub(crate) fn set_others(&self, others: bool) {
-        self.set_flag(OTHERS, others);
+    pub(crate) fn set_unlisted(&self, unlisted: bool) {
+        self.set_flag(UNLISTED, unlisted);
     }
 
     /// Only the holder of the list's lock writes, so a load and a store are enough.
     #[inline]
     fn set_flag(&self, flag: u32, on: bool) {
-        let old = self.others.load(Relaxed);
+        let old = self.flags.load(Relaxed);
         let new = if on { old | flag } else { old & !flag };
         if new != old {
-            self.others.store(new, Relaxed);
+            self.flags.store(new, Relaxed);
         }
     }
 
+    /// Returns the owners that have a slot.
     pub(crate) fn named(&self) -> Vec<Owner> {
-        let name = |place: &OwnerSlot| match place.read() {
-            SlotState::Named(held) => Some(held),
+        let name = |slot: &OwnerSlot| match slot.read() {
+            SlotState::Named(owner) => Some(owner),
             _ => None,
         };
-        self.places.iter().filter_map(name).collect()
+        self.slots.iter().filter_map(name).collect()
     }
 
+    /// Frees all slots.
     pub(crate) fn clear(&self) {
-        self.places.iter().for_each(|place| place.update(SlotState::Nobody));
-        self.set_others(false);
+        self.slots.iter().for_each(|slot| slot.update(SlotState::Free));
+        self.set_unlisted(false);
         self.set_unnamed(false);
     }
 }

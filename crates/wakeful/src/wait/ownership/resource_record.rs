@@ -1,38 +1,35 @@
-//! Who has a thing that others wait for, where anybody may read it; and records of
-//! tasks that lead there.
+//! Records of contended resources, and the links from waiting tasks to them.
 //!
-//! A thing notes its holder in its own memory (`holder`), which is cheap and cannot
-//! be read by a stranger: by the time it comes, the thing may be gone, or moved. So
-//! a thing that makes somebody wait gets a [`ResourceRecord`] (a *plate*): a few words of
-//! memory that are never given back, only used again for another thing. Whoever queues up
-//! copies the holders there, and so does whoever hands the thing on while others wait; a
-//! thing that nobody waits for costs nothing of this.
+//! A resource stores its owner in its own memory (`owner`). That is cheap, but other threads cannot
+//! read it: by then the resource may be moved or freed. So a resource with a waiter gets a
+//! [`ResourceRecord`], a few words that are never freed, only reused for another resource. The task
+//! that enters the wait list copies the owners there. So does a task that grants the resource while
+//! others wait. A resource without waiters pays nothing for this.
 //!
-//! All records stand in a table that only grows. A task that queues up writes the record's
-//! index into its wait record, and links it ([`WaitLink`]). A reader finds the record by that
-//! index, which the table checks: no number out of a wait record becomes an address.
+//! All records are in a table that only grows. A task that enters a wait list stores the index of
+//! the record in its wait record and links it ([`WaitLink`]). Readers find the record by that
+//! index, which the table checks: no number from a wait record becomes an address.
 //!
-//! - N1. A wait record is linked under the lock of the list, while a waiter with the own
-//!   waker of the wait record's task is in it. The thread that takes the waiter out detaches
-//!   the link under the same lock. A wait record that another future has written since is
-//!   not linked.
+//! - RECORD-1. A wait record is linked under the lock of the list, while a waiter with the waker of
+//!   that task is in the list. The thread that removes the waiter detaches the link under the same
+//!   lock. A wait record that another future has overwritten since is not linked.
+//! - RECORD-2. A guard or permit that owns its share of the resource can move to any task or
+//!   thread. Making one marks the resource, for good. From then on the task that acquired it is
+//!   reported, but not taken for the task that has it.
 //!
-//! - N2. A guard or a permit that owns its share in the thing, and so can go to any task or
-//!   thread, says so when it is made, for good: from then on who got the thing is told, and
-//!   not taken for who has it.
+//! So a link is exact. If the task has one live waker, that waker is in the list of the resource.
+//! Nothing but this resource, or an abort, can then wake the task.
 //!
-//! So a linked wait record is exact: if its task has one live waker, the thing's list
-//! has that waker, and nothing but this thing, or an abort, can ever wake the task.
-//! A task that waits for two things at once has one wait record, and the last to attach
-//! has it; detaching takes away whatever link is there. A link too few loses a piece of
-//! information until the next poll; none is ever too many.
+//! A task that waits for two resources at once has one wait record, linked to the last one that was
+//! attached. Detaching removes whatever link is there. A missing link loses information until the
+//! next poll; a wrong link never exists.
 
 use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
-use crate::sys::sync::const_unless_model;
-use crate::sys::sync::ignore_poison;
+use crate::sys::sync::{const_unless_model, ignore_poison};
 use crate::task::context;
-use crate::task::header::{WaitKind, WaitingOn};
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::WaitRecord;
 use crate::task::wait_target::{RecordIndex, TargetWord, WaitTarget};
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::owner_slots::{OwnerSlot, OwnerTable, SlotState};
@@ -41,30 +38,29 @@ use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
-/// The holders of one thing, as last told. Never freed.
+/// The owners of one contended resource, as last written. Never freed.
 #[derive(Debug)]
 pub(crate) struct ResourceRecord {
-    /// The linked target that leads here.
+    /// The linked target that names this record.
     linked: TargetWord,
-    pub(crate) names: OwnerTable,
-    /// The one in front of the queue, if it has got a part of what it asks for: it keeps
-    /// that from those behind it.
-    ahead: OwnerSlot,
-    /// Those who are named may have given the thing to others (N2).
-    passed: AtomicBool,
+    pub(crate) owner_table: OwnerTable,
+    /// The front waiter, if it has got a part of its request, which the waiters behind it lack.
+    partial_waiter: OwnerSlot,
+    /// The named owners may have moved their guards to other tasks (RECORD-2).
+    movable: AtomicBool,
 }
 
-/// Every record there is.
+/// All records.
 struct Table {
-    /// By index. Only grows.
+    /// Indexed by [`RecordIndex`]. Only grows.
     all: Vec<&'static ResourceRecord>,
-    /// Records that no thing has.
-    spare: Vec<&'static ResourceRecord>,
+    /// Records without a resource.
+    unused: Vec<&'static ResourceRecord>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { all: Vec::new(), spare: Vec::new() });
+static TABLE: Mutex<Table> = Mutex::new(Table { all: Vec::new(), unused: Vec::new() });
 
-/// The table, locked. No foreign code runs under the lock.
+/// Locks the table. No foreign code runs under the lock.
 fn table() -> MutexGuard<'static, Table> {
     ignore_poison(TABLE.lock())
 }
@@ -72,90 +68,94 @@ fn table() -> MutexGuard<'static, Table> {
 impl Table {
     fn add(&mut self) -> &'static ResourceRecord {
         let linked = TargetWord::of_record(RecordIndex(self.all.len() as u64)).linked();
-        let (names, ahead) = (OwnerTable::none(), OwnerSlot::new());
-        let passed = AtomicBool::new(false);
-        let record = Box::leak(Box::new(ResourceRecord { linked, names, ahead, passed }));
+        let (owner_table, partial_waiter) = (OwnerTable::none(), OwnerSlot::new());
+        let movable = AtomicBool::new(false);
+        let record =
+            Box::leak(Box::new(ResourceRecord { linked, owner_table, partial_waiter, movable }));
         self.all.push(record);
         record
     }
 }
 
 impl ResourceRecord {
-    fn obtain() -> &'static ResourceRecord {
-        let mut table = table();
-        table.spare.pop().unwrap_or_else(|| table.add())
-    }
-
-    /// The record with this index, if there is one.
-    pub(crate) fn at(index: RecordIndex) -> Option<&'static ResourceRecord> {
-        table().all.get(usize::try_from(index.0).ok()?).copied()
-    }
-
-    fn give_back(&'static self) {
-        self.names.clear();
-        self.ahead.free();
-        self.passed.store(false, Relaxed);
-        // What belongs to one run of a model is of no use to the next.
-        if !IS_MODEL {
-            table().spare.push(self);
-        }
-    }
-
-    /// The target of a wait for the resource of this record, not linked.
+    /// Returns the target of a wait for the resource of this record, not linked.
     #[inline]
     pub(crate) fn target(&self) -> TargetWord {
         self.linked.unlinked()
     }
 
-    /// The one that has a thing which one at a time can have.
+    fn obtain() -> &'static ResourceRecord {
+        let mut table = table();
+        table.unused.pop().unwrap_or_else(|| table.add())
+    }
+
+    /// Returns the record with this index, if there is one.
+    pub(crate) fn at(index: RecordIndex) -> Option<&'static ResourceRecord> {
+        table().all.get(usize::try_from(index.0).ok()?).copied()
+    }
+
+    /// Clears the record for another resource.
+    fn recycle(&'static self) {
+        self.owner_table.clear();
+        self.partial_waiter.free();
+        self.movable.store(false, Relaxed);
+        // The atomics of one execution of a model cannot be used in the next.
+        if !IS_MODEL {
+            table().unused.push(self);
+        }
+    }
+
+    /// Sets the owner of a resource that has one owner at a time.
     #[inline]
-    pub(crate) fn note_one(&self, held: Owner) {
-        self.names.places[0].replace(held);
+    pub(crate) fn set_owner(&self, owner: Owner) {
+        self.owner_table.slots[0].replace(owner);
     }
 
-    /// The same, if it is known who it is, and unless it is noted already.
-    pub(crate) fn note_if_new(&self, held: Option<Owner>) {
-        self.names.places[0].update(held.map_or(SlotState::Nobody, SlotState::Named));
+    /// Sets or removes the only owner, unless it is unchanged.
+    pub(crate) fn update_owner(&self, owner: Option<Owner>) {
+        self.owner_table.slots[0].update(owner.map_or(SlotState::Free, SlotState::Named));
     }
 
-    /// The one that waits in front with a part of what it asks for, or nobody. Under the
-    /// list's lock.
-    pub(crate) fn note_ahead(&self, held: Option<Owner>) {
-        self.ahead.update(held.map_or(SlotState::Nobody, SlotState::Named));
+    /// Sets or removes the front waiter that has got a part of its request. The caller holds the
+    /// lock of the list.
+    pub(crate) fn set_partial_waiter(&self, waiter: Option<Owner>) {
+        self.partial_waiter.update(waiter.map_or(SlotState::Free, SlotState::Named));
     }
 
-    /// The one that waits in front with a part of what it asks for.
-    pub(crate) fn ahead(&self) -> Option<Owner> {
-        match self.ahead.read() {
-            SlotState::Named(held) => Some(held),
+    /// Returns the front waiter, if it has got a part of its request.
+    pub(crate) fn partial_waiter(&self) -> Option<Owner> {
+        match self.partial_waiter.read() {
+            SlotState::Named(waiter) => Some(waiter),
             _ => None,
         }
     }
 
-    pub(crate) fn holders(&self) -> Vec<Owner> {
-        self.names.named()
+    /// Returns the named owners.
+    pub(crate) fn owners(&self) -> Vec<Owner> {
+        self.owner_table.named()
     }
 
-    /// Whether there are holders that are not named.
-    pub(crate) fn has_others(&self) -> bool {
-        self.names.has_others()
+    /// Returns whether some owners are not named.
+    pub(crate) fn has_unlisted(&self) -> bool {
+        self.owner_table.has_unlisted()
     }
 
-    /// Whether those who are named may have given the thing to others.
-    pub(crate) fn may_be_passed_on(&self) -> bool {
-        self.passed.load(Acquire)
+    /// Returns whether the named owners may have moved their guards to other tasks (RECORD-2).
+    pub(crate) fn may_have_moved(&self) -> bool {
+        self.movable.load(Acquire)
     }
 
-    /// All holders, if they are known for certain: at least one, and no others.
-    pub(crate) fn known_holders(&self) -> Option<Vec<Owner>> {
-        let holders = self.holders();
-        let are_all = !holders.is_empty() && !self.has_others() && !self.may_be_passed_on();
-        are_all.then_some(holders)
+    /// Returns all owners if they are certain: at least one, all named, and none may have moved.
+    pub(crate) fn certain_owners(&self) -> Option<Vec<Owner>> {
+        let owners = self.owners();
+        let is_certain = !owners.is_empty() && !self.has_unlisted() && !self.may_have_moved();
+        is_certain.then_some(owners)
     }
 
-    /// What stands for the target in dumps and reports. Equal targets have equal numbers. A
-    /// record stands under its address, which no task id and no descriptor equals.
-    pub(crate) fn number_of(target: WaitTarget) -> u64 {
+    /// Returns the number of a target in dumps and reports. Equal targets have equal numbers.
+    ///
+    /// A record is shown as its address, which differs from every task id and descriptor.
+    pub(crate) fn display_number(target: WaitTarget) -> u64 {
         match target {
             WaitTarget::Number(number) => number,
             WaitTarget::Task(id) => id,
@@ -166,13 +166,13 @@ impl ResourceRecord {
     }
 }
 
-/// A thing's plate, once it has one. Lies beside the thing's list. Perhaps with PASSED.
+/// The record of a resource, once it has one, and the MOVABLE flag. Stored beside its wait list.
 #[derive(Debug)]
 pub(crate) struct RecordCell(AtomicPtr<ResourceRecord>);
 
-/// In the address of a plate: there was a guard or permit that owns its share in the thing.
-const PASSED: usize = 1;
-const _: () = assert!(align_of::<ResourceRecord>() > PASSED);
+/// A flag in the address of a record: a guard or permit that can move was made (RECORD-2).
+const MOVABLE: usize = 1;
+const _: () = assert!(align_of::<ResourceRecord>() > MOVABLE);
 
 impl RecordCell {
     const_unless_model! {
@@ -183,28 +183,29 @@ impl RecordCell {
 
     #[inline]
     pub(crate) fn get(&self) -> Option<&'static ResourceRecord> {
-        // SAFETY: only `first` stores here, and `goes_anywhere` adds that bit.
-        unsafe { self.0.load(Acquire).map_addr(|address| address & !PASSED).as_ref() }
+        // SAFETY: only `assign` stores a record here, a `&'static`, and `mark_movable` adds the bit
+        // that is removed.
+        unsafe { self.0.load(Acquire).map_addr(|address| address & !MOVABLE).as_ref() }
     }
 
-    /// N2: there is a guard or permit that can go to any task or thread.
+    /// Marks that a guard or permit was made that can move to any task or thread (RECORD-2).
     #[inline]
-    pub(crate) fn goes_anywhere(&self) {
-        if self.0.load(Relaxed).addr() & PASSED == 0 {
-            self.goes_anywhere_first();
+    pub(crate) fn mark_movable(&self) {
+        if self.0.load(Relaxed).addr() & MOVABLE == 0 {
+            self.mark_movable_slow();
         }
     }
 
     #[cold]
-    fn goes_anywhere_first(&self) {
-        self.change(|plate| plate.map_addr(|address| address | PASSED));
-        if let Some(plate) = self.get() {
-            plate.passed.store(true, Release);
+    fn mark_movable_slow(&self) {
+        self.update(|record| record.map_addr(|address| address | MOVABLE));
+        if let Some(record) = self.get() {
+            record.movable.store(true, Release);
         }
     }
 
-    /// Gives back what was there before.
-    fn change(
+    /// Replaces the word by `new` of it. Returns the old word.
+    fn update(
         &self,
         new: impl Fn(*mut ResourceRecord) -> *mut ResourceRecord,
     ) -> *mut ResourceRecord {
@@ -217,31 +218,31 @@ impl RecordCell {
         }
     }
 
-    /// The plate, or a new one. Under the list's lock.
+    /// Returns the record, or assigns one. The caller holds the lock of the list.
     #[inline]
     pub(crate) fn obtain(&self) -> &'static ResourceRecord {
-        self.get().unwrap_or_else(|| self.first())
+        self.get().unwrap_or_else(|| self.assign())
     }
 
     #[cold]
-    fn first(&self) -> &'static ResourceRecord {
-        let plate = ResourceRecord::obtain();
-        let new = ptr::from_ref(plate).cast_mut();
-        let flags = |old: *mut ResourceRecord| old.addr() & PASSED;
-        // Both who come here and who passes it on exchange the word: one sees the other.
-        let old = self.change(|old| new.map_addr(|address| address | flags(old)));
+    fn assign(&self) -> &'static ResourceRecord {
+        let record = ResourceRecord::obtain();
+        let new = ptr::from_ref(record).cast_mut();
+        let flags = |old: *mut ResourceRecord| old.addr() & MOVABLE;
+        // This and `mark_movable` exchange the same word, so one of the two sees the other.
+        let old = self.update(|old| new.map_addr(|address| address | flags(old)));
         if flags(old) != 0 {
-            plate.passed.store(true, Release);
+            record.movable.store(true, Release);
         }
-        plate
+        record
     }
 
-    /// The target of a wait for `resource`, not linked: its record, or its address while it has
+    /// Returns the unlinked target of a wait for `resource`: its record, or its address if it has
     /// none.
     #[inline]
     pub(crate) fn target<T: ?Sized>(&self, resource: &T) -> TargetWord {
         match self.get() {
-            Some(plate) => plate.target(),
+            Some(record) => record.target(),
             None => TargetWord::of_address(resource),
         }
     }
@@ -249,66 +250,73 @@ impl RecordCell {
 
 impl Drop for RecordCell {
     fn drop(&mut self) {
-        if let Some(plate) = self.get() {
-            plate.give_back();
+        if let Some(record) = self.get() {
+            record.recycle();
         }
     }
 }
 
-/// What a task waits for at a plate, and where.
-pub(crate) type Reason = (WaitKind, &'static Location<'static>);
+/// The kind and the site of a wait.
+pub(crate) type WaitReason = (WaitKind, &'static Location<'static>);
 
-/// Where the task of a waiter keeps its wait record, if it is linked. Part of the waiter's
-/// entry, whose waker keeps the wait record alive.
+/// The wait record that a waiter has linked, if any.
+///
+/// Part of the waiter's node, whose waker keeps the wait record alive.
 #[derive(Clone, Copy)]
-pub(in crate::wait) struct WaitLink(Option<NonNull<WaitingOn>>);
+pub(in crate::wait) struct WaitLink(Option<NonNull<WaitRecord>>);
 
-// SAFETY: a wait record is made of atomics.
+// SAFETY: all fields of a wait record are atomics.
 unsafe impl Send for WaitLink {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` covers `Sync`.
 unsafe impl Sync for WaitLink {}
 
 impl WaitLink {
     pub(in crate::wait) const NONE: WaitLink = WaitLink(None);
 
-    /// N1: under the list's lock, for a waiter that is or will be in the list with
-    /// `waker`. No link if the waker is not that of the task being polled.
+    /// Links the wait record of the task being polled, if `waker` is its waker.
+    ///
+    /// RECORD-1: the caller holds the lock of the list, and the waiter is or will be in the list
+    /// with this waker.
     #[inline]
-    pub(in crate::wait) fn attach(plate: &'static ResourceRecord, waker: &Waker) -> Self {
-        let record = context::record_of(waker);
+    pub(in crate::wait) fn attach(resource: &'static ResourceRecord, waker: &Waker) -> Self {
+        let record = context::wait_record_of(waker);
         if let Some(record) = record {
-            // SAFETY: the task being polled has the wait record.
-            unsafe { record.as_ref() }.attach(plate.linked);
+            // SAFETY: it belongs to the task being polled, which is alive.
+            unsafe { record.as_ref() }.attach(resource.linked);
         }
         Self(record)
     }
 
-    /// As `attach`, for a task that says only now what it waits for.
+    /// Links the wait record of the task being polled, and records the wait itself (RECORD-1).
     #[inline]
     pub(in crate::wait) fn attach_with(
-        plate: &'static ResourceRecord,
+        resource: &'static ResourceRecord,
         waker: &Waker,
-        reason: Reason,
+        reason: WaitReason,
     ) -> Self {
         let (kind, site) = reason;
-        Self(context::waiting_at(waker, plate.linked, kind, site))
+        Self(context::record_linked_wait(waker, resource.linked, kind, site))
     }
 
-    /// The waiter was polled again, with the waker that it has.
+    /// Links the wait record again: the waiter was polled again with the same waker.
     #[inline]
-    pub(in crate::wait) fn attach_again(&mut self, plate: &'static ResourceRecord, waker: &Waker) {
-        let new = Self::attach(plate, waker);
+    pub(in crate::wait) fn attach_again(
+        &mut self,
+        resource: &'static ResourceRecord,
+        waker: &Waker,
+    ) {
+        let new = Self::attach(resource, waker);
         if new.0.is_some() {
-            // The waker is the same, so the wait record is.
+            // The same waker means the same wait record.
             *self = new;
         }
     }
 
-    /// N1: the waiter is out of the list, and its waker still there.
+    /// Removes the link (RECORD-1). The waiter has left the list, and its waker is still alive.
     #[inline]
     pub(in crate::wait) fn detach(self) {
         if let Some(record) = self.0 {
-            // SAFETY: the waker, which is still there, keeps the wait record.
+            // SAFETY: the waker keeps the wait record alive.
             unsafe { record.as_ref() }.detach();
         }
     }
@@ -319,54 +327,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_found_by_its_own_index_and_nothing_by_others() {
+    fn records_are_found_by_their_own_index_only() {
         let records = [ResourceRecord::obtain(), ResourceRecord::obtain()];
         for record in records {
             let WaitTarget::Record(index) = record.linked.target() else {
-                panic!("{:?} leads to no record", record.linked)
+                panic!("{:?} names no record", record.linked)
             };
             assert!(ptr::eq(ResourceRecord::at(index).unwrap(), record));
             let address = ptr::from_ref(record).addr() as u64;
-            assert_eq!(ResourceRecord::number_of(WaitTarget::Record(index)), address);
+            assert_eq!(ResourceRecord::display_number(WaitTarget::Record(index)), address);
         }
         for index in [1 << 40, u64::MAX >> 3, u64::MAX] {
             let index = RecordIndex(index);
             assert!(ResourceRecord::at(index).is_none(), "{index:?}");
-            assert_eq!(ResourceRecord::number_of(WaitTarget::Record(index)), 0);
+            assert_eq!(ResourceRecord::display_number(WaitTarget::Record(index)), 0);
         }
-        records.into_iter().for_each(ResourceRecord::give_back);
+        records.into_iter().for_each(ResourceRecord::recycle);
     }
 
-    /// A record is used again once its resource is dropped, without what was noted there. Other
-    /// tests take records too, so the table may grow by a few.
+    /// The record of a dropped resource is cleared and reused. Other tests use records too, so the
+    /// table may grow by a few.
     #[test]
-    fn the_table_grows_with_the_resources_that_have_a_record_at_the_same_time() {
+    fn table_grows_only_with_concurrent_records() {
         let before = table().all.len();
         for round in 0..10_000 {
-            let plate = RecordCell::none();
-            plate.goes_anywhere();
-            let record = plate.obtain();
-            assert!(record.holders().is_empty() && record.ahead().is_none(), "{round}");
-            assert!(!record.has_others() && record.may_be_passed_on(), "{round}");
-            let held = Owner { task: round, site: None, granted: false };
-            record.note_one(held);
-            record.note_ahead(Some(held));
-            record.names.set_others(true);
+            let cell = RecordCell::none();
+            cell.mark_movable();
+            let record = cell.obtain();
+            assert!(record.owners().is_empty() && record.partial_waiter().is_none(), "{round}");
+            assert!(!record.has_unlisted() && record.may_have_moved(), "{round}");
+            let owner = Owner { task: round, site: None, granted_unpolled: false };
+            record.set_owner(owner);
+            record.set_partial_waiter(Some(owner));
+            record.owner_table.set_unlisted(true);
             let plain = RecordCell::none();
-            assert!(!plain.obtain().may_be_passed_on(), "{round}");
+            assert!(!plain.obtain().may_have_moved(), "{round}");
         }
         let grown = table().all.len() - before;
         assert!(grown < 1_000, "{grown} new records for two resources at a time");
     }
 
-    /// The target of a wait is the address of the resource before there is a record, and the
-    /// record from then on.
     #[test]
-    fn a_resource_is_named_by_its_record_once_it_has_one() {
-        let (resource, plate) = (7_u8, RecordCell::none());
-        assert_eq!(plate.target(&resource), TargetWord::of_address(&resource));
-        let record = plate.obtain();
-        assert_eq!(plate.target(&resource).linked(), record.linked);
-        assert!(!plate.target(&resource).is_linked());
+    fn target_is_the_address_until_there_is_a_record() {
+        let (resource, cell) = (7_u8, RecordCell::none());
+        assert_eq!(cell.target(&resource), TargetWord::of_address(&resource));
+        let record = cell.obtain();
+        assert_eq!(cell.target(&resource).linked(), record.linked);
+        assert!(!cell.target(&resource).is_linked());
     }
 }

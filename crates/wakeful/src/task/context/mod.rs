@@ -1,0 +1,240 @@
+//! Thread-local context of the task that a thread polls.
+//!
+//! Plain cells in thread-local memory without a destructor, so an access is one instruction.
+//!
+//! - `poll_locals`: budget, self-wakes and exemptions of the current poll.
+//! - `waits`: leaf futures record what the current task waits for.
+//! - `yields`: requeues the current task, and defers wakes to the end of the poll.
+//!
+//! This file has the rest: ids, the clock, the arena, the random number generator, and the
+//! `block_on` that the thread is in.
+
+mod poll_locals;
+mod waits;
+mod yields;
+
+pub(super) use poll_locals::{enter_poll, exempt_current, poll_id, unexempt_current, with_budget};
+pub(crate) use poll_locals::{poll_block_on, poll_unattributed};
+pub(super) use waits::record_join_wait;
+pub(crate) use waits::{
+    record_linked_wait, record_secondary_wait, record_wait, record_wait_if_none,
+    record_wait_keeping_link, set_wait_site, wait_record_of,
+};
+pub(super) use yields::{is_current, try_wake_current};
+pub(crate) use yields::{set_drains_deferred, wake_deferred, yield_out_of_budget, yield_task};
+
+use super::arena::{Arena, Schedule};
+use super::block_on::{BlockOnRecord, is_block_on_id};
+use super::coop::Budget;
+use super::header::Header;
+use super::{Id, coop};
+use crate::sys::rng::Rng;
+use crate::sys::sync::thread_local;
+use poll_locals::PollLocals;
+use std::cell::Cell;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ptr::{self, NonNull};
+
+struct ThreadContext {
+    /// The task that this thread polls.
+    current: Cell<*const Header>,
+    /// The id of the task that this thread polls or drops, or of its `block_on` future; 0 for none.
+    current_id: Cell<u64>,
+    /// The record of the innermost `block_on` that this thread is in.
+    block_on: Cell<*const BlockOnRecord>,
+    locals: PollLocals,
+    /// The arena whose allocator this thread holds.
+    arena: Cell<*const Arena>,
+    /// Milliseconds since the runtime on this thread started. Its loop reads the clock once per
+    /// iteration.
+    now_ms: Cell<u32>,
+    /// A scheduler on this thread wakes the deferred wakers.
+    drains_deferred: Cell<bool>,
+    /// There are deferred wakers.
+    has_deferred: Cell<bool>,
+    rng: Cell<Option<Rng>>,
+}
+
+thread_local! {
+    static CONTEXT: ThreadContext = const {
+        ThreadContext {
+            current: Cell::new(ptr::null()),
+            current_id: Cell::new(0),
+            block_on: Cell::new(ptr::null()),
+            locals: PollLocals::new(Budget::UNLIMITED),
+            arena: Cell::new(ptr::null()),
+            now_ms: Cell::new(0),
+            drains_deferred: Cell::new(false),
+            has_deferred: Cell::new(false),
+            rng: Cell::new(None),
+        }
+    };
+}
+
+/// Restores the id that was current before.
+pub(crate) struct IdGuard(u64);
+
+/// Makes `id` the current one until the guard is dropped: while a future or an output is dropped,
+/// or in a model.
+pub(crate) fn enter_id(id: u64) -> IdGuard {
+    IdGuard(CONTEXT.with(|context| context.current_id.replace(id)))
+}
+
+impl Drop for IdGuard {
+    fn drop(&mut self) {
+        CONTEXT.with(|context| context.current_id.set(self.0));
+    }
+}
+
+/// Returns the id of the task being polled or dropped, or of the `block_on` future being polled; 0
+/// for none.
+pub(crate) fn current_id() -> u64 {
+    CONTEXT.with(|context| context.current_id.get())
+}
+
+/// Returns the id of the current task.
+///
+/// Use [`try_id`] where the caller may run outside of a task.
+///
+/// # Panics
+///
+/// Outside of a task, and inside the future of `block_on`, which is not a task.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let handle = wakeful::spawn(async { wakeful::task::id() });
+/// let id = handle.id();
+/// assert_eq!(handle.await.unwrap(), id);
+/// # }
+/// ```
+#[track_caller]
+pub fn id() -> Id {
+    try_id().expect("Can't get a task id when not inside a task")
+}
+
+/// Returns the id of the current task, or `None` outside of a task.
+///
+/// The future of `block_on` is not a task.
+///
+/// # Examples
+///
+/// ```
+/// assert!(wakeful::task::try_id().is_none());
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn run() {
+/// assert!(wakeful::spawn(async { wakeful::task::try_id() }).await.unwrap().is_some());
+/// # }
+/// # run();
+/// ```
+pub fn try_id() -> Option<Id> {
+    match current_id() {
+        0 => None,
+        id if is_block_on_id(id) => None,
+        id => Some(Id::from_u64(id)),
+    }
+}
+
+/// Returns milliseconds of the runtime's clock, as its loop last read it.
+pub(crate) fn now_ms() -> u32 {
+    CONTEXT.with(|context| context.now_ms.get())
+}
+
+/// Restores the time that was current before.
+pub(crate) struct NowGuard(u32);
+
+/// Sets the current time until the guard is dropped.
+pub(crate) fn set_now_ms_scoped(now_ms: u32) -> NowGuard {
+    NowGuard(CONTEXT.with(|context| context.now_ms.replace(now_ms)))
+}
+
+impl Drop for NowGuard {
+    fn drop(&mut self) {
+        set_now_ms(self.0);
+    }
+}
+
+pub(crate) fn set_now_ms(now_ms: u32) {
+    CONTEXT.with(|context| context.now_ms.set(now_ms));
+}
+
+/// Returns whether this thread holds the allocator of `arena`.
+#[inline]
+pub(super) fn owns_arena(arena: *const Arena) -> bool {
+    CONTEXT.with(|context| ptr::eq(context.arena.get(), arena))
+}
+
+/// Returns whether this thread holds an allocator of `scheduler`.
+#[inline]
+pub(super) fn runs_scheduler(scheduler: NonNull<dyn Schedule>) -> bool {
+    let arena = CONTEXT.with(|context| context.arena.get());
+    // SAFETY: the thread that set the arena keeps it alive until it sets another.
+    unsafe { arena.as_ref() }.is_some_and(|arena| arena.belongs_to(scheduler))
+}
+
+/// Sets the arena back to `outer`, which was set before `own`.
+///
+/// Does nothing if `own` is no longer set: then the allocator of `outer` has moved to another
+/// thread meanwhile.
+pub(crate) fn restore_arena(own: *const Arena, outer: *const Arena) {
+    CONTEXT.with(|context| {
+        if ptr::eq(context.arena.get(), own) {
+            context.arena.set(outer);
+        }
+    });
+}
+
+/// Sets the arena whose allocator this thread holds from now on (ARENA-1). Returns the one before.
+pub(crate) fn set_arena(arena: *const Arena) -> *const Arena {
+    CONTEXT.with(|context| context.arena.replace(arena))
+}
+
+/// Sets the record of the `block_on` that this thread is in. Returns the one before.
+pub(crate) fn set_block_on(record: *const BlockOnRecord) -> *const BlockOnRecord {
+    CONTEXT.with(|context| context.block_on.replace(record))
+}
+
+/// Returns whether this thread is in the `block_on` of that record.
+#[inline]
+pub(crate) fn is_current_block_on(record: &BlockOnRecord) -> bool {
+    CONTEXT.with(|context| ptr::eq(context.block_on.get(), record))
+}
+
+/// Marks the current `block_on` future, if any, as one that ran tasks in this poll.
+///
+/// It is about to wake itself to run more, which is not spinning.
+pub(crate) fn mark_block_on_worked() {
+    CONTEXT.with(|context| {
+        // SAFETY: a record that is set here is alive until it is unset.
+        if let Some(record) = unsafe { context.block_on.get().as_ref() } {
+            record.mark_worked();
+        }
+    });
+}
+
+/// Runs `f`, which may block, without the budget of the current poll.
+pub(crate) fn without_budget<R>(f: impl FnOnce() -> R) -> R {
+    coop::without_limit(f)
+}
+
+/// Returns a random number below `n`.
+///
+/// It comes from the generator that the runtime seeded on this thread. Outside of a runtime, the
+/// thread has a generator of its own.
+pub(crate) fn random_below(n: u32) -> u32 {
+    CONTEXT.with(|context| {
+        let mut rng =
+            context.rng.get().unwrap_or_else(|| Rng::from_seed(RandomState::new().hash_one(n)));
+        let number = rng.below(n);
+        context.rng.set(Some(rng));
+        number
+    })
+}
+
+/// Sets the random number generator of this thread. Returns the one before.
+pub(crate) fn set_rng(rng: Option<Rng>) -> Option<Rng> {
+    CONTEXT.with(|context| context.rng.replace(rng))
+}

@@ -1,0 +1,188 @@
+//! Thread-local state of the poll that is going on: the budget, self-wakes and exemptions.
+
+use super::super::block_on::BlockOnRecord;
+use super::super::coop::Budget;
+use super::super::header::Header;
+use super::{CONTEXT, is_current_block_on, set_block_on};
+use std::cell::Cell;
+use std::num::NonZeroU64;
+use std::ptr;
+
+/// Values that belong to one poll.
+///
+/// They take eight bytes, so that a nested poll saves all of them with one load and one store.
+/// Single fields are accessed by their own type: a load of all eight bytes right after a store of
+/// one of them would stall.
+#[repr(C, align(8))]
+pub(super) struct PollLocals {
+    pub(super) budget: Cell<Budget>,
+    /// The current task woke itself.
+    pub(super) self_woken: Cell<bool>,
+    /// How many futures inside the current task were woken at once because the budget is spent.
+    pub(super) budget_wakes: Cell<u16>,
+    /// How many `may_wait_forever` futures the current task is pending in.
+    pub(super) exempt: Cell<u32>,
+}
+
+/// The saved bytes of a [`PollLocals`].
+#[derive(Clone, Copy)]
+pub(super) struct SavedPollLocals(u64);
+
+impl SavedPollLocals {
+    /// The values at the start of a poll.
+    const fn fresh(budget: Budget) -> Self {
+        Self(u64::from_ne_bytes([budget.to_u8(), 0, 0, 0, 0, 0, 0, 0]))
+    }
+}
+
+impl PollLocals {
+    pub(super) const fn new(budget: Budget) -> Self {
+        Self {
+            budget: Cell::new(budget),
+            self_woken: Cell::new(false),
+            budget_wakes: Cell::new(0),
+            exempt: Cell::new(0),
+        }
+    }
+
+    /// Replaces all values. Returns the old ones.
+    #[inline]
+    fn replace(&self, with: SavedPollLocals) -> SavedPollLocals {
+        const { assert!(size_of::<PollLocals>() == size_of::<SavedPollLocals>()) }
+        // SAFETY: size and alignment are equal, there is no padding, and all fields are cells. The
+        // bytes that are written were read here before or made by `fresh`. In both cases they are
+        // valid for the fields: `fresh` sets only the budget, and zeros the other bytes.
+        let all = unsafe { &*ptr::from_ref(self).cast::<Cell<u64>>() };
+        SavedPollLocals(all.replace(with.0))
+    }
+}
+
+/// What a poll did besides returning `Pending`.
+#[derive(Clone, Copy)]
+pub(in crate::task) struct PollOutcome {
+    pub(in crate::task) self_woken: bool,
+    exempt: u32,
+}
+
+impl PollOutcome {
+    /// Returns whether the task is pending in a `may_wait_forever` future.
+    pub(in crate::task) fn is_exempt(&self) -> bool {
+        self.exempt > 0
+    }
+}
+
+/// Identifies the poll that is going on, of a task or a `block_on` future.
+///
+/// `None` outside of every poll of this runtime. The value is one word, since futures keep it: the
+/// lower half of the id, and the number of the poll.
+pub(in crate::task) fn poll_id() -> Option<NonZeroU64> {
+    let number = |id: u64, poll: u32| NonZeroU64::new(id << 32 | u64::from(poll));
+    CONTEXT.with(|context| {
+        // SAFETY: the task that this thread polls is alive, and so is the record of the `block_on`
+        // that this thread is in.
+        unsafe {
+            match context.current.get().as_ref() {
+                Some(header) => number(header.id.get(), header.polls()),
+                None => context
+                    .block_on
+                    .get()
+                    .as_ref()
+                    .and_then(|record| number(record.id, record.poll_number())),
+            }
+        }
+    })
+}
+
+/// The context of one poll of a task. [`end`](Self::end) restores the context before.
+pub(in crate::task) struct PollGuard {
+    outer: *const Header,
+    outer_id: u64,
+    outer_locals: SavedPollLocals,
+}
+
+/// Makes the task in `cell` the current one, with a full budget.
+#[inline]
+pub(in crate::task) fn enter_poll(cell: *const Header, id: u64) -> PollGuard {
+    CONTEXT.with(|context| PollGuard {
+        outer: context.current.replace(cell),
+        outer_id: context.current_id.replace(id),
+        outer_locals: context.locals.replace(SavedPollLocals::fresh(Budget::FULL)),
+    })
+}
+
+impl PollGuard {
+    #[inline]
+    pub(in crate::task) fn end(self) -> PollOutcome {
+        CONTEXT.with(|context| {
+            context.current.set(self.outer);
+            context.current_id.set(self.outer_id);
+            let locals = &context.locals;
+            let outcome =
+                PollOutcome { self_woken: locals.self_woken.get(), exempt: locals.exempt.get() };
+            locals.replace(self.outer_locals);
+            outcome
+        })
+    }
+}
+
+/// Polls the future of the `block_on` that this thread is in: full budget, no current task.
+#[inline]
+pub(crate) fn poll_block_on<R>(record: &BlockOnRecord, poll: impl FnOnce() -> R) -> R {
+    debug_assert!(is_current_block_on(record));
+    poll_without_task(record.id, poll)
+}
+
+/// Polls a future that is neither a task nor the future of `block_on`. Its waits are not recorded.
+pub(crate) fn poll_unattributed<R>(poll: impl FnOnce() -> R) -> R {
+    struct Restore(*const BlockOnRecord);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            set_block_on(self.0);
+        }
+    }
+    let _restore = Restore(set_block_on(ptr::null()));
+    poll_without_task(0, poll)
+}
+
+#[inline]
+fn poll_without_task<R>(id: u64, poll: impl FnOnce() -> R) -> R {
+    struct Restore {
+        current: *const Header,
+        id: u64,
+        locals: SavedPollLocals,
+    }
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CONTEXT.with(|context| {
+                context.current.set(self.current);
+                context.current_id.set(self.id);
+                context.locals.replace(self.locals);
+            });
+        }
+    }
+    let _restore = CONTEXT.with(|context| Restore {
+        current: context.current.replace(ptr::null()),
+        id: context.current_id.replace(id),
+        locals: context.locals.replace(SavedPollLocals::fresh(Budget::FULL)),
+    });
+    poll()
+}
+
+/// Marks the current task as pending in one more `may_wait_forever` future.
+pub(in crate::task) fn exempt_current() {
+    CONTEXT.with(|context| context.locals.exempt.set(context.locals.exempt.get() + 1));
+}
+
+/// Reverts [`exempt_current`] in the same poll, when the future ends or is dropped.
+pub(in crate::task) fn unexempt_current() {
+    CONTEXT.with(|context| {
+        let exempt = &context.locals.exempt;
+        exempt.set(exempt.get().saturating_sub(1));
+    });
+}
+
+/// Gives `f` the budget of the current poll.
+#[inline]
+pub(in crate::task) fn with_budget<R>(f: impl FnOnce(&Cell<Budget>) -> R) -> R {
+    CONTEXT.with(|context| f(&context.locals.budget))
+}
