@@ -15,15 +15,12 @@
 //! per turn of its loop; it leaves through the wakers.
 #![allow(unsafe_code)]
 
-#[cfg(target_os = "linux")]
 pub(crate) mod alarm;
 pub(crate) mod clock;
-#[cfg(target_os = "linux")]
 pub(crate) mod in_flight;
 pub(crate) mod io_readiness;
 pub(crate) mod poller;
 pub(crate) mod timers;
-#[cfg(target_os = "linux")]
 pub(crate) mod uring;
 pub(crate) mod wheel;
 

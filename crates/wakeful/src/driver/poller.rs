@@ -21,10 +21,8 @@
 //! `epoll_pwait2` where the kernel has it: its time-out counts nanoseconds, and
 //! that of `epoll_wait` milliseconds.
 
-#[cfg(target_os = "linux")]
 use super::alarm::Alarm;
 use super::io_readiness::{IoReadiness, Readiness};
-#[cfg(target_os = "linux")]
 use super::uring::Ring;
 use crate::sys::park::Interrupt;
 use crate::sys::spin_lock::SpinLock;
@@ -34,7 +32,6 @@ use slab::Slab;
 use std::io;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-#[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +40,6 @@ use std::time::Duration;
 /// The number of the descriptor that ends a wait.
 const KICK: Token = Token(0);
 /// The number of the ring's descriptor.
-#[cfg(target_os = "linux")]
 const RING: Token = Token(1);
 /// The number of the alarm's descriptor.
 const ALARM: Token = Token(2);
@@ -83,10 +79,8 @@ pub(crate) struct Poller {
     /// Whether any of it is retired. Set under the lock, after the source went in.
     has_retired: AtomicBool,
     /// Made for the first operation on a file; none, if there cannot be one.
-    #[cfg(target_os = "linux")]
     ring: OnceLock<Option<Arc<Ring>>>,
     /// Made when it is first set; none, if there cannot be one.
-    #[cfg(target_os = "linux")]
     alarm: OnceLock<Option<Alarm>>,
     /// The alarm rang. Written by those who turn (P1) and by who asks.
     rang: AtomicBool,
@@ -130,9 +124,7 @@ impl Poller {
             sources: Mutex::new(Slab::new()),
             count: AtomicUsize::new(0),
             unused: Mutex::new(Unused::default()),
-            #[cfg(target_os = "linux")]
             ring: OnceLock::new(),
-            #[cfg(target_os = "linux")]
             alarm: OnceLock::new(),
             rang: AtomicBool::new(false),
             has_retired: AtomicBool::new(false),
@@ -148,7 +140,6 @@ impl Poller {
 
     /// The ring for files of this poller's owner, which makes it if there is none
     /// yet and there can be one.
-    #[cfg(target_os = "linux")]
     pub(crate) fn ring(&self, make: impl FnOnce() -> io::Result<Ring>) -> Option<&Arc<Ring>> {
         let watched = |ring: Ring| {
             let fd = ring.fd();
@@ -159,29 +150,22 @@ impl Poller {
     }
 
     /// Whether the ring was made, or found out to be impossible.
-    #[cfg(target_os = "linux")]
     pub(crate) fn is_ring_made(&self) -> bool {
         self.ring.get().is_some()
     }
 
     /// The ring, if it was made.
-    #[cfg(target_os = "linux")]
     pub(crate) fn made_ring(&self) -> Option<&Arc<Ring>> {
         self.ring.get().and_then(Option::as_ref)
     }
 
     #[inline]
     fn is_ring_busy(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        if let Some(ring) = self.made_ring() {
-            return ring.is_busy();
-        }
-        false
+        self.made_ring().is_some_and(|ring| ring.is_busy())
     }
 
     /// Ends a wait in here after so long, once, whichever wait it is then. False:
     /// there is no such alarm.
-    #[cfg(target_os = "linux")]
     #[must_use]
     pub(crate) fn set_alarm(&self, after: Duration) -> bool {
         let watched = |alarm: Alarm| {
@@ -192,12 +176,6 @@ impl Poller {
         alarm.as_ref().is_some_and(|alarm| alarm.set(after).is_ok())
     }
 
-    #[cfg(not(target_os = "linux"))]
-    #[must_use]
-    pub(crate) fn set_alarm(&self, _after: Duration) -> bool {
-        false
-    }
-
     /// Whether the alarm rang since this was asked last.
     #[inline]
     pub(crate) fn has_rung(&self) -> bool {
@@ -206,11 +184,7 @@ impl Poller {
 
     /// Passes on what the ring has completed; answers how much that was.
     fn turn_ring(&self) -> usize {
-        #[cfg(target_os = "linux")]
-        if let Some(ring) = self.made_ring() {
-            return ring.turn();
-        }
-        0
+        self.made_ring().map_or(0, |ring| ring.turn())
     }
 
     /// How many descriptors it watches.
@@ -382,7 +356,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The wait itself: with nanoseconds, where the system has them.
-#[cfg(target_os = "linux")]
 mod wait {
     use super::*;
     use rustix::event::epoll::{self, EventFlags};
@@ -486,28 +459,6 @@ mod wait {
             ready = ready | Readiness::ERROR;
         }
         ready
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod wait {
-    use super::*;
-
-    pub(super) struct Buffer(Coarse);
-
-    impl Buffer {
-        pub(super) fn new(_poll: &Poll, batch: Batch) -> io::Result<Self> {
-            Ok(Self(Coarse::new(batch)))
-        }
-
-        pub(super) fn wait(
-            &mut self,
-            poll: &mut Poll,
-            limit: Option<Duration>,
-            each: impl FnMut(usize, Readiness),
-        ) {
-            self.0.wait(poll, limit, each);
-        }
     }
 }
 

@@ -14,20 +14,16 @@
 //!   only while no thread of the pool does, and never waits for that (`try_at_cursor`);
 //!   a thread of the pool waits until no worker does (`at_cursor`).
 
-#[cfg(target_os = "linux")]
 use super::mounts::{self, Latency};
 use super::operation::Operation;
-#[cfg(target_os = "linux")]
 use super::operation::Step;
 use crate::runtime::context;
 use crate::runtime::file_backend::FileBackend;
 use crate::task::header::WaitKind;
-#[cfg(target_os = "linux")]
 use rustix::fs::{FileType, OFlags};
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
-#[cfg(target_os = "linux")]
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
@@ -78,7 +74,6 @@ impl Descriptor {
 
     /// A regular file or a folder that was opened by name, without waiting and without
     /// flags of its own.
-    #[cfg(target_os = "linux")]
     pub(super) fn opened_inline(std: File, latency: Latency) -> Self {
         let reach = match latency {
             Latency::Local => Reach::Memory,
@@ -88,7 +83,6 @@ impl Descriptor {
         Self::new(std, reach, true, false, OFlags::empty())
     }
 
-    #[cfg(target_os = "linux")]
     fn examined(std: File, may_share: bool) -> Self {
         let (reach, has_cursor) = match mounts::known(&std) {
             None => (Reach::Elsewhere, true),
@@ -106,7 +100,6 @@ impl Descriptor {
         Self::new(std, reach, has_cursor, may_share && has_cursor, flags)
     }
 
-    #[cfg(target_os = "linux")]
     fn new(std: File, reach: Reach, has_cursor: bool, shares_cursor: bool, flags: OFlags) -> Self {
         // Past the cache, also a read that is asked not to wait does so for the disk.
         let reads_wait = reach != Reach::Memory || flags.contains(OFlags::DIRECT);
@@ -120,20 +113,6 @@ impl Descriptor {
             clones: OnceLock::new(),
             reads_wait: AtomicBool::new(reads_wait),
             writes_wait: AtomicBool::new(reads_wait || writes_through),
-        }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn examined(std: File, may_share: bool) -> Self {
-        Self {
-            std: Some(std),
-            reach: Reach::Elsewhere,
-            has_cursor: true,
-            writes_through: false,
-            shares_cursor: AtomicBool::new(may_share),
-            clones: OnceLock::new(),
-            reads_wait: AtomicBool::new(true),
-            writes_wait: AtomicBool::new(true),
         }
     }
 
@@ -203,7 +182,6 @@ impl Descriptor {
     /// Where the cursor is, if the kernel knows that without waiting: also an overlay does,
     /// while it must not be moved. Nothing for a shared cursor: a thread of the pool may have
     /// locked it (C1).
-    #[cfg(target_os = "linux")]
     pub(super) fn position(&self) -> Option<u64> {
         match self.reach {
             _ if !self.owns_cursor() => None,
@@ -213,24 +191,20 @@ impl Descriptor {
     }
 
     /// Whether a ring reads it without making its submitter wait.
-    #[cfg(target_os = "linux")]
     pub(super) fn reads_in_ring_at_once(&self) -> bool {
         self.reach == Reach::Memory
     }
 
     /// Whether a ring writes it without making its submitter wait.
-    #[cfg(target_os = "linux")]
     pub(super) fn writes_in_ring_at_once(&self) -> bool {
         self.reach == Reach::Memory && !self.writes_through
     }
 
-    #[cfg(target_os = "linux")]
     pub(super) fn fd(&self) -> io_uring::types::Fd {
         io_uring::types::Fd(self.std().as_raw_fd())
     }
 
     /// Whether nobody else moves the cursor.
-    #[cfg(target_os = "linux")]
     pub(super) fn owns_cursor(&self) -> bool {
         !self.shares_cursor.load(Relaxed)
     }
@@ -278,7 +252,6 @@ impl AsFd for Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         let Some(std) = self.std.take() else { return };
-        #[cfg(target_os = "linux")]
         if !self.closes_here() {
             return drop(super::operation::start(Close(Some(std))));
         }
@@ -287,17 +260,14 @@ impl Drop for Descriptor {
 }
 
 /// Closing a file.
-#[cfg(target_os = "linux")]
 pub(super) struct Close(pub(super) Option<File>);
 
-#[cfg(target_os = "linux")]
 impl Close {
     fn raw(&self) -> RawFd {
         self.0.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 }
 
-#[cfg(target_os = "linux")]
 impl Operation for Close {
     type Output = ();
     const KIND: WaitKind = WaitKind::FileOp;
@@ -329,7 +299,7 @@ impl Operation for Close {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(loom)))]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -2,13 +2,10 @@
 //! do the same.
 
 use super::descriptor::Descriptor;
-#[cfg(target_os = "linux")]
 use super::operation::Step;
 use super::operation::{Operation, plain_operation};
 use crate::task::header::WaitKind;
-#[cfg(target_os = "linux")]
 use io_uring::{opcode, squeue::Entry, types};
-#[cfg(target_os = "linux")]
 use rustix::io::Errno;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
@@ -39,7 +36,6 @@ impl At {
     }
 
     /// As the kernel wants it: its own cursor is minus one.
-    #[cfg(target_os = "linux")]
     pub(super) fn raw(self) -> u64 {
         match self {
             At::Cursor => u64::MAX,
@@ -62,7 +58,6 @@ impl At {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Track {
     /// Where the cursor was before, if the file has one.
-    #[cfg(target_os = "linux")]
     from: Option<u64>,
     /// Where the cursor has to be set, by a thread that may wait.
     correction: Option<u64>,
@@ -71,7 +66,6 @@ pub(super) struct Track {
 impl Track {
     /// Notes where the cursor is. Gives nothing if the ring may not read or write here:
     /// others may move the cursor, or asking for it may wait.
-    #[cfg(target_os = "linux")]
     fn begin(&mut self, at: At, file: &Descriptor) -> Option<()> {
         *self = Self::default();
         if at == At::Cursor && file.has_cursor() {
@@ -81,7 +75,6 @@ impl Track {
     }
 
     /// The entry moved `count` of `len` bytes. Answers whether the cursor must be corrected.
-    #[cfg(target_os = "linux")]
     #[must_use]
     fn end(&mut self, file: &Descriptor, count: usize, len: usize) -> bool {
         let is_short = count > 0 && count < len;
@@ -101,7 +94,6 @@ impl Track {
 }
 
 /// What one entry can move.
-#[cfg(target_os = "linux")]
 const MAX_LEN: usize = 1 << 30;
 
 /// Reads once, into a part of a buffer; gives the buffer back.
@@ -125,10 +117,8 @@ impl Operation for Read {
     type Output = (usize, Vec<u8>);
     const KIND: WaitKind = WaitKind::FileRead;
     const MUST_FINISH: bool = false;
-    #[cfg(target_os = "linux")]
     const CODE: u8 = opcode::Read::CODE;
 
-    #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<Entry> {
         self.track.begin(self.at, &self.file)?;
         let part = &mut self.buf[self.part.clone()];
@@ -137,12 +127,10 @@ impl Operation for Read {
         Some(read.offset(self.at.raw()).build())
     }
 
-    #[cfg(target_os = "linux")]
     fn may_wait(&self) -> bool {
         !self.file.reads_in_ring_at_once()
     }
 
-    #[cfg(target_os = "linux")]
     fn landed(mut self, result: Result<u32, Errno>) -> Step<Self> {
         let count = match result {
             Ok(count) => count as usize,
@@ -185,7 +173,6 @@ pub(super) struct Write {
 }
 
 /// How far a write has come.
-#[cfg(target_os = "linux")]
 #[must_use]
 pub(super) enum Written {
     All,
@@ -199,7 +186,6 @@ impl Write {
         Self { file, data, done: 0, at, track: Track::default() }
     }
 
-    #[cfg(target_os = "linux")]
     pub(super) fn as_entry(&mut self) -> Option<Entry> {
         self.track.begin(self.at, &self.file)?;
         let rest = &self.data[self.done..];
@@ -209,7 +195,6 @@ impl Write {
     }
 
     /// The ring has written `count` bytes more.
-    #[cfg(target_os = "linux")]
     pub(super) fn advance(&mut self, count: usize) -> Written {
         let rest = self.data.len() - self.done;
         let is_off = self.track.end(&self.file, count, rest.min(MAX_LEN));
@@ -238,20 +223,16 @@ impl Operation for Write {
     type Output = ();
     const KIND: WaitKind = WaitKind::FileWrite;
     const MUST_FINISH: bool = true;
-    #[cfg(target_os = "linux")]
     const CODE: u8 = opcode::Write::CODE;
 
-    #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<Entry> {
         self.as_entry()
     }
 
-    #[cfg(target_os = "linux")]
     fn may_wait(&self) -> bool {
         !self.file.writes_in_ring_at_once()
     }
 
-    #[cfg(target_os = "linux")]
     fn landed(mut self, result: Result<u32, Errno>) -> Step<Self> {
         match result {
             Ok(count) => match self.advance(count as usize) {
@@ -312,14 +293,7 @@ plain_operation! {
     |op| allocate(&op.file, op.offset, op.len)
 }
 
-#[cfg(target_os = "linux")]
 fn allocate(file: &Descriptor, offset: u64, len: u64) -> io::Result<()> {
     let flags = rustix::fs::FallocateFlags::empty();
     Ok(rustix::fs::fallocate(file, flags, offset, len)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn allocate(file: &Descriptor, offset: u64, len: u64) -> io::Result<()> {
-    let end = offset.saturating_add(len);
-    if file.std().metadata()?.len() < end { file.std().set_len(end) } else { Ok(()) }
 }

@@ -66,7 +66,6 @@ mod dir_builder;
 mod fd_ops;
 mod file;
 mod file_times;
-#[cfg(target_os = "linux")]
 mod mounts;
 mod open_options;
 mod operation;

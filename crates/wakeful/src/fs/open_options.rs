@@ -1,7 +1,6 @@
 //! How a file is to be opened, and opening it.
 
 use super::descriptor::Descriptor;
-#[cfg(target_os = "linux")]
 use super::operation::Step;
 use super::operation::{Operation, Perform, call};
 use super::path_ops::Name;
@@ -148,7 +147,6 @@ impl OpenOptions {
         path: &Path,
         site: &'static Location<'static>,
     ) -> io::Result<Descriptor> {
-        #[cfg(target_os = "linux")]
         if page_cache::is_allowed()?
             && let Some(flags) = self.known.and_then(|known| known.inline_flags())
         {
@@ -203,7 +201,6 @@ impl Known {
     }
 
     /// The flags, if what is in memory may be enough.
-    #[cfg(target_os = "linux")]
     fn inline_flags(&self) -> Option<rustix::fs::OFlags> {
         let plain = !self.create && !self.truncate && !self.create_new && self.custom_flags == 0;
         let flags = self.flags().filter(|_| plain)?;
@@ -213,9 +210,7 @@ impl Known {
 
 /// Opening a file.
 struct Open {
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "for rings"))]
     flags: i32,
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "for rings"))]
     mode: u32,
     name: Name,
     std: StdOpenOptions,
@@ -225,16 +220,13 @@ impl Operation for Open {
     type Output = std::fs::File;
     const KIND: WaitKind = WaitKind::FileOp;
     const MUST_FINISH: bool = false;
-    #[cfg(target_os = "linux")]
     const CODE: u8 = io_uring::opcode::OpenAt::CODE;
 
-    #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
         let open = io_uring::opcode::OpenAt::new(super::path_ops::HERE, self.name.pointer()?);
         Some(open.flags(self.flags).mode(self.mode).build())
     }
 
-    #[cfg(target_os = "linux")]
     fn landed(self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
         Step::Done(match result {
             Ok(fd) => Ok(super::file::from_kernel(fd)),

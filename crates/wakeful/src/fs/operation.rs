@@ -19,9 +19,7 @@
 #![allow(unsafe_code)]
 
 use super::write_behind::Writer;
-#[cfg(target_os = "linux")]
 use crate::driver::in_flight::{Completion, CompletionContext, Slot};
-#[cfg(target_os = "linux")]
 use crate::driver::uring::Ring;
 use crate::runtime::context::{self, RuntimeRef};
 use crate::runtime::task_api::blocking::spawn_blocking_on;
@@ -30,13 +28,10 @@ use crate::task::coop;
 use crate::task::header::WaitKind;
 use crate::wait;
 use crate::wait::wake_batch::wake_all;
-#[cfg(target_os = "linux")]
 use rustix::io::Errno;
-#[cfg(target_os = "linux")]
 use std::cell::Cell;
 use std::io;
 use std::panic::Location;
-#[cfg(target_os = "linux")]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,24 +49,20 @@ pub(super) trait Operation: Sized + Send + 'static {
     const CHANGES: bool = Self::MUST_FINISH;
 
     /// For the ring, if this is for a ring: its kind and what to do (O1).
-    #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
         None
     }
 
     /// The kind of operation that the ring must know.
-    #[cfg(target_os = "linux")]
     const CODE: u8 = 0;
 
     /// Whether the kernel may have to wait while it does what the entry says. Then a
     /// thread of the kernel does it: without that, `io_uring_enter` itself may wait.
-    #[cfg(target_os = "linux")]
     fn may_wait(&self) -> bool {
         true
     }
 
     /// The ring is done with what the entry said: what came of it.
-    #[cfg(target_os = "linux")]
     fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
         let _ = result;
         Step::Elsewhere(self)
@@ -81,7 +72,6 @@ pub(super) trait Operation: Sized + Send + 'static {
     /// the ring's: cancelled because nobody waits, or because the thread that
     /// submitted it is gone; unknown to this kernel; refused for something that a
     /// system call may be asked. Every other error is for `landed`.
-    #[cfg(target_os = "linux")]
     fn is_undone(error: Errno) -> bool {
         use Errno as E;
         matches!(error, E::CANCELED | E::INTR | E::AGAIN | E::INVAL | E::NOSYS | E::OPNOTSUPP)
@@ -107,16 +97,13 @@ macro_rules! plain_operation {
             const KIND: WaitKind = WaitKind::FileOp;
             const MUST_FINISH: bool = true;
             const CHANGES: bool = $changes;
-            #[cfg(target_os = "linux")]
             const CODE: u8 = opcode::$code::CODE;
 
-            #[cfg(target_os = "linux")]
             fn entry(&mut self) -> Option<Entry> {
                 let $entry = &*self;
                 Some($build.build())
             }
 
-            #[cfg(target_os = "linux")]
             fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
                 Step::Done(result.map(|_| ()).map_err(io::Error::from))
             }
@@ -131,7 +118,6 @@ macro_rules! plain_operation {
 pub(super) use plain_operation;
 
 /// What follows when the ring is done with an entry.
-#[cfg(target_os = "linux")]
 #[must_use]
 pub(super) enum Step<T: Operation> {
     Done(io::Result<T::Output>),
@@ -150,9 +136,7 @@ pub(super) struct Flight<T: Operation> {
 
 struct State<T: Operation> {
     /// The operation, while the kernel has it (O2).
-    #[cfg(target_os = "linux")]
     operation: Option<T>,
-    #[cfg(target_os = "linux")]
     slot: Option<(Arc<Ring>, Slot)>,
     outcome: Outcome<T::Output>,
     waker: Option<Waker>,
@@ -178,10 +162,7 @@ pub(super) fn gone() -> io::Error {
 /// For somebody who waits: where nobody may be driving the runtime that has the ring,
 /// a thread of the pool looks after it.
 pub(super) fn attend(keeper: &RuntimeRef) {
-    #[cfg(target_os = "linux")]
     keeper.shared.attend_ring();
-    #[cfg(not(target_os = "linux"))]
-    let _ = keeper;
 }
 
 /// Starts an operation on the current runtime; if that has shut down, it is done
@@ -198,9 +179,7 @@ pub(super) fn start<T: Operation>(operation: T) -> Arc<Flight<T>> {
     };
     let closing = keeper.shared.estate().is_closing();
     let state = State {
-        #[cfg(target_os = "linux")]
         operation: None,
-        #[cfg(target_os = "linux")]
         slot: None,
         outcome: Outcome::Awaited,
         waker: None,
@@ -224,7 +203,6 @@ impl<T: Operation> Flight<T> {
     /// To the ring if that is possible, otherwise to the pool.
     #[track_caller]
     fn begin(self: &Arc<Self>, operation: T) {
-        #[cfg(target_os = "linux")]
         let operation = match self.to_ring(operation) {
             None => return,
             Some(operation) => operation,
@@ -233,7 +211,6 @@ impl<T: Operation> Flight<T> {
     }
 
     /// Gives the operation back if it is not for the ring.
-    #[cfg(target_os = "linux")]
     fn to_ring(self: &Arc<Self>, mut operation: T) -> Option<T> {
         let shared = &self.keeper.shared;
         if LANDINGS.get() >= NESTED {
@@ -274,7 +251,6 @@ impl<T: Operation> Flight<T> {
         drop(spawn_blocking_on(shared, move || job.run(), None, T::MUST_FINISH));
     }
 
-    #[cfg(target_os = "linux")]
     fn release_clock(&self) {
         if self.keeper.shared.clock().release() {
             self.keeper.shared.config().witness.time_may_pass();
@@ -352,7 +328,6 @@ impl<T: Operation> Flight<T> {
             (state.waker.take(), std::mem::take(&mut state.others))
         };
         drop(wakers);
-        #[cfg(target_os = "linux")]
         if !T::MUST_FINISH {
             let slot = self.lock().slot.take();
             if let Some((ring, slot)) = slot {
@@ -362,7 +337,6 @@ impl<T: Operation> Flight<T> {
     }
 }
 
-#[cfg(target_os = "linux")]
 impl<T: Operation> Flight<T> {
     fn go_on(self: &Arc<Self>, step: Step<T>, place: CompletionContext) {
         match (step, place) {
@@ -383,7 +357,6 @@ impl<T: Operation> Flight<T> {
     }
 }
 
-#[cfg(target_os = "linux")]
 thread_local! {
     /// Landings on this thread that have not returned. What follows a landing may be
     /// submitted, and with that others may land.
@@ -391,14 +364,11 @@ thread_local! {
 }
 
 /// How many landings may lie within each other; what follows more goes to the pool.
-#[cfg(target_os = "linux")]
 const NESTED: u32 = 8;
 
 /// A landing, while it lasts.
-#[cfg(target_os = "linux")]
 struct Nested;
 
-#[cfg(target_os = "linux")]
 impl Nested {
     fn begin() -> Self {
         LANDINGS.set(LANDINGS.get() + 1);
@@ -406,14 +376,12 @@ impl Nested {
     }
 }
 
-#[cfg(target_os = "linux")]
 impl Drop for Nested {
     fn drop(&mut self) {
         LANDINGS.set(LANDINGS.get() - 1);
     }
 }
 
-#[cfg(target_os = "linux")]
 impl<T: Operation> Completion for Flight<T> {
     fn land(self: Arc<Self>, result: i32, place: CompletionContext) {
         let _nested = Nested::begin();
@@ -591,6 +559,6 @@ where
     Perform::new(Call(f), site)
 }
 
-#[cfg(all(test, target_os = "linux", not(loom)))]
+#[cfg(all(test, not(loom)))]
 #[path = "operation_tests.rs"]
 mod tests;

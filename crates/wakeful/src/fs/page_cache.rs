@@ -40,16 +40,8 @@ pub(super) async fn spend() {
     poll_fn(coop::poll_proceed).await.made_progress();
 }
 
-#[cfg(target_os = "linux")]
 pub(super) use linux::*;
 
-/// Elsewhere it is not known.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn is_local(_path: &std::path::Path) -> bool {
-    false
-}
-
-#[cfg(target_os = "linux")]
 mod linux {
     use super::*;
     use crate::fs::mounts::{self, Latency};

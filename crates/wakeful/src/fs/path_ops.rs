@@ -1,13 +1,10 @@
 //! Operations on names: what rings have for them, and the system calls that do
 //! the same.
 
-#[cfg(target_os = "linux")]
 use super::operation::Step;
 use super::operation::{Operation, plain_operation};
 use crate::task::header::WaitKind;
-#[cfg(target_os = "linux")]
 use io_uring::{opcode, squeue::Entry, types};
-#[cfg(target_os = "linux")]
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
@@ -18,7 +15,6 @@ use std::path::{Path, PathBuf};
 pub(super) struct Name {
     path: PathBuf,
     /// None: there is a zero byte in it, which std complains about.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "for rings"))]
     c: Option<CString>,
 }
 
@@ -31,13 +27,11 @@ impl Name {
         &self.path
     }
 
-    #[cfg(target_os = "linux")]
     pub(super) fn pointer(&self) -> Option<*const libc::c_char> {
         self.c.as_ref().map(|c| c.as_ptr())
     }
 }
 
-#[cfg(target_os = "linux")]
 pub(super) const HERE: types::Fd = types::Fd(libc::AT_FDCWD);
 
 plain_operation! {
@@ -82,7 +76,6 @@ plain_operation! {
 /// Whether there is something of that name, links followed.
 pub(super) struct Exists {
     name: Name,
-    #[cfg(target_os = "linux")]
     found: Box<std::mem::MaybeUninit<libc::statx>>,
 }
 
@@ -90,7 +83,6 @@ impl Exists {
     pub(super) fn new(name: Name) -> Self {
         Self {
             name,
-            #[cfg(target_os = "linux")]
             found: Box::new(std::mem::MaybeUninit::uninit()),
         }
     }
@@ -100,16 +92,13 @@ impl Operation for Exists {
     type Output = bool;
     const KIND: WaitKind = WaitKind::FileOp;
     const MUST_FINISH: bool = false;
-    #[cfg(target_os = "linux")]
     const CODE: u8 = opcode::Statx::CODE;
 
-    #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<Entry> {
         let found = self.found.as_mut_ptr().cast::<types::statx>();
         Some(opcode::Statx::new(HERE, self.name.pointer()?, found).build())
     }
 
-    #[cfg(target_os = "linux")]
     fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
         Step::Done(match result {
             Ok(_) => Ok(true),

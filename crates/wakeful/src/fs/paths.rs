@@ -63,7 +63,6 @@ pub fn symlink_metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Resu
 }
 
 pub(super) async fn stat(path: impl AsRef<Path>, follow: bool, site: Site) -> io::Result<Metadata> {
-    #[cfg(target_os = "linux")]
     if page_cache::is_allowed()? {
         page_cache::spend().await;
         if let page_cache::Attempt::Done(metadata) = page_cache::metadata(path.as_ref(), follow) {
@@ -88,7 +87,6 @@ pub fn try_exists(path: impl AsRef<Path>) -> impl Future<Output = io::Result<boo
     let site = Location::caller();
     async move {
         let path = path;
-        #[cfg(target_os = "linux")]
         if page_cache::is_allowed()? {
             page_cache::spend().await;
             match page_cache::metadata(path.as_ref(), true) {

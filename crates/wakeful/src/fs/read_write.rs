@@ -72,10 +72,7 @@ pub fn read_to_string(path: impl AsRef<Path>) -> impl Future<Output = io::Result
 
 async fn read_whole(path: &Path, site: &'static Location<'static>) -> io::Result<Vec<u8>> {
     let is_inline = page_cache::is_allowed()?;
-    #[cfg(target_os = "linux")]
     let has_ring = crate::runtime::context::with_current(|shared| shared.ring().is_some());
-    #[cfg(not(target_os = "linux"))]
-    let has_ring = Some(false);
     if !is_inline && has_ring != Some(true) {
         // In one go.
         let named = path.to_owned();
@@ -125,7 +122,6 @@ async fn read_to_end(
             grow(&mut buf)?;
         }
         let part = filled..buf.len().min(filled + AT_ONCE);
-        #[cfg(target_os = "linux")]
         if is_inline && file.may_read_inline() {
             page_cache::spend().await;
             match page_cache::read(&*file, &mut buf[part.clone()], page_cache::CURSOR) {
@@ -139,8 +135,6 @@ async fn read_to_end(
                 page_cache::Attempt::Never => file.never_read_inline(),
             }
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = is_inline;
         if !has_ring {
             // In one go, by a thread that may wait.
             let file = file.clone();

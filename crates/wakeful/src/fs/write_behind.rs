@@ -12,7 +12,6 @@
 
 use super::descriptor::Descriptor;
 use super::fd_ops::{self, At, Write};
-#[cfg(target_os = "linux")]
 use super::operation::Step;
 use super::operation::{self, Operation};
 use crate::runtime::context::RuntimeRef;
@@ -269,20 +268,16 @@ impl Operation for Behind {
     type Output = ();
     const KIND: WaitKind = WaitKind::FileWrite;
     const MUST_FINISH: bool = true;
-    #[cfg(target_os = "linux")]
     const CODE: u8 = Write::CODE;
 
-    #[cfg(target_os = "linux")]
     fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
         self.write.as_entry()
     }
 
-    #[cfg(target_os = "linux")]
     fn may_wait(&self) -> bool {
         self.write.may_wait()
     }
 
-    #[cfg(target_os = "linux")]
     fn landed(mut self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
         let result = match result {
             Ok(count) => match self.write.advance(count as usize) {

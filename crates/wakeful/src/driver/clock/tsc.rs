@@ -210,7 +210,7 @@ fn rate_between(first: &Sample, second: &Sample) -> Option<u64> {
 /// found the counters of all cores to agree.
 fn kernel_counts_cycles() -> bool {
     const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    cfg!(all(target_arch = "x86_64", target_os = "linux"))
+    cfg!(target_arch = "x86_64")
         && std::fs::read_to_string(SOURCE).is_ok_and(|source| source.trim() == "tsc")
 }
 

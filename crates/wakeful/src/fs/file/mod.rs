@@ -203,7 +203,6 @@ impl Drop for Inner {
 }
 
 /// Takes over a descriptor that the kernel has just opened for us.
-#[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(super) fn from_kernel(fd: u32) -> StdFile {
     // SAFETY: fresh from the kernel, and nobody else's.

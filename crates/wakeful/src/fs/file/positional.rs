@@ -103,7 +103,6 @@ pub struct ReadAt<'a> {
 impl ReadAt<'_> {
     /// Takes what is in memory, in chunks, as long as there is budget. None: what
     /// is needed is not there.
-    #[cfg(target_os = "linux")]
     #[inline]
     fn read_inline(&mut self) -> Option<io::Result<usize>> {
         use page_cache::Attempt;
@@ -147,7 +146,6 @@ impl Future for ReadAt<'_> {
             let may_inline = page_cache::is_allowed()?;
             let at = At::offset(this.offset)?;
             ready!(this.file.writer.poll_idle(cx, this.site));
-            #[cfg(target_os = "linux")]
             if may_inline
                 && this.file.descriptor.may_read_inline()
                 && let Some(read) = this.read_inline()
@@ -155,8 +153,6 @@ impl Future for ReadAt<'_> {
                 progress.made_progress();
                 return Poll::Ready(read);
             }
-            #[cfg(not(target_os = "linux"))]
-            let _ = (may_inline, progress);
             let len = this.buf.len().min(this.file.max_buf_size);
             let file = this.file.descriptor.clone();
             let read = Read::new(file, vec![0; len], 0..len, at);
@@ -219,7 +215,6 @@ pub struct WriteAt<'a> {
 
 impl WriteAt<'_> {
     /// Writes at once where the file system can do that.
-    #[cfg(target_os = "linux")]
     fn write_inline(&self, data: &[u8]) -> Option<io::Result<usize>> {
         use page_cache::Attempt;
         let descriptor = &self.file.descriptor;
@@ -255,13 +250,10 @@ impl Future for WriteAt<'_> {
             if data.is_empty() {
                 return Poll::Ready(Ok(0));
             }
-            #[cfg(target_os = "linux")]
             if may_inline && let Some(written) = this.write_inline(data) {
                 progress.made_progress();
                 return Poll::Ready(written);
             }
-            #[cfg(not(target_os = "linux"))]
-            let _ = (may_inline, progress);
             let write = Write::new(this.file.descriptor.clone(), data.to_vec(), at);
             let writing = Perform::new(write, this.site).about(&this.file.writer);
             this.writing = Some((data.len(), writing));

@@ -39,7 +39,6 @@ impl File {
 
     /// Takes what is in memory, as much as the budget allows. Gives back whether
     /// that is the answer.
-    #[cfg(target_os = "linux")]
     fn read_inline(&mut self, dst: &mut ReadBuf<'_>) -> io::Result<bool> {
         use page_cache::Attempt;
         if !self.descriptor.may_read_inline() {
@@ -96,13 +95,10 @@ impl File {
         let progress = ready!(coop::poll_proceed(cx));
         let may_inline = page_cache::is_allowed()?;
         ready!(self.poll_ready_to_write(cx))?;
-        #[cfg(target_os = "linux")]
         if may_inline && let Some(written) = self.write_inline(parts) {
             progress.made_progress();
             return Poll::Ready(written);
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = may_inline;
         let accepted = ready!(self.writer.poll_accept(
             &self.descriptor,
             parts,
@@ -115,7 +111,6 @@ impl File {
     }
 
     /// Writes at once where the file system can do that.
-    #[cfg(target_os = "linux")]
     fn write_inline(&mut self, parts: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
         use page_cache::Attempt;
         if !self.descriptor.may_write_inline() || self.writer.is_busy() {
@@ -156,13 +151,10 @@ impl AsyncRead for File {
         let may_inline = page_cache::is_allowed()?;
         ready!(this.poll_seeking(cx))?;
         if this.inner().is_at_rest() {
-            #[cfg(target_os = "linux")]
             if may_inline && this.read_inline(dst)? {
                 progress.made_progress();
                 return Poll::Ready(Ok(()));
             }
-            #[cfg(not(target_os = "linux"))]
-            let _ = may_inline;
             let len = dst.remaining().min(this.max_buf_size);
             let mut buf = std::mem::take(&mut this.inner().buf);
             buf.resize(len, 0);
