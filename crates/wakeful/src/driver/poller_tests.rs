@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
 fn poller() -> Poller {
-    Poller::new(Batch::default()).unwrap()
+    Poller::new(EventLimits::default()).unwrap()
 }
 
 /// Does what the user of a deprecated constructor of `AsyncFd` can: the descriptor is
@@ -25,12 +25,12 @@ fn what_the_system_may_tell_of_is_there_as_long_as_the_poller() {
     poller.deregister(another.as_raw_fd(), &registered).unwrap();
     poller.deregister(another.as_raw_fd(), &of_another).unwrap_err();
     let sources = [registered, of_another].map(|it| Arc::downgrade(&it.source));
-    poller.turn(NOW);
+    poller.poll(NOW);
     let all_there = || sources.iter().all(|source| source.upgrade().is_some());
-    assert!(all_there() && !poller.has_sources());
+    assert!(all_there() && !poller.needs_poll());
 
     writer.write_all(b"x").unwrap();
-    assert_eq!(poller.turn(NOW), 1, "it tells of the first");
+    assert_eq!(poller.poll(NOW), 1, "it tells of the first");
     assert!(all_there());
     let others = [(); 2].map(|()| register_another(&poller));
     let is_reused = |source: &std::sync::Weak<IoReadiness>| {
@@ -49,34 +49,34 @@ fn what_is_deregistered_is_free_for_another_after_one_more_turn() {
     writer.write_all(b"x").unwrap();
     let fd = reader.as_raw_fd();
     let register = || poller.register(fd, Interest::READABLE).unwrap();
-    let deregister = |registered: Registered| {
+    let deregister = |registered: RegisteredSource| {
         poller.deregister(fd, &registered).unwrap();
         Arc::as_ptr(&registered.source)
     };
     let registered = register();
-    poller.turn(NOW);
-    let readable = registered.source.look(Readiness::READ);
+    poller.poll(NOW);
+    let readable = registered.source.load(Readiness::READ);
     assert_eq!(readable.ready, Readiness::READABLE);
-    registered.source.use_up(Direction::Read, readable);
+    registered.source.mark_drained(Direction::Read, readable);
     let source = deregister(registered);
-    assert_eq!((poller.sources(), poller.has_sources()), (0, true));
+    assert_eq!((poller.source_count(), poller.needs_poll()), (0, true));
 
     let second = deregister(register());
     assert_ne!(second, source, "an event may be on its way");
-    poller.turn(NOW);
-    assert!(!poller.has_sources());
+    poller.poll(NOW);
+    assert!(!poller.needs_poll());
     let (third, fourth) = (register(), register_another(&poller));
     let reused = [&third, &fourth].map(|it| Arc::as_ptr(&it.source));
     assert!(reused.contains(&source) && reused.contains(&second), "{reused:?}");
-    let nothing = |it: &Registered| it.source.look(Readiness::READ).ready.is_empty();
+    let nothing = |it: &RegisteredSource| it.source.load(Readiness::READ).ready.is_empty();
     assert!(nothing(&third) && nothing(&fourth), "what was known of the one before is gone");
-    poller.turn(NOW);
-    assert_eq!(third.source.look(Readiness::READ).ready, Readiness::READABLE);
+    poller.poll(NOW);
+    assert_eq!(third.source.load(Readiness::READ).ready, Readiness::READABLE);
     assert!(nothing(&fourth));
 }
 
 /// With a descriptor that nothing happens to.
-fn register_another(poller: &Poller) -> Registered {
+fn register_another(poller: &Poller) -> RegisteredSource {
     let (reader, writer) = io::pipe().unwrap();
     // Closed with the process.
     std::mem::forget(writer);
@@ -92,7 +92,7 @@ fn who_sleeps_while_nothing_happens_is_asked_to_let_go() {
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
             let began = std::time::Instant::now();
-            poller.turn(Some(LONG));
+            poller.poll(Some(LONG));
             began.elapsed()
         });
         // It may let go of the first, when it begins.
@@ -130,9 +130,9 @@ fn a_waker_that_panics_keeps_no_event_from_others() {
     for (_, mut writer) in ends.iter().map(|(reader, writer)| (reader, writer)) {
         writer.write_all(b"x").unwrap();
     }
-    assert_eq!(poller.turn(NOW), 3);
+    assert_eq!(poller.poll(NOW), 3);
     for watched in &registered {
-        assert_eq!(watched.source.look(Readiness::READ).ready, Readiness::READABLE);
+        assert_eq!(watched.source.load(Readiness::READ).ready, Readiness::READABLE);
     }
 }
 
@@ -164,10 +164,10 @@ fn nor_from_those_who_wait_at_the_same_descriptor() {
             poller.shut_down();
         } else {
             drop(theirs);
-            poller.turn(NOW);
+            poller.poll(NOW);
         }
         assert_eq!(count.0.swap(0, SeqCst), 1 + 96);
-        waiters.iter().for_each(|waiter| source.leave(waiter.as_ref()));
+        waiters.iter().for_each(|waiter| source.cancel_wait(waiter.as_ref()));
     }
 }
 

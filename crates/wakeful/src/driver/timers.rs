@@ -5,7 +5,7 @@
 //! Actors: the *owner* is the worker (or the thread in `block_on`) that parks
 //! until the next timer and then calls [`Timers::turn`]; a *sleeper* is the
 //! thread that holds the future, and registers, moves or cancels its
-//! [`Entry`]; it is usually the owner too, but need not be.
+//! [`TimerEntry`]; it is usually the owner too, but need not be.
 //!
 //! Rules:
 //! - I1. The wheel, an entry's links and its waker are touched only under the
@@ -52,9 +52,9 @@ const CROWD_TICKS: u64 = 12;
 const BATCH: usize = 32;
 
 /// One timer; part of the future that waits for it.
-pub(crate) struct Entry {
+pub(crate) struct TimerEntry {
     /// Guarded by I1.
-    links: Links<Entry>,
+    links: Links<TimerEntry>,
     /// Guarded by I1.
     waker: UnsafeCell<Option<Waker>>,
     /// See I2.
@@ -63,12 +63,12 @@ pub(crate) struct Entry {
 }
 
 // SAFETY: I1 and I2 say who touches what when.
-unsafe impl Send for Entry {}
+unsafe impl Send for TimerEntry {}
 // SAFETY: as above.
-unsafe impl Sync for Entry {}
+unsafe impl Sync for TimerEntry {}
 
 // SAFETY: always the same field.
-unsafe impl Linked for Entry {
+unsafe impl Linked for TimerEntry {
     // SAFETY: the caller's entry is alive.
     unsafe fn links(entry: NonNull<Self>) -> NonNull<Links<Self>> {
         // SAFETY: as above; the address of a field of a live entry.
@@ -78,13 +78,13 @@ unsafe impl Linked for Entry {
 
 /// Where an entry stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum TimerState {
     Waiting,
     Fired,
     ShutDown,
 }
 
-impl Entry {
+impl TimerEntry {
     pub(crate) fn new() -> Self {
         Self {
             links: Links::new(),
@@ -100,11 +100,11 @@ impl Entry {
         self.when.load(Relaxed)
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn state(&self) -> TimerState {
         match self.when.load(Acquire) {
-            FIRED => Standing::Fired,
-            SHUT_DOWN => Standing::ShutDown,
-            _ => Standing::Waiting,
+            FIRED => TimerState::Fired,
+            SHUT_DOWN => TimerState::ShutDown,
+            _ => TimerState::Waiting,
         }
     }
 }
@@ -112,7 +112,7 @@ impl Entry {
 /// What came of a registration.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Registered {
+pub(crate) enum RegisterOutcome {
     Waiting,
     /// As Waiting, and it is the first to come: an owner that is already parked
     /// has to be told.
@@ -127,7 +127,7 @@ pub(crate) struct Timers {
     /// The tick at which the wheel has something to do, MAX for never. Written
     /// under the lock, read by anybody.
     next: AtomicU64,
-    /// Many timers come up one after the other; see `wake_up_at`. Written under
+    /// Many timers come up one after the other; see `next_wake_up`. Written under
     /// the lock, once a round.
     crowded: AtomicBool,
     /// Which worker's these are.
@@ -135,7 +135,7 @@ pub(crate) struct Timers {
 }
 
 struct State {
-    wheel: Wheel<Entry>,
+    wheel: Wheel<TimerEntry>,
     /// The wheel's round that `crowded` was set for.
     round: u64,
     closed: bool,
@@ -166,7 +166,7 @@ impl Timers {
     /// The tick until which an idle owner may sleep, if there is one: the next
     /// that has something to do, or a little later where one follows the other.
     #[inline]
-    pub(crate) fn wake_up_at(&self) -> Option<u64> {
+    pub(crate) fn next_wake_up(&self) -> Option<u64> {
         let next = self.next()?;
         let crowded = self.crowded.load(Relaxed);
         let later = if crowded { next.checked_next_multiple_of(CROWD_TICKS) } else { None };
@@ -174,7 +174,7 @@ impl Timers {
     }
 
     /// The earliest deadline, exactly; for a clock that jumps there.
-    pub(crate) fn earliest(&self) -> Option<u64> {
+    pub(crate) fn earliest_deadline(&self) -> Option<u64> {
         self.state.with(|state| state.wheel.next_deadline())
     }
 
@@ -184,21 +184,26 @@ impl Timers {
     }
 
     /// Links an entry that is in no wheel.
-    pub(crate) fn register(&self, entry: Pin<&Entry>, tick: u64, waker: &Waker) -> Registered {
+    pub(crate) fn register(
+        &self,
+        entry: Pin<&TimerEntry>,
+        tick: u64,
+        waker: &Waker,
+    ) -> RegisterOutcome {
         let tick = tick.min(LAST_TICK);
         // What is in here at the end is dropped after the lock.
         let mut waker = Some(waker.clone());
         let registered = self.state.with(|state| {
             if state.closed {
                 entry.when.store(SHUT_DOWN, Release);
-                return Registered::ShutDown;
+                return RegisterOutcome::ShutDown;
             }
             entry.when.store(tick, Relaxed);
             // SAFETY: pinned until its drop, which cancels (I4); not linked.
             match unsafe { state.wheel.insert(NonNull::from(entry.get_ref()), tick) } {
                 Inserted::Due => {
                     entry.when.store(FIRED, Release);
-                    Registered::Due
+                    RegisterOutcome::Due
                 }
                 Inserted::Waiting => {
                     // SAFETY: I1.
@@ -214,23 +219,23 @@ impl Timers {
     /// After an insertion, under the lock: tells whether the owner has to look
     /// again. A deadline that is cancelled later leaves `next` too early, which
     /// costs the owner one look in vain.
-    fn publish_next(&self, tick: u64) -> Registered {
+    fn publish_next(&self, tick: u64) -> RegisterOutcome {
         if tick < self.next.load(Relaxed) {
             self.next.store(tick, SeqCst);
-            return Registered::WaitingFirst;
+            return RegisterOutcome::WaitingFirst;
         }
-        Registered::Waiting
+        RegisterOutcome::Waiting
     }
 
     /// Moves the deadline of an entry that is registered here and waits. If it
     /// has passed already, whoever waits is woken.
-    pub(crate) fn rearm(&self, entry: Pin<&Entry>, tick: u64) -> Registered {
+    pub(crate) fn rearm(&self, entry: Pin<&TimerEntry>, tick: u64) -> RegisterOutcome {
         let tick = tick.min(LAST_TICK);
         let current = entry.when.load(Acquire);
         if current < SHUT_DOWN && tick >= current {
             // I3; unless it fires this very moment, then it is linked anew.
             if entry.when.compare_exchange(current, tick, AcqRel, Relaxed).is_ok() {
-                return Registered::Waiting;
+                return RegisterOutcome::Waiting;
             }
         }
         let mut waker = None;
@@ -243,7 +248,7 @@ impl Timers {
                 // SAFETY: I1.
                 waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
                 entry.when.store(SHUT_DOWN, Release);
-                return Registered::ShutDown;
+                return RegisterOutcome::ShutDown;
             }
             entry.when.store(tick, Relaxed);
             // SAFETY: as above, and not linked now.
@@ -252,7 +257,7 @@ impl Timers {
                     // SAFETY: I1.
                     waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
                     entry.when.store(FIRED, Release);
-                    Registered::Due
+                    RegisterOutcome::Due
                 }
                 // If it fired a moment ago, its waker was woken: the next poll
                 // leaves another.
@@ -266,7 +271,7 @@ impl Timers {
     }
 
     /// Keeps the waker of an entry that waits up to date.
-    pub(crate) fn update_waker(&self, entry: Pin<&Entry>, waker: &Waker) {
+    pub(crate) fn update_waker(&self, entry: Pin<&TimerEntry>, waker: &Waker) {
         let is_current = self.state.with(|_| {
             // SAFETY: I1.
             entry
@@ -278,7 +283,7 @@ impl Timers {
         }
         let mut waker = Some(waker.clone());
         self.state.with(|_| {
-            if entry.standing() == Standing::Waiting {
+            if entry.state() == TimerState::Waiting {
                 // SAFETY: I1.
                 entry.waker.with_mut(|slot| unsafe { ptr::swap(slot, &mut waker) });
             }
@@ -288,8 +293,8 @@ impl Timers {
 
     /// Unlinks an entry that was registered here; its future goes, or starts
     /// over.
-    pub(crate) fn cancel(&self, entry: Pin<&Entry>) {
-        if entry.standing() != Standing::Waiting {
+    pub(crate) fn cancel(&self, entry: Pin<&TimerEntry>) {
+        if entry.state() != TimerState::Waiting {
             return; // I2: ours alone already, and its waker was taken
         }
         let waker = self.state.with(|state| {
@@ -302,18 +307,18 @@ impl Timers {
     }
 
     /// Fires what is due at `now`. Any thread may, the owner does.
-    pub(crate) fn turn(&self, now: u64) -> usize {
+    pub(crate) fn fire_due(&self, now: u64) -> usize {
         if now < self.next.load(SeqCst) {
             return 0;
         }
-        self.turn_to(now)
+        self.advance_to(now)
     }
 
     /// As `turn`, and what is registered from here on knows that it is `now`,
     /// whether anything was due or not: for a clock that was moved by hand.
-    pub(crate) fn turn_to(&self, now: u64) -> usize {
+    pub(crate) fn advance_to(&self, now: u64) -> usize {
         let mut fired = 0;
-        let mut batch = Batch::new();
+        let mut batch = WakerBatch::new();
         loop {
             self.state.with(|state| {
                 while !batch.is_full()
@@ -338,7 +343,7 @@ impl Timers {
 
     /// Lets nothing in any more and wakes whoever waits, to be told.
     pub(crate) fn close(&self) {
-        let mut batch = Batch::new();
+        let mut batch = WakerBatch::new();
         loop {
             self.state.with(|state| {
                 state.closed = true;
@@ -365,12 +370,12 @@ impl Timers {
 }
 
 /// Wakers on their way out of the lock.
-struct Batch {
+struct WakerBatch {
     wakers: [Option<Waker>; BATCH],
     len: usize,
 }
 
-impl Batch {
+impl WakerBatch {
     fn new() -> Self {
         Self { wakers: [const { None }; BATCH], len: 0 }
     }
@@ -420,7 +425,7 @@ impl State {
     }
 
     /// I3: an entry that was popped has moved later.
-    fn relink(&mut self, cell: NonNull<Entry>, when: u64) {
+    fn relink(&mut self, cell: NonNull<TimerEntry>, when: u64) {
         // SAFETY: popped, so not linked, and alive as it did not fire (I4).
         let inserted = unsafe { self.wheel.insert(cell, when) };
         debug_assert_eq!(inserted, Inserted::Waiting, "I3: later than where it was linked");
@@ -438,27 +443,27 @@ mod tests {
     #[test]
     fn the_owner_of_a_crowd_sleeps_a_little_longer_but_not_beyond_the_end_of_time() {
         let timers = Timers::new(0);
-        let wake_up_at = |crowded, tick| {
+        let next_wake_up = |crowded, tick| {
             timers.crowded.store(crowded, Relaxed);
             timers.next.store(tick, SeqCst);
-            timers.wake_up_at()
+            timers.next_wake_up()
         };
-        assert_eq!(wake_up_at(false, 17), Some(17));
-        assert_eq!((wake_up_at(true, 24), wake_up_at(true, 25)), (Some(24), Some(36)));
-        assert_eq!(wake_up_at(true, u64::MAX - 1), Some(u64::MAX - 1));
-        assert_eq!(wake_up_at(true, u64::MAX), None, "nothing waits");
+        assert_eq!(next_wake_up(false, 17), Some(17));
+        assert_eq!((next_wake_up(true, 24), next_wake_up(true, 25)), (Some(24), Some(36)));
+        assert_eq!(next_wake_up(true, u64::MAX - 1), Some(u64::MAX - 1));
+        assert_eq!(next_wake_up(true, u64::MAX), None, "nothing waits");
     }
 
     /// Whoever closes goes by many timers, some at a time, and wakes those in between.
     #[test]
     fn a_timer_that_moves_while_all_close_is_let_go_of() {
         let timers = Timers::new(0);
-        let entry = std::pin::pin!(Entry::new());
+        let entry = std::pin::pin!(TimerEntry::new());
         let entry = entry.as_ref();
         let waiting = timers.register(entry, 1_000, Waker::noop());
-        assert_eq!(waiting, Registered::WaitingFirst);
+        assert_eq!(waiting, RegisterOutcome::WaitingFirst);
         timers.state.with(|state| state.closed = true);
-        assert_eq!(timers.rearm(entry, 500), Registered::ShutDown);
+        assert_eq!(timers.rearm(entry, 500), RegisterOutcome::ShutDown);
         let left = timers.state.with(|state| state.wheel.pop_any());
         assert!(left.is_none(), "its future may go at any moment");
     }

@@ -19,7 +19,7 @@
 #![allow(unsafe_code)]
 
 use super::write_behind::Writer;
-use crate::driver::in_flight::{Completion, CompletionContext, Slot};
+use crate::driver::in_flight::{Completion, CompletionContext, OpId};
 use crate::driver::uring::Ring;
 use crate::runtime::context::{self, RuntimeRef};
 use crate::runtime::task_api::blocking::spawn_blocking_on;
@@ -137,7 +137,7 @@ pub(super) struct Flight<T: Operation> {
 struct State<T: Operation> {
     /// The operation, while the kernel has it (O2).
     operation: Option<T>,
-    slot: Option<(Arc<Ring>, Slot)>,
+    slot: Option<(Arc<Ring>, OpId)>,
     outcome: Outcome<T::Output>,
     waker: Option<Waker>,
     /// Of those who wait for the end of it as well.
@@ -225,7 +225,7 @@ impl<T: Operation> Flight<T> {
         }
         self.lock().operation = Some(operation);
         shared.files.count_ring();
-        shared.clock().hold();
+        shared.clock().hold_auto_advance();
         // SAFETY: O1 and O2; the slot keeps this flight, which keeps the operation.
         match unsafe { ring.submit(entry, self.clone()) } {
             Ok(slot) => {
@@ -252,7 +252,7 @@ impl<T: Operation> Flight<T> {
     }
 
     fn release_clock(&self) {
-        if self.keeper.shared.clock().release() {
+        if self.keeper.shared.clock().release_auto_advance() {
             self.keeper.shared.config().witness.time_may_pass();
         }
     }
@@ -341,9 +341,14 @@ impl<T: Operation> Flight<T> {
     fn go_on(self: &Arc<Self>, step: Step<T>, place: CompletionContext) {
         match (step, place) {
             (Step::Done(outcome), _) => self.finish(outcome),
-            (Step::Again(operation), CompletionContext::Driving) => self.begin(operation),
-            (Step::Elsewhere(operation), CompletionContext::Driving) => self.to_pool(operation),
-            (Step::Again(operation) | Step::Elsewhere(operation), CompletionContext::Blocking) => {
+            (Step::Again(operation), CompletionContext::DriverThread) => self.begin(operation),
+            (Step::Elsewhere(operation), CompletionContext::DriverThread) => {
+                self.to_pool(operation)
+            }
+            (
+                Step::Again(operation) | Step::Elsewhere(operation),
+                CompletionContext::BlockingThread,
+            ) => {
                 self.finish(operation.run());
             }
         }
@@ -353,7 +358,7 @@ impl<T: Operation> Flight<T> {
     /// down and has cancelled it for that, since it might never end.
     fn is_dispensable(&self, place: CompletionContext) -> bool {
         let closing = || self.keeper.shared.estate().is_closing();
-        self.lock().abandoned || place == CompletionContext::Blocking || closing()
+        self.lock().abandoned || place == CompletionContext::BlockingThread || closing()
     }
 }
 
@@ -383,7 +388,7 @@ impl Drop for Nested {
 }
 
 impl<T: Operation> Completion for Flight<T> {
-    fn land(self: Arc<Self>, result: i32, place: CompletionContext) {
+    fn complete(self: Arc<Self>, result: i32, place: CompletionContext) {
         let _nested = Nested::begin();
         self.release_clock();
         let operation = {

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// An operation as if a ring had it.
 fn flying<T: Operation>(operation: T) -> Arc<Flight<T>> {
     let keeper = context::keeper().expect("in a runtime");
-    keeper.shared.clock().hold();
+    keeper.shared.clock().hold_auto_advance();
     let state = State {
         operation: Some(operation),
         slot: None,
@@ -34,7 +34,7 @@ fn a_number_that_the_kernel_has_closed_is_not_closed_again() {
         let number = file.as_raw_fd();
         runtime.block_on(async {
             let flight = flying(Close(Some(file)));
-            flight.clone().land(-error.raw_os_error(), CompletionContext::Driving);
+            flight.clone().complete(-error.raw_os_error(), CompletionContext::DriverThread);
             let told = poll_fn(|cx| flight.poll(cx)).await.unwrap_err();
             assert_eq!(told.raw_os_error(), Some(error.raw_os_error()));
         });

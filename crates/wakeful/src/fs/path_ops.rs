@@ -81,10 +81,7 @@ pub(super) struct Exists {
 
 impl Exists {
     pub(super) fn new(name: Name) -> Self {
-        Self {
-            name,
-            found: Box::new(std::mem::MaybeUninit::uninit()),
-        }
+        Self { name, found: Box::new(std::mem::MaybeUninit::uninit()) }
     }
 }
 

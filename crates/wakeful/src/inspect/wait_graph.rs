@@ -383,7 +383,7 @@ impl Graph {
         self.others == 0
             && self.nodes.len() == stuck.len()
             && looks.is_quiet()
-            && !looks.estate().config.seam.clock.is_held()
+            && !looks.estate().config.seam.clock.is_auto_advance_held()
             && !looks.workers().iter().any(can_happen)
     }
 

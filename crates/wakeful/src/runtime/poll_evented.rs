@@ -1,7 +1,7 @@
 //! Something with a descriptor, together with its registration.
 
 use super::registration::{OpSource, Registration};
-use crate::driver::io_readiness::{Direction, Readiness, Seen};
+use crate::driver::io_readiness::{Direction, Readiness, ReadinessSnapshot};
 use crate::task::header::WaitKind;
 use std::fmt;
 use std::io;
@@ -100,7 +100,13 @@ impl<S: AsFd> PollEvented<S> {
     /// operation waits at once, without asking the system. Not so on systems that
     /// tell of a change only after the operation that blocks.
     #[inline]
-    fn use_up_if_short(&self, direction: Direction, seen: &Seen, count: usize, room: usize) {
+    fn use_up_if_short(
+        &self,
+        direction: Direction,
+        seen: &ReadinessSnapshot,
+        count: usize,
+        room: usize,
+    ) {
         if cfg!(target_os = "linux") && 0 < count && count < room && count < MOST_BYTES {
             self.registration.use_up(direction, *seen);
         }

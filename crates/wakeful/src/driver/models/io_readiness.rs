@@ -52,10 +52,10 @@ impl Socket {
             match self.source.poll_ready(Direction::Read, &mut Context::from_waker(waker)) {
                 Poll::Pending => return read,
                 Poll::Ready(seen) => match self.bytes.swap(0, SeqCst) {
-                    0 => self.source.take_back(seen),
+                    0 => self.source.clear_if_unchanged(seen),
                     bytes => {
                         read += bytes;
-                        self.source.use_up(Direction::Read, seen);
+                        self.source.mark_drained(Direction::Read, seen);
                     }
                 },
             }
@@ -107,7 +107,7 @@ fn room_to_write_does_not_hide_what_can_be_read() {
         let read = socket.read(&waker);
         system.join().unwrap();
         assert!(read == 2 || count.0.load(SeqCst) > 0, "{read} read, and it waits for ever");
-        let writable = socket.source.look(Readiness::WRITE).ready;
+        let writable = socket.source.load(Readiness::WRITE).ready;
         assert_eq!(writable, Readiness::WRITABLE);
         assert_eq!(read + socket.read(&waker), 2);
     });
@@ -170,6 +170,6 @@ fn one_who_moves_as_it_is_called_is_called_again() {
             socket.comes();
             assert!(count.0.load(SeqCst) > 0, "it waits for ever");
         }
-        socket.source.leave(waiter.as_ref());
+        socket.source.cancel_wait(waiter.as_ref());
     });
 }

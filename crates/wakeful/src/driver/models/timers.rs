@@ -5,7 +5,7 @@
 //! should, and no waker stays behind. An entry that is the sleeper's alone again
 //! is touched without the lock, so that loom reports whoever still uses it.
 
-use super::{Entry, Registered, Standing, Timers};
+use super::{RegisterOutcome, TimerEntry, TimerState, Timers};
 use crate::sys::park::Parker;
 use crate::sys::sync::thread;
 use crate::task::models::scheduler::{model, start};
@@ -38,7 +38,7 @@ impl Bell {
 /// Timers, one entry, and the waker it is registered with first.
 struct Scene {
     timers: Timers,
-    entry: Pin<Box<Entry>>,
+    entry: Pin<Box<TimerEntry>>,
     bell: Arc<Bell>,
     waker: Waker,
 }
@@ -46,27 +46,27 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let (bell, waker) = Bell::new();
-        Scene { timers: Timers::new(0), entry: Box::pin(Entry::new()), bell, waker }
+        Scene { timers: Timers::new(0), entry: Box::pin(TimerEntry::new()), bell, waker }
     }
 
     /// With the entry registered.
     fn waiting_for(tick: u64) -> Arc<Scene> {
         let scene = Scene::new();
-        assert_eq!(scene.register(tick), Registered::WaitingFirst);
+        assert_eq!(scene.register(tick), RegisterOutcome::WaitingFirst);
         Arc::new(scene)
     }
 
-    fn entry(&self) -> Pin<&Entry> {
+    fn entry(&self) -> Pin<&TimerEntry> {
         self.entry.as_ref()
     }
 
-    fn register(&self, tick: u64) -> Registered {
+    fn register(&self, tick: u64) -> RegisterOutcome {
         self.timers.register(self.entry(), tick, &self.waker)
     }
 
     /// What `Sleep::reset` does.
-    fn reset(&self, tick: u64) -> Option<Registered> {
-        let waits = self.entry.standing() == Standing::Waiting;
+    fn reset(&self, tick: u64) -> Option<RegisterOutcome> {
+        let waits = self.entry.state() == TimerState::Waiting;
         waits.then(|| self.timers.rearm(self.entry(), tick))
     }
 
@@ -110,14 +110,14 @@ fn a_timer_is_registered_during_a_turn() {
             &scene,
             |scene| scene.register(5),
             |scene| {
-                scene.timers.turn(4);
-                assert_ne!(scene.entry.standing(), Standing::Fired, "early");
-                scene.timers.turn(5);
+                scene.timers.fire_due(4);
+                assert_ne!(scene.entry.state(), TimerState::Fired, "early");
+                scene.timers.fire_due(5);
             },
         );
-        scene.timers.turn(5);
-        assert_eq!(scene.entry.standing(), Standing::Fired);
-        scene.assert_over(usize::from(registered != Registered::Due));
+        scene.timers.fire_due(5);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
+        scene.assert_over(usize::from(registered != RegisterOutcome::Due));
     });
 }
 
@@ -133,21 +133,21 @@ fn an_owner_about_to_park_hears_of_a_timer() {
         race(
             &scene,
             move |scene| {
-                if scene.register(5) == Registered::WaitingFirst {
+                if scene.register(5) == RegisterOutcome::WaitingFirst {
                     unparker.unpark();
                 }
             },
             |scene| {
                 loop {
                     match scene.timers.next() {
-                        Some(tick) if scene.timers.turn(tick) > 0 => break,
+                        Some(tick) if scene.timers.fire_due(tick) > 0 => break,
                         Some(_) => {}
                         None => parker.park(None),
                     }
                 }
             },
         );
-        assert_eq!(scene.entry.standing(), Standing::Fired);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
         scene.assert_over(1);
     });
 }
@@ -163,17 +163,17 @@ fn an_owner_about_to_park_hears_of_an_earlier_time() {
         race(
             &scene,
             move |scene| {
-                assert_eq!(scene.reset(3), Some(Registered::WaitingFirst));
+                assert_eq!(scene.reset(3), Some(RegisterOutcome::WaitingFirst));
                 unparker.unpark();
             },
             |scene| {
                 while scene.timers.next().is_some_and(|tick| tick > 3) {
                     parker.park(None); // until 9, which is never
                 }
-                assert_eq!(scene.timers.turn(3), 1);
+                assert_eq!(scene.timers.fire_due(3), 1);
             },
         );
-        assert_eq!(scene.entry.standing(), Standing::Fired);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
         scene.assert_over(1);
     });
 }
@@ -188,7 +188,7 @@ fn a_deadline_moves_later_as_it_comes_up() {
             &scene,
             |scene| scene.reset(9),
             |scene| {
-                scene.timers.turn(5);
+                scene.timers.fire_due(5);
             },
         );
         let fired_before = scene.bell.rung();
@@ -197,12 +197,12 @@ fn a_deadline_moves_later_as_it_comes_up() {
             return scene.assert_over(1);
         }
         // Woken or not, it waits for the new deadline; who is woken polls.
-        assert_eq!(scene.entry.standing(), Standing::Waiting);
+        assert_eq!(scene.entry.state(), TimerState::Waiting);
         scene.timers.update_waker(scene.entry(), &scene.waker);
-        scene.timers.turn(8);
-        assert_eq!((scene.entry.standing(), scene.bell.rung()), (Standing::Waiting, fired_before));
-        scene.timers.turn(9);
-        assert_eq!(scene.entry.standing(), Standing::Fired);
+        scene.timers.fire_due(8);
+        assert_eq!((scene.entry.state(), scene.bell.rung()), (TimerState::Waiting, fired_before));
+        scene.timers.fire_due(9);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
         scene.assert_over(fired_before + 1);
     });
 }
@@ -218,18 +218,18 @@ fn a_deadline_moves_on_and_on() {
                 let _ = (scene.reset(7), scene.reset(9));
             },
             |scene| {
-                scene.timers.turn(5);
-                scene.timers.turn(7);
+                scene.timers.fire_due(5);
+                scene.timers.fire_due(7);
             },
         );
         let fired_before = scene.bell.rung();
-        if scene.entry.standing() == Standing::Fired {
+        if scene.entry.state() == TimerState::Fired {
             return scene.assert_over(fired_before);
         }
         assert!(fired_before <= 1);
         scene.timers.update_waker(scene.entry(), &scene.waker);
-        scene.timers.turn(9);
-        assert_eq!(scene.entry.standing(), Standing::Fired);
+        scene.timers.fire_due(9);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
         scene.assert_over(fired_before + 1);
     });
 }
@@ -244,11 +244,11 @@ fn a_deadline_moves_earlier_during_a_turn() {
             &scene,
             |scene| assert!(scene.reset(3).is_some()),
             |scene| {
-                scene.timers.turn(4);
+                scene.timers.fire_due(4);
             },
         );
-        scene.timers.turn(4);
-        assert_eq!(scene.entry.standing(), Standing::Fired);
+        scene.timers.fire_due(4);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
         scene.assert_over(1);
     });
 }
@@ -266,12 +266,12 @@ fn a_timer_is_cancelled_as_it_fires() {
                 scene.assert_own();
             },
             |scene| {
-                scene.timers.turn(5);
+                scene.timers.fire_due(5);
             },
         );
         let rung = scene.bell.rung();
         assert!(rung <= 1);
-        scene.timers.turn(5);
+        scene.timers.fire_due(5);
         scene.assert_over(rung);
     });
 }
@@ -287,17 +287,17 @@ fn the_waker_changes_as_the_timer_fires() {
             &scene,
             move |scene| {
                 scene.timers.update_waker(scene.entry(), &waker);
-                let waits = scene.entry.standing() == Standing::Waiting;
+                let waits = scene.entry.state() == TimerState::Waiting;
                 if !waits {
                     scene.assert_own();
                 }
                 waits
             },
             |scene| {
-                scene.timers.turn(5);
+                scene.timers.fire_due(5);
             },
         );
-        assert_eq!(scene.entry.standing(), Standing::Fired);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
         assert_eq!(scene.bell.rung() + second.rung(), 1);
         assert!(!waits || second.rung() == 1, "the sleeper waits with its second waker");
         assert_eq!(Arc::strong_count(&second), 1);
@@ -310,13 +310,13 @@ fn the_waker_changes_as_the_timer_fires() {
 fn two_threads_turn() {
     model(4, || {
         let scene = Scene::waiting_for(5);
-        let turn = |scene: &Scene| scene.timers.turn(6);
+        let turn = |scene: &Scene| scene.timers.fire_due(6);
         let fired = AtomicUsize::new(0);
         let other = race(&scene, turn, |scene| {
             fired.fetch_add(turn(scene), Relaxed);
         });
         assert_eq!(other + fired.load(Relaxed), 1);
-        assert_eq!(scene.entry.standing(), Standing::Fired);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
         scene.assert_over(1);
     });
 }
@@ -328,8 +328,8 @@ fn the_end_comes_during_a_registration() {
     model(4, || {
         let scene = Arc::new(Scene::new());
         let registered = race(&scene, |scene| scene.register(5), |scene| scene.timers.close());
-        assert_eq!(scene.entry.standing(), Standing::ShutDown);
-        scene.assert_over(usize::from(registered != Registered::ShutDown));
+        assert_eq!(scene.entry.state(), TimerState::ShutDown);
+        scene.assert_over(usize::from(registered != RegisterOutcome::ShutDown));
     });
 }
 
@@ -346,7 +346,7 @@ fn the_end_comes_as_a_deadline_moves() {
                 },
                 |scene| scene.timers.close(),
             );
-            assert_eq!(scene.entry.standing(), Standing::ShutDown);
+            assert_eq!(scene.entry.state(), TimerState::ShutDown);
             scene.assert_over(1);
         });
     }
