@@ -25,8 +25,9 @@
 //!
 //! `READ_CLOSED` and `WRITE_CLOSED` may be wrong. epoll reports the same flags for an error of a
 //! single packet, for a message in the error queue, and when the last writer of a named pipe leaves
-//! and another comes. In a direction that is really closed no operation would block. So an operation
-//! that would block clears these flags too. If they stayed, its caller would retry forever.
+//! and another comes. In a direction that is really closed no operation would block. So an
+//! operation that would block clears these flags too. If they stayed, its caller would retry
+//! forever.
 //!
 //! # Protocol
 //!
@@ -323,8 +324,8 @@ impl IoReadiness {
         self.writer.forget();
     }
 
-    /// Clears all readiness of a snapshot, closed directions included, after an operation would have
-    /// blocked.
+    /// Clears all readiness of a snapshot, closed directions included, after an operation would
+    /// have blocked.
     ///
     /// Does nothing if there was an event since the snapshot.
     pub(crate) fn clear_if_unchanged(&self, seen: ReadinessSnapshot) {

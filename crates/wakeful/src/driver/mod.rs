@@ -1,16 +1,16 @@
 //! Station 6, the driver: timers and I/O, and what an idle thread waits in.
 //!
-//! - [`clock`]: the runtime's time, which may be paused. [`clock::tsc`] reads it faster, as an upper
-//!   bound or approximately. A [`ClockNs`](clock::clock_ns::ClockNs) is a time in one word.
-//! - [`poller`]: one worker's epoll instance. [`io_readiness`] is one descriptor registered with it;
-//!   [`event_buffer`] is the wait itself.
+//! - [`clock`]: the runtime's time, which may be paused. [`clock::tsc`] reads it faster, as an
+//!   upper bound or approximately. A [`ClockNs`](clock::clock_ns::ClockNs) is a time in one word.
+//! - [`poller`]: one worker's epoll instance. [`io_readiness`] is one descriptor registered with
+//!   it; [`event_buffer`] is the wait itself.
 //! - [`alarm`]: ends a wait in a poller after some time, whichever wait it is then.
-//! - [`uring`]: one worker's io_uring for files, registered with its poller. [`in_flight`] holds the
-//!   operations that the kernel is working on.
+//! - [`uring`]: one worker's io_uring for files, registered with its poller. [`in_flight`] holds
+//!   the operations that the kernel is working on.
 //! - [`timers`]: one worker's timers, behind a spin lock. [`wheel`] is the data structure inside.
 //!
-//! A worker parks until its next timer is due: in its poller if [`Poller::needs_poll`], otherwise in
-//! [`sys::park`](crate::sys::park). Control enters in two ways: the poll of a future registers a
+//! A worker parks until its next timer is due: in its poller if [`Poller::needs_poll`], otherwise
+//! in [`sys::park`](crate::sys::park). Control enters in two ways: the poll of a future registers a
 //! timer or a descriptor, and a worker calls [`Timers::fire_due`] and [`Poller::poll`] in each
 //! iteration of its loop. Control leaves through the wakers.
 //!

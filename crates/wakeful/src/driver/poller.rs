@@ -49,7 +49,7 @@ const ALARM: Token = Token(2);
 /// Tokens up to this one are the poller's own. No source has such a low address.
 const LAST_OWN: usize = 2;
 
-/// So many retired sources wait for the next poll before one is requested.
+/// Every time this many sources were retired, a poll is requested that frees them.
 const MANY_RETIRED: usize = 64;
 
 /// An epoll instance with the sources that are registered with it.

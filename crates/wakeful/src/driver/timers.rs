@@ -4,8 +4,8 @@
 //! station 8.
 //!
 //! Actors: the *owner* is the worker, or the thread in `block_on`, that parks until the next timer
-//! and then calls [`Timers::fire_due`]. A *sleeper* is the thread that polls or drops the future. It
-//! registers, moves or cancels the future's [`TimerEntry`]. The sleeper is usually the owner.
+//! and then calls [`Timers::fire_due`]. A *sleeper* is the thread that polls or drops the future.
+//! It registers, moves or cancels the future's [`TimerEntry`]. The sleeper is usually the owner.
 //!
 //! - TIMER-1. The wheel, and an entry's links and waker, are accessed only under the lock of the
 //!   [`Timers`] that the entry is registered with.
@@ -13,12 +13,12 @@
 //!   SHUT_DOWN. Only the holder of the lock stores the last two, as its last access to the entry.
 //!   From then on the entry belongs to the sleeper alone.
 //! - TIMER-3. Moving a deadline to a later tick only stores that tick in `when`. When the old tick
-//!   comes, the wheel sees the new one and links the entry again. So `when` is never before the tick
-//!   that the entry is linked at.
+//!   comes, the wheel sees the new one and links the entry again. So `when` is never before the
+//!   tick that the entry is linked at.
 //! - TIMER-4. An entry is linked only while its future is pinned. Dropping the future unlinks it.
 //!
-//! Wakers are foreign code. They are cloned before the lock is taken, and woken and dropped after it
-//! is released. (Models: `models/timers.rs`.)
+//! Wakers are foreign code. They are cloned before the lock is taken, and woken and dropped after
+//! it is released. (Models: `models/timers.rs`.)
 
 use super::wheel::{Inserted, Linked, Links, Wheel};
 use crate::sys::spin_lock::SpinLock;
@@ -223,7 +223,8 @@ impl Timers {
 
     /// Updates `next` after an insertion, under the lock.
     ///
-    /// A timer that is cancelled leaves `next` too early, which costs the owner one spurious wake-up.
+    /// A timer that is cancelled leaves `next` too early, which costs the owner one spurious
+    /// wake-up.
     fn publish_next(&self, tick: u64) -> RegisterOutcome {
         if tick < self.next.load(Relaxed) {
             self.next.store(tick, SeqCst);

@@ -35,11 +35,11 @@
 //!   entry's owner.
 //! - WHEEL-2. From `insert` until it is popped or removed, an entry is alive and does not move.
 //! - WHEEL-3. A linked entry is in exactly one list, the one that its `slot` names. The first entry
-//!   of a list has no `prev` and the last no `next`. An empty list has neither first nor last. A bit
-//!   in `occupied` or `levels` is set exactly if there is an entry behind it.
-//! - WHEEL-4. An entry's level is the highest digit in which its deadline differs from `elapsed`. Its
-//!   slot is the value of that digit. An entry that is due at `elapsed`, about to be popped, is in
-//!   its slot of level 0.
+//!   of a list has no `prev` and the last no `next`. An empty list has neither first nor last. A
+//!   bit in `occupied` or `levels` is set exactly if there is an entry behind it.
+//! - WHEEL-4. An entry's level is the highest digit in which its deadline differs from `elapsed`.
+//!   Its slot is the value of that digit. An entry that is due at `elapsed`, about to be popped, is
+//!   in its slot of level 0.
 //!
 //! Deadlines are never before `elapsed`. So WHEEL-4 implies:
 //!

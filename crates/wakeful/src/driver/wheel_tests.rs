@@ -238,8 +238,8 @@ impl Draw {
     }
 }
 
-/// The wheel's state is compared with the oracle's every so many steps; its results are compared in
-/// every step. A prime, so that it does not divide a period of the steps.
+/// After how many steps the wheel's state is compared with the oracle's. Its results are compared
+/// in every step. A prime, so that it does not divide a period of the steps.
 const COMPARE_EVERY: u32 = 7;
 
 /// Runs random steps of one seed, fewer if the last tick is reached. Returns how many it ran.

@@ -32,6 +32,14 @@ pub struct DirBuilder {
 
 impl DirBuilder {
     /// Creates a builder for one directory with the default permissions.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::DirBuilder;
+    ///
+    /// let builder = DirBuilder::new();
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
@@ -39,12 +47,38 @@ impl DirBuilder {
     /// Sets whether missing parents are created too. The default is `false`.
     ///
     /// With `true`, creating a directory that already exists succeeds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::DirBuilder;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("wakeful-doc-recur-{}", std::process::id()));
+    /// DirBuilder::new().recursive(true).create(dir.join("a/b/c")).await?;
+    /// # std::fs::remove_dir_all(&dir)
+    /// # }
+    /// ```
     pub fn recursive(&mut self, recursive: bool) -> &mut Self {
         self.recursive = recursive;
         self
     }
 
     /// Sets the permissions of the directory, before the process's umask. The default is `0o777`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::DirBuilder;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("wakeful-doc-dmode-{}", std::process::id()));
+    /// DirBuilder::new().mode(0o700).create(&dir).await?;
+    /// # std::fs::remove_dir_all(&dir)
+    /// # }
+    /// ```
     pub fn mode(&mut self, mode: u32) -> &mut Self {
         self.mode = Some(mode);
         self
@@ -68,7 +102,7 @@ impl DirBuilder {
     ///
     /// # #[wakeful::main]
     /// # async fn main() -> std::io::Result<()> {
-    /// # let dir = std::env::temp_dir().join(format!("wakeful-doc-builder-{}", std::process::id()));
+    /// # let dir = std::env::temp_dir().join(format!("wakeful-doc-build-{}", std::process::id()));
     /// DirBuilder::new().create(&dir).await?;
     /// let error = DirBuilder::new().create(&dir).await.unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::AlreadyExists);

@@ -75,8 +75,8 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> impl Future<Output = io::Result
 
 /// Creates a directory.
 ///
-/// Use [`create_dir_all`] to create missing parents too, or [`DirBuilder`](super::DirBuilder) to set
-/// the permissions.
+/// Use [`create_dir_all`] to create missing parents too, or [`DirBuilder`](super::DirBuilder) to
+/// set the permissions.
 ///
 /// # Errors
 ///

@@ -66,8 +66,8 @@ pub(super) struct CursorFix {
 impl CursorFix {
     /// Records the cursor before an entry is submitted.
     ///
-    /// `None` if io_uring must not be used: other descriptors may move the cursor, or reading it may
-    /// block.
+    /// `None` if io_uring must not be used: other descriptors may move the cursor, or reading it
+    /// may block.
     fn begin(&mut self, at: Position, file: &Descriptor) -> Option<()> {
         *self = Self::default();
         if at == Position::Cursor && file.has_cursor() {

@@ -24,17 +24,43 @@ pub struct FileTimes {
 
 impl FileTimes {
     /// Creates a `FileTimes` that changes no time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::FileTimes;
+    ///
+    /// let unchanged = FileTimes::new();
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Sets the time of the last access.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use wakeful::fs::FileTimes;
+    ///
+    /// let times = FileTimes::new().set_accessed(SystemTime::now());
+    /// ```
     pub fn set_accessed(mut self, t: SystemTime) -> Self {
         self.accessed = Some(t);
         self
     }
 
     /// Sets the time of the last modification.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use wakeful::fs::FileTimes;
+    ///
+    /// let times = FileTimes::new().set_modified(SystemTime::now());
+    /// ```
     pub fn set_modified(mut self, t: SystemTime) -> Self {
         self.modified = Some(t);
         self

@@ -37,8 +37,8 @@
 //!
 //! A worker thread never blocks in the kernel for a terminal, a pipe, a socket, a network file
 //! system or a FUSE server. Everything that is not a regular file or directory of a local file
-//! system is read, written and closed by a kernel thread or by the blocking pool. So such a file may
-//! still be open for a short time after its [`File`] was dropped.
+//! system is read and written by a kernel thread or by the blocking pool. Except for pipes, it is
+//! also closed there. So such a file may still be open shortly after its [`File`] was dropped.
 //!
 //! Local file systems are ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs, tmpfs, ramfs, squashfs,
 //! EROFS, FAT, exFAT, and overlays, whose layers are assumed to be local too.
@@ -63,15 +63,15 @@
 //!
 //! # Errors
 //!
-//! Errors of the system are returned unchanged, so
-//! [`raw_os_error`](std::io::Error::raw_os_error) has the error number. They do not contain the path.
+//! Errors of the system are returned unchanged, so [`raw_os_error`](std::io::Error::raw_os_error)
+//! has the error number. They do not contain the path.
 
 // Module map: a function, or a method of `File`, first tries the operation inline (`page_cache`).
 // If that is not possible, it makes an `op::Operation` (`fd_ops`, `path_ops`, `open_options`,
 // `write_behind`) and awaits its `op_future::OpFuture`. Once started, the operation is an
-// `in_flight::InFlightOp`: control leaves to the ring (`driver::uring`) or to the blocking pool, and
-// comes back through `InFlightOp::complete` or `InFlightOp::finish`. A `descriptor::Descriptor` is
-// an open file that operations share; `mounts` decides whether it may be accessed inline.
+// `in_flight::InFlightOp`: control leaves to the ring (`driver::uring`) or to the blocking pool,
+// and comes back through `InFlightOp::complete` or `InFlightOp::finish`. A `descriptor::Descriptor`
+// is an open file that operations share; `mounts` decides whether it may be accessed inline.
 
 mod descriptor;
 mod dir_builder;

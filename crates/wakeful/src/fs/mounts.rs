@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn mount_point_that_is_not_utf8_hides_no_mount() {
-        let list = b"40 28 0:50 / /mnt/\xff\xfe rw - nfs4 host:/ rw\n28 1 254:0 / / rw - ext4 /dev/vda rw\n";
+        let list = b"40 28 0:50 / /mnt/\xff\xfe rw - nfs4 host:/ rw\n\
+            28 1 254:0 / / rw - ext4 /dev/vda rw\n";
         assert_eq!(latency_in(list, 28), DeviceLatency::Local);
         assert_eq!(latency_in(list, 40), DeviceLatency::Remote);
         assert_eq!(latency_in(list, 41), DeviceLatency::Remote, "not listed");

@@ -7,8 +7,8 @@ use std::io;
 
 /// An operation on files, with everything it needs: buffers, paths, the file.
 ///
-/// - FILEOP-1. The memory that an operation's submission entry points to is on the heap and owned by
-///   the operation. It stays at its address when the operation is moved.
+/// - FILEOP-1. The memory that an operation's submission entry points to is on the heap and owned
+///   by the operation. It stays at its address when the operation is moved.
 pub(super) trait Operation: Sized + Send + 'static {
     type Output: Send + 'static;
 
@@ -28,7 +28,8 @@ pub(super) trait Operation: Sized + Send + 'static {
 
     /// Returns whether the kernel may block while it executes the entry.
     ///
-    /// If so, the entry is executed by a kernel thread. Otherwise `io_uring_enter` itself may block.
+    /// If so, the entry is executed by a kernel thread. Otherwise `io_uring_enter` itself may
+    /// block.
     fn may_block(&self) -> bool {
         true
     }

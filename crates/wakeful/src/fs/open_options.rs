@@ -59,8 +59,8 @@ struct Options {
 impl OpenOptions {
     /// Creates options that are all off.
     ///
-    /// At least one of [`read`](Self::read), [`write`](Self::write) and [`append`](Self::append) must
-    /// be set before opening a file.
+    /// At least one of [`read`](Self::read), [`write`](Self::write) and [`append`](Self::append)
+    /// must be set before opening a file.
     ///
     /// # Examples
     ///
@@ -100,6 +100,18 @@ impl OpenOptions {
     }
 
     /// Sets whether the file can be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = OpenOptions::new().read(true).open("/dev/null").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read(&mut self, read: bool) -> &mut OpenOptions {
         self.set(|std| _ = std.read(read), |options| options.read = read)
     }
@@ -107,16 +119,61 @@ impl OpenOptions {
     /// Sets whether the file can be written.
     ///
     /// An existing file is overwritten in place, unless [`truncate`](Self::truncate) is set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = OpenOptions::new().write(true).open("/dev/null").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write(&mut self, write: bool) -> &mut OpenOptions {
         self.set(|std| _ = std.write(write), |options| options.write = write)
     }
 
     /// Sets whether every write goes to the end of the file. Implies [`write`](Self::write).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    /// use wakeful::io::AsyncWriteExt;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-app-{}", std::process::id()));
+    /// # std::fs::write(&path, "one\n")?;
+    /// let mut file = OpenOptions::new().append(true).open(&path).await?;
+    /// file.write_all(b"two\n").await?;
+    /// file.flush().await?;
+    /// assert_eq!(wakeful::fs::read(&path).await?, b"one\ntwo\n");
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     pub fn append(&mut self, append: bool) -> &mut OpenOptions {
         self.set(|std| _ = std.append(append), |options| options.append = append)
     }
 
     /// Sets whether an existing file is truncated to length 0. Requires [`write`](Self::write).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-trunc-{}", std::process::id()));
+    /// # std::fs::write(&path, "old")?;
+    /// let file = OpenOptions::new().write(true).truncate(true).open(&path).await?;
+    /// assert_eq!(file.metadata().await?.len(), 0);
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     pub fn truncate(&mut self, truncate: bool) -> &mut OpenOptions {
         self.set(|std| _ = std.truncate(truncate), |options| options.truncate = truncate)
     }
@@ -124,6 +181,19 @@ impl OpenOptions {
     /// Sets whether the file is created if it does not exist.
     ///
     /// Requires [`write`](Self::write) or [`append`](Self::append).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-creat-{}", std::process::id()));
+    /// let file = OpenOptions::new().write(true).create(true).open(&path).await?;
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     pub fn create(&mut self, create: bool) -> &mut OpenOptions {
         self.set(|std| _ = std.create(create), |options| options.create = create)
     }
@@ -132,6 +202,22 @@ impl OpenOptions {
     ///
     /// The check and the creation are one atomic step. [`create`](Self::create) and
     /// [`truncate`](Self::truncate) are ignored then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-excl-{}", std::process::id()));
+    /// let mut options = OpenOptions::new();
+    /// options.write(true).create_new(true);
+    /// let first = options.open(&path).await?;
+    /// assert!(options.open(&path).await.is_err(), "the file exists");
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     pub fn create_new(&mut self, create_new: bool) -> &mut OpenOptions {
         self.set(|std| _ = std.create_new(create_new), |options| options.create_new = create_new)
     }
@@ -139,6 +225,22 @@ impl OpenOptions {
     /// Sets the permissions of a file that is created, before the process's umask.
     ///
     /// The default is `0o666`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::os::unix::fs::PermissionsExt;
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-mode-{}", std::process::id()));
+    /// let mut options = OpenOptions::new();
+    /// let file = options.write(true).create(true).mode(0o600).open(&path).await?;
+    /// assert_eq!(file.metadata().await?.permissions().mode() & 0o777, 0o600);
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     pub fn mode(&mut self, mode: u32) -> &mut OpenOptions {
         self.set(|std| _ = std.mode(mode), |options| options.mode = mode)
     }

@@ -127,7 +127,22 @@ type Fetch = Pin<Box<dyn Future<Output = io::Result<Batch>> + Send + Sync>>;
 
 /// A stream over the entries of a directory.
 ///
-/// It is created by [`read_dir`].
+/// It is created by [`read_dir`]. Call [`next_entry`](Self::next_entry) until it returns `None`.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut entries = wakeful::fs::read_dir("/").await?;
+/// let mut count = 0;
+/// while entries.next_entry().await?.is_some() {
+///     count += 1;
+/// }
+/// assert!(count > 0);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "streams do nothing unless polled"]
 pub struct ReadDir {
     stage: Stage,
@@ -178,6 +193,20 @@ impl ReadDir {
     /// # Errors
     ///
     /// Fails if the directory cannot be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut entries = wakeful::fs::read_dir("/").await?;
+    /// let first = poll_fn(|cx| entries.poll_next_entry(cx)).await?;
+    /// assert!(first.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_next_entry(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<DirEntry>>> {
         let progress = ready!(coop::poll_proceed(cx));
         loop {
@@ -212,6 +241,19 @@ impl fmt::Debug for ReadDir {
 /// An entry of a directory.
 ///
 /// It is returned by [`ReadDir::next_entry`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut entries = wakeful::fs::read_dir("/").await?;
+/// while let Some(entry) = entries.next_entry().await? {
+///     println!("{:?}, inode {}", entry.file_name(), entry.ino());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct DirEntry {
     file_type: Option<FileType>,
@@ -240,6 +282,20 @@ impl DirEntry {
     }
 
     /// Returns the entry's name, without the directory.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("wakeful-doc-name-{}", std::process::id()));
+    /// # std::fs::create_dir_all(dir.join("one"))?;
+    /// let mut entries = wakeful::fs::read_dir(&dir).await?;
+    /// let entry = entries.next_entry().await?.expect("the directory is not empty");
+    /// assert_eq!(entry.file_name(), "one");
+    /// # std::fs::remove_dir_all(&dir)
+    /// # }
+    /// ```
     pub fn file_name(&self) -> OsString {
         self.std.file_name()
     }
@@ -292,6 +348,21 @@ impl DirEntry {
     /// # Panics
     ///
     /// The future panics if it is polled outside of a runtime and the type is not known.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut entries = wakeful::fs::read_dir("/").await?;
+    /// while let Some(entry) = entries.next_entry().await? {
+    ///     if entry.file_type().await?.is_dir() {
+    ///         println!("{}/", entry.path().display());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn file_type(&self) -> impl Future<Output = io::Result<FileType>> {
         let site = Location::caller();
@@ -305,6 +376,19 @@ impl DirEntry {
     }
 
     /// Returns the entry's inode number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut entries = wakeful::fs::read_dir("/").await?;
+    /// if let Some(entry) = entries.next_entry().await? {
+    ///     println!("{} is inode {}", entry.path().display(), entry.ino());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ino(&self) -> u64 {
         self.std.ino()
     }

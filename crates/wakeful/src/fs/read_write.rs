@@ -21,8 +21,8 @@ const MAX_READ: usize = 2 * 1024 * 1024;
 
 /// Reads the entire contents of a file into a vector.
 ///
-/// This is a convenience function for [`File::open`](super::File::open) and reading to the end, with
-/// fewer allocations and system calls.
+/// This is a convenience function for [`File::open`](super::File::open) and reading to the end,
+/// with fewer allocations and system calls.
 ///
 /// # Errors
 ///
@@ -260,8 +260,8 @@ impl Operation for WriteWhole {
 
 /// Copies the contents and permissions of a file. Returns the number of bytes copied.
 ///
-/// An existing file at `to` is overwritten. If the file system supports it, the copy shares its disk
-/// blocks with the original.
+/// An existing file at `to` is overwritten. If the file system supports it, the copy shares its
+/// disk blocks with the original.
 ///
 /// # Errors
 ///

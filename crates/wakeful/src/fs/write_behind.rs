@@ -1,15 +1,15 @@
 //! Write-behind: writes to a file return once their data is queued.
 //!
 //! A [`WriteBehind`] operation takes the whole queue and writes it, then the data that was queued
-//! meanwhile, until the queue is empty. So a task that writes small pieces does not wait for each of
-//! them, and queued data reaches the file even if its `File` is dropped.
+//! meanwhile, until the queue is empty. So a task that writes small pieces does not wait for each
+//! of them, and queued data reaches the file even if its `File` is dropped.
 //!
 //! - WRITE-1. While `running`, exactly one [`WriteBehind`] is in flight. It takes all queued data
-//!   before it ends. It clears `running` and drops its reference to the file in the critical section
-//!   in which it found the queue empty.
+//!   before it ends. It clears `running` and drops its reference to the file in the critical
+//!   section in which it found the queue empty.
 //!
-//! The queue also counts *detached* operations: those whose future was dropped before they finished.
-//! Later operations wait for detached ones that change the file.
+//! The queue also counts *detached* operations: those whose future was dropped before they
+//! finished. Later operations wait for detached ones that change the file.
 
 use super::descriptor::Descriptor;
 use super::fd_ops::{Position, Write, WriteProgress};
@@ -66,7 +66,7 @@ impl WriteQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether data or a detached change is on its way to the file.
+    /// Returns whether data is still to be written, or a detached change is in flight.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         self.busy.load(Acquire)
@@ -77,7 +77,7 @@ impl WriteQueue {
         self.lock().error.take()
     }
 
-    /// Waits until no data and no detached change is on its way to the file.
+    /// Waits until all data is written, and no detached change is in flight.
     pub(super) fn poll_idle(
         &self,
         cx: &mut Context<'_>,

@@ -152,7 +152,8 @@ impl Clock {
         tick_of(self.elapsed())
     }
 
-    /// Returns the first tick that is completed at `deadline` or later, so that timers are never early.
+    /// Returns the first tick that is completed at `deadline` or later, so that timers are never
+    /// early.
     pub(crate) fn tick_at(&self, deadline: Instant) -> u64 {
         let after = deadline.saturating_duration_since(self.started);
         ticks(after, after.subsec_nanos().div_ceil(TICK_NS))

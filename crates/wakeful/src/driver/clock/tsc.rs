@@ -83,7 +83,8 @@ impl TscInstant {
 
 /// Returns the time that a [`TscInstant`] counts from.
 ///
-/// Every clock calls this before it starts. So no clock shows an earlier time, even if it is paused.
+/// Every clock calls this before it starts. So no clock shows an earlier time, even if it is
+/// paused.
 pub(super) fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     *EPOCH.get_or_init(Instant::now)

@@ -114,8 +114,8 @@ fn writable_event_does_not_hide_readable_bytes() {
     });
 }
 
-/// Two tasks read concurrently, and the slower one marks an older snapshot as drained. Catches a lost
-/// event. At worst the socket seems readable although it is empty.
+/// Two tasks read concurrently, and the slower one marks an older snapshot as drained. Catches a
+/// lost event. At worst the socket seems readable although it is empty.
 #[test]
 fn concurrent_readers_hide_no_event() {
     model(3, || {
@@ -142,8 +142,8 @@ fn concurrent_readers_hide_no_event() {
     });
 }
 
-/// A waiter in the list changes its waker while it is woken, and another task reads the bytes. Catches
-/// a waiter that waits without being in the list.
+/// A waiter in the list changes its waker while it is woken, and another task reads the bytes.
+/// Catches a waiter that waits without being in the list.
 #[test]
 fn waiter_that_changes_its_waker_while_woken_is_woken_again() {
     model(3, || {

@@ -1,7 +1,7 @@
 //! Loom models of one timer.
 //!
-//! A sleeper registers, moves or cancels the timer, or changes its waker, while another thread fires
-//! or closes the timers.
+//! A sleeper registers, moves or cancels the timer, or changes its waker, while another thread
+//! fires or closes the timers.
 //!
 //! Each model ends with checks of the final state: the timer fired as often as it should, and no
 //! waker is left. An entry that belongs to the sleeper alone is accessed without the lock, so that
@@ -238,8 +238,8 @@ fn later_deadline_twice_while_firing() {
     });
 }
 
-/// A deadline moves to an earlier tick, or into the past, while timers fire. Catches a sleeper that is
-/// not woken although its deadline has come.
+/// A deadline moves to an earlier tick, or into the past, while timers fire. Catches a sleeper that
+/// is not woken although its deadline has come.
 #[test]
 fn earlier_deadline_while_firing() {
     model(4, || {
@@ -257,8 +257,8 @@ fn earlier_deadline_while_firing() {
     });
 }
 
-/// A timer is cancelled while it fires. Catches a driver that uses the entry after the sleeper owns it
-/// again.
+/// A timer is cancelled while it fires. Catches a driver that uses the entry after the sleeper owns
+/// it again.
 #[test]
 fn cancel_while_firing() {
     model(4, || {
@@ -280,8 +280,8 @@ fn cancel_while_firing() {
     });
 }
 
-/// The waker changes while the timer fires. Catches a wake-up of the old waker after the new one was
-/// stored, and a waker that is left.
+/// The waker changes while the timer fires. Catches a wake-up of the old waker after the new one
+/// was stored, and a waker that is left.
 #[test]
 fn update_waker_while_firing() {
     model(4, || {
@@ -325,8 +325,8 @@ fn two_threads_fire() {
     });
 }
 
-/// The runtime shuts down while a timer is registered. Catches a timer that stays in a wheel that no
-/// thread drives.
+/// The runtime shuts down while a timer is registered. Catches a timer that stays in a wheel that
+/// no thread drives.
 #[test]
 fn close_while_registering() {
     model(4, || {

@@ -219,8 +219,8 @@ impl<E: Linked> Table<E> {
         let mut next = self.lists[slot.index()].first;
         for _ in 0..limit {
             let Some(entry) = next else { return earliest };
-            // SAFETY: the entry is linked (WHEEL-3), so it is alive (WHEEL-2). The table is borrowed
-            // (WHEEL-1).
+            // SAFETY: the entry is linked (WHEEL-3), so it is alive (WHEEL-2). The table is
+            // borrowed (WHEEL-1).
             let links = unsafe { links(entry) };
             let deadline_tick = links.deadline_tick.get();
             earliest = Some(earliest.map_or(deadline_tick, |tick: u64| tick.min(deadline_tick)));

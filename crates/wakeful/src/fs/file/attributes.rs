@@ -51,8 +51,8 @@ impl File {
 
     /// Waits until all data of the file is on the disk, with the metadata needed to read it.
     ///
-    /// This may be faster than [`sync_all`](Self::sync_all), because it does not write metadata such
-    /// as the time of the last change.
+    /// This may be faster than [`sync_all`](Self::sync_all), because it does not write metadata
+    /// such as the time of the last change.
     ///
     /// # Errors
     ///

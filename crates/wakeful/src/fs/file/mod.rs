@@ -277,8 +277,8 @@ impl File {
         polled
     }
 
-    /// Waits until no operation is in flight, before a change of the file. Data of a dropped read is
-    /// discarded.
+    /// Waits until no operation is in flight, before a change of the file. Data of a dropped read
+    /// is discarded.
     fn poll_ready_to_change(
         &self,
         cx: &mut Context<'_>,
@@ -435,6 +435,19 @@ impl File {
     /// Returns how many bytes one read or write transfers at most.
     ///
     /// See [`set_max_buf_size`](Self::set_max_buf_size).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::File;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = File::open("/dev/null").await?;
+    /// assert_eq!(file.max_buf_size(), 2 * 1024 * 1024);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_buf_size(&self) -> usize {
         self.max_buf_size
     }

@@ -37,7 +37,7 @@ impl File {
     ///
     /// # #[wakeful::main]
     /// # async fn main() -> std::io::Result<()> {
-    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-read-at-{}", std::process::id()));
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-rat-{}", std::process::id()));
     /// # std::fs::write(&path, "hello, world")?;
     /// let file = File::open(&path).await?;
     /// let mut buf = [0; 100];
@@ -56,8 +56,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Returns [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the file ends before `buf` is full,
-    /// and otherwise the same errors as [`read_at`](Self::read_at).
+    /// Returns [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the file ends before `buf` is
+    /// full, and otherwise the same errors as [`read_at`](Self::read_at).
     ///
     /// # Panics
     ///
@@ -75,7 +75,7 @@ impl File {
     ///
     /// # #[wakeful::main]
     /// # async fn main() -> std::io::Result<()> {
-    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-exact-at-{}", std::process::id()));
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-rexat-{}", std::process::id()));
     /// # std::fs::write(&path, "hello, world")?;
     /// let file = File::open(&path).await?;
     /// let (mut first, mut second) = ([0; 5], [0; 5]);
@@ -110,8 +110,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped after it was polled, the data may still be written. Later operations
-    /// on the `File` wait for that.
+    /// If the future is dropped after it was polled, the data may still be written. Later
+    /// operations on the `File` wait for that.
     ///
     /// # Examples
     ///
@@ -120,7 +120,7 @@ impl File {
     ///
     /// # #[wakeful::main]
     /// # async fn main() -> std::io::Result<()> {
-    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-write-at-{}", std::process::id()));
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-wat-{}", std::process::id()));
     /// let file = File::create(&path).await?;
     /// let count = file.write_at(b"x", 3).await?;
     /// assert_eq!(count, 1);
@@ -154,7 +154,7 @@ impl File {
     ///
     /// # #[wakeful::main]
     /// # async fn main() -> std::io::Result<()> {
-    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-all-at-{}", std::process::id()));
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-walat-{}", std::process::id()));
     /// let file = File::create(&path).await?;
     /// file.write_all_at(b"world", 7).await?;
     /// file.write_all_at(b"hello, ", 0).await?;
@@ -179,8 +179,8 @@ pub struct ReadAt<'a> {
 }
 
 impl ReadAt<'_> {
-    /// Reads from the page cache, in chunks, as long as there is budget. `None` if the first chunk is
-    /// not there.
+    /// Reads from the page cache, in chunks, as long as there is budget. `None` if the first chunk
+    /// is not there.
     #[inline]
     fn read_inline(&mut self) -> Option<io::Result<usize>> {
         let want = self.buf.len().min(self.file.max_buf_size);

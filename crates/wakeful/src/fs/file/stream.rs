@@ -39,7 +39,8 @@ impl File {
         self.cursor.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Reads from the page cache, as much as the budget allows. Returns whether the read is complete.
+    /// Reads from the page cache, as much as the budget allows. Returns whether the read is
+    /// complete.
     fn read_inline(&mut self, dst: &mut ReadBuf<'_>) -> io::Result<bool> {
         if !self.descriptor.may_read_inline() {
             return Ok(false);
