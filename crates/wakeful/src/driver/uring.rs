@@ -38,7 +38,8 @@ const ATTEMPTS: u32 = 100;
 /// An io_uring instance with the operations that were submitted to it.
 pub(crate) struct Ring {
     inner: Mutex<Inner>,
-    /// The length of `Inner::operations`, readable without the lock.
+    /// The length of `Inner::operations`, readable without the lock. Stored with Release under the
+    /// lock, loaded with Acquire in `is_busy`.
     in_flight: AtomicUsize,
     probe: Probe,
     fd: RawFd,

@@ -28,7 +28,8 @@ use std::task::{Context, Poll, Waker};
 /// The queue of one file's data that is still to be written.
 pub(super) struct WriteQueue {
     state: Mutex<State>,
-    /// A copy of [`State::is_busy`], readable without the lock.
+    /// A copy of [`State::is_busy`], readable without the lock. Stored with Release under the lock
+    /// and loaded with Acquire, so that a reader that sees false sees the finished operations.
     busy: AtomicBool,
 }
 

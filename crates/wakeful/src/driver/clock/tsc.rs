@@ -6,9 +6,9 @@
 //! early. This module bounds the time from above instead.
 //!
 //! Each thread keeps an *anchor*: an exact time, with the TSC count at that time. The cycles since
-//! then are converted with a rate that is certainly too high. The result
-//! ([`now_upper_bound`]) is never before the present, and at most a few microseconds after it.
-//! Measurements and diagnostics use the likely rate instead ([`now_approx`]).
+//! then are converted with a rate that is certainly too high. The result ([`now_upper_bound`]) is
+//! never before the present, and less than one timer tick (62.5 µs) after it. Measurements and
+//! diagnostics use the likely rate instead ([`now_approx`]).
 //!
 //! This is correct where the kernel itself computes its clock from the TSC, so that the two cannot
 //! disagree. That is the default of Linux on x86-64 outside of most virtual machines. Everywhere
