@@ -18,7 +18,7 @@ use std::path::Path;
 ///
 /// # Cancel safety
 ///
-/// Once the future was polled, the directory is removed, even if the future is dropped.
+/// Once started, the directory is removed even if the future is dropped.
 ///
 /// # Examples
 ///
@@ -88,7 +88,7 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> impl Future<Output = io::Result
 ///
 /// # Cancel safety
 ///
-/// Once the future was polled, the directory is created, even if the future is dropped.
+/// Once started, the directory is created even if the future is dropped.
 ///
 /// # Examples
 ///

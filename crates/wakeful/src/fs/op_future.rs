@@ -94,8 +94,8 @@ where
     OpFuture::new(ClosureOp(f), site)
 }
 
-/// Runs a closure on the blocking pool that changes a file. Once polled, it runs even if the future
-/// is dropped.
+/// Runs a closure on the blocking pool that changes a file. Once started, it runs even if the
+/// future is dropped.
 pub(super) fn change_on_pool<F, R>(
     site: &'static Location<'static>,
     f: F,

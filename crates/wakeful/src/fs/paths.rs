@@ -224,7 +224,7 @@ pub fn read_link(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Path
 ///
 /// # Cancel safety
 ///
-/// Once the future was polled, the permissions are changed, even if the future is dropped.
+/// Once started, the permissions are changed even if the future is dropped.
 ///
 /// # Examples
 ///
@@ -266,7 +266,7 @@ pub fn set_permissions(
 ///
 /// # Cancel safety
 ///
-/// Once the future was polled, the file is removed, even if the future is dropped.
+/// Once started, the file is removed even if the future is dropped.
 ///
 /// # Examples
 ///
@@ -301,7 +301,7 @@ pub fn remove_file(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()
 ///
 /// # Cancel safety
 ///
-/// Once the future was polled, the file is renamed, even if the future is dropped.
+/// Once started, the file is renamed even if the future is dropped.
 ///
 /// # Examples
 ///
@@ -342,7 +342,7 @@ pub fn rename(
 ///
 /// # Cancel safety
 ///
-/// Once the future was polled, the link is created, even if the future is dropped.
+/// Once started, the link is created even if the future is dropped.
 ///
 /// # Examples
 ///
@@ -380,7 +380,7 @@ pub fn hard_link(
 ///
 /// # Cancel safety
 ///
-/// Once the future was polled, the link is created, even if the future is dropped.
+/// Once started, the link is created even if the future is dropped.
 ///
 /// # Examples
 ///

@@ -212,7 +212,7 @@ async fn read_to_end(
 ///
 /// # Cancel safety
 ///
-/// Once the future was polled, the file is written completely, even if the future is dropped.
+/// Once started, the file is written completely even if the future is dropped.
 ///
 /// # Examples
 ///
