@@ -1,69 +1,69 @@
-//! Station 7 for files: what the kernel works on. An operation that was handed
-//! over owns its buffers and names; it lies here until the kernel says that it is
-//! done with them, whoever lost interest meanwhile.
+//! Station 7 for files: the operations that the kernel is working on.
 //!
-//! - F1. From the moment the kernel is told of an operation until its completion
-//!   was read, the operation stays in its slot, and nobody touches the memory
-//!   that its entry points to.
+//! A submitted operation owns its buffers and paths. It stays in this table until the kernel has
+//! completed it, even if the future that started it is dropped meanwhile.
+//!
+//! - RING-1. From submission until its completion has been read, an operation stays in the table,
+//!   and no thread touches the memory that its submission entry points to.
 
 use slab::Slab;
 use std::sync::Arc;
 
-/// Where a completion is taken notice of.
+/// The kind of thread that processes a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompletionContext {
-    /// On a thread that drives tasks: what has to block goes elsewhere.
-    Driving,
-    /// On a thread that may block, at the end of the runtime: what is left to do
-    /// is done here.
-    Blocking,
+    /// A thread that polls tasks. It must not block, so blocking work goes to the pool.
+    DriverThread,
+    /// A thread that may block, during shutdown. It finishes the operation itself.
+    BlockingThread,
 }
 
-/// An operation in its slot.
+/// An operation that waits for the kernel.
 pub(crate) trait Completion: Send + Sync {
-    /// The kernel is done with it: `result` is what the system call would have
-    /// given, errors as negative numbers.
-    fn land(self: Arc<Self>, result: i32, place: CompletionContext);
+    /// Processes the operation's completion.
+    ///
+    /// `result` is the value that the system call would have returned; errors are negative.
+    fn complete(self: Arc<Self>, result: i32, context: CompletionContext);
 
-    /// Whether it must come to its end although nobody waits for it.
+    /// Returns whether the operation must run to its end although no future waits for it.
     fn must_finish(&self) -> bool;
 }
 
-/// One operation's slot.
+/// Identifies an operation of one ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(usize);
+pub(crate) struct OpId(usize);
 
-impl Slot {
-    /// The number that the kernel keeps with the operation.
-    pub(super) fn number(self) -> u64 {
+impl OpId {
+    /// Returns the number that the kernel reports with the completion.
+    pub(super) fn user_data(self) -> u64 {
         self.0 as u64
     }
 }
 
-/// All operations that the kernel has from one ring (F1).
+/// All operations of one ring that the kernel has not completed (RING-1).
 #[derive(Default)]
 pub(super) struct InFlight(Slab<Arc<dyn Completion>>);
 
 impl InFlight {
-    pub(super) fn put(&mut self, operation: Arc<dyn Completion>) -> Slot {
-        Slot(self.0.insert(operation))
+    pub(super) fn insert(&mut self, operation: Arc<dyn Completion>) -> OpId {
+        OpId(self.0.insert(operation))
     }
 
-    /// Its completion was read, or the kernel was never told of it.
-    pub(super) fn take(&mut self, number: u64) -> Arc<dyn Completion> {
-        self.0.remove(number as usize)
+    /// Removes an operation whose completion was read, or that was not submitted.
+    pub(super) fn remove(&mut self, user_data: u64) -> Arc<dyn Completion> {
+        self.0.remove(user_data as usize)
     }
 
-    /// Whether this operation still lies in its slot.
-    pub(super) fn holds(&self, slot: Slot, operation: *const ()) -> bool {
-        let lies_there = |kept: &Arc<dyn Completion>| Arc::as_ptr(kept).cast::<()>() == operation;
-        self.0.get(slot.0).is_some_and(lies_there)
+    /// Returns whether `id` still belongs to the operation at the address `operation`.
+    pub(super) fn contains(&self, id: OpId, operation: *const ()) -> bool {
+        let is_same = |entry: &Arc<dyn Completion>| Arc::as_ptr(entry).cast::<()>() == operation;
+        self.0.get(id.0).is_some_and(is_same)
     }
 
-    /// Those that nobody minds being cancelled.
-    pub(super) fn dispensable(&self) -> Vec<Slot> {
+    /// Returns the operations that may be cancelled.
+    pub(super) fn cancellable(&self) -> Vec<OpId> {
         let all = self.0.iter();
-        all.filter(|(_, kept)| !kept.must_finish()).map(|(key, _)| Slot(key)).collect()
+        all.filter(|(_, entry)| !entry.must_finish()).map(|(key, _)| OpId(key)).collect()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,44 +1,60 @@
-//! Station 7 for I/O: one socket, pipe or other descriptor that the poller
-//! watches, and the wakers of those who wait for it. A task comes here from a
-//! read or write that would block; when the system says that it no longer would,
-//! the waker leads on to station 8.
+//! Station 7 for I/O: the readiness of one registered descriptor, and the wakers of its waiters.
 //!
-//! Readiness is kept in one word: what the descriptor is ready for, as far as we
-//! know, and a count of the events that said so. The system tells of changes only
-//! (edge-triggered), so what is ready stays ready until an operation finds out
-//! that it is not ([`IoReadiness::take_back`]); the count keeps that operation from
-//! clearing news that came after it looked.
+//! A task comes here from a read or write that would block. When the kernel reports that it no
+//! longer would, the poller wakes the task, which leads on to station 8.
 //!
-//! An end may turn out to be none: what the system tells as one is also an error that
-//! concerned one packet, a message in the error queue, or the last writer of a named
-//! pipe, after whom another came. At a true end of its direction no operation would block,
-//! so one that would takes the end back as well. Who kept it would try again at once, for ever.
+//! # The readiness word
 //!
-//! Most often it finds out by reading or writing less than it could have. That happens
-//! with every request, so it is said in a store beside the word ([`IoReadiness::use_up`]): up
-//! to which count readiness was used up. Whoever looks compares. Of two who store, the
-//! one who looked earlier may come later, or be seen later: then something seems ready
-//! that is not, and the next operation clears it.
+//! One atomic word holds what the descriptor is ready for, as far as known, and a count of events.
+//! epoll is edge-triggered: it reports changes only. So a descriptor stays ready until an operation
+//! finds that it would block and clears the readiness ([`IoReadiness::clear_if_unchanged`]). The
+//! event count keeps that operation from clearing an event that came after its
+//! [`ReadinessSnapshot`].
 //!
-//! Actors: the *poller* adds readiness and then calls; a *user* looks, leaves its
-//! waker, and looks again. All steps on the word and on the places for wakers are
-//! SeqCst, so at least one of them sees the other.
+//! # Draining
 //!
-//! Who waits where: polls that read wait in `reader`, polls that write in
-//! `writer`, one task each, without a lock; futures that name an interest wait in
-//! the list, which the poller looks at only while `listed` says so.
+//! Most often an operation finds out by reading or writing less than it could have. That happens
+//! with every request, so it costs a plain store beside the word: [`IoReadiness::mark_drained`]
+//! stores the event count up to which the readiness was used up. [`IoReadiness::load`] compares the
+//! two counts.
+//!
+//! If two operations store concurrently, the one with the older snapshot may store last. Then the
+//! descriptor seems ready although it is not, and the next operation clears that.
+//!
+//! # Closed directions
+//!
+//! `READ_CLOSED` and `WRITE_CLOSED` may be wrong. epoll reports the same flags for an error of a
+//! single packet, for a message in the error queue, and when the last writer of a named pipe leaves
+//! and another comes. In a direction that is really closed no operation would block. So an
+//! operation that would block clears these flags too. If they stayed, its caller would retry
+//! forever.
+//!
+//! # Protocol
+//!
+//! 1. The *poller* adds readiness to the word, then wakes the waiters.
+//! 2. A *waiter* loads the word, stores its waker, and loads the word again.
+//!
+//! The race to fear: the poller finds no waker, and the waiter sees no readiness. It cannot happen:
+//! all accesses to the word and to the waker cells are SeqCst, so at least one of the two sees the
+//! other. (Model: `models/io_readiness.rs`.)
+//!
+//! # Waiters
+//!
+//! Polls that read wait in `reader`, polls that write in `writer`: one task each, without a lock.
+//! Futures that name an interest wait in the list, which the poller visits only while
+//! `has_listed_waiters` is set.
 
 use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use crate::sys::unwind::catch_and_forget;
 use crate::wait::atomic_waker::{AtomicWaker, Registered};
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use crate::wait::wake_batch::WakeBatch;
 use std::ops::BitOr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// What a descriptor is ready for, or somebody waits for.
+/// A set of readiness flags: what a descriptor is ready for, or what a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Readiness(pub(crate) u8);
 
@@ -50,13 +66,13 @@ impl Readiness {
     pub(crate) const WRITE_CLOSED: Self = Self(1 << 3);
     pub(crate) const PRIORITY: Self = Self(1 << 4);
     pub(crate) const ERROR: Self = Self(1 << 5);
-    /// What ends the wait of a read.
+    /// The flags that end the wait of a read.
     pub(crate) const READ: Self = Self(Self::READABLE.0 | Self::READ_CLOSED.0);
-    /// What ends the wait of a write.
+    /// The flags that end the wait of a write.
     pub(crate) const WRITE: Self = Self(Self::WRITABLE.0 | Self::WRITE_CLOSED.0);
     const ALL: u64 = (1 << 6) - 1;
-    /// What looks like an end, and mostly is one.
-    const FINAL: u8 = Self::READ_CLOSED.0 | Self::WRITE_CLOSED.0;
+    /// The flags of a closed direction.
+    const CLOSED: u8 = Self::READ_CLOSED.0 | Self::WRITE_CLOSED.0;
 
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
@@ -75,24 +91,24 @@ impl BitOr for Readiness {
     }
 }
 
-/// The runtime is gone: nothing happens any more.
+/// Flag of the word: the runtime has shut down, so no event will come.
 const SHUT_DOWN: u64 = 1 << 8;
-/// One event.
+/// The unit of the event count in the word.
 const EVENT: u64 = 1 << 16;
-/// No count of events.
+/// Stands for "not drained" in `read_drained_at` and `write_drained_at`.
 const NEVER: u64 = u64::MAX;
 
-/// What was seen when somebody looked.
+/// The readiness at one time, together with the event count.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReadinessSnapshot {
     pub(crate) ready: Readiness,
-    /// The count of events.
+    /// The event count when the snapshot was taken.
     events: u64,
     pub(crate) is_shut_down: bool,
 }
 
-impl Seen {
-    fn of(word: u64, mask: Readiness) -> Self {
+impl ReadinessSnapshot {
+    fn from_word(word: u64, mask: Readiness) -> Self {
         Self {
             ready: Readiness((word & Readiness::ALL) as u8).and(mask),
             events: word / EVENT,
@@ -100,23 +116,23 @@ impl Seen {
         }
     }
 
-    /// Whether something came to its end.
+    /// Returns whether a direction is reported as closed.
     #[inline]
-    pub(crate) fn has_end(&self) -> bool {
-        self.ready.0 & Readiness::FINAL != 0
+    pub(crate) fn is_closed(&self) -> bool {
+        self.ready.0 & Readiness::CLOSED != 0
     }
 
-    /// The same without those.
-    pub(crate) fn without(self, others: Readiness) -> Self {
-        Self { ready: Readiness(self.ready.0 & !others.0), ..self }
+    /// Returns this snapshot without the flags in `removed`.
+    pub(crate) fn without(self, removed: Readiness) -> Self {
+        Self { ready: Readiness(self.ready.0 & !removed.0), ..self }
     }
 
-    fn is_news(&self) -> bool {
+    fn ends_wait(&self) -> bool {
         !self.ready.is_empty() || self.is_shut_down
     }
 }
 
-/// Which of the two places for a single waker.
+/// The direction of an operation, which selects one of the two waker cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,
@@ -132,24 +148,27 @@ impl Direction {
     }
 }
 
-/// Apart from its neighbours by two cache lines: pollers of several workers
-/// write to theirs all the time. What every request needs is in the second of them; the
-/// writer's waker, which hardly one does, ends the first.
+/// The readiness of one descriptor, and the tasks that wait for it.
+///
+/// It fills two cache lines of its own, because the pollers of several workers write to their
+/// sources all the time. The fields that every request uses are in the second line. The writer's
+/// waker, which few requests use, is at the end of the first.
 #[repr(C, align(128))]
 pub(crate) struct IoReadiness {
     waiters: Waiters<(), Readiness>,
     _gap: [u64; GAP],
     writer: AtomicWaker,
     word: AtomicU64,
-    /// The count of events at which a read, or a write, used up what there was.
-    read_up: AtomicU64,
-    written_up: AtomicU64,
+    /// The event count up to which reads have drained the descriptor.
+    read_drained_at: AtomicU64,
+    /// The event count up to which writes have filled the descriptor.
+    write_drained_at: AtomicU64,
     reader: AtomicWaker,
-    /// Somebody may be in the list. Written under its lock.
-    listed: AtomicBool,
+    /// Whether `waiters` may be non-empty. Written under its lock.
+    has_listed_waiters: AtomicBool,
 }
 
-/// In words. (In a model all parts are larger, and lie anywhere.)
+/// The padding in words. (Under loom all fields are larger, and the layout does not matter.)
 const GAP: usize = (SECOND_LINE - size_of::<Waker>() - size_of::<Waiters<(), Readiness>>()) / 8;
 const SECOND_LINE: usize = if IS_MODEL { 1024 } else { 64 };
 const _: () = assert!(IS_MODEL || std::mem::offset_of!(IoReadiness, word) == SECOND_LINE + 8);
@@ -162,189 +181,216 @@ impl IoReadiness {
             _gap: [0; GAP],
             writer: AtomicWaker::new(),
             word: AtomicU64::new(0),
-            read_up: AtomicU64::new(NEVER),
-            written_up: AtomicU64::new(NEVER),
+            read_drained_at: AtomicU64::new(NEVER),
+            write_drained_at: AtomicU64::new(NEVER),
             reader: AtomicWaker::new(),
-            listed: AtomicBool::new(false),
+            has_listed_waiters: AtomicBool::new(false),
         }
     }
 
-    /// It is for another descriptor from now on. The system may still tell of the one before,
-    /// if that was closed too early.
-    pub(crate) fn renew(&self) {
-        self.read_up.store(NEVER, Relaxed);
-        self.written_up.store(NEVER, Relaxed);
-        // The count goes on, so that what was seen before concerns nothing from now on.
+    /// Prepares the source for another descriptor.
+    ///
+    /// epoll may still report the previous descriptor, if that was closed too early.
+    pub(crate) fn reset_for_reuse(&self) {
+        self.read_drained_at.store(NEVER, Relaxed);
+        self.write_drained_at.store(NEVER, Relaxed);
+        // The event count goes on, so that an older snapshot cannot clear a later event.
         self.word.fetch_and(!(EVENT - 1), SeqCst);
     }
 
+    /// Returns the current readiness, restricted to `mask`.
     #[inline]
-    pub(crate) fn look(&self, mask: Readiness) -> Seen {
-        Seen::of(self.left_of(self.word.load(SeqCst), mask), mask)
+    pub(crate) fn load(&self, mask: Readiness) -> ReadinessSnapshot {
+        ReadinessSnapshot::from_word(self.without_drained(self.word.load(SeqCst), mask), mask)
     }
 
-    /// The word without what was used up since its last event, as far as `mask` asks.
+    /// Removes the flags of `mask` from `word` that were drained since its last event.
     #[inline]
-    fn left_of(&self, word: u64, mask: Readiness) -> u64 {
-        let mut used_up = Readiness::NONE;
-        for (up_to, kind) in
-            [(&self.read_up, Readiness::READABLE), (&self.written_up, Readiness::WRITABLE)]
-        {
-            if !mask.and(kind).is_empty() && up_to.load(Acquire) == word / EVENT {
-                used_up = used_up | kind;
+    fn without_drained(&self, word: u64, mask: Readiness) -> u64 {
+        let mut drained = Readiness::NONE;
+        for (drained_at, kind) in [
+            (&self.read_drained_at, Readiness::READABLE),
+            (&self.write_drained_at, Readiness::WRITABLE),
+        ] {
+            // Acquire pairs with the Release store in `mark_drained`.
+            if !mask.and(kind).is_empty() && drained_at.load(Acquire) == word / EVENT {
+                drained = drained | kind;
             }
         }
-        word & !u64::from(used_up.0)
+        word & !u64::from(drained.0)
     }
 
-    fn place(&self, direction: Direction) -> &AtomicWaker {
+    fn waker_cell(&self, direction: Direction) -> &AtomicWaker {
         match direction {
             Direction::Read => &self.reader,
             Direction::Write => &self.writer,
         }
     }
 
-    /// Waits for one direction, for the task that asks last.
+    /// Waits until a direction is ready. Only the task that polled last is woken.
     #[inline]
-    pub(crate) fn poll_ready(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<Seen> {
-        let seen = self.look(direction.mask());
-        if seen.is_news() { Poll::Ready(seen) } else { self.poll_news(direction, cx.waker()) }
+    pub(crate) fn poll_ready(
+        &self,
+        direction: Direction,
+        cx: &mut Context<'_>,
+    ) -> Poll<ReadinessSnapshot> {
+        let seen = self.load(direction.mask());
+        if seen.ends_wait() {
+            Poll::Ready(seen)
+        } else {
+            self.register_and_recheck(direction, cx.waker())
+        }
     }
 
-    fn poll_news(&self, direction: Direction, waker: &Waker) -> Poll<Seen> {
-        let registered = self.place(direction).register(waker);
-        let seen = self.look(direction.mask());
-        if seen.is_news() {
-            self.place(direction).deregister();
+    fn register_and_recheck(&self, direction: Direction, waker: &Waker) -> Poll<ReadinessSnapshot> {
+        let registered = self.waker_cell(direction).register(waker);
+        let seen = self.load(direction.mask());
+        if seen.ends_wait() {
+            self.waker_cell(direction).deregister();
             return Poll::Ready(seen);
         }
         if registered == Registered::Notified {
-            // Somebody else was faster to use what it was called for.
+            // The poller woke this cell while the waker was being stored, and another task has
+            // used up the readiness since. Poll again.
             waker.wake_by_ref();
         }
         Poll::Pending
     }
 
-    /// Waits for any of `mask` in the list. The future that holds `waiter` calls
-    /// [`leave`](Self::leave) before it goes.
+    /// Waits in the list until any flag of `mask` is ready.
+    ///
+    /// The future that owns `waiter` calls [`cancel_wait`](Self::cancel_wait) before it is dropped.
     pub(crate) fn poll_listed(
         &self,
         waiter: Pin<&Waiter<Readiness>>,
         mask: Readiness,
         cx: &mut Context<'_>,
-    ) -> Poll<Seen> {
-        let seen = self.look(mask);
-        if seen.is_news() {
-            self.leave(waiter);
+    ) -> Poll<ReadinessSnapshot> {
+        let seen = self.load(mask);
+        if seen.ends_wait() {
+            self.cancel_wait(waiter);
             return Poll::Ready(seen);
         }
-        // If it is called this very moment, the one who is woken may be another: it waits anew.
-        let waits = self.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting;
-        if !waits {
+        // If the poller is waking this waiter right now, it may wake an older waker. The waiter
+        // then queues itself again.
+        let is_waiting = self.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting;
+        if !is_waiting {
             waiter.reset();
             let waker = cx.waker().clone();
             self.waiters.with(|list| {
                 list.push_back(waiter, mask, Some(waker));
-                self.listed.store(true, SeqCst);
+                self.has_listed_waiters.store(true, SeqCst);
             });
         }
-        let seen = self.look(mask);
-        if seen.is_news() {
-            self.leave(waiter);
+        let seen = self.load(mask);
+        if seen.ends_wait() {
+            self.cancel_wait(waiter);
             return Poll::Ready(seen);
         }
         Poll::Pending
     }
 
-    pub(crate) fn leave(&self, waiter: Pin<&Waiter<Readiness>>) {
-        // News is for everybody: nothing to pass on.
+    /// Removes `waiter` from the list, if it is there.
+    pub(crate) fn cancel_wait(&self, waiter: Pin<&Waiter<Readiness>>) {
+        // All waiters are woken for an event, so a cancelled one owes nothing to the others.
         let _ = self.waiters.cancel(waiter);
     }
 
-    /// Somebody says that what was seen is no longer so, for reasons of its own. What
-    /// came after it looked stays, and so does an end.
-    pub(crate) fn clear(&self, seen: Seen) {
-        self.remove(seen.events, seen.ready.0 & !Readiness::FINAL);
+    /// Clears the readiness of a snapshot at a user's request, except for closed directions.
+    ///
+    /// Does nothing if there was an event since the snapshot.
+    pub(crate) fn clear_except_closed(&self, seen: ReadinessSnapshot) {
+        self.remove(seen.events, seen.ready.0 & !Readiness::CLOSED);
     }
 
-    /// The same after a read or a write that was short of what it could have been.
+    /// Marks a direction as drained after a read or write that was shorter than it could have been.
+    ///
+    /// Has no effect if there was an event since the snapshot. Cheaper than
+    /// [`clear_if_unchanged`](Self::clear_if_unchanged).
     #[inline]
-    pub(crate) fn use_up(&self, direction: Direction, seen: Seen) {
-        let up_to = match direction {
-            Direction::Read => &self.read_up,
-            Direction::Write => &self.written_up,
+    pub(crate) fn mark_drained(&self, direction: Direction, seen: ReadinessSnapshot) {
+        let drained_at = match direction {
+            Direction::Read => &self.read_drained_at,
+            Direction::Write => &self.write_drained_at,
         };
-        up_to.store(seen.events, Release);
+        drained_at.store(seen.events, Release);
     }
 
-    /// Nobody waits any more in the places for one: the descriptor goes, and a waker must
-    /// not outlive it. Not while somebody begins to wait.
-    pub(crate) fn let_wakers_go(&self) {
+    /// Drops the wakers in both cells. Must not run concurrently with a poll that registers one.
+    ///
+    /// Called when the descriptor is deregistered, because a waker must not outlive it.
+    pub(crate) fn drop_wakers(&self) {
         self.reader.deregister();
         self.writer.deregister();
     }
 
-    /// An operation would have blocked: what it saw is no longer so, an end included.
-    /// What came after it looked stays.
-    pub(crate) fn take_back(&self, seen: Seen) {
+    /// Clears all readiness of a snapshot, closed directions included, after an operation would
+    /// have blocked.
+    ///
+    /// Does nothing if there was an event since the snapshot.
+    pub(crate) fn clear_if_unchanged(&self, seen: ReadinessSnapshot) {
         self.remove(seen.events, seen.ready.0);
     }
 
-    fn remove(&self, events: u64, gone: u8) {
-        // On failure the word has changed: by news, so nothing is to be cleared,
-        // or by another who clears, so try again.
+    fn remove(&self, events: u64, flags: u8) {
+        // If the word changed because of an event, there is nothing to clear. If another thread
+        // cleared flags, `fetch_update` tries again.
         let _ = self.word.fetch_update(SeqCst, SeqCst, |word| {
-            (word / EVENT == events).then_some(word & !u64::from(gone))
+            (word / EVENT == events).then_some(word & !u64::from(flags))
         });
     }
 
-    /// The poller says what happened; wakes whoever waits for it. If a waker panics, the caller goes
-    /// on with [`call_others`](Self::call_others).
+    /// Adds readiness that the poller reports, and wakes the tasks that wait for it.
+    ///
+    /// If a waker panics, the caller continues with [`wake_remaining`](Self::wake_remaining).
     pub(crate) fn add(&self, ready: Readiness) {
-        let left = |word| self.left_of(word, Readiness::READ | Readiness::WRITE);
-        let added = |word| (left(word) | u64::from(ready.0)).wrapping_add(EVENT);
+        let undrained = |word| self.without_drained(word, Readiness::READ | Readiness::WRITE);
+        let added = |word| (undrained(word) | u64::from(ready.0)).wrapping_add(EVENT);
         let _ = self.word.fetch_update(SeqCst, SeqCst, |word| Some(added(word)));
-        self.call(ready);
+        self.wake(ready);
     }
 
-    /// Nothing happens any more; everybody is told.
+    /// Marks the runtime as shut down and wakes all waiters.
     pub(crate) fn shut_down(&self) {
         self.word.fetch_or(SHUT_DOWN, SeqCst);
-        self.call_others(Readiness(u8::MAX));
+        self.wake_remaining(Readiness(u8::MAX));
     }
 
-    /// Wakes whoever was not woken for these yet, whichever wakers panic: that was printed, and
-    /// nobody here is to blame.
+    /// Wakes all tasks that were not yet woken for `ready`, even if wakers panic.
+    ///
+    /// The panic hook has printed each panic, and the calling thread is not at fault.
     #[cold]
-    pub(crate) fn call_others(&self, ready: Readiness) {
-        // One that panicked is gone, and does not come again.
-        while catch_and_forget(|| self.call(ready)).is_none() {}
+    pub(crate) fn wake_remaining(&self, ready: Readiness) {
+        // A waker that panicked was taken out before, so the loop ends.
+        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.wake(ready))) {
+            std::mem::forget(payload); // its drop might panic again
+        }
     }
 
-    fn call(&self, ready: Readiness) {
-        // A datagram socket's error is found by those who read.
+    fn wake(&self, ready: Readiness) {
+        // The error of a datagram socket is returned by its next read.
         if !ready.and(Readiness::READ | Readiness::ERROR).is_empty() {
             self.reader.take().wake();
         }
         if !ready.and(Readiness::WRITE).is_empty() {
             self.writer.take().wake();
         }
-        if self.listed.load(SeqCst) {
-            self.call_listed(ready);
+        if self.has_listed_waiters.load(SeqCst) {
+            self.wake_listed(ready);
         }
     }
 
     #[cold]
-    fn call_listed(&self, ready: Readiness) {
-        let mut calls = WakeBatch::new();
+    fn wake_listed(&self, ready: Readiness) {
+        let mut batch = WakeBatch::new();
         loop {
             let more = self.waiters.with(|list| {
-                let concerned = |ask: &Readiness| !ask.and(ready).is_empty();
-                let more = list.grant_matching(Grant::All, &mut calls, concerned);
-                self.listed.store(!list.is_empty(), SeqCst);
+                let is_concerned = |mask: &Readiness| !mask.and(ready).is_empty();
+                let more = list.grant_matching(Grant::All, &mut batch, is_concerned);
+                self.has_listed_waiters.store(!list.is_empty(), SeqCst);
                 more
             });
-            calls.wake();
+            batch.wake();
             if !more {
                 return;
             }

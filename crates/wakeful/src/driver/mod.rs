@@ -1,22 +1,27 @@
-//! Station 6, the driver: what a thread waits in when it has nothing to do.
+//! Station 6, the driver: timers and I/O, and what an idle thread waits in.
 //!
-//! - [`clock`]: what time it is, as this runtime sees it; [`tsc`] answers faster,
-//!   a little late, or about right; a [`clock_ns`] is a moment of it in one word.
-//! - [`poller`]: one worker's I/O; a [`io_readiness`] is one descriptor in it.
+//! - [`clock`]: the runtime's time, which may be paused. [`clock::tsc`] reads it faster, as an
+//!   upper bound or approximately. A [`ClockNs`](clock::clock_ns::ClockNs) is a time in one word.
+//! - [`poller`]: one worker's epoll instance. [`io_readiness`] is one descriptor registered with
+//!   it; [`event_buffer`] is the wait itself.
 //! - [`alarm`]: ends a wait in a poller after some time, whichever wait it is then.
-//! - [`uring`]: one worker's ring for files, inside its poller; [`in_flight`] has
-//!   the operations that the kernel works on.
-//! - [`timers`]: one worker's timers, behind a small lock; [`wheel`] is the data
-//!   structure inside.
+//! - [`uring`]: one worker's io_uring for files, registered with its poller. [`in_flight`] holds
+//!   the operations that the kernel is working on.
+//! - [`timers`]: one worker's timers, behind a spin lock. [`wheel`] is the data structure inside.
 //!
-//! A worker parks until its next timer: in its poller while that has something
-//! to watch or to let go of, in `sys::park` otherwise. Control enters by the poll of a future that
-//! registers, and by `Timers::turn` and `Poller::turn`, which a worker calls once
-//! per turn of its loop; it leaves through the wakers.
+//! A worker parks until its next timer is due: in its poller if [`Poller::needs_poll`], otherwise
+//! in [`sys::park`](crate::sys::park). Control enters in two ways: the poll of a future registers a
+//! timer or a descriptor, and a worker calls [`Timers::fire_due`] and [`Poller::poll`] in each
+//! iteration of its loop. Control leaves through the wakers.
+//!
+//! [`Poller::needs_poll`]: poller::Poller::needs_poll
+//! [`Poller::poll`]: poller::Poller::poll
+//! [`Timers::fire_due`]: timers::Timers::fire_due
 #![allow(unsafe_code)]
 
 pub(crate) mod alarm;
 pub(crate) mod clock;
+mod event_buffer;
 pub(crate) mod in_flight;
 pub(crate) mod io_readiness;
 pub(crate) mod poller;

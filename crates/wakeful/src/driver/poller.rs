@@ -1,130 +1,117 @@
-//! Station 6 for I/O: one worker's poller. The worker parks in it while there is
-//! something to watch; descriptors are registered here by whoever makes them.
+//! Station 6 for I/O: one worker's poller.
 //!
-//! Rules:
-//! - P1. One thread at a time waits for events and passes them on: the holder of
-//!   the lock of `turn`, or, of a poller that only one thread comes to, that one.
-//! - P2. The number that the system keeps with a descriptor is the address of its
-//!   [`IoReadiness`]. An event may be on its way while the descriptor is deregistered,
-//!   so the source goes to `retired` after that, and is free for another descriptor from
-//!   the start of the next turn on: events that were fetched before have been passed on by
-//!   then (P1), and none is fetched after.
-//! - P3. A source lives as long as its poller. Who closes a descriptor before it is
-//!   deregistered, and has a duplicate of it, leaves the system with an address that it
-//!   tells of for good. If it refuses to deregister it, nobody else gets that source; if the
-//!   number is that of another descriptor by then, somebody may be woken for nothing.
+//! A worker parks in its poller while the poller has file descriptors to watch. Sockets, pipes and
+//! other descriptors are registered by the code that creates them. Each registered descriptor has
+//! an [`IoReadiness`], the *source* of its events.
 //!
-//! A poller may have a ring for files (`uring`): its descriptor is watched like any
-//! other, and every turn passes on what the ring has completed.
+//! - POLLER-1. One thread at a time waits for events and delivers them: the holder of the lock of
+//!   `poll_state`, or the only thread that ever polls this poller.
+//! - POLLER-2. The token that epoll keeps with a descriptor is the address of its [`IoReadiness`].
+//!   An event may have been fetched while the descriptor is deregistered. So a deregistered source
+//!   is retired first, and free for another descriptor only from the start of the next poll. By
+//!   then all events that were fetched before have been delivered (POLLER-1), and no later wait
+//!   fetches one for it.
+//! - POLLER-3. A source lives as long as its poller. If a program closes a descriptor before it is
+//!   deregistered, and has a duplicate of it, epoll reports the old token for good. If epoll then
+//!   refuses to deregister the descriptor, its source is never reused. If the descriptor's number
+//!   belongs to another registered descriptor by then, deregistering succeeds for the wrong one,
+//!   and a later owner of the source may be woken spuriously.
 //!
-//! Registration and waiting are `mio`'s, except that on Linux the wait itself is
-//! `epoll_pwait2` where the kernel has it: its time-out counts nanoseconds, and
-//! that of `epoll_wait` milliseconds.
+//! A poller may have a ring for files ([`uring`](super::uring)). The ring's descriptor is
+//! registered like any other, and every poll processes the ring's completions.
+//!
+//! Registration is mio's. The wait itself is in [`event_buffer`](super::event_buffer).
 
 use super::alarm::Alarm;
-use super::io_readiness::{IoReadiness, Readiness};
+use super::event_buffer::EventBuffer;
+pub(crate) use super::event_buffer::EventLimits;
+use super::io_readiness::IoReadiness;
 use super::uring::Ring;
 use crate::sys::park::Interrupt;
 use crate::sys::spin_lock::SpinLock;
-use crate::sys::sync::ignore_poison;
-use crate::sys::unwind::catch_and_forget;
 use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use mio::{Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
 use std::io;
 use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The number of the descriptor that ends a wait.
-const KICK: Token = Token(0);
-/// The number of the ring's descriptor.
+/// The token of the eventfd that interrupts a wait.
+const INTERRUPT: Token = Token(0);
+/// The token of the ring's file descriptor.
 const RING: Token = Token(1);
-/// The number of the alarm's descriptor.
+/// The token of the alarm's timerfd.
 const ALARM: Token = Token(2);
-/// Numbers up to this one are the poller's own; no source has one for an address.
+/// Tokens up to this one are the poller's own. No source has such a low address.
 const LAST_OWN: usize = 2;
 
-/// So many sources wait for the next turn before somebody asks for one.
+/// Every time this many sources were retired, a poll is requested that frees them.
 const MANY_RETIRED: usize = 64;
 
-/// How many events are fetched at once. The others stay with the system until the
-/// next turn.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Batch {
-    /// By a thread that waits for them.
-    pub(crate) waiting: usize,
-    /// By a thread that looks in between, with tasks left to run; as many, if
-    /// nothing is said.
-    pub(crate) busy: Option<usize>,
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        Self { waiting: 256, busy: None }
-    }
-}
-
+/// An epoll instance with the sources that are registered with it.
 pub(crate) struct Poller {
     registry: Registry,
     waker: Waker,
-    turn: SpinLock<Turn>,
-    /// What is registered here (P2).
+    poll_state: SpinLock<PollState>,
+    /// The registered sources (POLLER-2).
     sources: Mutex<Slab<Arc<IoReadiness>>>,
-    /// How many those are.
+    /// The length of `sources`.
     count: AtomicUsize,
-    /// What is not registered any more. Its lock is taken inside that of `sources`.
-    unused: Mutex<Unused>,
-    /// Whether any of it is retired. Set under the lock, after the source went in.
+    /// Sources without a descriptor. Its lock is taken inside the lock of `sources`.
+    unused: Mutex<UnusedSources>,
+    /// Whether `UnusedSources::retired` is not empty. Set under its lock, after the source went
+    /// in.
     has_retired: AtomicBool,
-    /// Made for the first operation on a file; none, if there cannot be one.
+    /// Created for the first operation on a file. `Some(None)` if that failed.
     ring: OnceLock<Option<Arc<Ring>>>,
-    /// Made when it is first set; none, if there cannot be one.
+    /// Created when it is first set. `Some(None)` if that failed.
     alarm: OnceLock<Option<Alarm>>,
-    /// The alarm rang. Written by those who turn (P1) and by who asks.
+    /// The alarm rang. Set by the polling thread (POLLER-1), cleared by `has_rung`.
     rang: AtomicBool,
 }
 
-/// A place in a poller's list.
-pub(crate) struct Registered {
+/// A registered file descriptor's source, as its owner holds it.
+pub(crate) struct RegisteredSource {
     pub(crate) source: Arc<IoReadiness>,
-    place: usize,
-    /// There was nothing else: the poller's owner may be parked outside of it,
-    /// and has to be told.
+    key: usize,
+    /// No other source was registered. The poller's owner may be parked outside of the poller and
+    /// has to be woken.
     pub(crate) is_first: bool,
 }
 
-/// Sources without a descriptor (P2).
+/// Sources that no descriptor has (POLLER-2).
 #[derive(Default)]
-struct Unused {
-    /// From the next turn on they are free.
+struct UnusedSources {
+    /// Free from the next poll on.
     retired: Vec<Arc<IoReadiness>>,
     free: Vec<Arc<IoReadiness>>,
-    /// They never are (P3).
-    kept: Vec<Arc<IoReadiness>>,
+    /// Never free: epoll may still report them (POLLER-3).
+    quarantined: Vec<Arc<IoReadiness>>,
 }
 
-/// What the one who turns the poller needs.
-struct Turn {
+/// What the polling thread needs exclusively (POLLER-1).
+struct PollState {
     poll: Poll,
-    events: wait::Buffer,
+    events: EventBuffer,
 }
 
 impl Poller {
-    pub(crate) fn new(batch: Batch) -> io::Result<Self> {
+    pub(crate) fn new(limits: EventLimits) -> io::Result<Self> {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
-        let waker = Waker::new(&registry, KICK)?;
-        let events = wait::Buffer::new(&poll, batch)?;
+        let waker = Waker::new(&registry, INTERRUPT)?;
+        let events = EventBuffer::new(&poll, limits)?;
         Ok(Self {
             registry,
             waker,
-            turn: SpinLock::new(Turn { poll, events }),
+            poll_state: SpinLock::new(PollState { poll, events }),
             sources: Mutex::new(Slab::new()),
             count: AtomicUsize::new(0),
-            unused: Mutex::new(Unused::default()),
+            unused: Mutex::new(UnusedSources::default()),
             ring: OnceLock::new(),
             alarm: OnceLock::new(),
             rang: AtomicBool::new(false),
@@ -132,41 +119,47 @@ impl Poller {
         })
     }
 
-    /// Whether there is reason to turn it: something to wait for in here, or to set free.
+    /// Returns whether polling has any use: there are sources, retired sources or file operations.
     #[inline]
-    pub(crate) fn has_sources(&self) -> bool {
-        // Who finds a count without a source finds that it is retired, too (`forget`).
+    pub(crate) fn needs_poll(&self) -> bool {
+        // A thread that sees the count of a removed source also sees that it is retired: `retire`
+        // stores the count last.
         self.count.load(SeqCst) > 0 || self.has_retired.load(Relaxed) || self.is_ring_busy()
     }
 
-    /// The ring for files of this poller's owner, which makes it if there is none
-    /// yet and there can be one.
-    pub(crate) fn ring(&self, make: impl FnOnce() -> io::Result<Ring>) -> Option<&Arc<Ring>> {
-        let watched = |ring: Ring| {
+    /// Returns the ring for files, which the first call creates with `make`.
+    ///
+    /// `None` if it could not be created.
+    pub(crate) fn ring_or_init(
+        &self,
+        make: impl FnOnce() -> io::Result<Ring>,
+    ) -> Option<&Arc<Ring>> {
+        let register = |ring: Ring| {
             let fd = ring.fd();
             self.registry.register(&mut SourceFd(&fd), RING, Interest::READABLE)?;
             Ok(Arc::new(ring))
         };
-        self.ring.get_or_init(|| make().and_then(watched).ok()).as_ref()
+        self.ring.get_or_init(|| make().and_then(register).ok()).as_ref()
     }
 
-    /// Whether the ring was made, or found out to be impossible.
-    pub(crate) fn is_ring_made(&self) -> bool {
+    /// Returns whether the ring was created, or could not be created.
+    pub(crate) fn ring_was_tried(&self) -> bool {
         self.ring.get().is_some()
     }
 
-    /// The ring, if it was made.
-    pub(crate) fn made_ring(&self) -> Option<&Arc<Ring>> {
+    /// Returns the ring, if it was created.
+    pub(crate) fn existing_ring(&self) -> Option<&Arc<Ring>> {
         self.ring.get().and_then(Option::as_ref)
     }
 
     #[inline]
     fn is_ring_busy(&self) -> bool {
-        self.made_ring().is_some_and(|ring| ring.is_busy())
+        self.existing_ring().is_some_and(|ring| ring.is_busy())
     }
 
-    /// Ends a wait in here after so long, once, whichever wait it is then. False:
-    /// there is no such alarm.
+    /// Ends one wait in this poller `after` some time, whichever wait it is then.
+    ///
+    /// Returns false if there is no alarm.
     #[must_use]
     pub(crate) fn set_alarm(&self, after: Duration) -> bool {
         let watched = |alarm: Alarm| {
@@ -177,36 +170,36 @@ impl Poller {
         alarm.as_ref().is_some_and(|alarm| alarm.set(after).is_ok())
     }
 
-    /// Whether the alarm rang since this was asked last.
+    /// Returns whether the alarm rang since the last call.
     #[inline]
     pub(crate) fn has_rung(&self) -> bool {
         self.rang.load(Relaxed) && self.rang.swap(false, Relaxed)
     }
 
-    /// Passes on what the ring has completed; answers how much that was.
-    fn turn_ring(&self) -> usize {
-        self.made_ring().map_or(0, |ring| ring.turn())
+    /// Processes the ring's completions. Returns their number.
+    fn process_ring(&self) -> usize {
+        self.existing_ring().map_or(0, |ring| ring.process_completions())
     }
 
-    /// How many descriptors it watches.
-    pub(crate) fn sources(&self) -> usize {
+    /// Returns how many descriptors are registered.
+    pub(crate) fn source_count(&self) -> usize {
         self.count.load(SeqCst)
     }
 
-    /// Watches a descriptor. Its owner deregisters it before it closes it.
-    pub(crate) fn register(&self, fd: RawFd, interest: Interest) -> io::Result<Registered> {
+    /// Registers a descriptor. Its owner must deregister it before closing it.
+    pub(crate) fn register(&self, fd: RawFd, interest: Interest) -> io::Result<RegisteredSource> {
         let registered = {
             let mut sources = lock(&self.sources);
             let source = self.unused_source();
-            let place = sources.insert(source.clone());
+            let key = sources.insert(source.clone());
             self.count.store(sources.len(), SeqCst);
-            Registered { source, place, is_first: sources.len() == 1 }
+            RegisteredSource { source, key, is_first: sources.len() == 1 }
         };
         let token = Token(Arc::as_ptr(&registered.source).expose_provenance());
         match self.registry.register(&mut SourceFd(&fd), token, interest) {
             Ok(()) => Ok(registered),
             Err(error) => {
-                self.forget(&registered);
+                self.retire(&registered);
                 Err(error)
             }
         }
@@ -215,96 +208,103 @@ impl Poller {
     fn unused_source(&self) -> Arc<IoReadiness> {
         match lock(&self.unused).free.pop() {
             Some(source) => {
-                source.renew();
+                source.reset_for_reuse();
                 source
             }
             None => Arc::new(IoReadiness::new()),
         }
     }
 
-    /// Watches it no longer (P2). By its owner: nobody begins
-    /// to wait for it any more, and who has left a waker is let go of.
-    pub(crate) fn deregister(&self, fd: RawFd, registered: &Registered) -> io::Result<()> {
+    /// Deregisters a descriptor (POLLER-2).
+    ///
+    /// Its owner calls this when no task can begin to wait for it any more. Registered wakers are
+    /// dropped.
+    pub(crate) fn deregister(&self, fd: RawFd, registered: &RegisteredSource) -> io::Result<()> {
         let deregistered = self.registry.deregister(&mut SourceFd(&fd));
-        // Foreign code, so without a lock.
-        registered.source.let_wakers_go();
+        // Runs foreign code, so without a lock.
+        registered.source.drop_wakers();
         match deregistered {
-            Ok(()) => self.forget(registered),
-            Err(_) => self.keep(registered),
+            Ok(()) => self.retire(registered),
+            Err(_) => self.quarantine(registered),
         }
         deregistered
     }
 
-    /// The system refuses, as it was closed before, and may tell of it for good (P3): nobody else
-    /// gets it.
+    /// Removes a source that epoll may go on reporting (POLLER-3), because its descriptor was
+    /// closed before it was deregistered.
     #[cold]
-    fn keep(&self, registered: &Registered) {
+    fn quarantine(&self, registered: &RegisteredSource) {
         let mut sources = lock(&self.sources);
-        lock(&self.unused).kept.push(sources.remove(registered.place));
+        lock(&self.unused).quarantined.push(sources.remove(registered.key));
         self.count.store(sources.len(), SeqCst);
     }
 
-    /// P2: the system does not tell of it any more.
-    fn forget(&self, registered: &Registered) {
+    /// Removes a source that epoll does not report any more (POLLER-2).
+    fn retire(&self, registered: &RegisteredSource) {
         let mut sources = lock(&self.sources);
-        let left = self.retire(sources.remove(registered.place));
-        // After that, so that who sees the one sees the other.
+        let retired = self.push_retired(sources.remove(registered.key));
+        // Stored last, so that a thread that sees this count also sees `has_retired`.
         self.count.store(sources.len(), SeqCst);
         drop(sources);
-        // Who turns it may sleep in here, and nothing may happen.
-        if left.is_multiple_of(MANY_RETIRED) {
+        // The polling thread may be asleep, and no event may ever wake it.
+        if retired.is_multiple_of(MANY_RETIRED) {
             self.interrupt();
         }
     }
 
-    /// Answers how many wait to be set free.
-    fn retire(&self, source: Arc<IoReadiness>) -> usize {
+    /// Returns how many sources are retired now.
+    fn push_retired(&self, source: Arc<IoReadiness>) -> usize {
         let mut unused = lock(&self.unused);
         unused.retired.push(source);
         self.has_retired.store(true, Relaxed);
         unused.retired.len()
     }
 
-    /// Waits for events, at most `limit`, and passes them on; at once, if
-    /// another thread is at it. Answers how many there were.
-    pub(crate) fn turn(&self, limit: Option<Duration>) -> usize {
-        self.try_turn(limit).unwrap_or(0)
+    /// Waits for events, at most `limit`, and delivers them. Returns their number.
+    ///
+    /// Returns 0 at once if another thread is polling.
+    pub(crate) fn poll(&self, limit: Option<Duration>) -> usize {
+        self.try_poll(limit).unwrap_or(0)
     }
 
-    /// As `turn`; none, if another thread is at it.
-    pub(crate) fn try_turn(&self, limit: Option<Duration>) -> Option<usize> {
-        self.turn.try_with(|turn| self.turn_alone(turn, limit))
+    /// Waits for events, at most `limit`, and delivers them. Returns their number.
+    ///
+    /// Returns `None` at once if another thread is polling.
+    pub(crate) fn try_poll(&self, limit: Option<Duration>) -> Option<usize> {
+        self.poll_state.try_with(|state| self.poll_locked(state, limit))
     }
 
-    /// The same; without waiting, if there is a reason not to by the time when it could.
-    pub(crate) fn try_turn_unless(
+    /// Polls like [`try_poll`](Self::try_poll), but does not wait if `is_notified` returns true.
+    ///
+    /// `is_notified` is called after the lock was taken.
+    pub(crate) fn try_poll_unless(
         &self,
         limit: Option<Duration>,
-        is_called: impl FnOnce() -> bool,
+        is_notified: impl FnOnce() -> bool,
     ) -> Option<usize> {
-        self.turn.try_with(|turn| {
-            let limit = if is_called() { Some(Duration::ZERO) } else { limit };
-            self.turn_alone(turn, limit)
+        self.poll_state.try_with(|state| {
+            let limit = if is_notified() { Some(Duration::ZERO) } else { limit };
+            self.poll_locked(state, limit)
         })
     }
 
-    /// As `turn`, without a lock.
+    /// Polls like [`poll`](Self::poll), without taking the lock.
     ///
     /// # Safety
     ///
-    /// P1: nobody else turns it meanwhile.
-    pub(crate) unsafe fn turn_own(&self, limit: Option<Duration>) -> usize {
-        // SAFETY: by contract.
-        unsafe { self.turn.with_exclusive(|turn| self.turn_alone(turn, limit)) }
+    /// No other thread polls this poller meanwhile (POLLER-1).
+    pub(crate) unsafe fn poll_exclusive(&self, limit: Option<Duration>) -> usize {
+        // SAFETY: the caller guarantees POLLER-1, so no other thread accesses `poll_state`.
+        unsafe { self.poll_state.with_exclusive(|state| self.poll_locked(state, limit)) }
     }
 
-    fn turn_alone(&self, turn: &mut Turn, limit: Option<Duration>) -> usize {
-        // P2. What is not seen yet is set free by a later turn.
+    fn poll_locked(&self, state: &mut PollState, limit: Option<Duration>) -> usize {
+        // POLLER-2. A source whose flag is not seen yet becomes free in a later poll.
         if self.has_retired.load(Relaxed) {
             self.free_retired();
         }
-        let Turn { poll, events } = turn;
-        let mut count = self.turn_ring();
+        let PollState { poll, events } = state;
+        let mut count = self.process_ring();
         let limit = if count > 0 { Some(Duration::ZERO) } else { limit };
         events.wait(poll, limit, |token, ready| {
             if token <= LAST_OWN {
@@ -315,27 +315,29 @@ impl Poller {
             }
             count += 1;
             let source = std::ptr::with_exposed_provenance::<IoReadiness>(token);
-            // SAFETY: P3: there was one at that address, and it lives as long as we do.
+            // SAFETY: the token is the address of a source of this poller, which lives as long as
+            // the poller (POLLER-2, POLLER-3).
             let source = unsafe { &*source };
-            // The system tells of each event once: a foreign waker that panics must not keep
-            // the others from those who wait for them. Its panic was printed.
-            if catch_and_forget(|| source.add(ready)).is_none() {
-                source.call_others(ready);
+            // epoll reports each event once. So a foreign waker that panics must not keep the
+            // other events from their tasks. The panic hook has printed the panic.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| source.add(ready))) {
+                std::mem::forget(payload);
+                source.wake_remaining(ready);
             }
         });
-        // The system told of completions, or there are some that it will tell of.
-        count + self.turn_ring()
+        // The wait may have been ended by the ring's descriptor.
+        count + self.process_ring()
     }
 
     #[cold]
     fn free_retired(&self) {
         let mut unused = lock(&self.unused);
-        let Unused { retired, free, .. } = &mut *unused;
+        let UnusedSources { retired, free, .. } = &mut *unused;
         free.append(retired);
         self.has_retired.store(false, Relaxed);
     }
 
-    /// Everybody who waits for something here is told that it will not come.
+    /// Wakes all tasks that wait for a source, which then see that the runtime has shut down.
     pub(crate) fn shut_down(&self) {
         let all: Vec<Arc<IoReadiness>> =
             lock(&self.sources).iter().map(|(_, source)| source.clone()).collect();
@@ -345,165 +347,14 @@ impl Poller {
 
 impl Interrupt for Poller {
     fn interrupt(&self) {
-        // It fails only for want of memory in the kernel; then whoever waits has
-        // its time-out, and the monitor turns what is left unturned.
+        // This fails only if the kernel is out of memory. Then a waiting thread wakes up at its
+        // time limit, and the watchdog polls what no worker polls.
         let _ = self.waker.wake();
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    ignore_poison(mutex.lock())
-}
-
-/// The wait itself: with nanoseconds, where the system has them.
-mod wait {
-    use super::*;
-    use rustix::event::epoll::{self, EventFlags};
-    use rustix::event::{Timespec, epoll::Event};
-    use rustix::io::Errno;
-    use std::os::fd::{AsRawFd, BorrowedFd};
-
-    pub(super) struct Buffer {
-        events: Vec<Event>,
-        /// How many a turn fetches that waits, and one that does not.
-        waiting: usize,
-        busy: usize,
-        /// For kernels without `epoll_pwait2`.
-        coarse: Option<Coarse>,
-    }
-
-    // SAFETY: an event's number may be a pointer for others; ours are numbers, and what a
-    // turn leaves in the buffer is not looked at by the next.
-    unsafe impl Send for Buffer {}
-
-    impl Buffer {
-        pub(super) fn new(poll: &Poll, batch: Batch) -> io::Result<Self> {
-            let busy = batch.busy.unwrap_or(batch.waiting);
-            let events = Vec::with_capacity(batch.waiting.max(busy));
-            let mut buffer = Self { events, waiting: batch.waiting, busy, coarse: None };
-            match buffer.fetch(poll, batch.waiting, Some(Duration::ZERO)) {
-                Ok(()) => {}
-                Err(Errno::NOSYS | Errno::PERM) => buffer.coarse = Some(Coarse::new(batch)),
-                Err(error) => return Err(error.into()),
-            }
-            Ok(buffer)
-        }
-
-        fn fetch(
-            &mut self,
-            poll: &Poll,
-            most: usize,
-            limit: Option<Duration>,
-        ) -> Result<(), Errno> {
-            let limit = limit.map(|limit| Timespec {
-                tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: limit.subsec_nanos().into(),
-            });
-            self.events.clear();
-            // SAFETY: the poll is borrowed, so its descriptor is open.
-            let epoll = unsafe { BorrowedFd::borrow_raw(poll.as_raw_fd()) };
-            let room = &mut self.events.spare_capacity_mut()[..most];
-            let count = epoll::wait(epoll, room, limit.as_ref())?.0.len();
-            // SAFETY: so many were written, to the beginning of the spare capacity.
-            unsafe { self.events.set_len(count) };
-            Ok(())
-        }
-
-        /// A wait that is interrupted has no events.
-        pub(super) fn wait(
-            &mut self,
-            poll: &mut Poll,
-            limit: Option<Duration>,
-            mut each: impl FnMut(usize, Readiness),
-        ) {
-            if let Some(coarse) = &mut self.coarse {
-                return coarse.wait(poll, limit, each);
-            }
-            let is_busy = limit == Some(Duration::ZERO);
-            let most = if is_busy { self.busy } else { self.waiting };
-            match self.fetch(poll, most, limit) {
-                Ok(()) | Err(Errno::INTR) => {}
-                Err(error) => panic!("waiting for I/O failed: {error}"),
-            }
-            for &epoll::Event { flags, data, .. } in &self.events {
-                each(data.u64() as usize, readiness(flags));
-            }
-        }
-    }
-
-    #[inline]
-    fn readiness(flags: EventFlags) -> Readiness {
-        let has = |flag| flags.contains(flag);
-        // What most events say, at once.
-        if flags == EventFlags::IN | EventFlags::OUT {
-            return Readiness::READABLE | Readiness::WRITABLE;
-        }
-        let hung_up = has(EventFlags::HUP);
-        let mut ready = Readiness::NONE;
-        if has(EventFlags::IN) || has(EventFlags::PRI) {
-            ready = ready | Readiness::READABLE;
-        }
-        if has(EventFlags::OUT) {
-            ready = ready | Readiness::WRITABLE;
-        }
-        if hung_up || (has(EventFlags::IN) && has(EventFlags::RDHUP)) {
-            ready = ready | Readiness::READ_CLOSED;
-        }
-        if hung_up || (has(EventFlags::OUT) && has(EventFlags::ERR)) || flags == EventFlags::ERR {
-            ready = ready | Readiness::WRITE_CLOSED;
-        }
-        if has(EventFlags::PRI) {
-            ready = ready | Readiness::PRIORITY;
-        }
-        if has(EventFlags::ERR) {
-            ready = ready | Readiness::ERROR;
-        }
-        ready
-    }
-}
-
-/// The wait with the time-out that `mio` has.
-struct Coarse {
-    waiting: Events,
-    busy: Option<Events>,
-}
-
-impl Coarse {
-    fn new(batch: Batch) -> Self {
-        let waiting = Events::with_capacity(batch.waiting);
-        Self { waiting, busy: batch.busy.map(Events::with_capacity) }
-    }
-
-    fn wait(
-        &mut self,
-        poll: &mut Poll,
-        limit: Option<Duration>,
-        mut each: impl FnMut(usize, Readiness),
-    ) {
-        let events = match &mut self.busy {
-            Some(busy) if limit == Some(Duration::ZERO) => busy,
-            _ => &mut self.waiting,
-        };
-        match poll.poll(events, limit) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => panic!("waiting for I/O failed: {error}"),
-        }
-        events.iter().for_each(|event| each(event.token().0, readiness(event)));
-    }
-}
-
-fn readiness(event: &mio::event::Event) -> Readiness {
-    let kinds = [
-        (event.is_readable(), Readiness::READABLE),
-        (event.is_writable(), Readiness::WRITABLE),
-        (event.is_read_closed(), Readiness::READ_CLOSED),
-        (event.is_write_closed(), Readiness::WRITE_CLOSED),
-        (event.is_priority(), Readiness::PRIORITY),
-        (event.is_error(), Readiness::ERROR),
-    ];
-    let present = kinds.iter().filter(|(present, _)| *present);
-    present.fold(Readiness::NONE, |all, (_, kind)| all | *kind)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -1,4 +1,4 @@
-//! A poller alone, with pipes of the system.
+//! Tests of a poller with real pipes and sockets, without a runtime.
 
 use super::super::io_readiness::{Direction, Readiness};
 use super::*;
@@ -7,16 +7,17 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+/// A time limit for polls that don't wait.
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
 fn poller() -> Poller {
-    Poller::new(Batch::default()).unwrap()
+    Poller::new(EventLimits::default()).unwrap()
 }
 
-/// Does what the user of a deprecated constructor of `AsyncFd` can: the descriptor is
-/// closed too early, a duplicate of it is open, and its number is that of another by then.
+/// Does what the user of a deprecated constructor of `AsyncFd` can do: the descriptor is closed too
+/// early, a duplicate of it is open, and its number belongs to another descriptor by then.
 #[test]
-fn what_the_system_may_tell_of_is_there_as_long_as_the_poller() {
+fn source_that_epoll_may_report_lives_as_long_as_the_poller() {
     let poller = poller();
     let (reader, mut writer) = io::pipe().unwrap();
     let (another, _writer) = io::pipe().unwrap();
@@ -25,77 +26,77 @@ fn what_the_system_may_tell_of_is_there_as_long_as_the_poller() {
     poller.deregister(another.as_raw_fd(), &registered).unwrap();
     poller.deregister(another.as_raw_fd(), &of_another).unwrap_err();
     let sources = [registered, of_another].map(|it| Arc::downgrade(&it.source));
-    poller.turn(NOW);
+    poller.poll(NOW);
     let all_there = || sources.iter().all(|source| source.upgrade().is_some());
-    assert!(all_there() && !poller.has_sources());
+    assert!(all_there() && !poller.needs_poll());
 
     writer.write_all(b"x").unwrap();
-    assert_eq!(poller.turn(NOW), 1, "it tells of the first");
+    assert_eq!(poller.poll(NOW), 1, "epoll reports the first");
     assert!(all_there());
     let others = [(); 2].map(|()| register_another(&poller));
     let is_reused = |source: &std::sync::Weak<IoReadiness>| {
         others.iter().any(|other| std::ptr::eq(Arc::as_ptr(&other.source), source.as_ptr()))
     };
-    assert_eq!(sources.each_ref().map(is_reused), [true, false], "the second may be told of");
+    assert_eq!(sources.each_ref().map(is_reused), [true, false], "epoll may report the second");
     drop(others);
     drop(poller);
     assert!(sources.iter().all(|source| source.upgrade().is_none()));
 }
 
 #[test]
-fn what_is_deregistered_is_free_for_another_after_one_more_turn() {
+fn deregistered_source_is_reused_after_the_next_poll() {
     let poller = poller();
     let (reader, mut writer) = io::pipe().unwrap();
     writer.write_all(b"x").unwrap();
     let fd = reader.as_raw_fd();
     let register = || poller.register(fd, Interest::READABLE).unwrap();
-    let deregister = |registered: Registered| {
+    let deregister = |registered: RegisteredSource| {
         poller.deregister(fd, &registered).unwrap();
         Arc::as_ptr(&registered.source)
     };
     let registered = register();
-    poller.turn(NOW);
-    let readable = registered.source.look(Readiness::READ);
+    poller.poll(NOW);
+    let readable = registered.source.load(Readiness::READ);
     assert_eq!(readable.ready, Readiness::READABLE);
-    registered.source.use_up(Direction::Read, readable);
+    registered.source.mark_drained(Direction::Read, readable);
     let source = deregister(registered);
-    assert_eq!((poller.sources(), poller.has_sources()), (0, true));
+    assert_eq!((poller.source_count(), poller.needs_poll()), (0, true));
 
     let second = deregister(register());
-    assert_ne!(second, source, "an event may be on its way");
-    poller.turn(NOW);
-    assert!(!poller.has_sources());
+    assert_ne!(second, source, "an event may have been fetched");
+    poller.poll(NOW);
+    assert!(!poller.needs_poll());
     let (third, fourth) = (register(), register_another(&poller));
     let reused = [&third, &fourth].map(|it| Arc::as_ptr(&it.source));
     assert!(reused.contains(&source) && reused.contains(&second), "{reused:?}");
-    let nothing = |it: &Registered| it.source.look(Readiness::READ).ready.is_empty();
-    assert!(nothing(&third) && nothing(&fourth), "what was known of the one before is gone");
-    poller.turn(NOW);
-    assert_eq!(third.source.look(Readiness::READ).ready, Readiness::READABLE);
-    assert!(nothing(&fourth));
+    let is_empty = |it: &RegisteredSource| it.source.load(Readiness::READ).ready.is_empty();
+    assert!(is_empty(&third) && is_empty(&fourth), "a reused source starts without readiness");
+    poller.poll(NOW);
+    assert_eq!(third.source.load(Readiness::READ).ready, Readiness::READABLE);
+    assert!(is_empty(&fourth));
 }
 
-/// With a descriptor that nothing happens to.
-fn register_another(poller: &Poller) -> Registered {
+/// Registers a pipe that has no events.
+fn register_another(poller: &Poller) -> RegisteredSource {
     let (reader, writer) = io::pipe().unwrap();
-    // Closed with the process.
+    // Stays open until the process exits.
     std::mem::forget(writer);
     poller.register(reader.into_raw_fd(), Interest::READABLE).unwrap()
 }
 
 #[test]
-fn who_sleeps_while_nothing_happens_is_asked_to_let_go() {
-    /// The limit for a test that fails.
+fn sleeping_thread_is_interrupted_if_many_sources_are_retired() {
+    /// Reached only if the test fails.
     const LONG: Duration = Duration::from_secs(20);
     let poller = poller();
     let (reader, _writer) = io::pipe().unwrap();
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
             let began = std::time::Instant::now();
-            poller.turn(Some(LONG));
+            poller.poll(Some(LONG));
             began.elapsed()
         });
-        // It may let go of the first, when it begins.
+        // Its poll may free the first ones when it starts.
         for _ in 0..2 * MANY_RETIRED {
             let fd = reader.as_raw_fd();
             let registered = poller.register(fd, Interest::READABLE).unwrap();
@@ -105,7 +106,7 @@ fn who_sleeps_while_nothing_happens_is_asked_to_let_go() {
     });
 }
 
-/// A waker of others that panics.
+/// A waker that panics.
 struct Panics;
 
 impl std::task::Wake for Panics {
@@ -115,7 +116,7 @@ impl std::task::Wake for Panics {
 }
 
 #[test]
-fn a_waker_that_panics_keeps_no_event_from_others() {
+fn panicking_waker_does_not_lose_events_of_other_sources() {
     let poller = poller();
     let ends: Vec<_> = (0..3).map(|_| io::pipe().unwrap()).collect();
     let registered: Vec<_> = ends
@@ -130,16 +131,16 @@ fn a_waker_that_panics_keeps_no_event_from_others() {
     for (_, mut writer) in ends.iter().map(|(reader, writer)| (reader, writer)) {
         writer.write_all(b"x").unwrap();
     }
-    assert_eq!(poller.turn(NOW), 3);
+    assert_eq!(poller.poll(NOW), 3);
     for watched in &registered {
-        assert_eq!(watched.source.look(Readiness::READ).ready, Readiness::READABLE);
+        assert_eq!(watched.source.load(Readiness::READ).ready, Readiness::READABLE);
     }
 }
 
 #[test]
-fn nor_from_those_who_wait_at_the_same_descriptor() {
+fn panicking_waker_does_not_lose_wakes_of_the_same_source() {
     let bad = std::task::Waker::from(Arc::new(Panics));
-    let count = Arc::new(Counts::default());
+    let count = Arc::new(CountingWaker::default());
     let good = std::task::Waker::from(count.clone());
     for shuts_down in [false, true] {
         let poller = poller();
@@ -164,18 +165,18 @@ fn nor_from_those_who_wait_at_the_same_descriptor() {
             poller.shut_down();
         } else {
             drop(theirs);
-            poller.turn(NOW);
+            poller.poll(NOW);
         }
         assert_eq!(count.0.swap(0, SeqCst), 1 + 96);
-        waiters.iter().for_each(|waiter| source.leave(waiter.as_ref()));
+        waiters.iter().for_each(|waiter| source.cancel_wait(waiter.as_ref()));
     }
 }
 
-/// Counts how often it was woken.
+/// A waker that counts.
 #[derive(Default)]
-struct Counts(AtomicUsize);
+struct CountingWaker(AtomicUsize);
 
-impl std::task::Wake for Counts {
+impl std::task::Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, SeqCst);
     }

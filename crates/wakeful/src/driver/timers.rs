@@ -1,90 +1,89 @@
-//! Station 7 for timers: one worker's timers, and what holds a sleeping task's
-//! waker. A task comes here from the poll of a `Sleep`; when its time has come,
-//! the waker leads on to station 8.
+//! Station 7 for timers: one worker's timers, with the wakers of sleeping tasks.
 //!
-//! Actors: the *owner* is the worker (or the thread in `block_on`) that parks
-//! until the next timer and then calls [`Timers::turn`]; a *sleeper* is the
-//! thread that holds the future, and registers, moves or cancels its
-//! [`Entry`]; it is usually the owner too, but need not be.
+//! A task comes here from the poll of a `Sleep`. When its deadline has come, its waker leads on to
+//! station 8.
 //!
-//! Rules:
-//! - I1. The wheel, an entry's links and its waker are touched only under the
-//!   lock of the [`Timers`] that the entry is registered with.
-//! - I2. `when` says where an entry stands, without the lock: a tick (it waits),
-//!   FIRED, or SHUT_DOWN. Only the lock's holder stores the last two, as its
-//!   last access to the entry: from then on the entry is the sleeper's alone.
-//! - I3. A deadline that moves later only stores the new tick in `when`. The
-//!   wheel finds out when the old one comes up, and links the entry anew. So
-//!   `when` is never before the tick that an entry is linked at.
-//! - I4. An entry is linked only while its future is pinned; the future's drop
-//!   unlinks it.
+//! Actors: the *owner* is the worker, or the thread in `block_on`, that parks until the next timer
+//! and then calls [`Timers::fire_due`]. A *sleeper* is the thread that polls or drops the future.
+//! It registers, moves or cancels the future's [`TimerEntry`]. The sleeper is usually the owner.
 //!
-//! Wakers are cloned before the lock is taken, and woken and dropped after it:
-//! they are foreign code.
+//! - TIMER-1. The wheel, and an entry's links and waker, are accessed only under the lock of the
+//!   [`Timers`] that the entry is registered with.
+//! - TIMER-2. `when` is an entry's state, readable without the lock: a tick (it waits), FIRED, or
+//!   SHUT_DOWN. Only the holder of the lock stores the last two, as its last access to the entry.
+//!   From then on the entry belongs to the sleeper alone.
+//! - TIMER-3. Moving a deadline to a later tick only stores that tick in `when`. When the old tick
+//!   comes, the wheel sees the new one and links the entry again. So `when` is never before the
+//!   tick that the entry is linked at.
+//! - TIMER-4. An entry is linked only while its future is pinned. Dropping the future unlinks it.
+//!
+//! Wakers are foreign code. They are cloned before the lock is taken, and woken and dropped after
+//! it is released. (Models: `models/timers.rs`.)
 
 use super::wheel::{Inserted, Linked, Links, Wheel};
 use crate::sys::spin_lock::SpinLock;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use crate::sys::unwind::catch_and_forget;
 use crate::task::wait_target::TargetWord;
 use std::marker::PhantomPinned;
 use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-/// The entry's time has come.
+/// Value of `when`: the deadline has come.
 const FIRED: u64 = u64::MAX;
-/// The runtime went away while the entry waited.
+/// Value of `when`: the runtime shut down while the entry waited.
 const SHUT_DOWN: u64 = u64::MAX - 1;
-/// The latest tick that can be asked for, four million years after the start. Every tick fits
-/// into a wait record ([`TargetWord::of_tick`]).
+/// The latest tick that a timer can have, four million years after the start. Every tick fits into
+/// a wait record ([`TargetWord::of_tick`]).
 const LAST_TICK: u64 = TargetWord::MAX_NUMBER;
-const _: () = assert!(LAST_TICK < SHUT_DOWN && SHUT_DOWN < FIRED, "they are no ticks");
-/// With so many different deadlines in one round of the wheel (256 ticks, 16 ms),
-/// waking up for each costs more than the tasks behind them do.
+const _: () =
+    assert!(LAST_TICK < SHUT_DOWN && SHUT_DOWN < FIRED, "FIRED and SHUT_DOWN are no ticks");
+/// With this many different deadlines in one round of the wheel (256 ticks, 16 ms), waking up for
+/// each costs more than running the tasks.
 const CROWDED: u32 = 64;
-/// The owner of a crowded wheel gets up at multiples of this, every three
-/// quarters of a millisecond.
+/// The owner of a crowded wheel wakes up at multiples of this, every 0.75 ms.
 const CROWD_TICKS: u64 = 12;
-/// Wakers taken out under one hold of the lock.
+/// How many wakers are taken out in one critical section.
 const BATCH: usize = 32;
 
-/// One timer; part of the future that waits for it.
-pub(crate) struct Entry {
-    /// Guarded by I1.
-    links: Links<Entry>,
-    /// Guarded by I1.
+/// One timer, embedded in the future that waits for it.
+pub(crate) struct TimerEntry {
+    /// Guarded by the lock (TIMER-1).
+    links: Links<TimerEntry>,
+    /// Guarded by the lock (TIMER-1).
     waker: UnsafeCell<Option<Waker>>,
-    /// See I2.
+    /// The tick that it waits for, FIRED or SHUT_DOWN (TIMER-2).
     when: AtomicU64,
     _pinned: PhantomPinned,
 }
 
-// SAFETY: I1 and I2 say who touches what when.
-unsafe impl Send for Entry {}
-// SAFETY: as above.
-unsafe impl Sync for Entry {}
+// SAFETY: links and waker are accessed under a lock (TIMER-1) until the entry belongs to one thread
+// (TIMER-2). A waker is Send.
+unsafe impl Send for TimerEntry {}
+// SAFETY: shared access to links and waker needs the lock (TIMER-1); `when` is atomic.
+unsafe impl Sync for TimerEntry {}
 
-// SAFETY: always the same field.
-unsafe impl Linked for Entry {
-    // SAFETY: the caller's entry is alive.
+// SAFETY: `links` always returns the same field, and does not panic.
+unsafe impl Linked for TimerEntry {
+    // SAFETY: the trait's contract: `entry` points to a live entry.
     unsafe fn links(entry: NonNull<Self>) -> NonNull<Links<Self>> {
-        // SAFETY: as above; the address of a field of a live entry.
+        // SAFETY: the entry is alive, so the address of its field is valid and not null.
         unsafe { NonNull::new_unchecked(&raw mut (*entry.as_ptr()).links) }
     }
 }
 
-/// Where an entry stands.
+/// The state of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum TimerState {
     Waiting,
     Fired,
     ShutDown,
 }
 
-impl Entry {
+impl TimerEntry {
     pub(crate) fn new() -> Self {
         Self {
             links: Links::new(),
@@ -94,54 +93,58 @@ impl Entry {
         }
     }
 
-    /// The tick it waits for, while it waits; once it has fired or was shut down, which another
-    /// thread may do at any moment, a number beyond the last tick.
+    /// Returns the tick that the timer waits for.
+    ///
+    /// If it has fired or was shut down, which may happen at any time on another thread, this is a
+    /// number beyond the last tick.
     pub(crate) fn tick(&self) -> u64 {
         self.when.load(Relaxed)
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    /// Returns whether the timer waits, has fired or was shut down.
+    pub(crate) fn state(&self) -> TimerState {
         match self.when.load(Acquire) {
-            FIRED => Standing::Fired,
-            SHUT_DOWN => Standing::ShutDown,
-            _ => Standing::Waiting,
+            FIRED => TimerState::Fired,
+            SHUT_DOWN => TimerState::ShutDown,
+            _ => TimerState::Waiting,
         }
     }
 }
 
-/// What came of a registration.
+/// The outcome of registering a timer or moving its deadline.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Registered {
+pub(crate) enum RegisterOutcome {
     Waiting,
-    /// As Waiting, and it is the first to come: an owner that is already parked
-    /// has to be told.
+    /// The timer waits, and its deadline is now the earliest. An owner that is parked has to be
+    /// woken.
     WaitingFirst,
-    /// The time has come already; nothing was registered.
+    /// The deadline has already come. The timer is not registered.
     Due,
     ShutDown,
 }
 
+/// All timers of one worker.
 pub(crate) struct Timers {
     state: SpinLock<State>,
-    /// The tick at which the wheel has something to do, MAX for never. Written
-    /// under the lock, read by anybody.
+    /// The next tick at which `fire_due` has work, or MAX. Written under the lock, read by any
+    /// thread.
     next: AtomicU64,
-    /// Many timers come up one after the other; see `wake_up_at`. Written under
-    /// the lock, once a round.
+    /// Many deadlines follow each other closely; see `next_wake_up`. Written under the lock, once
+    /// per round of the wheel.
     crowded: AtomicBool,
-    /// Which worker's these are.
+    /// The index of the worker that owns these timers.
     pub(crate) owner: usize,
 }
 
 struct State {
-    wheel: Wheel<Entry>,
-    /// The wheel's round that `crowded` was set for.
+    wheel: Wheel<TimerEntry>,
+    /// The round of the wheel in which `crowded` was last computed.
     round: u64,
     closed: bool,
 }
 
-// SAFETY: the entries in the wheel are Send and Sync, and I1 guards them.
+// SAFETY: the entries in the wheel are Send and Sync, and the lock guards them (TIMER-1).
 unsafe impl Send for State {}
 
 impl Timers {
@@ -154,7 +157,7 @@ impl Timers {
         }
     }
 
-    /// The tick at which `turn` has something to do, if ever.
+    /// Returns the next tick at which [`fire_due`](Self::fire_due) has work.
     #[inline]
     pub(crate) fn next(&self) -> Option<u64> {
         match self.next.load(SeqCst) {
@@ -163,45 +166,52 @@ impl Timers {
         }
     }
 
-    /// The tick until which an idle owner may sleep, if there is one: the next
-    /// that has something to do, or a little later where one follows the other.
+    /// Returns the tick until which an idle owner may sleep.
+    ///
+    /// Normally this is [`next`](Self::next). If many deadlines follow each other closely it is up
+    /// to 0.75 ms later, so that one wake-up serves several timers.
     #[inline]
-    pub(crate) fn wake_up_at(&self) -> Option<u64> {
+    pub(crate) fn next_wake_up(&self) -> Option<u64> {
         let next = self.next()?;
         let crowded = self.crowded.load(Relaxed);
         let later = if crowded { next.checked_next_multiple_of(CROWD_TICKS) } else { None };
         Some(later.unwrap_or(next))
     }
 
-    /// The earliest deadline, exactly; for a clock that jumps there.
-    pub(crate) fn earliest(&self) -> Option<u64> {
+    /// Returns the exact earliest deadline, for a paused clock that advances to it.
+    pub(crate) fn earliest_deadline(&self) -> Option<u64> {
         self.state.with(|state| state.wheel.next_deadline())
     }
 
-    /// How many timers wait here.
+    /// Returns how many timers wait.
     pub(crate) fn len(&self) -> usize {
         self.state.with(|state| state.wheel.len())
     }
 
-    /// Links an entry that is in no wheel.
-    pub(crate) fn register(&self, entry: Pin<&Entry>, tick: u64, waker: &Waker) -> Registered {
+    /// Registers a timer that is not linked.
+    pub(crate) fn register(
+        &self,
+        entry: Pin<&TimerEntry>,
+        tick: u64,
+        waker: &Waker,
+    ) -> RegisterOutcome {
         let tick = tick.min(LAST_TICK);
-        // What is in here at the end is dropped after the lock.
+        // Dropped after the lock is released, if it is not stored in the entry.
         let mut waker = Some(waker.clone());
         let registered = self.state.with(|state| {
             if state.closed {
                 entry.when.store(SHUT_DOWN, Release);
-                return Registered::ShutDown;
+                return RegisterOutcome::ShutDown;
             }
             entry.when.store(tick, Relaxed);
-            // SAFETY: pinned until its drop, which cancels (I4); not linked.
+            // SAFETY: not linked, and pinned until its drop, which unlinks it (TIMER-4).
             match unsafe { state.wheel.insert(NonNull::from(entry.get_ref()), tick) } {
                 Inserted::Due => {
                     entry.when.store(FIRED, Release);
-                    Registered::Due
+                    RegisterOutcome::Due
                 }
                 Inserted::Waiting => {
-                    // SAFETY: I1.
+                    // SAFETY: the lock is held (TIMER-1).
                     entry.waker.with_mut(|slot| unsafe { ptr::swap(slot, &mut waker) });
                     self.publish_next(tick)
                 }
@@ -211,51 +221,53 @@ impl Timers {
         registered
     }
 
-    /// After an insertion, under the lock: tells whether the owner has to look
-    /// again. A deadline that is cancelled later leaves `next` too early, which
-    /// costs the owner one look in vain.
-    fn publish_next(&self, tick: u64) -> Registered {
+    /// Updates `next` after an insertion, under the lock.
+    ///
+    /// A timer that is cancelled leaves `next` too early, which costs the owner one spurious
+    /// wake-up.
+    fn publish_next(&self, tick: u64) -> RegisterOutcome {
         if tick < self.next.load(Relaxed) {
             self.next.store(tick, SeqCst);
-            return Registered::WaitingFirst;
+            return RegisterOutcome::WaitingFirst;
         }
-        Registered::Waiting
+        RegisterOutcome::Waiting
     }
 
-    /// Moves the deadline of an entry that is registered here and waits. If it
-    /// has passed already, whoever waits is woken.
-    pub(crate) fn rearm(&self, entry: Pin<&Entry>, tick: u64) -> Registered {
+    /// Moves the deadline of a timer that is registered here and waits.
+    ///
+    /// If the new deadline has already come, its waker is woken.
+    pub(crate) fn rearm(&self, entry: Pin<&TimerEntry>, tick: u64) -> RegisterOutcome {
         let tick = tick.min(LAST_TICK);
         let current = entry.when.load(Acquire);
         if current < SHUT_DOWN && tick >= current {
-            // I3; unless it fires this very moment, then it is linked anew.
+            // TIMER-3. If this fails the timer has just fired, and is linked again below.
             if entry.when.compare_exchange(current, tick, AcqRel, Relaxed).is_ok() {
-                return Registered::Waiting;
+                return RegisterOutcome::Waiting;
             }
         }
         let mut waker = None;
         let registered = self.state.with(|state| {
-            let cell = NonNull::from(entry.get_ref());
-            // SAFETY: I1 and I4; linked here or not at all.
-            unsafe { state.wheel.remove(cell) };
+            let entry_ptr = NonNull::from(entry.get_ref());
+            // SAFETY: the lock is held (TIMER-1). The entry is alive, and linked here or not at all
+            // (TIMER-4).
+            unsafe { state.wheel.remove(entry_ptr) };
             if state.closed {
-                // Whoever closes is not there yet, and will not find it.
-                // SAFETY: I1.
+                // `close` has not reached this entry yet, and will not find it any more.
+                // SAFETY: the lock is held (TIMER-1).
                 waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
                 entry.when.store(SHUT_DOWN, Release);
-                return Registered::ShutDown;
+                return RegisterOutcome::ShutDown;
             }
             entry.when.store(tick, Relaxed);
-            // SAFETY: as above, and not linked now.
-            match unsafe { state.wheel.insert(cell, tick) } {
+            // SAFETY: alive as above, and just unlinked.
+            match unsafe { state.wheel.insert(entry_ptr, tick) } {
                 Inserted::Due => {
-                    // SAFETY: I1.
+                    // SAFETY: the lock is held (TIMER-1).
                     waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
                     entry.when.store(FIRED, Release);
-                    Registered::Due
+                    RegisterOutcome::Due
                 }
-                // If it fired a moment ago, its waker was woken: the next poll
-                // leaves another.
+                // If the timer has just fired, its waker was woken. The next poll stores another.
                 Inserted::Waiting => self.publish_next(tick),
             }
         });
@@ -265,55 +277,58 @@ impl Timers {
         registered
     }
 
-    /// Keeps the waker of an entry that waits up to date.
-    pub(crate) fn update_waker(&self, entry: Pin<&Entry>, waker: &Waker) {
+    /// Replaces the waker of a waiting timer, if it would wake another task.
+    pub(crate) fn update_waker(&self, entry: Pin<&TimerEntry>, waker: &Waker) {
         let is_current = self.state.with(|_| {
-            // SAFETY: I1.
-            entry
-                .waker
-                .with(|slot| unsafe { (*slot).as_ref().is_some_and(|own| own.will_wake(waker)) })
+            // SAFETY: the lock is held (TIMER-1).
+            entry.waker.with(|slot| unsafe {
+                (*slot).as_ref().is_some_and(|stored| stored.will_wake(waker))
+            })
         });
         if is_current {
             return;
         }
         let mut waker = Some(waker.clone());
         self.state.with(|_| {
-            if entry.standing() == Standing::Waiting {
-                // SAFETY: I1.
+            if entry.state() == TimerState::Waiting {
+                // SAFETY: the lock is held (TIMER-1).
                 entry.waker.with_mut(|slot| unsafe { ptr::swap(slot, &mut waker) });
             }
         });
         drop(waker);
     }
 
-    /// Unlinks an entry that was registered here; its future goes, or starts
-    /// over.
-    pub(crate) fn cancel(&self, entry: Pin<&Entry>) {
-        if entry.standing() != Standing::Waiting {
-            return; // I2: ours alone already, and its waker was taken
+    /// Unlinks a timer that was registered here, because its future is dropped or reset.
+    pub(crate) fn cancel(&self, entry: Pin<&TimerEntry>) {
+        if entry.state() != TimerState::Waiting {
+            return; // TIMER-2: the entry is the sleeper's, and its waker was taken
         }
         let waker = self.state.with(|state| {
-            // SAFETY: I1 and I4.
+            // SAFETY: the lock is held (TIMER-1), and the entry is alive (TIMER-4).
             unsafe { state.wheel.remove(NonNull::from(entry.get_ref())) };
-            // SAFETY: I1.
+            // SAFETY: the lock is held (TIMER-1).
             entry.waker.with_mut(|slot| unsafe { (*slot).take() })
         });
         drop(waker);
     }
 
-    /// Fires what is due at `now`. Any thread may, the owner does.
-    pub(crate) fn turn(&self, now: u64) -> usize {
+    /// Fires all timers that are due at the tick `now`. Returns their number.
+    ///
+    /// Normally the owner calls this, but any thread may.
+    pub(crate) fn fire_due(&self, now: u64) -> usize {
         if now < self.next.load(SeqCst) {
             return 0;
         }
-        self.turn_to(now)
+        self.advance_to(now)
     }
 
-    /// As `turn`, and what is registered from here on knows that it is `now`,
-    /// whether anything was due or not: for a clock that was moved by hand.
-    pub(crate) fn turn_to(&self, now: u64) -> usize {
+    /// Fires all timers that are due at `now`, and advances the wheel to `now` in any case.
+    ///
+    /// For a clock that was advanced by the program: timers registered later see the new time even
+    /// if no timer was due.
+    pub(crate) fn advance_to(&self, now: u64) -> usize {
         let mut fired = 0;
-        let mut batch = Batch::new();
+        let mut batch = WakerBatch::new();
         loop {
             self.state.with(|state| {
                 while !batch.is_full()
@@ -336,21 +351,22 @@ impl Timers {
         }
     }
 
-    /// Lets nothing in any more and wakes whoever waits, to be told.
+    /// Rejects new timers, and wakes all tasks that wait. They see [`TimerState::ShutDown`].
     pub(crate) fn close(&self) {
-        let mut batch = Batch::new();
+        let mut batch = WakerBatch::new();
         loop {
             self.state.with(|state| {
                 state.closed = true;
                 while !batch.is_full()
-                    && let Some(cell) = state.wheel.pop_any()
+                    && let Some(entry_ptr) = state.wheel.pop_any()
                 {
-                    // SAFETY: I1; linked until a moment ago, so alive (I4).
-                    let entry = unsafe { cell.as_ref() };
-                    // SAFETY: I1.
+                    // SAFETY: the lock is held (TIMER-1). The entry was linked until now, so it is
+                    // alive (TIMER-4).
+                    let entry = unsafe { entry_ptr.as_ref() };
+                    // SAFETY: the lock is held (TIMER-1).
                     batch.push(entry.waker.with_mut(|slot| unsafe { (*slot).take() }));
-                    // I2: the last access. An exchange, as I3's is one: either
-                    // that came before, or it fails.
+                    // TIMER-2: the last access. It is a swap because TIMER-3 stores with a
+                    // compare_exchange, which either came before or fails.
                     entry.when.swap(SHUT_DOWN, AcqRel);
                 }
                 self.next.store(u64::MAX, SeqCst);
@@ -364,13 +380,13 @@ impl Timers {
     }
 }
 
-/// Wakers on their way out of the lock.
-struct Batch {
+/// Wakers that were taken out under the lock, to be woken after it is released.
+struct WakerBatch {
     wakers: [Option<Waker>; BATCH],
     len: usize,
 }
 
-impl Batch {
+impl WakerBatch {
     fn new() -> Self {
         Self { wakers: [const { None }; BATCH], len: 0 }
     }
@@ -384,44 +400,47 @@ impl Batch {
         self.len += 1;
     }
 
-    /// If one panics, neither the others are to blame nor whoever turns: it was printed.
+    /// Wakes all, even if some panic. The panic hook has printed each panic.
     fn wake(&mut self) {
         let len = mem::take(&mut self.len);
         let mut wakers = self.wakers[..len].iter_mut().filter_map(Option::take);
         let mut wake = || wakers.by_ref().for_each(Waker::wake);
-        while catch_and_forget(&mut wake).is_none() {}
+        while let Err(payload) = panic::catch_unwind(AssertUnwindSafe(&mut wake)) {
+            mem::forget(payload); // its drop might panic again
+        }
     }
 }
 
 impl State {
-    /// The waker of the next entry that is due.
+    /// Unlinks the next timer that is due, and returns its waker.
     fn pop_due(&mut self, now: u64) -> Option<Option<Waker>> {
         loop {
-            let cell = self.wheel.pop_due(now)?;
-            // SAFETY: I1; linked until a moment ago, so alive (I4).
-            let entry = unsafe { cell.as_ref() };
+            let entry_ptr = self.wheel.pop_due(now)?;
+            // SAFETY: the lock is held (TIMER-1). The entry was linked until now, so it is alive
+            // (TIMER-4).
+            let entry = unsafe { entry_ptr.as_ref() };
             let when = entry.when.load(Acquire);
             if when > self.wheel.elapsed() {
-                self.relink(cell, when);
+                self.relink(entry_ptr, when);
                 continue;
             }
-            // SAFETY: I1.
+            // SAFETY: the lock is held (TIMER-1).
             let waker = entry.waker.with_mut(|slot| unsafe { (*slot).take() });
-            // I2: the last access, unless the deadline moves right now.
+            // TIMER-2: the last access, unless the sleeper has just moved the deadline.
             let Err(later) = entry.when.compare_exchange(when, FIRED, AcqRel, Acquire) else {
                 return Some(waker);
             };
-            // SAFETY: I1.
+            // SAFETY: the lock is held (TIMER-1).
             entry.waker.with_mut(|slot| unsafe { *slot = waker });
-            self.relink(cell, later);
+            self.relink(entry_ptr, later);
         }
     }
 
-    /// I3: an entry that was popped has moved later.
-    fn relink(&mut self, cell: NonNull<Entry>, when: u64) {
-        // SAFETY: popped, so not linked, and alive as it did not fire (I4).
-        let inserted = unsafe { self.wheel.insert(cell, when) };
-        debug_assert_eq!(inserted, Inserted::Waiting, "I3: later than where it was linked");
+    /// Links a popped timer again whose deadline has moved to a later tick (TIMER-3).
+    fn relink(&mut self, entry_ptr: NonNull<TimerEntry>, when: u64) {
+        // SAFETY: popped, so not linked. It did not fire, so it is alive (TIMER-4).
+        let inserted = unsafe { self.wheel.insert(entry_ptr, when) };
+        debug_assert_eq!(inserted, Inserted::Waiting, "TIMER-3: `when` is after the linked tick");
     }
 }
 
@@ -434,30 +453,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_owner_of_a_crowd_sleeps_a_little_longer_but_not_beyond_the_end_of_time() {
+    fn crowded_wheel_wakes_up_at_multiples_without_overflow() {
         let timers = Timers::new(0);
-        let wake_up_at = |crowded, tick| {
+        let next_wake_up = |crowded, tick| {
             timers.crowded.store(crowded, Relaxed);
             timers.next.store(tick, SeqCst);
-            timers.wake_up_at()
+            timers.next_wake_up()
         };
-        assert_eq!(wake_up_at(false, 17), Some(17));
-        assert_eq!((wake_up_at(true, 24), wake_up_at(true, 25)), (Some(24), Some(36)));
-        assert_eq!(wake_up_at(true, u64::MAX - 1), Some(u64::MAX - 1));
-        assert_eq!(wake_up_at(true, u64::MAX), None, "nothing waits");
+        assert_eq!(next_wake_up(false, 17), Some(17));
+        assert_eq!((next_wake_up(true, 24), next_wake_up(true, 25)), (Some(24), Some(36)));
+        assert_eq!(next_wake_up(true, u64::MAX - 1), Some(u64::MAX - 1));
+        assert_eq!(next_wake_up(true, u64::MAX), None, "no timer waits");
     }
 
-    /// Whoever closes goes by many timers, some at a time, and wakes those in between.
+    /// `close` releases the lock between batches, to wake tasks. A timer may move then.
     #[test]
-    fn a_timer_that_moves_while_all_close_is_let_go_of() {
+    fn rearm_during_close_unlinks_the_timer() {
         let timers = Timers::new(0);
-        let entry = std::pin::pin!(Entry::new());
+        let entry = std::pin::pin!(TimerEntry::new());
         let entry = entry.as_ref();
         let waiting = timers.register(entry, 1_000, Waker::noop());
-        assert_eq!(waiting, Registered::WaitingFirst);
+        assert_eq!(waiting, RegisterOutcome::WaitingFirst);
         timers.state.with(|state| state.closed = true);
-        assert_eq!(timers.rearm(entry, 500), Registered::ShutDown);
+        assert_eq!(timers.rearm(entry, 500), RegisterOutcome::ShutDown);
         let left = timers.state.with(|state| state.wheel.pop_any());
-        assert!(left.is_none(), "its future may go at any moment");
+        assert!(left.is_none(), "its future may be dropped at any time");
     }
 }

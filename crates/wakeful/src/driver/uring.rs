@@ -1,20 +1,21 @@
-//! Station 6 for files: one worker's io_uring. An operation on a file comes from
-//! the poll of a future, lies in its slot (`in_flight`) while the kernel works on
-//! it, and leaves by `Completion::land` when the worker's poller finds its completion.
+//! Station 6 for files: one worker's io_uring.
 //!
-//! Every worker has its own ring, made when it first needs one. Only the worker's
-//! thread begins operations there, others at most cancel them: so its lock is free
-//! as a rule, and the ring's descriptor is watched by the very poller that the
-//! worker sleeps in. An operation is
-//! submitted at once, so whoever was told that it is on its way can rely on it:
-//! the kernel has it.
+//! The poll of a future submits an operation. While the kernel works on it, the operation is in
+//! the [`InFlight`] table. When the worker's poller sees its completion, the ring calls
+//! [`Completion::complete`].
 //!
-//! What the kernel completes on the spot is found in the queue right after
-//! submitting. Completions are peeked at, never waited for: to ask the kernel for
-//! one with a time-out of zero costs many times as much as a system call.
+//! Each worker has its own ring, created on first use. Only the worker's thread submits
+//! operations; other threads at most cancel them. So the lock is normally uncontended. The ring's
+//! file descriptor is registered with the poller that the worker parks in.
+//!
+//! Every operation is submitted at once: when [`Ring::submit`] returns `Ok`, the kernel has it.
+//! Operations that the kernel completes during submission are found in the completion queue right
+//! afterwards.
+//!
+//! The ring peeks at completions and never waits for them with `io_uring_enter`: a call with a
+//! zero time-out costs many times as much as a plain system call.
 
-use super::in_flight::{Completion, CompletionContext, InFlight, Slot};
-use crate::sys::sync::ignore_poison;
+use super::in_flight::{Completion, CompletionContext, InFlight, OpId};
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, Probe, opcode};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -23,206 +24,210 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Entries that can wait for one submission: one, and the cancels of a shutdown.
+/// Size of the submission queue: one operation, and the cancellations of a shutdown.
 const ENTRIES: u32 = 64;
-/// Completions that can wait to be looked at; beyond that the kernel keeps them.
+/// Size of the completion queue. The kernel buffers completions that don't fit.
 const COMPLETIONS: u32 = 1024;
-/// The number of completions that nobody waits for.
-const NOBODY: u64 = u64::MAX;
-/// How often a submission that the kernel has no room for is tried again.
+/// `user_data` of cancellation requests, whose completions are ignored.
+const IGNORED: u64 = u64::MAX;
+/// How often a submission is retried while the kernel is short of memory.
 const ATTEMPTS: u32 = 100;
 
+/// An io_uring instance with the operations that were submitted to it.
 pub(crate) struct Ring {
     inner: Mutex<Inner>,
-    /// Operations that the kernel has.
+    /// The length of `Inner::operations`, readable without the lock. Stored with Release under the
+    /// lock, loaded with Acquire in `is_busy`.
     in_flight: AtomicUsize,
     probe: Probe,
     fd: RawFd,
 }
 
 struct Inner {
-    /// Dropped by hand: not while the kernel has operations (F1).
+    /// Both are dropped only if no operation is in flight (RING-1).
     uring: ManuallyDrop<IoUring>,
-    slots: ManuallyDrop<InFlight>,
-    /// The kernel refused a submission: it is not asked again, since what it did
-    /// not take still lies in the queue.
+    operations: ManuallyDrop<InFlight>,
+    /// A submission failed. Its entry is still in the submission queue, so the ring must not be
+    /// entered again with new entries.
     broken: bool,
 }
 
-/// Operations that are done, on their way out of the lock.
+/// Completed operations with their results, to be processed after the lock is released.
 type Completed = Vec<(Arc<dyn Completion>, i32)>;
 
 impl Ring {
-    /// Makes a ring whose operations may occupy at most `threads` of the kernel's
-    /// threads.
+    /// Creates a ring whose operations use at most `threads` worker threads of the kernel.
     ///
     /// # Errors
     ///
-    /// If the kernel has none, forbids it, or has one too old to be relied on.
+    /// Fails if the kernel has no io_uring, forbids it, or lacks a required feature.
     pub(crate) fn new(threads: usize) -> io::Result<Self> {
         let uring =
             IoUring::builder().setup_cqsize(COMPLETIONS).setup_clamp().dontfork().build(ENTRIES)?;
-        let has = uring.params();
-        if !has.is_feature_nodrop()
-            || !has.is_feature_submit_stable()
-            || !has.is_feature_rw_cur_pos()
+        let params = uring.params();
+        if !params.is_feature_nodrop()
+            || !params.is_feature_submit_stable()
+            || !params.is_feature_rw_cur_pos()
         {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let mut probe = Probe::new();
         uring.submitter().register_probe(&mut probe)?;
         let threads = u32::try_from(threads).unwrap_or(u32::MAX);
-        // Older kernels choose for themselves.
+        // Fails on kernels that don't know the limit; they use their own.
         let _ = uring.submitter().register_iowq_max_workers(&mut [threads, threads]);
         let fd = uring.as_raw_fd();
         let inner = Inner {
             uring: ManuallyDrop::new(uring),
-            slots: ManuallyDrop::new(InFlight::default()),
+            operations: ManuallyDrop::new(InFlight::default()),
             broken: false,
         };
         Ok(Self { inner: Mutex::new(inner), in_flight: AtomicUsize::new(0), probe, fd })
     }
 
-    /// Whether the kernel knows this kind of operation.
-    pub(crate) fn supports(&self, code: u8) -> bool {
-        self.probe.is_supported(code)
+    /// Returns whether the kernel supports this opcode.
+    pub(crate) fn supports(&self, opcode: u8) -> bool {
+        self.probe.is_supported(opcode)
     }
 
-    /// Its descriptor, for the poller.
+    /// Returns the file descriptor that becomes readable when there are completions.
     pub(super) fn fd(&self) -> RawFd {
         self.fd
     }
 
-    /// Whether the kernel has operations.
+    /// Returns whether any operation is in flight.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.in_flight.load(Acquire) > 0
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        ignore_poison(self.inner.lock())
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands an operation to the kernel. It may land before this returns.
+    /// Submits an operation. It may complete before this call returns.
     ///
     /// # Errors
     ///
-    /// If the kernel did not take it.
+    /// Fails if the kernel did not accept the operation. It never will then.
     ///
     /// # Safety
     ///
-    /// What the entry points to is owned by `operation`, and stays where it is and
-    /// untouched until it has landed (F1).
+    /// `operation` owns the memory that `entry` points to. That memory neither moves nor is
+    /// touched until the operation has completed (RING-1).
     pub(crate) unsafe fn submit(
         &self,
         entry: Entry,
         operation: Arc<dyn Completion>,
-    ) -> Result<Slot, NotTaken> {
-        let mut landed = Completed::new();
+    ) -> Result<OpId, SubmitError> {
+        let mut completed = Completed::new();
         let submitted = {
             let mut inner = self.lock();
-            let slot = inner.slots.put(operation);
-            // SAFETY: by contract; the slot keeps the operation.
-            let taken = unsafe { inner.enter(entry.user_data(slot.number()), &mut landed) };
-            let submitted = match taken {
-                Ok(()) => Ok(slot),
-                Err(NotTaken) => {
-                    inner.slots.take(slot.number());
-                    Err(NotTaken)
+            let id = inner.operations.insert(operation);
+            // SAFETY: the caller guarantees RING-1 for the memory; the table keeps the operation.
+            let entered = unsafe { inner.enter(entry.user_data(id.user_data()), &mut completed) };
+            let submitted = match entered {
+                Ok(()) => Ok(id),
+                Err(SubmitError) => {
+                    inner.operations.remove(id.user_data());
+                    Err(SubmitError)
                 }
             };
-            inner.reap(&mut landed);
-            self.in_flight.store(inner.slots.len(), Release);
+            inner.reap(&mut completed);
+            self.in_flight.store(inner.operations.len(), Release);
             submitted
         };
-        land(landed, CompletionContext::Driving);
+        complete_all(completed, CompletionContext::DriverThread);
         submitted
     }
 
-    /// Nobody waits for this operation any more: if the kernel has not done it
-    /// yet, it need not.
-    pub(crate) fn cancel(&self, slot: Slot, operation: *const ()) {
-        let mut landed = Completed::new();
+    /// Asks the kernel to cancel an operation, if it is still in flight.
+    ///
+    /// `operation` is the address of the operation, since its id may have been reused.
+    pub(crate) fn cancel(&self, id: OpId, operation: *const ()) {
+        let mut completed = Completed::new();
         {
             let mut inner = self.lock();
-            if inner.slots.holds(slot, operation) {
-                inner.cancel(slot, &mut landed);
-                inner.reap(&mut landed);
-                self.in_flight.store(inner.slots.len(), Release);
+            if inner.operations.contains(id, operation) {
+                inner.cancel(id, &mut completed);
+                inner.reap(&mut completed);
+                self.in_flight.store(inner.operations.len(), Release);
             }
         }
-        land(landed, CompletionContext::Driving);
+        complete_all(completed, CompletionContext::DriverThread);
     }
 
-    /// Passes on what is done, without a system call. Answers how many it was.
-    pub(crate) fn turn(&self) -> usize {
-        if self.is_busy() { self.pass_on(CompletionContext::Driving) } else { 0 }
+    /// Processes the completions that are in the queue, without a system call.
+    ///
+    /// Returns their number.
+    pub(crate) fn process_completions(&self) -> usize {
+        if self.is_busy() { self.process(CompletionContext::DriverThread) } else { 0 }
     }
 
-    fn pass_on(&self, place: CompletionContext) -> usize {
-        let mut landed = Completed::new();
+    fn process(&self, context: CompletionContext) -> usize {
+        let mut completed = Completed::new();
         {
             let mut inner = self.lock();
-            inner.reap(&mut landed);
-            self.in_flight.store(inner.slots.len(), Release);
+            inner.reap(&mut completed);
+            self.in_flight.store(inner.operations.len(), Release);
         }
-        let count = landed.len();
-        land(landed, place);
+        let count = completed.len();
+        complete_all(completed, context);
         count
     }
 
-    /// Waits until the kernel has nothing any more, on a thread that may block.
-    /// What nobody needs is cancelled first.
+    /// Blocks until no operation is in flight. Cancels those that need not finish.
     pub(crate) fn drain(&self) {
-        let mut landed = Completed::new();
+        let mut completed = Completed::new();
         {
             let mut inner = self.lock();
-            for slot in inner.slots.dispensable() {
-                inner.cancel(slot, &mut landed);
+            for id in inner.operations.cancellable() {
+                inner.cancel(id, &mut completed);
             }
         }
-        land(landed, CompletionContext::Blocking);
+        complete_all(completed, CompletionContext::BlockingThread);
         loop {
-            let landed = self.pass_on(CompletionContext::Blocking);
+            let count = self.process(CompletionContext::BlockingThread);
             if !self.is_busy() {
                 return;
             }
-            if landed == 0 {
-                self.wait();
+            if count == 0 {
+                self.wait_for_completion();
             }
         }
     }
 
-    /// Waits until there is a completion, for a moment: another thread may find it
-    /// first, and then there may be none any more.
-    pub(crate) fn wait(&self) {
-        // SAFETY: the ring is borrowed, so its descriptor is open.
+    /// Blocks until there is a completion, for at most 5 ms.
+    ///
+    /// The limit is needed because another thread may process the last completion meanwhile.
+    pub(crate) fn wait_for_completion(&self) {
+        // SAFETY: `self` is borrowed, so the ring's file descriptor stays open.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
         let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-        let moment = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-        match rustix::event::poll(&mut fds, Some(&moment)) {
+        let limit = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+        match rustix::event::poll(&mut fds, Some(&limit)) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => panic!("waiting for file operations failed: {error}"),
+            Err(error) => panic!("waiting for io_uring completions failed: {error}"),
         }
     }
 }
 
-/// The kernel did not take an operation.
+/// The kernel did not accept an operation.
 #[derive(Debug)]
-pub(crate) struct NotTaken;
+pub(crate) struct SubmitError;
 
 impl Inner {
     /// Submits one entry.
     ///
     /// # Safety
     ///
-    /// As [`Ring::submit`]; if it is not taken, it never will be.
-    unsafe fn enter(&mut self, entry: Entry, landed: &mut Completed) -> Result<(), NotTaken> {
-        // SAFETY: by contract.
+    /// As for [`Ring::submit`]. After an error the kernel never sees the entry.
+    unsafe fn enter(&mut self, entry: Entry, completed: &mut Completed) -> Result<(), SubmitError> {
+        // SAFETY: the caller guarantees RING-1 for the entry.
         if self.broken || unsafe { self.uring.submission().push(&entry) }.is_err() {
-            return Err(NotTaken);
+            return Err(SubmitError);
         }
         for _ in 0..ATTEMPTS {
             let entered = self.uring.submit();
@@ -231,40 +236,41 @@ impl Inner {
             }
             match entered.map_err(|error| Errno::from_io_error(&error)) {
                 Ok(_) | Err(Some(Errno::INTR)) => {}
-                // It has no memory, or no room for completions.
+                // The kernel is out of memory, or its completion backlog is full.
                 Err(Some(Errno::AGAIN | Errno::BUSY)) => {
-                    self.reap(landed);
+                    self.reap(completed);
                     std::thread::yield_now();
                 }
                 Err(_) => break,
             }
         }
         self.broken = true;
-        Err(NotTaken)
+        Err(SubmitError)
     }
 
-    fn cancel(&mut self, slot: Slot, landed: &mut Completed) {
-        let entry = opcode::AsyncCancel::new(slot.number()).build().user_data(NOBODY);
-        // If it is not taken, the operation takes its time.
-        // SAFETY: the entry points to nothing.
-        let _ = unsafe { self.enter(entry, landed) };
+    fn cancel(&mut self, id: OpId, completed: &mut Completed) {
+        let entry = opcode::AsyncCancel::new(id.user_data()).build().user_data(IGNORED);
+        // Without the cancellation the operation just runs to its end.
+        // SAFETY: the entry holds no pointers.
+        let _ = unsafe { self.enter(entry, completed) };
     }
 
-    /// Takes out what is done.
-    fn reap(&mut self, landed: &mut Completed) {
+    /// Moves all completions out of the queue.
+    fn reap(&mut self, completed: &mut Completed) {
         loop {
             for completion in self.uring.completion() {
-                if completion.user_data() != NOBODY {
-                    landed.push((self.slots.take(completion.user_data()), completion.result()));
+                if completion.user_data() != IGNORED {
+                    let operation = self.operations.remove(completion.user_data());
+                    completed.push((operation, completion.result()));
                 }
             }
             if !self.uring.submission().cq_overflow() {
                 return;
             }
             const GET_EVENTS: u32 = 1;
-            // The kernel kept some back for want of room: it gives them when it is
-            // entered.
-            // SAFETY: submits nothing.
+            // The kernel buffered completions that did not fit into the queue. Entering it moves
+            // them there.
+            // SAFETY: the call submits no entry and passes no argument.
             let entered = unsafe { self.uring.submitter().enter::<()>(0, 0, GET_EVENTS, None) };
             if entered.is_err() {
                 return;
@@ -273,23 +279,22 @@ impl Inner {
     }
 }
 
-/// Outside of the lock.
-fn land(landed: Completed, place: CompletionContext) {
-    for (operation, result) in landed {
-        operation.land(result, place);
+/// Calls [`Completion::complete`], which runs foreign code, after the lock was released.
+fn complete_all(completed: Completed, context: CompletionContext) {
+    for (operation, result) in completed {
+        operation.complete(result, context);
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // F1: what the kernel still has stays, and so does the ring that it
-        // reports to. (A flight keeps its runtime, and with it the ring: this
-        // is not expected to happen.)
-        if self.slots.len() == 0 {
-            // SAFETY: dropped once, here.
+        // RING-1: operations in flight are leaked, and so is the ring that the kernel reports to.
+        // (An operation keeps its runtime alive, and with it the ring, so none is expected here.)
+        if self.operations.len() == 0 {
+            // SAFETY: both are dropped once, here.
             unsafe {
                 ManuallyDrop::drop(&mut self.uring);
-                ManuallyDrop::drop(&mut self.slots);
+                ManuallyDrop::drop(&mut self.operations);
             }
         }
     }

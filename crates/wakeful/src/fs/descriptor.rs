@@ -1,25 +1,24 @@
-//! An open file as operations share it, and its closing.
+//! An open file as operations share it, and closing it.
 //!
-//! What a worker may ask the kernel about a file depends on what the file is:
+//! What a worker thread may ask the kernel about a file depends on its [`Backing`]:
 //!
-//! | [`Reach`] | attributes, closing | cursor | data, by `RWF_NOWAIT` | entries of the ring |
+//! | [`Backing`] | attributes, closing | cursor | data, by `RWF_NOWAIT` | io_uring entries |
 //! | --- | --- | --- | --- | --- |
-//! | `Memory` | worker | worker | worker | may be tried by the worker |
-//! | `Overlay` | worker | pool | ring or pool | by a thread of the kernel |
-//! | `Pipe` | closing: worker | pool | ring or pool | by a thread of the kernel |
-//! | `Elsewhere` | ring or pool | pool | ring or pool | by a thread of the kernel |
+//! | `PageCache` | worker | worker | worker | may be tried by the worker |
+//! | `Overlay` | worker | pool | ring or pool | by a kernel thread |
+//! | `Pipe` | closing: worker | pool | ring or pool | by a kernel thread |
+//! | `Remote` | ring or pool | pool | ring or pool | by a kernel thread |
 //!
-//! - C1. The kernel locks the cursor of a regular file for a whole `read`, `write` or
-//!   `lseek` there. So where the cursor has several descriptors of ours, a worker uses it
-//!   only while no thread of the pool does, and never waits for that (`try_at_cursor`);
-//!   a thread of the pool waits until no worker does (`at_cursor`).
+//! - CURSOR-1. The kernel locks the cursor of a regular file for a whole `read`, `write` or `lseek`
+//!   there. So if several of our descriptors share a cursor, a worker uses it only while no pool
+//!   thread does, and never waits for that (`try_with_cursor`). A pool thread waits until no worker
+//!   uses it (`with_cursor`).
 
-use super::mounts::{self, Latency};
-use super::operation::Operation;
-use super::operation::Step;
+use super::in_flight::start;
+use super::mounts::{self, DeviceLatency};
+use super::op::{Operation, Step};
 use crate::runtime::context;
 use crate::runtime::file_backend::FileBackend;
-use crate::sys::sync::ignore_poison;
 use crate::task::wait_kind::WaitKind;
 use rustix::fs::{FileType, OFlags};
 use std::fs::File;
@@ -27,220 +26,233 @@ use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, RwLock, TryLockError};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
 
-/// Where the answers to requests about an open file come from.
+/// What answers requests about an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    /// From memory: a regular file or a folder of a local file system.
-    Memory,
-    /// From memory, except for the cursor and the data: a file or a folder of an overlay.
+enum Backing {
+    /// The page cache: a regular file or a directory of a local file system.
+    PageCache,
+    /// The page cache, except for cursor and data: a file or a directory of an overlay.
     Overlay,
-    /// From a pipe's other side; closing does not wait for it.
+    /// The other end of a pipe. Closing does not wait for it.
     Pipe,
-    /// From a server, another process or a device: FUSE, network file systems, terminals,
-    /// sockets.
-    Elsewhere,
+    /// A server, another process or a device: FUSE, network file systems, terminals, sockets.
+    Remote,
 }
 
-/// An open file, shared by its [`File`](super::File) and the operations under way.
+/// An open file, shared by its [`File`](super::File) and its operations in flight.
 pub(super) struct Descriptor {
-    /// There until it is closed or given away.
+    /// `Some` until it is closed or converted.
     std: Option<File>,
-    reach: Reach,
+    backing: Backing,
     has_cursor: bool,
-    /// Each write waits for the disk (`O_SYNC`, `O_DSYNC`).
+    /// Every write waits for the disk (`O_SYNC`, `O_DSYNC`).
     writes_through: bool,
-    /// Others may move the file's cursor. A ring reads it and moves it in two steps,
-    /// so then it is left to system calls, which do that in one.
+    /// Other descriptors may move the cursor. io_uring reads and updates it in two steps, so only
+    /// system calls, which do both atomically, may use such a cursor.
     shares_cursor: AtomicBool,
-    /// Set if descriptors of ours share the cursor (C1).
-    clones: OnceLock<Arc<RwLock<()>>>,
-    /// Reads of this file are never possible at once.
-    reads_wait: AtomicBool,
-    /// Writes to this file are never possible at once.
-    writes_wait: AtomicBool,
+    /// Set if several of our descriptors share the cursor (CURSOR-1).
+    cursor_lock: OnceLock<Arc<RwLock<()>>>,
+    /// Reads of this file can never be done inline.
+    no_inline_reads: AtomicBool,
+    /// Writes to this file can never be done inline.
+    no_inline_writes: AtomicBool,
+}
+
+impl Backing {
+    /// Returns what answers for a regular file or a directory.
+    fn of_file(latency: DeviceLatency) -> Self {
+        match latency {
+            DeviceLatency::Local => Backing::PageCache,
+            DeviceLatency::Overlay => Backing::Overlay,
+            DeviceLatency::Remote => Backing::Remote,
+        }
+    }
 }
 
 impl Descriptor {
-    /// A file that was opened by name, by a thread of the pool or the kernel.
+    /// Wraps a file that a pool thread or the kernel opened by path.
     pub(super) fn opened(std: File) -> Self {
-        Self::examined(std, false)
+        Self::inspect(std, false)
     }
 
-    /// A file that was opened by other code, which may have shared its cursor.
-    pub(super) fn taken_over(std: File) -> Self {
-        Self::examined(std, true)
+    /// Wraps a file that other code opened, and whose cursor it may share.
+    pub(super) fn from_std(std: File) -> Self {
+        Self::inspect(std, true)
     }
 
-    /// A regular file or a folder that was opened by name, without waiting and without
-    /// flags of its own.
-    pub(super) fn opened_inline(std: File, latency: Latency) -> Self {
-        let reach = match latency {
-            Latency::Local => Reach::Memory,
-            Latency::Overlay => Reach::Overlay,
-            Latency::Remote => Reach::Elsewhere,
-        };
-        Self::new(std, reach, true, false, OFlags::empty())
+    /// Wraps a regular file or a directory that was opened inline, without custom flags.
+    pub(super) fn opened_inline(std: File, latency: DeviceLatency) -> Self {
+        Self::new(std, Backing::of_file(latency), true, false, OFlags::empty())
     }
 
-    fn examined(std: File, may_share: bool) -> Self {
-        let (reach, has_cursor) = match mounts::known(&std) {
-            None => (Reach::Elsewhere, true),
-            Some(known) => match (known.kind, mounts::of(&std, &known)) {
-                (FileType::Fifo, _) => (Reach::Pipe, false),
-                (FileType::RegularFile | FileType::Directory, latency) => match latency {
-                    Latency::Local => (Reach::Memory, true),
-                    Latency::Overlay => (Reach::Overlay, true),
-                    Latency::Remote => (Reach::Elsewhere, true),
-                },
-                _ => (Reach::Elsewhere, false),
+    fn inspect(std: File, may_share_cursor: bool) -> Self {
+        let (backing, has_cursor) = match mounts::identify(&std) {
+            None => (Backing::Remote, true),
+            Some(identity) => match (identity.file_type, mounts::latency_of(&std, &identity)) {
+                (FileType::Fifo, _) => (Backing::Pipe, false),
+                (FileType::RegularFile | FileType::Directory, latency) => {
+                    (Backing::of_file(latency), true)
+                }
+                _ => (Backing::Remote, false),
             },
         };
         let flags = rustix::fs::fcntl_getfl(&std).unwrap_or(OFlags::DIRECT | OFlags::SYNC);
-        Self::new(std, reach, has_cursor, may_share && has_cursor, flags)
+        Self::new(std, backing, has_cursor, may_share_cursor && has_cursor, flags)
     }
 
-    fn new(std: File, reach: Reach, has_cursor: bool, shares_cursor: bool, flags: OFlags) -> Self {
-        // Past the cache, also a read that is asked not to wait does so for the disk.
-        let reads_wait = reach != Reach::Memory || flags.contains(OFlags::DIRECT);
+    fn new(
+        std: File,
+        backing: Backing,
+        has_cursor: bool,
+        shares_cursor: bool,
+        flags: OFlags,
+    ) -> Self {
+        // A direct read waits for the disk even with `RWF_NOWAIT`.
+        let no_inline_reads = backing != Backing::PageCache || flags.contains(OFlags::DIRECT);
         let writes_through = flags.intersects(OFlags::SYNC | OFlags::DSYNC);
         Self {
             std: Some(std),
-            reach,
+            backing,
             has_cursor,
             writes_through,
             shares_cursor: AtomicBool::new(shares_cursor),
-            clones: OnceLock::new(),
-            reads_wait: AtomicBool::new(reads_wait),
-            writes_wait: AtomicBool::new(reads_wait || writes_through),
+            cursor_lock: OnceLock::new(),
+            no_inline_reads: AtomicBool::new(no_inline_reads),
+            no_inline_writes: AtomicBool::new(no_inline_reads || writes_through),
         }
     }
 
     pub(super) fn std(&self) -> &File {
-        self.std.as_ref().expect("there until it is closed")
+        self.std.as_ref().expect("present until it is closed")
     }
 
     pub(super) fn into_std(mut self) -> File {
-        self.std.take().expect("there until it is closed")
+        self.std.take().expect("present until it is closed")
     }
 
-    /// Another one for the same file. Only the table of descriptors is touched, so
-    /// no thread waits. No operation at the cursor is under way.
+    /// Duplicates the descriptor. No operation at the cursor may be in flight.
+    ///
+    /// This does not block: it changes only the process's table of descriptors.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         let std = self.std().try_clone()?;
-        let clones = self.clones.get_or_init(Arc::default).clone();
+        let cursor_lock = self.cursor_lock.get_or_init(Arc::default).clone();
         self.shares_cursor.store(true, Relaxed);
         Ok(Self {
             std: Some(std),
-            reach: self.reach,
+            backing: self.backing,
             has_cursor: self.has_cursor,
             writes_through: self.writes_through,
             shares_cursor: AtomicBool::new(true),
-            clones: OnceLock::from(clones),
-            reads_wait: AtomicBool::new(self.reads_wait.load(Relaxed)),
-            writes_wait: AtomicBool::new(self.writes_wait.load(Relaxed)),
+            cursor_lock: OnceLock::from(cursor_lock),
+            no_inline_reads: AtomicBool::new(self.no_inline_reads.load(Relaxed)),
+            no_inline_writes: AtomicBool::new(self.no_inline_writes.load(Relaxed)),
         })
     }
 
-    /// Whether the attributes are answered from memory.
-    pub(super) fn answers_at_once(&self) -> bool {
-        matches!(self.reach, Reach::Memory | Reach::Overlay)
+    /// Returns whether reading the attributes does not block.
+    pub(super) fn has_cached_metadata(&self) -> bool {
+        matches!(self.backing, Backing::PageCache | Backing::Overlay)
     }
 
-    /// Whether it has a cursor: a pipe, say, has none.
+    /// Returns whether the file has a cursor. A pipe, for example, has none.
     pub(super) fn has_cursor(&self) -> bool {
         self.has_cursor
     }
 
-    /// Does something at the cursor on a thread that may wait (C1).
-    pub(super) fn at_cursor<R>(&self, f: impl FnOnce(&File) -> R) -> R {
-        let clones = self.clones.get();
-        let _shared = clones.map(|gate| ignore_poison(gate.read()));
+    /// Uses the cursor on a thread that may block (CURSOR-1).
+    pub(super) fn with_cursor<R>(&self, f: impl FnOnce(&File) -> R) -> R {
+        let cursor_lock = self.cursor_lock.get();
+        let _shared = cursor_lock.map(|lock| lock.read().unwrap_or_else(PoisonError::into_inner));
         f(self.std())
     }
 
-    /// Does something at the cursor that the kernel answers from memory. None if a thread
-    /// of the pool is at the cursor (C1).
+    /// Uses the cursor for an operation that does not block. `None` if a pool thread uses it
+    /// (CURSOR-1).
     #[inline]
-    pub(super) fn try_at_cursor<R>(&self, f: impl FnOnce(&Self) -> R) -> Option<R> {
-        let Some(gate) = self.clones.get() else { return Some(f(self)) };
-        match gate.try_write() {
+    pub(super) fn try_with_cursor<R>(&self, f: impl FnOnce(&Self) -> R) -> Option<R> {
+        let Some(lock) = self.cursor_lock.get() else { return Some(f(self)) };
+        match lock.try_write() {
             Ok(_exclusive) => Some(f(self)),
             Err(TryLockError::Poisoned(_exclusive)) => Some(f(self)),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    /// Moves the cursor, if the kernel does that without waiting.
+    /// Moves the cursor, if that does not block.
     pub(super) fn try_seek(&self, position: SeekFrom) -> Option<io::Result<u64>> {
-        match self.reach {
-            Reach::Memory => self.try_at_cursor(|file| file.std().seek(position)),
-            Reach::Overlay | Reach::Pipe | Reach::Elsewhere => None,
+        match self.backing {
+            Backing::PageCache => self.try_with_cursor(|file| file.std().seek(position)),
+            Backing::Overlay | Backing::Pipe | Backing::Remote => None,
         }
     }
 
-    /// Where the cursor is, if the kernel knows that without waiting: also an overlay does,
-    /// while it must not be moved. Nothing for a shared cursor: a thread of the pool may have
-    /// locked it (C1).
+    /// Returns the cursor's position, if that does not block.
+    ///
+    /// Reading it does not block on an overlay either, while moving it might. `None` for a shared
+    /// cursor, which a pool thread may have locked (CURSOR-1).
     pub(super) fn position(&self) -> Option<u64> {
-        match self.reach {
+        match self.backing {
             _ if !self.owns_cursor() => None,
-            Reach::Memory | Reach::Overlay => self.std().stream_position().ok(),
-            Reach::Pipe | Reach::Elsewhere => None,
+            Backing::PageCache | Backing::Overlay => self.std().stream_position().ok(),
+            Backing::Pipe | Backing::Remote => None,
         }
     }
 
-    /// Whether a ring reads it without making its submitter wait.
-    pub(super) fn reads_in_ring_at_once(&self) -> bool {
-        self.reach == Reach::Memory
+    /// Returns whether submitting a read to io_uring does not block.
+    pub(super) fn can_submit_reads(&self) -> bool {
+        self.backing == Backing::PageCache
     }
 
-    /// Whether a ring writes it without making its submitter wait.
-    pub(super) fn writes_in_ring_at_once(&self) -> bool {
-        self.reach == Reach::Memory && !self.writes_through
+    /// Returns whether submitting a write to io_uring does not block.
+    pub(super) fn can_submit_writes(&self) -> bool {
+        self.backing == Backing::PageCache && !self.writes_through
     }
 
     pub(super) fn fd(&self) -> io_uring::types::Fd {
         io_uring::types::Fd(self.std().as_raw_fd())
     }
 
-    /// Whether nobody else moves the cursor.
+    /// Returns whether no other descriptor moves the cursor.
     pub(super) fn owns_cursor(&self) -> bool {
         !self.shares_cursor.load(Relaxed)
     }
 
-    /// Whether it is worth trying to read without waiting.
+    /// Returns whether a read may be tried inline.
     #[inline]
     pub(super) fn may_read_inline(&self) -> bool {
-        !self.reads_wait.load(Relaxed)
+        !self.no_inline_reads.load(Relaxed)
     }
 
-    pub(super) fn never_read_inline(&self) {
-        self.reads_wait.store(true, Relaxed);
+    /// Records that reads of this file cannot be done inline.
+    pub(super) fn disable_inline_reads(&self) {
+        self.no_inline_reads.store(true, Relaxed);
     }
 
+    /// Returns whether a write may be tried inline.
     #[inline]
     pub(super) fn may_write_inline(&self) -> bool {
-        !self.writes_wait.load(Relaxed)
+        !self.no_inline_writes.load(Relaxed)
     }
 
-    pub(super) fn never_write_inline(&self) {
-        self.writes_wait.store(true, Relaxed);
+    /// Records that writes to this file cannot be done inline.
+    pub(super) fn disable_inline_writes(&self) {
+        self.no_inline_writes.store(true, Relaxed);
     }
 
-    /// Whether the calling thread closes it itself.
-    fn closes_here(&self) -> bool {
-        let at_once = match self.reach {
-            Reach::Memory | Reach::Overlay | Reach::Pipe => true,
-            Reach::Elsewhere => false,
+    /// Returns whether the calling thread closes the file itself.
+    fn closes_inline(&self) -> bool {
+        let never_blocks = match self.backing {
+            Backing::PageCache | Backing::Overlay | Backing::Pipe => true,
+            Backing::Remote => false,
         };
-        // Outside of a runtime, and at its end, no other thread does it.
-        let here = |at_once, backend| at_once && backend != FileBackend::Uring;
-        let state = context::with_current(|shared| {
-            shared.estate().is_closing() || here(at_once, shared.files.backend)
+        let is_inline = context::with_current(|shared| {
+            let is_preferred = never_blocks && shared.files.backend != FileBackend::Uring;
+            shared.estate().is_closing() || is_preferred
         });
-        state.unwrap_or(true)
+        // Outside of a runtime no other thread can close it.
+        is_inline.unwrap_or(true)
     }
 }
 
@@ -253,42 +265,43 @@ impl AsFd for Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         let Some(std) = self.std.take() else { return };
-        if !self.closes_here() {
-            return drop(super::operation::start(Close(Some(std))));
+        if !self.closes_inline() {
+            return drop(start(Close(Some(std))));
         }
         drop(std);
     }
 }
 
-/// Closing a file.
+/// Closes a file.
 pub(super) struct Close(pub(super) Option<File>);
 
 impl Close {
-    fn raw(&self) -> RawFd {
+    fn raw_fd(&self) -> RawFd {
         self.0.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 }
 
 impl Operation for Close {
     type Output = ();
-    const KIND: WaitKind = WaitKind::FileOp;
+    const WAIT_KIND: WaitKind = WaitKind::FileOp;
     const MUST_FINISH: bool = true;
-    const CODE: u8 = io_uring::opcode::Close::CODE;
+    const OPCODE: u8 = io_uring::opcode::Close::CODE;
 
-    fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
-        Some(io_uring::opcode::Close::new(io_uring::types::Fd(self.raw())).build())
+    fn submission_entry(&mut self) -> Option<io_uring::squeue::Entry> {
+        Some(io_uring::opcode::Close::new(io_uring::types::Fd(self.raw_fd())).build())
     }
 
-    /// The number is given up first, and then the file may complain of what was
-    /// still to be written, in any words: by then the number may be another's.
-    fn is_undone(error: rustix::io::Errno) -> bool {
+    /// The kernel frees the descriptor number first. Then the file system may report an error of
+    /// earlier writes, of any kind. By then the number may belong to another file, so only a
+    /// cancelled close was not executed.
+    fn is_not_executed(error: rustix::io::Errno) -> bool {
         error == rustix::io::Errno::CANCELED
     }
 
-    fn landed(mut self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
+    fn completed(mut self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
         use std::os::fd::IntoRawFd;
         if let Some(std) = self.0.take() {
-            // It is closed, whatever came of it: not a second time.
+            // The kernel has closed it, whatever the result, so it must not be closed again.
             let _closed: RawFd = std.into_raw_fd();
         }
         Step::Done(result.map(|_| ()).map_err(io::Error::from))
@@ -305,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_does_not_wait_for_the_cursor_of_a_clone() {
+    fn worker_does_not_wait_for_the_cursor_of_a_clone() {
         let name = format!("wakeful-cursor-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, "some bytes").unwrap();
@@ -313,21 +326,21 @@ mod tests {
         assert!(one.owns_cursor());
         let other = one.try_clone().unwrap();
         assert!(!one.owns_cursor() && !other.owns_cursor());
-        assert_eq!((one.position(), other.position()), (None, None), "it may be locked");
-        let while_the_pool_is_there = one.at_cursor(|_| {
-            // Threads of the pool may share it.
-            other.at_cursor(|_| ());
-            (other.try_at_cursor(|_| ()), one.try_at_cursor(|_| ()))
+        assert_eq!((one.position(), other.position()), (None, None), "the cursor may be locked");
+        let during_pool_use = one.with_cursor(|_| {
+            // Several pool threads may use it.
+            other.with_cursor(|_| ());
+            (other.try_with_cursor(|_| ()), one.try_with_cursor(|_| ()))
         });
-        assert_eq!(while_the_pool_is_there, (None, None));
-        assert_eq!(other.try_at_cursor(|_| ()), Some(()));
-        let while_a_worker_is_there = one.try_at_cursor(|_| other.try_at_cursor(|_| ()));
-        assert_eq!(while_a_worker_is_there, Some(None));
+        assert_eq!(during_pool_use, (None, None));
+        assert_eq!(other.try_with_cursor(|_| ()), Some(()));
+        let during_worker_use = one.try_with_cursor(|_| other.try_with_cursor(|_| ()));
+        assert_eq!(during_worker_use, Some(None));
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
-    fn what_waits_for_the_disk_is_not_tried_by_a_worker() {
+    fn worker_does_not_try_operations_that_wait_for_the_disk() {
         use std::os::unix::fs::OpenOptionsExt;
         let name = format!("wakeful-flags-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -337,13 +350,13 @@ mod tests {
             options.open(&path).map(Descriptor::opened)
         };
         let plain = open(0).unwrap();
-        if plain.reach == Reach::Memory {
+        if plain.backing == Backing::PageCache {
             assert!(plain.may_read_inline() && plain.may_write_inline());
-            assert!(plain.reads_in_ring_at_once() && plain.writes_in_ring_at_once());
+            assert!(plain.can_submit_reads() && plain.can_submit_writes());
         }
         let through = open(libc::O_DSYNC).unwrap();
-        assert!(!through.may_write_inline() && !through.writes_in_ring_at_once());
-        // Not every file system has it.
+        assert!(!through.may_write_inline() && !through.can_submit_writes());
+        // Not every file system supports it.
         if let Ok(direct) = open(libc::O_DIRECT) {
             assert!(!direct.may_read_inline() && !direct.may_write_inline());
         }

@@ -1,23 +1,27 @@
-//! How a folder is to be made.
+//! Options for creating a directory.
 
-use super::operation::call;
-use super::paths;
+use super::directories::create_dir_with_mode;
+use super::op_future::run_on_pool;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::panic::Location;
 use std::path::Path;
 
-/// How a folder is to be made; as [`std::fs::DirBuilder`].
+/// A builder for directories, with options for parents and permissions.
+///
+/// This type corresponds to [`std::fs::DirBuilder`].
+///
+/// # Examples
 ///
 /// ```
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::fs::DirBuilder;
 ///
-/// # let folder = std::env::temp_dir().join(format!("wakeful-doc-dir-{}", std::process::id()));
-/// DirBuilder::new().recursive(true).mode(0o700).create(folder.join("a/b")).await?;
-/// assert!(folder.join("a/b").is_dir());
-/// # std::fs::remove_dir_all(&folder)
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("wakeful-doc-dir-{}", std::process::id()));
+/// DirBuilder::new().recursive(true).mode(0o700).create(dir.join("a/b")).await?;
+/// assert!(dir.join("a/b").is_dir());
+/// # std::fs::remove_dir_all(&dir)
 /// # }
 /// ```
 #[derive(Debug, Default)]
@@ -27,28 +31,84 @@ pub struct DirBuilder {
 }
 
 impl DirBuilder {
-    /// One folder, with the usual permissions.
+    /// Creates a builder for one directory with the default permissions.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::DirBuilder;
+    ///
+    /// let builder = DirBuilder::new();
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the folders above it are made too; then it may be there already.
+    /// Sets whether missing parents are created too. The default is `false`.
+    ///
+    /// With `true`, creating a directory that already exists succeeds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::DirBuilder;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("wakeful-doc-recur-{}", std::process::id()));
+    /// DirBuilder::new().recursive(true).create(dir.join("a/b/c")).await?;
+    /// # std::fs::remove_dir_all(&dir)
+    /// # }
+    /// ```
     pub fn recursive(&mut self, recursive: bool) -> &mut Self {
         self.recursive = recursive;
         self
     }
 
-    /// Its permissions, before the process's umask; 0o777 by default.
+    /// Sets the permissions of the directory, before the process's umask. The default is `0o777`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::DirBuilder;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("wakeful-doc-dmode-{}", std::process::id()));
+    /// DirBuilder::new().mode(0o700).create(&dir).await?;
+    /// # std::fs::remove_dir_all(&dir)
+    /// # }
+    /// ```
     pub fn mode(&mut self, mode: u32) -> &mut Self {
         self.mode = Some(mode);
         self
     }
 
-    /// Makes the folder.
+    /// Creates the directory at `path` with the options of this builder.
     ///
     /// # Errors
     ///
-    /// As [`std::fs::DirBuilder::create`].
+    /// Returns the same errors as [`std::fs::DirBuilder::create`].
+    ///
+    /// # Panics
+    ///
+    /// The future panics if it is polled outside of a runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    /// use wakeful::fs::DirBuilder;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("wakeful-doc-build-{}", std::process::id()));
+    /// DirBuilder::new().create(&dir).await?;
+    /// let error = DirBuilder::new().create(&dir).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    /// # std::fs::remove_dir(&dir)
+    /// # }
+    /// ```
     #[track_caller]
     pub fn create(&self, path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
         let site = Location::caller();
@@ -56,12 +116,12 @@ impl DirBuilder {
         async move {
             let path = path;
             if !recursive {
-                return paths::make_dir(path.as_ref(), mode, site).await;
+                return create_dir_with_mode(path.as_ref(), mode, site).await;
             }
             let mut builder = std::fs::DirBuilder::new();
             builder.recursive(true).mode(mode);
-            let named = path.as_ref().to_owned();
-            call(site, move || builder.create(named)).await
+            let owned = path.as_ref().to_owned();
+            run_on_pool(site, move || builder.create(owned)).await
         }
     }
 }

@@ -1,9 +1,20 @@
-//! When a file was last read and written.
+//! The times of a file, as arguments of `File::set_times`.
 
 use std::time::SystemTime;
 
-/// Times for [`File::set_times`](super::File::set_times); what is not set stays as
-/// it is.
+/// The times to set with [`File::set_times`](super::File::set_times).
+///
+/// Times that are not set here stay unchanged. This type corresponds to [`std::fs::FileTimes`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use wakeful::fs::FileTimes;
+///
+/// let yesterday = SystemTime::now() - Duration::from_secs(24 * 60 * 60);
+/// let times = FileTimes::new().set_accessed(yesterday).set_modified(yesterday);
+/// ```
 #[derive(Debug, Clone, Default)]
 #[must_use = "must be applied to a file via `File::set_times` to have any effect"]
 pub struct FileTimes {
@@ -12,18 +23,44 @@ pub struct FileTimes {
 }
 
 impl FileTimes {
-    /// Nothing is set.
+    /// Creates a `FileTimes` that changes no time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::FileTimes;
+    ///
+    /// let unchanged = FileTimes::new();
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// When the file was last read.
+    /// Sets the time of the last access.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use wakeful::fs::FileTimes;
+    ///
+    /// let times = FileTimes::new().set_accessed(SystemTime::now());
+    /// ```
     pub fn set_accessed(mut self, t: SystemTime) -> Self {
         self.accessed = Some(t);
         self
     }
 
-    /// When the file was last written.
+    /// Sets the time of the last modification.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use wakeful::fs::FileTimes;
+    ///
+    /// let times = FileTimes::new().set_modified(SystemTime::now());
+    /// ```
     pub fn set_modified(mut self, t: SystemTime) -> Self {
         self.modified = Some(t);
         self

@@ -1,9 +1,9 @@
-//! How a file is to be opened, and opening it.
+//! Options for opening a file, and opening it.
 
 use super::descriptor::Descriptor;
-use super::operation::Step;
-use super::operation::{Operation, Perform, call};
-use super::path_ops::Name;
+use super::op::{Operation, Step};
+use super::op_future::{OpFuture, run_on_pool};
+use super::path_ops::{CWD, OpPath};
 use super::{File, page_cache};
 use crate::task::wait_kind::WaitKind;
 use std::fs::OpenOptions as StdOpenOptions;
@@ -12,31 +12,40 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::panic::Location;
 use std::path::Path;
 
-/// How a file is to be opened; as [`std::fs::OpenOptions`].
+/// Options for opening a file: for reading or writing, whether to create it, and so on.
+///
+/// Call [`new`](Self::new), then a method for each option, then [`open`](Self::open). This type
+/// corresponds to [`std::fs::OpenOptions`], and can be converted from it. For the most common cases
+/// there are [`File::open`] and [`File::create`].
+///
+/// # Examples
+///
+/// Append to a file, and create it if it does not exist:
 ///
 /// ```
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::fs::OpenOptions;
 /// use wakeful::io::AsyncWriteExt;
 ///
-/// # let folder = std::env::temp_dir().join(format!("wakeful-doc-options-{}", std::process::id()));
-/// # std::fs::create_dir_all(&folder)?;
-/// let mut log = OpenOptions::new().append(true).create(true).open(folder.join("log")).await?;
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("wakeful-doc-options-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// let mut log = OpenOptions::new().append(true).create(true).open(dir.join("log")).await?;
 /// log.write_all(b"one more line\n").await?;
 /// log.flush().await?;
-/// # std::fs::remove_dir_all(&folder)
+/// # std::fs::remove_dir_all(&dir)
 /// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     std: StdOpenOptions,
-    /// The same, as far as it can be known: not of options that came from std.
-    known: Option<Known>,
+    /// A copy of the options. `None` if they were converted from std, which cannot be queried.
+    options: Option<Options>,
 }
 
+/// The options of an [`OpenOptions`], in readable form.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct Options {
     read: bool,
     write: bool,
     append: bool,
@@ -48,9 +57,24 @@ struct Known {
 }
 
 impl OpenOptions {
-    /// Everything is off to begin with.
+    /// Creates options that are all off.
+    ///
+    /// At least one of [`read`](Self::read), [`write`](Self::write) and [`append`](Self::append)
+    /// must be set before opening a file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = OpenOptions::new().read(true).open("/dev/null").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new() -> OpenOptions {
-        let known = Known {
+        let options = Options {
             read: false,
             write: false,
             append: false,
@@ -60,71 +84,218 @@ impl OpenOptions {
             mode: 0o666,
             custom_flags: 0,
         };
-        Self { std: StdOpenOptions::new(), known: Some(known) }
+        Self { std: StdOpenOptions::new(), options: Some(options) }
     }
 
     fn set(
         &mut self,
         std: impl FnOnce(&mut StdOpenOptions),
-        known: impl FnOnce(&mut Known),
+        options: impl FnOnce(&mut Options),
     ) -> &mut OpenOptions {
         std(&mut self.std);
-        if let Some(own) = &mut self.known {
-            known(own);
+        if let Some(copy) = &mut self.options {
+            options(copy);
         }
         self
     }
 
-    /// Whether it can be read.
+    /// Sets whether the file can be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = OpenOptions::new().read(true).open("/dev/null").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read(&mut self, read: bool) -> &mut OpenOptions {
-        self.set(|std| _ = std.read(read), |known| known.read = read)
+        self.set(|std| _ = std.read(read), |options| options.read = read)
     }
 
-    /// Whether it can be written.
+    /// Sets whether the file can be written.
+    ///
+    /// An existing file is overwritten in place, unless [`truncate`](Self::truncate) is set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = OpenOptions::new().write(true).open("/dev/null").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write(&mut self, write: bool) -> &mut OpenOptions {
-        self.set(|std| _ = std.write(write), |known| known.write = write)
+        self.set(|std| _ = std.write(write), |options| options.write = write)
     }
 
-    /// Whether every write goes to the end.
+    /// Sets whether every write goes to the end of the file. Implies [`write`](Self::write).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    /// use wakeful::io::AsyncWriteExt;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-app-{}", std::process::id()));
+    /// # std::fs::write(&path, "one\n")?;
+    /// let mut file = OpenOptions::new().append(true).open(&path).await?;
+    /// file.write_all(b"two\n").await?;
+    /// file.flush().await?;
+    /// assert_eq!(wakeful::fs::read(&path).await?, b"one\ntwo\n");
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     pub fn append(&mut self, append: bool) -> &mut OpenOptions {
-        self.set(|std| _ = std.append(append), |known| known.append = append)
+        self.set(|std| _ = std.append(append), |options| options.append = append)
     }
 
-    /// Whether what is in the file goes away.
+    /// Sets whether an existing file is truncated to length 0. Requires [`write`](Self::write).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-trunc-{}", std::process::id()));
+    /// # std::fs::write(&path, "old")?;
+    /// let file = OpenOptions::new().write(true).truncate(true).open(&path).await?;
+    /// assert_eq!(file.metadata().await?.len(), 0);
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     pub fn truncate(&mut self, truncate: bool) -> &mut OpenOptions {
-        self.set(|std| _ = std.truncate(truncate), |known| known.truncate = truncate)
+        self.set(|std| _ = std.truncate(truncate), |options| options.truncate = truncate)
     }
 
-    /// Whether the file is made if there is none.
+    /// Sets whether the file is created if it does not exist.
+    ///
+    /// Requires [`write`](Self::write) or [`append`](Self::append).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-creat-{}", std::process::id()));
+    /// let file = OpenOptions::new().write(true).create(true).open(&path).await?;
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     pub fn create(&mut self, create: bool) -> &mut OpenOptions {
-        self.set(|std| _ = std.create(create), |known| known.create = create)
+        self.set(|std| _ = std.create(create), |options| options.create = create)
     }
 
-    /// Whether the file is made, and must not be there yet.
+    /// Sets whether the file is created, and opening fails if it already exists.
+    ///
+    /// The check and the creation are one atomic step. [`create`](Self::create) and
+    /// [`truncate`](Self::truncate) are ignored then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-excl-{}", std::process::id()));
+    /// let mut options = OpenOptions::new();
+    /// options.write(true).create_new(true);
+    /// let first = options.open(&path).await?;
+    /// assert!(options.open(&path).await.is_err(), "the file exists");
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     pub fn create_new(&mut self, create_new: bool) -> &mut OpenOptions {
-        self.set(|std| _ = std.create_new(create_new), |known| known.create_new = create_new)
+        self.set(|std| _ = std.create_new(create_new), |options| options.create_new = create_new)
     }
 
-    /// The permissions of a file that is made, before the process's umask; 0o666
-    /// by default.
+    /// Sets the permissions of a file that is created, before the process's umask.
+    ///
+    /// The default is `0o666`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::os::unix::fs::PermissionsExt;
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-mode-{}", std::process::id()));
+    /// let mut options = OpenOptions::new();
+    /// let file = options.write(true).create(true).mode(0o600).open(&path).await?;
+    /// assert_eq!(file.metadata().await?.permissions().mode() & 0o777, 0o600);
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     pub fn mode(&mut self, mode: u32) -> &mut OpenOptions {
-        self.set(|std| _ = std.mode(mode), |known| known.mode = mode)
+        self.set(|std| _ = std.mode(mode), |options| options.mode = mode)
     }
 
-    /// More flags for the system call. Those of the access mode are ignored.
+    /// Sets additional flags of the `open` system call. Flags of the access mode are ignored.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// const O_DIRECTORY: i32 = 0o200000; // on x86-64
+    /// # if cfg!(not(target_arch = "x86_64")) {
+    /// #     return Ok(());
+    /// # }
+    /// let mut options = OpenOptions::new();
+    /// options.read(true).custom_flags(O_DIRECTORY);
+    /// assert!(options.open("/dev/null").await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn custom_flags(&mut self, flags: i32) -> &mut OpenOptions {
-        self.set(|std| _ = std.custom_flags(flags), |known| known.custom_flags = flags)
+        self.set(|std| _ = std.custom_flags(flags), |options| options.custom_flags = flags)
     }
 
-    /// Opens the file.
+    /// Opens the file at `path` with these options.
     ///
     /// # Errors
     ///
-    /// As [`std::fs::OpenOptions::open`].
+    /// Returns the same errors as [`std::fs::OpenOptions::open`], for example
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for options that contradict each other.
     ///
     /// # Panics
     ///
-    /// When it is polled outside of a runtime.
+    /// The future panics if it is polled outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the file may be created or truncated, or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::fs::OpenOptions;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wakeful-doc-open-{}", std::process::id()));
+    /// let file = OpenOptions::new().read(true).write(true).create(true).open(&path).await?;
+    /// # drop(file);
+    /// # std::fs::remove_file(&path)
+    /// # }
+    /// ```
     #[track_caller]
     pub fn open(&self, path: impl AsRef<Path>) -> impl Future<Output = io::Result<File>> {
         let (options, site) = (self.clone(), Location::caller());
@@ -147,33 +318,33 @@ impl OpenOptions {
         path: &Path,
         site: &'static Location<'static>,
     ) -> io::Result<Descriptor> {
-        if page_cache::is_allowed()?
-            && let Some(flags) = self.known.and_then(|known| known.inline_flags())
+        if page_cache::check_inline_allowed()?
+            && let Some(flags) = self.options.and_then(|options| options.inline_flags())
         {
-            page_cache::spend().await;
+            page_cache::spend_budget().await;
             if let page_cache::Attempt::Done(opened) = page_cache::open(path, flags) {
                 let (std, latency) = opened?;
                 return Ok(Descriptor::opened_inline(std, latency));
             }
         }
-        let opened = match self.known.and_then(|known| known.flags()) {
+        let opened = match self.options.and_then(|options| options.flags()) {
             Some(flags) => {
-                let mode = self.known.map_or(0, |known| known.mode);
-                let name = Name::new(path);
-                Perform::new(Open { name, flags, mode, std: self.std }, site).await
+                let mode = self.options.map_or(0, |options| options.mode);
+                let path = OpPath::new(path);
+                OpFuture::new(Open { path, flags, mode, std: self.std }, site).await
             }
-            // Nothing for a ring, or something that std complains about.
+            // Options that are not known, or that std rejects.
             None => {
                 let path = path.to_owned();
-                call(site, move || self.std.open(path)).await
+                run_on_pool(site, move || self.std.open(path)).await
             }
         };
         Ok(Descriptor::opened(opened?))
     }
 }
 
-impl Known {
-    /// The flags of the system call; none if std would complain.
+impl Options {
+    /// Returns the flags of the system call. `None` if std rejects the options.
     fn flags(&self) -> Option<i32> {
         let access = match (self.read, self.write, self.append) {
             (true, false, false) => libc::O_RDONLY,
@@ -200,34 +371,34 @@ impl Known {
         Some(libc::O_CLOEXEC | access | creation | (self.custom_flags & !libc::O_ACCMODE))
     }
 
-    /// The flags, if what is in memory may be enough.
+    /// Returns the flags, if the file may be opened inline.
     fn inline_flags(&self) -> Option<rustix::fs::OFlags> {
-        let plain = !self.create && !self.truncate && !self.create_new && self.custom_flags == 0;
-        let flags = self.flags().filter(|_| plain)?;
+        let is_plain = !self.create && !self.truncate && !self.create_new && self.custom_flags == 0;
+        let flags = self.flags().filter(|_| is_plain)?;
         Some(rustix::fs::OFlags::from_bits_retain(flags as u32))
     }
 }
 
-/// Opening a file.
+/// Opens a file.
 struct Open {
     flags: i32,
     mode: u32,
-    name: Name,
+    path: OpPath,
     std: StdOpenOptions,
 }
 
 impl Operation for Open {
     type Output = std::fs::File;
-    const KIND: WaitKind = WaitKind::FileOp;
+    const WAIT_KIND: WaitKind = WaitKind::FileOp;
     const MUST_FINISH: bool = false;
-    const CODE: u8 = io_uring::opcode::OpenAt::CODE;
+    const OPCODE: u8 = io_uring::opcode::OpenAt::CODE;
 
-    fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
-        let open = io_uring::opcode::OpenAt::new(super::path_ops::HERE, self.name.pointer()?);
+    fn submission_entry(&mut self) -> Option<io_uring::squeue::Entry> {
+        let open = io_uring::opcode::OpenAt::new(CWD, self.path.as_ptr()?);
         Some(open.flags(self.flags).mode(self.mode).build())
     }
 
-    fn landed(self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
+    fn completed(self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
         Step::Done(match result {
             Ok(fd) => Ok(super::file::from_kernel(fd)),
             Err(error) => Err(error.into()),
@@ -235,13 +406,13 @@ impl Operation for Open {
     }
 
     fn run(self) -> io::Result<std::fs::File> {
-        self.std.open(self.name.path())
+        self.std.open(self.path.path())
     }
 }
 
 impl From<StdOpenOptions> for OpenOptions {
     fn from(std: StdOpenOptions) -> OpenOptions {
-        Self { std, known: None }
+        Self { std, options: None }
     }
 }
 

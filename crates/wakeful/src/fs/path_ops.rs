@@ -1,8 +1,6 @@
-//! Operations on names: what rings have for them, and the system calls that do
-//! the same.
+//! Operations on paths: their io_uring entries, and the system calls that do the same.
 
-use super::operation::Step;
-use super::operation::{Operation, plain_operation};
+use super::op::{Operation, Step, simple_operation};
 use crate::task::wait_kind::WaitKind;
 use io_uring::{opcode, squeue::Entry, types};
 use rustix::io::Errno;
@@ -11,92 +9,93 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A name in both of its forms: the kernel's and std's.
-pub(super) struct Name {
+/// A path, both as std and as the kernel need it.
+pub(super) struct OpPath {
     path: PathBuf,
-    /// None: there is a zero byte in it, which std complains about.
-    c: Option<CString>,
+    /// `None` if the path contains a zero byte. std returns an error then.
+    c_path: Option<CString>,
 }
 
-impl Name {
+impl OpPath {
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), c: CString::new(path.as_os_str().as_bytes()).ok() }
+        Self { path: path.to_owned(), c_path: CString::new(path.as_os_str().as_bytes()).ok() }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn pointer(&self) -> Option<*const libc::c_char> {
-        self.c.as_ref().map(|c| c.as_ptr())
+    pub(super) fn as_ptr(&self) -> Option<*const libc::c_char> {
+        self.c_path.as_ref().map(|path| path.as_ptr())
     }
 }
 
-pub(super) const HERE: types::Fd = types::Fd(libc::AT_FDCWD);
+/// The descriptor that stands for the current directory.
+pub(super) const CWD: types::Fd = types::Fd(libc::AT_FDCWD);
 
-plain_operation! {
-    Rename { from: Name, to: Name }, RenameAt, changes: true,
-    |op| opcode::RenameAt::new(HERE, op.from.pointer()?, HERE, op.to.pointer()?),
+simple_operation! {
+    Rename { from: OpPath, to: OpPath }, RenameAt, changes_file: true,
+    |op| opcode::RenameAt::new(CWD, op.from.as_ptr()?, CWD, op.to.as_ptr()?),
     |op| std::fs::rename(&op.from.path, &op.to.path)
 }
 
-plain_operation! {
-    RemoveFile { name: Name }, UnlinkAt, changes: true,
-    |op| opcode::UnlinkAt::new(HERE, op.name.pointer()?),
-    |op| std::fs::remove_file(&op.name.path)
+simple_operation! {
+    RemoveFile { path: OpPath }, UnlinkAt, changes_file: true,
+    |op| opcode::UnlinkAt::new(CWD, op.path.as_ptr()?),
+    |op| std::fs::remove_file(&op.path.path)
 }
 
-plain_operation! {
-    RemoveDir { name: Name }, UnlinkAt, changes: true,
-    |op| opcode::UnlinkAt::new(HERE, op.name.pointer()?).flags(libc::AT_REMOVEDIR),
-    |op| std::fs::remove_dir(&op.name.path)
+simple_operation! {
+    RemoveDir { path: OpPath }, UnlinkAt, changes_file: true,
+    |op| opcode::UnlinkAt::new(CWD, op.path.as_ptr()?).flags(libc::AT_REMOVEDIR),
+    |op| std::fs::remove_dir(&op.path.path)
 }
 
-plain_operation! {
-    CreateDir { name: Name, mode: u32 }, MkDirAt, changes: true,
-    |op| opcode::MkDirAt::new(HERE, op.name.pointer()?).mode(op.mode),
+simple_operation! {
+    CreateDir { path: OpPath, mode: u32 }, MkDirAt, changes_file: true,
+    |op| opcode::MkDirAt::new(CWD, op.path.as_ptr()?).mode(op.mode),
     |op| {
         use std::os::unix::fs::DirBuilderExt;
-        std::fs::DirBuilder::new().mode(op.mode).create(&op.name.path)
+        std::fs::DirBuilder::new().mode(op.mode).create(&op.path.path)
     }
 }
 
-plain_operation! {
-    HardLink { original: Name, link: Name }, LinkAt, changes: true,
-    |op| opcode::LinkAt::new(HERE, op.original.pointer()?, HERE, op.link.pointer()?),
+simple_operation! {
+    HardLink { original: OpPath, link: OpPath }, LinkAt, changes_file: true,
+    |op| opcode::LinkAt::new(CWD, op.original.as_ptr()?, CWD, op.link.as_ptr()?),
     |op| std::fs::hard_link(&op.original.path, &op.link.path)
 }
 
-plain_operation! {
-    Symlink { original: Name, link: Name }, SymlinkAt, changes: true,
-    |op| opcode::SymlinkAt::new(HERE, op.original.pointer()?, op.link.pointer()?),
+simple_operation! {
+    Symlink { original: OpPath, link: OpPath }, SymlinkAt, changes_file: true,
+    |op| opcode::SymlinkAt::new(CWD, op.original.as_ptr()?, op.link.as_ptr()?),
     |op| std::os::unix::fs::symlink(&op.original.path, &op.link.path)
 }
 
-/// Whether there is something of that name, links followed.
+/// Finds out whether a path exists. Follows symbolic links.
 pub(super) struct Exists {
-    name: Name,
-    found: Box<std::mem::MaybeUninit<libc::statx>>,
+    path: OpPath,
+    statx: Box<std::mem::MaybeUninit<libc::statx>>,
 }
 
 impl Exists {
-    pub(super) fn new(name: Name) -> Self {
-        Self { name, found: Box::new(std::mem::MaybeUninit::uninit()) }
+    pub(super) fn new(path: OpPath) -> Self {
+        Self { path, statx: Box::new(std::mem::MaybeUninit::uninit()) }
     }
 }
 
 impl Operation for Exists {
     type Output = bool;
-    const KIND: WaitKind = WaitKind::FileOp;
+    const WAIT_KIND: WaitKind = WaitKind::FileOp;
     const MUST_FINISH: bool = false;
-    const CODE: u8 = opcode::Statx::CODE;
+    const OPCODE: u8 = opcode::Statx::CODE;
 
-    fn entry(&mut self) -> Option<Entry> {
-        let found = self.found.as_mut_ptr().cast::<types::statx>();
-        Some(opcode::Statx::new(HERE, self.name.pointer()?, found).build())
+    fn submission_entry(&mut self) -> Option<Entry> {
+        let statx = self.statx.as_mut_ptr().cast::<types::statx>();
+        Some(opcode::Statx::new(CWD, self.path.as_ptr()?, statx).build())
     }
 
-    fn landed(self, result: Result<u32, Errno>) -> Step<Self> {
+    fn completed(self, result: Result<u32, Errno>) -> Step<Self> {
         Step::Done(match result {
             Ok(_) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
@@ -105,6 +104,6 @@ impl Operation for Exists {
     }
 
     fn run(self) -> io::Result<bool> {
-        std::fs::exists(&self.name.path)
+        std::fs::exists(&self.path.path)
     }
 }

@@ -1,134 +1,246 @@
-//! Functions on paths: what exists, links, removing and renaming, permissions.
+//! Functions on paths: metadata, links, removing and renaming files, permissions.
 
-use super::operation::{Operation, Perform, call, change};
-use super::page_cache;
-use super::path_ops::{CreateDir, Exists, HardLink, Name, RemoveDir, RemoveFile, Rename, Symlink};
+use super::op::Operation;
+use super::op_future::{OpFuture, change_on_pool, run_on_pool};
+use super::page_cache::{self, Attempt};
+use super::path_ops::{Exists, HardLink, OpPath, RemoveFile, Rename, Symlink};
 use std::fs::{Metadata, Permissions};
 use std::io;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 
-type Site = &'static Location<'static>;
+pub(super) type Site = &'static Location<'static>;
 
-// All of these keep the paths until they are done: a path may be something that
-// removes its file when it is dropped.
+// All functions keep their arguments until they finish: an argument may be a guard that removes its
+// file when it is dropped.
 
-/// Performs an operation on a path.
-async fn with_path<T: Operation>(
+/// Executes an operation on a path.
+pub(super) async fn with_path<T: Operation>(
     path: impl AsRef<Path>,
     site: Site,
-    operation: impl FnOnce(Name) -> T,
+    operation: impl FnOnce(OpPath) -> T,
 ) -> io::Result<T::Output> {
-    Perform::new(operation(Name::new(path.as_ref())), site).await
+    OpFuture::new(operation(OpPath::new(path.as_ref())), site).await
 }
 
-/// Performs an operation on two paths.
+/// Executes an operation on two paths.
 async fn with_paths<T: Operation>(
     (from, to): (impl AsRef<Path>, impl AsRef<Path>),
     site: Site,
-    operation: impl FnOnce(Name, Name) -> T,
+    operation: impl FnOnce(OpPath, OpPath) -> T,
 ) -> io::Result<T::Output> {
-    let operation = operation(Name::new(from.as_ref()), Name::new(to.as_ref()));
-    Perform::new(operation, site).await
+    let operation = operation(OpPath::new(from.as_ref()), OpPath::new(to.as_ref()));
+    OpFuture::new(operation, site).await
 }
 
-/// Calls a function of std in the pool.
-async fn in_pool<R: Send + 'static>(
+/// Calls a function of std on the blocking pool.
+pub(super) async fn on_pool<R: Send + 'static>(
     path: impl AsRef<Path>,
     site: Site,
     function: impl FnOnce(PathBuf) -> io::Result<R> + Send + 'static,
 ) -> io::Result<R> {
-    let named = path.as_ref().to_owned();
-    call(site, move || function(named)).await
+    let owned = path.as_ref().to_owned();
+    run_on_pool(site, move || function(owned)).await
 }
 
-/// What is known of a file or folder; links are followed.
+/// Returns the metadata of a file or directory. Follows symbolic links.
 ///
 /// # Errors
 ///
-/// As [`std::fs::metadata`].
+/// Returns the same errors as [`std::fs::metadata`].
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let metadata = wakeful::fs::metadata("/").await?;
+/// assert!(metadata.is_dir());
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Metadata>> {
     stat(path, true, Location::caller())
 }
 
-/// What is known of a file, a folder or a link itself.
+/// Returns the metadata of a file, directory or symbolic link. Does not follow links.
 ///
 /// # Errors
 ///
-/// As [`std::fs::symlink_metadata`].
+/// Returns the same errors as [`std::fs::symlink_metadata`].
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::fs;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let link = std::env::temp_dir().join(format!("wakeful-doc-lstat-{}", std::process::id()));
+/// fs::symlink("/", &link).await?;
+/// assert!(fs::symlink_metadata(&link).await?.is_symlink());
+/// assert!(fs::metadata(&link).await?.is_dir());
+/// # std::fs::remove_file(&link)
+/// # }
+/// ```
 #[track_caller]
 pub fn symlink_metadata(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Metadata>> {
     stat(path, false, Location::caller())
 }
 
 pub(super) async fn stat(path: impl AsRef<Path>, follow: bool, site: Site) -> io::Result<Metadata> {
-    if page_cache::is_allowed()? {
-        page_cache::spend().await;
-        if let page_cache::Attempt::Done(metadata) = page_cache::metadata(path.as_ref(), follow) {
+    if page_cache::check_inline_allowed()? {
+        page_cache::spend_budget().await;
+        if let Attempt::Done(metadata) = page_cache::metadata(path.as_ref(), follow) {
             return metadata;
         }
     }
-    // `Metadata` is made by std alone, so not through the ring.
-    let ask = move |path: PathBuf| match follow {
+    // Only std can create a `Metadata`, so io_uring is of no use.
+    let stat = move |path: PathBuf| match follow {
         true => std::fs::metadata(path),
         false => std::fs::symlink_metadata(path),
     };
-    in_pool(path, site, ask).await
+    on_pool(path, site, stat).await
 }
 
-/// Whether there is something at this path; links are followed.
+/// Returns whether a path exists. Follows symbolic links.
+///
+/// A broken symbolic link does not exist in this sense.
 ///
 /// # Errors
 ///
-/// If that cannot be found out: for want of permission, say.
+/// Fails if the existence cannot be determined, for example for lack of permission.
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::fs;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// assert!(fs::try_exists("/").await?);
+/// assert!(!fs::try_exists("/no/such/file").await?);
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn try_exists(path: impl AsRef<Path>) -> impl Future<Output = io::Result<bool>> {
     let site = Location::caller();
     async move {
         let path = path;
-        if page_cache::is_allowed()? {
-            page_cache::spend().await;
+        if page_cache::check_inline_allowed()? {
+            page_cache::spend_budget().await;
             match page_cache::metadata(path.as_ref(), true) {
-                page_cache::Attempt::Done(Ok(_)) => return Ok(true),
-                page_cache::Attempt::Done(Err(error))
-                    if error.kind() == io::ErrorKind::NotFound =>
-                {
+                Attempt::Done(Ok(_)) => return Ok(true),
+                Attempt::Done(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
                     return Ok(false);
                 }
-                page_cache::Attempt::Done(Err(error)) => return Err(error),
-                page_cache::Attempt::MustWait | page_cache::Attempt::Never => {}
+                Attempt::Done(Err(error)) => return Err(error),
+                Attempt::WouldBlock | Attempt::Unsupported => {}
             }
         }
         with_path(path, site, Exists::new).await
     }
 }
 
-/// The absolute path, without links and dots.
+/// Returns the canonical, absolute form of a path, with all symbolic links resolved.
 ///
 /// # Errors
 ///
-/// As [`std::fs::canonicalize`].
+/// Returns the same errors as [`std::fs::canonicalize`], for example if the path does not exist.
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Examples
+///
+/// ```
+/// use std::path::Path;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let path = wakeful::fs::canonicalize("/dev/../dev/null").await?;
+/// assert_eq!(path, Path::new("/dev/null"));
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn canonicalize(path: impl AsRef<Path>) -> impl Future<Output = io::Result<PathBuf>> {
-    in_pool(path, Location::caller(), std::fs::canonicalize)
+    on_pool(path, Location::caller(), std::fs::canonicalize)
 }
 
-/// Where a link leads.
+/// Returns the target of a symbolic link.
 ///
 /// # Errors
 ///
-/// As [`std::fs::read_link`].
+/// Returns the same errors as [`std::fs::read_link`], for example if `path` is no symbolic link.
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Examples
+///
+/// ```
+/// use std::path::Path;
+/// use wakeful::fs;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let link = std::env::temp_dir().join(format!("wakeful-doc-readlink-{}", std::process::id()));
+/// fs::symlink("some/target", &link).await?;
+/// assert_eq!(fs::read_link(&link).await?, Path::new("some/target"));
+/// # std::fs::remove_file(&link)
+/// # }
+/// ```
 #[track_caller]
 pub fn read_link(path: impl AsRef<Path>) -> impl Future<Output = io::Result<PathBuf>> {
-    in_pool(path, Location::caller(), std::fs::read_link)
+    on_pool(path, Location::caller(), std::fs::read_link)
 }
 
-/// Changes who may do what with a file or folder.
+/// Changes the permissions of a file or directory.
 ///
 /// # Errors
 ///
-/// As [`std::fs::set_permissions`].
+/// Returns the same errors as [`std::fs::set_permissions`].
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Once started, the permissions are changed even if the future is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::fs;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let path = std::env::temp_dir().join(format!("wakeful-doc-chmod-{}", std::process::id()));
+/// fs::write(&path, "read me").await?;
+/// let mut permissions = fs::metadata(&path).await?.permissions();
+/// permissions.set_readonly(true);
+/// fs::set_permissions(&path, permissions).await?;
+/// # std::fs::remove_file(&path)
+/// # }
+/// ```
 #[track_caller]
 pub fn set_permissions(
     path: impl AsRef<Path>,
@@ -137,8 +249,8 @@ pub fn set_permissions(
     let site = Location::caller();
     async move {
         let path = path;
-        let named = path.as_ref().to_owned();
-        change(site, move || std::fs::set_permissions(named, perm)).await
+        let owned = path.as_ref().to_owned();
+        change_on_pool(site, move || std::fs::set_permissions(owned, perm)).await
     }
 }
 
@@ -146,61 +258,68 @@ pub fn set_permissions(
 ///
 /// # Errors
 ///
-/// As [`std::fs::remove_file`].
+/// Returns the same errors as [`std::fs::remove_file`], for example if `path` is a directory.
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Once started, the file is removed even if the future is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::fs;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let path = std::env::temp_dir().join(format!("wakeful-doc-unlink-{}", std::process::id()));
+/// fs::write(&path, "temporary").await?;
+/// fs::remove_file(&path).await?;
+/// assert!(!fs::try_exists(&path).await?);
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn remove_file(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    with_path(path, Location::caller(), |name| RemoveFile { name })
+    with_path(path, Location::caller(), |path| RemoveFile { path })
 }
 
-/// Removes an empty folder.
+/// Renames a file or directory, and replaces the file at `to` if there is one.
+///
+/// Both paths must be on the same file system.
 ///
 /// # Errors
 ///
-/// As [`std::fs::remove_dir`].
-#[track_caller]
-pub fn remove_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    with_path(path, Location::caller(), |name| RemoveDir { name })
-}
-
-/// Removes a folder with everything in it.
+/// Returns the same errors as [`std::fs::rename`].
 ///
-/// # Errors
+/// # Panics
 ///
-/// As [`std::fs::remove_dir_all`].
-#[track_caller]
-pub fn remove_dir_all(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    in_pool(path, Location::caller(), std::fs::remove_dir_all)
-}
-
-/// Makes a folder.
+/// The future panics if it is polled outside of a runtime.
 ///
-/// # Errors
+/// # Cancel safety
 ///
-/// As [`std::fs::create_dir`].
-#[track_caller]
-pub fn create_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    make_dir(path, 0o777, Location::caller())
-}
-
-pub(super) async fn make_dir(path: impl AsRef<Path>, mode: u32, site: Site) -> io::Result<()> {
-    with_path(path, site, |name| CreateDir { name, mode }).await
-}
-
-/// Makes a folder, and those above it that are missing.
+/// Once started, the file is renamed even if the future is dropped.
 ///
-/// # Errors
+/// # Examples
 ///
-/// As [`std::fs::create_dir_all`].
-#[track_caller]
-pub fn create_dir_all(path: impl AsRef<Path>) -> impl Future<Output = io::Result<()>> {
-    in_pool(path, Location::caller(), std::fs::create_dir_all)
-}
-
-/// Gives a file or folder another name. What has that name already is replaced.
+/// Replace a file atomically:
 ///
-/// # Errors
+/// ```
+/// use wakeful::fs;
 ///
-/// As [`std::fs::rename`].
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("wakeful-doc-rename-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// fs::write(dir.join("config.new"), "port = 80").await?;
+/// fs::rename(dir.join("config.new"), dir.join("config")).await?;
+/// assert_eq!(fs::read_to_string(dir.join("config")).await?, "port = 80");
+/// # std::fs::remove_dir_all(&dir)
+/// # }
+/// ```
 #[track_caller]
 pub fn rename(
     from: impl AsRef<Path>,
@@ -209,11 +328,37 @@ pub fn rename(
     with_paths((from, to), Location::caller(), |from, to| Rename { from, to })
 }
 
-/// Gives a file a second name.
+/// Creates a hard link, a second name of the file `original`.
+///
+/// Both paths must be on the same file system.
 ///
 /// # Errors
 ///
-/// As [`std::fs::hard_link`].
+/// Returns the same errors as [`std::fs::hard_link`].
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Once started, the link is created even if the future is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::fs;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("wakeful-doc-link-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// fs::write(dir.join("a"), "shared").await?;
+/// fs::hard_link(dir.join("a"), dir.join("b")).await?;
+/// assert_eq!(fs::read(dir.join("b")).await?, b"shared");
+/// # std::fs::remove_dir_all(&dir)
+/// # }
+/// ```
 #[track_caller]
 pub fn hard_link(
     original: impl AsRef<Path>,
@@ -223,11 +368,33 @@ pub fn hard_link(
     with_paths((original, link), Location::caller(), operation)
 }
 
-/// Makes a link that leads to `original`, whether there is something or not.
+/// Creates a symbolic link that points to `original`, which need not exist.
 ///
 /// # Errors
 ///
-/// As [`symlink`](std::os::unix::fs::symlink) of std.
+/// Returns the same errors as [`std::os::unix::fs::symlink`].
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Once started, the link is created even if the future is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::fs;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let link = std::env::temp_dir().join(format!("wakeful-doc-symlink-{}", std::process::id()));
+/// fs::symlink("/dev/null", &link).await?;
+/// assert_eq!(fs::read(&link).await?, b"");
+/// # std::fs::remove_file(&link)
+/// # }
+/// ```
 #[track_caller]
 pub fn symlink(
     original: impl AsRef<Path>,

@@ -1,45 +1,58 @@
-//! Whole files: reading, writing and copying them.
+//! Reading, writing and copying whole files.
 
+use super::OpenOptions;
 use super::descriptor::Descriptor;
-use super::fd_ops::{At, Read};
-use super::operation::{Operation, Perform, call};
-use super::{OpenOptions, page_cache};
+use super::fd_ops::{Position, Read};
+use super::op::Operation;
+use super::op_future::{OpFuture, run_on_pool};
+use super::page_cache::{self, Attempt};
 use crate::task::wait_kind::WaitKind;
 use std::io::{self, Read as _};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is read at once when nobody knows how much there is.
-const UNKNOWN: usize = 32 * 1024;
-/// Room that is made at once for a file that says it is so long: one with holes may
-/// be longer than all memory.
-const BELIEVED: usize = 64 << 20;
-/// What is read at once at most.
-const AT_ONCE: usize = 2 * 1024 * 1024;
+/// The initial buffer size for a file of unknown length.
+const DEFAULT_CAPACITY: usize = 32 * 1024;
+/// The largest initial buffer. A longer file may be sparse, and larger than the memory.
+const MAX_INITIAL_CAPACITY: usize = 64 << 20;
+/// How many bytes one read transfers at most.
+const MAX_READ: usize = 2 * 1024 * 1024;
 
-/// Reads a whole file.
+/// Reads the entire contents of a file into a vector.
+///
+/// This is a convenience function for [`File::open`](super::File::open) and reading to the end,
+/// with fewer allocations and system calls.
 ///
 /// # Errors
 ///
-/// As [`std::fs::read`].
+/// Returns the same errors as [`std::fs::read`], as the system reported them.
 ///
 /// # Panics
 ///
-/// When it is polled outside of a runtime.
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// This function is cancel safe: it changes nothing.
+///
+/// # Examples
 ///
 /// ```
+/// use std::io::ErrorKind;
+/// use wakeful::fs;
+///
 /// # #[wakeful::main]
 /// # async fn main() -> std::io::Result<()> {
-/// # let folder = std::env::temp_dir().join(format!("wakeful-doc-read-{}", std::process::id()));
-/// # std::fs::create_dir_all(&folder)?;
-/// wakeful::fs::write(folder.join("note"), "remember").await?;
-/// assert_eq!(wakeful::fs::read(folder.join("note")).await?, b"remember");
+/// # let dir = std::env::temp_dir().join(format!("wakeful-doc-read-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// fs::write(dir.join("note"), "remember").await?;
+/// assert_eq!(fs::read(dir.join("note")).await?, b"remember");
 ///
-/// let error = wakeful::fs::read(folder.join("nowhere")).await.unwrap_err();
-/// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
-/// assert_eq!(error.raw_os_error(), Some(2), "errors are the system's own");
-/// # std::fs::remove_dir_all(&folder)
+/// let error = fs::read(dir.join("missing")).await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::NotFound);
+/// assert_eq!(error.raw_os_error(), Some(2));
+/// # std::fs::remove_dir_all(&dir)
 /// # }
 /// ```
 #[track_caller]
@@ -51,12 +64,35 @@ pub fn read(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Vec<u8>>>
     }
 }
 
-/// Reads a whole file as text.
+/// Reads the entire contents of a file into a string.
 ///
 /// # Errors
 ///
-/// As [`read`], and with [`InvalidData`](io::ErrorKind::InvalidData) if it is not
-/// UTF-8.
+/// Returns [`InvalidData`](io::ErrorKind::InvalidData) if the contents are not valid UTF-8, and
+/// otherwise the same errors as [`read`].
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// This function is cancel safe: it changes nothing.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::fs;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let path = std::env::temp_dir().join(format!("wakeful-doc-text-{}", std::process::id()));
+/// # std::fs::write(&path, "port = 80\n")?;
+/// let config = fs::read_to_string(&path).await?;
+/// assert_eq!(config.trim(), "port = 80");
+/// # std::fs::remove_file(&path)
+/// # }
+/// ```
 #[track_caller]
 pub fn read_to_string(path: impl AsRef<Path>) -> impl Future<Output = io::Result<String>> {
     let site = Location::caller();
@@ -71,33 +107,37 @@ pub fn read_to_string(path: impl AsRef<Path>) -> impl Future<Output = io::Result
 }
 
 async fn read_whole(path: &Path, site: &'static Location<'static>) -> io::Result<Vec<u8>> {
-    let is_inline = page_cache::is_allowed()?;
+    let is_inline = page_cache::check_inline_allowed()?;
     let has_ring = crate::runtime::context::with_current(|shared| shared.ring().is_some());
     if !is_inline && has_ring != Some(true) {
-        // In one go.
-        let named = path.to_owned();
-        return call(site, move || std::fs::read(named)).await;
+        // One job on the pool for all system calls.
+        let path = path.to_owned();
+        return run_on_pool(site, move || std::fs::read(path)).await;
     }
     let mut options = OpenOptions::new();
     options.read(true);
     let file = options.open_descriptor(path, site).await?;
-    // Elsewhere the file system would have to be asked: a wrong length costs less.
-    let len = match file.answers_at_once() {
+    // Otherwise asking for the length may block. A wrong length costs less.
+    let len = match file.has_cached_metadata() {
         true => file.std().metadata().map_or(0, |metadata| metadata.len()),
         false => 0,
     };
     read_to_end(Arc::new(file), len, is_inline, has_ring == Some(true), site).await
 }
 
-/// Makes twice the room, or fails.
+/// Doubles the buffer.
+///
+/// # Errors
+///
+/// Fails if there is not enough memory.
 fn grow(buf: &mut Vec<u8>) -> io::Result<()> {
-    let more = buf.len().max(UNKNOWN);
+    let more = buf.len().max(DEFAULT_CAPACITY);
     buf.try_reserve_exact(more).map_err(|_| io::ErrorKind::OutOfMemory)?;
     buf.resize(buf.len() + more, 0);
     Ok(())
 }
 
-/// Reads from the cursor to the end.
+/// Reads from the cursor to the end of the file, which should have `len` bytes.
 async fn read_to_end(
     file: Arc<Descriptor>,
     len: u64,
@@ -105,49 +145,50 @@ async fn read_to_end(
     has_ring: bool,
     site: &'static Location<'static>,
 ) -> io::Result<Vec<u8>> {
-    // One more than there should be: then the end shows at once. A file that says it is empty may
-    // be one of the kernel's, which does not know; some of those are read in one piece or not at all.
+    // One byte more than expected, so that the last read sees the end of the file. A length of 0
+    // may be a file of procfs or sysfs, whose length is not known. Some of those must be read with
+    // one call.
     let expected = match usize::try_from(len) {
-        Ok(0) | Err(_) => UNKNOWN,
+        Ok(0) | Err(_) => DEFAULT_CAPACITY,
         Ok(len) => len.saturating_add(1),
     };
-    if expected > BELIEVED {
-        // Only asked, and given back: a file that cannot fit is not begun with.
+    if expected > MAX_INITIAL_CAPACITY {
+        // Allocates and frees: a file that does not fit into memory fails before it is read.
         Vec::<u8>::new().try_reserve_exact(expected).map_err(|_| io::ErrorKind::OutOfMemory)?;
     }
-    let mut buf = vec![0; expected.min(BELIEVED)];
+    let mut buf = vec![0; expected.min(MAX_INITIAL_CAPACITY)];
     let mut filled = 0;
     loop {
         if filled == buf.len() {
             grow(&mut buf)?;
         }
-        let part = filled..buf.len().min(filled + AT_ONCE);
+        let part = filled..buf.len().min(filled + MAX_READ);
         if is_inline && file.may_read_inline() {
-            page_cache::spend().await;
+            page_cache::spend_budget().await;
             match page_cache::read(&*file, &mut buf[part.clone()], page_cache::CURSOR) {
-                page_cache::Attempt::Done(Ok(0)) => break,
-                page_cache::Attempt::Done(Ok(count)) => {
+                Attempt::Done(Ok(0)) => break,
+                Attempt::Done(Ok(count)) => {
                     filled += count;
                     continue;
                 }
-                page_cache::Attempt::Done(Err(error)) => return Err(error),
-                page_cache::Attempt::MustWait => {}
-                page_cache::Attempt::Never => file.never_read_inline(),
+                Attempt::Done(Err(error)) => return Err(error),
+                Attempt::WouldBlock => {}
+                Attempt::Unsupported => file.disable_inline_reads(),
             }
         }
         if !has_ring {
-            // In one go, by a thread that may wait.
+            // One job on the pool for the rest of the file.
             let file = file.clone();
             buf.truncate(filled);
-            let rest = call(site, move || {
+            let rest = run_on_pool(site, move || {
                 file.std().read_to_end(&mut buf)?;
                 Ok(buf)
             });
             return rest.await;
         }
-        let read = Read::new(file.clone(), buf, part, At::Cursor);
-        let (count, back) = Perform::new(read, site).await?;
-        buf = back;
+        let read = Read::new(file.clone(), buf, part, Position::Cursor);
+        let (count, returned) = OpFuture::new(read, site).await?;
+        buf = returned;
         if count == 0 {
             break;
         }
@@ -157,13 +198,36 @@ async fn read_to_end(
     Ok(buf)
 }
 
-/// Writes a whole file; what was in it before is gone.
+/// Writes a slice as the entire contents of a file.
 ///
-/// Once it was polled it comes to its end, also if the future is dropped.
+/// The file is created if it does not exist, and truncated if it does.
 ///
 /// # Errors
 ///
-/// As [`std::fs::write`].
+/// Returns the same errors as [`std::fs::write`].
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Once started, the file is written completely even if the future is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::fs;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let path = std::env::temp_dir().join(format!("wakeful-doc-write-{}", std::process::id()));
+/// fs::write(&path, "first").await?;
+/// fs::write(&path, b"second").await?;
+/// assert_eq!(fs::read_to_string(&path).await?, "second");
+/// # std::fs::remove_file(&path)
+/// # }
+/// ```
 #[track_caller]
 pub fn write(
     path: impl AsRef<Path>,
@@ -172,13 +236,13 @@ pub fn write(
     let site = Location::caller();
     async move {
         let (path, contents) = (path, contents);
-        let (name, data) = (path.as_ref().to_owned(), contents.as_ref().to_owned());
-        Perform::new(WriteWhole { path: name, contents: data }, site).await
+        let operation =
+            WriteWhole { path: path.as_ref().to_owned(), contents: contents.as_ref().to_owned() };
+        OpFuture::new(operation, site).await
     }
 }
 
-/// Opening, writing and closing, in one go: a file that is not written to its end
-/// is worth nothing.
+/// Opens, writes and closes a file in one job, so that it is never left half written.
 struct WriteWhole {
     path: PathBuf,
     contents: Vec<u8>,
@@ -186,7 +250,7 @@ struct WriteWhole {
 
 impl Operation for WriteWhole {
     type Output = ();
-    const KIND: WaitKind = WaitKind::FileWrite;
+    const WAIT_KIND: WaitKind = WaitKind::FileWrite;
     const MUST_FINISH: bool = true;
 
     fn run(self) -> io::Result<()> {
@@ -194,12 +258,38 @@ impl Operation for WriteWhole {
     }
 }
 
-/// Copies a file with its permissions; gives how many bytes it has. Where the file
-/// system can, the copy shares the original's room on the disk.
+/// Copies the contents and permissions of a file. Returns the number of bytes copied.
+///
+/// An existing file at `to` is overwritten. If the file system supports it, the copy shares its
+/// disk blocks with the original.
 ///
 /// # Errors
 ///
-/// As [`std::fs::copy`].
+/// Returns the same errors as [`std::fs::copy`].
+///
+/// # Panics
+///
+/// The future panics if it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// This function is not cancel safe. If the future is dropped, the file may be copied or not.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::fs;
+///
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("wakeful-doc-copy-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// fs::write(dir.join("original"), "12345").await?;
+/// let count = fs::copy(dir.join("original"), dir.join("copy")).await?;
+/// assert_eq!(count, 5);
+/// # std::fs::remove_dir_all(&dir)
+/// # }
+/// ```
 #[track_caller]
 pub fn copy(
     from: impl AsRef<Path>,
@@ -208,7 +298,7 @@ pub fn copy(
     let site = Location::caller();
     async move {
         let (from, to) = (from, to);
-        let names = (from.as_ref().to_owned(), to.as_ref().to_owned());
-        call(site, move || std::fs::copy(names.0, names.1)).await
+        let (from, to) = (from.as_ref().to_owned(), to.as_ref().to_owned());
+        run_on_pool(site, move || std::fs::copy(from, to)).await
     }
 }

@@ -1,81 +1,84 @@
-//! Writing behind: what was accepted for a file waits in a queue, and whoever
-//! writes takes all of it at once, then what has come meanwhile, until there is no
-//! more. So a task that writes small pieces does not wait for each of them, and
-//! what was accepted reaches the file although the `File` is dropped.
+//! Write-behind: writes to a file return once their data is queued.
 //!
-//! - Q1. While `running`, exactly one [`Behind`] is under way, and takes what is in
-//!   the queue before it ends. It ends, and lets go of the file, under the lock
-//!   under which it found the queue empty.
+//! A [`WriteBehind`] operation takes the whole queue and writes it, then the data that was queued
+//! meanwhile, until the queue is empty. So a task that writes small pieces does not wait for each
+//! of them, and queued data reaches the file even if its `File` is dropped.
 //!
-//! Beside them, changes that were begun and that nobody waits for any more: what
-//! comes later waits for those as well.
+//! - WRITE-1. While `running`, exactly one [`WriteBehind`] is in flight. It takes all queued data
+//!   before it ends. It clears `running` and drops its reference to the file in the critical
+//!   section in which it found the queue empty.
+//!
+//! The queue also counts *detached* operations: those whose future was dropped before they
+//! finished. Later operations wait for detached ones that change the file.
 
 use super::descriptor::Descriptor;
-use super::fd_ops::{self, At, Write};
-use super::operation::Step;
-use super::operation::{self, Operation};
+use super::fd_ops::{Position, Write, WriteProgress};
+use super::in_flight::{ensure_ring_is_driven, start};
+use super::op::{Operation, Step};
 use crate::runtime::context::RuntimeRef;
-use crate::sys::sync::ignore_poison;
 use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::wake_batch::wake_all;
 use std::io::{self, IoSlice};
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-pub(super) struct Writer {
+/// The queue of one file's data that is still to be written.
+pub(super) struct WriteQueue {
     state: Mutex<State>,
-    /// As [`State::is_busy`], to be looked at without the lock.
+    /// A copy of [`State::is_busy`], readable without the lock. Stored with Release under the lock
+    /// and loaded with Acquire, so that a reader that sees false sees the finished operations.
     busy: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    /// Accepted, and not yet taken by whoever writes.
+    /// Accepted data that the [`WriteBehind`] has not taken yet.
     queue: Vec<u8>,
-    /// A buffer for the next queue.
+    /// An empty buffer for the next queue.
     spare: Vec<u8>,
+    /// A [`WriteBehind`] is in flight (WRITE-1).
     running: bool,
-    /// Changes under way that nobody waits for.
-    changing: usize,
-    /// Other operations under way that nobody waits for.
-    lingering: usize,
-    /// What whoever writes came upon, until somebody is told.
+    /// Detached operations that change the file.
+    detached_changes: usize,
+    /// Detached operations that don't change the file.
+    detached_others: usize,
+    /// The error of an earlier write, until a call returns it.
     error: Option<io::Error>,
-    /// Those who wait for room or for the end.
-    waiting: Vec<Waker>,
-    /// Where the one who writes was begun.
+    /// Tasks that wait for space in the queue, or for the end of operations.
+    wakers: Vec<Waker>,
+    /// The runtime that the [`WriteBehind`] was started on.
     running_on: Option<Arc<RuntimeRef>>,
-    /// Where those were begun that nobody waits for.
-    left_on: Vec<Arc<RuntimeRef>>,
+    /// The runtimes that the detached operations were started on.
+    detached_on: Vec<Arc<RuntimeRef>>,
 }
 
-/// Buffers up to this size are kept for the next time.
-const KEEP: usize = 64 * 1024;
+/// Buffers up to this size are kept for the next queue.
+const MAX_SPARE_CAPACITY: usize = 64 * 1024;
 
-impl Writer {
+impl WriteQueue {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), busy: AtomicBool::new(false) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        ignore_poison(self.state.lock())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether something is on its way to the file.
+    /// Returns whether data is still to be written, or a detached change is in flight.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         self.busy.load(Acquire)
     }
 
-    /// The error of an earlier write, once.
+    /// Takes the error of an earlier write.
     pub(super) fn take_error(&self) -> Option<io::Error> {
         self.lock().error.take()
     }
 
-    /// Waits until nothing is on its way.
+    /// Waits until all data is written, and no detached change is in flight.
     pub(super) fn poll_idle(
         &self,
         cx: &mut Context<'_>,
@@ -87,62 +90,64 @@ impl Writer {
         self.wait_while(cx, site, State::is_busy)
     }
 
-    /// Waits until nobody but its owner has the file.
-    pub(super) fn poll_alone(
+    /// Waits until no operation of this queue uses the file any more.
+    pub(super) fn poll_unused(
         &self,
         cx: &mut Context<'_>,
         site: &'static Location<'static>,
     ) -> Poll<()> {
-        self.wait_while(cx, site, |state| state.is_busy() || state.lingering > 0)
+        self.wait_while(cx, site, |state| state.is_busy() || state.detached_others > 0)
     }
 
-    /// Nobody waits for an operation any more that is under way. If it changes the
-    /// file, what comes later waits for it.
-    pub(super) fn is_left_with(&self, changes: bool, begun_on: &Arc<RuntimeRef>) {
+    /// Counts an unfinished operation whose future was dropped.
+    ///
+    /// If it changes the file, later operations wait for it.
+    pub(super) fn add_detached_op(&self, changes_file: bool, runtime: &Arc<RuntimeRef>) {
         let mut state = self.lock();
-        *state.left(changes) += 1;
-        state.left_on.push(begun_on.clone());
+        *state.detached(changes_file) += 1;
+        state.detached_on.push(runtime.clone());
         self.busy.store(state.is_busy(), Release);
     }
 
-    /// Such an operation is over.
-    pub(super) fn has_landed(&self, changes: bool, begun_on: &Arc<RuntimeRef>) {
+    /// Ends what [`add_detached_op`](Self::add_detached_op) began: the operation has finished.
+    pub(super) fn finish_detached_op(&self, changes_file: bool, runtime: &Arc<RuntimeRef>) {
         let wakers = {
             let mut state = self.lock();
-            *state.left(changes) -= 1;
-            let left = state.left_on.iter().position(|other| Arc::ptr_eq(other, begun_on));
-            // The caller has another.
-            state.left_on.swap_remove(left.expect("it was left on its runtime"));
+            *state.detached(changes_file) -= 1;
+            let index = state.detached_on.iter().position(|other| Arc::ptr_eq(other, runtime));
+            // Not the last reference: the caller has one.
+            state.detached_on.swap_remove(index.expect("the operation was added"));
             self.busy.store(state.is_busy(), Release);
-            std::mem::take(&mut state.waiting)
+            std::mem::take(&mut state.wakers)
         };
         wake_all(wakers);
     }
 
+    /// Waits while `is_blocked`.
     fn wait_while(
         &self,
         cx: &mut Context<'_>,
         site: &'static Location<'static>,
-        blocked: impl FnOnce(&State) -> bool,
+        is_blocked: impl FnOnce(&State) -> bool,
     ) -> Poll<()> {
         let waker = cx.waker().clone();
-        let (running_on, left_on) = {
+        let (running_on, detached_on) = {
             let mut state = self.lock();
-            if !blocked(&state) {
+            if !is_blocked(&state) {
                 return Poll::Ready(());
             }
-            if !state.waiting.iter().any(|other| other.will_wake(&waker)) {
-                state.waiting.push(waker);
+            if !state.wakers.iter().any(|other| other.will_wake(&waker)) {
+                state.wakers.push(waker);
             }
-            (state.running_on.clone(), state.left_on.clone())
+            (state.running_on.clone(), state.detached_on.clone())
         };
-        running_on.iter().chain(&left_on).for_each(|keeper| operation::attend(keeper));
+        running_on.iter().chain(&detached_on).for_each(|runtime| ensure_ring_is_driven(runtime));
         wait::record_wait(WaitKind::FileWrite, self, site);
         Poll::Pending
     }
 
-    /// Accepts as much of `parts` as there is room for below `limit`, and sees to
-    /// it that somebody writes.
+    /// Queues as much of `parts` as fits into a queue of `limit` bytes. Starts a [`WriteBehind`] if
+    /// none is in flight.
     pub(super) fn poll_accept(
         self: &Arc<Self>,
         file: &Arc<Descriptor>,
@@ -152,10 +157,10 @@ impl Writer {
         site: &'static Location<'static>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            let blocked = |state: &State| {
-                state.changing > 0 || state.error.is_none() && state.queue.len() >= limit
+            let is_blocked = |state: &State| {
+                state.detached_changes > 0 || state.error.is_none() && state.queue.len() >= limit
             };
-            if self.wait_while(cx, site, blocked).is_pending() {
+            if self.wait_while(cx, site, is_blocked).is_pending() {
                 return Poll::Pending;
             }
             let mut state = self.lock();
@@ -164,48 +169,49 @@ impl Writer {
             }
             let accepted = state.accept(parts, limit);
             if accepted == 0 && parts.iter().any(|part| !part.is_empty()) {
-                continue; // another was faster
+                continue; // another task has filled the queue meanwhile
             }
             if accepted > 0 && !state.running {
                 state.running = true;
                 self.busy.store(true, Release);
-                let behind = Behind {
-                    write: Write::new(file.clone(), state.take_queue(), At::Cursor),
-                    writer: self.clone(),
+                let write_behind = WriteBehind {
+                    write: Write::new(file.clone(), state.take_queue(), Position::Cursor),
+                    queue: self.clone(),
                 };
                 drop(state);
-                let flight = operation::start(behind);
+                let in_flight = start(write_behind);
                 let mut state = self.lock();
                 if state.running {
-                    state.running_on = Some(flight.keeper().clone());
+                    state.running_on = Some(in_flight.runtime().clone());
                 }
             }
             return Poll::Ready(Ok(accepted));
         }
     }
 
-    /// A write is over. What follows: more data, or the end (Q1), with which
-    /// `file` is let go of.
+    /// Processes the end of a write. Returns the next data to write.
+    ///
+    /// `None` is the end of the [`WriteBehind`] (WRITE-1). Its reference to `file` is dropped then.
     fn next(&self, file: &mut Option<Arc<Descriptor>>, written: Written) -> Option<Vec<u8>> {
-        let (next, wakers, over) = {
+        let (next, wakers, unneeded) = {
             let mut state = self.lock();
-            state.keep(written.buffer);
+            state.keep_spare(written.buffer);
             if let Err(error) = written.result {
-                // What came after it would be in the wrong place.
+                // Data after the failed write would be at the wrong position.
                 state.error = Some(error);
                 state.queue.clear();
             }
             let next = (!state.queue.is_empty()).then(|| state.take_queue());
-            let mut over = None;
+            let mut unneeded = None;
             if next.is_none() {
-                // If nobody else has the file, it is closed outside of the lock.
-                over = Some((file.take().and_then(Arc::into_inner), state.running_on.take()));
+                // If this was the last reference, the file is closed after the lock is released.
+                unneeded = Some((file.take().and_then(Arc::into_inner), state.running_on.take()));
                 state.running = false;
                 self.busy.store(state.is_busy(), Release);
             }
-            (next, std::mem::take(&mut state.waiting), over)
+            (next, std::mem::take(&mut state.wakers), unneeded)
         };
-        drop(over);
+        drop(unneeded);
         wake_all(wakers);
         next
     }
@@ -213,18 +219,18 @@ impl Writer {
 
 impl State {
     fn is_busy(&self) -> bool {
-        self.running || self.changing > 0
+        self.running || self.detached_changes > 0
     }
 
-    fn left(&mut self, changes: bool) -> &mut usize {
-        if changes { &mut self.changing } else { &mut self.lingering }
+    fn detached(&mut self, changes_file: bool) -> &mut usize {
+        if changes_file { &mut self.detached_changes } else { &mut self.detached_others }
     }
 
     fn accept(&mut self, parts: &[IoSlice<'_>], limit: usize) -> usize {
         let before = self.queue.len();
         for part in parts {
-            let room = limit.saturating_sub(self.queue.len());
-            self.queue.extend_from_slice(&part[..part.len().min(room)]);
+            let space = limit.saturating_sub(self.queue.len());
+            self.queue.extend_from_slice(&part[..part.len().min(space)]);
         }
         self.queue.len() - before
     }
@@ -234,62 +240,62 @@ impl State {
         std::mem::replace(&mut self.queue, spare)
     }
 
-    fn keep(&mut self, mut buffer: Vec<u8>) {
-        if buffer.capacity() <= KEEP {
+    fn keep_spare(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= MAX_SPARE_CAPACITY {
             buffer.clear();
             self.spare = buffer;
         }
     }
 }
 
-/// One write of the queue's.
+/// A finished write: its buffer, and its result.
 struct Written {
     buffer: Vec<u8>,
     result: io::Result<()>,
 }
 
-/// Writes what is in the queue, until there is nothing.
-pub(super) struct Behind {
+/// Writes queued data until the queue is empty.
+pub(super) struct WriteBehind {
     write: Write,
-    writer: Arc<Writer>,
+    queue: Arc<WriteQueue>,
 }
 
-impl Behind {
-    /// The data at hand is written, or cannot be: the next, if there is more.
+impl WriteBehind {
+    /// Processes the result of the current write. Returns the next one, if there is more data.
     fn next(self, result: io::Result<()>) -> Option<Self> {
-        let Self { write: Write { file, data, .. }, writer } = self;
+        let Self { write: Write { file, data, .. }, queue } = self;
         let (mut file, written) = (Some(file), Written { buffer: data, result });
-        let data = writer.next(&mut file, written)?;
-        let file = file.expect("let go of at the end only");
-        Some(Self { write: Write::new(file, data, At::Cursor), writer })
+        let data = queue.next(&mut file, written)?;
+        let file = file.expect("taken only at the end");
+        Some(Self { write: Write::new(file, data, Position::Cursor), queue })
     }
 }
 
-impl Operation for Behind {
+impl Operation for WriteBehind {
     type Output = ();
-    const KIND: WaitKind = WaitKind::FileWrite;
+    const WAIT_KIND: WaitKind = WaitKind::FileWrite;
     const MUST_FINISH: bool = true;
-    const CODE: u8 = Write::CODE;
+    const OPCODE: u8 = Write::OPCODE;
 
-    fn entry(&mut self) -> Option<io_uring::squeue::Entry> {
-        self.write.as_entry()
+    fn submission_entry(&mut self) -> Option<io_uring::squeue::Entry> {
+        self.write.entry()
     }
 
-    fn may_wait(&self) -> bool {
-        self.write.may_wait()
+    fn may_block(&self) -> bool {
+        self.write.may_block()
     }
 
-    fn landed(mut self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
+    fn completed(mut self, result: Result<u32, rustix::io::Errno>) -> Step<Self> {
         let result = match result {
             Ok(count) => match self.write.advance(count as usize) {
-                fd_ops::Written::All => Ok(()),
-                fd_ops::Written::Part => return Step::Again(self),
-                fd_ops::Written::RestInPool => return Step::Elsewhere(self),
+                WriteProgress::All => Ok(()),
+                WriteProgress::Part => return Step::Resubmit(self),
+                WriteProgress::RestOnPool => return Step::RunOnPool(self),
             },
             Err(error) => Err(error.into()),
         };
         match self.next(result) {
-            Some(behind) => Step::Again(behind),
+            Some(next) => Step::Resubmit(next),
             None => Step::Done(Ok(())),
         }
     }
@@ -298,7 +304,7 @@ impl Operation for Behind {
         loop {
             let result = self.write.write_rest();
             match self.next(result) {
-                Some(behind) => self = behind,
+                Some(next) => self = next,
                 None => return Ok(()),
             }
         }

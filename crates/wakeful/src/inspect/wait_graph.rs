@@ -429,7 +429,7 @@ impl Graph {
         self.others == 0
             && self.nodes.len() == stuck.len()
             && scheduler.is_quiet()
-            && !scheduler.estate().config.seam.clock.is_held()
+            && !scheduler.estate().config.seam.clock.is_auto_advance_held()
             && !scheduler.workers().iter().any(can_happen)
     }
 

@@ -1,6 +1,6 @@
 //! Readiness of any descriptor; seen from outside as part of `io::unix`.
 
-use crate::driver::io_readiness::{Direction, Readiness, Seen};
+use crate::driver::io_readiness::{Direction, Readiness, ReadinessSnapshot};
 use crate::io::{Interest, Ready};
 use crate::net::stream_io::{kind_of, mask_of};
 use crate::runtime::registration::{OpSource, Registration};
@@ -61,7 +61,7 @@ pub struct AsyncFd<T: AsRawFd> {
 pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
     async_fd: &'a AsyncFd<T>,
     /// There until it is cleared.
-    seen: Option<Seen>,
+    seen: Option<ReadinessSnapshot>,
 }
 
 /// As [`AsyncFdReadyGuard`], with exclusive access to the [`AsyncFd`].
@@ -69,7 +69,7 @@ pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
 pub struct AsyncFdReadyMutGuard<'a, T: AsRawFd> {
     async_fd: &'a mut AsyncFd<T>,
     /// There until it is cleared.
-    seen: Option<Seen>,
+    seen: Option<ReadinessSnapshot>,
 }
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
@@ -219,11 +219,11 @@ impl<T: AsRawFd> AsyncFd<T> {
         Poll::Ready(Ok(self.guard_mut(seen)))
     }
 
-    fn guard(&self, seen: Seen) -> AsyncFdReadyGuard<'_, T> {
+    fn guard(&self, seen: ReadinessSnapshot) -> AsyncFdReadyGuard<'_, T> {
         AsyncFdReadyGuard { async_fd: self, seen: Some(seen) }
     }
 
-    fn guard_mut(&mut self, seen: Seen) -> AsyncFdReadyMutGuard<'_, T> {
+    fn guard_mut(&mut self, seen: ReadinessSnapshot) -> AsyncFdReadyMutGuard<'_, T> {
         AsyncFdReadyMutGuard { async_fd: self, seen: Some(seen) }
     }
 

@@ -6,7 +6,7 @@ use super::{
     dump_signal, registry,
 };
 use crate::driver::clock::Clock;
-use crate::driver::poller::Batch;
+use crate::driver::poller::EventLimits;
 use crate::inspect::{Report, ReportHook};
 use crate::runtime::inner::{Flavor, ReportingHooks, Shared};
 use crate::scheduler::blocking_pool::BlockingPool;
@@ -51,7 +51,7 @@ pub struct Builder {
     start_paused: bool,
     has_time: bool,
     has_io: bool,
-    io_batch: Batch,
+    io_batch: EventLimits,
     on_orphan: OrphanPolicy,
     on_panic: UnhandledPanic,
     on_report: Option<ReportHook>,
@@ -105,7 +105,7 @@ impl Builder {
             start_paused: false,
             has_time: false,
             has_io: false,
-            io_batch: Batch::default(),
+            io_batch: EventLimits::default(),
             on_orphan: OrphanPolicy::Report,
             on_panic: UnhandledPanic::Ignore,
             on_report: None,

@@ -104,16 +104,16 @@ impl Shared {
             return None;
         }
         let (poller, _) = self.poller().ok()?;
-        poller.ring(|| Ring::new(self.config().max_blocking_threads))
+        poller.ring_or_init(|| Ring::new(self.config().max_blocking_threads))
     }
 
     /// Who carries out operations that cannot be done at once: `Uring` or `Pool`.
     pub(super) fn file_backend(&self) -> FileBackend {
         if self.files.backend != FileBackend::Pool && self.has_io() {
             let pollers = self.pollers();
-            let made = pollers.iter().find(|poller| poller.is_ring_made());
+            let made = pollers.iter().find(|poller| poller.ring_was_tried());
             let there = match made {
-                Some(poller) => poller.made_ring().is_some(),
+                Some(poller) => poller.existing_ring().is_some(),
                 // Nobody needed one yet: try.
                 None => Ring::new(1).is_ok(),
             };
@@ -126,7 +126,7 @@ impl Shared {
 
     /// The rings that have operations.
     fn busy_rings(&self) -> BusyRings {
-        let rings = self.pollers().into_iter().filter_map(|poller| poller.made_ring());
+        let rings = self.pollers().into_iter().filter_map(|poller| poller.existing_ring());
         BusyRings(rings.filter(|ring| ring.is_busy()).cloned().collect())
     }
 

@@ -154,7 +154,7 @@ impl Shared {
     /// Fires what is due, on a current-thread runtime whose clock was moved.
     pub(crate) fn turn_timers(&self) {
         if let Flavor::Current(scheduler) = &self.flavor {
-            scheduler.timers.turn_to(self.clock().tick());
+            scheduler.timers.advance_to(self.clock().tick());
         }
     }
 

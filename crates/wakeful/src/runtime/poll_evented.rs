@@ -1,7 +1,7 @@
 //! Something with a descriptor, together with its registration.
 
 use super::registration::{OpSource, Registration};
-use crate::driver::io_readiness::{Direction, Readiness, Seen};
+use crate::driver::io_readiness::{Direction, Readiness, ReadinessSnapshot};
 use crate::task::wait_kind::WaitKind;
 use std::fmt;
 use std::io;
@@ -100,7 +100,13 @@ impl<S: AsFd> PollEvented<S> {
     ///
     /// Such a stream has no more, so the next operation waits at once, without a system call.
     #[inline]
-    fn use_up_if_short(&self, direction: Direction, seen: &Seen, count: usize, room: usize) {
+    fn use_up_if_short(
+        &self,
+        direction: Direction,
+        seen: &ReadinessSnapshot,
+        count: usize,
+        room: usize,
+    ) {
         if 0 < count && count < room && count < MOST_BYTES {
             self.registration.use_up(direction, *seen);
         }

@@ -3,8 +3,8 @@
 
 use super::context::{self, RuntimeRef};
 use super::shutdown_error::shutting_down;
-use crate::driver::io_readiness::{Direction, Readiness, Seen};
-use crate::driver::poller::{Poller, Registered};
+use crate::driver::io_readiness::{Direction, Readiness, ReadinessSnapshot};
+use crate::driver::poller::{Poller, RegisteredSource};
 use crate::runtime::task_api::spawn::no_runtime;
 use crate::task::coop;
 use crate::task::wait_kind::WaitKind;
@@ -23,7 +23,7 @@ use std::task::{Context, Poll, ready};
 /// The registration of one descriptor. Whoever owns the descriptor calls
 /// [`deregister`](Self::deregister) before it closes or gives it away.
 pub(crate) struct Registration {
-    registered: Registered,
+    registered: RegisteredSource,
     poller: Arc<Poller>,
     fd: RawFd,
     /// Where the descriptor came to the runtime.
@@ -87,20 +87,20 @@ impl Registration {
 
     /// What it is ready for, as far as is known.
     #[inline]
-    pub(crate) fn look(&self, mask: Readiness) -> Seen {
-        self.registered.source.look(mask)
+    pub(crate) fn look(&self, mask: Readiness) -> ReadinessSnapshot {
+        self.registered.source.load(mask)
     }
 
     /// Somebody says that what was seen is no longer so; an end stays.
     #[inline]
-    pub(crate) fn clear(&self, seen: Seen) {
-        self.registered.source.clear(seen);
+    pub(crate) fn clear(&self, seen: ReadinessSnapshot) {
+        self.registered.source.clear_except_closed(seen);
     }
 
     /// The same after an operation that was short of what it could have been.
     #[inline]
-    pub(crate) fn use_up(&self, direction: Direction, seen: Seen) {
-        self.registered.source.use_up(direction, seen);
+    pub(crate) fn use_up(&self, direction: Direction, seen: ReadinessSnapshot) {
+        self.registered.source.mark_drained(direction, seen);
     }
 
     /// The same, the end of a direction included: a message in the error queue looks like one,
@@ -108,10 +108,10 @@ impl Registration {
     /// it is about, and does not block at its end. Of one of the user's neither is known: what
     /// the system still tells of stays.
     #[inline]
-    fn take_back(&self, seen: Seen, whose: OpSource) {
-        let asks = seen.has_end() && whose == OpSource::TheUsers;
+    fn take_back(&self, seen: ReadinessSnapshot, whose: OpSource) {
+        let asks = seen.is_closed() && whose == OpSource::TheUsers;
         let seen = if asks { seen.without(self.ends()) } else { seen };
-        self.registered.source.take_back(seen);
+        self.registered.source.clear_if_unchanged(seen);
     }
 
     /// The ends that the system tells of now.
@@ -150,7 +150,7 @@ impl Registration {
         &self,
         direction: Direction,
         cx: &mut Context<'_>,
-    ) -> Poll<io::Result<Seen>> {
+    ) -> Poll<io::Result<ReadinessSnapshot>> {
         let seen = ready!(self.registered.source.poll_ready(direction, cx));
         Poll::Ready(if seen.is_shut_down { Err(shutting_down()) } else { Ok(seen) })
     }
@@ -162,7 +162,7 @@ impl Registration {
         direction: Direction,
         cx: &mut Context<'_>,
         kind: WaitKind,
-    ) -> Poll<io::Result<Seen>> {
+    ) -> Poll<io::Result<ReadinessSnapshot>> {
         ready!(coop::poll_budget_available(cx));
         match self.poll_seen(direction, cx) {
             Poll::Ready(seen) => {
@@ -183,7 +183,7 @@ impl Registration {
         direction: Direction,
         cx: &mut Context<'_>,
         kind: WaitKind,
-        mut operation: impl FnMut(&Seen) -> io::Result<R>,
+        mut operation: impl FnMut(&ReadinessSnapshot) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         loop {
             ready!(coop::poll_budget_available(cx));
@@ -197,7 +197,7 @@ impl Registration {
             let result = operation(&seen);
             let would_block = is_would_block(&result);
             // Also for an end that stays, and is seen again at once.
-            if !would_block || seen.has_end() {
+            if !would_block || seen.is_closed() {
                 coop::spend();
             }
             if !would_block {
@@ -235,14 +235,14 @@ impl Registration {
         mask: Readiness,
         kind: WaitKind,
         site: &'static Location<'static>,
-        mut operation: impl FnMut(&Seen) -> io::Result<R>,
+        mut operation: impl FnMut(&ReadinessSnapshot) -> io::Result<R>,
     ) -> io::Result<R> {
         loop {
             let seen = self.ready(mask, kind, site).await?;
             let progress = poll_fn(coop::poll_proceed).await;
             let result = operation(&seen);
             let would_block = is_would_block(&result);
-            if !would_block || seen.has_end() {
+            if !would_block || seen.is_closed() {
                 progress.made_progress();
             }
             if !would_block {
@@ -284,15 +284,15 @@ pin_project_lite::pin_project! {
     impl PinnedDrop for Ready<'_> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.registration.registered.source.leave(this.waiter.into_ref());
+            this.registration.registered.source.cancel_wait(this.waiter.into_ref());
         }
     }
 }
 
 impl Future for Ready<'_> {
-    type Output = io::Result<Seen>;
+    type Output = io::Result<ReadinessSnapshot>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Seen>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<ReadinessSnapshot>> {
         let this = self.project();
         let source = &this.registration.registered.source;
         match source.poll_listed(this.waiter.into_ref(), *this.mask, cx) {

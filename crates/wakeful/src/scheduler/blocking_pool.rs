@@ -130,7 +130,7 @@ impl BlockingPool {
             drop(state);
             return job.task.cancel_spawn();
         }
-        self.config.seam.clock.hold();
+        self.config.seam.clock.hold_auto_advance();
         state.queue.push_back(job);
         self.waiting.store(true, Release);
         if !state.coming && !state.spinning {
@@ -182,7 +182,7 @@ impl BlockingPool {
     /// So many closures are done: time may pass without them.
     fn release_clock(&self, closures: usize) {
         for _ in 0..closures {
-            if self.config.seam.clock.release() {
+            if self.config.seam.clock.release_auto_advance() {
                 self.config.witness.time_may_pass();
             }
         }

@@ -2,7 +2,7 @@
 //! rooms above hear of what happens here.
 
 use crate::driver::clock::Clock;
-use crate::driver::poller::Batch;
+use crate::driver::poller::EventLimits;
 use crate::scheduler::block_on::BlockOnState;
 use crate::sys::rng::Rng;
 use crate::sys::thread_registry::RuntimeThread;
@@ -121,7 +121,7 @@ pub(crate) struct Config {
     pub(crate) turn_interval: u32,
     pub(crate) run_next_slot: bool,
     pub(crate) has_io: bool,
-    pub(crate) io_batch: Batch,
+    pub(crate) io_batch: EventLimits,
     /// What the future of `block_on` is called.
     pub(crate) root_name: Option<String>,
     pub(crate) on_orphan: OrphanPolicy,

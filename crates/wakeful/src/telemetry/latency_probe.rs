@@ -185,7 +185,7 @@ mod tests {
         let mut now = Duration::from_secs(1);
         let mut turn = |after, polls| {
             now += after;
-            sampling.start_turn(ClockNs::after(now), polls, &probe)
+            sampling.start_turn(ClockNs::from_elapsed(now), polls, &probe)
         };
         let (slow, quick) = (Duration::from_millis(1), Duration::from_micros(9));
         assert!((0..1000).all(|_| turn(slow, 1) == 1), "one that sleeps now and then");

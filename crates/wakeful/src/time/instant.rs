@@ -15,7 +15,7 @@ impl Instant {
     /// This moment.
     #[inline]
     pub fn now() -> Instant {
-        if clock::all_real() {
+        if clock::all_clocks_are_real() {
             return Instant(clock::real_now());
         }
         let own = context::with_current(|shared| shared.clock().now());

@@ -1,7 +1,7 @@
 //! Waiting for a moment.
 
 use super::Instant;
-use crate::driver::timers::{Entry, Registered, Standing};
+use crate::driver::timers::{RegisterOutcome, TimerEntry, TimerState};
 use crate::runtime::context::{self, RuntimeRef};
 use crate::runtime::task_api::spawn::no_runtime;
 use crate::task::wait_kind::WaitKind;
@@ -71,7 +71,7 @@ pin_project_lite::pin_project! {
         keeper: Arc<RuntimeRef>,
         place: Place,
         #[pin]
-        entry: Entry,
+        entry: TimerEntry,
     }
 
     impl PinnedDrop for Sleep {
@@ -101,7 +101,7 @@ impl Sleep {
         if !keeper.shared.has_time {
             no_timers();
         }
-        Self { deadline, site, keeper, place: Place::New, entry: Entry::new() }
+        Self { deadline, site, keeper, place: Place::New, entry: TimerEntry::new() }
     }
 
     /// As `new`, for a future that has checked the context already.
@@ -110,7 +110,7 @@ impl Sleep {
         deadline: Instant,
         site: &'static Location<'static>,
     ) -> Self {
-        Self { deadline, site, keeper, place: Place::New, entry: Entry::new() }
+        Self { deadline, site, keeper, place: Place::New, entry: TimerEntry::new() }
     }
 
     /// The moment this waits for.
@@ -128,7 +128,7 @@ impl Sleep {
                 let clock = self.keeper.shared.clock();
                 clock.tick() >= clock.tick_at(self.deadline.into_std())
             }
-            Place::With(_) => self.entry.standing() == Standing::Fired,
+            Place::With(_) => self.entry.state() == TimerState::Fired,
         }
     }
 
@@ -140,7 +140,7 @@ impl Sleep {
         *this.deadline = deadline;
         let entry = this.entry.as_mut().into_ref();
         let owner = match *this.place {
-            Place::With(owner) if entry.standing() == Standing::Waiting => owner,
+            Place::With(owner) if entry.state() == TimerState::Waiting => owner,
             // Not begun, or done once: the next poll starts over.
             _ => {
                 *this.place = Place::Reset;
@@ -150,7 +150,7 @@ impl Sleep {
         let shared = &this.keeper.shared;
         let tick = shared.clock().tick_at(deadline.into_std());
         let timers = shared.timers_of(owner);
-        if timers.rearm(entry, tick) == Registered::WaitingFirst {
+        if timers.rearm(entry, tick) == RegisterOutcome::WaitingFirst {
             shared.wake_timers(timers);
         }
     }
@@ -172,13 +172,13 @@ impl Sleep {
         let registered = timers.register(this.entry.into_ref(), tick, cx.waker());
         *this.place = Place::With(timers.owner);
         match registered {
-            Registered::Due => Poll::Ready(()),
-            Registered::Waiting => Poll::Pending,
-            Registered::WaitingFirst => {
+            RegisterOutcome::Due => Poll::Ready(()),
+            RegisterOutcome::Waiting => Poll::Pending,
+            RegisterOutcome::WaitingFirst => {
                 shared.wake_timers(timers);
                 Poll::Pending
             }
-            Registered::ShutDown => shut_down(),
+            RegisterOutcome::ShutDown => shut_down(),
         }
     }
 
@@ -186,13 +186,13 @@ impl Sleep {
         let this = self.as_mut().project();
         let Place::With(owner) = *this.place else { return self.register(cx) };
         let entry = this.entry.into_ref();
-        if entry.standing() == Standing::Waiting {
+        if entry.state() == TimerState::Waiting {
             this.keeper.shared.timers_of(owner).update_waker(entry, cx.waker());
         }
-        match entry.standing() {
-            Standing::Fired => Poll::Ready(()),
-            Standing::Waiting => Poll::Pending,
-            Standing::ShutDown => shut_down(),
+        match entry.state() {
+            TimerState::Fired => Poll::Ready(()),
+            TimerState::Waiting => Poll::Pending,
+            TimerState::ShutDown => shut_down(),
         }
     }
 }

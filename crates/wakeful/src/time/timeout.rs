@@ -46,7 +46,7 @@ pub fn timeout<F>(duration: Duration, future: F) -> Timeout<F::IntoFuture>
 where
     F: IntoFuture,
 {
-    let (runtime, soon) = with_timers(|shared| (shared.id, shared.clock().soon()));
+    let (runtime, soon) = with_timers(|shared| (shared.id, shared.clock().now_upper_bound()));
     Timeout {
         value: future.into_future(),
         deadline: soon.after(duration),
@@ -69,7 +69,7 @@ where
 {
     Timeout {
         value: future.into_future(),
-        deadline: TscInstant::at(deadline.into_std()),
+        deadline: TscInstant::from_instant(deadline.into_std()),
         runtime: with_timers(|shared| shared.id),
         site: Location::caller(),
         delay: None,
@@ -145,7 +145,7 @@ impl<T: Future> Future for Timeout<T> {
         }
         if this.delay.is_none() {
             let deadline =
-                this.deadline.instant().map_or_else(Instant::far_future, Instant::from_std);
+                this.deadline.to_instant().map_or_else(Instant::far_future, Instant::from_std);
             this.delay.set(Some(Sleep::on(runtime(*this.runtime), deadline, this.site)));
         }
         let Some(delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };

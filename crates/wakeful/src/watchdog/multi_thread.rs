@@ -217,7 +217,7 @@ impl Monitor {
 /// The pollers of lost workers that have sources.
 fn lost_pollers(shared: &MultiThread) -> impl Iterator<Item = &Arc<Poller>> {
     let lost = shared.remotes.iter().filter(|remote| remote.is_lost.load(SeqCst));
-    lost.filter_map(|remote| remote.poller.get()).filter(|poller| poller.has_sources())
+    lost.filter_map(|remote| remote.poller.get()).filter(|poller| poller.needs_poll())
 }
 
 /// Parks the monitor in the poller of a lost worker. Returns how many events there were; 0 also if
@@ -231,7 +231,7 @@ fn wait_in(
     let mut events = None;
     drop(parker.set_interrupt(Some(poller.clone())));
     if shared.try_enter_inside() {
-        parker.park_in(|| events = poller.try_turn_unless(limit, || parker.has_token()));
+        parker.park_in(|| events = poller.try_poll_unless(limit, || parker.has_token()));
         shared.leave_poll();
     }
     events.unwrap_or(0)
@@ -342,13 +342,12 @@ fn is_stuck(config: &Config, stuck: Duration) -> bool {
 /// its place for a tick, or a brief one if there are several: what becomes ready there is passed on
 /// at once, not at the next look. Answers how much that was; none: there is no such worker.
 fn poll_for_stuck_worker(shared: &MultiThread, tick: Duration, brief: Duration) -> Option<usize> {
-    let has_sources =
-        |remote: &&WorkerShared| remote.poller.get().is_some_and(|it| it.has_sources());
+    let needs_poll = |remote: &&WorkerShared| remote.poller.get().is_some_and(|it| it.needs_poll());
     let is_stuck = |remote: &WorkerShared| remote.watched.is_stuck() || remote.is_lost.load(SeqCst);
     let mut stuck = shared.remotes.iter().filter(|remote| is_stuck(remote));
-    let remote = stuck.find(has_sources)?;
+    let remote = stuck.find(needs_poll)?;
     // Of several, the others wait for the next look, which is soon.
-    let tick = if stuck.any(|remote| has_sources(&remote)) { brief } else { tick };
+    let tick = if stuck.any(|remote| needs_poll(&remote)) { brief } else { tick };
     let poller = remote.poller.get().filter(|_| shared.spares.len() == 0)?;
     let mut came = 0;
     let clock = &shared.estate.config.seam.clock;
@@ -360,8 +359,8 @@ fn poll_for_stuck_worker(shared: &MultiThread, tick: Duration, brief: Duration) 
         let timer = remote.timers.next().map(|tick| clock.until(tick));
         let limit = timer.map_or(left, |timer| timer.min(left));
         let turned = catch_and_forget(|| {
-            let events = poller.try_turn(Some(limit));
-            events.map(|events| events + remote.timers.turn(clock.tick()))
+            let events = poller.try_poll(Some(limit));
+            events.map(|events| events + remote.timers.fire_due(clock.tick()))
         });
         shared.leave_poll();
         is_for_spares = shared.is_all_stuck() && !shared.injector.is_empty();

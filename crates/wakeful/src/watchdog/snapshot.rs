@@ -146,7 +146,7 @@ impl Inspectable for MultiThread {
             WorkerSnapshot {
                 queued: remote.ring.len() as usize,
                 timers: remote.timers.len(),
-                sources: remote.poller.get().map_or(0, |poller| poller.sources()),
+                sources: remote.poller.get().map_or(0, |poller| poller.source_count()),
                 ..WorkerSnapshot::of_meter(&remote.meter, doing)
             }
         };
@@ -205,7 +205,7 @@ impl Inspectable for CurrentThread {
         };
         vec![WorkerSnapshot {
             timers: self.timers.len(),
-            sources: self.poller.get().map_or(0, |poller| poller.sources()),
+            sources: self.poller.get().map_or(0, |poller| poller.source_count()),
             ..WorkerSnapshot::of_meter(&self.meter, doing)
         }]
     }

@@ -1,9 +1,11 @@
-//! A moment on a runtime's clock in one word: schedulers look at the clock with every turn,
-//! and half of what that costs would be the seconds of a `Duration`.
+//! A time of a runtime's clock in one word.
+//!
+//! Schedulers read the clock in every iteration of their loop. Half of that cost would be the
+//! separate seconds of a `Duration`.
 
 use std::time::Duration;
 
-/// Nanoseconds since the runtime started: 584 years.
+/// Nanoseconds since the runtime started. The word holds 584 years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClockNs(u64);
 
@@ -15,9 +17,9 @@ impl ClockNs {
         Self(ns)
     }
 
-    /// So long after the start; what is too far away for a word is as far as it reaches.
+    /// Converts the time since the runtime's start. Saturates after 584 years.
     #[inline]
-    pub(crate) fn after(elapsed: Duration) -> Self {
+    pub(crate) fn from_elapsed(elapsed: Duration) -> Self {
         Self(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
@@ -26,24 +28,25 @@ impl ClockNs {
         self.0
     }
 
-    /// The lower half of the milliseconds.
+    /// Returns the lower 32 bits of the milliseconds since the runtime started.
     #[inline]
     pub(crate) fn ms(self) -> u32 {
         (self.0 / 1_000_000) as u32
     }
 
-    /// How long after `earlier` it is, in nanoseconds; 0 if it is not.
+    /// Returns the nanoseconds since `earlier`, or 0 if `earlier` is later.
     #[inline]
     pub(crate) fn ns_since(self, earlier: ClockNs) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// Returns the time since `earlier`, or zero if `earlier` is later.
     #[inline]
     pub(crate) fn since(self, earlier: ClockNs) -> Duration {
         Duration::from_nanos(self.ns_since(earlier))
     }
 
-    /// How long after the start it is.
+    /// Returns the time since the runtime started.
     #[inline]
     pub(crate) fn time(self) -> Duration {
         Duration::from_nanos(self.0)

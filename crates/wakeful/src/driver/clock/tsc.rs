@@ -1,18 +1,18 @@
-//! The present moment at half the price: what a time limit is counted from, and what
-//! schedulers measure with.
+//! The current time from the processor's time-stamp counter (TSC), at half the cost of
+//! `clock_gettime`.
 //!
-//! Most of what a `timeout` costs whose future is ready at once is asking what
-//! time it is. The system's coarse clock is cheap, but says only what is in the
-//! past already, and how far is anybody's guess: a limit counted from there may
-//! end early. So here the time is bounded from above. Each thread keeps an
-//! *anchor*, an exact time with the processor's own count of cycles at it, and
-//! the cycles since then are converted at a rate that is too high for sure. What
-//! comes out is never before the present, and late by a few microseconds. What is only
-//! measured or told asks for the likely rate instead.
+//! Most of the cost of a `timeout` whose future is ready at once is reading the time. The kernel's
+//! coarse clock is cheap, but an unknown time behind, so a deadline counted from it could fire
+//! early. This module bounds the time from above instead.
 //!
-//! This holds where the kernel itself tells the time by that counter, so that
-//! the two cannot disagree: by default Linux on x86-64, outside of most virtual
-//! machines. Everywhere else the exact clock is asked.
+//! Each thread keeps an *anchor*: an exact time, with the TSC count at that time. The cycles since
+//! then are converted with a rate that is certainly too high. The result ([`now_upper_bound`]) is
+//! never before the present, and less than one timer tick (62.5 µs) after it. Measurements and
+//! diagnostics use the likely rate instead ([`now_approx`]).
+//!
+//! This is correct where the kernel itself computes its clock from the TSC, so that the two cannot
+//! disagree. That is the default of Linux on x86-64 outside of most virtual machines. Everywhere
+//! else this module reads the exact clock.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 use std::cell::Cell;
@@ -20,151 +20,158 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// An anchor serves for so many cycles, a tenth of a millisecond or two: too
-/// short for the conversion to be late by more than one tick.
+/// How many cycles an anchor of [`now_upper_bound`] is valid: 0.1 to 0.2 ms. Within that time the
+/// conversion is late by less than one timer tick.
 const WINDOW: u64 = 1 << 18;
-/// The same for [`about`], which is to be behind by half a millisecond at most.
+/// How many cycles an anchor of [`now_approx`] is valid. It is behind by at most 0.5 ms then.
 const LONG_WINDOW: u64 = 8 * WINDOW;
-/// How far ahead of the instructions before it a processor may read its counter,
-/// amply.
+/// A generous bound of how early, out of order, a processor may read its counter.
 const SLACK_NS: u64 = 1_000;
-/// The kernel makes its clock run faster or slower than the counter by 11 % at
-/// most. This is between the slowest, when it was measured, and the fastest.
-const fn too_high(rate: u128) -> u128 {
+/// Returns a rate that is certainly too high.
+///
+/// The kernel makes its clock run up to 11 % faster or slower than the counter. 25 % covers the
+/// step from the slowest, when the rate was measured, to the fastest.
+const fn upper_bound_rate(rate: u128) -> u128 {
     rate + rate / 4
 }
-/// What the rate was when it was measured, less a thousandth for what was between the
-/// looks at counter and clock.
-const fn likely(too_high: u64) -> u64 {
-    let rate = too_high - too_high / 5;
+/// Returns the measured rate, less a thousandth for the time between reading counter and clock.
+const fn likely_rate(upper_bound: u64) -> u64 {
+    let rate = upper_bound - upper_bound / 5;
     rate - rate / 1024
 }
-/// Bits after the point of a rate.
-const POINT: u32 = 32;
-/// How long the counter is watched to learn its rate.
-const WATCH: Duration = Duration::from_millis(10);
+/// The number of fraction bits of a rate.
+const FRACTION_BITS: u32 = 32;
+/// The minimum time between the two samples that give the rate.
+const CALIBRATION: Duration = Duration::from_millis(10);
 
-/// Nanoseconds per cycle, too high for sure; 0 while it is not known.
+/// Nanoseconds per cycle, certainly too high. 0 while it is not known.
 static RATE: AtomicU64 = AtomicU64::new(0);
 
-/// A moment in one word, so that adding to it takes two instructions: the
-/// nanoseconds since the first clock was made.
+/// A point in time in one word: nanoseconds since the process created its first clock.
+///
+/// Adding a duration to it takes two instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TscInstant(u64);
 
 impl TscInstant {
-    /// Stands for all moments that are too far away for a word, which holds 584
-    /// years.
-    const FAR: TscInstant = TscInstant(u64::MAX);
+    /// Stands for all times more than 584 years after the epoch.
+    const FAR_FUTURE: TscInstant = TscInstant(u64::MAX);
 
-    /// What was before the first clock, and so before every present, counts as
-    /// just then.
-    pub(crate) fn at(instant: Instant) -> TscInstant {
-        TscInstant(in_ns(instant.saturating_duration_since(epoch())))
+    /// Converts an `Instant`. Times before the epoch, which no clock shows, become the epoch.
+    pub(crate) fn from_instant(instant: Instant) -> TscInstant {
+        TscInstant(to_saturating_ns(instant.saturating_duration_since(epoch())))
     }
 
-    /// `duration` later.
+    /// Returns the time `duration` later. Saturates at [`FAR_FUTURE`](Self::FAR_FUTURE).
     #[inline]
     pub(crate) fn after(self, duration: Duration) -> TscInstant {
-        TscInstant(self.0.saturating_add(in_ns(duration)))
+        TscInstant(self.0.saturating_add(to_saturating_ns(duration)))
     }
 
-    /// How many nanoseconds after `earlier` it is.
+    /// Returns the nanoseconds since `earlier`, or 0 if `earlier` is later.
     #[inline]
     pub(crate) fn ns_since(self, earlier: TscInstant) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// `None` if it is too far away to be told.
-    pub(crate) fn instant(self) -> Option<Instant> {
-        let told = self != TscInstant::FAR;
-        told.then(|| epoch().checked_add(Duration::from_nanos(self.0))).flatten()
+    /// Converts to an `Instant`. `None` for [`FAR_FUTURE`](Self::FAR_FUTURE).
+    pub(crate) fn to_instant(self) -> Option<Instant> {
+        let is_known = self != TscInstant::FAR_FUTURE;
+        is_known.then(|| epoch().checked_add(Duration::from_nanos(self.0))).flatten()
     }
 }
 
-/// Where moments are counted from. Every clock asks for it before it starts, so
-/// none shows an earlier time, even if it is paused.
+/// Returns the time that a [`TscInstant`] counts from.
+///
+/// Every clock calls this before it starts. So no clock shows an earlier time, even if it is
+/// paused.
 pub(super) fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     *EPOCH.get_or_init(Instant::now)
 }
 
 #[inline]
-fn in_ns(duration: Duration) -> u64 {
+fn to_saturating_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// An exact time, with the counter at that time, that later readings start from.
 #[derive(Clone, Copy)]
 struct Anchor {
-    /// Read before `at`.
+    /// The counter, read before `at`.
     cycles: u64,
     at: TscInstant,
-    /// For how many cycles it serves: none, while there is no rate.
+    /// How many cycles it is valid for [`now_upper_bound`]. 0 while the rate is not known.
     window: u64,
     rate: u64,
+    /// How many cycles it is valid for [`now_approx`].
     long_window: u64,
-    /// What the rate most likely is, or hardly less.
+    /// The likely rate, or slightly less.
     likely_rate: u64,
 }
 
 impl Anchor {
-    const fn of(cycles: u64, at: TscInstant, rate: u64) -> Self {
+    const fn new(cycles: u64, at: TscInstant, rate: u64) -> Self {
         let (window, long_window) = if rate == 0 { (0, 0) } else { (WINDOW, LONG_WINDOW) };
-        Self { cycles, at, window, rate, long_window, likely_rate: likely(rate) }
+        Self { cycles, at, window, rate, long_window, likely_rate: likely_rate(rate) }
     }
 }
 
 thread_local! {
-    static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor::of(0, TscInstant::FAR, 0)) };
+    static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor::new(0, TscInstant::FAR_FUTURE, 0)) };
 }
 
-/// A moment at or shortly after the present, in real time.
+/// Returns a time at or shortly after the present, in real time.
 #[inline(always)]
-pub(super) fn soon() -> TscInstant {
+pub(super) fn now_upper_bound() -> TscInstant {
     let cycles = cycles();
     let anchor = ANCHOR.get();
-    // A counter that was set back gives a large number here.
+    // Wraps to a large number if the counter was set back.
     let passed = cycles.wrapping_sub(anchor.cycles);
     if passed < anchor.window {
-        return TscInstant(anchor.at.0.wrapping_add(to_ns(passed, anchor.rate)));
+        return TscInstant(anchor.at.0.wrapping_add(upper_bound_ns(passed, anchor.rate)));
     }
-    anew(cycles)
+    renew_anchor(cycles)
 }
 
-/// About now, in real time: most likely a little before the present, by a thousandth of
-/// the long window, and never by more than a quarter of it; after it, if at all, by what a
-/// thread was kept from running between the looks at counter and clock, which is less than
-/// the long window.
+/// Returns approximately the present, in real time.
+///
+/// Usually the result is behind by a thousandth of the long window, never by more than a quarter of
+/// it. It is ahead only if the thread was descheduled between reading counter and clock, and by
+/// less than the long window.
 #[inline(always)]
-pub(super) fn about() -> TscInstant {
+pub(super) fn now_approx() -> TscInstant {
     let cycles = cycles();
     let anchor = ANCHOR.get();
     let passed = cycles.wrapping_sub(anchor.cycles);
     if passed < anchor.long_window {
-        return TscInstant(anchor.at.0.wrapping_add((passed * anchor.likely_rate) >> POINT));
+        return TscInstant(
+            anchor.at.0.wrapping_add((passed * anchor.likely_rate) >> FRACTION_BITS),
+        );
     }
-    anew(cycles)
+    renew_anchor(cycles)
 }
 
-/// How long `cycles`, which are at most a window, can have taken.
+/// Returns an upper bound of the time that `cycles`, at most a window, have taken.
 #[inline]
-fn to_ns(cycles: u64, rate: u64) -> u64 {
-    ((cycles * rate) >> POINT) + SLACK_NS
+fn upper_bound_ns(cycles: u64, rate: u64) -> u64 {
+    ((cycles * rate) >> FRACTION_BITS) + SLACK_NS
 }
 
-/// The exact time, for an anchor of the thread, whose counter was read a moment ago.
+/// Makes a new anchor for the thread from the exact time and the counter just read. Returns that
+/// time.
 #[cold]
-fn anew(cycles: u64) -> TscInstant {
+fn renew_anchor(cycles: u64) -> TscInstant {
     let rate = RATE.load(Relaxed);
-    let at = TscInstant::at(if rate == 0 { learn() } else { Instant::now() });
-    ANCHOR.set(Anchor::of(cycles, at, rate));
+    let at = TscInstant::from_instant(if rate == 0 { calibrate() } else { Instant::now() });
+    ANCHOR.set(Anchor::new(cycles, at, rate));
     at
 }
 
-/// The exact time; and the rate, once the counter was watched for long enough.
-fn learn() -> Instant {
+/// Returns the exact time. Stores the rate once the samples are far enough apart.
+fn calibrate() -> Instant {
     static FIRST: OnceLock<Option<Sample>> = OnceLock::new();
-    let Some(first) = FIRST.get_or_init(|| kernel_counts_cycles().then(Sample::now)) else {
+    let Some(first) = FIRST.get_or_init(|| kernel_clock_is_tsc().then(Sample::now)) else {
         return Instant::now();
     };
     let second = Sample::now();
@@ -174,7 +181,7 @@ fn learn() -> Instant {
     second.at
 }
 
-/// The exact time, and the counter on both sides of it.
+/// An exact time, with the counter before and after it was read.
 struct Sample {
     before: u64,
     at: Instant,
@@ -186,29 +193,31 @@ impl Sample {
         Self { before: cycles(), at: Instant::now(), after: cycles() }
     }
 
+    /// Returns how long the sample took, in cycles.
     fn width(&self) -> u64 {
         self.after.saturating_sub(self.before)
     }
 }
 
-/// A rate that is too high for sure, and hardly more than it has to be.
+/// Computes a rate that is certainly too high, from two samples. `None` if they are unsuitable.
 fn rate_between(first: &Sample, second: &Sample) -> Option<u64> {
-    let time = second.at.checked_duration_since(first.at).filter(|time| *time >= WATCH)?;
-    // The shortest it can have been; a thread that was held up between two looks
-    // tries again.
+    let time = second.at.checked_duration_since(first.at).filter(|time| *time >= CALIBRATION)?;
+    // The fewest cycles that can have passed. If the thread was descheduled during a sample, it
+    // tries again later.
     let cycles = second.before.checked_sub(first.after)?;
     if first.width().max(second.width()) > cycles / 64 {
         return None;
     }
-    let rate = (time.as_nanos() << POINT).checked_div(u128::from(cycles))?;
-    // At a cycle a nanosecond or faster, nothing here overflows, and windows are short;
-    // slower ones are not worth it.
-    u64::try_from(too_high(rate)).ok().filter(|_| rate <= 1 << POINT)
+    let rate = (time.as_nanos() << FRACTION_BITS).checked_div(u128::from(cycles))?;
+    // For counters of 1 GHz or more nothing here overflows and windows are short. Slower counters
+    // are not used.
+    u64::try_from(upper_bound_rate(rate)).ok().filter(|_| rate <= 1 << FRACTION_BITS)
 }
 
-/// Whether the kernel computes its clock from what `cycles` reads. It has then
-/// found the counters of all cores to agree.
-fn kernel_counts_cycles() -> bool {
+/// Returns whether the kernel computes its clock from the counter that `cycles` reads.
+///
+/// The kernel has then verified that the counters of all cores agree.
+fn kernel_clock_is_tsc() -> bool {
     const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     cfg!(target_arch = "x86_64")
         && std::fs::read_to_string(SOURCE).is_ok_and(|source| source.trim() == "tsc")
@@ -217,98 +226,101 @@ fn kernel_counts_cycles() -> bool {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn cycles() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and the kernel lets
-    // programs use it.
+    // SAFETY: every x86-64 processor has the instruction, and Linux permits it in user mode.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 fn cycles() -> u64 {
-    0 // not asked for: see `kernel_counts_cycles`
+    0 // unused: `kernel_clock_is_tsc` returns false
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
-    fn sighting(start: Instant, ns: u64, before: u64, after: u64) -> Sample {
+    fn sample(start: Instant, ns: u64, before: u64, after: u64) -> Sample {
         Sample { before, at: start + Duration::from_nanos(ns), after }
     }
 
     #[test]
-    fn is_never_before_the_present_and_hardly_after_it() {
+    fn upper_bound_is_never_before_the_present_and_at_most_1_ms_after() {
         let mut latest = Duration::ZERO;
         for _ in 0..200_000 {
             let before = Instant::now();
-            let soon = soon().instant().unwrap();
+            let bound = now_upper_bound().to_instant().unwrap();
             let after = Instant::now();
-            assert!(soon >= before, "{:?} too early", before - soon);
-            latest = latest.max(soon.saturating_duration_since(after));
+            assert!(bound >= before, "{:?} too early", before - bound);
+            latest = latest.max(bound.saturating_duration_since(after));
         }
         assert!(latest < Duration::from_millis(1), "{latest:?} in the future");
     }
 
     #[test]
-    fn about_now_is_behind_by_half_a_millisecond_at_most_and_ahead_by_a_window() {
+    fn approx_is_behind_by_at_most_half_a_millisecond_and_ahead_by_a_window() {
         let off = Duration::from_nanos(9 * 62_500);
-        // Of a cycle a nanosecond.
+        // At 1 GHz.
         let window = Duration::from_nanos(LONG_WINDOW);
         for _ in 0..200_000 {
             let before = Instant::now();
-            let about = about().instant().unwrap();
+            let approx = now_approx().to_instant().unwrap();
             let after = Instant::now();
-            assert!(about + off > before, "{:?} too early", before - about);
-            assert!(about < after + window, "{:?} in the future", about - after);
+            assert!(approx + off > before, "{:?} too early", before - approx);
+            assert!(approx < after + window, "{:?} in the future", approx - after);
         }
     }
 
     #[test]
-    fn the_likely_rate_is_that_of_the_counter_or_hardly_less() {
-        let exact = (1u64 << POINT) * 2 / 5;
-        let likely = likely(too_high(exact.into()) as u64);
+    fn likely_rate_is_the_exact_rate_or_slightly_less() {
+        let exact = (1u64 << FRACTION_BITS) * 2 / 5;
+        let likely = likely_rate(upper_bound_rate(exact.into()) as u64);
         assert!(likely < exact && exact - likely < exact / 500, "{likely} of {exact}");
     }
 
     #[test]
-    fn the_rate_is_too_high_even_if_a_look_was_slow() {
+    fn measured_rate_is_an_upper_bound_even_if_a_sample_was_slow() {
         let start = Instant::now();
-        let first = sighting(start, 0, 1_000, 1_100);
-        // 2.5 cycles a nanosecond.
-        let rate = |ns, before, after| rate_between(&first, &sighting(start, ns, before, after));
-        let exact = (1u64 << POINT) * 2 / 5;
+        let first = sample(start, 0, 1_000, 1_100);
+        // 2.5 GHz.
+        let rate = |ns, before, after| rate_between(&first, &sample(start, ns, before, after));
+        let exact = (1u64 << FRACTION_BITS) * 2 / 5;
         let found = rate(20_000_000, 50_001_000, 50_001_100).unwrap();
         assert!((exact * 5 / 4..exact * 13 / 10).contains(&found), "{found}");
-        // Seen late: more time than the cycles account for.
+        // A slow second sample: more time than the cycles account for.
         assert!(rate(20_100_000, 50_001_000, 50_251_000).unwrap() > found);
-        assert_eq!(rate(30_000_000, 50_001_000, 75_001_000), None, "held up for too long");
-        assert_eq!(rate(9_999_999, 25_001_000, 25_001_100), None, "watched too shortly");
-        assert_eq!(rate(20_000_000, 900, 950), None, "set back");
-        assert_eq!(rate(20_000_000, 12_000_000, 12_000_100), None, "too slow a counter");
+        assert_eq!(rate(30_000_000, 50_001_000, 75_001_000), None, "descheduled for too long");
+        assert_eq!(rate(9_999_999, 25_001_000, 25_001_100), None, "samples too close together");
+        assert_eq!(rate(20_000_000, 900, 950), None, "counter was set back");
+        assert_eq!(rate(20_000_000, 12_000_000, 12_000_100), None, "counter too slow");
     }
 
     #[test]
-    fn an_anchor_is_late_by_a_tick_at_most() {
-        let slowest = (2 << POINT) - 1;
-        assert!(to_ns(WINDOW, slowest) < 1_000_000, "nothing overflows");
-        // At 2 GHz: by a quarter of the window.
-        let rate = too_high((1u128 << POINT) / 2) as u64;
-        let late = to_ns(WINDOW, rate) - WINDOW / 2;
+    fn anchor_is_late_by_less_than_a_tick() {
+        let slowest = (2 << FRACTION_BITS) - 1;
+        assert!(upper_bound_ns(WINDOW, slowest) < 1_000_000, "no overflow");
+        // At 2 GHz it is late by a quarter of the window.
+        let rate = upper_bound_rate((1u128 << FRACTION_BITS) / 2) as u64;
+        let late = upper_bound_ns(WINDOW, rate) - WINDOW / 2;
         assert!(late < 62_500, "{late} ns");
     }
 
     #[test]
-    fn moments_and_instants_agree_up_to_centuries() {
+    fn tsc_instant_and_instant_agree_up_to_centuries() {
         let start = Instant::now();
-        let moment = TscInstant::at(start);
+        let tsc = TscInstant::from_instant(start);
         let an_hour = Duration::from_secs(3_600);
-        assert_eq!(moment.after(an_hour).instant(), Some(start + an_hour));
+        assert_eq!(tsc.after(an_hour).to_instant(), Some(start + an_hour));
         let centuries = Duration::from_secs(86_400 * 365 * 500);
-        assert_eq!(moment.after(centuries), TscInstant::at(start + centuries));
-        assert_eq!(moment.after(Duration::from_secs(u64::MAX / 2)).instant(), None);
-        assert_eq!(moment.after(Duration::MAX), TscInstant::at(start + 2 * centuries));
-        assert_eq!(moment.after(Duration::MAX).after(an_hour), TscInstant::FAR, "no way back");
+        assert_eq!(tsc.after(centuries), TscInstant::from_instant(start + centuries));
+        assert_eq!(tsc.after(Duration::from_secs(u64::MAX / 2)).to_instant(), None);
+        assert_eq!(tsc.after(Duration::MAX), TscInstant::from_instant(start + 2 * centuries));
+        assert_eq!(
+            tsc.after(Duration::MAX).after(an_hour),
+            TscInstant::FAR_FUTURE,
+            "far future saturates"
+        );
         if let Some(before) = start.checked_sub(Duration::from_secs(1)) {
-            assert!(TscInstant::at(before) <= moment);
+            assert!(TscInstant::from_instant(before) <= tsc);
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Models of a descriptor's readiness: the system puts bytes there and the poller tells
-//! of it, while a task reads and waits.
+//! Loom models of a descriptor's readiness.
+//!
+//! The kernel makes bytes available and the poller reports them, while a task reads and waits.
 
 use crate::driver::io_readiness::{Direction, IoReadiness, Readiness};
 use crate::sys::sync::atomic::{AtomicUsize, Ordering::*};
@@ -10,52 +11,52 @@ use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize as StdUsize;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Counts how often it was woken; not part of the model.
-struct Count(StdUsize);
+/// A waker that counts. Its counter is std's, so that it creates no ordering in the model.
+struct CountingWaker(StdUsize);
 
-impl Wake for Count {
+impl Wake for CountingWaker {
     fn wake(self: StdArc<Self>) {
         self.0.fetch_add(1, SeqCst);
     }
 }
 
-/// A socket: how many bytes the system has for it, and what is known of that.
+/// A socket: the bytes in its receive buffer, and its readiness.
 struct Socket {
     bytes: AtomicUsize,
     source: IoReadiness,
 }
 
 impl Socket {
-    /// One that was read from already, and waits for nothing. (A model takes what an
-    /// atomic was made with for less than what was stored there: it lets a SeqCst load
-    /// find that when it should find something newer.)
-    fn used() -> Arc<Self> {
+    /// Creates a socket that was read from before, and is empty.
+    ///
+    /// (loom treats the initial value of an atomic as weaker than a stored one: a SeqCst load may
+    /// return it when it should return a newer value.)
+    fn drained() -> Arc<Self> {
         let this = Self { bytes: AtomicUsize::new(0), source: IoReadiness::new() };
-        this.comes();
+        this.receive();
         assert_eq!(this.read(Waker::noop()), 1);
-        this.comes();
+        this.receive();
         assert_eq!(this.bytes.swap(0, SeqCst), 1);
         Arc::new(this)
     }
 
-    /// A byte comes in, and the poller says so.
-    fn comes(&self) {
+    /// A byte arrives, and the poller reports it.
+    fn receive(&self) {
         self.bytes.fetch_add(1, SeqCst);
         self.source.add(Readiness::READABLE);
     }
 
-    /// Reads, with more room than there is, until it has to wait. Answers how many bytes
-    /// came of it.
+    /// Reads into a large buffer until it has to wait. Returns how many bytes it read.
     fn read(&self, waker: &Waker) -> usize {
         let mut read = 0;
         loop {
             match self.source.poll_ready(Direction::Read, &mut Context::from_waker(waker)) {
                 Poll::Pending => return read,
                 Poll::Ready(seen) => match self.bytes.swap(0, SeqCst) {
-                    0 => self.source.take_back(seen),
+                    0 => self.source.clear_if_unchanged(seen),
                     bytes => {
                         read += bytes;
-                        self.source.use_up(Direction::Read, seen);
+                        self.source.mark_drained(Direction::Read, seen);
                     }
                 },
             }
@@ -63,70 +64,70 @@ impl Socket {
     }
 }
 
-/// Bytes come while a task reads and uses up what was said. Catches one that waits for
-/// what it was told of before.
+/// Bytes arrive while a task reads and drains the socket. Catches a task that waits for bytes that
+/// were already reported.
 #[test]
-fn what_comes_is_read_or_the_reader_is_woken() {
+fn bytes_are_read_or_the_reader_is_woken() {
     model(4, || {
-        let socket = Socket::used();
-        let count = StdArc::new(Count(StdUsize::new(0)));
+        let socket = Socket::drained();
+        let count = StdArc::new(CountingWaker(StdUsize::new(0)));
         let waker = Waker::from(count.clone());
-        let system = thread::spawn({
+        let kernel = thread::spawn({
             let socket = socket.clone();
             move || {
-                socket.comes();
-                socket.comes();
+                socket.receive();
+                socket.receive();
             }
         });
         start();
         let read = socket.read(&waker);
-        system.join().unwrap();
+        kernel.join().unwrap();
         let woken = count.0.load(SeqCst) > 0;
-        assert!(read == 2 || woken, "{read} read, and it waits for ever");
+        assert!(read == 2 || woken, "{read} read, and the reader waits forever");
         assert_eq!(read + socket.read(&waker), 2);
     });
 }
 
-/// There is room to write, which has nothing to do with a read that used up what there
-/// was: neither is taken for the other, whoever comes first.
+/// The socket becomes writable while a read drains it. Catches an event of one direction that hides
+/// the readiness of the other, in either order.
 #[test]
-fn room_to_write_does_not_hide_what_can_be_read() {
+fn writable_event_does_not_hide_readable_bytes() {
     model(3, || {
-        let socket = Socket::used();
-        let count = StdArc::new(Count(StdUsize::new(0)));
+        let socket = Socket::drained();
+        let count = StdArc::new(CountingWaker(StdUsize::new(0)));
         let waker = Waker::from(count.clone());
-        socket.comes();
-        let system = thread::spawn({
+        socket.receive();
+        let kernel = thread::spawn({
             let socket = socket.clone();
             move || {
                 socket.source.add(Readiness::WRITABLE);
-                socket.comes();
+                socket.receive();
             }
         });
         start();
         let read = socket.read(&waker);
-        system.join().unwrap();
-        assert!(read == 2 || count.0.load(SeqCst) > 0, "{read} read, and it waits for ever");
-        let writable = socket.source.look(Readiness::WRITE).ready;
+        kernel.join().unwrap();
+        assert!(read == 2 || count.0.load(SeqCst) > 0, "{read} read, and the reader waits forever");
+        let writable = socket.source.load(Readiness::WRITE).ready;
         assert_eq!(writable, Readiness::WRITABLE);
         assert_eq!(read + socket.read(&waker), 2);
     });
 }
 
-/// Two tasks read at a time, and the slower one uses up what was said before the faster
-/// one looked. At worst something seems to be there that is not.
+/// Two tasks read concurrently, and the slower one marks an older snapshot as drained. Catches a
+/// lost event. At worst the socket seems readable although it is empty.
 #[test]
-fn of_two_who_read_none_hides_what_comes() {
+fn concurrent_readers_hide_no_event() {
     model(3, || {
-        let socket = Socket::used();
-        let count = StdArc::new(Count(StdUsize::new(0)));
+        let socket = Socket::drained();
+        let count = StdArc::new(CountingWaker(StdUsize::new(0)));
         let waker = Waker::from(count.clone());
-        socket.comes();
+        socket.receive();
         let others = [0, 1].map(|number| {
             let (socket, waker) = (socket.clone(), waker.clone());
             thread::spawn(move || match number {
                 0 => {
-                    socket.comes();
+                    socket.receive();
                     0
                 }
                 _ => socket.read(&waker),
@@ -136,18 +137,18 @@ fn of_two_who_read_none_hides_what_comes() {
         let read = socket.read(&waker);
         let others: usize = others.into_iter().map(|other| other.join().unwrap()).sum();
         let read = read + others;
-        assert!(read == 2 || count.0.load(SeqCst) > 0, "{read} read, and nobody is woken");
+        assert!(read == 2 || count.0.load(SeqCst) > 0, "{read} read, and no task is woken");
         assert_eq!(read + socket.read(&waker), 2);
     });
 }
 
-/// One who waits in the list goes to another task as it is called, and a third reads what it was
-/// called for. Catches one that waits without being listed.
+/// A waiter in the list changes its waker while it is woken, and another task reads the bytes.
+/// Catches a waiter that waits without being in the list.
 #[test]
-fn one_who_moves_as_it_is_called_is_called_again() {
+fn waiter_that_changes_its_waker_while_woken_is_woken_again() {
     model(3, || {
-        let socket = Socket::used();
-        let count = StdArc::new(Count(StdUsize::new(0)));
+        let socket = Socket::drained();
+        let count = StdArc::new(CountingWaker(StdUsize::new(0)));
         let (old, new) = (Waker::noop(), Waker::from(count.clone()));
         let waiter = Box::pin(Waiter::new());
         let poll = |waker: &Waker| {
@@ -156,20 +157,20 @@ fn one_who_moves_as_it_is_called_is_called_again() {
         };
         assert_eq!(socket.read(old), 0);
         assert!(poll(old).is_pending());
-        let system = thread::spawn({
+        let kernel = thread::spawn({
             let socket = socket.clone();
             move || {
-                socket.comes();
+                socket.receive();
                 socket.read(Waker::noop());
             }
         });
         start();
         let polled = poll(&new);
-        system.join().unwrap();
+        kernel.join().unwrap();
         if polled.is_pending() {
-            socket.comes();
-            assert!(count.0.load(SeqCst) > 0, "it waits for ever");
+            socket.receive();
+            assert!(count.0.load(SeqCst) > 0, "the waiter waits forever");
         }
-        socket.source.leave(waiter.as_ref());
+        socket.source.cancel_wait(waiter.as_ref());
     });
 }

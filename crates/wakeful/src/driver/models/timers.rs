@@ -1,11 +1,13 @@
-//! Models of one timer: a sleeper registers, moves or cancels it, or changes its
-//! waker, while another thread turns the timers or closes them.
+//! Loom models of one timer.
 //!
-//! Each ends with a look at what is left: the timer fired once or never as it
-//! should, and no waker stays behind. An entry that is the sleeper's alone again
-//! is touched without the lock, so that loom reports whoever still uses it.
+//! A sleeper registers, moves or cancels the timer, or changes its waker, while another thread
+//! fires or closes the timers.
+//!
+//! Each model ends with checks of the final state: the timer fired as often as it should, and no
+//! waker is left. An entry that belongs to the sleeper alone is accessed without the lock, so that
+//! loom reports a thread that still uses it.
 
-use super::{Entry, Registered, Standing, Timers};
+use super::{RegisterOutcome, TimerEntry, TimerState, Timers};
 use crate::sys::park::Parker;
 use crate::sys::sync::thread;
 use crate::task::models::scheduler::{model, start};
@@ -14,118 +16,117 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Wake, Waker};
 
-/// A waker that counts. The count is std's, so that it orders nothing.
+/// A waker that counts. Its counter is std's, so that it creates no ordering in the model.
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct CountingWaker(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Relaxed);
     }
 }
 
-impl Bell {
-    fn new() -> (Arc<Bell>, Waker) {
-        let bell = Arc::new(Bell::default());
-        (bell.clone(), Waker::from(bell))
+impl CountingWaker {
+    fn new() -> (Arc<CountingWaker>, Waker) {
+        let counter = Arc::new(CountingWaker::default());
+        (counter.clone(), Waker::from(counter))
     }
 
-    fn rung(&self) -> usize {
+    fn wakes(&self) -> usize {
         self.0.load(Relaxed)
     }
 }
 
-/// Timers, one entry, and the waker it is registered with first.
+/// Timers, one entry, and the waker that it is first registered with.
 struct Scene {
     timers: Timers,
-    entry: Pin<Box<Entry>>,
-    bell: Arc<Bell>,
+    entry: Pin<Box<TimerEntry>>,
+    counter: Arc<CountingWaker>,
     waker: Waker,
 }
 
 impl Scene {
     fn new() -> Scene {
-        let (bell, waker) = Bell::new();
-        Scene { timers: Timers::new(0), entry: Box::pin(Entry::new()), bell, waker }
+        let (counter, waker) = CountingWaker::new();
+        Scene { timers: Timers::new(0), entry: Box::pin(TimerEntry::new()), counter, waker }
     }
 
-    /// With the entry registered.
+    /// Creates timers with the entry registered for `tick`.
     fn waiting_for(tick: u64) -> Arc<Scene> {
         let scene = Scene::new();
-        assert_eq!(scene.register(tick), Registered::WaitingFirst);
+        assert_eq!(scene.register(tick), RegisterOutcome::WaitingFirst);
         Arc::new(scene)
     }
 
-    fn entry(&self) -> Pin<&Entry> {
+    fn entry(&self) -> Pin<&TimerEntry> {
         self.entry.as_ref()
     }
 
-    fn register(&self, tick: u64) -> Registered {
+    fn register(&self, tick: u64) -> RegisterOutcome {
         self.timers.register(self.entry(), tick, &self.waker)
     }
 
-    /// What `Sleep::reset` does.
-    fn reset(&self, tick: u64) -> Option<Registered> {
-        let waits = self.entry.standing() == Standing::Waiting;
-        waits.then(|| self.timers.rearm(self.entry(), tick))
+    /// Does what `Sleep::reset` does.
+    fn reset(&self, tick: u64) -> Option<RegisterOutcome> {
+        let is_waiting = self.entry.state() == TimerState::Waiting;
+        is_waiting.then(|| self.timers.rearm(self.entry(), tick))
     }
 
-    /// I2: the entry is the caller's alone.
-    fn assert_own(&self) {
+    /// Checks that the entry belongs to the caller alone (TIMER-2).
+    fn assert_exclusive(&self) {
         self.entry.waker.with_mut(|_| ());
     }
 
-    /// Nothing waits here any more, and `rung` wake-ups were made in all.
-    fn assert_over(&self, rung: usize) {
+    /// Checks that no timer waits, and that there were `wakes` wake-ups.
+    fn assert_finished(&self, wakes: usize) {
         assert_eq!((self.timers.len(), self.timers.next()), (0, None));
-        assert_eq!(self.bell.rung(), rung);
-        // Ours and the one in `waker`.
-        assert_eq!(Arc::strong_count(&self.bell), 2, "a waker was kept");
-        self.assert_own();
+        assert_eq!(self.counter.wakes(), wakes);
+        // The scene's own and the one in `waker`.
+        assert_eq!(Arc::strong_count(&self.counter), 2, "a waker is left");
+        self.assert_exclusive();
     }
 }
 
-/// Runs `sleeper` on a thread of its own, and `turner` here.
+/// Runs `sleeper` on another thread, and `driver` on this one.
 fn race<R: 'static>(
     scene: &Arc<Scene>,
     sleeper: impl FnOnce(&Scene) -> R + 'static,
-    turner: impl FnOnce(&Scene),
+    driver: impl FnOnce(&Scene),
 ) -> R {
     let other = thread::spawn({
         let scene = scene.clone();
         move || sleeper(&scene)
     });
     start();
-    turner(scene);
+    driver(scene);
     other.join().unwrap()
 }
 
-/// A timer is registered while the wheel is turned to just before it and then to
-/// it. Catches a timer that is early, and one that neither side fires.
+/// A timer is registered while the wheel advances to the tick before it, and then to it. Catches a
+/// timer that fires early, and one that neither thread fires.
 #[test]
-fn a_timer_is_registered_during_a_turn() {
+fn register_while_firing() {
     model(4, || {
         let scene = Arc::new(Scene::new());
         let registered = race(
             &scene,
             |scene| scene.register(5),
             |scene| {
-                scene.timers.turn(4);
-                assert_ne!(scene.entry.standing(), Standing::Fired, "early");
-                scene.timers.turn(5);
+                scene.timers.fire_due(4);
+                assert_ne!(scene.entry.state(), TimerState::Fired, "early");
+                scene.timers.fire_due(5);
             },
         );
-        scene.timers.turn(5);
-        assert_eq!(scene.entry.standing(), Standing::Fired);
-        scene.assert_over(usize::from(registered != Registered::Due));
+        scene.timers.fire_due(5);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
+        scene.assert_finished(usize::from(registered != RegisterOutcome::Due));
     });
 }
 
-/// A timer is registered from elsewhere while the owner, with nothing to wait
-/// for, goes to park. Catches an owner that sleeps on: loom finds every thread
-/// blocked.
+/// Another thread registers a timer while the owner, without timers, is about to park. Catches an
+/// owner that sleeps on: loom finds all threads blocked.
 #[test]
-fn an_owner_about_to_park_hears_of_a_timer() {
+fn register_wakes_an_owner_about_to_park() {
     model(4, || {
         let scene = Arc::new(Scene::new());
         let parker = Arc::new(Parker::for_current_thread());
@@ -133,29 +134,29 @@ fn an_owner_about_to_park_hears_of_a_timer() {
         race(
             &scene,
             move |scene| {
-                if scene.register(5) == Registered::WaitingFirst {
+                if scene.register(5) == RegisterOutcome::WaitingFirst {
                     unparker.unpark();
                 }
             },
             |scene| {
                 loop {
                     match scene.timers.next() {
-                        Some(tick) if scene.timers.turn(tick) > 0 => break,
+                        Some(tick) if scene.timers.fire_due(tick) > 0 => break,
                         Some(_) => {}
                         None => parker.park(None),
                     }
                 }
             },
         );
-        assert_eq!(scene.entry.standing(), Standing::Fired);
-        scene.assert_over(1);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
+        scene.assert_finished(1);
     });
 }
 
-/// The same with a timer that is there and moves to an earlier time, for an
-/// owner that parks until the later one.
+/// Another thread moves a timer to an earlier tick while the owner is about to park until the later
+/// one. Catches an owner that sleeps on.
 #[test]
-fn an_owner_about_to_park_hears_of_an_earlier_time() {
+fn earlier_deadline_wakes_an_owner_about_to_park() {
     model(4, || {
         let scene = Scene::waiting_for(9);
         let parker = Arc::new(Parker::for_current_thread());
@@ -163,53 +164,56 @@ fn an_owner_about_to_park_hears_of_an_earlier_time() {
         race(
             &scene,
             move |scene| {
-                assert_eq!(scene.reset(3), Some(Registered::WaitingFirst));
+                assert_eq!(scene.reset(3), Some(RegisterOutcome::WaitingFirst));
                 unparker.unpark();
             },
             |scene| {
                 while scene.timers.next().is_some_and(|tick| tick > 3) {
                     parker.park(None); // until 9, which is never
                 }
-                assert_eq!(scene.timers.turn(3), 1);
+                assert_eq!(scene.timers.fire_due(3), 1);
             },
         );
-        assert_eq!(scene.entry.standing(), Standing::Fired);
-        scene.assert_over(1);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
+        scene.assert_finished(1);
     });
 }
 
-/// A deadline moves later (I3) while the old one comes up. Catches a timer that
-/// fires for both, that is lost in between, and a waker that is.
+/// A deadline moves to a later tick (TIMER-3) while the old one comes. Catches a timer that fires
+/// for both or for neither, and a lost waker.
 #[test]
-fn a_deadline_moves_later_as_it_comes_up() {
+fn later_deadline_while_firing() {
     model(4, || {
         let scene = Scene::waiting_for(5);
         let reset = race(
             &scene,
             |scene| scene.reset(9),
             |scene| {
-                scene.timers.turn(5);
+                scene.timers.fire_due(5);
             },
         );
-        let fired_before = scene.bell.rung();
+        let fired_before = scene.counter.wakes();
         if reset.is_none() {
-            assert_eq!(fired_before, 1, "it was seen to have fired");
-            return scene.assert_over(1);
+            assert_eq!(fired_before, 1, "the sleeper saw that it fired");
+            return scene.assert_finished(1);
         }
-        // Woken or not, it waits for the new deadline; who is woken polls.
-        assert_eq!(scene.entry.standing(), Standing::Waiting);
+        // Woken or not, the timer waits for the new deadline. A woken task polls again.
+        assert_eq!(scene.entry.state(), TimerState::Waiting);
         scene.timers.update_waker(scene.entry(), &scene.waker);
-        scene.timers.turn(8);
-        assert_eq!((scene.entry.standing(), scene.bell.rung()), (Standing::Waiting, fired_before));
-        scene.timers.turn(9);
-        assert_eq!(scene.entry.standing(), Standing::Fired);
-        scene.assert_over(fired_before + 1);
+        scene.timers.fire_due(8);
+        assert_eq!(
+            (scene.entry.state(), scene.counter.wakes()),
+            (TimerState::Waiting, fired_before)
+        );
+        scene.timers.fire_due(9);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
+        scene.assert_finished(fired_before + 1);
     });
 }
 
-/// A deadline moves later twice, while the wheel passes over where it was.
+/// A deadline moves to a later tick twice, while the wheel passes the earlier ones.
 #[test]
-fn a_deadline_moves_on_and_on() {
+fn later_deadline_twice_while_firing() {
     model(3, || {
         let scene = Scene::waiting_for(5);
         race(
@@ -218,124 +222,124 @@ fn a_deadline_moves_on_and_on() {
                 let _ = (scene.reset(7), scene.reset(9));
             },
             |scene| {
-                scene.timers.turn(5);
-                scene.timers.turn(7);
+                scene.timers.fire_due(5);
+                scene.timers.fire_due(7);
             },
         );
-        let fired_before = scene.bell.rung();
-        if scene.entry.standing() == Standing::Fired {
-            return scene.assert_over(fired_before);
+        let fired_before = scene.counter.wakes();
+        if scene.entry.state() == TimerState::Fired {
+            return scene.assert_finished(fired_before);
         }
         assert!(fired_before <= 1);
         scene.timers.update_waker(scene.entry(), &scene.waker);
-        scene.timers.turn(9);
-        assert_eq!(scene.entry.standing(), Standing::Fired);
-        scene.assert_over(fired_before + 1);
+        scene.timers.fire_due(9);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
+        scene.assert_finished(fired_before + 1);
     });
 }
 
-/// A deadline moves earlier, or into the past, during a turn. Catches a sleeper
-/// that is not woken although its time has come.
+/// A deadline moves to an earlier tick, or into the past, while timers fire. Catches a sleeper that
+/// is not woken although its deadline has come.
 #[test]
-fn a_deadline_moves_earlier_during_a_turn() {
+fn earlier_deadline_while_firing() {
     model(4, || {
         let scene = Scene::waiting_for(9);
         race(
             &scene,
             |scene| assert!(scene.reset(3).is_some()),
             |scene| {
-                scene.timers.turn(4);
+                scene.timers.fire_due(4);
             },
         );
-        scene.timers.turn(4);
-        assert_eq!(scene.entry.standing(), Standing::Fired);
-        scene.assert_over(1);
+        scene.timers.fire_due(4);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
+        scene.assert_finished(1);
     });
 }
 
-/// A timer is cancelled as it comes up. Catches a turn that uses the entry after
-/// its sleeper took it back.
+/// A timer is cancelled while it fires. Catches a driver that uses the entry after the sleeper owns
+/// it again.
 #[test]
-fn a_timer_is_cancelled_as_it_fires() {
+fn cancel_while_firing() {
     model(4, || {
         let scene = Scene::waiting_for(5);
         race(
             &scene,
             |scene| {
                 scene.timers.cancel(scene.entry());
-                scene.assert_own();
+                scene.assert_exclusive();
             },
             |scene| {
-                scene.timers.turn(5);
+                scene.timers.fire_due(5);
             },
         );
-        let rung = scene.bell.rung();
-        assert!(rung <= 1);
-        scene.timers.turn(5);
-        scene.assert_over(rung);
+        let wakes = scene.counter.wakes();
+        assert!(wakes <= 1);
+        scene.timers.fire_due(5);
+        scene.assert_finished(wakes);
     });
 }
 
-/// The waker changes as the timer fires. Catches a wake-up that goes to the old
-/// one after the new one was accepted, and one that is kept.
+/// The waker changes while the timer fires. Catches a wake-up of the old waker after the new one
+/// was stored, and a waker that is left.
 #[test]
-fn the_waker_changes_as_the_timer_fires() {
+fn update_waker_while_firing() {
     model(4, || {
         let scene = Scene::waiting_for(5);
-        let (second, waker) = Bell::new();
-        let waits = race(
+        let (second, waker) = CountingWaker::new();
+        let is_waiting = race(
             &scene,
             move |scene| {
                 scene.timers.update_waker(scene.entry(), &waker);
-                let waits = scene.entry.standing() == Standing::Waiting;
-                if !waits {
-                    scene.assert_own();
+                let is_waiting = scene.entry.state() == TimerState::Waiting;
+                if !is_waiting {
+                    scene.assert_exclusive();
                 }
-                waits
+                is_waiting
             },
             |scene| {
-                scene.timers.turn(5);
+                scene.timers.fire_due(5);
             },
         );
-        assert_eq!(scene.entry.standing(), Standing::Fired);
-        assert_eq!(scene.bell.rung() + second.rung(), 1);
-        assert!(!waits || second.rung() == 1, "the sleeper waits with its second waker");
+        assert_eq!(scene.entry.state(), TimerState::Fired);
+        assert_eq!(scene.counter.wakes() + second.wakes(), 1);
+        assert!(!is_waiting || second.wakes() == 1, "the sleeper waits with its second waker");
         assert_eq!(Arc::strong_count(&second), 1);
-        scene.assert_over(scene.bell.rung());
+        scene.assert_finished(scene.counter.wakes());
     });
 }
 
-/// Two threads turn the same timers: the owner and the monitor.
+/// Two threads fire the same timers: the owner and the watchdog.
 #[test]
-fn two_threads_turn() {
+fn two_threads_fire() {
     model(4, || {
         let scene = Scene::waiting_for(5);
-        let turn = |scene: &Scene| scene.timers.turn(6);
+        let fire = |scene: &Scene| scene.timers.fire_due(6);
         let fired = AtomicUsize::new(0);
-        let other = race(&scene, turn, |scene| {
-            fired.fetch_add(turn(scene), Relaxed);
+        let other = race(&scene, fire, |scene| {
+            fired.fetch_add(fire(scene), Relaxed);
         });
         assert_eq!(other + fired.load(Relaxed), 1);
-        assert_eq!(scene.entry.standing(), Standing::Fired);
-        scene.assert_over(1);
+        assert_eq!(scene.entry.state(), TimerState::Fired);
+        scene.assert_finished(1);
     });
 }
 
-/// The runtime goes as a timer is registered. Catches one that stays behind in
-/// a wheel nobody turns.
+/// The runtime shuts down while a timer is registered. Catches a timer that stays in a wheel that
+/// no thread drives.
 #[test]
-fn the_end_comes_during_a_registration() {
+fn close_while_registering() {
     model(4, || {
         let scene = Arc::new(Scene::new());
         let registered = race(&scene, |scene| scene.register(5), |scene| scene.timers.close());
-        assert_eq!(scene.entry.standing(), Standing::ShutDown);
-        scene.assert_over(usize::from(registered != Registered::ShutDown));
+        assert_eq!(scene.entry.state(), TimerState::ShutDown);
+        scene.assert_finished(usize::from(registered != RegisterOutcome::ShutDown));
     });
 }
 
-/// The runtime goes as a deadline moves: later, which takes no lock, or earlier.
+/// The runtime shuts down while a deadline moves: later, which takes no lock, or earlier.
 #[test]
-fn the_end_comes_as_a_deadline_moves() {
+fn close_while_moving_a_deadline() {
     for to in [9, 3] {
         model(4, move || {
             let scene = Scene::waiting_for(5);
@@ -346,29 +350,29 @@ fn the_end_comes_as_a_deadline_moves() {
                 },
                 |scene| scene.timers.close(),
             );
-            assert_eq!(scene.entry.standing(), Standing::ShutDown);
-            scene.assert_over(1);
+            assert_eq!(scene.entry.state(), TimerState::ShutDown);
+            scene.assert_finished(1);
         });
     }
 }
 
-/// The runtime goes as the sleeper does, or as it changes its waker.
+/// The runtime shuts down while the sleeper changes its waker and cancels.
 #[test]
-fn the_end_comes_as_the_sleeper_goes() {
+fn close_while_cancelling() {
     model(4, || {
         let scene = Scene::waiting_for(5);
-        let (second, waker) = Bell::new();
+        let (second, waker) = CountingWaker::new();
         race(
             &scene,
             move |scene| {
                 scene.timers.update_waker(scene.entry(), &waker);
                 scene.timers.cancel(scene.entry());
-                scene.assert_own();
+                scene.assert_exclusive();
             },
             |scene| scene.timers.close(),
         );
-        assert!(scene.bell.rung() + second.rung() <= 1);
+        assert!(scene.counter.wakes() + second.wakes() <= 1);
         assert_eq!(Arc::strong_count(&second), 1);
-        scene.assert_over(scene.bell.rung());
+        scene.assert_finished(scene.counter.wakes());
     });
 }

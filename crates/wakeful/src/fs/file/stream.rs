@@ -1,10 +1,12 @@
-//! Reading and writing from the cursor on, and moving it.
+//! Reading and writing at the cursor, and seeking.
 
 use super::super::descriptor::Descriptor;
-use super::super::fd_ops::{At, Read, Seek};
-use super::super::operation::Operation;
-use super::super::{operation, page_cache};
-use super::{File, Seeking, Waiting};
+use super::super::fd_ops::{Position, Read, Seek};
+use super::super::in_flight::start;
+use super::super::op::Operation;
+use super::super::page_cache::{self, Attempt};
+use super::File;
+use super::cursor::{CursorState, Seeking, Waiters};
 use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::runtime::context;
 use crate::task::coop;
@@ -15,72 +17,72 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 impl File {
-    /// Waits for a seek that is under way, and says so.
+    /// Waits for a seek in flight, and records the wait.
     fn poll_seeking(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let polled = self.inner().poll_seek_over(Waiting::Alone, cx);
+        let polled = self.cursor_mut().poll_seek_finished(Waiters::One, cx);
         if polled.is_pending() {
             wait::record_wait(WaitKind::FileOp, &*self.descriptor, self.site);
         }
         polled
     }
 
-    /// Waits for a read that is under way, and says so.
+    /// Waits for a read in flight, and records the wait.
     fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let polled = self.inner().poll_read_over(Waiting::Alone, cx);
+        let polled = self.cursor_mut().poll_read_finished(Waiters::One, cx);
         if polled.is_pending() {
             wait::record_wait(WaitKind::FileRead, &*self.descriptor, self.site);
         }
         polled
     }
 
-    fn inner(&mut self) -> &mut super::Inner {
-        self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn cursor_mut(&mut self) -> &mut CursorState {
+        self.cursor.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Takes what is in memory, as much as the budget allows. Gives back whether
-    /// that is the answer.
+    /// Reads from the page cache, as much as the budget allows. Returns whether the read is
+    /// complete.
     fn read_inline(&mut self, dst: &mut ReadBuf<'_>) -> io::Result<bool> {
-        use page_cache::Attempt;
         if !self.descriptor.may_read_inline() {
             return Ok(false);
         }
         let want = dst.remaining().min(self.max_buf_size);
-        let mut got = 0;
-        while got < want {
-            // The first chunk is paid for.
-            let progress = if got == 0 { None } else { coop::try_proceed() };
-            if got > 0 && progress.is_none() {
+        let mut done = 0;
+        while done < want {
+            // The caller has spent the budget for the first chunk.
+            let progress = if done == 0 { None } else { coop::try_proceed() };
+            if done > 0 && progress.is_none() {
                 break;
             }
-            let len = (want - got).min(page_cache::CHUNK);
-            let room = dst.initialize_unfilled_to(len);
-            let read = |file: &Descriptor| page_cache::read(file, room, page_cache::CURSOR);
-            match self.descriptor.try_at_cursor(read).unwrap_or(Attempt::MustWait) {
+            let len = (want - done).min(page_cache::CHUNK);
+            let part = dst.initialize_unfilled_to(len);
+            let read = |file: &Descriptor| page_cache::read(file, part, page_cache::CURSOR);
+            match self.descriptor.try_with_cursor(read).unwrap_or(Attempt::WouldBlock) {
                 Attempt::Done(Ok(count)) => {
                     dst.advance(count);
-                    got += count;
+                    done += count;
                     progress.inspect(|progress| progress.made_progress());
                     if count < len {
                         return Ok(true);
                     }
                 }
-                Attempt::Done(Err(error)) if got == 0 => {
+                Attempt::Done(Err(error)) if done == 0 => {
                     return Err(error);
                 }
-                Attempt::Never if got == 0 => {
-                    self.descriptor.never_read_inline();
+                Attempt::Unsupported if done == 0 => {
+                    self.descriptor.disable_inline_reads();
                     return Ok(false);
                 }
-                Attempt::Done(Err(_)) | Attempt::MustWait | Attempt::Never => break,
+                Attempt::Done(Err(_)) | Attempt::WouldBlock | Attempt::Unsupported => break,
             }
         }
-        Ok(got > 0)
+        Ok(done > 0)
     }
 
-    /// Before a write or a seek: nothing may be read ahead.
+    /// Waits until a write may begin: no operation is in flight at the cursor, and no data was read
+    /// ahead.
     fn poll_ready_to_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let inner = self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let polled = inner.poll_at_rest(&self.descriptor, Waiting::Alone, cx);
+        let cursor = self.cursor.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let polled = cursor.poll_cursor_settled(&self.descriptor, Waiters::One, cx);
         if polled.is_pending() {
             wait::record_wait(WaitKind::FileRead, &*self.descriptor, self.site);
         }
@@ -93,13 +95,13 @@ impl File {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let progress = ready!(coop::poll_proceed(cx));
-        let may_inline = page_cache::is_allowed()?;
+        let may_inline = page_cache::check_inline_allowed()?;
         ready!(self.poll_ready_to_write(cx))?;
         if may_inline && let Some(written) = self.write_inline(parts) {
             progress.made_progress();
             return Poll::Ready(written);
         }
-        let accepted = ready!(self.writer.poll_accept(
+        let accepted = ready!(self.queue.poll_accept(
             &self.descriptor,
             parts,
             self.max_buf_size,
@@ -110,25 +112,24 @@ impl File {
         Poll::Ready(accepted)
     }
 
-    /// Writes at once where the file system can do that.
+    /// Writes to the page cache, if the file system can do that without blocking.
     fn write_inline(&mut self, parts: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
-        use page_cache::Attempt;
-        if !self.descriptor.may_write_inline() || self.writer.is_busy() {
+        if !self.descriptor.may_write_inline() || self.queue.is_busy() {
             return None;
         }
-        if let Some(error) = self.writer.take_error() {
+        if let Some(error) = self.queue.take_error() {
             return Some(Err(error));
         }
         let first = parts.iter().find(|part| !part.is_empty())?;
         let data = &first[..first.len().min(self.max_buf_size)];
         let write = |file: &Descriptor| page_cache::write(file, data, page_cache::CURSOR);
-        match self.descriptor.try_at_cursor(write).unwrap_or(Attempt::MustWait) {
+        match self.descriptor.try_with_cursor(write).unwrap_or(Attempt::WouldBlock) {
             Attempt::Done(Ok(0)) => None,
             Attempt::Done(Ok(count)) => Some(Ok(count)),
             Attempt::Done(Err(error)) => Some(Err(error)),
-            Attempt::MustWait => None,
-            Attempt::Never => {
-                self.descriptor.never_write_inline();
+            Attempt::WouldBlock => None,
+            Attempt::Unsupported => {
+                self.descriptor.disable_inline_writes();
                 None
             }
         }
@@ -143,30 +144,30 @@ impl AsyncRead for File {
     ) -> Poll<io::Result<()>> {
         let progress = ready!(coop::poll_proceed(cx));
         let this = self.get_mut();
-        // What was written before is there before it is read.
-        ready!(this.writer.poll_idle(cx, this.site));
+        // A read sees all data that was written before.
+        ready!(this.queue.poll_idle(cx, this.site));
         if dst.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        let may_inline = page_cache::is_allowed()?;
+        let may_inline = page_cache::check_inline_allowed()?;
         ready!(this.poll_seeking(cx))?;
-        if this.inner().is_at_rest() {
+        if this.cursor_mut().is_idle() {
             if may_inline && this.read_inline(dst)? {
                 progress.made_progress();
                 return Poll::Ready(Ok(()));
             }
             let len = dst.remaining().min(this.max_buf_size);
-            let mut buf = std::mem::take(&mut this.inner().buf);
+            let mut buf = std::mem::take(&mut this.cursor_mut().buf);
             buf.resize(len, 0);
             let file = this.descriptor.clone();
-            let read = Read::new(file, buf, 0..len, At::Cursor);
-            this.inner().reading = Some(operation::start(read));
+            let read = Read::new(file, buf, 0..len, Position::Cursor);
+            this.cursor_mut().reading = Some(start(read));
         }
         ready!(this.poll_reading(cx))?;
-        let inner = this.inner();
-        let count = inner.unread().min(dst.remaining());
-        dst.put_slice(&inner.buf[inner.start..inner.start + count]);
-        inner.start += count;
+        let cursor = this.cursor_mut();
+        let count = cursor.unread().min(dst.remaining());
+        dst.put_slice(&cursor.buf[cursor.start..cursor.start + count]);
+        cursor.start += count;
         progress.made_progress();
         Poll::Ready(Ok(()))
     }
@@ -195,9 +196,9 @@ impl AsyncWrite for File {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let progress = ready!(coop::poll_proceed(cx));
-        ready!(self.writer.poll_idle(cx, self.site));
+        ready!(self.queue.poll_idle(cx, self.site));
         progress.made_progress();
-        Poll::Ready(self.writer.take_error().map_or(Ok(()), Err))
+        Poll::Ready(self.queue.take_error().map_or(Ok(()), Err))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -208,14 +209,14 @@ impl AsyncWrite for File {
 impl AsyncSeek for File {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         let this = self.get_mut();
-        let inner = this.inner();
-        if inner.reading.is_some() || inner.seeking.is_some() || this.writer.is_busy() {
+        let cursor = this.cursor_mut();
+        if cursor.reading.is_some() || cursor.seeking.is_some() || this.queue.is_busy() {
             return Err(io::Error::other(
                 "other file operation is pending, call poll_complete before start_seek",
             ));
         }
         let ahead = match this.descriptor.has_cursor() {
-            true => this.inner().discard(),
+            true => this.cursor_mut().discard(),
             false => 0,
         };
         let position = match position {
@@ -224,13 +225,13 @@ impl AsyncSeek for File {
         };
         let file = this.descriptor.clone();
         match this.descriptor.try_seek(position) {
-            Some(sought) => this.inner().sought = Some(sought),
+            Some(result) => this.cursor_mut().seek_result = Some(result),
             None if context::with_current(|_| ()).is_some() => {
-                let seeking = operation::start(Seek { file, position });
-                this.inner().seeking = Some(Seeking::Asked(seeking));
+                let seeking = start(Seek { file, position });
+                this.cursor_mut().seeking = Some(Seeking::Requested(seeking));
             }
-            // No worker waits for it.
-            None => this.inner().sought = Some(Seek { file, position }.run()),
+            // Outside of a runtime the calling thread may block.
+            None => this.cursor_mut().seek_result = Some(Seek { file, position }.run()),
         }
         Ok(())
     }
@@ -238,16 +239,16 @@ impl AsyncSeek for File {
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let progress = ready!(coop::poll_proceed(cx));
         let this = self.get_mut();
-        ready!(this.writer.poll_idle(cx, this.site));
+        ready!(this.queue.poll_idle(cx, this.site));
         ready!(this.poll_seeking(cx))?;
         let _ = ready!(this.poll_reading(cx));
         progress.made_progress();
-        let inner = this.inner();
-        match inner.sought.take() {
-            Some(Ok(position)) => inner.position = position,
+        let cursor = this.cursor_mut();
+        match cursor.seek_result.take() {
+            Some(Ok(position)) => cursor.position = position,
             Some(Err(error)) => return Poll::Ready(Err(error)),
             None => {}
         }
-        Poll::Ready(Ok(inner.position))
+        Poll::Ready(Ok(cursor.position))
     }
 }

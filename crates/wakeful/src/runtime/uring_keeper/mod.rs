@@ -46,7 +46,7 @@ impl Shared {
 
     fn send_attendant(self: &Arc<Self>) {
         let Flavor::Current(scheduler) = &self.flavor else { return };
-        let Some(ring) = scheduler.poller.get().and_then(|poller| poller.made_ring()) else {
+        let Some(ring) = scheduler.poller.get().and_then(|poller| poller.existing_ring()) else {
             return;
         };
         if ring.is_busy() && self.files.attendance.call() == Called::Send {
@@ -89,8 +89,8 @@ impl Attendant {
     fn look_after(mut self) {
         loop {
             while self.is_needed() {
-                if self.ring.turn() == 0 {
-                    self.ring.wait();
+                if self.ring.process_completions() == 0 {
+                    self.ring.wait_for_completion();
                 }
                 if self.is_in_the_way() {
                     return self.go_to_pool();

@@ -163,7 +163,7 @@ impl Drop for CoreGuard<'_> {
             self.scheduler.core.rng.set(rng);
         }
         if self.scheduler.core.polls() > 0 {
-            self.scheduler.end_turn(self.scheduler.estate.config.seam.clock.about());
+            self.scheduler.end_turn(self.scheduler.estate.config.seam.clock.now_approx());
             self.scheduler.core.plan();
         }
         self.scheduler.core.turn_started.set(None);
@@ -315,7 +315,7 @@ impl CurrentThread {
         self.be_listed();
         let core = &self.core;
         let is_other_marked = core.probe.is_marked();
-        core.probe.mark(task, self.estate.config.seam.clock.about(), &self.recorder);
+        core.probe.mark(task, self.estate.config.seam.clock.now_approx(), &self.recorder);
         if is_other_marked {
             return;
         }
@@ -485,7 +485,7 @@ impl CurrentThread {
         }
         let step = self.step(held, any, true, |task| {
             if core.probe.is_at(&task) {
-                let now = self.estate.config.seam.clock.about();
+                let now = self.estate.config.seam.clock.now_approx();
                 core.probe.met(&task, now, &self.meter);
             }
             match core.weight.get() {
@@ -506,7 +506,7 @@ impl CurrentThread {
     fn turn_poller(&self, poller: &Poller, limit: Option<Duration>) -> usize {
         debug_assert!(self.is_held_here());
         // SAFETY: W2: who holds the core turns the poller, and nobody else does.
-        unsafe { poller.turn_own(limit) }
+        unsafe { poller.poll_exclusive(limit) }
     }
 
     /// Whether every task in the queue has given way to others.
@@ -557,9 +557,9 @@ impl CurrentThread {
         let clock = &self.estate.config.seam.clock;
         // SAFETY: a cell of this scheduler, which the caller keeps alive.
         let before = unsafe { arena::poll_time_of(cell, id) };
-        let started = clock.about();
+        let started = clock.now_approx();
         self.poll_task(task);
-        let took = clock.about().since(started);
+        let took = clock.now_approx().since(started);
         self.recorder.note(Entry { event: Event::Poll, at: started.time(), took, task: id });
         if weight == ALL {
             return; // timed for the recorder only
@@ -581,7 +581,7 @@ impl CurrentThread {
     /// The poller, if there is something to watch.
     #[inline]
     fn watching(&self) -> Option<&Arc<Poller>> {
-        self.poller.get().filter(|poller| poller.has_sources())
+        self.poller.get().filter(|poller| poller.needs_poll())
     }
 
     /// Fires the timers that are due.
@@ -589,15 +589,17 @@ impl CurrentThread {
     pub(crate) fn turn_timers(&self) -> bool {
         let Some(next) = self.timers.next() else { return false };
         let clock = &self.estate.config.seam.clock;
-        clock.tick_if_due(next, clock.about()).is_some_and(|tick| self.timers.turn(tick) > 0)
+        clock
+            .tick_if_due(next, clock.now_approx())
+            .is_some_and(|tick| self.timers.fire_due(tick) > 0)
     }
 
     /// Answers how long tasks kept the thread in the turn that ends, if they did so alone.
     fn change_turn(&self) -> u64 {
         let clock = &self.estate.config.seam.clock;
         // A clock that was moved by hand says nothing.
-        let is_theirs = !self.core.root_polled.get() && !clock.has_moved();
-        let (now, started) = (clock.about(), self.core.turn_started.get());
+        let is_theirs = !self.core.root_polled.get() && !clock.was_ever_paused();
+        let (now, started) = (clock.now_approx(), self.core.turn_started.get());
         let polls = self.end_turn(now);
         self.start_turn(now, polls);
         started.filter(|_| is_theirs).map_or(0, |started| now.ns_since(started))
@@ -658,7 +660,7 @@ impl CurrentThread {
     fn start_running(&self) {
         self.core.quiet.stir();
         if self.core.turn_started.get().is_none() {
-            self.core.turn_started.set(Some(self.estate.config.seam.clock.about()));
+            self.core.turn_started.set(Some(self.estate.config.seam.clock.now_approx()));
             self.be_watched();
         }
     }
@@ -681,7 +683,7 @@ impl CurrentThread {
             self.meter.was_busy(spent_ns);
             let seen = || {
                 // A clock that was moved by hand says nothing.
-                let is_real = !self.estate.config.seam.clock.has_moved();
+                let is_real = !self.estate.config.seam.clock.was_ever_paused();
                 let lasted = core.watched.lasted_since(first).filter(|_| is_real);
                 lasted.map(|seen_ns| if root_polled { seen_ns } else { u64::MAX })
             };

@@ -24,7 +24,7 @@ impl CurrentThread {
             return true; // that comes first: it took no time
         }
         let clock = &self.estate.config.seam.clock;
-        self.end_turn(clock.about());
+        self.end_turn(clock.now_approx());
         self.core.plan();
         clock.advance_to(tick);
         self.turn_timers();
@@ -36,10 +36,10 @@ impl CurrentThread {
     #[inline]
     fn may_jump_to(&self) -> Option<u64> {
         let clock = &self.estate.config.seam.clock;
-        if !clock.is_paused() || clock.is_held() {
+        if !clock.is_paused() || clock.is_auto_advance_held() {
             return None;
         }
-        self.timers.earliest()
+        self.timers.earliest_deadline()
     }
 
     pub(super) fn park(&self, guard: &CoreGuard<'_>, held: &BlockOnGuard) {
@@ -56,7 +56,7 @@ impl CurrentThread {
             self.name_holder(guard, held);
         }
         let clock = &config.seam.clock;
-        let fell_asleep = clock.about();
+        let fell_asleep = clock.now_approx();
         let polls = self.end_turn(fell_asleep);
         self.sleeping.store(true, SeqCst);
         // Time passed until here: a clock that was held, or had nowhere to jump
@@ -75,10 +75,10 @@ impl CurrentThread {
         // Late is early enough for who pushes; for the warden see `be_watched`.
         self.sleeping.store(false, Release);
         if self.recorder.is_on() {
-            let (at, took) = (fell_asleep.time(), clock.about().since(fell_asleep));
+            let (at, took) = (fell_asleep.time(), clock.now_approx().since(fell_asleep));
             self.recorder.note(Entry { event: Event::Park, at, took, task: 0 });
         }
-        let woke_up = clock.about();
+        let woke_up = clock.now_approx();
         // Looking around does not show what the poller knows.
         if events == 0 {
             let mut spinner = self.core.spinner.get();
@@ -119,7 +119,7 @@ impl CurrentThread {
     fn sleep(&self, guard: &CoreGuard<'_>, held: &BlockOnGuard) -> usize {
         let clock = &self.estate.config.seam.clock;
         // A paused clock makes nobody wait for a timer.
-        let limit = self.timers.wake_up_at().filter(|_| !clock.is_paused()).map(|tick| {
+        let limit = self.timers.next_wake_up().filter(|_| !clock.is_paused()).map(|tick| {
             guard.slack.minimize();
             clock.until(tick)
         });
@@ -147,9 +147,9 @@ impl CurrentThread {
     fn look_around(&self) {
         let (config, quiet) = (&self.estate.config, &self.core.quiet);
         let (before, ends, rests) =
-            (config.seam.clock.about(), quiet.vigil.ends(), self.estate.rests());
+            (config.seam.clock.now_approx(), quiet.vigil.ends(), self.estate.rests());
         let again = catch_and_forget(|| config.witness.look_around());
-        let took = config.seam.clock.about().since(before);
+        let took = config.seam.clock.now_approx().since(before);
         quiet.has_looked(ends, took, again.unwrap_or(false));
         if self.estate.rests() != rests {
             quiet.vigil.rouse();

@@ -109,7 +109,7 @@ impl Quiet {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{QUIET, Quiet};
-    use crate::driver::poller::{Batch, Poller};
+    use crate::driver::poller::{EventLimits, Poller};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -152,13 +152,13 @@ mod tests {
     /// Sleeps until the alarm rings, as the scheduler does.
     fn sleep(quiet: &Quiet, poller: &Arc<Poller>) -> bool {
         let limit = quiet.limit(Some(poller), Some(LONG));
-        poller.turn(limit);
+        poller.poll(limit);
         quiet.is_over(Some(poller), limit)
     }
 
     #[test]
     fn in_a_poller_an_alarm_tells_of_it() {
-        let poller = Arc::new(Poller::new(Batch::default()).expect("there are pollers"));
+        let poller = Arc::new(Poller::new(EventLimits::default()).expect("there are pollers"));
         let quiet = Quiet::new();
         assert_eq!(quiet.limit(Some(&poller), None), None, "the alarm is set instead");
         quiet.stir();
@@ -169,7 +169,7 @@ mod tests {
         quiet.stir();
         assert_eq!(quiet.limit(Some(&poller), None), None);
         quiet.stir();
-        poller.turn(Some(LONG));
+        poller.poll(Some(LONG));
         assert!(sleep(&quiet, &poller), "it was set once more");
         // Without the poller it is of no use.
         assert_eq!(quiet.limit(None, None), Some(QUIET));

@@ -192,7 +192,7 @@ impl WorkerCore {
     /// This wake-up is marked, or recorded.
     #[cold]
     pub(crate) fn mark(&self, shared: &MultiThread, task: &Runnable) {
-        let now = shared.estate.config.seam.clock.about();
+        let now = shared.estate.config.seam.clock.now_approx();
         self.probe.mark(task, now, &self.remote().recorder);
         self.observes.set(true);
     }
@@ -205,7 +205,7 @@ impl WorkerCore {
     /// The task whose wake-up was marked is about to be polled.
     #[cold]
     pub(crate) fn meet(&self, shared: &MultiThread, task: &Runnable) {
-        let now = shared.estate.config.seam.clock.about();
+        let now = shared.estate.config.seam.clock.now_approx();
         self.probe.met(task, now, &self.remote().meter);
     }
 
@@ -213,7 +213,7 @@ impl WorkerCore {
         let WorkerShared { meter, recorder, .. } = self.remote();
         meter.has_stolen();
         if recorder.is_on() {
-            let at = shared.estate.config.seam.clock.about().time();
+            let at = shared.estate.config.seam.clock.now_approx().time();
             let (_, task) = task.cell_and_id();
             recorder.note(Entry { event: Event::Steal, at, took: Duration::ZERO, task });
         }
@@ -377,7 +377,7 @@ impl WorkerCore {
     /// Turns a poller, this worker's or another's. What it tells of comes to this
     /// worker's ring.
     pub(crate) fn turn_poller(&self, poller: &Poller, limit: Option<Duration>) -> usize {
-        self.driven(|| poller.turn(limit))
+        self.driven(|| poller.poll(limit))
     }
 
     /// Waits in this worker's own poller. If another waits there, as somebody does while the
@@ -389,7 +389,7 @@ impl WorkerCore {
         limit: Option<Duration>,
     ) -> usize {
         // That one may have got a kick which was for this worker.
-        let turned = self.driven(|| poller.try_turn_unless(limit, || parker.has_token()));
+        let turned = self.driven(|| poller.try_poll_unless(limit, || parker.has_token()));
         turned.unwrap_or_else(|| {
             poller.interrupt();
             std::thread::yield_now();
@@ -407,7 +407,7 @@ impl WorkerCore {
 
     /// This worker's poller, if there is something to watch.
     pub(crate) fn poller<'a>(&self, shared: &'a MultiThread) -> Option<&'a Arc<Poller>> {
-        shared.remotes[self.index].poller.get().filter(|poller| poller.has_sources())
+        shared.remotes[self.index].poller.get().filter(|poller| poller.needs_poll())
     }
 
     /// Fires the timers that are due shortly after the turn started.
@@ -422,11 +422,11 @@ impl WorkerCore {
     fn turn_if_due(&self, shared: &MultiThread, timers: &Timers) -> usize {
         let Some(next) = timers.next() else { return 0 };
         let due = shared.estate.config.seam.clock.tick_if_due(next, self.turn_started.get());
-        due.map_or(0, |tick| timers.turn(tick))
+        due.map_or(0, |tick| timers.fire_due(tick))
     }
 
     pub(crate) fn start_turn(&self, shared: &MultiThread) {
-        self.start_turn_at(shared, shared.estate.config.seam.clock.about());
+        self.start_turn_at(shared, shared.estate.config.seam.clock.now_approx());
     }
 
     fn start_turn_at(&self, shared: &MultiThread, now: ClockNs) {
@@ -446,7 +446,7 @@ impl WorkerCore {
 
     /// One turn ends and the next begins.
     pub(crate) fn change_turn(&self, shared: &MultiThread) {
-        let now = shared.estate.config.seam.clock.about();
+        let now = shared.estate.config.seam.clock.now_approx();
         self.end_turn(shared, now);
         self.start_turn_at(shared, now);
     }
@@ -464,7 +464,7 @@ impl WorkerCore {
         let spent_ns = now.ns_since(self.turn_started.get());
         let seen = || {
             // A clock that was moved by hand says nothing.
-            let is_real = !shared.estate.config.seam.clock.has_moved();
+            let is_real = !shared.estate.config.seam.clock.was_ever_paused();
             let lasted = self.remote().watched.lasted_since(self.turn_activity.get());
             lasted.filter(|_| is_real).map(|_| u64::MAX)
         };

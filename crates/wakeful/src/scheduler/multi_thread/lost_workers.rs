@@ -95,7 +95,7 @@ impl MultiThread {
             drop(seat);
             return self.leave();
         }
-        remote.meter.fall_asleep_if_awake(self.estate.config.seam.clock.about());
+        remote.meter.fall_asleep_if_awake(self.estate.config.seam.clock.now_approx());
         if !remote.is_lost.swap(true, SeqCst) {
             self.lost.count.fetch_add(1, SeqCst); // L1
         }
@@ -225,8 +225,8 @@ impl MultiThread {
     fn next_help(&self, remote: &WorkerShared, looks_at_sources: bool) -> Option<Duration> {
         let clock = &self.estate.config.seam.clock;
         let timer = remote.timers.next().map(|tick| clock.until(tick));
-        let has_sources = || remote.poller.get().is_some_and(|poller| poller.has_sources());
-        earlier(timer, (looks_at_sources && has_sources()).then_some(HELP_INTERVAL))
+        let needs_poll = || remote.poller.get().is_some_and(|poller| poller.needs_poll());
+        earlier(timer, (looks_at_sources && needs_poll()).then_some(HELP_INTERVAL))
     }
 
     /// Parks a thread in `block_on`, which turns what no other thread turns: the drivers of lost

@@ -262,7 +262,7 @@ impl MultiThread {
     fn mark_injected(&self, task: &Runnable) {
         self.estate.note_injected(task);
         if self.idle.all_asleep() {
-            self.probe.mark(task, self.estate.config.seam.clock.about());
+            self.probe.mark(task, self.estate.config.seam.clock.now_approx());
         }
     }
 

@@ -172,16 +172,16 @@ impl MultiThread {
     /// Fires the timers of a worker that is stuck, and looks at its descriptors.
     pub(crate) fn turn_driver(&self, worker: usize) -> usize {
         let remote = &self.remotes[worker];
-        let timers = remote.timers.turn(self.estate.config.seam.clock.tick());
+        let timers = remote.timers.fire_due(self.estate.config.seam.clock.tick());
         let poller = remote.poller.get();
-        timers + poller.map_or(0, |poller| poller.turn(Some(Duration::ZERO)))
+        timers + poller.map_or(0, |poller| poller.poll(Some(Duration::ZERO)))
     }
 
     /// Waits for a moment, where descriptors are watched if there are any.
     fn nap(&self) {
         let pollers = self.remotes.iter().filter_map(|remote| remote.poller.get());
         let waited =
-            pollers.filter(|poller| poller.has_sources()).find_map(|it| it.try_turn(Some(NAP)));
+            pollers.filter(|poller| poller.needs_poll()).find_map(|it| it.try_poll(Some(NAP)));
         if waited.is_none() {
             thread::park_timeout(NAP);
         }
@@ -201,7 +201,7 @@ impl MultiThread {
             && !self.estate.is_closing()
             && !self.estate.is_fatal()
         {
-            self.estate.turned(config.seam.clock.about());
+            self.estate.turned(config.seam.clock.now_approx());
             let Some(task) = self.injector.pop() else {
                 for worker in 0..self.remotes.len() {
                     self.turn_driver(worker);

@@ -257,7 +257,7 @@ impl Worker {
         let clock = &self.shared.estate.config.seam.clock;
         // SAFETY: a cell of this scheduler, which this thread keeps alive.
         let before = unsafe { arena::poll_time_of(cell, id) };
-        let started = clock.about();
+        let started = clock.now_approx();
         if core.probe.is_at(&task) {
             core.probe.met(&task, started, meter);
         }
@@ -265,7 +265,7 @@ impl Worker {
         if self.core().is_none() {
             return; // the core, and the right to write here, went elsewhere
         }
-        let took = clock.about().since(started);
+        let took = clock.now_approx().since(started);
         recorder.note(Entry { event: Event::Poll, at: started.time(), took, task: id });
         if weight == ALL {
             // Timed for the recorder only.
@@ -409,7 +409,7 @@ impl Worker {
                 break;
             }
             // What is registered from elsewhere meanwhile leaves a token.
-            let limit = earlier(timers.wake_up_at().map(|tick| clock.until(tick)), help);
+            let limit = earlier(timers.next_wake_up().map(|tick| clock.until(tick)), help);
             if limit.is_some() {
                 self.slack.minimize();
             }
