@@ -77,7 +77,7 @@ pin_project_lite::pin_project! {
     /// Future returned by [`sleep`] and [`sleep_until`].
     ///
     /// It can be [`reset`](Sleep::reset) to another deadline, before and after it completes. For
-    /// that, and to poll it several times in a `select!`, it has to be pinned: `pin!` or `Box::pin`.
+    /// that, and to poll it repeatedly in a `select!`, it has to be pinned: `pin!` or `Box::pin`.
     ///
     /// # Examples
     ///
