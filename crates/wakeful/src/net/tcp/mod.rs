@@ -1,4 +1,4 @@
-//! TCP.
+//! TCP: the halves of a [`TcpStream`] and their error.
 
 mod halves;
 mod listener;
@@ -13,8 +13,9 @@ pub use stream::TcpStream;
 use std::io;
 use std::os::fd::AsFd;
 
-/// A socket that blocks would block its worker, so it is refused where mistakes
-/// are looked for.
+/// Panics in builds with debug assertions if `socket` is in blocking mode.
+///
+/// A blocking socket would block the worker that uses it.
 #[track_caller]
 pub(super) fn check_nonblocking(socket: &impl AsFd) -> io::Result<()> {
     if cfg!(debug_assertions) {

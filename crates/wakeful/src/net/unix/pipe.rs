@@ -1,7 +1,11 @@
-//! Pipes: those without a name, and those in the file system (FIFOs).
+//! Pipes: anonymous pipes, and named pipes in the file system (FIFOs).
+//!
+//! [`pipe`] creates an anonymous pipe. [`OpenOptions`] opens a FIFO.
+//!
+//! # Examples
 //!
 //! ```
-//! # #[wakeful::main]
+//! # #[wakeful::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
 //! use wakeful::io::{AsyncReadExt, AsyncWriteExt};
 //! use wakeful::net::unix::pipe;
@@ -34,24 +38,44 @@ use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Makes a pipe without a name.
+/// Creates an anonymous pipe.
 ///
-/// To hand an end to a child process, take its descriptor out with
-/// [`Sender::into_blocking_fd`] or [`Receiver::into_blocking_fd`].
+/// To give an end to a child process, convert it with [`Sender::into_blocking_fd`] or
+/// [`Receiver::into_blocking_fd`].
+///
+/// # Errors
+///
+/// Returns the kernel's error.
 ///
 /// # Panics
 ///
-/// Outside of a runtime with I/O.
+/// Panics outside of a runtime with I/O enabled; see
+/// [`enable_io`](crate::runtime::Builder::enable_io).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+/// use wakeful::net::unix::pipe;
+///
+/// let (mut sender, mut receiver) = pipe::pipe()?;
+/// sender.write_u8(7).await?;
+/// assert_eq!(receiver.read_u8().await?, 7);
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn pipe() -> io::Result<(Sender, Receiver)> {
     let (receiver, sender) = rustix::pipe::pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
     Ok((Sender::from_owned_fd_unchecked(sender)?, Receiver::from_owned_fd_unchecked(receiver)?))
 }
 
-/// By `read` and `write`.
+/// Uses `read` and `write`.
 impl StreamIo for OwnedFd {
-    /// One in packet mode gives a packet at a time.
-    const GIVES_ALL: bool = false;
+    /// False: a pipe in packet mode returns one packet at a time.
+    const SHORT_READ_DRAINS: bool = false;
 
     #[inline]
     fn recv(&self, buf: &mut [MaybeUninit<u8>]) -> rustix::io::Result<usize> {
@@ -64,14 +88,16 @@ impl StreamIo for OwnedFd {
     }
 }
 
-/// How to open a pipe that is in the file system.
+/// Options for opening a named pipe (FIFO).
+///
+/// # Examples
 ///
 /// ```no_run
-/// # async fn open() -> std::io::Result<()> {
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::net::unix::pipe;
 ///
 /// let receiver = pipe::OpenOptions::new().open_receiver("/run/log.pipe")?;
-/// # drop(receiver);
 /// # Ok(())
 /// # }
 /// ```
@@ -82,53 +108,59 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Only what is asked for, and only pipes.
+    /// Creates the default options: one direction, and only FIFOs are opened.
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }
 
-    /// Opens the pipe for reading and writing, whichever end it is. Then it is
-    /// never closed from the other side: a receiver waits for the next sender
-    /// instead of ending, and a sender can be opened before there is a receiver.
+    /// Opens the FIFO for reading and writing, whichever end is opened.
+    ///
+    /// The pipe then never closes from the other side. A receiver waits for the next sender instead
+    /// of reaching the end, and a sender can be opened before there is a receiver.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn read_write(&mut self, value: bool) -> &mut Self {
         self.read_write = value;
         self
     }
 
-    /// Whether it is not looked at if the file is a pipe. The poller cannot watch
-    /// what is not one, or something like it.
+    /// Sets whether to skip the check that the file is a FIFO.
+    ///
+    /// A file of another kind may not work with the poller.
     pub fn unchecked(&mut self, value: bool) -> &mut Self {
         self.unchecked = value;
         self
     }
 
-    /// Opens the end that is read. There need not be a sender yet; until there was
-    /// one, reading ends at once.
+    /// Opens the read end.
+    ///
+    /// Succeeds without a sender. Reads return the end of the data until a sender has opened the
+    /// pipe.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if it is not a pipe, and those of the system.
+    /// Returns `InvalidInput` if the file is not a FIFO, and the kernel's error otherwise.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn open_receiver<P: AsRef<Path>>(&self, path: P) -> io::Result<Receiver> {
         let file = self.open(path.as_ref(), std::fs::OpenOptions::new().read(true))?;
         Receiver::from_file_unchecked(file)
     }
 
-    /// Opens the end that is written.
+    /// Opens the write end.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if it is not a pipe, and those of the system: `ENXIO` if
-    /// there is no receiver.
+    /// Returns `InvalidInput` if the file is not a FIFO, and the kernel's error otherwise: `ENXIO`
+    /// if there is no receiver.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn open_sender<P: AsRef<Path>>(&self, path: P) -> io::Result<Sender> {
         let file = self.open(path.as_ref(), std::fs::OpenOptions::new().write(true))?;
@@ -147,68 +179,104 @@ impl OpenOptions {
     }
 }
 
-/// The end of a pipe that is written. Dropping it is the end of what the receiver
-/// reads, if there is no other sender.
+/// The write end of a pipe.
+///
+/// When the last sender of a pipe is dropped, its receiver reaches the end of the data. Write with
+/// the methods of [`AsyncWriteExt`](crate::io::AsyncWriteExt).
 #[derive(Debug)]
 pub struct Sender {
     io: PollEvented<OwnedFd>,
 }
 
-/// The end of a pipe that is read.
+/// The read end of a pipe.
+///
+/// Read with the methods of [`AsyncReadExt`](crate::io::AsyncReadExt).
 #[derive(Debug)]
 pub struct Receiver {
     io: PollEvented<OwnedFd>,
 }
 
-/// What both ends have in common.
+/// Implements the methods that both ends have.
 macro_rules! ends {
-    ($end:ident, $interest:expr, $mask:expr, $access:expr, $complaint:literal) => {
+    ($end:ident, $interest:expr, $mask:expr, $access:expr, $message:literal) => {
         impl $end {
-            /// Takes a file over, which is set to non-blocking mode.
+            /// Converts a file and switches it to non-blocking mode.
             ///
             /// # Errors
             ///
-            /// `InvalidInput` if it is not a pipe, or not open for this, and those
-            /// of the system.
+            /// Returns `InvalidInput` if the file is not a pipe or not open for this direction, and
+            /// the kernel's error otherwise.
             ///
             /// # Panics
             ///
-            /// Outside of a runtime with I/O.
+            /// Panics outside of a runtime with I/O enabled; see
+            /// [`enable_io`](crate::runtime::Builder::enable_io).
             #[track_caller]
             pub fn from_file(file: File) -> io::Result<$end> {
                 Self::from_owned_fd(file.into())
             }
 
-            /// As [`from_file`](Self::from_file).
+            /// Converts a file descriptor and switches it to non-blocking mode.
+            ///
+            /// # Errors
+            ///
+            /// Returns `InvalidInput` if the file is not a pipe or not open for this direction, and
+            /// the kernel's error otherwise.
+            ///
+            /// # Panics
+            ///
+            /// Panics outside of a runtime with I/O enabled; see
+            /// [`enable_io`](crate::runtime::Builder::enable_io).
             #[track_caller]
             pub fn from_owned_fd(owned_fd: OwnedFd) -> io::Result<$end> {
                 check_pipe(&owned_fd)?;
                 let flags = rustix::fs::fcntl_getfl(&owned_fd)?;
                 if ![$access, OFlags::RDWR].contains(&(flags & OFlags::ACCMODE)) {
-                    return Err(io::Error::new(io::ErrorKind::InvalidInput, $complaint));
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, $message));
                 }
                 rustix::fs::fcntl_setfl(&owned_fd, flags | OFlags::NONBLOCK)?;
                 Self::from_owned_fd_unchecked(owned_fd)
             }
 
-            /// Takes a file over without looking at it: it must be a pipe, open for
-            /// this, and in non-blocking mode.
+            /// Converts a file without checks.
+            ///
+            /// The file must be a pipe, open for this direction, and in non-blocking mode.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error if the file cannot be registered.
             ///
             /// # Panics
             ///
-            /// Outside of a runtime with I/O.
+            /// Panics outside of a runtime with I/O enabled; see
+            /// [`enable_io`](crate::runtime::Builder::enable_io).
             #[track_caller]
             pub fn from_file_unchecked(file: File) -> io::Result<$end> {
                 Self::from_owned_fd_unchecked(file.into())
             }
 
-            /// As [`from_file_unchecked`](Self::from_file_unchecked).
+            /// Converts a file descriptor without checks.
+            ///
+            /// It must be a pipe, open for this direction, and in non-blocking mode.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error if the descriptor cannot be registered.
+            ///
+            /// # Panics
+            ///
+            /// Panics outside of a runtime with I/O enabled; see
+            /// [`enable_io`](crate::runtime::Builder::enable_io).
             #[track_caller]
             pub fn from_owned_fd_unchecked(owned_fd: OwnedFd) -> io::Result<$end> {
                 Ok(Self { io: PollEvented::new(owned_fd, $interest)? })
             }
 
-            /// Gives the descriptor back, in blocking mode.
+            /// Returns the descriptor, in blocking mode.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
             pub fn into_blocking_fd(self) -> io::Result<OwnedFd> {
                 let fd = self.into_nonblocking_fd()?;
                 let flags = rustix::fs::fcntl_getfl(&fd)?;
@@ -216,19 +284,28 @@ macro_rules! ends {
                 Ok(fd)
             }
 
-            /// Gives the descriptor back, in non-blocking mode.
+            /// Returns the descriptor, in non-blocking mode.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
             pub fn into_nonblocking_fd(self) -> io::Result<OwnedFd> {
                 self.io.into_inner()
             }
 
-            /// Waits for any of `interest`. It may be wrong about it: the
-            /// operation that follows may still have to wait. What this end is not
-            /// open for never comes, except for its end.
+            /// Waits until the pipe is ready for any of `interest`.
+            ///
+            /// The readiness may be stale: the operation that follows can still fail with
+            /// `WouldBlock`. For a direction that this end is not open for, only closing is
+            /// reported.
+            ///
+            /// # Errors
+            ///
+            /// Returns an error if the runtime has shut down.
             ///
             /// # Cancel safety
             ///
-            /// Dropping the future loses nothing: what is ready stays so until an
-            /// operation fails with `WouldBlock`.
+            /// Cancel safe. The pipe stays ready until an operation fails with `WouldBlock`.
             #[track_caller]
             pub fn ready(
                 &self,
@@ -237,8 +314,15 @@ macro_rules! ends {
                 self.io.ready_for(interest, Location::caller())
             }
 
-            /// Tries an operation of the user's own on the pipe, if it is known to
-            /// be ready; if that fails with `WouldBlock`, it is known not to be.
+            /// Calls `f` once if the pipe is ready.
+            ///
+            /// If `f` fails with `WouldBlock`, the readiness is cleared. `f` must operate on this
+            /// pipe.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` without calling `f` if the pipe is not known to be ready, and
+            /// the error of `f` otherwise.
             pub fn try_io<R>(&self, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
                 self.io.try_io(OpSource::TheUsers, $mask, |_| f())
             }
@@ -273,70 +357,107 @@ ends!(
 );
 
 impl Sender {
-    /// Waits until there is room to write, or no receiver is left.
+    /// Waits until the pipe is writable, or all receivers are closed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
     ///
     /// # Cancel safety
     ///
-    /// As [`ready`](Self::ready).
+    /// Cancel safe. The pipe stays writable until an operation fails with `WouldBlock`.
     #[track_caller]
     pub fn writable(&self) -> impl Future<Output = io::Result<()>> + Send + Sync + '_ {
         let ready = self.io.ready_for(Interest::WRITABLE, Location::caller());
         async { ready.await.map(drop) }
     }
 
-    /// As [`writable`](Self::writable), for the task that asks last.
+    /// Polls for write readiness.
+    ///
+    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// [`writable`](Self::writable).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.io.poll_write_ready(cx)
     }
 
-    /// Writes without waiting. Up to the system's `PIPE_BUF` (4096 on Linux), it
-    /// is all or nothing.
+    /// Writes bytes without waiting, and returns how many were accepted.
+    ///
+    /// A write of up to `PIPE_BUF` bytes (4096 on Linux) is atomic: all or nothing.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if there is no room.
+    /// Returns `WouldBlock` if the pipe is full, and the kernel's error otherwise.
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         self.io.try_send(buf)
     }
 
-    /// As [`try_write`](Self::try_write), from several buffers.
+    /// Writes bytes from several buffers without waiting, and returns how many were accepted.
+    ///
+    /// # Errors
+    ///
+    /// Returns `WouldBlock` if the pipe is full, and the kernel's error otherwise.
     pub fn try_write_vectored(&self, buf: &[IoSlice<'_>]) -> io::Result<usize> {
         self.io.try_send_vectored(buf)
     }
 }
 
 impl Receiver {
-    /// Waits until there is something to read, or no sender is left.
+    /// Waits until the pipe is readable, or all senders are closed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
     ///
     /// # Cancel safety
     ///
-    /// As [`ready`](Self::ready).
+    /// Cancel safe. The pipe stays readable until an operation fails with `WouldBlock`.
     #[track_caller]
     pub fn readable(&self) -> impl Future<Output = io::Result<()>> + Send + Sync + '_ {
         let ready = self.io.ready_for(Interest::READABLE, Location::caller());
         async { ready.await.map(drop) }
     }
 
-    /// As [`readable`](Self::readable), for the task that asks last.
+    /// Polls for read readiness.
+    ///
+    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// [`readable`](Self::readable).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.io.poll_read_ready(cx)
     }
 
-    /// Reads without waiting.
+    /// Reads available bytes without waiting, and returns how many.
+    ///
+    /// `Ok(0)` means that all senders are closed, or that `buf` is empty.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if there is nothing to read.
+    /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.io.try_recv(buf)
     }
 
-    /// As [`try_read`](Self::try_read), into several buffers.
+    /// Reads available bytes into several buffers without waiting, and returns how many.
+    ///
+    /// # Errors
+    ///
+    /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
     pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.io.try_recv_vectored(bufs)
     }
 
-    /// As [`try_read`](Self::try_read), into a buffer that grows.
+    /// Reads available bytes into a [`BufMut`] without waiting, and returns how many.
+    ///
+    /// # Errors
+    ///
+    /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
     pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
         self.io.try_recv_buf(buf)
     }
@@ -363,12 +484,12 @@ impl AsyncWrite for Sender {
         true
     }
 
-    /// Nothing is kept back.
+    /// Does nothing: the pipe has no user-space buffer.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// A pipe is closed by dropping it: this does nothing.
+    /// Does nothing: a pipe is closed by dropping it.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
