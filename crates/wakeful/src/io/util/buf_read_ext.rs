@@ -1,7 +1,7 @@
 //! What everybody can do with a reader that has a buffer.
 
+use super::io_future::IoFuture;
 use super::lines::{Lines, Split};
-use super::operation::Operation;
 use super::read_until::{FillBuf, ReadLine, ReadUntil};
 use crate::io::AsyncBufRead;
 use std::pin::Pin;
@@ -35,15 +35,11 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     /// Cancel safe in this sense: what was read is in `buf`, so calling it again
     /// with the same `buf` goes on where it stopped.
     #[track_caller]
-    fn read_until<'a>(
-        &'a mut self,
-        byte: u8,
-        buf: &'a mut Vec<u8>,
-    ) -> Operation<ReadUntil<'a, Self>>
+    fn read_until<'a>(&'a mut self, byte: u8, buf: &'a mut Vec<u8>) -> IoFuture<ReadUntil<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(ReadUntil::new(self, byte, buf))
+        IoFuture::new(ReadUntil::new(self, byte, buf))
     }
 
     /// Reads up to and with the next line break (`\n`), or to the end if none
@@ -62,11 +58,11 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     /// Not cancel safe: what was read is lost, and what was in `buf` too. With
     /// [`lines`](Self::lines) it is.
     #[track_caller]
-    fn read_line<'a>(&'a mut self, buf: &'a mut String) -> Operation<ReadLine<'a, Self>>
+    fn read_line<'a>(&'a mut self, buf: &'a mut String) -> IoFuture<ReadLine<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(ReadLine::new(self, buf))
+        IoFuture::new(ReadLine::new(self, buf))
     }
 
     /// The pieces between bytes that are `byte`, one by one, without it.
@@ -91,11 +87,11 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     ///
     /// Cancel safe: nothing is taken out of the buffer.
     #[track_caller]
-    fn fill_buf(&mut self) -> Operation<FillBuf<'_, Self>>
+    fn fill_buf(&mut self) -> IoFuture<FillBuf<'_, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(FillBuf::new(self))
+        IoFuture::new(FillBuf::new(self))
     }
 
     /// The first `amt` bytes that [`fill_buf`](Self::fill_buf) gave were used,

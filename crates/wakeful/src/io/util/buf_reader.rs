@@ -41,10 +41,10 @@ pin_project_lite::pin_project! {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seek {
     None,
-    Asked(SeekFrom),
+    Requested(SeekFrom),
     /// To where the next byte of the buffer comes from; then so far on.
-    GoingBack(i64),
-    Going,
+    Rewinding(i64),
+    InProgress,
 }
 
 impl<R: AsyncRead> BufReader<R> {
@@ -103,9 +103,9 @@ impl<R: AsyncRead> AsyncRead for BufReader<R> {
         if self.start == self.end && buf.remaining() >= self.buf.len() {
             return self.project().inner.poll_read(cx, buf);
         }
-        let there = ready!(self.as_mut().poll_fill_buf(cx))?;
-        let taken = there.len().min(buf.remaining());
-        buf.put_slice(&there[..taken]);
+        let available = ready!(self.as_mut().poll_fill_buf(cx))?;
+        let taken = available.len().min(buf.remaining());
+        buf.put_slice(&available[..taken]);
         self.consume(taken);
         Poll::Ready(Ok(()))
     }
@@ -138,7 +138,7 @@ impl<R: AsyncRead> AsyncBufRead for BufReader<R> {
 impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         // Waits for `poll_complete`: it may take two, and only that can wait.
-        *self.project().seek = Seek::Asked(position);
+        *self.project().seek = Seek::Requested(position);
         Ok(())
     }
 
@@ -148,32 +148,32 @@ impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
             // What fails is over.
             match std::mem::replace(me.seek, Seek::None) {
                 Seek::None => return me.inner.poll_complete(cx),
-                Seek::Asked(SeekFrom::Current(offset)) => {
-                    let ahead = (*me.end - *me.start) as i64;
-                    let (target, next) = match offset.checked_sub(ahead) {
-                        Some(offset) => (offset, Seek::Going),
-                        None => (-ahead, Seek::GoingBack(offset)),
+                Seek::Requested(SeekFrom::Current(offset)) => {
+                    let unread = (*me.end - *me.start) as i64;
+                    let (target, next) = match offset.checked_sub(unread) {
+                        Some(offset) => (offset, Seek::InProgress),
+                        None => (-unread, Seek::Rewinding(offset)),
                     };
                     me.inner.as_mut().start_seek(SeekFrom::Current(target))?;
                     *me.seek = next;
                 }
-                Seek::Asked(position) => {
+                Seek::Requested(position) => {
                     me.inner.as_mut().start_seek(position)?;
-                    *me.seek = Seek::Going;
+                    *me.seek = Seek::InProgress;
                 }
-                Seek::GoingBack(offset) => {
-                    let Poll::Ready(there) = me.inner.as_mut().poll_complete(cx) else {
-                        *me.seek = Seek::GoingBack(offset);
+                Seek::Rewinding(offset) => {
+                    let Poll::Ready(rewound) = me.inner.as_mut().poll_complete(cx) else {
+                        *me.seek = Seek::Rewinding(offset);
                         return Poll::Pending;
                     };
-                    there?;
+                    rewound?;
                     (*me.start, *me.end) = (0, 0);
                     me.inner.as_mut().start_seek(SeekFrom::Current(offset))?;
-                    *me.seek = Seek::Going;
+                    *me.seek = Seek::InProgress;
                 }
-                Seek::Going => {
+                Seek::InProgress => {
                     let Poll::Ready(position) = me.inner.as_mut().poll_complete(cx) else {
-                        *me.seek = Seek::Going;
+                        *me.seek = Seek::InProgress;
                         return Poll::Pending;
                     };
                     if position.is_ok() {

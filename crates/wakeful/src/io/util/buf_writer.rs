@@ -39,8 +39,8 @@ pin_project_lite::pin_project! {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seek {
     None,
-    Asked(SeekFrom),
-    Going,
+    Requested(SeekFrom),
+    InProgress,
 }
 
 impl<W: AsyncWrite> BufWriter<W> {
@@ -82,7 +82,7 @@ impl<W: AsyncWrite> BufWriter<W> {
     }
 
     /// Writes the buffer out.
-    fn poll_empty(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut me = self.project();
         let mut outcome = Ok(());
         while *me.written < me.buf.len() && outcome.is_ok() {
@@ -102,21 +102,25 @@ impl<W: AsyncWrite> BufWriter<W> {
     }
 
     /// Writes the buffer out unless there is room for `len` more.
-    fn poll_room(self: Pin<&mut Self>, cx: &mut Context<'_>, len: usize) -> Poll<io::Result<()>> {
+    fn poll_reserve(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        len: usize,
+    ) -> Poll<io::Result<()>> {
         if len <= self.buf.capacity() - self.buf.len() {
             return Poll::Ready(Ok(()));
         }
-        self.poll_empty(cx)
+        self.poll_flush_buf(cx)
     }
 
     /// From several slices to a writer that can take several.
-    fn poll_write_all_at_once(
+    fn poll_write_gathered(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let len = bufs.iter().fold(0, |len: usize, buf| len.saturating_add(buf.len()));
-        ready!(self.as_mut().poll_room(cx, len))?;
+        ready!(self.as_mut().poll_reserve(cx, len))?;
         let me = self.project();
         if len >= me.buf.capacity() {
             return me.inner.poll_write_vectored(cx, bufs);
@@ -127,14 +131,14 @@ impl<W: AsyncWrite> BufWriter<W> {
 
     /// From several slices to a writer that takes one at a time: as many as there
     /// is room for.
-    fn poll_write_collected(
+    fn poll_write_buffered(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut bufs = bufs.iter().skip_while(|buf| buf.is_empty());
         let Some(first) = bufs.next() else { return Poll::Ready(Ok(0)) };
-        ready!(self.as_mut().poll_room(cx, first.len()))?;
+        ready!(self.as_mut().poll_reserve(cx, first.len()))?;
         let me = self.project();
         if first.len() >= me.buf.capacity() {
             return me.inner.poll_write(cx, first);
@@ -158,7 +162,7 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.as_mut().poll_room(cx, buf.len()))?;
+        ready!(self.as_mut().poll_reserve(cx, buf.len()))?;
         let me = self.project();
         if buf.len() >= me.buf.capacity() {
             return me.inner.poll_write(cx, buf);
@@ -168,12 +172,12 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.as_mut().poll_empty(cx))?;
+        ready!(self.as_mut().poll_flush_buf(cx))?;
         self.get_pin_mut().poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.as_mut().poll_empty(cx))?;
+        ready!(self.as_mut().poll_flush_buf(cx))?;
         self.get_pin_mut().poll_shutdown(cx)
     }
 
@@ -183,9 +187,9 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if self.inner.is_write_vectored() {
-            self.poll_write_all_at_once(cx, bufs)
+            self.poll_write_gathered(cx, bufs)
         } else {
-            self.poll_write_collected(cx, bufs)
+            self.poll_write_buffered(cx, bufs)
         }
     }
 
@@ -198,24 +202,24 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
 impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         // Waits for `poll_complete`: writing the buffer out may have to wait.
-        *self.project().seek = Seek::Asked(position);
+        *self.project().seek = Seek::Requested(position);
         Ok(())
     }
 
     fn poll_complete(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let position = match self.seek {
             Seek::None => return self.get_pin_mut().poll_complete(cx),
-            Seek::Asked(position) => Some(position),
-            Seek::Going => None,
+            Seek::Requested(position) => Some(position),
+            Seek::InProgress => None,
         };
-        ready!(self.as_mut().poll_empty(cx))?;
+        ready!(self.as_mut().poll_flush_buf(cx))?;
         let mut me = self.project();
         if let Some(position) = position {
             // An earlier one may be under way.
             ready!(me.inner.as_mut().poll_complete(cx))?;
             *me.seek = Seek::None;
             me.inner.as_mut().start_seek(position)?;
-            *me.seek = Seek::Going;
+            *me.seek = Seek::InProgress;
         }
         let position = ready!(me.inner.poll_complete(cx));
         *me.seek = Seek::None;

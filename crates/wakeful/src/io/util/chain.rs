@@ -92,9 +92,9 @@ where
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let me = self.project();
         if !*me.is_first_done {
-            let there = ready!(me.first.poll_fill_buf(cx))?;
-            if !there.is_empty() {
-                return Poll::Ready(Ok(there));
+            let available = ready!(me.first.poll_fill_buf(cx))?;
+            if !available.is_empty() {
+                return Poll::Ready(Ok(available));
             }
             *me.is_first_done = true;
         }

@@ -1,7 +1,7 @@
 //! From a reader to a writer: [`copy`], and the transfer that
 //! `copy_bidirectional` makes two of.
 
-use super::operation::{Operation, Step};
+use super::io_future::{IoFuture, IoOp};
 use super::{BUFFER_SIZE, retry_interrupted};
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::task::coop;
@@ -40,12 +40,12 @@ use std::task::{Context, Poll, ready};
 ///
 /// [`copy_buf`]: crate::io::copy_buf
 #[track_caller]
-pub fn copy<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> Operation<Copy<'a, R, W>>
+pub fn copy<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> IoFuture<Copy<'a, R, W>>
 where
     R: AsyncRead + Unpin + ?Sized,
     W: AsyncWrite + Unpin + ?Sized,
 {
-    Operation::new(Copy { reader, writer, transfer: Transfer::new(BUFFER_SIZE) })
+    IoFuture::new(Copy { reader, writer, transfer: Transfer::new(BUFFER_SIZE) })
 }
 
 /// See [`copy`].
@@ -56,14 +56,14 @@ pub struct Copy<'a, R: ?Sized, W: ?Sized> {
     transfer: Transfer,
 }
 
-impl<R, W> Step for Copy<'_, R, W>
+impl<R, W> IoOp for Copy<'_, R, W>
 where
     R: AsyncRead + Unpin + ?Sized,
     W: AsyncWrite + Unpin + ?Sized,
 {
     type Output = io::Result<u64>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         self.transfer.poll(cx, Pin::new(&mut *self.reader), Pin::new(&mut *self.writer))
     }
 }
@@ -72,23 +72,23 @@ where
 pub(super) struct Transfer {
     buf: Box<[u8]>,
     /// What is in `buf` and not yet written.
-    waiting: Range<usize>,
+    pending: Range<usize>,
     /// Written so far.
     total: u64,
     /// The reader has come to its end.
-    is_read: bool,
+    read_done: bool,
     /// The writer may keep something back.
-    is_unflushed: bool,
+    needs_flush: bool,
 }
 
 impl Transfer {
     pub(super) fn new(buffer_size: usize) -> Self {
         Self {
             buf: vec![0; buffer_size].into_boxed_slice(),
-            waiting: 0..0,
+            pending: 0..0,
             total: 0,
-            is_read: false,
-            is_unflushed: false,
+            read_done: false,
+            needs_flush: false,
         }
     }
 
@@ -112,18 +112,18 @@ impl Transfer {
                         progress.made_progress();
                         filled?;
                     }
-                    Poll::Pending if !self.waiting.is_empty() => {}
+                    Poll::Pending if !self.pending.is_empty() => {}
                     Poll::Pending => {
-                        if self.is_unflushed {
+                        if self.needs_flush {
                             ready!(writer.poll_flush(cx))?;
                             progress.made_progress();
-                            self.is_unflushed = false;
+                            self.needs_flush = false;
                         }
                         return Poll::Pending;
                     }
                 }
             }
-            while !self.waiting.is_empty() {
+            while !self.pending.is_empty() {
                 let Poll::Ready(written) = self.poll_drain(cx, writer.as_mut()) else {
                     // Meanwhile there may be more for the next write.
                     if self.can_fill() {
@@ -134,8 +134,8 @@ impl Transfer {
                 progress.made_progress();
                 written?;
             }
-            self.waiting = 0..0;
-            if self.is_read {
+            self.pending = 0..0;
+            if self.read_done {
                 ready!(writer.poll_flush(cx))?;
                 progress.made_progress();
                 return Poll::Ready(Ok(self.total));
@@ -145,7 +145,7 @@ impl Transfer {
 
     /// Whether there is room, and something may come.
     fn can_fill(&self) -> bool {
-        !self.is_read && self.waiting.end < self.buf.len()
+        !self.read_done && self.pending.end < self.buf.len()
     }
 
     /// Reads once.
@@ -155,11 +155,11 @@ impl Transfer {
         mut reader: Pin<&mut R>,
     ) -> Poll<io::Result<()>> {
         let mut buf = ReadBuf::new(&mut self.buf);
-        buf.set_filled(self.waiting.end);
+        buf.set_filled(self.pending.end);
         ready!(retry_interrupted(|| reader.as_mut().poll_read(cx, &mut buf)))?;
         let end = buf.filled().len();
-        self.is_read = end == self.waiting.end;
-        self.waiting.end = end;
+        self.read_done = end == self.pending.end;
+        self.pending.end = end;
         Poll::Ready(Ok(()))
     }
 
@@ -169,16 +169,16 @@ impl Transfer {
         cx: &mut Context<'_>,
         mut writer: Pin<&mut W>,
     ) -> Poll<io::Result<()>> {
-        let waiting = &self.buf[self.waiting.clone()];
-        let written = ready!(retry_interrupted(|| writer.as_mut().poll_write(cx, waiting)))?;
+        let pending = &self.buf[self.pending.clone()];
+        let written = ready!(retry_interrupted(|| writer.as_mut().poll_write(cx, pending)))?;
         if written == 0 {
             let what = "write zero byte into writer";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::WriteZero, what)));
         }
-        assert!(written <= waiting.len(), "the writer took more than it was given");
-        self.waiting.start += written;
+        assert!(written <= pending.len(), "the writer took more than it was given");
+        self.pending.start += written;
         self.total += written as u64;
-        self.is_unflushed = true;
+        self.needs_flush = true;
         Poll::Ready(Ok(()))
     }
 }
@@ -186,10 +186,10 @@ impl Transfer {
 impl fmt::Debug for Transfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transfer")
-            .field("buffer", &format_args!("{}/{}", self.waiting.len(), self.buf.len()))
+            .field("buffer", &format_args!("{}/{}", self.pending.len(), self.buf.len()))
             .field("total", &self.total)
-            .field("is_read", &self.is_read)
-            .field("is_unflushed", &self.is_unflushed)
+            .field("read_done", &self.read_done)
+            .field("needs_flush", &self.needs_flush)
             .finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::BUFFER_SIZE;
 use super::copy::Transfer;
-use super::operation::{Operation, Step};
+use super::io_future::{IoFuture, IoOp};
 use crate::io::{AsyncRead, AsyncWrite};
 use std::io;
 use std::pin::Pin;
@@ -29,7 +29,7 @@ use std::task::{Context, Poll, ready};
 pub fn copy_bidirectional<'a, A, B>(
     a: &'a mut A,
     b: &'a mut B,
-) -> Operation<CopyBidirectional<'a, A, B>>
+) -> IoFuture<CopyBidirectional<'a, A, B>>
 where
     A: AsyncRead + AsyncWrite + Unpin + ?Sized,
     B: AsyncRead + AsyncWrite + Unpin + ?Sized,
@@ -48,14 +48,14 @@ pub fn copy_bidirectional_with_sizes<'a, A, B>(
     b: &'a mut B,
     a_to_b_buf_size: usize,
     b_to_a_buf_size: usize,
-) -> Operation<CopyBidirectional<'a, A, B>>
+) -> IoFuture<CopyBidirectional<'a, A, B>>
 where
     A: AsyncRead + AsyncWrite + Unpin + ?Sized,
     B: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
     assert!(a_to_b_buf_size > 0, "`a_to_b_buf_size` must be greater than 0");
     assert!(b_to_a_buf_size > 0, "`b_to_a_buf_size` must be greater than 0");
-    Operation::new(CopyBidirectional {
+    IoFuture::new(CopyBidirectional {
         a,
         b,
         a_to_b: Direction::Copying(Transfer::new(a_to_b_buf_size)),
@@ -72,18 +72,18 @@ pub struct CopyBidirectional<'a, A: ?Sized, B: ?Sized> {
     b_to_a: Direction,
 }
 
-impl<A, B> Step for CopyBidirectional<'_, A, B>
+impl<A, B> IoOp for CopyBidirectional<'_, A, B>
 where
     A: AsyncRead + AsyncWrite + Unpin + ?Sized,
     B: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
     type Output = io::Result<(u64, u64)>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // Both go on before either may end this.
-        let there = self.a_to_b.poll(cx, self.a, self.b)?;
-        let back = self.b_to_a.poll(cx, self.b, self.a)?;
-        Poll::Ready(Ok((ready!(there), ready!(back))))
+        let a_to_b = self.a_to_b.poll(cx, self.a, self.b)?;
+        let b_to_a = self.b_to_a.poll(cx, self.b, self.a)?;
+        Poll::Ready(Ok((ready!(a_to_b), ready!(b_to_a))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! From a reader that has a buffer to a writer, without another buffer.
 
-use super::operation::{Operation, Step};
+use super::io_future::{IoFuture, IoOp};
 use crate::io::{AsyncBufRead, AsyncWrite};
 use crate::task::coop;
 use std::io;
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// As [`copy`](super::copy()), but straight out of the reader's buffer. What the
-/// writer did not take stays in there.
+/// writer did not take stays in available.
 ///
 /// # Errors
 ///
@@ -20,12 +20,12 @@ use std::task::{Context, Poll, ready};
 /// Cancel safe, except that the number of bytes is lost: what was not written is
 /// still in the reader.
 #[track_caller]
-pub fn copy_buf<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> Operation<CopyBuf<'a, R, W>>
+pub fn copy_buf<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> IoFuture<CopyBuf<'a, R, W>>
 where
     R: AsyncBufRead + Unpin + ?Sized,
     W: AsyncWrite + Unpin + ?Sized,
 {
-    Operation::new(CopyBuf { reader, writer, total: 0, is_unflushed: false })
+    IoFuture::new(CopyBuf { reader, writer, total: 0, needs_flush: false })
 }
 
 /// See [`copy_buf`].
@@ -36,41 +36,41 @@ pub struct CopyBuf<'a, R: ?Sized, W: ?Sized> {
     /// Written so far.
     total: u64,
     /// The writer may keep something back.
-    is_unflushed: bool,
+    needs_flush: bool,
 }
 
-impl<R, W> Step for CopyBuf<'_, R, W>
+impl<R, W> IoOp for CopyBuf<'_, R, W>
 where
     R: AsyncBufRead + Unpin + ?Sized,
     W: AsyncWrite + Unpin + ?Sized,
 {
     type Output = io::Result<u64>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let mut reader = Pin::new(&mut *self.reader);
         let mut writer = Pin::new(&mut *self.writer);
         loop {
             let progress = ready!(coop::poll_proceed(cx));
-            let there = match reader.as_mut().poll_fill_buf(cx) {
-                Poll::Ready(Ok(there)) => there,
+            let available = match reader.as_mut().poll_fill_buf(cx) {
+                Poll::Ready(Ok(available)) => available,
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
                     // Others may wait for it, and we for them.
-                    if self.is_unflushed {
+                    if self.needs_flush {
                         ready!(writer.as_mut().poll_flush(cx))?;
                         progress.made_progress();
-                        self.is_unflushed = false;
+                        self.needs_flush = false;
                     }
                     return Poll::Pending;
                 }
             };
-            if there.is_empty() {
+            if available.is_empty() {
                 ready!(writer.poll_flush(cx))?;
                 progress.made_progress();
                 return Poll::Ready(Ok(self.total));
             }
-            let written = match ready!(writer.as_mut().poll_write(cx, there)) {
+            let written = match ready!(writer.as_mut().poll_write(cx, available)) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(written) => written,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -78,7 +78,7 @@ where
             };
             progress.made_progress();
             self.total += written as u64;
-            self.is_unflushed = true;
+            self.needs_flush = true;
             reader.as_mut().consume(written);
         }
     }

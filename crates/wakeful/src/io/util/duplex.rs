@@ -45,11 +45,11 @@ pub struct DuplexStream {
 /// If `max_buf_size` is 0.
 #[track_caller]
 pub fn duplex(max_buf_size: usize) -> (DuplexStream, DuplexStream) {
-    let there = Arc::new(Pipe::new(max_buf_size));
-    let back = Arc::new(Pipe::new(max_buf_size));
+    let a_to_b = Arc::new(Pipe::new(max_buf_size));
+    let b_to_a = Arc::new(Pipe::new(max_buf_size));
     (
-        DuplexStream { incoming: back.clone(), outgoing: there.clone() },
-        DuplexStream { incoming: there, outgoing: back },
+        DuplexStream { incoming: b_to_a.clone(), outgoing: a_to_b.clone() },
+        DuplexStream { incoming: a_to_b, outgoing: b_to_a },
     )
 }
 

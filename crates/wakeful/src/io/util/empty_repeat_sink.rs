@@ -9,17 +9,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// One unit of budget, for an answer that is always there.
-fn spend(cx: &mut Context<'_>) -> Poll<()> {
+fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
     coop::poll_proceed(cx).map(|progress| progress.made_progress())
 }
 
 /// The bytes in all of the slices.
-fn total(bufs: &[IoSlice<'_>]) -> usize {
+fn total_len(bufs: &[IoSlice<'_>]) -> usize {
     bufs.iter().map(|buf| buf.len()).sum()
 }
 
 /// A writer that takes everything and keeps nothing.
-macro_rules! takes_everything {
+macro_rules! impl_discarding_writer {
     ($writer:ty) => {
         impl AsyncWrite for $writer {
             fn poll_write(
@@ -27,15 +27,15 @@ macro_rules! takes_everything {
                 cx: &mut Context<'_>,
                 buf: &[u8],
             ) -> Poll<io::Result<usize>> {
-                spend(cx).map(|()| Ok(buf.len()))
+                poll_budget(cx).map(|()| Ok(buf.len()))
             }
 
             fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                spend(cx).map(Ok)
+                poll_budget(cx).map(Ok)
             }
 
             fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                spend(cx).map(Ok)
+                poll_budget(cx).map(Ok)
             }
 
             fn poll_write_vectored(
@@ -43,7 +43,7 @@ macro_rules! takes_everything {
                 cx: &mut Context<'_>,
                 bufs: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
-                spend(cx).map(|()| Ok(total(bufs)))
+                poll_budget(cx).map(|()| Ok(total_len(bufs)))
             }
 
             fn is_write_vectored(&self) -> bool {
@@ -80,19 +80,19 @@ impl AsyncRead for Empty {
         cx: &mut Context<'_>,
         _buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        spend(cx).map(Ok)
+        poll_budget(cx).map(Ok)
     }
 }
 
 impl AsyncBufRead for Empty {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
-        spend(cx).map(|()| Ok(&[][..]))
+        poll_budget(cx).map(|()| Ok(&[][..]))
     }
 
     fn consume(self: Pin<&mut Self>, _amt: usize) {}
 }
 
-takes_everything!(Empty);
+impl_discarding_writer!(Empty);
 
 impl AsyncSeek for Empty {
     fn start_seek(self: Pin<&mut Self>, _position: SeekFrom) -> io::Result<()> {
@@ -100,7 +100,7 @@ impl AsyncSeek for Empty {
     }
 
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
-        spend(cx).map(|()| Ok(0))
+        poll_budget(cx).map(|()| Ok(0))
     }
 }
 
@@ -139,7 +139,7 @@ impl AsyncRead for Repeat {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(spend(cx));
+        ready!(poll_budget(cx));
         bytes::BufMut::put_bytes(buf, self.byte, buf.remaining());
         Poll::Ready(Ok(()))
     }
@@ -164,7 +164,7 @@ pub fn sink() -> Sink {
     Sink
 }
 
-takes_everything!(Sink);
+impl_discarding_writer!(Sink);
 
 impl fmt::Debug for Sink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! A reader in pieces: [`Lines`], and [`Split`] at a byte.
 
-use super::operation::{Operation, Step};
+use super::io_future::{IoFuture, IoOp};
 use super::read_until::poll_until;
 use crate::io::AsyncBufRead;
 use std::io;
@@ -54,8 +54,8 @@ where
     ///
     /// Cancel safe: what was read of a line stays in here until the rest comes.
     #[track_caller]
-    pub fn next_line(&mut self) -> Operation<NextLine<'_, R>> {
-        Operation::new(NextLine { lines: self })
+    pub fn next_line(&mut self) -> IoFuture<NextLine<'_, R>> {
+        IoFuture::new(NextLine { lines: self })
     }
 
     /// The reader. Reading from it directly takes from the lines.
@@ -107,10 +107,10 @@ pub struct NextLine<'a, R> {
     lines: &'a mut Lines<R>,
 }
 
-impl<R: AsyncBufRead + Unpin> Step for NextLine<'_, R> {
+impl<R: AsyncBufRead + Unpin> IoOp for NextLine<'_, R> {
     type Output = io::Result<Option<String>>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut *self.lines).poll_next_line(cx)
     }
 }
@@ -158,8 +158,8 @@ where
     ///
     /// Cancel safe: what was read of a piece stays in here until the rest comes.
     #[track_caller]
-    pub fn next_segment(&mut self) -> Operation<NextSegment<'_, R>> {
-        Operation::new(NextSegment { split: self })
+    pub fn next_segment(&mut self) -> IoFuture<NextSegment<'_, R>> {
+        IoFuture::new(NextSegment { split: self })
     }
 }
 
@@ -192,10 +192,10 @@ pub struct NextSegment<'a, R> {
     split: &'a mut Split<R>,
 }
 
-impl<R: AsyncBufRead + Unpin> Step for NextSegment<'_, R> {
+impl<R: AsyncBufRead + Unpin> IoOp for NextSegment<'_, R> {
     type Output = io::Result<Option<Vec<u8>>>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut *self.split).poll_next_segment(cx)
     }
 }

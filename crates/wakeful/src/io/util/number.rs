@@ -1,6 +1,6 @@
 //! Reading and writing numbers, in either order of their bytes.
 
-use super::operation::Step;
+use super::io_future::IoOp;
 use super::{read, write};
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
 use std::fmt::Debug;
@@ -78,11 +78,11 @@ impl<'a, R: ?Sized, E: Encoding> ReadNumber<'a, R, E> {
     }
 }
 
-impl<R: AsyncRead + Unpin + ?Sized, E: Encoding> Step for ReadNumber<'_, R, E> {
+impl<R: AsyncRead + Unpin + ?Sized, E: Encoding> IoOp for ReadNumber<'_, R, E> {
     type Output = io::Result<E::Number>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<E::Number>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<E::Number>> {
         let mut buf = ReadBuf::new(self.bytes.as_mut());
         buf.set_filled(usize::from(self.read));
         let filled = read::fill(self.reader, cx, &mut buf, || io::ErrorKind::UnexpectedEof.into());
@@ -108,11 +108,11 @@ impl<'a, W: ?Sized, E: Encoding> WriteNumber<'a, W, E> {
     }
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized, E: Encoding> Step for WriteNumber<'_, W, E> {
+impl<W: AsyncWrite + Unpin + ?Sized, E: Encoding> IoOp for WriteNumber<'_, W, E> {
     type Output = io::Result<()>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let bytes = self.bytes.as_ref();
         let mut rest = &bytes[usize::from(self.written)..];
         let drained = write::drain(self.writer, cx, &mut rest);

@@ -1,9 +1,9 @@
-//! Station 7 for bytes in memory: one direction between two tasks, with a limit on
+//! Station 7 for bytes in memory: one direction between two tasks, with a capacity on
 //! what lies in it. A task comes here from a read that finds nothing or a write
 //! that finds no room; the other end's next call leads it on to station 8.
 //!
 //! Actors: the *reader* and the *writer*, one each at a time, and whoever closes.
-//! Each does its work on the contents under the lock, lets go of it, and then
+//! Each does its work on the buffer under the lock, lets go of it, and then
 //! calls the other end. Wakers never meet the lock.
 //!
 //! The race one fears: the reader finds nothing and leaves its waker, while the
@@ -25,24 +25,24 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::task::{Context, Poll, ready};
 
 pub(in crate::io) struct Pipe {
-    contents: Mutex<Contents>,
+    buffer: Mutex<Buffer>,
     /// Waits for something to read, or the end.
     reader: AtomicWaker,
     /// Waits for room, or the end.
     writer: AtomicWaker,
     /// How many bytes may lie in it.
-    limit: usize,
+    capacity: usize,
     /// Where it was made, for those who ask what a task waits for.
     site: &'static Location<'static>,
 }
 
-struct Contents {
+struct Buffer {
     bytes: VecDeque<u8>,
     /// Nothing more comes in. What is there can still be read.
     is_closed: bool,
 }
 
-// A panic leaves the bytes and the flag whole, and a waker in its place at the worst.
+// A panic leaves the bytes and the flag whole, and a waker in its waker_cell at the worst.
 impl UnwindSafe for Pipe {}
 impl RefUnwindSafe for Pipe {}
 
@@ -51,13 +51,13 @@ impl Pipe {
     ///
     /// If nothing may lie in it.
     #[track_caller]
-    pub(in crate::io) fn new(limit: usize) -> Self {
-        assert!(limit > 0, "`max_buf_size` must be greater than 0");
+    pub(in crate::io) fn new(capacity: usize) -> Self {
+        assert!(capacity > 0, "`max_buf_size` must be greater than 0");
         Self {
-            contents: Mutex::new(Contents { bytes: VecDeque::new(), is_closed: false }),
+            buffer: Mutex::new(Buffer { bytes: VecDeque::new(), is_closed: false }),
             reader: AtomicWaker::new(),
             writer: AtomicWaker::new(),
-            limit,
+            capacity,
             site: Location::caller(),
         }
     }
@@ -83,15 +83,15 @@ impl Pipe {
         if buf.remaining() == 0 {
             return Some(0);
         }
-        let mut contents = self.contents.lock();
-        let (front, back) = contents.bytes.as_slices();
+        let mut buffer = self.buffer.lock();
+        let (front, back) = buffer.bytes.as_slices();
         let from_front = front.len().min(buf.remaining());
         buf.put_slice(&front[..from_front]);
         let from_back = back.len().min(buf.remaining());
         buf.put_slice(&back[..from_back]);
         let moved = from_front + from_back;
-        contents.bytes.drain(..moved);
-        (moved > 0 || contents.is_closed).then_some(moved)
+        buffer.bytes.drain(..moved);
+        (moved > 0 || buffer.is_closed).then_some(moved)
     }
 
     /// By the writer.
@@ -112,38 +112,38 @@ impl Pipe {
 
     /// How many bytes were moved from `bufs`; `None` if there is no room yet.
     fn try_write(&self, bufs: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
-        let mut contents = self.contents.lock();
-        if contents.is_closed {
+        let mut buffer = self.buffer.lock();
+        if buffer.is_closed {
             return Some(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let mut moved = 0;
         for buf in bufs {
-            let room = self.limit - contents.bytes.len();
-            let part = &buf[..buf.len().min(room)];
-            contents.bytes.extend(part);
-            moved += part.len();
+            let space = self.capacity - buffer.bytes.len();
+            let accepted = &buf[..buf.len().min(space)];
+            buffer.bytes.extend(accepted);
+            moved += accepted.len();
         }
-        let wants_nothing = bufs.iter().all(|buf| buf.is_empty());
-        (moved > 0 || wants_nothing).then_some(Ok(moved))
+        let all_empty = bufs.iter().all(|buf| buf.is_empty());
+        (moved > 0 || all_empty).then_some(Ok(moved))
     }
 
-    /// Tries, and if there is no answer leaves the waker in `place`.
+    /// Tries, and if there is no answer leaves the waker in `waker_cell`.
     fn poll<T>(
         &self,
-        place: &AtomicWaker,
+        waker_cell: &AtomicWaker,
         kind: WaitKind,
         cx: &mut Context<'_>,
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Poll<T> {
-        if let Some(answer) = attempt() {
-            return Poll::Ready(answer);
+        if let Some(result) = attempt() {
+            return Poll::Ready(result);
         }
-        if place.register(cx.waker()) == Registered::Called {
+        if waker_cell.register(cx.waker()) == Registered::Called {
             // There was news meanwhile: as if it had come a moment later.
             cx.waker().wake_by_ref();
-        } else if let Some(answer) = attempt() {
-            place.forget();
-            return Poll::Ready(answer);
+        } else if let Some(result) = attempt() {
+            waker_cell.forget();
+            return Poll::Ready(result);
         }
         wait::waiting_on(kind, self, self.site);
         Poll::Pending
@@ -151,7 +151,7 @@ impl Pipe {
 
     /// The writer writes no more.
     pub(in crate::io) fn close_writer(&self) {
-        self.contents.lock().is_closed = true;
+        self.buffer.lock().is_closed = true;
         self.writer.forget();
         self.reader.call().wake();
     }
@@ -159,9 +159,9 @@ impl Pipe {
     /// The reader reads no more: what is there is dropped.
     pub(in crate::io) fn close_reader(&self) {
         let unread = {
-            let mut contents = self.contents.lock();
-            contents.is_closed = true;
-            std::mem::take(&mut contents.bytes)
+            let mut buffer = self.buffer.lock();
+            buffer.is_closed = true;
+            std::mem::take(&mut buffer.bytes)
         };
         drop(unread);
         self.reader.forget();
@@ -172,12 +172,12 @@ impl Pipe {
 impl fmt::Debug for Pipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (len, is_closed) = {
-            let contents = self.contents.lock();
-            (contents.bytes.len(), contents.is_closed)
+            let buffer = self.buffer.lock();
+            (buffer.bytes.len(), buffer.is_closed)
         };
         f.debug_struct("Pipe")
             .field("len", &len)
-            .field("max_buf_size", &self.limit)
+            .field("max_buf_size", &self.capacity)
             .field("is_closed", &is_closed)
             .finish()
     }

@@ -1,7 +1,7 @@
 //! Reading into memory that the caller has: `read`, `read_buf`, `read_exact`.
 #![allow(unsafe_code)]
 
-use super::operation::Step;
+use super::io_future::IoOp;
 use super::retry_interrupted;
 use crate::io::{AsyncRead, ReadBuf};
 use bytes::BufMut;
@@ -16,11 +16,11 @@ pub struct Read<'a, R: ?Sized> {
     pub(super) buf: &'a mut [u8],
 }
 
-impl<R: AsyncRead + Unpin + ?Sized> Step for Read<'_, R> {
+impl<R: AsyncRead + Unpin + ?Sized> IoOp for Read<'_, R> {
     type Output = io::Result<usize>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut buf = ReadBuf::new(self.buf);
         ready!(Pin::new(&mut *self.reader).poll_read(cx, &mut buf))?;
         Poll::Ready(Ok(buf.filled().len()))
@@ -34,14 +34,14 @@ pub struct ReadToBuf<'a, R: ?Sized, B: ?Sized> {
     pub(super) buf: &'a mut B,
 }
 
-impl<R, B> Step for ReadToBuf<'_, R, B>
+impl<R, B> IoOp for ReadToBuf<'_, R, B>
 where
     R: AsyncRead + Unpin + ?Sized,
     B: BufMut + ?Sized,
 {
     type Output = io::Result<usize>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if !self.buf.has_remaining_mut() {
             return Poll::Ready(Ok(0));
         }
@@ -67,11 +67,11 @@ pub struct ReadExact<'a, R: ?Sized> {
     pub(super) buf: ReadBuf<'a>,
 }
 
-impl<R: AsyncRead + Unpin + ?Sized> Step for ReadExact<'_, R> {
+impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadExact<'_, R> {
     type Output = io::Result<usize>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         ready!(fill(self.reader, cx, &mut self.buf, || io::Error::new(
             io::ErrorKind::UnexpectedEof,
             "early eof"

@@ -1,8 +1,8 @@
 //! What everybody can do with a reader.
 
 use super::chain::Chain;
+use super::io_future::IoFuture;
 use super::number::{BigEndian, LittleEndian, ReadNumber};
-use super::operation::Operation;
 use super::read::{Read, ReadExact, ReadToBuf};
 use super::read_to_end::{ReadToEnd, ReadToString};
 use super::take::Take;
@@ -23,11 +23,11 @@ macro_rules! readers {
         ///
         /// Not cancel safe: bytes that were read already are lost.
         #[track_caller]
-        fn $name(&mut self) -> Operation<ReadNumber<'_, Self, $encoding<$number>>>
+        fn $name(&mut self) -> IoFuture<ReadNumber<'_, Self, $encoding<$number>>>
         where
             Self: Unpin,
         {
-            Operation::new(ReadNumber::new(self))
+            IoFuture::new(ReadNumber::new(self))
         }
     )+};
 }
@@ -71,11 +71,11 @@ pub trait AsyncReadExt: AsyncRead {
     ///
     /// Cancel safe: if it did not return, nothing was read.
     #[track_caller]
-    fn read<'a>(&'a mut self, buf: &'a mut [u8]) -> Operation<Read<'a, Self>>
+    fn read<'a>(&'a mut self, buf: &'a mut [u8]) -> IoFuture<Read<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(Read { reader: self, buf })
+        IoFuture::new(Read { reader: self, buf })
     }
 
     /// As [`read`](Self::read), into the room of a [`BufMut`], which then moves
@@ -93,12 +93,12 @@ pub trait AsyncReadExt: AsyncRead {
     ///
     /// Cancel safe: if it did not return, nothing was read.
     #[track_caller]
-    fn read_buf<'a, B>(&'a mut self, buf: &'a mut B) -> Operation<ReadToBuf<'a, Self, B>>
+    fn read_buf<'a, B>(&'a mut self, buf: &'a mut B) -> IoFuture<ReadToBuf<'a, Self, B>>
     where
         Self: Unpin,
         B: BufMut + ?Sized,
     {
-        Operation::new(ReadToBuf { reader: self, buf })
+        IoFuture::new(ReadToBuf { reader: self, buf })
     }
 
     /// Reads until `buf` is full, and gives its length.
@@ -112,11 +112,11 @@ pub trait AsyncReadExt: AsyncRead {
     ///
     /// Not cancel safe: bytes may be in `buf`, and how many is not said.
     #[track_caller]
-    fn read_exact<'a>(&'a mut self, buf: &'a mut [u8]) -> Operation<ReadExact<'a, Self>>
+    fn read_exact<'a>(&'a mut self, buf: &'a mut [u8]) -> IoFuture<ReadExact<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(ReadExact { reader: self, buf: ReadBuf::new(buf) })
+        IoFuture::new(ReadExact { reader: self, buf: ReadBuf::new(buf) })
     }
 
     readers! {
@@ -157,11 +157,11 @@ pub trait AsyncReadExt: AsyncRead {
     /// Not cancel safe as far as the number goes; what was read before is in
     /// `buf`.
     #[track_caller]
-    fn read_to_end<'a>(&'a mut self, buf: &'a mut Vec<u8>) -> Operation<ReadToEnd<'a, Self>>
+    fn read_to_end<'a>(&'a mut self, buf: &'a mut Vec<u8>) -> IoFuture<ReadToEnd<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(ReadToEnd::new(self, buf))
+        IoFuture::new(ReadToEnd::new(self, buf))
     }
 
     /// Reads everything up to the end, adds it to `dst`, and gives the number of
@@ -176,11 +176,11 @@ pub trait AsyncReadExt: AsyncRead {
     ///
     /// Not cancel safe: what was read is lost, and what was in `dst` too.
     #[track_caller]
-    fn read_to_string<'a>(&'a mut self, dst: &'a mut String) -> Operation<ReadToString<'a, Self>>
+    fn read_to_string<'a>(&'a mut self, dst: &'a mut String) -> IoFuture<ReadToString<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(ReadToString::new(self, dst))
+        IoFuture::new(ReadToString::new(self, dst))
     }
 
     /// A reader of the first `limit` bytes of this one, which then ends.

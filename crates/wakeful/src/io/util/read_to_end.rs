@@ -2,7 +2,7 @@
 //! of text ends, for `read_line` too.
 #![allow(unsafe_code)]
 
-use super::operation::Step;
+use super::io_future::IoOp;
 use super::retry_interrupted;
 use crate::io::{AsyncRead, ReadBuf};
 use std::io;
@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// The least room there must be for a read.
-const LEAST_ROOM: usize = 32;
+const MIN_SPARE: usize = 32;
 
 /// How a vector grows while a reader is read to its end.
 ///
@@ -21,15 +21,15 @@ const LEAST_ROOM: usize = 32;
 #[derive(Debug)]
 struct Growth {
     /// The vector's capacity before anything was read.
-    given_capacity: usize,
+    initial_capacity: usize,
     /// How much of the room behind the vector's end holds values already, so that
     /// readers who want that need not clear it twice (G1).
-    spare: usize,
+    initialized_spare: usize,
 }
 
 impl Growth {
-    fn of(vec: &Vec<u8>) -> Self {
-        Self { given_capacity: vec.capacity(), spare: 0 }
+    fn for_vec(vec: &Vec<u8>) -> Self {
+        Self { initial_capacity: vec.capacity(), initialized_spare: 0 }
     }
 
     /// Reads some more to the end of `vec`; 0 says that there is no more.
@@ -39,18 +39,18 @@ impl Growth {
         cx: &mut Context<'_>,
         vec: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
-        if vec.capacity() - vec.len() < LEAST_ROOM {
-            if self.may_have_fit(vec) {
+        if vec.capacity() - vec.len() < MIN_SPARE {
+            if self.may_be_exact_fit(vec) {
                 return self.poll_probe(reader, cx, vec);
             }
             // Grows to twice the size, so that all growth together costs no more
             // than the data does.
-            vec.reserve(LEAST_ROOM);
-            self.spare = 0;
+            vec.reserve(MIN_SPARE);
+            self.initialized_spare = 0;
         }
         let mut buf = ReadBuf::uninit(vec.spare_capacity_mut());
         // SAFETY: G1.
-        unsafe { buf.assume_init(self.spare) };
+        unsafe { buf.assume_init(self.initialized_spare) };
         let start = buf.filled().as_ptr();
         let polled = reader.poll_read(cx, &mut buf);
         assert_eq!(start, buf.filled().as_ptr(), "the reader put another buffer in its place");
@@ -60,13 +60,13 @@ impl Growth {
         };
         // SAFETY: the first `read` bytes behind the end are filled.
         unsafe { vec.set_len(vec.len() + read) };
-        self.spare = initialized - read;
+        self.initialized_spare = initialized - read;
         polled.map_ok(|()| read)
     }
 
     /// Whether the caller may have given a vector of just the right size.
-    fn may_have_fit(&self, vec: &Vec<u8>) -> bool {
-        vec.capacity() == self.given_capacity && self.given_capacity >= LEAST_ROOM
+    fn may_be_exact_fit(&self, vec: &Vec<u8>) -> bool {
+        vec.capacity() == self.initial_capacity && self.initial_capacity >= MIN_SPARE
     }
 
     /// Looks whether there is more before growing for it.
@@ -76,11 +76,11 @@ impl Growth {
         cx: &mut Context<'_>,
         vec: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
-        let mut probe = [MaybeUninit::uninit(); LEAST_ROOM];
+        let mut probe = [MaybeUninit::uninit(); MIN_SPARE];
         let mut probe = ReadBuf::uninit(&mut probe);
         ready!(reader.poll_read(cx, &mut probe))?;
         vec.extend_from_slice(probe.filled());
-        self.spare = 0;
+        self.initialized_spare = 0;
         Poll::Ready(Ok(probe.filled().len()))
     }
 
@@ -112,14 +112,14 @@ pub struct ReadToEnd<'a, R: ?Sized> {
 
 impl<'a, R: ?Sized> ReadToEnd<'a, R> {
     pub(super) fn new(reader: &'a mut R, vec: &'a mut Vec<u8>) -> Self {
-        Self { growth: Growth::of(vec), old_len: vec.len(), reader, vec }
+        Self { growth: Growth::for_vec(vec), old_len: vec.len(), reader, vec }
     }
 }
 
-impl<R: AsyncRead + Unpin + ?Sized> Step for ReadToEnd<'_, R> {
+impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadToEnd<'_, R> {
     type Output = io::Result<usize>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         ready!(self.growth.poll_rest(Pin::new(&mut *self.reader), cx, self.vec))?;
         Poll::Ready(Ok(self.vec.len() - self.old_len))
     }
@@ -140,14 +140,14 @@ pub struct ReadToString<'a, R: ?Sized> {
 impl<'a, R: ?Sized> ReadToString<'a, R> {
     pub(super) fn new(reader: &'a mut R, text: &'a mut String) -> Self {
         let bytes = mem::take(text).into_bytes();
-        Self { growth: Growth::of(&bytes), old_len: bytes.len(), reader, text, bytes }
+        Self { growth: Growth::for_vec(&bytes), old_len: bytes.len(), reader, text, bytes }
     }
 }
 
-impl<R: AsyncRead + Unpin + ?Sized> Step for ReadToString<'_, R> {
+impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadToString<'_, R> {
     type Output = io::Result<usize>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let rest = self.growth.poll_rest(Pin::new(&mut *self.reader), cx, &mut self.bytes);
         let end = ready!(rest);
         let bytes = mem::take(&mut self.bytes);

@@ -2,7 +2,7 @@
 //! `fill_buf`.
 #![allow(unsafe_code)]
 
-use super::operation::Step;
+use super::io_future::IoOp;
 use super::read_to_end::{OnError, finish_text};
 use crate::io::AsyncBufRead;
 use std::io::{self, BufRead};
@@ -21,7 +21,7 @@ fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
 }
 
 /// Moves bytes to the end of `vec`, up to and with the next `byte`, or all if it
-/// does not come. What was moved stays there also if this is not ready.
+/// does not come. What was moved stays available also if this is not ready.
 pub(super) fn poll_until<R: AsyncBufRead + ?Sized>(
     mut reader: Pin<&mut R>,
     cx: &mut Context<'_>,
@@ -29,15 +29,15 @@ pub(super) fn poll_until<R: AsyncBufRead + ?Sized>(
     vec: &mut Vec<u8>,
 ) -> Poll<io::Result<()>> {
     loop {
-        let there = match ready!(reader.as_mut().poll_fill_buf(cx)) {
-            Ok(there) => there,
+        let available = match ready!(reader.as_mut().poll_fill_buf(cx)) {
+            Ok(available) => available,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Poll::Ready(Err(error)),
         };
-        let found = find(byte, there);
-        let is_done = found.is_some() || there.is_empty();
-        let used = found.map_or(there.len(), |at| at + 1);
-        vec.extend_from_slice(&there[..used]);
+        let found = find(byte, available);
+        let is_done = found.is_some() || available.is_empty();
+        let used = found.map_or(available.len(), |at| at + 1);
+        vec.extend_from_slice(&available[..used]);
         reader.as_mut().consume(used);
         if is_done {
             return Poll::Ready(Ok(()));
@@ -61,10 +61,10 @@ impl<'a, R: ?Sized> ReadUntil<'a, R> {
     }
 }
 
-impl<R: AsyncBufRead + Unpin + ?Sized> Step for ReadUntil<'_, R> {
+impl<R: AsyncBufRead + Unpin + ?Sized> IoOp for ReadUntil<'_, R> {
     type Output = io::Result<usize>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         ready!(poll_until(Pin::new(&mut *self.reader), cx, self.byte, self.vec))?;
         Poll::Ready(Ok(self.vec.len() - self.old_len))
     }
@@ -88,10 +88,10 @@ impl<'a, R: ?Sized> ReadLine<'a, R> {
     }
 }
 
-impl<R: AsyncBufRead + Unpin + ?Sized> Step for ReadLine<'_, R> {
+impl<R: AsyncBufRead + Unpin + ?Sized> IoOp for ReadLine<'_, R> {
     type Output = io::Result<usize>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let end = ready!(poll_until(Pin::new(&mut *self.reader), cx, b'\n', &mut self.bytes));
         let bytes = mem::take(&mut self.bytes);
         Poll::Ready(finish_text(self.text, bytes, self.old_len, end, OnError::Keep))
@@ -111,18 +111,18 @@ impl<'a, R: ?Sized> FillBuf<'a, R> {
     }
 }
 
-impl<'a, R: AsyncBufRead + Unpin + ?Sized> Step for FillBuf<'a, R> {
+impl<'a, R: AsyncBufRead + Unpin + ?Sized> IoOp for FillBuf<'a, R> {
     type Output = io::Result<&'a [u8]>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&'a [u8]>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&'a [u8]>> {
         let reader = self.reader.take().expect("Polled after completion.");
         match Pin::new(&mut *reader).poll_fill_buf(cx) {
-            Poll::Ready(Ok(there)) => {
-                // SAFETY: `there` is on loan from `*reader`, which is ours for all
+            Poll::Ready(Ok(available)) => {
+                // SAFETY: `available` is on loan from `*reader`, which is ours for all
                 // of 'a and which nobody else can reach: it was taken out of
                 // `self`, and on this path does not go back. That the other path
                 // puts it back is why the compiler does not see this.
-                Poll::Ready(Ok(unsafe { &*ptr::from_ref(there) }))
+                Poll::Ready(Ok(unsafe { &*ptr::from_ref(available) }))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {

@@ -1,6 +1,6 @@
 //! What everybody can do with something that has a position.
 
-use super::operation::{Operation, Step};
+use super::io_future::{IoFuture, IoOp};
 use crate::io::{AsyncSeek, SeekFrom};
 use std::io;
 use std::pin::Pin;
@@ -32,16 +32,16 @@ pub trait AsyncSeekExt: AsyncSeek {
     ///
     /// Not cancel safe: whether it moved is not said.
     #[track_caller]
-    fn seek(&mut self, pos: SeekFrom) -> Operation<Seek<'_, Self>>
+    fn seek(&mut self, pos: SeekFrom) -> IoFuture<Seek<'_, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(Seek { seeker: self, target: Some(pos) })
+        IoFuture::new(Seek { seeker: self, target: Some(pos) })
     }
 
     /// Moves to the start; short for `seek(SeekFrom::Start(0))`.
     #[track_caller]
-    fn rewind(&mut self) -> Operation<Seek<'_, Self>>
+    fn rewind(&mut self) -> IoFuture<Seek<'_, Self>>
     where
         Self: Unpin,
     {
@@ -51,7 +51,7 @@ pub trait AsyncSeekExt: AsyncSeek {
     /// The position, counted from the start; short for
     /// `seek(SeekFrom::Current(0))`.
     #[track_caller]
-    fn stream_position(&mut self) -> Operation<Seek<'_, Self>>
+    fn stream_position(&mut self) -> IoFuture<Seek<'_, Self>>
     where
         Self: Unpin,
     {
@@ -69,10 +69,10 @@ pub struct Seek<'a, S: ?Sized> {
     target: Option<SeekFrom>,
 }
 
-impl<S: AsyncSeek + Unpin + ?Sized> Step for Seek<'_, S> {
+impl<S: AsyncSeek + Unpin + ?Sized> IoOp for Seek<'_, S> {
     type Output = io::Result<u64>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let mut seeker = Pin::new(&mut *self.seeker);
         if let Some(target) = self.target {
             // An earlier one may be under way.

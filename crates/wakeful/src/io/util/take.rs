@@ -91,8 +91,8 @@ impl<R: AsyncBufRead> AsyncBufRead for Take<R> {
         if *me.limit == 0 {
             return Poll::Ready(Ok(&[]));
         }
-        let there = ready!(me.inner.poll_fill_buf(cx))?;
-        Poll::Ready(Ok(&there[..at_most(there.len(), *me.limit)]))
+        let available = ready!(me.inner.poll_fill_buf(cx))?;
+        Poll::Ready(Ok(&available[..at_most(available.len(), *me.limit)]))
     }
 
     fn consume(self: Pin<&mut Self>, amt: usize) {

@@ -1,7 +1,7 @@
 //! Writing: `write`, `write_vectored`, `write_buf`, `write_all`, `write_all_buf`,
 //! `flush` and `shutdown`.
 
-use super::operation::Step;
+use super::io_future::IoOp;
 use super::retry_interrupted;
 use crate::io::AsyncWrite;
 use bytes::Buf;
@@ -16,11 +16,11 @@ pub struct Write<'a, W: ?Sized> {
     pub(super) buf: &'a [u8],
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized> Step for Write<'_, W> {
+impl<W: AsyncWrite + Unpin + ?Sized> IoOp for Write<'_, W> {
     type Output = io::Result<usize>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.writer).poll_write(cx, self.buf)
     }
 }
@@ -32,11 +32,11 @@ pub struct WriteVectored<'a, 'b, W: ?Sized> {
     pub(super) bufs: &'a [IoSlice<'b>],
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized> Step for WriteVectored<'_, '_, W> {
+impl<W: AsyncWrite + Unpin + ?Sized> IoOp for WriteVectored<'_, '_, W> {
     type Output = io::Result<usize>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.writer).poll_write_vectored(cx, self.bufs)
     }
 }
@@ -48,11 +48,11 @@ pub struct WriteBuf<'a, W, B> {
     pub(super) buf: &'a mut B,
 }
 
-impl<W: AsyncWrite + Unpin, B: Buf> Step for WriteBuf<'_, W, B> {
+impl<W: AsyncWrite + Unpin, B: Buf> IoOp for WriteBuf<'_, W, B> {
     type Output = io::Result<usize>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if !self.buf.has_remaining() {
             return Poll::Ready(Ok(0));
         }
@@ -67,11 +67,11 @@ pub struct WriteAllBuf<'a, W, B> {
     pub(super) buf: &'a mut B,
 }
 
-impl<W: AsyncWrite + Unpin, B: Buf> Step for WriteAllBuf<'_, W, B> {
+impl<W: AsyncWrite + Unpin, B: Buf> IoOp for WriteAllBuf<'_, W, B> {
     type Output = io::Result<()>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.buf.has_remaining() {
             let written = ready!(retry_interrupted(|| write_front(self.writer, cx, self.buf)))?;
             if written == 0 {
@@ -83,7 +83,7 @@ impl<W: AsyncWrite + Unpin, B: Buf> Step for WriteAllBuf<'_, W, B> {
 }
 
 /// How many parts of a `Buf` go into one write.
-const MOST_SLICES: usize = 64;
+const MAX_SLICES: usize = 64;
 
 /// One write from the front of `buf`; what was taken is off it afterwards.
 #[inline]
@@ -94,7 +94,7 @@ fn write_front<W: AsyncWrite + Unpin, B: Buf>(
 ) -> Poll<io::Result<usize>> {
     let writer = Pin::new(writer);
     let written = if writer.is_write_vectored() {
-        let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let parts = buf.chunks_vectored(&mut slices);
         ready!(writer.poll_write_vectored(cx, &slices[..parts]))?
     } else {
@@ -112,11 +112,11 @@ pub struct WriteAll<'a, W: ?Sized> {
     pub(super) buf: &'a [u8],
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized> Step for WriteAll<'_, W> {
+impl<W: AsyncWrite + Unpin + ?Sized> IoOp for WriteAll<'_, W> {
     type Output = io::Result<()>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         drain(self.writer, cx, &mut self.buf)
     }
 }
@@ -144,11 +144,11 @@ pub struct Flush<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized> Step for Flush<'_, W> {
+impl<W: AsyncWrite + Unpin + ?Sized> IoOp for Flush<'_, W> {
     type Output = io::Result<()>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.writer).poll_flush(cx)
     }
 }
@@ -159,11 +159,11 @@ pub struct Shutdown<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized> Step for Shutdown<'_, W> {
+impl<W: AsyncWrite + Unpin + ?Sized> IoOp for Shutdown<'_, W> {
     type Output = io::Result<()>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.writer).poll_shutdown(cx)
     }
 }

@@ -1,7 +1,7 @@
 //! What everybody can do with a writer.
 
+use super::io_future::IoFuture;
 use super::number::{BigEndian, LittleEndian, WriteNumber};
-use super::operation::Operation;
 use super::write::{Flush, Shutdown, Write, WriteAll, WriteAllBuf, WriteBuf, WriteVectored};
 use crate::io::AsyncWrite;
 use bytes::Buf;
@@ -21,11 +21,11 @@ macro_rules! writers {
         ///
         /// Not cancel safe: some of its bytes may be written.
         #[track_caller]
-        fn $name(&mut self, n: $number) -> Operation<WriteNumber<'_, Self, $encoding<$number>>>
+        fn $name(&mut self, n: $number) -> IoFuture<WriteNumber<'_, Self, $encoding<$number>>>
         where
             Self: Unpin,
         {
-            Operation::new(WriteNumber::new(self, n))
+            IoFuture::new(WriteNumber::new(self, n))
         }
     )+};
 }
@@ -59,11 +59,11 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// Cancel safe: if it did not return, nothing was written.
     #[track_caller]
-    fn write<'a>(&'a mut self, src: &'a [u8]) -> Operation<Write<'a, Self>>
+    fn write<'a>(&'a mut self, src: &'a [u8]) -> IoFuture<Write<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(Write { writer: self, buf: src })
+        IoFuture::new(Write { writer: self, buf: src })
     }
 
     /// As [`write`](Self::write), from several slices as if they were one.
@@ -79,11 +79,11 @@ pub trait AsyncWriteExt: AsyncWrite {
     fn write_vectored<'a, 'b>(
         &'a mut self,
         bufs: &'a [IoSlice<'b>],
-    ) -> Operation<WriteVectored<'a, 'b, Self>>
+    ) -> IoFuture<WriteVectored<'a, 'b, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(WriteVectored { writer: self, bufs })
+        IoFuture::new(WriteVectored { writer: self, bufs })
     }
 
     /// As [`write`](Self::write), from a [`Buf`], off whose front the bytes are
@@ -111,12 +111,12 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// Cancel safe: if it did not return, nothing was written.
     #[track_caller]
-    fn write_buf<'a, B>(&'a mut self, src: &'a mut B) -> Operation<WriteBuf<'a, Self, B>>
+    fn write_buf<'a, B>(&'a mut self, src: &'a mut B) -> IoFuture<WriteBuf<'a, Self, B>>
     where
         Self: Sized + Unpin,
         B: Buf,
     {
-        Operation::new(WriteBuf { writer: self, buf: src })
+        IoFuture::new(WriteBuf { writer: self, buf: src })
     }
 
     /// Writes all of a [`Buf`], off whose front the bytes are taken as the writer
@@ -132,12 +132,12 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// Cancel safe: what is left in `src` was not written, so calling it again
     /// with the same `src` goes on where it stopped.
     #[track_caller]
-    fn write_all_buf<'a, B>(&'a mut self, src: &'a mut B) -> Operation<WriteAllBuf<'a, Self, B>>
+    fn write_all_buf<'a, B>(&'a mut self, src: &'a mut B) -> IoFuture<WriteAllBuf<'a, Self, B>>
     where
         Self: Sized + Unpin,
         B: Buf,
     {
-        Operation::new(WriteAllBuf { writer: self, buf: src })
+        IoFuture::new(WriteAllBuf { writer: self, buf: src })
     }
 
     /// Writes all of `src`.
@@ -152,11 +152,11 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// Not cancel safe: a part may be written, and how much is not said. With
     /// [`write_all_buf`](Self::write_all_buf) it is.
     #[track_caller]
-    fn write_all<'a>(&'a mut self, src: &'a [u8]) -> Operation<WriteAll<'a, Self>>
+    fn write_all<'a>(&'a mut self, src: &'a [u8]) -> IoFuture<WriteAll<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(WriteAll { writer: self, buf: src })
+        IoFuture::new(WriteAll { writer: self, buf: src })
     }
 
     writers! {
@@ -194,11 +194,11 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// Cancel safe: calling it again goes on where it stopped.
     #[track_caller]
-    fn flush(&mut self) -> Operation<Flush<'_, Self>>
+    fn flush(&mut self) -> IoFuture<Flush<'_, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(Flush { writer: self })
+        IoFuture::new(Flush { writer: self })
     }
 
     /// Ends the writing: flushes, and tells the other side that nothing more
@@ -212,11 +212,11 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// Cancel safe: calling it again goes on where it stopped.
     #[track_caller]
-    fn shutdown(&mut self) -> Operation<Shutdown<'_, Self>>
+    fn shutdown(&mut self) -> IoFuture<Shutdown<'_, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(Shutdown { writer: self })
+        IoFuture::new(Shutdown { writer: self })
     }
 }
 
