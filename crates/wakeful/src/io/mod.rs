@@ -40,8 +40,8 @@
 //! `Error`, `ErrorKind`, `Result` and `SeekFrom` are those of [`std::io`].
 
 // The traits and `ReadBuf` depend on nothing else. `util` has the rest. Each method of an extension
-// trait returns a `util::io_future::IoFuture`, whose poll calls the reader or writer. Tasks wait for
-// each other in `util::pipe`, the in-memory pipe.
+// trait returns a `util::io_future::IoFuture`, whose poll calls the reader or writer. Tasks wait
+// for each other in `util::pipe`, the in-memory pipe.
 
 mod async_buf_read;
 mod async_read;

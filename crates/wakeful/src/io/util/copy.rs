@@ -1,5 +1,4 @@
-//! From a reader to a writer: [`copy`], and the transfer that
-//! `copy_bidirectional` makes two of.
+//! [`copy`]: from a reader to a writer; and [`Transfer`], which `copy_bidirectional` shares.
 
 use super::io_future::{IoFuture, IoOp};
 use super::{BUFFER_SIZE, retry_interrupted};
@@ -11,15 +10,26 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Copies everything that comes from the reader to the writer, flushes the writer
-/// at the end, and gives the number of bytes.
+/// Copies all bytes from a reader to a writer, and flushes the writer at the end.
 ///
-/// It has a buffer of 8 KiB. If the reader has one of its own, [`copy_buf`] needs
-/// none. While nothing comes, what the writer keeps is flushed, so that two that
-/// wait for each other's answers do not wait for ever.
+/// Returns the number of bytes. Uses a buffer of 8 KiB; if the reader is an
+/// [`AsyncBufRead`](crate::io::AsyncBufRead), [`copy_buf`] needs none. While the reader has no
+/// data, the writer is flushed, so that two peers that wait for each other's answers do not
+/// deadlock.
+///
+/// # Errors
+///
+/// Returns the error of the reader or the writer, except `Interrupted`, and `WriteZero` if the
+/// writer accepts no more bytes. Bytes that were read and not written are lost.
+///
+/// # Cancel safety
+///
+/// Not cancel safe. Bytes that were read and not written are lost.
+///
+/// # Examples
 ///
 /// ```
-/// # #[wakeful::main]
+/// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
 /// let mut reader: &[u8] = b"hello";
 /// let mut writer = Vec::new();
@@ -28,15 +38,6 @@ use std::task::{Context, Poll, ready};
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Errors
-///
-/// Those of the reader and the writer, except `Interrupted`; of kind `WriteZero`
-/// if the writer takes no more. What was read and not yet written is lost then.
-///
-/// # Cancel safety
-///
-/// Not cancel safe: what was read and not yet written is lost.
 ///
 /// [`copy_buf`]: crate::io::copy_buf
 #[track_caller]
@@ -48,7 +49,7 @@ where
     IoFuture::new(Copy { reader, writer, transfer: Transfer::new(BUFFER_SIZE) })
 }
 
-/// See [`copy`].
+/// Operation of [`copy`].
 #[derive(Debug)]
 pub struct Copy<'a, R: ?Sized, W: ?Sized> {
     reader: &'a mut R,
@@ -68,16 +69,16 @@ where
     }
 }
 
-/// One direction, from the first byte to the last.
+/// One direction of a copy, from the first byte to the last.
 pub(super) struct Transfer {
     buf: Box<[u8]>,
-    /// What is in `buf` and not yet written.
+    /// The part of `buf` that was read and not written.
     pending: Range<usize>,
-    /// Written so far.
+    /// Bytes written so far.
     total: u64,
-    /// The reader has come to its end.
+    /// Whether the reader has reached its end.
     read_done: bool,
-    /// The writer may keep something back.
+    /// Whether the writer may have buffered bytes.
     needs_flush: bool,
 }
 
@@ -92,8 +93,9 @@ impl Transfer {
         }
     }
 
-    /// Goes on until all is copied and flushed, or neither side can. Each round
-    /// spends budget, for neither side may do so.
+    /// Polls until all bytes are copied and flushed, or neither side makes progress.
+    ///
+    /// Each round charges the task's budget, because reader and writer may not.
     pub(super) fn poll<R, W>(
         &mut self,
         cx: &mut Context<'_>,
@@ -125,7 +127,7 @@ impl Transfer {
             }
             while !self.pending.is_empty() {
                 let Poll::Ready(written) = self.poll_drain(cx, writer.as_mut()) else {
-                    // Meanwhile there may be more for the next write.
+                    // Read more meanwhile, for the next write.
                     if self.can_fill() {
                         ready!(self.poll_fill(cx, reader))?;
                     }
@@ -143,7 +145,7 @@ impl Transfer {
         }
     }
 
-    /// Whether there is room, and something may come.
+    /// Returns whether the buffer has space and the reader may have data.
     fn can_fill(&self) -> bool {
         !self.read_done && self.pending.end < self.buf.len()
     }
@@ -175,7 +177,7 @@ impl Transfer {
             let what = "write zero byte into writer";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::WriteZero, what)));
         }
-        assert!(written <= pending.len(), "the writer took more than it was given");
+        assert!(written <= pending.len(), "the writer accepted more bytes than it was given");
         self.pending.start += written;
         self.total += written as u64;
         self.needs_flush = true;

@@ -1,4 +1,4 @@
-//! Between two streams, in both directions.
+//! [`copy_bidirectional`]: between two streams, in both directions.
 
 use super::BUFFER_SIZE;
 use super::copy::Transfer;
@@ -8,23 +8,45 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Copies what comes from `a` to `b` and what comes from `b` to `a`, at the same
-/// time, as a proxy does. Gives the number of bytes from `a` to `b`, and from `b`
-/// to `a`.
+/// Copies bytes between two streams in both directions, as a proxy does.
 ///
-/// When one has come to its end, the other is
-/// [shut down](crate::io::AsyncWriteExt::shutdown), while the other direction goes
-/// on. It returns when both directions have come to their ends. Each direction has
-/// a buffer of 8 KiB.
+/// Returns the number of bytes from `a` to `b`, and from `b` to `a`.
+///
+/// When one stream reaches its end, the other is [shut down](crate::io::AsyncWriteExt::shutdown),
+/// and the opposite direction continues. Returns when both directions have reached their end. Each
+/// direction has a buffer of 8 KiB.
 ///
 /// # Errors
 ///
-/// Those of either, except `Interrupted`. Both directions stop then, and what was
-/// read and not yet written is lost.
+/// Returns the first error of either stream, except `Interrupted`. Both directions stop then, and
+/// bytes that were read and not written are lost.
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe: what was read and not yet written is lost.
+/// Not cancel safe. Bytes that were read and not written are lost.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{self, AsyncReadExt, AsyncWriteExt};
+///
+/// let (mut client, mut proxy_in) = io::duplex(64);
+/// let (mut proxy_out, mut server) = io::duplex(64);
+/// let proxy = wakeful::spawn(async move {
+///     io::copy_bidirectional(&mut proxy_in, &mut proxy_out).await
+/// });
+///
+/// client.write_all(b"ping").await?;
+/// let mut buf = [0; 4];
+/// server.read_exact(&mut buf).await?;
+/// assert_eq!(&buf, b"ping");
+/// drop((client, server));
+/// assert_eq!(proxy.await.unwrap()?, (4, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn copy_bidirectional<'a, A, B>(
     a: &'a mut A,
@@ -37,11 +59,22 @@ where
     copy_bidirectional_with_sizes(a, b, BUFFER_SIZE, BUFFER_SIZE)
 }
 
-/// As [`copy_bidirectional`], with buffers of these sizes.
+/// Copies bytes between two streams in both directions, with buffers of the given sizes.
+///
+/// See [`copy_bidirectional`].
+///
+/// # Errors
+///
+/// Returns the first error of either stream, except `Interrupted`. Both directions stop then, and
+/// bytes that were read and not written are lost.
 ///
 /// # Panics
 ///
-/// If either size is 0.
+/// Panics if either size is 0.
+///
+/// # Cancel safety
+///
+/// Not cancel safe. Bytes that were read and not written are lost.
 #[track_caller]
 pub fn copy_bidirectional_with_sizes<'a, A, B>(
     a: &'a mut A,
@@ -63,7 +96,7 @@ where
     })
 }
 
-/// See [`copy_bidirectional`].
+/// Operation of [`copy_bidirectional`].
 #[derive(Debug)]
 pub struct CopyBidirectional<'a, A: ?Sized, B: ?Sized> {
     a: &'a mut A,
@@ -80,14 +113,14 @@ where
     type Output = io::Result<(u64, u64)>;
 
     fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Both go on before either may end this.
+        // Poll both directions before either can complete the operation.
         let a_to_b = self.a_to_b.poll(cx, self.a, self.b)?;
         let b_to_a = self.b_to_a.poll(cx, self.b, self.a)?;
         Poll::Ready(Ok((ready!(a_to_b), ready!(b_to_a))))
     }
 }
 
-/// One direction; the numbers are bytes copied.
+/// The state of one direction, with the number of bytes copied.
 #[derive(Debug)]
 enum Direction {
     Copying(Transfer),
@@ -96,7 +129,7 @@ enum Direction {
 }
 
 impl Direction {
-    /// Ready from its end on.
+    /// Polls the direction; ready once it is done, also at every later call.
     fn poll<R, W>(
         &mut self,
         cx: &mut Context<'_>,

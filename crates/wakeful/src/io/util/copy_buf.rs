@@ -1,4 +1,4 @@
-//! From a reader that has a buffer to a writer, without another buffer.
+//! [`copy_buf`]: from a buffered reader to a writer, without another buffer.
 
 use super::io_future::{IoFuture, IoOp};
 use crate::io::{AsyncBufRead, AsyncWrite};
@@ -7,18 +7,35 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// As [`copy`](super::copy()), but straight out of the reader's buffer. What the
-/// writer did not take stays in available.
+/// Copies all bytes from a buffered reader to a writer, and flushes the writer at the end.
+///
+/// Returns the number of bytes. Writes directly from the reader's buffer. Bytes that the writer did
+/// not accept stay in it.
 ///
 /// # Errors
 ///
-/// Those of the reader and the writer, except `Interrupted`; of kind `WriteZero`
-/// if the writer takes no more.
+/// Returns the error of the reader or the writer, except `Interrupted`, and `WriteZero` if the
+/// writer accepts no more bytes.
 ///
 /// # Cancel safety
 ///
-/// Cancel safe, except that the number of bytes is lost: what was not written is
-/// still in the reader.
+/// Cancel safe, except that the number of bytes is lost. Bytes that were not written are still in
+/// the reader.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{BufReader, copy_buf};
+///
+/// let mut reader = BufReader::new(&b"hello"[..]);
+/// let mut writer = Vec::new();
+/// assert_eq!(copy_buf(&mut reader, &mut writer).await?, 5);
+/// assert_eq!(writer, b"hello");
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn copy_buf<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> IoFuture<CopyBuf<'a, R, W>>
 where
@@ -28,14 +45,14 @@ where
     IoFuture::new(CopyBuf { reader, writer, total: 0, needs_flush: false })
 }
 
-/// See [`copy_buf`].
+/// Operation of [`copy_buf`].
 #[derive(Debug)]
 pub struct CopyBuf<'a, R: ?Sized, W: ?Sized> {
     reader: &'a mut R,
     writer: &'a mut W,
-    /// Written so far.
+    /// Bytes written so far.
     total: u64,
-    /// The writer may keep something back.
+    /// Whether the writer may have buffered bytes.
     needs_flush: bool,
 }
 
@@ -56,7 +73,7 @@ where
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
-                    // Others may wait for it, and we for them.
+                    // The peer may wait for these bytes before it sends more.
                     if self.needs_flush {
                         ready!(writer.as_mut().poll_flush(cx))?;
                         progress.made_progress();

@@ -1,5 +1,6 @@
-//! Things in memory that are always ready and never full: [`empty`], [`repeat`]
-//! and [`sink`]. So that a loop over them starves nobody, each call spends budget.
+//! Readers and writers that are always ready: [`empty`], [`repeat`] and [`sink`].
+//!
+//! Each call charges the task's budget, so that a loop over them does not starve other tasks.
 
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, SeekFrom};
 use crate::task::coop;
@@ -8,17 +9,17 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// One unit of budget, for an answer that is always there.
+/// Charges one unit of the task's budget.
 fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
     coop::poll_proceed(cx).map(|progress| progress.made_progress())
 }
 
-/// The bytes in all of the slices.
+/// Returns the total length of the slices.
 fn total_len(bufs: &[IoSlice<'_>]) -> usize {
     bufs.iter().map(|buf| buf.len()).sum()
 }
 
-/// A writer that takes everything and keeps nothing.
+/// Implements [`AsyncWrite`] for a writer that accepts and discards all bytes.
 macro_rules! impl_discarding_writer {
     ($writer:ty) => {
         impl AsyncWrite for $writer {
@@ -53,18 +54,19 @@ macro_rules! impl_discarding_writer {
     };
 }
 
-/// A reader that is at its end, and a writer that takes everything; see
-/// [`empty`].
+/// A reader without data, and a writer that discards all bytes. Created by [`empty`].
 #[non_exhaustive]
 pub struct Empty;
 
-/// A reader that is at its end from the start. What is written to it is dropped.
+/// Returns a reader that is always at its end. Bytes written to it are discarded.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::AsyncReadExt;
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
 /// let mut text = String::new();
 /// assert_eq!(wakeful::io::empty().read_to_string(&mut text).await?, 0);
 /// # Ok(())
@@ -110,22 +112,24 @@ impl fmt::Debug for Empty {
     }
 }
 
-/// A reader of one byte, for ever; see [`repeat`].
+/// A reader that repeats one byte forever. Created by [`repeat`].
 #[derive(Debug)]
 pub struct Repeat {
     byte: u8,
 }
 
-/// A reader that gives the same byte for ever.
+/// Returns a reader that repeats one byte forever.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::AsyncReadExt;
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
-/// let mut buffer = [0; 3];
-/// wakeful::io::repeat(7).read_exact(&mut buffer).await?;
-/// assert_eq!(buffer, [7, 7, 7]);
+/// let mut buf = [0; 3];
+/// wakeful::io::repeat(7).read_exact(&mut buf).await?;
+/// assert_eq!(buf, [7, 7, 7]);
 /// # Ok(())
 /// # }
 /// ```
@@ -145,18 +149,20 @@ impl AsyncRead for Repeat {
     }
 }
 
-/// A writer that takes everything and keeps nothing; see [`sink`].
+/// A writer that discards all bytes. Created by [`sink`].
 #[non_exhaustive]
 pub struct Sink;
 
-/// A writer that takes everything and keeps nothing.
+/// Returns a writer that accepts and discards all bytes.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::AsyncWriteExt;
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
-/// assert_eq!(wakeful::io::sink().write(b"forgotten").await?, 9);
+/// assert_eq!(wakeful::io::sink().write(b"discarded").await?, 9);
 /// # Ok(())
 /// # }
 /// ```

@@ -1,4 +1,4 @@
-//! How a method of an extension trait becomes a future.
+//! [`IoFuture`]: the future that the methods of the extension traits return.
 
 use crate::task::context;
 use std::marker::PhantomPinned;
@@ -6,23 +6,26 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What an operation does when it is polled. It borrows what it reads from or
-/// writes to, which may move, so it may itself.
+/// An operation on a reader or writer.
+///
+/// It borrows an `Unpin` reader or writer, so it may be moved between polls.
 pub trait IoOp {
     type Output;
 
+    /// Polls the operation.
     fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output>;
 }
 
 pin_project_lite::pin_project! {
-    /// A [`IoOp`] as a future, which knows where it was asked for: a task that
-    /// waits in it is listed with that place.
+    /// Future of an I/O operation that knows its call site.
+    ///
+    /// Diagnostics list a task that waits in it with that place.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct IoFuture<Op> {
         op: Op,
         site: &'static Location<'static>,
-        // Not `Unpin`, so that a step may be pinned one day.
+        // Makes the future `!Unpin`, so that an operation may become self-referential later.
         #[pin]
         _pinned: PhantomPinned,
     }

@@ -1,4 +1,4 @@
-//! Reading into memory that the caller has: `read`, `read_buf`, `read_exact`.
+//! Operations that read into the caller's memory: `read`, `read_buf`, `read_exact`.
 #![allow(unsafe_code)]
 
 use super::io_future::IoOp;
@@ -9,7 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Whatever is there, once.
+/// Operation that reads available bytes once.
 #[derive(Debug)]
 pub struct Read<'a, R: ?Sized> {
     pub(super) reader: &'a mut R,
@@ -27,7 +27,7 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for Read<'_, R> {
     }
 }
 
-/// Whatever is there, once, into the room of a `BufMut`.
+/// Operation that reads available bytes once into a `BufMut`.
 #[derive(Debug)]
 pub struct ReadToBuf<'a, R: ?Sized, B: ?Sized> {
     pub(super) reader: &'a mut R,
@@ -46,21 +46,21 @@ where
             return Poll::Ready(Ok(0));
         }
         let read = {
-            // SAFETY: a `ReadBuf` takes nothing but values from its memory.
-            let room = unsafe { self.buf.chunk_mut().as_uninit_slice_mut() };
-            let mut buf = ReadBuf::uninit(room);
+            // SAFETY: safe code can write only initialized bytes through a `ReadBuf`.
+            let spare = unsafe { self.buf.chunk_mut().as_uninit_slice_mut() };
+            let mut buf = ReadBuf::uninit(spare);
             let start = buf.filled().as_ptr();
             ready!(Pin::new(&mut *self.reader).poll_read(cx, &mut buf))?;
-            assert_eq!(start, buf.filled().as_ptr(), "the reader put another buffer in its place");
+            assert_eq!(start, buf.filled().as_ptr(), "the reader replaced the buffer");
             buf.filled().len()
         };
-        // SAFETY: so many bytes of the chunk are filled, by the assert above.
+        // SAFETY: the assert above proves that the first `read` bytes of the chunk are filled.
         unsafe { self.buf.advance_mut(read) };
         Poll::Ready(Ok(read))
     }
 }
 
-/// As much as there is room for, and not less.
+/// Operation that reads until the buffer is full.
 #[derive(Debug)]
 pub struct ReadExact<'a, R: ?Sized> {
     pub(super) reader: &'a mut R,
@@ -80,7 +80,7 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadExact<'_, R> {
     }
 }
 
-/// Reads until `buf` is full; if the data ends before, that is an error.
+/// Reads until `buf` is full. Fails with `early_end` if the data ends first.
 #[inline]
 pub(super) fn fill<R: AsyncRead + Unpin + ?Sized>(
     reader: &mut R,

@@ -1,5 +1,4 @@
-//! Reading everything there is: `read_to_end`, `read_to_string`; and how a read
-//! of text ends, for `read_line` too.
+//! Operations that read to the end: `read_to_end`, `read_to_string`; and the UTF-8 check of text.
 #![allow(unsafe_code)]
 
 use super::io_future::IoOp;
@@ -10,20 +9,20 @@ use std::mem::{self, MaybeUninit};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The least room there must be for a read.
+/// The least spare capacity for a read.
 const MIN_SPARE: usize = 32;
 
-/// How a vector grows while a reader is read to its end.
+/// Grows a vector while a reader is read to its end.
 ///
 /// Rules:
-/// - G1. The first `spare` bytes behind the vector's length hold values. Nobody
-///   else has the vector meanwhile.
+/// - GROWTH-1. The first `initialized_spare` bytes after the vector's length are initialized. No
+///   other code changes the vector meanwhile.
 #[derive(Debug)]
 struct Growth {
-    /// The vector's capacity before anything was read.
+    /// The vector's capacity before the first read.
     initial_capacity: usize,
-    /// How much of the room behind the vector's end holds values already, so that
-    /// readers who want that need not clear it twice (G1).
+    /// How many bytes after the vector's length are initialized, so that a reader does not zero
+    /// them again (GROWTH-1).
     initialized_spare: usize,
 }
 
@@ -32,7 +31,7 @@ impl Growth {
         Self { initial_capacity: vec.capacity(), initialized_spare: 0 }
     }
 
-    /// Reads some more to the end of `vec`; 0 says that there is no more.
+    /// Reads more bytes to the end of `vec`; 0 means the end of the data.
     fn poll_more<R: AsyncRead + ?Sized>(
         &mut self,
         reader: Pin<&mut R>,
@@ -43,33 +42,32 @@ impl Growth {
             if self.may_be_exact_fit(vec) {
                 return self.poll_probe(reader, cx, vec);
             }
-            // Grows to twice the size, so that all growth together costs no more
-            // than the data does.
+            // `reserve` at least doubles the capacity, so the copies cost amortized O(1) per byte.
             vec.reserve(MIN_SPARE);
             self.initialized_spare = 0;
         }
         let mut buf = ReadBuf::uninit(vec.spare_capacity_mut());
-        // SAFETY: G1.
+        // SAFETY: GROWTH-1.
         unsafe { buf.assume_init(self.initialized_spare) };
         let start = buf.filled().as_ptr();
         let polled = reader.poll_read(cx, &mut buf);
-        assert_eq!(start, buf.filled().as_ptr(), "the reader put another buffer in its place");
+        assert_eq!(start, buf.filled().as_ptr(), "the reader replaced the buffer");
         let (read, initialized) = match polled {
             Poll::Ready(Ok(())) => (buf.filled().len(), buf.initialized().len()),
             _ => (0, buf.initialized().len()),
         };
-        // SAFETY: the first `read` bytes behind the end are filled.
+        // SAFETY: the first `read` bytes after the vector's length are filled.
         unsafe { vec.set_len(vec.len() + read) };
         self.initialized_spare = initialized - read;
         polled.map_ok(|()| read)
     }
 
-    /// Whether the caller may have given a vector of just the right size.
+    /// Returns whether the caller may have passed a vector of exactly the right capacity.
     fn may_be_exact_fit(&self, vec: &Vec<u8>) -> bool {
         vec.capacity() == self.initial_capacity && self.initial_capacity >= MIN_SPARE
     }
 
-    /// Looks whether there is more before growing for it.
+    /// Reads into a small buffer first, to see whether the vector has to grow at all.
     fn poll_probe<R: AsyncRead + ?Sized>(
         &mut self,
         reader: Pin<&mut R>,
@@ -84,7 +82,7 @@ impl Growth {
         Poll::Ready(Ok(probe.filled().len()))
     }
 
-    /// Reads until there is no more.
+    /// Reads until the end of the data.
     fn poll_rest<R: AsyncRead + ?Sized>(
         &mut self,
         mut reader: Pin<&mut R>,
@@ -100,13 +98,13 @@ impl Growth {
     }
 }
 
-/// Everything, as bytes.
+/// Operation that reads all bytes.
 #[derive(Debug)]
 pub struct ReadToEnd<'a, R: ?Sized> {
     reader: &'a mut R,
     vec: &'a mut Vec<u8>,
     growth: Growth,
-    /// The length of `vec` before.
+    /// The length of `vec` before the operation.
     old_len: usize,
 }
 
@@ -125,15 +123,15 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadToEnd<'_, R> {
     }
 }
 
-/// Everything, as text.
+/// Operation that reads all bytes as text.
 #[derive(Debug)]
 pub struct ReadToString<'a, R: ?Sized> {
     reader: &'a mut R,
     text: &'a mut String,
-    /// What was in `text`, and what is new.
+    /// The old contents of `text`, and the new bytes.
     bytes: Vec<u8>,
     growth: Growth,
-    /// The length of `text` before.
+    /// The length of `text` before the operation.
     old_len: usize,
 }
 
@@ -155,18 +153,19 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadToString<'_, R> {
     }
 }
 
-/// What happens to text that was read before an error came.
+/// What happens to text that was read before an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnError {
-    /// It is dropped.
+    /// It is discarded.
     Drop,
-    /// It is kept with the rest.
+    /// It is kept.
     Keep,
 }
 
-/// The end of a read of text. `bytes` are the `old_len` bytes that were in `text`
-/// before, and what came to them; `text` gets them all if they are text, and
-/// otherwise what it had before.
+/// Ends a read of text.
+///
+/// `bytes` are the `old_len` bytes that were in `text` before, and the new bytes. `text` gets all
+/// of them if they are UTF-8, and otherwise its old contents.
 pub(super) fn finish_text(
     text: &mut String,
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What everybody can do with something that has a position.
+//! [`AsyncSeekExt`]: the methods of streams with a position.
 
 use super::io_future::{IoFuture, IoOp};
 use crate::io::{AsyncSeek, SeekFrom};
@@ -6,13 +6,17 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Seeking, for everything that is [`AsyncSeek`].
+/// Methods of every [`AsyncSeek`].
+///
+/// Import this trait to call them.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::{AsyncReadExt, AsyncSeekExt, SeekFrom};
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
 /// let mut file = std::io::Cursor::new(b"0123456789");
 /// file.seek(SeekFrom::Start(7)).await?;
 /// assert_eq!(file.read_u8().await?, b'7');
@@ -21,16 +25,30 @@ use std::task::{Context, Poll, ready};
 /// # }
 /// ```
 pub trait AsyncSeekExt: AsyncSeek {
-    /// Moves to `pos`, and gives the new position, counted from the start. An
-    /// earlier seek that was not waited for is waited for first.
+    /// Moves the position, and returns the new position from the start.
+    ///
+    /// Waits first until an earlier seek is complete.
     ///
     /// # Errors
     ///
-    /// Those of the thing itself; a position before the start is one.
+    /// Returns the stream's error, for example for a position before the start.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: whether it moved is not said.
+    /// Not cancel safe. Whether the position has moved is unknown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncSeekExt, SeekFrom};
+    ///
+    /// let mut file = std::io::Cursor::new(b"0123456789");
+    /// assert_eq!(file.seek(SeekFrom::End(-2)).await?, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     fn seek(&mut self, pos: SeekFrom) -> IoFuture<Seek<'_, Self>>
     where
@@ -39,7 +57,15 @@ pub trait AsyncSeekExt: AsyncSeek {
         IoFuture::new(Seek { seeker: self, target: Some(pos) })
     }
 
-    /// Moves to the start; short for `seek(SeekFrom::Start(0))`.
+    /// Moves the position to the start.
+    ///
+    /// # Errors
+    ///
+    /// Returns the stream's error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe. Whether the position has moved is unknown.
     #[track_caller]
     fn rewind(&mut self) -> IoFuture<Seek<'_, Self>>
     where
@@ -48,8 +74,11 @@ pub trait AsyncSeekExt: AsyncSeek {
         self.seek(SeekFrom::Start(0))
     }
 
-    /// The position, counted from the start; short for
-    /// `seek(SeekFrom::Current(0))`.
+    /// Returns the position from the start.
+    ///
+    /// # Errors
+    ///
+    /// Returns the stream's error.
     #[track_caller]
     fn stream_position(&mut self) -> IoFuture<Seek<'_, Self>>
     where
@@ -61,11 +90,11 @@ pub trait AsyncSeekExt: AsyncSeek {
 
 impl<S: AsyncSeek + ?Sized> AsyncSeekExt for S {}
 
-/// A move to another position.
+/// Operation that moves the position.
 #[derive(Debug)]
 pub struct Seek<'a, S: ?Sized> {
     seeker: &'a mut S,
-    /// None once it started.
+    /// `None` once the seek has started.
     target: Option<SeekFrom>,
 }
 
@@ -75,7 +104,7 @@ impl<S: AsyncSeek + Unpin + ?Sized> IoOp for Seek<'_, S> {
     fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let mut seeker = Pin::new(&mut *self.seeker);
         if let Some(target) = self.target {
-            // An earlier one may be under way.
+            // An earlier seek may be in progress.
             ready!(seeker.as_mut().poll_complete(cx))?;
             seeker.as_mut().start_seek(target)?;
             self.target = None;

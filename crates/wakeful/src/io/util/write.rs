@@ -1,4 +1,4 @@
-//! Writing: `write`, `write_vectored`, `write_buf`, `write_all`, `write_all_buf`,
+//! Operations that write: `write`, `write_vectored`, `write_buf`, `write_all`, `write_all_buf`,
 //! `flush` and `shutdown`.
 
 use super::io_future::IoOp;
@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// As much as the writer takes, once.
+/// Operation that writes once.
 #[derive(Debug)]
 pub struct Write<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
@@ -25,7 +25,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> IoOp for Write<'_, W> {
     }
 }
 
-/// As much as the writer takes, once, from several slices.
+/// Operation that writes once, from several slices.
 #[derive(Debug)]
 pub struct WriteVectored<'a, 'b, W: ?Sized> {
     pub(super) writer: &'a mut W,
@@ -41,7 +41,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> IoOp for WriteVectored<'_, '_, W> {
     }
 }
 
-/// As much as the writer takes, once, off the front of a `Buf`.
+/// Operation that writes once, from the front of a `Buf`.
 #[derive(Debug)]
 pub struct WriteBuf<'a, W, B> {
     pub(super) writer: &'a mut W,
@@ -60,7 +60,7 @@ impl<W: AsyncWrite + Unpin, B: Buf> IoOp for WriteBuf<'_, W, B> {
     }
 }
 
-/// All of a `Buf`.
+/// Operation that writes all of a `Buf`.
 #[derive(Debug)]
 pub struct WriteAllBuf<'a, W, B> {
     pub(super) writer: &'a mut W,
@@ -82,10 +82,10 @@ impl<W: AsyncWrite + Unpin, B: Buf> IoOp for WriteAllBuf<'_, W, B> {
     }
 }
 
-/// How many parts of a `Buf` go into one write.
+/// How many chunks of a `Buf` go into one write.
 const MAX_SLICES: usize = 64;
 
-/// One write from the front of `buf`; what was taken is off it afterwards.
+/// Writes once from the front of `buf`, and advances it by the accepted bytes.
 #[inline]
 fn write_front<W: AsyncWrite + Unpin, B: Buf>(
     writer: &mut W,
@@ -104,11 +104,11 @@ fn write_front<W: AsyncWrite + Unpin, B: Buf>(
     Poll::Ready(Ok(written))
 }
 
-/// All of a slice.
+/// Operation that writes all of a slice.
 #[derive(Debug)]
 pub struct WriteAll<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
-    /// What is not written yet.
+    /// The bytes that were not written yet.
     pub(super) buf: &'a [u8],
 }
 
@@ -121,7 +121,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> IoOp for WriteAll<'_, W> {
     }
 }
 
-/// Writes until `rest` is empty; what was taken is off its front in any case.
+/// Writes until `rest` is empty. Accepted bytes are removed from its front in any case.
 #[inline]
 pub(super) fn drain<W: AsyncWrite + Unpin + ?Sized>(
     writer: &mut W,
@@ -138,7 +138,7 @@ pub(super) fn drain<W: AsyncWrite + Unpin + ?Sized>(
     Poll::Ready(Ok(()))
 }
 
-/// Until the writer has passed everything on.
+/// Operation that flushes the writer.
 #[derive(Debug)]
 pub struct Flush<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
@@ -153,7 +153,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> IoOp for Flush<'_, W> {
     }
 }
 
-/// Until the writer has said goodbye.
+/// Operation that shuts the writer down.
 #[derive(Debug)]
 pub struct Shutdown<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
