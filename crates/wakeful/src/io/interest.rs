@@ -27,7 +27,6 @@ impl Interest {
     pub const WRITABLE: Interest = Interest(1 << 1);
 
     /// Interest in urgent (out-of-band) data to read.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const PRIORITY: Interest = Interest(1 << 4);
 
     /// Interest in errors.
@@ -51,7 +50,6 @@ impl Interest {
     }
 
     /// Returns whether urgent data is included.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const fn is_priority(self) -> bool {
         self.contains(Interest::PRIORITY)
     }
@@ -101,7 +99,6 @@ impl Interest {
         let parts = [
             (self.is_readable() || self.is_error()).then_some(mio::Interest::READABLE),
             self.is_writable().then_some(mio::Interest::WRITABLE),
-            #[cfg(any(target_os = "linux", target_os = "android"))]
             self.is_priority().then_some(mio::Interest::PRIORITY),
         ];
         let all = parts.into_iter().flatten().reduce(mio::Interest::add);
@@ -130,7 +127,6 @@ impl fmt::Debug for Interest {
         let names = [
             (Interest::READABLE, "READABLE"),
             (Interest::WRITABLE, "WRITABLE"),
-            #[cfg(any(target_os = "linux", target_os = "android"))]
             (Interest::PRIORITY, "PRIORITY"),
             (Interest::ERROR, "ERROR"),
         ];

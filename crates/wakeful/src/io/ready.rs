@@ -39,19 +39,13 @@ impl Ready {
     pub const WRITE_CLOSED: Ready = Ready(1 << 3);
 
     /// There is urgent (out-of-band) data to read.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const PRIORITY: Ready = Ready(1 << 4);
 
     /// There is a pending error.
     pub const ERROR: Ready = Ready(1 << 5);
 
     /// All states.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const ALL: Ready = Ready((1 << 6) - 1);
-
-    /// All states.
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    pub const ALL: Ready = Ready(((1 << 6) - 1) & !(1 << 4));
 
     /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
@@ -79,7 +73,6 @@ impl Ready {
     }
 
     /// Returns whether there is urgent data to read.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn is_priority(self) -> bool {
         self.contains(Ready::PRIORITY)
     }
@@ -112,7 +105,6 @@ impl Ready {
         if interest.is_writable() {
             ready |= Ready::WRITABLE | Ready::WRITE_CLOSED;
         }
-        #[cfg(any(target_os = "linux", target_os = "android"))]
         if interest.is_priority() {
             ready |= Ready::PRIORITY | Ready::READ_CLOSED;
         }
@@ -167,7 +159,6 @@ impl fmt::Debug for Ready {
             .field("is_read_closed", &self.is_read_closed())
             .field("is_write_closed", &self.is_write_closed())
             .field("is_error", &self.is_error());
-        #[cfg(any(target_os = "linux", target_os = "android"))]
         fields.field("is_priority", &self.is_priority());
         fields.finish()
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A point in time on the clock of the current runtime.
 ///
 /// Works like [`std::time::Instant`], except that [`now`](Self::now) reads the runtime's clock,
-/// which may be [paused](super::pause). Subtracting a later instant gives zero instead of a panic.
+/// which may be paused (`time::pause`). Subtracting a later instant gives zero instead of a panic.
 ///
 /// # Examples
 ///

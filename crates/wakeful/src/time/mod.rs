@@ -4,8 +4,8 @@
 //! - [`interval`] yields a tick every period.
 //! - [`timeout`] and [`timeout_at`] bound how long a future may take.
 //! - [`Instant`] is a point in time on the clock of the current runtime.
-//! - [`pause`], [`resume`] and [`advance`] control the clock of a current-thread runtime, so that
-//!   tests about time take no time.
+//! - `pause`, `resume` and `advance` control the clock of a current-thread runtime, so that tests
+//!   about time take no time. They need the Cargo feature `test-util`.
 //!
 //! All timers need a runtime with timers enabled:
 //! [`Builder::enable_time`](crate::runtime::Builder::enable_time), which `#[wakeful::main]` and

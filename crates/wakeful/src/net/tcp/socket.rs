@@ -227,7 +227,6 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
-    #[cfg(target_os = "linux")]
     pub fn tclass_v6(&self) -> io::Result<u32> {
         self.socket.tclass_v6()
     }
@@ -237,7 +236,6 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
-    #[cfg(target_os = "linux")]
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         self.socket.set_tclass_v6(tclass)
     }
@@ -285,7 +283,6 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
-    #[cfg(target_os = "linux")]
     pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
         self.socket.device()
     }
@@ -295,7 +292,6 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
-    #[cfg(target_os = "linux")]
     pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
         self.socket.bind_device(interface)
     }

@@ -230,7 +230,6 @@ impl TcpStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn quickack(&self) -> io::Result<bool> {
         SockRef::from(self).tcp_quickack()
     }
@@ -242,7 +241,6 @@ impl TcpStream {
     /// # Errors
     ///
     /// Returns the kernel's error.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
         SockRef::from(self).set_tcp_quickack(quickack)
     }

@@ -186,7 +186,6 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
-    #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
     pub fn tclass_v6(&self) -> io::Result<u32> {
         SockRef::from(self).tclass_v6()
     }
@@ -196,7 +195,6 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
-    #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         SockRef::from(self).set_tclass_v6(tclass)
     }
@@ -206,7 +204,6 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
         SockRef::from(self).device()
     }
@@ -216,7 +213,6 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
         SockRef::from(self).bind_device(interface)
     }

@@ -4,7 +4,6 @@ use rustix::net::{SocketAddrAny, SocketAddrUnix};
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
-#[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net;
@@ -39,14 +38,12 @@ impl SocketAddr {
     }
 
     /// Returns the abstract name without the leading zero byte, if the address is one.
-    #[cfg(target_os = "linux")]
     pub fn as_abstract_name(&self) -> Option<&[u8]> {
         self.0.as_abstract_name()
     }
 
     /// Returns the address for `path`, which is abstract if it begins with a zero byte.
     pub(super) fn from_path(path: &Path) -> io::Result<Self> {
-        #[cfg(target_os = "linux")]
         if let Some(name) = path.as_os_str().as_bytes().strip_prefix(b"\0") {
             return net::SocketAddr::from_abstract_name(name).map(Self);
         }
@@ -55,7 +52,6 @@ impl SocketAddr {
 
     /// Converts to the form that system calls take.
     pub(super) fn to_raw(&self) -> rustix::io::Result<SocketAddrUnix> {
-        #[cfg(target_os = "linux")]
         if let Some(name) = self.as_abstract_name() {
             return SocketAddrUnix::new_abstract_name(name);
         }
@@ -68,7 +64,6 @@ impl SocketAddr {
     /// Converts from the form that system calls return; `None` is an unnamed address.
     pub(super) fn from_raw(raw: Option<SocketAddrAny>) -> io::Result<Self> {
         let bytes = raw.as_ref().map_or(&[][..], name_of);
-        #[cfg(target_os = "linux")]
         if let Some(name) = bytes.strip_prefix(b"\0") {
             return net::SocketAddr::from_abstract_name(name).map(Self);
         }
@@ -132,7 +127,6 @@ mod tests {
         assert!(SocketAddr::from_raw(None).unwrap().is_unnamed());
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn abstract_names_may_contain_zero_bytes() {
         let back = round_trip("\0a\0b\0");

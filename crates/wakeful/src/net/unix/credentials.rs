@@ -32,7 +32,6 @@ impl UCred {
         self.pid
     }
 
-    #[cfg(target_os = "linux")]
     pub(super) fn from_peer(socket: &impl AsFd) -> io::Result<UCred> {
         let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut len = size_of::<libc::ucred>() as libc::socklen_t;

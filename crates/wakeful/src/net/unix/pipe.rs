@@ -117,7 +117,6 @@ impl OpenOptions {
     ///
     /// The pipe then never closes from the other side. A receiver waits for the next sender instead
     /// of reaching the end, and a sender can be opened before there is a receiver.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn read_write(&mut self, value: bool) -> &mut Self {
         self.read_write = value;
         self

@@ -48,7 +48,7 @@ streams!(
 impl UnixStream {
     /// Connects to the listener at a path.
     ///
-    /// On Linux, a path that begins with a zero byte is an abstract address.
+    /// A path that begins with a zero byte is an abstract address.
     ///
     /// # Errors
     ///
