@@ -53,10 +53,10 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | [`task`] | [`spawn`](task::spawn), [`JoinHandle`](task::JoinHandle), [`JoinSet`](task::JoinSet), [`LocalSet`](task::LocalSet), `spawn_blocking` |
-//! | [`runtime`] | [`Builder`](runtime::Builder), [`Runtime`](runtime::Runtime), [`Handle`](runtime::Handle), metrics |
-//! | [`sync`] | [`Mutex`](sync::Mutex), [`RwLock`](sync::RwLock), [`Semaphore`](sync::Semaphore), [`Notify`](sync::Notify), channels |
-//! | [`time`] | [`sleep`](time::sleep), [`interval`](time::interval), [`timeout`](time::timeout) |
+//! | [`task`] | `spawn`, `spawn_blocking`, `JoinHandle`, `JoinSet`, `LocalSet` |
+//! | [`runtime`] | `Builder`, `Runtime`, `Handle`, metrics |
+//! | [`sync`] | `Mutex`, `RwLock`, `Semaphore`, `Notify`, `mpsc` and other channels |
+//! | [`time`] | `sleep`, `interval`, `timeout` |
 //! | [`net`] | TCP, UDP and Unix sockets, pipes |
 //! | [`io`] | traits and helpers to read and write |
 //! | [`fs`] | files and directories |
@@ -92,8 +92,9 @@
 //!
 //! | variable | effect |
 //! | --- | --- |
-//! | `WAKEFUL_WORKER_THREADS` | number of workers of each multi-thread runtime that does not set it; `TOKIO_WORKER_THREADS` is the fallback |
-//! | `WAKEFUL_DUMP_AFTER` | prints a dump of each runtime once, after this duration, such as `10s` |
+//! | `WAKEFUL_WORKER_THREADS` | number of workers, unless `Builder::worker_threads` is set |
+//! | `TOKIO_WORKER_THREADS` | the same, if `WAKEFUL_WORKER_THREADS` is not set |
+//! | `WAKEFUL_DUMP_AFTER` | prints a dump of each runtime once, after a duration such as `10s` |
 //! | `WAKEFUL_REPORTS` | appends each report to this file |
 //! | `WAKEFUL_FILE_BACKEND` | how file operations run: `auto`, `uring` or `pool` |
 //!
