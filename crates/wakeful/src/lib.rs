@@ -99,7 +99,7 @@
 //! | `WAKEFUL_FILE_BACKEND` | how file operations run: `auto`, `uring` or `pool` |
 //!
 //! `docs/CONFIGURATION.md` in the repository has the details. ARCHITECTURE.md draws how a task
-//! moves through the code, and names the modules on its way.
+//! moves through the code.
 #![deny(unsafe_code)]
 // With some features disabled, code that the others share is unused.
 #![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports))]

@@ -13,6 +13,45 @@ use std::task::{Context, Poll};
 /// A method that cannot make progress returns `Pending` and arranges that the task of `cx` is woken
 /// when it can. It never returns an error of kind `WouldBlock`. Callers may treat `Interrupted` as
 /// a request to try again.
+///
+/// # Examples
+///
+/// A writer that counts bytes:
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::pin::Pin;
+/// use std::task::{Context, Poll};
+/// use wakeful::io::{self, AsyncWrite, AsyncWriteExt};
+///
+/// struct Count(usize);
+///
+/// impl AsyncWrite for Count {
+///     fn poll_write(
+///         mut self: Pin<&mut Self>,
+///         _cx: &mut Context<'_>,
+///         buf: &[u8],
+///     ) -> Poll<io::Result<usize>> {
+///         self.0 += buf.len();
+///         Poll::Ready(Ok(buf.len()))
+///     }
+///
+///     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+///         Poll::Ready(Ok(()))
+///     }
+///
+///     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+///         Poll::Ready(Ok(()))
+///     }
+/// }
+///
+/// let mut count = Count(0);
+/// count.write_all(b"hello").await?;
+/// assert_eq!(count.0, 5);
+/// # Ok(())
+/// # }
+/// ```
 pub trait AsyncWrite {
     /// Polls a write from the front of `buf`, and returns how many bytes were accepted.
     ///

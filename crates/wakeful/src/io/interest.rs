@@ -45,6 +45,14 @@ impl Interest {
     }
 
     /// Returns whether errors are included.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Interest;
+    ///
+    /// assert!((Interest::READABLE | Interest::ERROR).is_error());
+    /// ```
     pub const fn is_error(self) -> bool {
         self.contains(Interest::ERROR)
     }

@@ -40,6 +40,14 @@ pub struct ReadBuf<'a> {
 
 impl<'a> ReadBuf<'a> {
     /// Creates a buffer over initialized memory.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut memory = [0; 8];
+    /// let buf = wakeful::io::ReadBuf::new(&mut memory);
+    /// assert_eq!((buf.capacity(), buf.filled().len()), (8, 0));
+    /// ```
     #[inline]
     pub fn new(buf: &'a mut [u8]) -> ReadBuf<'a> {
         let initialized = buf.len();
@@ -92,6 +100,17 @@ impl<'a> ReadBuf<'a> {
     /// Returns a buffer over the first `n` unfilled bytes, or over all of them if there are fewer.
     ///
     /// Filling it does not change the filled part of `self`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// assert_eq!(buf.take(3).capacity(), 3);
+    /// assert_eq!(buf.take(100).capacity(), 8);
+    /// ```
     #[inline]
     pub fn take(&mut self, n: usize) -> ReadBuf<'_> {
         let n = self.remaining().min(n);
@@ -181,6 +200,18 @@ impl<'a> ReadBuf<'a> {
     }
 
     /// Empties the filled part. Initialized bytes stay initialized.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// buf.put_slice(b"abc");
+    /// buf.clear();
+    /// assert_eq!(buf.remaining(), 8);
+    /// ```
     #[inline]
     pub fn clear(&mut self) {
         self.filled = 0;
@@ -226,6 +257,18 @@ impl<'a> ReadBuf<'a> {
     /// # Panics
     ///
     /// Panics if `buf` is longer than [`remaining`](Self::remaining).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// buf.put_slice(b"ab");
+    /// buf.put_slice(b"c");
+    /// assert_eq!(buf.filled(), b"abc");
+    /// ```
     #[inline]
     #[track_caller]
     pub fn put_slice(&mut self, buf: &[u8]) {

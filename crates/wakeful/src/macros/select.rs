@@ -71,7 +71,7 @@
 ///
 /// # Fairness
 ///
-/// If several futures are ready at once, the one that is polled first wins. By default, each poll
+/// If several futures are ready at once, the future that is polled first wins. By default, each poll
 /// starts with a random branch, so that in a loop each branch gets its share however busy the
 /// others are. The random numbers come from the runtime;
 /// [`Builder::rng_seed`](crate::runtime::Builder::rng_seed) seeds them.

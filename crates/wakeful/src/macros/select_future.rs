@@ -173,7 +173,7 @@ where
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Out> {
-        // Without budget, the futures that honour it would all be pending, and those that ignore it
+        // Without budget, the futures that honor it would all be pending, and those that ignore it
         // would always win.
         ready!(poll_budget_available(cx));
 

@@ -15,6 +15,20 @@ use std::vec;
 /// that is an address is parsed without a lookup.
 ///
 /// This trait is sealed: it cannot be implemented outside of this crate.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::net::TcpListener;
+///
+/// TcpListener::bind("127.0.0.1:0").await?;
+/// TcpListener::bind(("127.0.0.1", 0)).await?;
+/// TcpListener::bind(&["127.0.0.1:0".parse().unwrap()][..]).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait ToSocketAddrs: sealed::Resolve {}
 
 mod sealed {

@@ -72,6 +72,21 @@ impl Child {
     /// has returned the exit status.
     ///
     /// After that, the kernel may have given the id to another process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let mut child = Command::new("true").spawn()?;
+    /// assert!(child.id().is_some());
+    /// child.wait().await?;
+    /// assert_eq!(child.id(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn id(&self) -> Option<u32> {
         match &self.state {
             State::Running(running) => Some(running.id()),
@@ -86,6 +101,21 @@ impl Child {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::os::unix::process::ExitStatusExt;
+    /// use wakeful::process::Command;
+    ///
+    /// let mut child = Command::new("sleep").arg("60").spawn()?;
+    /// child.start_kill()?;
+    /// assert_eq!(child.wait().await?.signal(), Some(9));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start_kill(&mut self) -> io::Result<()> {
         match &mut self.state {
             State::Running(running) => running.kill(),

@@ -75,6 +75,19 @@ impl Command {
     }
 
     /// Adds several arguments.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("echo").args(["hello", "world"]).output().await?;
+    /// assert_eq!(output.stdout, b"hello world\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn args<I, S>(&mut self, args: I) -> &mut Command
     where
         I: IntoIterator<Item = S>,
@@ -125,18 +138,60 @@ impl Command {
     }
 
     /// Removes all environment variables of the child that were not set on this command.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("env").env_clear().env("NAME", "wakeful").output().await?;
+    /// assert_eq!(output.stdout, b"NAME=wakeful\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn env_clear(&mut self) -> &mut Command {
         self.std.env_clear();
         self
     }
 
     /// Sets the working directory of the child.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("pwd").current_dir("/").output().await?;
+    /// assert_eq!(output.stdout, b"/\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn current_dir<P: AsRef<Path>>(&mut self, dir: P) -> &mut Command {
         self.std.current_dir(dir);
         self
     }
 
     /// Sets the standard input of the child; inherited by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::process::Stdio;
+    /// use wakeful::io::AsyncWriteExt;
+    /// use wakeful::process::Command;
+    ///
+    /// let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    /// cat.stdin.as_mut().expect("stdin is piped").write_all(b"hello").await?;
+    /// cat.wait().await?; // closes the pipe first
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stdin<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.std.stdin(cfg);
         self
@@ -145,6 +200,20 @@ impl Command {
     /// Sets the standard output of the child; inherited by default.
     ///
     /// [`output`](Self::output) always uses a pipe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::process::Stdio;
+    /// use wakeful::process::Command;
+    ///
+    /// let status = Command::new("echo").arg("hello").stdout(Stdio::null()).status().await?;
+    /// assert!(status.success());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stdout<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.std.stdout(cfg);
         self
@@ -195,6 +264,19 @@ impl Command {
     }
 
     /// Sets the zeroth argument of the child: the name that it sees for itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("sh").arg0("shell").args(["-c", "echo $0"]).output().await?;
+    /// assert_eq!(output.stdout, b"shell\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn arg0<S>(&mut self, arg: S) -> &mut Command
     where
         S: AsRef<OsStr>,
@@ -222,6 +304,19 @@ impl Command {
     }
 
     /// Sets the process group of the child; 0 creates a new group.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// // Ctrl-C in the terminal does not reach the child.
+    /// Command::new("true").process_group(0).status().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn process_group(&mut self, pgroup: i32) -> &mut Command {
         self.std.process_group(pgroup);
         self

@@ -82,6 +82,24 @@ macro_rules! ends {
             /// # Errors
             ///
             /// Returns the kernel's error.
+            ///
+            /// # Examples
+            ///
+            /// A pipeline of two children:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::process::Stdio;
+            /// use wakeful::process::Command;
+            ///
+            /// let mut echo = Command::new("echo").arg("hello").stdout(Stdio::piped()).spawn()?;
+            /// let stdout: Stdio = echo.stdout.take().expect("stdout is piped").try_into()?;
+            /// let output = Command::new("cat").stdin(stdout).output().await?;
+            /// assert_eq!(output.stdout, b"hello\n");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn into_owned_fd(self) -> io::Result<OwnedFd> {
                 self.pipe.into_blocking_fd()
             }

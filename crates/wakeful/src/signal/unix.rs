@@ -75,6 +75,14 @@ impl SignalKind {
     }
 
     /// Returns the signal number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::signal::unix::SignalKind;
+    ///
+    /// assert_eq!(SignalKind::interrupt().as_raw_value(), 2);
+    /// ```
     pub const fn as_raw_value(&self) -> c_int {
         self.0
     }
@@ -108,7 +116,7 @@ impl From<SignalKind> for c_int {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "signals that nobody waits for are lost"]
+#[must_use = "signals are lost unless a task waits for them"]
 pub struct Signal {
     kind: SignalKind,
     event: Arc<SignalEvent>,

@@ -91,6 +91,15 @@ impl Instant {
     }
 
     /// Returns the time since `earlier`, or `None` if `earlier` is later than `self`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::{Duration, Instant};
+    ///
+    /// let start = Instant::now();
+    /// assert_eq!(start.checked_duration_since(start + Duration::from_secs(1)), None);
+    /// ```
     pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
         self.0.checked_duration_since(earlier.0)
     }
@@ -119,6 +128,16 @@ impl Instant {
     }
 
     /// Returns `self + duration`, or `None` if the result is not representable.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::{Duration, Instant};
+    ///
+    /// let now = Instant::now();
+    /// assert_eq!(now.checked_add(Duration::from_secs(1)), Some(now + Duration::from_secs(1)));
+    /// assert_eq!(now.checked_add(Duration::MAX), None);
+    /// ```
     pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
         self.0.checked_add(duration).map(Instant)
     }

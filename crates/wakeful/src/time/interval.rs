@@ -211,11 +211,43 @@ impl Interval {
     }
 
     /// Makes the next tick due now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, Instant, interval};
+    ///
+    /// let mut interval = interval(Duration::from_millis(100));
+    /// interval.tick().await;
+    /// interval.reset_immediately();
+    /// let start = Instant::now();
+    /// interval.tick().await;
+    /// assert_eq!(start.elapsed(), Duration::ZERO);
+    /// # }
+    /// ```
     pub fn reset_immediately(&mut self) {
         self.delay.as_mut().reset(Instant::now());
     }
 
     /// Schedules the next tick `after` from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, Instant, interval};
+    ///
+    /// let mut interval = interval(Duration::from_millis(100));
+    /// interval.tick().await;
+    /// let start = Instant::now();
+    /// interval.reset_after(Duration::from_millis(5));
+    /// interval.tick().await;
+    /// assert_eq!(start.elapsed(), Duration::from_millis(5));
+    /// # }
+    /// ```
     pub fn reset_after(&mut self, after: Duration) {
         let deadline = Instant::now().checked_add(after).unwrap_or_else(Instant::far_future);
         self.delay.as_mut().reset(deadline);
@@ -232,6 +264,19 @@ impl Interval {
     }
 
     /// Sets how missed ticks are handled; the default is [`MissedTickBehavior::Burst`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, MissedTickBehavior, interval};
+    ///
+    /// let mut interval = interval(Duration::from_millis(100));
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Delay);
+    /// # }
+    /// ```
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }

@@ -165,6 +165,18 @@ impl<T> Timeout<T> {
     }
 
     /// Returns the inner future without its time limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, timeout};
+    ///
+    /// let limited = timeout(Duration::from_millis(10), async { 42 });
+    /// assert_eq!(limited.into_inner().await, 42);
+    /// # }
+    /// ```
     pub fn into_inner(self) -> T {
         self.value
     }

@@ -115,6 +115,21 @@ impl<R: AsyncRead> BufReader<R> {
     /// Returns the buffered bytes.
     ///
     /// Unlike [`fill_buf`](crate::io::AsyncBufReadExt::fill_buf), this never fills the buffer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut reader = BufReader::new(&b"hello"[..]);
+    /// assert!(reader.buffer().is_empty());
+    /// reader.fill_buf().await?;
+    /// assert_eq!(reader.buffer(), b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn buffer(&self) -> &[u8] {
         &self.buf[self.start..self.end]
     }

@@ -67,6 +67,20 @@ impl<W: AsyncWrite> BufWriter<W> {
     }
 
     /// Creates a `BufWriter` with a buffer of `cap` bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncWriteExt, BufWriter};
+    ///
+    /// let mut writer = BufWriter::with_capacity(64 * 1024, Vec::new());
+    /// writer.write_all(b"hello").await?;
+    /// assert_eq!(writer.buffer(), b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_capacity(cap: usize, inner: W) -> Self {
         Self { inner, buf: Vec::with_capacity(cap), written: 0, seek: Seek::None }
     }

@@ -75,6 +75,26 @@ where
 /// # Cancel safety
 ///
 /// Not cancel safe. Bytes that were read and not written are lost.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{self, AsyncWriteExt};
+///
+/// let (mut client, mut proxy_in) = io::duplex(64);
+/// let (mut proxy_out, mut server) = io::duplex(64);
+/// client.write_all(b"ping").await?;
+/// client.shutdown().await?;
+/// server.shutdown().await?;
+/// let sizes = (64 * 1024, 4 * 1024);
+/// let copied =
+///     io::copy_bidirectional_with_sizes(&mut proxy_in, &mut proxy_out, sizes.0, sizes.1).await?;
+/// assert_eq!(copied, (4, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn copy_bidirectional_with_sizes<'a, A, B>(
     a: &'a mut A,

@@ -13,6 +13,21 @@ use std::task::{Context, Poll};
 /// When one end is dropped, the other reads the remaining bytes and then the end of the data. Its
 /// writes fail with `BrokenPipe`, also one that is waiting for space.
 /// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only the write side.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncWriteExt, duplex};
+///
+/// let (mut client, server) = duplex(64);
+/// drop(server);
+/// let error = client.write_all(b"hello").await.unwrap_err();
+/// assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct DuplexStream {
     /// The pipe from the other end.
@@ -154,6 +169,20 @@ impl SimplexStream {
     /// # Panics
     ///
     /// Panics if `max_buf_size` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncReadExt, AsyncWriteExt, SimplexStream};
+    ///
+    /// let mut pipe = SimplexStream::new_unsplit(64);
+    /// pipe.write_u8(7).await?;
+    /// assert_eq!(pipe.read_u8().await?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn new_unsplit(max_buf_size: usize) -> SimplexStream {
         SimplexStream { pipe: Pipe::new(max_buf_size) }

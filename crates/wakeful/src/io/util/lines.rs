@@ -104,6 +104,22 @@ where
     /// # Errors
     ///
     /// Returns `InvalidData` if the line is not UTF-8, and the reader's error otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use std::pin::Pin;
+    /// use wakeful::io::AsyncBufReadExt;
+    ///
+    /// let mut lines = (&b"one\n"[..]).lines();
+    /// let line = poll_fn(|cx| Pin::new(&mut lines).poll_next_line(cx)).await?;
+    /// assert_eq!(line.as_deref(), Some("one"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_next_line(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -66,6 +66,21 @@ pub trait AsyncSeekExt: AsyncSeek {
     /// # Cancel safety
     ///
     /// Not cancel safe. Whether the position has moved is unknown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncReadExt, AsyncSeekExt};
+    ///
+    /// let mut file = std::io::Cursor::new(b"ab");
+    /// file.read_u8().await?;
+    /// file.rewind().await?;
+    /// assert_eq!(file.read_u8().await?, b'a');
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     fn rewind(&mut self) -> IoFuture<Seek<'_, Self>>
     where
@@ -79,6 +94,20 @@ pub trait AsyncSeekExt: AsyncSeek {
     /// # Errors
     ///
     /// Returns the stream's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncReadExt, AsyncSeekExt};
+    ///
+    /// let mut file = std::io::Cursor::new(b"ab");
+    /// file.read_u8().await?;
+    /// assert_eq!(file.stream_position().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     fn stream_position(&mut self) -> IoFuture<Seek<'_, Self>>
     where

@@ -76,6 +76,17 @@ impl<T> Shared<T> {
 
 impl<T> ReadHalf<T> {
     /// Returns whether both halves belong to the same stream.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::{duplex, split};
+    ///
+    /// let (a, b) = duplex(64);
+    /// let ((a_read, a_write), (_b_read, b_write)) = (split(a), split(b));
+    /// assert!(a_read.is_pair_of(&a_write));
+    /// assert!(!a_read.is_pair_of(&b_write));
+    /// ```
     pub fn is_pair_of(&self, other: &WriteHalf<T>) -> bool {
         other.is_pair_of(self)
     }

@@ -23,6 +23,20 @@ impl<R: AsyncRead> Take<R> {
     }
 
     /// Returns how many more bytes can be read. The inner reader may have fewer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut reader = (&b"hello"[..]).take(3);
+    /// reader.read_u8().await?;
+    /// assert_eq!(reader.limit(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn limit(&self) -> u64 {
         self.limit
     }

@@ -11,6 +11,31 @@ use std::os::fd::AsRawFd;
 ///
 /// Do the I/O through [`try_io`](Self::try_io), which clears the readiness if the operation fails
 /// with `WouldBlock`. Dropping the guard keeps the readiness.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::io::{Read, Write};
+/// use std::os::unix::net::UnixStream;
+/// use wakeful::io::unix::AsyncFd;
+///
+/// let (a, mut b) = UnixStream::pair()?;
+/// a.set_nonblocking(true)?;
+/// // SAFETY: a stream has one descriptor and keeps it open.
+/// let a = unsafe { AsyncFd::register(a)? };
+/// b.write_all(b"x")?;
+///
+/// let mut guard = a.readable().await?;
+/// let mut buf = [0; 8];
+/// let read = guard.try_io(|a| a.get_ref().read(&mut buf));
+/// assert_eq!(read.unwrap()?, 1);
+/// // Nothing is left, so this clears the readiness.
+/// assert!(guard.try_io(|a| a.get_ref().read(&mut buf)).is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "say whether it is still ready: with `try_io`, `clear_ready` or `retain_ready`"]
 pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
     pub(super) async_fd: &'a AsyncFd<T>,

@@ -123,6 +123,24 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// `inner.as_raw_fd()` must return the same descriptor as long as `inner` is in the `AsyncFd`,
     /// and the descriptor must stay open that long.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::Interest;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, _b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let a = unsafe { AsyncFd::register_with_interest(a, Interest::WRITABLE)? };
+    /// let _guard = a.writable().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub unsafe fn register_with_interest(
         inner: T,
@@ -221,6 +239,23 @@ impl<T: AsRawFd> AsyncFd<T> {
     }
 
     /// Deregisters the descriptor and returns the inner value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, _b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let a = unsafe { AsyncFd::register(a)? };
+    /// let _a: UnixStream = a.into_inner();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_inner(mut self) -> T {
         self.deregister().expect("only this call and `drop` deregister")
     }

@@ -132,6 +132,21 @@ impl TcpListener {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let _client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let (_server, _peer) = poll_fn(|cx| listener.poll_accept(cx)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let accepted = self.io.poll_io(Direction::Read, cx, WaitKind::Accept, accept);
@@ -190,6 +205,17 @@ impl TcpListener {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let listener = wakeful::net::TcpListener::bind("127.0.0.1:0").await?;
+    /// assert_ne!(listener.local_addr()?.port(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }
@@ -208,6 +234,18 @@ impl TcpListener {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let listener = wakeful::net::TcpListener::bind("127.0.0.1:0").await?;
+    /// listener.set_ttl(100)?;
+    /// assert_eq!(listener.ttl()?, 100);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.io.set_ttl(ttl)
     }

@@ -83,6 +83,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_keepalive(true)?;
+    /// assert!(socket.keepalive()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_keepalive(&self, keepalive: bool) -> io::Result<()> {
         self.socket.set_keepalive(keepalive)
     }
@@ -101,6 +112,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_reuseaddr(true)?;
+    /// assert!(socket.reuseaddr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_reuseaddr(&self, reuseaddr: bool) -> io::Result<()> {
         self.socket.set_reuse_address(reuseaddr)
     }
@@ -119,6 +141,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_reuseport(true)?;
+    /// assert!(socket.reuseport()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_reuseport(&self, reuseport: bool) -> io::Result<()> {
         self.socket.set_reuse_port(reuseport)
     }
@@ -139,6 +172,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_send_buffer_size(16 * 1024)?;
+    /// assert!(socket.send_buffer_size()? >= 16 * 1024);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_send_buffer_size(&self, size: u32) -> io::Result<()> {
         self.socket.set_send_buffer_size(size as usize)
     }
@@ -159,6 +203,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_recv_buffer_size(16 * 1024)?;
+    /// assert!(socket.recv_buffer_size()? >= 16 * 1024);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_recv_buffer_size(&self, size: u32) -> io::Result<()> {
         self.socket.set_recv_buffer_size(size as usize)
     }
@@ -190,6 +245,19 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_zero_linger()?;
+    /// assert_eq!(socket.linger()?, Some(Duration::ZERO));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_zero_linger(&self) -> io::Result<()> {
         self.socket.set_linger(Some(Duration::ZERO))
     }
@@ -209,6 +277,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_nodelay(true)?;
+    /// assert!(socket.nodelay()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.socket.set_tcp_nodelay(nodelay)
     }
@@ -264,6 +343,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::TcpSocket::new_v4()?;
+    /// socket.set_tos_v4(0x10)?; // low delay
+    /// assert_eq!(socket.tos_v4()?, 0x10);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
         self.socket.set_tos_v4(tos)
     }
@@ -425,6 +515,21 @@ impl TcpSocket {
     ///
     /// Use this for sockets that were created in another way. The socket should be in non-blocking
     /// mode.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpSocket, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let stream = TcpStream::connect(listener.local_addr()?).await?;
+    /// let socket = TcpSocket::from_std_stream(stream.into_std()?);
+    /// socket.set_keepalive(true)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_std_stream(std_stream: net::TcpStream) -> TcpSocket {
         Self { socket: std_stream.into() }
     }

@@ -253,6 +253,21 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns `WouldBlock` if the send buffer is full, and the kernel's error otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let a = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let b = UdpSocket::bind("127.0.0.1:0").await?;
+    /// a.writable().await?;
+    /// assert_eq!(a.try_send_to(b"hello", b.local_addr()?)?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
         self.io.try_send_with(|io| send_to(io, buf, &target))
     }
@@ -334,6 +349,22 @@ impl UdpSocket {
     /// # Cancel safety
     ///
     /// Cancel safe. The datagram stays in the queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let a = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let b = UdpSocket::bind("127.0.0.1:0").await?;
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    /// let mut buf = [0; 64];
+    /// assert_eq!(b.peek_from(&mut buf).await?, b.recv_from(&mut buf).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn peek_from<'a>(
         &'a self,
@@ -377,6 +408,21 @@ impl UdpSocket {
     /// # Cancel safety
     ///
     /// Cancel safe. The datagram stays in the queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let a = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let b = UdpSocket::bind("127.0.0.1:0").await?;
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    /// assert_eq!(b.peek_sender().await?, a.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn peek_sender(&self) -> impl Future<Output = io::Result<SocketAddr>> + Send + Sync + '_ {
         self.io.async_recv_with(Location::caller(), peek_sender)

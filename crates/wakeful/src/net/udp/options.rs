@@ -69,6 +69,18 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.set_multicast_ttl_v4(2)?;
+    /// assert_eq!(socket.multicast_ttl_v4()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_multicast_ttl_v4(&self, ttl: u32) -> io::Result<()> {
         self.io.set_multicast_ttl_v4(ttl)
     }
@@ -98,6 +110,20 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::net::Ipv4Addr;
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("0.0.0.0:5353").await?;
+    /// socket.join_multicast_v4(Ipv4Addr::new(224, 0, 0, 251), Ipv4Addr::UNSPECIFIED)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn join_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io.join_multicast_v4(&multiaddr, &interface)
     }
@@ -145,6 +171,18 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.set_ttl(100)?;
+    /// assert_eq!(socket.ttl()?, 100);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.io.set_ttl(ttl)
     }

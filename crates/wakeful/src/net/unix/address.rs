@@ -33,6 +33,19 @@ impl SocketAddr {
     }
 
     /// Returns the path, if the address is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::path::Path;
+    /// use wakeful::net::unix::SocketAddr;
+    ///
+    /// let addr = std::os::unix::net::SocketAddr::from_pathname("/run/hello.socket")?;
+    /// assert_eq!(SocketAddr::from(addr).as_pathname(), Some(Path::new("/run/hello.socket")));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn as_pathname(&self) -> Option<&Path> {
         self.0.as_pathname()
     }

@@ -159,6 +159,24 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// Returns the kernel's error, for example `NotFound`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixDatagram;
+    ///
+    /// let name = format!("\0wakeful-doc-connect-{}", std::process::id()); // abstract
+    /// let server = UnixDatagram::bind(&name)?;
+    /// let client = UnixDatagram::unbound()?;
+    /// client.connect(&name)?;
+    /// client.send(b"hello").await?;
+    /// let mut buf = [0; 64];
+    /// assert_eq!(server.recv(&mut buf).await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         self.io.connect_addr(&SocketAddr::from_path(path.as_ref())?.0)
     }
@@ -176,6 +194,20 @@ impl UnixDatagram {
     /// # Cancel safety
     ///
     /// Cancel safe. If the future is dropped before it completes, nothing was sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixDatagram;
+    ///
+    /// let name = format!("\0wakeful-doc-send-to-{}", std::process::id()); // abstract
+    /// let _server = UnixDatagram::bind(&name)?;
+    /// assert_eq!(UnixDatagram::unbound()?.send_to(b"hello", &name).await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn send_to<P: AsRef<Path>>(
         &self,
@@ -239,6 +271,20 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::net::Shutdown;
+    ///
+    /// let (a, b) = wakeful::net::UnixDatagram::pair()?;
+    /// a.shutdown(Shutdown::Both)?;
+    /// assert!(b.send(b"hello").await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.shutdown(how)
     }

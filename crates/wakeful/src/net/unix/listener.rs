@@ -153,6 +153,21 @@ impl UnixListener {
     /// # Cancel safety
     ///
     /// Cancel safe. No connection is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{UnixListener, UnixStream};
+    ///
+    /// let name = format!("\0wakeful-doc-accept-{}", std::process::id()); // abstract
+    /// let listener = UnixListener::bind(&name)?;
+    /// let (client, accepted) = wakeful::join!(UnixStream::connect(&name), listener.accept());
+    /// let (_client, (_server, _peer)) = (client?, accepted?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn accept(
         &self,

@@ -25,13 +25,13 @@ pub use socket::UnixSocket;
 pub use stream::UnixStream;
 
 /// A user id.
-#[allow(non_camel_case_types, reason = "the system's name")]
+#[allow(non_camel_case_types, reason = "the name of the C type")]
 pub type uid_t = u32;
 
 /// A group id.
-#[allow(non_camel_case_types, reason = "the system's name")]
+#[allow(non_camel_case_types, reason = "the name of the C type")]
 pub type gid_t = u32;
 
 /// A process id.
-#[allow(non_camel_case_types, reason = "the system's name")]
+#[allow(non_camel_case_types, reason = "the name of the C type")]
 pub type pid_t = i32;

@@ -117,6 +117,19 @@ impl OpenOptions {
     ///
     /// The pipe then never closes from the other side. A receiver waits for the next sender instead
     /// of reaching the end, and a sender can be opened before there is a receiver.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::unix::pipe;
+    ///
+    /// // Does not reach the end when a sender closes the FIFO.
+    /// let receiver = pipe::OpenOptions::new().read_write(true).open_receiver("/run/log.pipe")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read_write(&mut self, value: bool) -> &mut Self {
         self.read_write = value;
         self
@@ -160,6 +173,20 @@ impl OpenOptions {
     ///
     /// Panics outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncWriteExt;
+    /// use wakeful::net::unix::pipe;
+    ///
+    /// let mut sender = pipe::OpenOptions::new().open_sender("/run/log.pipe")?;
+    /// sender.write_all(b"hello\n").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn open_sender<P: AsRef<Path>>(&self, path: P) -> io::Result<Sender> {
         let file = self.open(path.as_ref(), std::fs::OpenOptions::new().write(true))?;
@@ -390,6 +417,23 @@ impl Sender {
     /// # Errors
     ///
     /// Returns `WouldBlock` if the pipe is full, and the kernel's error otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::unix::pipe;
+    ///
+    /// let (sender, receiver) = pipe::pipe()?;
+    /// sender.writable().await?;
+    /// assert_eq!(sender.try_write(b"hello")?, 5);
+    /// receiver.readable().await?;
+    /// let mut buf = [0; 64];
+    /// assert_eq!(receiver.try_read(&mut buf)?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         self.io.try_send(buf)
     }

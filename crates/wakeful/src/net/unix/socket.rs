@@ -40,6 +40,21 @@ impl UnixSocket {
     /// # Errors
     ///
     /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixSocket;
+    ///
+    /// let name = format!("\0wakeful-doc-new-datagram-{}", std::process::id()); // abstract
+    /// let socket = UnixSocket::new_datagram()?;
+    /// socket.bind(&name)?;
+    /// let _datagram = socket.datagram()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new_datagram() -> io::Result<UnixSocket> {
         Self::new(Type::DGRAM)
     }
@@ -105,6 +120,20 @@ impl UnixSocket {
     ///
     /// The future panics outside of a runtime with I/O enabled; see
     /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{UnixListener, UnixSocket};
+    ///
+    /// let name = format!("\0wakeful-doc-socket-connect-{}", std::process::id()); // abstract
+    /// let _listener = UnixListener::bind(&name)?;
+    /// let _stream = UnixSocket::new_stream()?.connect(&name).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn connect(self, path: impl AsRef<Path>) -> impl Future<Output = io::Result<UnixStream>> {
         let (addr, site) = (SocketAddr::from_path(path.as_ref()), Location::caller());
