@@ -21,6 +21,21 @@ macro_rules! datagrams {
             ///
             /// Panics outside of a runtime with I/O enabled, and, with debug assertions, if the
             /// socket is in blocking mode.
+            ///
+            /// # Examples
+            ///
+            /// `a` is a socket of the standard library:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// # let a = a.into_std()?;
+            /// a.set_nonblocking(true)?;
+            #[doc = concat!("let a = wakeful::net::", stringify!($socket), "::from_std(a)?;")]
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn from_std(socket: $std) -> std::io::Result<$socket> {
                 $crate::net::tcp::check_nonblocking(&socket)?;
@@ -156,6 +171,20 @@ macro_rules! datagrams {
             /// # Cancel safety
             ///
             /// Cancel safe. The socket stays writable until an operation fails with `WouldBlock`.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.writable().await?;
+            /// a.try_send(b"hello")?;
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn writable(&self) -> impl Future<Output = std::io::Result<()>> + Send + Sync + '_ {
                 let site = std::panic::Location::caller();
@@ -231,6 +260,20 @@ macro_rules! datagrams {
             /// # Errors
             ///
             /// Returns `WouldBlock` if the send buffer is full, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.writable().await?;
+            /// assert_eq!(a.try_send(b"hello")?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_send(&self, buf: &[u8]) -> std::io::Result<usize> {
                 self.io.try_send_with(|io| $crate::net::datagram_io::send(io, buf))
             }
@@ -300,6 +343,21 @@ macro_rules! datagrams {
             /// # Errors
             ///
             /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// // Nothing was sent yet.
+            /// let error = b.try_recv(&mut [0; 64]).unwrap_err();
+            /// assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_recv(&self, buf: &mut [u8]) -> std::io::Result<usize> {
                 self.io.try_recv_with(|io| {
                     let flags = $crate::net::datagram_io::CONSUME;
@@ -430,6 +488,23 @@ macro_rules! datagrams {
             /// # Errors
             ///
             /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            /// b.readable().await?;
+            /// let mut buf = [0; 64];
+            /// let (len, _sender) = b.try_recv_from(&mut buf)?;
+            /// assert_eq!(&buf[..len], b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_recv_from(&self, buf: &mut [u8]) -> std::io::Result<(usize, $addr)> {
                 self.io.try_recv_with(|io| {
                     let flags = $crate::net::datagram_io::CONSUME;
@@ -450,6 +525,22 @@ macro_rules! datagrams {
             /// # Cancel safety
             ///
             /// Cancel safe. If the future is dropped before it completes, nothing was received.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            /// let mut buf = Vec::with_capacity(64);
+            /// let (_len, _sender) = b.recv_buf_from(&mut buf).await?;
+            /// assert_eq!(buf, b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn recv_buf_from<B: bytes::BufMut>(
                 &self,
@@ -514,6 +605,27 @@ macro_rules! datagrams {
             /// # Cancel safety
             ///
             /// As cancel safe as `f`: the future is only dropped between two calls of `f`.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// use wakeful::io::Interest;
+            ///
+            /// a.send(b"x").await?;
+            /// let byte = b.async_io(Interest::READABLE, || {
+            ///     let mut byte = [0];
+            ///     rustix::io::read(&b, &mut byte)?;
+            ///     Ok(byte[0])
+            /// });
+            /// assert_eq!(byte.await?, b'x');
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn async_io<R>(
                 &self,

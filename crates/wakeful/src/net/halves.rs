@@ -135,6 +135,23 @@ macro_rules! halves {
             }
 
             /// Drops this half without closing the write side of the connection.
+            ///
+            /// # Examples
+            ///
+            /// `client` and `server` are the two ends of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// let (_read, write) = client.into_split();
+            /// write.forget();
+            /// // The write side is still open, so there is no end of the data.
+            /// let error = server.try_read(&mut [0; 8]).unwrap_err();
+            /// assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn forget(mut self) {
                 self.shutdown_on_drop = false;
             }

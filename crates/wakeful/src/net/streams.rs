@@ -21,6 +21,21 @@ macro_rules! streams {
             ///
             /// Panics outside of a runtime with I/O enabled, and, with debug assertions, if the
             /// socket is in blocking mode.
+            ///
+            /// # Examples
+            ///
+            /// `client` is a socket of the standard library:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// # let client = client.into_std()?;
+            /// client.set_nonblocking(true)?;
+            #[doc = concat!("let client = wakeful::net::", stringify!($stream), "::from_std(client)?;")]
+            /// # Ok(())
+            /// # }
+            /// ```
             #[track_caller]
             pub fn from_std(stream: $std) -> std::io::Result<$stream> {
                 $crate::net::tcp::check_nonblocking(&stream)?;
@@ -59,6 +74,20 @@ macro_rules! streams {
             /// # Errors
             ///
             /// Returns the kernel's error if the socket cannot be deregistered.
+            ///
+            /// # Examples
+            ///
+            /// `client` is one end of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// let client = client.into_std()?;
+            /// client.set_nonblocking(false)?; // now it blocks, as sockets of std do by default
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn into_std(self) -> std::io::Result<$std> {
                 self.io.into_inner()
             }
@@ -212,6 +241,23 @@ macro_rules! streams {
             /// # Errors
             ///
             /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `client` and `server` are the two ends of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// server.try_write(b"hello")?;
+            /// client.readable().await?;
+            /// let mut buf = Vec::with_capacity(64);
+            /// client.try_read_buf(&mut buf)?;
+            /// assert_eq!(buf, b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_read_buf<B: bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
                 self.io.try_recv_buf(buf)
             }
@@ -278,6 +324,20 @@ macro_rules! streams {
             /// # Errors
             ///
             /// Returns `WouldBlock` if the send buffer is full, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `client` is one end of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// client.writable().await?;
+            /// assert_eq!(client.try_write(b"hello")?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_write(&self, buf: &[u8]) -> std::io::Result<usize> {
                 self.io.try_send(buf)
             }
@@ -290,6 +350,23 @@ macro_rules! streams {
             /// # Errors
             ///
             /// Returns `WouldBlock` if the send buffer is full, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `client` is one end of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// use std::io::IoSlice;
+            ///
+            /// client.writable().await?;
+            /// let written = client.try_write_vectored(&[IoSlice::new(b"hello, "), IoSlice::new(b"world")])?;
+            /// assert_eq!(written, 12);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_write_vectored(
                 &self,
                 bufs: &[std::io::IoSlice<'_>],
@@ -306,6 +383,25 @@ macro_rules! streams {
             ///
             /// Returns `WouldBlock` without calling `f` if the socket is not known to be ready, and
             /// the error of `f` otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `client` and `server` are the two ends of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// use wakeful::io::Interest;
+            ///
+            /// server.try_write(b"x")?;
+            /// client.readable().await?;
+            /// let mut byte = [0];
+            /// client.try_io(Interest::READABLE, || Ok(rustix::io::read(&client, &mut byte)?))?;
+            /// assert_eq!(byte[0], b'x');
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn try_io<R>(
                 &self,
                 interest: $crate::io::Interest,
