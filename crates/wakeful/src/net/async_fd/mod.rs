@@ -1,15 +1,19 @@
 //! [`AsyncFd`]: readiness of any file descriptor. Public as part of `io::unix`.
 
 mod guard;
+mod register;
 
 pub use guard::{AsyncFdReadyGuard, AsyncFdReadyMutGuard, TryIoError};
+pub use register::AsyncFdRegisterError;
+#[allow(deprecated, reason = "re-exports the old name of an error")]
+#[doc(hidden)]
+pub use register::AsyncFdTryNewError;
 
 use crate::driver::io_readiness::{Direction, Seen};
 use crate::io::Interest;
 use crate::net::stream_io::{readiness_mask, wait_kind};
 use crate::runtime::registration::{OpSource, Registration};
 use crate::task::header::WaitKind;
-use std::error::Error;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -62,170 +66,7 @@ pub struct AsyncFd<T: AsRawFd> {
     inner: Option<T>,
 }
 
-const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
-
 impl<T: AsRawFd> AsyncFd<T> {
-    /// Registers a file descriptor for reading and writing with the current runtime.
-    ///
-    /// The descriptor must be in non-blocking mode.
-    ///
-    /// # Errors
-    ///
-    /// Returns the kernel's error and `inner`, for example if `inner` is a regular file, which
-    /// cannot be polled.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a runtime with I/O enabled; see
-    /// [`enable_io`](crate::runtime::Builder::enable_io).
-    ///
-    /// # Safety
-    ///
-    /// `inner.as_raw_fd()` must return the same descriptor as long as `inner` is in the `AsyncFd`,
-    /// and the descriptor must stay open that long.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use std::os::unix::net::UnixStream;
-    /// use wakeful::io::unix::AsyncFd;
-    ///
-    /// let (a, _b) = UnixStream::pair()?;
-    /// a.set_nonblocking(true)?;
-    /// // SAFETY: a stream has one descriptor and keeps it open.
-    /// let a = unsafe { AsyncFd::register(a)? };
-    /// let _guard = a.writable().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub unsafe fn register(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
-        Self::register_inner(inner, BOTH)
-    }
-
-    /// Registers a file descriptor for `interest` only with the current runtime.
-    ///
-    /// Only parts of `interest` can be waited for. The descriptor must be in non-blocking mode.
-    ///
-    /// # Errors
-    ///
-    /// Returns the kernel's error and `inner`, for example if `inner` is a regular file, which
-    /// cannot be polled.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a runtime with I/O enabled; see
-    /// [`enable_io`](crate::runtime::Builder::enable_io).
-    ///
-    /// # Safety
-    ///
-    /// `inner.as_raw_fd()` must return the same descriptor as long as `inner` is in the `AsyncFd`,
-    /// and the descriptor must stay open that long.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[wakeful::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use std::os::unix::net::UnixStream;
-    /// use wakeful::io::Interest;
-    /// use wakeful::io::unix::AsyncFd;
-    ///
-    /// let (a, _b) = UnixStream::pair()?;
-    /// a.set_nonblocking(true)?;
-    /// // SAFETY: a stream has one descriptor and keeps it open.
-    /// let a = unsafe { AsyncFd::register_with_interest(a, Interest::WRITABLE)? };
-    /// let _guard = a.writable().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub unsafe fn register_with_interest(
-        inner: T,
-        interest: Interest,
-    ) -> Result<Self, AsyncFdRegisterError<T>> {
-        Self::register_inner(inner, interest)
-    }
-
-    #[track_caller]
-    fn register_inner(inner: T, interest: Interest) -> Result<Self, AsyncFdRegisterError<T>> {
-        match Registration::new(inner.as_raw_fd(), interest.to_mio(), Location::caller()) {
-            Ok(registration) => Ok(Self { registration, inner: Some(inner) }),
-            Err(cause) => Err(AsyncFdRegisterError { inner, cause }),
-        }
-    }
-
-    /// Registers a file descriptor for reading and writing, without a promise that it stays open.
-    ///
-    /// # Errors
-    ///
-    /// Returns the kernel's error.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a runtime with I/O enabled; see
-    /// [`enable_io`](crate::runtime::Builder::enable_io).
-    #[track_caller]
-    #[deprecated = "nothing guarantees that the descriptor stays open: use `AsyncFd::register`"]
-    pub fn new(inner: T) -> io::Result<Self> {
-        Ok(Self::register_inner(inner, BOTH)?)
-    }
-
-    /// Registers a file descriptor for `interest`, without a promise that it stays open.
-    ///
-    /// # Errors
-    ///
-    /// Returns the kernel's error.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a runtime with I/O enabled; see
-    /// [`enable_io`](crate::runtime::Builder::enable_io).
-    #[track_caller]
-    #[deprecated = "nothing guarantees that the descriptor stays open: use \
-                    `AsyncFd::register_with_interest`"]
-    pub fn with_interest(inner: T, interest: Interest) -> io::Result<Self> {
-        Ok(Self::register_inner(inner, interest)?)
-    }
-
-    /// Registers a file descriptor for reading and writing, without a promise that it stays open.
-    ///
-    /// # Errors
-    ///
-    /// Returns the kernel's error and `inner`.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a runtime with I/O enabled; see
-    /// [`enable_io`](crate::runtime::Builder::enable_io).
-    #[track_caller]
-    #[deprecated = "nothing guarantees that the descriptor stays open: use `AsyncFd::register`"]
-    pub fn try_new(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
-        Self::register_inner(inner, BOTH)
-    }
-
-    /// Registers a file descriptor for `interest`, without a promise that it stays open.
-    ///
-    /// # Errors
-    ///
-    /// Returns the kernel's error and `inner`.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a runtime with I/O enabled; see
-    /// [`enable_io`](crate::runtime::Builder::enable_io).
-    #[track_caller]
-    #[deprecated = "nothing guarantees that the descriptor stays open: use \
-                    `AsyncFd::register_with_interest`"]
-    pub fn try_with_interest(
-        inner: T,
-        interest: Interest,
-    ) -> Result<Self, AsyncFdRegisterError<T>> {
-        Self::register_inner(inner, interest)
-    }
-
     /// Returns a reference to the inner value.
     #[inline]
     pub fn get_ref(&self) -> &T {
@@ -582,47 +423,5 @@ impl<T: AsRawFd> Drop for AsyncFd<T> {
 impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFd<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AsyncFd").field("inner", &self.inner).finish()
-    }
-}
-
-/// Error of [`AsyncFd::register`]: the kernel's error, and the value that could not be registered.
-pub struct AsyncFdRegisterError<T> {
-    inner: T,
-    cause: io::Error,
-}
-
-/// Old name of [`AsyncFdRegisterError`].
-#[doc(hidden)]
-#[deprecated = "renamed to `AsyncFdRegisterError`"]
-pub type AsyncFdTryNewError<T> = AsyncFdRegisterError<T>;
-
-impl<T> AsyncFdRegisterError<T> {
-    /// Returns the value and the kernel's error.
-    pub fn into_parts(self) -> (T, io::Error) {
-        (self.inner, self.cause)
-    }
-}
-
-impl<T> fmt::Display for AsyncFdRegisterError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cause.fmt(f)
-    }
-}
-
-impl<T> fmt::Debug for AsyncFdRegisterError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.cause, f)
-    }
-}
-
-impl<T> Error for AsyncFdRegisterError<T> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.cause)
-    }
-}
-
-impl<T> From<AsyncFdRegisterError<T>> for io::Error {
-    fn from(error: AsyncFdRegisterError<T>) -> Self {
-        error.cause
     }
 }

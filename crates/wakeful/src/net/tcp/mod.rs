@@ -3,6 +3,7 @@
 mod halves;
 mod listener;
 mod socket;
+mod socket_options;
 mod stream;
 
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
