@@ -52,6 +52,7 @@ pub(crate) mod async_fd;
 mod datagram_io;
 mod datagrams;
 mod halves;
+mod registered_socket;
 pub(crate) mod stream_io;
 mod streams;
 pub mod tcp;

@@ -8,6 +8,8 @@
 ///   of a connection.
 macro_rules! streams {
     ($stream:ident, $std:ty, $setup:literal) => {
+        $crate::net::registered_socket::registered_socket!($stream, $std);
+
         impl $stream {
             /// Registers a connected standard library socket with the current runtime.
             ///
@@ -67,38 +69,6 @@ macro_rules! streams {
                 let writable = $crate::driver::io_readiness::Readiness::WRITABLE;
                 stream.io.registration().assume(readable | writable);
                 Ok(stream)
-            }
-
-            /// Deregisters the socket and returns it, in non-blocking mode.
-            ///
-            /// # Errors
-            ///
-            /// Returns the kernel's error if the socket cannot be deregistered.
-            ///
-            /// # Examples
-            ///
-            /// `client` is one end of a connection:
-            ///
-            /// ```
-            /// # #[wakeful::main(flavor = "current_thread")]
-            /// # async fn main() -> std::io::Result<()> {
-            #[doc = $setup]
-            /// let client = client.into_std()?;
-            /// client.set_nonblocking(false)?; // now it blocks, as sockets of std do by default
-            /// # Ok(())
-            /// # }
-            /// ```
-            pub fn into_std(self) -> std::io::Result<$std> {
-                self.io.into_inner()
-            }
-
-            /// Returns and clears the pending error of the socket (`SO_ERROR`).
-            ///
-            /// # Errors
-            ///
-            /// Returns the kernel's error if the option cannot be read.
-            pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
-                self.io.take_error()
             }
 
             /// Waits until the socket is ready for any of `interest`.
@@ -374,90 +344,6 @@ macro_rules! streams {
                 self.io.try_send_vectored(bufs)
             }
 
-            /// Calls `f` once if the socket is ready for `interest`.
-            ///
-            /// Use this for system calls that this type has no method for. If `f` fails with
-            /// `WouldBlock`, the readiness is cleared. `f` must operate on this socket.
-            ///
-            /// # Errors
-            ///
-            /// Returns `WouldBlock` without calling `f` if the socket is not known to be ready, and
-            /// the error of `f` otherwise.
-            ///
-            /// # Examples
-            ///
-            /// `client` and `server` are the two ends of a connection:
-            ///
-            /// ```
-            /// # #[wakeful::main(flavor = "current_thread")]
-            /// # async fn main() -> std::io::Result<()> {
-            #[doc = $setup]
-            /// use wakeful::io::Interest;
-            ///
-            /// server.try_write(b"x")?;
-            /// client.readable().await?;
-            /// let mut byte = [0];
-            /// client.try_io(Interest::READABLE, || Ok(rustix::io::read(&client, &mut byte)?))?;
-            /// assert_eq!(byte[0], b'x');
-            /// # Ok(())
-            /// # }
-            /// ```
-            pub fn try_io<R>(
-                &self,
-                interest: $crate::io::Interest,
-                f: impl FnOnce() -> std::io::Result<R>,
-            ) -> std::io::Result<R> {
-                let mask = $crate::net::stream_io::readiness_mask(interest);
-                self.io.try_io($crate::runtime::registration::OpSource::TheUsers, mask, |_| f())
-            }
-
-            /// Calls `f` until it does not fail with `WouldBlock`, and waits for readiness in
-            /// between.
-            ///
-            /// Use this for system calls that this type has no method for. `f` must operate on this
-            /// socket.
-            ///
-            /// # Errors
-            ///
-            /// Returns the error of `f`, or an error if the runtime has shut down.
-            ///
-            /// # Cancel safety
-            ///
-            /// As cancel safe as `f`: the future is only dropped between two calls of `f`.
-            ///
-            /// # Examples
-            ///
-            /// `client` and `server` are the two ends of a connection:
-            ///
-            /// ```
-            /// # #[wakeful::main(flavor = "current_thread")]
-            /// # async fn main() -> std::io::Result<()> {
-            #[doc = $setup]
-            /// use wakeful::io::Interest;
-            ///
-            /// server.try_write(b"x")?;
-            /// let byte = client.async_io(Interest::READABLE, || {
-            ///     let mut byte = [0];
-            ///     rustix::io::read(&client, &mut byte)?;
-            ///     Ok(byte[0])
-            /// });
-            /// assert_eq!(byte.await?, b'x');
-            /// # Ok(())
-            /// # }
-            /// ```
-            #[track_caller]
-            pub fn async_io<R>(
-                &self,
-                interest: $crate::io::Interest,
-                mut f: impl FnMut() -> std::io::Result<R>,
-            ) -> impl Future<Output = std::io::Result<R>> {
-                let source = $crate::runtime::registration::OpSource::TheUsers;
-                let mask = $crate::net::stream_io::readiness_mask(interest);
-                let kind = $crate::task::header::WaitKind::IoReady;
-                let site = std::panic::Location::caller();
-                self.io.async_io(source, mask, kind, site, move |_| f())
-            }
-
             /// Splits the stream into a read half and a write half that borrow it.
             ///
             /// Costs nothing. Both halves stay in one task, for example in a `join!`. To give them
@@ -605,37 +491,9 @@ macro_rules! streams {
             }
         }
 
-        impl TryFrom<$std> for $stream {
-            type Error = std::io::Error;
-
-            #[doc = concat!("Converts with [`from_std`](", stringify!($stream), "::from_std).")]
-            #[track_caller]
-            fn try_from(stream: $std) -> std::io::Result<Self> {
-                Self::from_std(stream)
-            }
-        }
-
         impl AsRef<$stream> for $stream {
             fn as_ref(&self) -> &$stream {
                 self
-            }
-        }
-
-        impl std::fmt::Debug for $stream {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                std::fmt::Debug::fmt(&self.io, f)
-            }
-        }
-
-        impl std::os::fd::AsRawFd for $stream {
-            fn as_raw_fd(&self) -> std::os::fd::RawFd {
-                std::os::fd::AsRawFd::as_raw_fd(&*self.io)
-            }
-        }
-
-        impl std::os::fd::AsFd for $stream {
-            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-                std::os::fd::AsFd::as_fd(&*self.io)
             }
         }
     };
