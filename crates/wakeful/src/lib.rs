@@ -1,8 +1,22 @@
-//! wakeful: an async runtime that is fast, and can tell why a task is not running.
+//! An async runtime for Linux with tokio's API, which tells why a task is not running.
 //!
-//! The API has the shape of tokio's. What is different: a task that can never
-//! run again, because no waker for it is left, is named instead of hanging
-//! silently, and so are deadlocks, blocked threads and lost panics; see [`inspect`].
+//! The API is that of tokio: `spawn`, channels and locks, timers, sockets, files, processes and
+//! signals have the same names and signatures. In addition, the runtime watches itself, also in
+//! release builds. It reports tasks that no waker can wake any more, deadlocks, blocked worker
+//! threads and unobserved panics, with the place in the source and a fix. See [`inspect`].
+//!
+//! # When to use it
+//!
+//! - Depend on `wakeful` for a new program, or for one whose dependencies do not need tokio's
+//!   runtime.
+//! - Patch `tokio` with the package in `crates/tokio` if a dependency needs tokio's runtime, such
+//!   as hyper or axum. `cargo wakeful test` does so for one command. Types of `wakeful` and `tokio`
+//!   are the same types then.
+//!
+//! Without the patch, a dependency that calls `tokio::spawn` or opens a tokio socket panics,
+//! because there is no tokio runtime.
+//!
+//! # Examples
 //!
 //! ```
 //! #[wakeful::main]
@@ -12,18 +26,87 @@
 //! }
 //! ```
 //!
-//! The Cargo features are tokio's. `full` is on by default. `test-util` is not part of it: enable it
-//! for the paused clock, usually under `[dev-dependencies]`.
+//! A TCP server with one task per connection:
 //!
-//! The walk of a task through the code is drawn in ARCHITECTURE.md; every file on it
-//! opens with the station that it serves.
+//! ```no_run
+//! use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+//! use wakeful::net::TcpListener;
+//!
+//! #[wakeful::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let listener = TcpListener::bind("127.0.0.1:8080").await?;
+//!     loop {
+//!         let (mut stream, _peer) = listener.accept().await?;
+//!         wakeful::spawn(async move {
+//!             let mut buf = [0; 1024];
+//!             while let Ok(len @ 1..) = stream.read(&mut buf).await {
+//!                 if stream.write_all(&buf[..len]).await.is_err() {
+//!                     break;
+//!                 }
+//!             }
+//!         });
+//!     }
+//! }
+//! ```
+//!
+//! # Modules
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`task`] | `spawn`, `spawn_blocking`, `JoinHandle`, `JoinSet`, `LocalSet` |
+//! | [`runtime`] | `Builder`, `Runtime`, `Handle`, metrics |
+//! | [`sync`] | `Mutex`, `RwLock`, `Semaphore`, `Notify`, `mpsc` and other channels |
+//! | [`time`] | `sleep`, `interval`, `timeout` |
+//! | [`net`] | TCP, UDP and Unix sockets, pipes |
+//! | [`io`] | traits and helpers to read and write |
+//! | [`fs`] | files and directories |
+//! | [`process`] | child processes |
+//! | [`signal`] | Ctrl-C and other signals |
+//! | [`inspect`] | reports, dumps, and a live page of the runtime |
+//!
+//! Macros: [`select!`], [`join!`], [`try_join!`], [`pin!`], and the attributes
+//! [`#[main]`](macro@main) and [`#[test]`](macro@test).
+//!
+//! # Cargo features
+//!
+//! The features have tokio's names. `full` is the default.
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `full` | everything below except `test-util` |
+//! | `rt` | `spawn`, the current-thread runtime, the blocking pool, `LocalSet` |
+//! | `rt-multi-thread` | the multi-thread runtime |
+//! | `macros` | `#[main]`, `#[test]`, `select!`, `join!`, `try_join!` |
+//! | `sync` | locks and channels |
+//! | `time` | `sleep`, `interval`, `timeout` |
+//! | `net` | TCP, UDP and Unix sockets, pipes, `AsyncFd` |
+//! | `io-util` | `AsyncReadExt`, `AsyncWriteExt`, buffers, `copy`, in-memory pipes |
+//! | `io-std` | standard input, output and error |
+//! | `fs` | files and directories |
+//! | `process` | child processes |
+//! | `signal` | signals, `ctrl_c` |
+//! | `test-util` | `time::pause`, `advance` and `resume`, `Builder::start_paused` |
+//! | `parking_lot` | nothing; accepted because tokio has it |
+//!
+//! # Environment variables
+//!
+//! | variable | effect |
+//! | --- | --- |
+//! | `WAKEFUL_WORKER_THREADS` | number of workers, unless `Builder::worker_threads` is set |
+//! | `TOKIO_WORKER_THREADS` | the same, if `WAKEFUL_WORKER_THREADS` is not set |
+//! | `WAKEFUL_DUMP_AFTER` | prints a dump of each runtime once, after a duration such as `10s` |
+//! | `WAKEFUL_REPORTS` | appends each report to this file |
+//! | `WAKEFUL_FILE_BACKEND` | how file operations run: `auto`, `uring` or `pool` |
+//!
+//! `docs/CONFIGURATION.md` in the repository has the details. ARCHITECTURE.md draws how a task
+//! moves through the code.
 #![deny(unsafe_code)]
-// Without some of the features, some of what the others share has no use.
+// With some features disabled, code that the others share is unused.
 #![cfg_attr(not(all(feature = "full", feature = "test-util")), allow(dead_code, unused_imports))]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
-    "wakeful runs on Linux only: it needs epoll, io_uring, eventfd, timerfd and /proc. On other systems, use tokio: \
+    "wakeful runs on Linux only: it needs epoll, io_uring, eventfd and /proc. On other systems, use tokio: \
      leave out the `[patch.crates-io]` entry, or make the dependency on wakeful one of `cfg(target_os = \"linux\")`."
 );
 

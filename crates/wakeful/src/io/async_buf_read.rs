@@ -1,4 +1,4 @@
-//! The trait of readers that have a buffer inside, and who in std has it.
+//! [`AsyncBufRead`]: the trait of readers with an internal buffer.
 
 use super::AsyncRead;
 use std::io;
@@ -6,32 +6,32 @@ use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A reader with a buffer of its own, in which one can look at bytes before
-/// taking them.
+/// A reader with an internal buffer.
 ///
-/// This is [`std::io::BufRead`] for tasks; its methods are in
-/// [`AsyncBufReadExt`](super::AsyncBufReadExt). [`BufReader`](super::BufReader)
-/// makes one of any reader.
+/// This is [`std::io::BufRead`] for tasks. Call the methods of
+/// [`AsyncBufReadExt`](super::AsyncBufReadExt); implement this trait for a new reader.
+/// [`BufReader`](super::BufReader) adds a buffer to any reader.
 pub trait AsyncBufRead: AsyncRead {
-    /// The bytes that are in the buffer; if there are none, it is filled first.
-    /// An empty slice says that the end of the data is reached.
+    /// Polls for the contents of the buffer, and fills it first if it is empty.
     ///
-    /// The bytes come again with the next call, until
-    /// [`consume`](Self::consume) is told that they were used.
+    /// An empty slice means the end of the data. The same bytes are returned again until
+    /// [`consume`](Self::consume) is called.
     ///
-    /// `Pending` says that nothing is there yet; the task of `cx` is woken when
-    /// it is worth trying again.
+    /// If the result is `Pending`, the task of `cx` is woken when there may be data.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the underlying reader.
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>>;
 
-    /// The first `amt` bytes of the buffer were used, and are not to come again.
+    /// Marks the first `amt` bytes of the buffer as consumed.
     ///
-    /// To be called after [`poll_fill_buf`](Self::poll_fill_buf), with at most as
-    /// many bytes as that gave; what happens otherwise is the reader's to say,
-    /// and may be a panic.
+    /// Call this after [`poll_fill_buf`](Self::poll_fill_buf), with at most the length that it
+    /// returned. Otherwise the result is up to the implementation, and may be a panic.
     fn consume(self: Pin<&mut Self>, amt: usize);
 }
 
-/// A reader behind a pointer that may move: the pointee does not mind.
+/// Implements the trait for a pointer to an `Unpin` reader.
 macro_rules! through_pointer {
     ($($pointer:ty),+) => {$(
         impl<T: ?Sized + AsyncBufRead + Unpin> AsyncBufRead for $pointer {

@@ -1,4 +1,4 @@
-//! The trait of what bytes come from, and who in std has it.
+//! [`AsyncRead`]: the trait of sources of bytes.
 
 use super::ReadBuf;
 use std::io;
@@ -6,20 +6,58 @@ use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Something that bytes can be read from without blocking.
+/// A source of bytes that can be read without blocking the thread.
 ///
-/// This is [`std::io::Read`] for tasks. To read, use the methods of
-/// [`AsyncReadExt`](super::AsyncReadExt); this trait is for those who make a
-/// reader.
+/// This is [`std::io::Read`] for tasks. Call the methods of [`AsyncReadExt`](super::AsyncReadExt);
+/// implement this trait for a new reader.
+///
+/// # Examples
+///
+/// A reader that yields each byte of another reader twice:
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::pin::Pin;
+/// use std::task::{Context, Poll, ready};
+/// use wakeful::io::{self, AsyncRead, AsyncReadExt, ReadBuf};
+///
+/// struct Doubled<R>(R);
+///
+/// impl<R: AsyncRead + Unpin> AsyncRead for Doubled<R> {
+///     fn poll_read(
+///         mut self: Pin<&mut Self>,
+///         cx: &mut Context<'_>,
+///         buf: &mut ReadBuf<'_>,
+///     ) -> Poll<io::Result<()>> {
+///         if buf.remaining() < 2 {
+///             return Poll::Ready(Err(io::ErrorKind::InvalidInput.into()));
+///         }
+///         let mut byte = [0];
+///         let mut one = ReadBuf::new(&mut byte);
+///         ready!(Pin::new(&mut self.0).poll_read(cx, &mut one))?;
+///         for byte in one.filled() {
+///             buf.put_slice(&[*byte, *byte]);
+///         }
+///         Poll::Ready(Ok(()))
+///     }
+/// }
+///
+/// let mut text = [0; 4];
+/// Doubled(&b"abc"[..]).read(&mut text).await?;
+/// assert_eq!(&text[..2], b"aa");
+/// # Ok(())
+/// # }
+/// ```
 pub trait AsyncRead {
-    /// Reads as much as is there into `buf`, up to its
-    /// [`remaining`](ReadBuf::remaining).
+    /// Polls a read of available bytes into `buf`, up to its [`remaining`](ReadBuf::remaining)
+    /// capacity.
     ///
-    /// - `Ready(Ok(()))`: the bytes stand behind what was filled before. If none
-    ///   were added although there was room, the end of the data is reached.
-    /// - `Pending`: nothing is there yet and nothing was added to `buf`; the task
-    ///   of `cx` is woken when it is worth trying again.
-    /// - `Ready(Err(_))`: nothing was added to `buf`.
+    /// - `Ready(Ok(()))`: the bytes were appended to the filled part of `buf`. If none were added
+    ///   although there was capacity, the end of the data is reached.
+    /// - `Pending`: no data is available, and `buf` is unchanged. The task of `cx` is woken when
+    ///   there may be data.
+    /// - `Ready(Err(_))`: the read failed, and `buf` is unchanged.
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -27,7 +65,7 @@ pub trait AsyncRead {
     ) -> Poll<io::Result<()>>;
 }
 
-/// A reader behind a pointer that may move: the pointee does not mind.
+/// Implements the trait for a pointer to an `Unpin` reader.
 macro_rules! through_pointer {
     ($($pointer:ty),+) => {$(
         impl<T: ?Sized + AsyncRead + Unpin> AsyncRead for $pointer {
@@ -60,7 +98,7 @@ where
     }
 }
 
-/// Reading takes bytes off the front of the slice.
+/// Reads from the front of the slice, and advances it.
 impl AsyncRead for &[u8] {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -82,7 +120,7 @@ impl<T: AsRef<[u8]> + Unpin> AsyncRead for io::Cursor<T> {
     ) -> Poll<io::Result<()>> {
         let position = self.position();
         let whole = (*self).get_ref().as_ref();
-        // A position behind the end is allowed, and reads nothing.
+        // A position after the end is valid, and nothing is read there.
         let start = usize::try_from(position).map_or(whole.len(), |at| at.min(whole.len()));
         let rest = &whole[start..];
         let taken = &rest[..rest.len().min(buf.remaining())];

@@ -1,35 +1,37 @@
-//! The trait of what has a position that can be moved, and who in std has it.
+//! [`AsyncSeek`]: the trait of streams with a position.
 
 use std::io::{self, SeekFrom};
 use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Something with a position, at which it is read or written next.
+/// A stream with a position that can be moved.
 ///
-/// This is [`std::io::Seek`] for tasks, in two steps: one starts to seek, and
-/// then waits for the end of it. [`AsyncSeekExt`](super::AsyncSeekExt) does both.
+/// This is [`std::io::Seek`] for tasks, in two steps: start a seek, then wait until it is complete.
+/// [`AsyncSeekExt`](super::AsyncSeekExt) does both.
 pub trait AsyncSeek {
-    /// Starts to move to `position`. A position behind the end is allowed, and
-    /// what it means is the implementation's to say.
+    /// Starts a seek to `position`.
     ///
-    /// An `Ok` says only that it started: call
-    /// [`poll_complete`](Self::poll_complete) until it is ready.
+    /// `Ok` means only that the seek has started: poll [`poll_complete`](Self::poll_complete) until
+    /// it is ready. A position after the end is valid; its meaning is up to the implementation.
     ///
     /// # Errors
     ///
-    /// May fail if an earlier seek is not complete; wait for it first.
+    /// May fail if an earlier seek is not complete. Wait for that first.
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()>;
 
-    /// Waits until the seek that was started last is complete, and gives the new
-    /// position, counted from the start.
+    /// Polls until the last seek is complete, and returns the new position from the start.
     ///
-    /// Without one, it is ready at once, or when the thing is idle; the position
-    /// that it gives is then not to be relied on.
+    /// If no seek was started, this is ready at once, or once the stream is idle. The returned
+    /// position is then unspecified.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the seek.
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>>;
 }
 
-/// Something behind a pointer that may move: the pointee does not mind.
+/// Implements the trait for a pointer to an `Unpin` stream.
 macro_rules! through_pointer {
     ($($pointer:ty),+) => {$(
         impl<T: ?Sized + AsyncSeek + Unpin> AsyncSeek for $pointer {

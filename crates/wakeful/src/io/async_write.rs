@@ -1,48 +1,98 @@
-//! The trait of what bytes go to, and who in std has it.
+//! [`AsyncWrite`]: the trait of sinks of bytes.
 
 use std::io::{self, IoSlice};
 use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Something that bytes can be written to without blocking.
+/// A sink of bytes that can be written without blocking the thread.
 ///
-/// This is [`std::io::Write`] for tasks. To write, use the methods of
-/// [`AsyncWriteExt`](super::AsyncWriteExt); this trait is for those who make a
-/// writer.
+/// This is [`std::io::Write`] for tasks. Call the methods of
+/// [`AsyncWriteExt`](super::AsyncWriteExt); implement this trait for a new writer.
 ///
-/// Each method answers `Pending` if it cannot go on now, after it saw to it that
-/// the task of `cx` is woken when it can. No error of kind `WouldBlock` comes
-/// out of it, and callers may take one of kind `Interrupted` as a request to try
-/// again.
+/// A method that cannot make progress returns `Pending` and arranges that the task of `cx` is woken
+/// when it can. It never returns an error of kind `WouldBlock`. Callers may treat `Interrupted` as
+/// a request to try again.
+///
+/// # Examples
+///
+/// A writer that counts bytes:
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::pin::Pin;
+/// use std::task::{Context, Poll};
+/// use wakeful::io::{self, AsyncWrite, AsyncWriteExt};
+///
+/// struct Count(usize);
+///
+/// impl AsyncWrite for Count {
+///     fn poll_write(
+///         mut self: Pin<&mut Self>,
+///         _cx: &mut Context<'_>,
+///         buf: &[u8],
+///     ) -> Poll<io::Result<usize>> {
+///         self.0 += buf.len();
+///         Poll::Ready(Ok(buf.len()))
+///     }
+///
+///     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+///         Poll::Ready(Ok(()))
+///     }
+///
+///     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+///         Poll::Ready(Ok(()))
+///     }
+/// }
+///
+/// let mut count = Count(0);
+/// count.write_all(b"hello").await?;
+/// assert_eq!(count.0, 5);
+/// # Ok(())
+/// # }
+/// ```
 pub trait AsyncWrite {
-    /// Writes from the front of `buf`, and says how many bytes were taken.
+    /// Polls a write from the front of `buf`, and returns how many bytes were accepted.
     ///
-    /// Taken means that the writer has them; whether they went on is known after
-    /// a flush. If none of a `buf` that is not empty were taken, the writer takes
-    /// no more.
+    /// Accepted bytes may still be in a buffer of the writer; [`poll_flush`](Self::poll_flush)
+    /// waits until they have left it. If no byte of a nonempty `buf` is accepted, the writer
+    /// accepts no more.
+    ///
+    /// # Errors
+    ///
+    /// Returns the writer's error. No bytes were accepted then.
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>>;
 
-    /// Waits until everything that was taken has left the writer's buffers.
+    /// Polls until all accepted bytes have left the writer's buffers.
+    ///
+    /// # Errors
+    ///
+    /// Returns the writer's error.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Ends the writing: flushes, and tells the other side that nothing more
-    /// comes, whatever that takes (the last message of a protocol, the half-close
-    /// of a socket).
+    /// Polls until the writer is flushed and the other side knows that no more data follows.
     ///
-    /// When it is ready, the writer can be dropped without losing anything. What
-    /// a write does afterwards is the writer's to say, mostly an error. Wrappers
-    /// flush what they hold, and then shut down what they wrap.
+    /// This can be the last message of a protocol, or the half-close of a socket. Once it is ready,
+    /// the writer can be dropped without losing data. A write after that is usually an error. A
+    /// wrapper flushes its own buffer, then shuts down the inner writer.
+    ///
+    /// # Errors
+    ///
+    /// Returns the writer's error.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// As [`poll_write`](Self::poll_write), from several slices as if they were
-    /// one.
+    /// Polls a write from several buffers, in order, and returns how many bytes were accepted.
     ///
-    /// Unless it is overridden, it writes from the first slice that is not empty.
+    /// The default implementation writes from the first nonempty buffer.
+    ///
+    /// # Errors
+    ///
+    /// Returns the writer's error. No bytes were accepted then.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -52,15 +102,16 @@ pub trait AsyncWrite {
         self.poll_write(cx, first.map_or(&[], |buf| buf))
     }
 
-    /// Whether [`poll_write_vectored`](Self::poll_write_vectored) is better than
-    /// to collect the slices in one buffer first. Unless it is overridden, it is
-    /// not.
+    /// Returns whether [`poll_write_vectored`](Self::poll_write_vectored) is more efficient than
+    /// copying the buffers into one.
+    ///
+    /// The default implementation returns false.
     fn is_write_vectored(&self) -> bool {
         false
     }
 }
 
-/// The methods of a writer behind a pointer; `$to` makes a pinned pointer to it.
+/// The methods of the trait for a pointer to a writer; `$to` projects to a pinned writer.
 macro_rules! through_pointer {
     (|$pointer:ident| $to:expr) => {
         #[inline]
@@ -118,7 +169,7 @@ where
     through_pointer!(|pointer| pointer.as_deref_mut());
 }
 
-/// Writers in memory are never busy: std's methods do.
+/// Implements the trait for writers in memory, which never wait, with the methods of std.
 macro_rules! in_memory {
     ($($writer:ty),+) => {$(
         impl AsyncWrite for $writer {

@@ -1,51 +1,74 @@
-//! What somebody waits for at a descriptor, as users say it.
+//! [`Interest`]: the kinds of readiness that a task waits for.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// Which kinds of readiness somebody is interested in; at least one.
+/// The kinds of readiness that a task waits for; at least one.
+///
+/// Passed to methods such as [`TcpStream::ready`](crate::net::TcpStream::ready). Combine kinds with
+/// `|`.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::io::Interest;
+///
+/// let interest = Interest::READABLE | Interest::WRITABLE;
+/// assert!(interest.is_readable() && interest.is_writable());
+/// ```
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Interest(u8);
 
 impl Interest {
-    /// That there is something to read, or that nothing more comes.
+    /// Interest in data to read, or a closed read side.
     pub const READABLE: Interest = Interest(1);
 
-    /// That there is room to write, or that nothing more goes out.
+    /// Interest in space to write, or a closed write side.
     pub const WRITABLE: Interest = Interest(1 << 1);
 
-    /// That there is something urgent to read.
+    /// Interest in urgent (out-of-band) data to read.
     pub const PRIORITY: Interest = Interest(1 << 4);
 
-    /// That there is an error. The system tells of these in any case; what one
-    /// gets to know depends on the platform.
+    /// Interest in errors.
+    ///
+    /// The kernel reports errors in any case; the details depend on the descriptor.
     pub const ERROR: Interest = Interest(1 << 5);
 
-    /// Whether reading is part of it.
+    /// Returns whether reading is included.
     pub const fn is_readable(self) -> bool {
-        self.has(Interest::READABLE)
+        self.contains(Interest::READABLE)
     }
 
-    /// Whether writing is part of it.
+    /// Returns whether writing is included.
     pub const fn is_writable(self) -> bool {
-        self.has(Interest::WRITABLE)
+        self.contains(Interest::WRITABLE)
     }
 
-    /// Whether errors are part of it.
+    /// Returns whether errors are included.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Interest;
+    ///
+    /// assert!((Interest::READABLE | Interest::ERROR).is_error());
+    /// ```
     pub const fn is_error(self) -> bool {
-        self.has(Interest::ERROR)
+        self.contains(Interest::ERROR)
     }
 
-    /// Whether what is urgent is part of it.
+    /// Returns whether urgent data is included.
     pub const fn is_priority(self) -> bool {
-        self.has(Interest::PRIORITY)
+        self.contains(Interest::PRIORITY)
     }
 
-    const fn has(self, one: Interest) -> bool {
+    const fn contains(self, one: Interest) -> bool {
         self.0 & one.0 != 0
     }
 
-    /// Both interests in one; the same as `|`, for constants.
+    /// Returns the union of both interests; usable in constants, unlike `|`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use wakeful::io::Interest;
@@ -58,7 +81,17 @@ impl Interest {
         Interest(self.0 | other.0)
     }
 
-    /// What is left of it without the other; `None` if that is nothing.
+    /// Returns `self` without `other`, or `None` if nothing is left.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::Interest;
+    ///
+    /// let both = Interest::READABLE | Interest::WRITABLE;
+    /// assert_eq!(both.remove(Interest::WRITABLE), Some(Interest::READABLE));
+    /// assert_eq!(both.remove(both), None);
+    /// ```
     #[must_use = "this returns the result of the operation, without modifying the original"]
     pub fn remove(self, other: Interest) -> Option<Interest> {
         match self.0 & !other.0 {
@@ -67,8 +100,9 @@ impl Interest {
         }
     }
 
-    /// What the poller is to be asked for. There is always something: it tells of
-    /// errors unasked, but wants to be asked for something else then.
+    /// Converts to the interest that is passed to the poller.
+    ///
+    /// It is never empty: the poller reports errors unasked, but requires another interest then.
     pub(crate) fn to_mio(self) -> mio::Interest {
         let parts = [
             (self.is_readable() || self.is_error()).then_some(mio::Interest::READABLE),
@@ -105,7 +139,7 @@ impl fmt::Debug for Interest {
             (Interest::ERROR, "ERROR"),
         ];
         let mut separator = "";
-        for (_, name) in names.into_iter().filter(|&(one, _)| self.has(one)) {
+        for (_, name) in names.into_iter().filter(|&(one, _)| self.contains(one)) {
             write!(f, "{separator}{name}")?;
             separator = " | ";
         }
@@ -118,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_poller_is_always_asked_for_something() {
+    fn interest_for_the_poller_is_never_empty() {
         assert_eq!(Interest::ERROR.to_mio(), mio::Interest::READABLE);
         assert_eq!(Interest::WRITABLE.to_mio(), mio::Interest::WRITABLE);
         let both = mio::Interest::READABLE | mio::Interest::WRITABLE;

@@ -1,47 +1,47 @@
-//! Reading and writing without blocking: the traits, and what is built on them.
+//! Traits, helpers and type definitions for asynchronous I/O.
 //!
-//! A thing that bytes come from is [`AsyncRead`], one that bytes go to is
-//! [`AsyncWrite`]. They have the few methods that something must have to take
-//! part; what one wants to call is in [`AsyncReadExt`], [`AsyncWriteExt`],
-//! [`AsyncBufReadExt`] and [`AsyncSeekExt`], which everything has that has the
-//! trait below. Import these to read and write:
+//! [`AsyncRead`] and [`AsyncWrite`] are [`std::io::Read`] and [`std::io::Write`] for tasks. They
+//! have the few methods that a type must implement. The methods that programs call are in the
+//! extension traits [`AsyncReadExt`], [`AsyncWriteExt`], [`AsyncBufReadExt`] and [`AsyncSeekExt`],
+//! which every implementor has. Import these to read and write:
 //!
 //! ```
+//! # #[wakeful::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
 //! use wakeful::io::{self, AsyncReadExt, AsyncWriteExt};
 //!
-//! # #[wakeful::main]
-//! # async fn main() -> io::Result<()> {
-//! let (mut near, mut far) = io::duplex(64);
-//! near.write_all(b"hello").await?;
+//! let (mut client, mut server) = io::duplex(64);
+//! client.write_all(b"hello").await?;
 //! let mut greeting = [0; 5];
-//! far.read_exact(&mut greeting).await?;
+//! server.read_exact(&mut greeting).await?;
 //! assert_eq!(&greeting, b"hello");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! - Many small reads or writes are cheaper through [`BufReader`], [`BufWriter`]
-//!   or both ([`BufStream`]); a buffered writer needs a
-//!   [`flush`](AsyncWriteExt::flush) at the end.
-//! - [`copy`], [`copy_buf`] and [`copy_bidirectional`] move bytes from one to the
-//!   other until there are no more.
-//! - [`split`] makes two halves of one stream, for two tasks; [`join`] makes one of
-//!   a reader and a writer.
-//! - [`duplex`] and [`simplex`] are pipes in memory, for tests and between tasks;
-//!   [`empty`], [`repeat`] and [`sink`] are there to be passed where something is
-//!   asked for.
-//! - [`stdin`], [`stdout`] and [`stderr`] are the process's own.
+//! | to | use |
+//! | --- | --- |
+//! | make many small reads or writes cheaper | [`BufReader`], [`BufWriter`], [`BufStream`] |
+//! | read lines | [`AsyncBufReadExt::lines`] |
+//! | copy from a reader to a writer | [`copy`], [`copy_buf`], [`copy_bidirectional`] |
+//! | give the two directions of a stream to two tasks | [`split`] |
+//! | combine a reader and a writer | [`join`] |
+//! | connect tasks in memory, also in tests | [`duplex`], [`simplex`] |
+//! | have a reader or writer that does nothing | [`empty`], [`repeat`], [`sink`] |
+//! | use the standard streams of the process | [`stdin`], [`stdout`], [`stderr`] |
+//! | wait for any file descriptor | [`unix::AsyncFd`] |
 //!
-//! Everything in here but those three works on any executor. A task that waits in one of the
-//! methods above is listed with the place where that method was called.
+//! A buffered writer needs a [`flush`](AsyncWriteExt::flush) at the end.
+//!
+//! Everything here works on any executor, except [`stdin`], [`stdout`], [`stderr`] and [`unix`].
+//! Diagnostics list a task that waits in one of the methods with the place where the method was
+//! called.
 //!
 //! `Error`, `ErrorKind`, `Result` and `SeekFrom` are those of [`std::io`].
 
-// Inside: the traits and `ReadBuf` know nobody. `util` has all the rest; each
-// method of the extension traits is a `util::operation::Step`, and
-// `util::operation::Operation` makes a future of it. Control enters by the poll
-// of an operation and leaves through a trait of somebody else's reader or writer,
-// or through `util::pipe`, which is where tasks wait for each other in here.
+// The traits and `ReadBuf` depend on nothing else. `util` has the rest. Each method of an extension
+// trait returns a `util::io_future::IoFuture`, whose poll calls the reader or writer. Tasks wait
+// for each other in `util::pipe`, the in-memory pipe.
 
 mod async_buf_read;
 mod async_read;

@@ -1,4 +1,4 @@
-//! The memory that a reader reads into.
+//! [`ReadBuf`]: the buffer that readers fill.
 //!
 //! ```text
 //!   |———————————————————— capacity ————————————————————|
@@ -7,20 +7,31 @@
 //! ```
 //!
 //! Rules:
-//! - B1. `filled <= initialized <= buf.len()`.
-//! - B2. The first `initialized` bytes of `buf` hold values, and nobody makes
-//!   them lose those while the `ReadBuf` lives.
+//! - READBUF-1. `filled <= initialized <= buf.len()`.
+//! - READBUF-2. The first `initialized` bytes of `buf` are initialized, and stay so while the
+//!   `ReadBuf` lives.
 #![allow(unsafe_code)]
 
 use std::fmt;
 use std::mem::MaybeUninit;
 
-/// A buffer that is being filled, and that need not hold values before.
+/// A buffer that is filled step by step, and that need not be initialized first.
 ///
-/// It knows of three parts of its memory: what was filled with data; what holds
-/// any value because somebody wrote to it once (the filled part is the front of
-/// that); and the rest, which may be uninitialised. So memory is cleared once at
-/// most, however many reads it takes to fill it.
+/// It tracks three parts of its memory: the filled bytes; the initialized bytes, of which the
+/// filled bytes are the front; and the rest, which may be uninitialized. So memory is zeroed at
+/// most once, however many reads fill it.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::io::ReadBuf;
+///
+/// let mut memory = [0; 8];
+/// let mut buf = ReadBuf::new(&mut memory);
+/// buf.put_slice(b"abc");
+/// assert_eq!(buf.filled(), b"abc");
+/// assert_eq!(buf.remaining(), 5);
+/// ```
 pub struct ReadBuf<'a> {
     buf: &'a mut [MaybeUninit<u8>],
     filled: usize,
@@ -28,99 +39,147 @@ pub struct ReadBuf<'a> {
 }
 
 impl<'a> ReadBuf<'a> {
-    /// A buffer over memory that holds values already.
+    /// Creates a buffer over initialized memory.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut memory = [0; 8];
+    /// let buf = wakeful::io::ReadBuf::new(&mut memory);
+    /// assert_eq!((buf.capacity(), buf.filled().len()), (8, 0));
+    /// ```
     #[inline]
     pub fn new(buf: &'a mut [u8]) -> ReadBuf<'a> {
         let initialized = buf.len();
-        // SAFETY: the same bytes. All are initialised, and stay so (B2): only the
-        // `unsafe` methods lend them to somebody who could undo that.
+        // SAFETY: the layout is the same. All bytes are initialized, and stay so (READBUF-2): only
+        // the `unsafe` methods return them as `MaybeUninit`.
         let buf = unsafe { &mut *(&raw mut *buf as *mut [MaybeUninit<u8>]) };
         ReadBuf { buf, filled: 0, initialized }
     }
 
-    /// A buffer over memory that need not hold values. If it does, say so with
-    /// [`assume_init`](Self::assume_init).
+    /// Creates a buffer over memory that may be uninitialized.
+    ///
+    /// If a part is initialized, call [`assume_init`](Self::assume_init).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::mem::MaybeUninit;
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [MaybeUninit::uninit(); 8];
+    /// let mut buf = ReadBuf::uninit(&mut memory);
+    /// buf.put_slice(b"abc");
+    /// assert_eq!(buf.initialized(), b"abc");
+    /// ```
     #[inline]
     pub fn uninit(buf: &'a mut [MaybeUninit<u8>]) -> ReadBuf<'a> {
         ReadBuf { buf, filled: 0, initialized: 0 }
     }
 
-    /// How many bytes it can hold in all.
+    /// Returns the total capacity.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.buf.len()
     }
 
-    /// The data that is in it.
+    /// Returns the filled part.
     #[inline]
     pub fn filled(&self) -> &[u8] {
-        // SAFETY: B1, B2.
+        // SAFETY: READBUF-1, READBUF-2.
         unsafe { self.buf[..self.filled].assume_init_ref() }
     }
 
-    /// The data that is in it, to be changed.
+    /// Returns the filled part, mutably.
     #[inline]
     pub fn filled_mut(&mut self) -> &mut [u8] {
-        // SAFETY: B1, B2.
+        // SAFETY: READBUF-1, READBUF-2.
         unsafe { self.buf[..self.filled].assume_init_mut() }
     }
 
-    /// A buffer over the first `n` bytes that are not filled, or all of them if
-    /// there are fewer. What is put into it does not count as filled in `self`.
+    /// Returns a buffer over the first `n` unfilled bytes, or over all of them if there are fewer.
+    ///
+    /// Filling it does not change the filled part of `self`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// assert_eq!(buf.take(3).capacity(), 3);
+    /// assert_eq!(buf.take(100).capacity(), 8);
+    /// ```
     #[inline]
     pub fn take(&mut self, n: usize) -> ReadBuf<'_> {
         let n = self.remaining().min(n);
         ReadBuf::uninit(&mut self.buf[self.filled..][..n])
     }
 
-    /// The part that holds values; the filled part is the front of it.
+    /// Returns the initialized part, whose front is the filled part.
     #[inline]
     pub fn initialized(&self) -> &[u8] {
-        // SAFETY: B2.
+        // SAFETY: READBUF-2.
         unsafe { self.buf[..self.initialized].assume_init_ref() }
     }
 
-    /// The part that holds values, to be changed.
+    /// Returns the initialized part, mutably.
     #[inline]
     pub fn initialized_mut(&mut self) -> &mut [u8] {
-        // SAFETY: B2.
+        // SAFETY: READBUF-2.
         unsafe { self.buf[..self.initialized].assume_init_mut() }
     }
 
-    /// All of the memory.
+    /// Returns the whole memory.
     ///
     /// # Safety
     ///
-    /// What holds a value must go on to hold one.
+    /// The caller must not uninitialize bytes that are initialized.
     #[inline]
     pub unsafe fn inner_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         self.buf
     }
 
-    /// The part that is not filled. After writing values to the front of it, call
-    /// [`assume_init`](Self::assume_init) and [`advance`](Self::advance).
+    /// Returns the unfilled part.
+    ///
+    /// After writing to its front, call [`assume_init`](Self::assume_init) and
+    /// [`advance`](Self::advance).
     ///
     /// # Safety
     ///
-    /// What holds a value must go on to hold one.
+    /// The caller must not uninitialize bytes that are initialized.
     #[inline]
     pub unsafe fn unfilled_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         &mut self.buf[self.filled..]
     }
 
-    /// The part that is not filled, as bytes: those without a value are set to 0
-    /// first. For readers that want a `&mut [u8]`; this costs nothing for memory
-    /// that was initialised before.
+    /// Returns the unfilled part as initialized bytes, zeroing those that are not.
+    ///
+    /// For readers that need a `&mut [u8]`. Costs nothing for memory that is already initialized.
+    /// Call [`advance`](Self::advance) after writing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// buf.initialize_unfilled()[..2].copy_from_slice(b"ab");
+    /// buf.advance(2);
+    /// assert_eq!(buf.filled(), b"ab");
+    /// ```
     #[inline]
     pub fn initialize_unfilled(&mut self) -> &mut [u8] {
         self.initialize_unfilled_to(self.remaining())
     }
 
-    /// The same for the first `n` bytes that are not filled.
+    /// Returns the first `n` unfilled bytes as initialized bytes, zeroing those that are not.
     ///
     /// # Panics
     ///
-    /// If there are fewer than `n`.
+    /// Panics if fewer than `n` bytes are unfilled.
     #[inline]
     #[track_caller]
     pub fn initialize_unfilled_to(&mut self, n: usize) -> &mut [u8] {
@@ -130,39 +189,50 @@ impl<'a> ReadBuf<'a> {
             self.buf[self.initialized..end].fill(MaybeUninit::new(0));
             self.initialized = end;
         }
-        // SAFETY: B2 up to `end`, by the lines above.
+        // SAFETY: READBUF-2 up to `end`, by the lines above.
         unsafe { self.buf[self.filled..end].assume_init_mut() }
     }
 
-    /// How many bytes can still be filled.
+    /// Returns the number of unfilled bytes.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.buf.len() - self.filled
     }
 
-    /// Nothing is filled any more. What holds values goes on to hold them.
+    /// Empties the filled part. Initialized bytes stay initialized.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// buf.put_slice(b"abc");
+    /// buf.clear();
+    /// assert_eq!(buf.remaining(), 8);
+    /// ```
     #[inline]
     pub fn clear(&mut self) {
         self.filled = 0;
     }
 
-    /// The next `n` bytes are data too. They must hold values already.
+    /// Extends the filled part by `n` bytes, which must be initialized.
     ///
     /// # Panics
     ///
-    /// If the filled part would reach behind the initialised one.
+    /// Panics if the filled part would exceed the initialized part.
     #[inline]
     #[track_caller]
     pub fn advance(&mut self, n: usize) {
         self.set_filled(self.filled.checked_add(n).expect("filled overflow"));
     }
 
-    /// The first `n` bytes are data, and no others. This can take data off the
-    /// end as well as add some; what is added must hold values already.
+    /// Sets the length of the filled part, which may shrink or grow.
     ///
     /// # Panics
     ///
-    /// If the filled part would reach behind the initialised one.
+    /// Panics if the filled part would exceed the initialized part.
     #[inline]
     #[track_caller]
     pub fn set_filled(&mut self, n: usize) {
@@ -170,22 +240,35 @@ impl<'a> ReadBuf<'a> {
         self.filled = n;
     }
 
-    /// Says that the first `n` bytes that are not filled hold values. Takes
-    /// nothing back from what is known to.
+    /// Marks the first `n` unfilled bytes as initialized.
+    ///
+    /// Bytes that are already known to be initialized stay so.
     ///
     /// # Safety
     ///
-    /// They do.
+    /// The first `n` unfilled bytes must be initialized.
     #[inline]
     pub unsafe fn assume_init(&mut self, n: usize) {
         self.initialized = self.initialized.max(self.filled + n);
     }
 
-    /// Adds `buf` to the data.
+    /// Appends `buf` to the filled part.
     ///
     /// # Panics
     ///
-    /// If there is no room for it.
+    /// Panics if `buf` is longer than [`remaining`](Self::remaining).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::ReadBuf;
+    ///
+    /// let mut memory = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut memory);
+    /// buf.put_slice(b"ab");
+    /// buf.put_slice(b"c");
+    /// assert_eq!(buf.filled(), b"abc");
+    /// ```
     #[inline]
     #[track_caller]
     pub fn put_slice(&mut self, buf: &[u8]) {
@@ -201,22 +284,23 @@ impl<'a> ReadBuf<'a> {
     }
 }
 
-// SAFETY: `remaining_mut` is the length of the one chunk there is, and
-// `advance_mut` takes bytes off its front.
+// SAFETY: `remaining_mut` is the length of the only chunk, and `advance_mut` removes bytes from its
+// front.
 unsafe impl bytes::BufMut for ReadBuf<'_> {
     fn remaining_mut(&self) -> usize {
         self.remaining()
     }
 
-    // SAFETY: the caller keeps the trait's contract.
+    // SAFETY: the caller upholds the contract of the trait.
     unsafe fn advance_mut(&mut self, cnt: usize) {
-        // SAFETY: the caller wrote values to that many bytes of the chunk.
+        // SAFETY: the caller initialized the first `cnt` bytes of the chunk.
         unsafe { self.assume_init(cnt) };
         self.advance(cnt);
     }
 
     fn chunk_mut(&mut self) -> &mut bytes::buf::UninitSlice {
-        // SAFETY: B2, an `UninitSlice` takes values only.
+        // SAFETY: READBUF-2 holds, because an `UninitSlice` can only be written with initialized
+        // bytes.
         let unfilled = unsafe { self.unfilled_mut() };
         bytes::buf::UninitSlice::uninit(unfilled)
     }

@@ -1,91 +1,102 @@
-//! What a descriptor is ready for, as users see it. The bits are those that the
-//! driver keeps.
+//! [`Ready`]: the kinds of readiness that a descriptor has.
+//!
+//! The bits are those of the driver's `Readiness`.
 
 use super::Interest;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 
-/// What an I/O resource is ready for: a set of states.
+/// The readiness of a descriptor: a set of states.
+///
+/// Returned by methods such as [`TcpStream::ready`](crate::net::TcpStream::ready).
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::io::Ready;
+///
+/// let ready = Ready::READABLE | Ready::WRITE_CLOSED;
+/// assert!(ready.is_readable() && ready.is_writable());
+/// assert_eq!(ready - Ready::READABLE, Ready::WRITE_CLOSED);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ready(u8);
 
 impl Ready {
-    /// Nothing.
+    /// The empty set.
     pub const EMPTY: Ready = Ready(0);
 
-    /// There is something to read.
+    /// There is data to read.
     pub const READABLE: Ready = Ready(1);
 
-    /// There is room to write.
+    /// There is space to write.
     pub const WRITABLE: Ready = Ready(1 << 1);
 
-    /// No more comes in.
+    /// The read side is closed.
     pub const READ_CLOSED: Ready = Ready(1 << 2);
 
-    /// No more goes out.
+    /// The write side is closed.
     pub const WRITE_CLOSED: Ready = Ready(1 << 3);
 
-    /// There is something urgent to read.
+    /// There is urgent (out-of-band) data to read.
     pub const PRIORITY: Ready = Ready(1 << 4);
 
-    /// There is an error to be asked for.
+    /// There is a pending error.
     pub const ERROR: Ready = Ready(1 << 5);
 
-    /// Everything.
+    /// All states.
     pub const ALL: Ready = Ready((1 << 6) - 1);
 
-    /// Whether it is ready for nothing.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self == Ready::EMPTY
     }
 
-    /// Whether a read would not have to wait: there is something, or nothing more
-    /// comes.
+    /// Returns whether a read would not wait: there is data, or the read side is closed.
     pub fn is_readable(self) -> bool {
-        self.has(Ready::READABLE) || self.is_read_closed()
+        self.contains(Ready::READABLE) || self.is_read_closed()
     }
 
-    /// Whether a write would not have to wait: there is room, or nothing more
-    /// goes out.
+    /// Returns whether a write would not wait: there is space, or the write side is closed.
     pub fn is_writable(self) -> bool {
-        self.has(Ready::WRITABLE) || self.is_write_closed()
+        self.contains(Ready::WRITABLE) || self.is_write_closed()
     }
 
-    /// Whether the side that is read from is closed.
+    /// Returns whether the read side is closed.
     pub fn is_read_closed(self) -> bool {
-        self.has(Ready::READ_CLOSED)
+        self.contains(Ready::READ_CLOSED)
     }
 
-    /// Whether the side that is written to is closed.
+    /// Returns whether the write side is closed.
     pub fn is_write_closed(self) -> bool {
-        self.has(Ready::WRITE_CLOSED)
+        self.contains(Ready::WRITE_CLOSED)
     }
 
-    /// Whether there is something urgent to read.
+    /// Returns whether there is urgent data to read.
     pub fn is_priority(self) -> bool {
-        self.has(Ready::PRIORITY)
+        self.contains(Ready::PRIORITY)
     }
 
-    /// Whether there is an error to be asked for.
+    /// Returns whether there is a pending error.
     pub fn is_error(self) -> bool {
-        self.has(Ready::ERROR)
+        self.contains(Ready::ERROR)
     }
 
-    fn has(self, all: Ready) -> bool {
+    fn contains(self, all: Ready) -> bool {
         self & all == all
     }
 
-    /// From the driver's word; bits that mean nothing here are left out.
+    /// Converts from the driver's bits, and ignores those that have no meaning here.
     pub(crate) const fn from_bits(bits: u8) -> Ready {
         Ready(bits & Ready::ALL.0)
     }
 
-    /// For the driver.
+    /// Converts to the driver's bits.
     pub(crate) const fn bits(self) -> u8 {
         self.0
     }
 
-    /// What ends the wait of somebody with this interest.
+    /// Returns the states that end a wait for `interest`.
     pub(crate) fn of_interest(interest: Interest) -> Ready {
         let mut ready = Ready::EMPTY;
         if interest.is_readable() {
@@ -129,7 +140,7 @@ impl BitAnd for Ready {
     }
 }
 
-/// What is in the first set and not in the second.
+/// Set difference.
 impl Sub for Ready {
     type Output = Ready;
 
@@ -158,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bits_come_back_as_they_went() {
+    fn bits_survive_a_round_trip() {
         for bits in 0..=Ready::ALL.bits() {
             assert_eq!(Ready::from_bits(bits).bits(), bits);
         }
@@ -166,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interest_is_met_by_the_end_too() {
+    fn interest_includes_closed_sides() {
         let read = Ready::of_interest(Interest::READABLE);
         assert_eq!(read, Ready::READABLE | Ready::READ_CLOSED);
         let both = Ready::of_interest(Interest::WRITABLE | Interest::ERROR);

@@ -1,8 +1,9 @@
-//! Readiness of any descriptor: what the sockets of [`net`](crate::net) do, for
-//! things that are not in there. It needs a runtime, which the rest of `io` does
-//! not.
+//! Asynchronous I/O with any file descriptor.
+//!
+//! [`AsyncFd`] does for other descriptors what the types of [`net`](crate::net) do for sockets. It
+//! needs a runtime with I/O enabled.
 
-#[allow(deprecated, reason = "the old name of an error")]
+#[allow(deprecated, reason = "re-exports the old name of an error")]
 #[doc(hidden)]
 pub use crate::net::async_fd::AsyncFdTryNewError;
 pub use crate::net::async_fd::{

@@ -1,8 +1,9 @@
-//! `join!`: run several futures side by side in one task until all are done; and the list that `try_join!` shares.
+//! `join!`: waits for several futures in one task; and the member list that `try_join!` shares.
 //!
-//! `join!(a, b)` builds a list of [`MaybeDone`]s in the caller's frame, pins it there and awaits a [`Join`] that borrows
-//! it. Each poll walks the list twice: from the member whose turn it is to the end, then from the front to that member.
-//! When all are done the `Join` hands the list back and the macro takes the outputs out.
+//! `join!(a, b)` builds a list of [`MaybeDone`]s in the caller's frame, pins it there, and awaits a
+//! [`Join`] that borrows it. Each poll makes two passes over the list: from the member that is
+//! polled first to the end, then from the front to that member. When all members are done, the
+//! `Join` returns the list and the macro takes the outputs out of it.
 
 use core::ops::{ControlFlow, Range};
 use core::pin::Pin;
@@ -12,11 +13,31 @@ use pin_project_lite::pin_project;
 
 use super::list::{List, Visit};
 
-/// Waits for several futures at once and returns all their outputs as a tuple.
+/// Waits for several futures concurrently and returns their outputs as a tuple.
 ///
-/// The futures run on the current task: concurrently, but never in parallel, so they may borrow from the surrounding
-/// function, and one that blocks the thread holds up the others. To use more than one thread, spawn tasks and join
-/// their handles.
+/// The futures run on the current task: concurrently, but not in parallel. So they may borrow from
+/// the surrounding function, and a future that blocks the thread delays the others. To use several
+/// threads, spawn tasks and join their handles.
+///
+/// `join!` waits for every future, even if some of them return an error.
+/// [`try_join!`](crate::try_join) stops at the first error.
+///
+/// Any [`IntoFuture`](core::future::IntoFuture) is accepted. Nothing is allocated: the futures are
+/// stored in the frame of the caller. Each future is dropped as soon as it completes.
+///
+/// # Fairness
+///
+/// Each poll of the task starts with the next future of the list: the first, then the second, and
+/// so on. So a future that uses up the task's budget cannot starve the others.
+///
+/// `biased;` in front turns this off: every poll polls the futures in the written order. That saves
+/// a counter. A busy future must then not precede one that must not starve.
+///
+/// # Cancel safety
+///
+/// Dropping the `join!` drops all futures and the outputs of those that completed.
+///
+/// # Examples
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -28,19 +49,7 @@ use super::list::{List, Visit};
 /// # });
 /// ```
 ///
-/// Anything that implements [`IntoFuture`](core::future::IntoFuture) will do. Nothing is allocated: the futures are
-/// kept in the frame of the caller, and a future is dropped as soon as it has finished.
-///
-/// `join!` waits for every future even if some of them return an error. [`try_join!`](crate::try_join) stops at the
-/// first error.
-///
-/// # Who goes first
-///
-/// Each time the task is polled, a different future is polled first: the first in the list, then the second, and so
-/// on. A future that uses up the task's budget thus cannot keep the others from running.
-///
-/// Starting with `biased;` turns this off: the futures are polled in the order in which they are written, every time.
-/// That saves a counter, and it is then up to you that a busy future does not come before one that must not starve.
+/// In the written order:
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -64,8 +73,10 @@ macro_rules! join {
     };
 }
 
-/// Gives each future of a `join!` a name of its own (always `member`, but each from an expansion of its own, and thereby
-/// different); then builds the list, drives it and takes it apart.
+/// Names each future of a `join!`, builds the list, awaits it and takes it apart.
+///
+/// Every name is `member`. Each comes from its own expansion, so macro hygiene makes them different
+/// variables.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __join {
@@ -83,12 +94,12 @@ macro_rules! __join {
     }};
 }
 
-/// Takes a pinned list apart: each name becomes the pin of an element.
+/// Splits a pinned list: each name becomes the pin of an element.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __join_split {
     ($list:ident) => {
-        let $crate::macros::support::End = *$list;
+        let $crate::macros::support::ListEnd = *$list;
     };
     ($list:ident $a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident $($rest:ident)*) => {
         let ($a, $b, $c, $d, $e, $f, $g, $h, $list) = $list.split();
@@ -100,17 +111,17 @@ macro_rules! __join_split {
 }
 
 pin_project! {
-    /// A future, then what it returned, then nothing.
+    /// A future, then its output, then nothing.
     ///
-    /// `repr(C)`, so that the discriminant has a place of its own: in a niche of the future it would be read through
-    /// this enum while the pinned future may hold references into itself.
+    /// `repr(C)` keeps the discriminant out of the future's niches. Reading a niche through this
+    /// enum would alias the pinned future, which may hold references into itself.
     #[repr(C)]
     #[project = MaybeDoneProj]
     #[project_replace = MaybeDoneOwned]
     pub enum MaybeDone<F: Future> {
-        /// Still to be polled.
+        /// The future has not completed.
         Running { #[pin] future: F },
-        /// Finished: the future is dropped, its output waits to be taken.
+        /// The future has completed and was dropped; its output has not been taken.
         Done { output: F::Output },
         /// The output was taken.
         Taken,
@@ -118,13 +129,13 @@ pin_project! {
 }
 
 impl<F: Future> MaybeDone<F> {
-    /// A future that is still to be polled.
+    /// Creates a member that has not been polled.
     #[inline]
     pub fn new(future: impl IntoFuture<IntoFuture = F, Output = F::Output>) -> Self {
         MaybeDone::Running { future: future.into_future() }
     }
 
-    /// Polls the future unless it has finished. True once there is an output.
+    /// Polls the future unless it has completed. Returns true once there is an output.
     #[inline]
     pub(super) fn poll_done(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
         let output = match self.as_mut().project() {
@@ -141,7 +152,7 @@ impl<F: Future> MaybeDone<F> {
         true
     }
 
-    /// The output, if there is one that nobody has taken.
+    /// Returns the output, if there is one that was not taken.
     #[inline]
     pub(super) fn output(self: Pin<&mut Self>) -> Option<&mut F::Output> {
         match self.project() {
@@ -150,19 +161,19 @@ impl<F: Future> MaybeDone<F> {
         }
     }
 
-    /// Takes the output, once `poll_done` has said that there is one.
+    /// Takes the output. Panics unless `poll_done` has returned true.
     #[inline]
     pub fn take(self: Pin<&mut Self>) -> F::Output {
         match self.project_replace(MaybeDone::Taken) {
             MaybeDoneOwned::Done { output } => output,
-            _ => unreachable!("the output of a joined future was taken before it was there"),
+            _ => unreachable!("the output of a joined future was taken before it completed"),
         }
     }
 }
 
-/// One walk over the members, front to back: polls those whose position lies in `window`.
-pub struct Walk<'a, 'cx> {
-    /// The position of the member that comes next.
+/// A visitor that polls the members whose position lies in `window`.
+pub struct PollMembers<'a, 'cx> {
+    /// The position of the next member.
     position: u32,
     window: &'a Range<u32>,
     /// Whether all members that were polled are done.
@@ -170,7 +181,7 @@ pub struct Walk<'a, 'cx> {
     cx: &'a mut Context<'cx>,
 }
 
-impl<F: Future> Visit<MaybeDone<F>> for Walk<'_, '_> {
+impl<F: Future> Visit<MaybeDone<F>> for PollMembers<'_, '_> {
     #[inline]
     fn visit(&mut self, member: Pin<&mut MaybeDone<F>>) -> ControlFlow<()> {
         if self.window.contains(&self.position) {
@@ -182,16 +193,17 @@ impl<F: Future> Visit<MaybeDone<F>> for Walk<'_, '_> {
 }
 
 /// A list of [`MaybeDone`]s.
-pub trait Members: for<'a, 'cx> List<Walk<'a, 'cx>> {}
+pub trait MemberList: for<'a, 'cx> List<PollMembers<'a, 'cx>> {}
 
-impl<L> Members for L where L: for<'a, 'cx> List<Walk<'a, 'cx>> {}
+impl<L> MemberList for L where L: for<'a, 'cx> List<PollMembers<'a, 'cx>> {}
 
-/// Which member is polled first.
+/// Decides which member a poll starts with.
 pub trait PollOrder {
-    /// The position to start from in this poll, below `count`.
+    /// Returns the position to start from in this poll; below `count`.
     fn first(&mut self, count: u32) -> u32;
 
-    /// The two walks over the list that begin at [`first`](PollOrder::first) and reach everyone once.
+    /// Returns the two ranges that start at [`first`](PollOrder::first) and cover each position
+    /// once.
     #[inline]
     fn windows(&mut self, count: u32) -> [Range<u32>; 2] {
         let first = self.first(count);
@@ -199,7 +211,7 @@ pub trait PollOrder {
     }
 }
 
-/// A different member each time, in turn.
+/// Starts each poll with the next member.
 #[derive(Default)]
 pub struct Rotating {
     /// The position to start from in the next poll.
@@ -215,7 +227,7 @@ impl PollOrder for Rotating {
     }
 }
 
-/// Always the first, as `biased;` asks.
+/// Starts each poll with the first member (`biased;`).
 #[derive(Default)]
 pub struct InOrder;
 
@@ -226,16 +238,16 @@ impl PollOrder for InOrder {
     }
 }
 
-/// Polls a pinned list of members until all are done, and gives the list back.
+/// A future that polls a pinned list of members until all are done, and returns the list.
 #[must_use = "futures do nothing unless polled"]
 pub struct Join<'list, L, O> {
-    /// The list; gone once it was handed back.
+    /// The list; `None` once it was returned.
     members: Option<Pin<&'list mut L>>,
-    /// Whose turn it is.
+    /// Which member the next poll starts with.
     order: O,
 }
 
-impl<'list, L: Members, O: PollOrder> Join<'list, L, O> {
+impl<'list, L: MemberList, O: PollOrder> Join<'list, L, O> {
     /// Joins the members of a list that is pinned in the caller's frame.
     #[inline]
     pub fn new(members: Pin<&'list mut L>, order: O) -> Self {
@@ -243,19 +255,19 @@ impl<'list, L: Members, O: PollOrder> Join<'list, L, O> {
     }
 }
 
-impl<'list, L: Members, O: PollOrder + Unpin> Future for Join<'list, L, O> {
+impl<'list, L: MemberList, O: PollOrder + Unpin> Future for Join<'list, L, O> {
     type Output = Pin<&'list mut L>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let windows = self.order.windows(L::LEN);
-        let mut members = self.members.take().expect("a join! was polled after it was done");
+        let mut members = self.members.take().expect("a join! was polled after it completed");
         let mut all_done = true;
         for window in &windows {
             if !window.is_empty() {
-                let mut walk = Walk { position: 0, window, all_done: true, cx };
-                let _ = members.as_mut().visit_all(&mut walk);
-                all_done &= walk.all_done;
+                let mut pass = PollMembers { position: 0, window, all_done: true, cx };
+                let _ = members.as_mut().visit_all(&mut pass);
+                all_done &= pass.all_done;
             }
         }
         match all_done {

@@ -1,35 +1,36 @@
-//! Typed lists of pinned things: what `select!` and `join!` keep their futures in.
+//! Typed lists of pinned elements, in which `select!` and `join!` keep their futures.
 //!
-//! `List3<A, B, C>` is a struct of three pinned fields. Up to seven elements are one such struct; beyond, a [`List8`]
-//! holds eight and a list of the rest. They are flat because lists of pairs would be built from the back by moving, and
-//! the compiler does not see through that: five futures of 72 bytes took three times as long to put in place.
+//! `List3<A, B, C>` is a struct of three pinned fields. Up to seven elements are one such struct.
+//! For more, a [`List8`] holds eight elements and a list of the rest. The structs are flat because
+//! nested pairs are built from the back by moves that the compiler does not eliminate: five futures
+//! of 72 bytes took three times as long to build.
 //!
-//! What to do with the elements is said by a [`Visit`]or, which sees each with its own type.
+//! A [`Visit`]or sees each element with its own type.
 
 use core::ops::ControlFlow;
 use core::pin::Pin;
 
 use pin_project_lite::pin_project;
 
-/// Something to do with an element of type `T`.
+/// An operation on an element of type `T`.
 pub trait Visit<T> {
-    /// Does it; `Break` leaves the remaining elements alone.
+    /// Visits one element. `Break` skips the remaining elements.
     fn visit(&mut self, element: Pin<&mut T>) -> ControlFlow<()>;
 }
 
-/// A list that `V` can visit.
+/// A list whose elements `V` can visit.
 pub trait List<V> {
-    /// How many elements there are.
+    /// The number of elements.
     const LEN: u32;
 
-    /// Visits the elements front to back until the visitor has had enough.
+    /// Visits the elements front to back until the visitor returns `Break`.
     fn visit_all(self: Pin<&mut Self>, visitor: &mut V) -> ControlFlow<()>;
 }
 
 /// The end of a list whose length is a multiple of eight.
-pub struct End;
+pub struct ListEnd;
 
-impl<V> List<V> for End {
+impl<V> List<V> for ListEnd {
     const LEN: u32 = 0;
 
     #[inline]
@@ -41,7 +42,7 @@ impl<V> List<V> for End {
 macro_rules! lists {
     ($($name:ident { $($field:ident: $T:ident),+ } then { $($rest:ident: $Rest:ident)? })+) => { $(
         pin_project! {
-            #[doc = concat!("A list of ", stringify!($name), " elements.")]
+            #[doc = concat!("A list of the shape ", stringify!($name), ".")]
             pub struct $name<$($T,)+ $($Rest)?> {
                 $( #[pin] pub $field: $T, )+
                 $( #[pin] pub $rest: $Rest, )?
@@ -49,7 +50,7 @@ macro_rules! lists {
         }
 
         impl<$($T,)+ $($Rest)?> $name<$($T,)+ $($Rest)?> {
-            /// Its elements, each pinned, and its rest if it has one.
+            /// Returns the elements, each pinned, and the rest of the list if there is one.
             #[inline]
             pub fn split(self: Pin<&mut Self>) -> ($(Pin<&mut $T>,)+ $(Pin<&mut $Rest>,)?) {
                 let me = self.project();
@@ -86,12 +87,12 @@ lists! {
     List8 { a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H } then { rest: Rest }
 }
 
-/// The list of these elements.
+/// Builds the list of the given elements.
 #[doc(hidden)]
 #[macro_export]
 #[rustfmt::skip]
 macro_rules! __list {
-    () => { $crate::macros::support::End };
+    () => { $crate::macros::support::ListEnd };
     (($a:expr)) => { $crate::macros::support::List1 { a: $a } };
     (($a:expr) ($b:expr)) => { $crate::macros::support::List2 { a: $a, b: $b } };
     (($a:expr) ($b:expr) ($c:expr)) => { $crate::macros::support::List3 { a: $a, b: $b, c: $c } };

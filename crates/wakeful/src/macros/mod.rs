@@ -1,21 +1,23 @@
-//! The room of the declarative macros: waiting for several futures inside one task.
+//! Declarative macros that wait for several futures inside one task: `select!`, `join!`,
+//! `try_join!`, `pin!`.
 //!
-//! | file | macro | what it expands to |
+//! | file | macro | expands to |
 //! | --- | --- | --- |
-//! | `select.rs` | `select!` | one [`support::Select`], whose branches are a typed list; the handlers stay at the caller |
-//! | `branches.rs` | — | its branches, and the future that polls them |
-//! | `join.rs` | `join!` | one [`support::Join`] over a typed list of members pinned in the caller's frame |
-//! | `try_join.rs` | `try_join!` | one [`support::TryJoin`] over the same list |
-//! | `list.rs` | — | the typed lists of pinned things that these share |
-//! | `pin.rs` | `pin!` | a `core::pin::pin!` for each name, which from then on means the pin |
-//! | `support.rs` | — | what the expansions may name: the list types and the two doors to the runtime |
+//! | `select.rs` | `select!` | a [`support::Select`] over a typed list of branches |
+//! | `select_future.rs` | | the branches of `select!`, and the future that polls them |
+//! | `join.rs` | `join!` | a [`support::Join`] over a typed list of pinned members |
+//! | `try_join.rs` | `try_join!` | a [`support::TryJoin`] over a list of the same kind |
+//! | `list.rs` | | typed lists of pinned elements |
+//! | `pin.rs` | `pin!` | one `core::pin::pin!` for each name |
+//! | `support.rs` | | the names that expansions use, and the two calls into the runtime |
 //!
-//! Control enters in the caller's `async` body, which awaits the future that the macro has built, and leaves with
-//! that future's output. The macros parse; all polling is ordinary code in this room, so it is compiled and tested
-//! once and needs no `unsafe`. A list is *typed*, `List2<Branch<A, _>, Branch<B, _>>`, so nothing is boxed and each output
-//! keeps its own type.
+//! The caller's `async` body awaits the future that the macro built. The macros only parse, and the
+//! handlers of `select!` stay in the caller's body. All polling is ordinary code in this module, so
+//! it is compiled and tested once and needs no `unsafe`. Lists are typed, for example
+//! `List2<Branch<A, _>, Branch<B, _>>`, so nothing is boxed and each output keeps its type.
 //!
-//! Everything public here is public only because expansions must reach it: `#[doc(hidden)]`, no promise of stability.
+//! Everything here is public only because expansions must name it. It is `#[doc(hidden)]` and not a
+//! stable API.
 
 mod pin;
 

@@ -1,13 +1,18 @@
-//! `pin!`: pin values where they stand, in the frame of the caller.
+//! `pin!`: pins values in the frame of the caller.
 
-/// Pins one or more values in the current frame and gives each name to its pin.
+/// Pins one or more values in the current frame and rebinds each name to the pinned reference.
 ///
-/// A future from an `async fn` or an `async` block must not move once it has been polled. Awaiting it by value takes
-/// care of that; keeping it and polling it through a reference, as a `select!` in a loop does, needs the future pinned
-/// first. `pin!` does this without an allocation: the value stays in the caller's frame, hidden behind a
-/// `Pin<&mut T>` of the same name.
+/// A future from an `async fn` or an `async` block must not move once it has been polled. Awaiting
+/// it by value takes care of that. Polling it through a reference, as a `select!` in a loop does,
+/// needs a pinned future. `pin!` pins without an allocation: the value stays in the caller's frame,
+/// behind a `Pin<&mut T>` of the same name.
 ///
-/// There are two forms. `pin!(a, b)` pins variables that are there already:
+/// The pinned references borrow from the frame and cannot leave it. To return or store a pinned
+/// future, use [`Box::pin`]. For a single expression, [`core::pin::pin!`] is more direct.
+///
+/// # Examples
+///
+/// `pin!(a, b)` pins existing variables:
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -21,7 +26,7 @@
 /// # });
 /// ```
 ///
-/// The other makes the variables and pins them:
+/// The other form declares the variables and pins them:
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -44,10 +49,8 @@
 /// # });
 /// ```
 ///
-/// The pins borrow from the frame, so they cannot leave it. To return a pinned future or to store it, use
-/// [`Box::pin`]. For a single expression, [`core::pin::pin!`] says the same thing more directly.
-///
-/// The first form takes names, not expressions: the value would be dropped at the end of the statement otherwise.
+/// The first form takes names, not expressions. The value of an expression would be dropped at the
+/// end of the statement:
 ///
 /// ```compile_fail
 /// # async fn answer() -> u32 { 42 }

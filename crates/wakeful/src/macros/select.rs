@@ -1,24 +1,28 @@
-//! `select!`: wait for several futures in one task and go on with the first whose output fits its pattern.
+//! `select!`: waits for several futures in one task and continues with the first whose output
+//! matches its pattern.
 //!
-//! The macro only parses. It evaluates the preconditions, then the future expressions, in the caller's body; puts the
-//! futures into a typed list, each with a closure that picks the outputs that fit the branch's pattern; awaits a `Select`
-//! that owns the list; and matches what comes out against the patterns once more to run the handler. By then the list
-//! is gone, so a handler may use what the futures had borrowed.
+//! The macro only parses. It evaluates the preconditions, then the future expressions, in the
+//! caller's body. It builds a typed list of the futures, each with a closure that checks the
+//! branch's pattern. It awaits a `Select` that owns the list. Then it matches the result against
+//! the patterns once more to run the handler. The list is dropped by then, so a handler may use
+//! what the futures borrowed.
 //!
 //! ```text
 //! select! { x = a() => f(x), Some(y) = b(), if c => g(y), else => h() }
 //!
-//! output = Select::new(false, [true, c], List2 { a: Branch(a(), pick x), b: Branch(b(), pick Some(y)) }).await
+//! branches = List2 { a: Branch(a(), matches x), b: Branch(b(), matches Some(y)) }
+//! output = Select::new(false, [true, c], branches).await
 //! match output {
-//!     Here(x)               => f(x),      the path to a branch in the output is its place in the list
+//!     Here(x)               => f(x),      the path in the output is the position in the list
 //!     Later(Here(Some(y)))  => g(y),
 //!     Later(Later(AllDisabled)) => h(),
 //! }
 //! ```
 //!
-//! The list is in `list.rs`, the polling in `branches.rs`.
+//! The lists are in `list.rs`, the polling is in `select_future.rs`.
 
-/// Waits for several futures at once, goes on with the first that is ready, and drops the others.
+/// Waits for several futures concurrently, runs the handler of the first that is ready, and drops
+/// the others.
 ///
 /// ```text
 /// select! {
@@ -29,10 +33,11 @@
 /// }
 /// ```
 ///
-/// The futures run on the current task: concurrently, never in parallel, and they may borrow from the surrounding
-/// function. The value of the handler that ran is the value of `select!`; all handlers have the same type. A handler is
-/// ordinary code of the surrounding function: it may `.await`, `return`, use `?`, and `break` or `continue` a loop
-/// around the `select!`. It needs no comma after it if it is a block.
+/// The futures run on the current task: concurrently, not in parallel, and they may borrow from the
+/// surrounding function. The value of the handler that ran is the value of `select!`; all handlers
+/// have the same type. A handler is ordinary code of the surrounding function: it may `.await`,
+/// `return`, use `?`, and `break` or `continue` a loop around the `select!`. A handler that is a
+/// block needs no comma.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -46,32 +51,34 @@
 /// # });
 /// ```
 ///
-/// # What happens, step by step
+/// # Evaluation order
 ///
 /// 1. All conditions are evaluated. A branch whose condition is false is *disabled*.
-/// 2. All future expressions are evaluated, also those of disabled branches; such a future is never polled.
-///    Anything that implements [`IntoFuture`](core::future::IntoFuture) will do.
-/// 3. The enabled futures are polled until one is ready. If its output fits the branch's pattern, the branch has won.
-///    If not, the output is dropped, the branch is disabled, and the others go on.
-/// 4. All futures are dropped, the losers being cancelled where they stand. Then the winner's handler runs, so a
-///    handler may use what the futures had borrowed, even mutably.
+/// 2. All future expressions are evaluated, also those of disabled branches, whose futures are
+///    never polled. Any [`IntoFuture`](core::future::IntoFuture) is accepted.
+/// 3. The enabled futures are polled until one is ready. If its output matches the branch's
+///    pattern, the branch wins. Otherwise the output is dropped, the branch is disabled, and
+///    polling continues.
+/// 4. All futures are dropped, which cancels those that have not completed. Then the winner's
+///    handler runs, so a handler may use what the futures borrowed, even mutably.
 ///
-/// If every branch is disabled, by its condition or by its pattern, the `else` expression is evaluated.
+/// If every branch is disabled, by its condition or by its pattern, the `else` expression is
+/// evaluated.
 ///
 /// # Panics
 ///
 /// Panics if every branch is disabled and there is no `else`.
 ///
-/// # Which one wins
+/// # Fairness
 ///
-/// When several futures are ready at once, the one that is polled first wins. By default polling starts at a random
-/// branch, so that in a loop each of them gets its share however busy the others are. The random numbers
-/// are the runtime's own. Under a seed (`Builder::rng_seed`), a current-thread runtime draws the same numbers in every
-/// run.
+/// If several futures are ready at once, the future that is polled first wins. By default, each poll
+/// starts with a random branch, so that in a loop each branch gets its share however busy the
+/// others are. The random numbers come from the runtime;
+/// [`Builder::rng_seed`](crate::runtime::Builder::rng_seed) seeds them.
 ///
-/// With `biased;` in front, the branches are polled in the order in which they are written. Choose it if the order
-/// carries meaning, such as "shutdown before more work", or to save the random number. Then it is up to you that a
-/// branch which is always ready does not stand before one that must not starve.
+/// With `biased;` in front, the branches are polled in the written order. Use it if the order
+/// carries meaning, such as "shutdown before more work", or to save the random number. A branch
+/// that is always ready must then not precede one that must not starve.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -88,14 +95,15 @@
 /// # });
 /// ```
 ///
-/// # Losing is being cancelled
+/// # Cancel safety
 ///
-/// A future that loses is dropped halfway. Whether anything is lost with it depends on the future: receiving from a
-/// channel is safe to cancel (a message that was not returned is still in the channel), while a future that has read
-/// half of a line into a buffer of its own loses that half. The documentation of each operation says which it is.
+/// A future that loses is dropped before it completes. Whether data is lost depends on the future.
+/// Receiving from a channel is cancel safe: a message that was not returned is still in the
+/// channel. A future that has read half of a line into its own buffer loses that half. The
+/// documentation of each operation has a section "Cancel safety".
 ///
-/// To go on with the same future in the next round instead of starting it again, keep it outside the loop, pin it, and
-/// select on a reference:
+/// To continue the same future in the next iteration instead of starting a new one, create it
+/// outside of the loop, pin it, and select on a reference:
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -118,8 +126,8 @@
 ///
 /// # Patterns
 ///
-/// A pattern that may fail turns a branch off when its source has dried up; `else` is then the place where all sources
-/// are dry.
+/// A refutable pattern disables a branch whose source is exhausted. The `else` branch runs when all
+/// sources are.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -139,8 +147,8 @@
 ///
 /// # Conditions
 ///
-/// A condition sees the state before any future of this `select!` has run. It is the way to say that a branch makes no
-/// sense now, most often because the future behind a reference has already finished:
+/// A condition is evaluated before any future of this `select!` is polled. Use it to disable a
+/// branch, most often because the future behind a reference has already completed:
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -161,12 +169,12 @@
 /// # });
 /// ```
 ///
-/// The future expression is evaluated even where the condition is false. If making the future has a price, wrap it in
-/// an `async` block, which does nothing until it is polled.
+/// The future expression is evaluated even if the condition is false. If creating the future is
+/// expensive or can panic, wrap it in an `async` block, which does nothing until it is polled.
 ///
 /// # Limits
 ///
-/// Up to 64 branches. To wait for a number of futures that is not known beforehand, use a
+/// Up to 64 branches. To wait for a number of futures that is not known at compile time, use a
 /// [`JoinSet`](crate::task::JoinSet).
 #[macro_export]
 macro_rules! select {
@@ -182,59 +190,61 @@ macro_rules! select {
     };
 }
 
-/// Takes the branches apart, one per expansion.
+/// Parses the branches, one per expansion.
 ///
-/// Arguments: is it biased; the branches so far; one `_` for each of them; what is left to parse. The name of a future is
-/// always `future`, but each comes from an expansion of its own and is thereby a different variable.
+/// Arguments: whether it is biased; the branches so far; one `_` for each of them; the rest to
+/// parse. Every future is named `future`. Each name comes from its own expansion, so macro hygiene
+/// makes them different variables.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_parse {
-    ($biased:tt $branches:tt $place:tt else => $else:expr $(,)?) => {
-        $crate::__select_emit!($biased $branches $place $else)
+    ($biased:tt $branches:tt $path:tt else => $else:expr $(,)?) => {
+        $crate::__select_emit!($biased $branches $path $else)
     };
-    ($biased:tt $branches:tt $place:tt) => {
-        $crate::__select_emit!($biased $branches $place
+    ($biased:tt $branches:tt $path:tt) => {
+        $crate::__select_emit!($biased $branches $path
             ::core::panic!("all branches are disabled and there is no else branch"))
     };
-    ($biased:tt [$($branches:tt)*] ($($place:tt)*)
+    ($biased:tt [$($branches:tt)*] ($($path:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:block, $($rest:tt)*
     ) => {
         $crate::__select_parse!($biased
-            [$($branches)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            ($($place)* _) $($rest)*)
+            [$($branches)* (($($path)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
+            ($($path)* _) $($rest)*)
     };
-    ($biased:tt [$($branches:tt)*] ($($place:tt)*)
+    ($biased:tt [$($branches:tt)*] ($($path:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:block $($rest:tt)*
     ) => {
         $crate::__select_parse!($biased
-            [$($branches)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            ($($place)* _) $($rest)*)
+            [$($branches)* (($($path)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
+            ($($path)* _) $($rest)*)
     };
-    ($biased:tt [$($branches:tt)*] ($($place:tt)*)
+    ($biased:tt [$($branches:tt)*] ($($path:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:expr
     ) => {
         $crate::__select_parse!($biased
-            [$($branches)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            ($($place)* _))
+            [$($branches)* (($($path)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
+            ($($path)* _))
     };
-    ($biased:tt [$($branches:tt)*] ($($place:tt)*)
+    ($biased:tt [$($branches:tt)*] ($($path:tt)*)
         $pattern:pat = $future:expr $(, if $condition:expr)? => $handler:expr, $($rest:tt)*
     ) => {
         $crate::__select_parse!($biased
-            [$($branches)* (($($place)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
-            ($($place)* _) $($rest)*)
+            [$($branches)* (($($path)*) future ($pattern) ($future) (true $(&& $condition)?) ($handler))]
+            ($($path)* _) $($rest)*)
     };
 }
 
-/// Writes the code for branches that `__select_parse!` has taken apart.
+/// Writes the code for the branches that `__select_parse!` has parsed.
 ///
-/// Whether an output fits is asked with a match guard that notes the fit and then refuses: a refused arm binds nothing,
-/// so the pattern may move, `ref mut` or whatever it likes, and the output is still whole. The arm itself is never run.
+/// Whether an output matches is tested by a match guard that records the match and then returns
+/// false. An arm whose guard is false binds nothing. So the pattern may move or use `ref mut`, and
+/// the output is still whole. The arm itself never runs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_emit {
     ($biased:tt
-        [$(($place:tt $name:ident ($pattern:pat) ($future:expr) ($enabled:expr) ($handler:expr)))+]
+        [$(($path:tt $name:ident ($pattern:pat) ($future:expr) ($enabled:expr) ($handler:expr)))+]
         $end:tt
         $else:expr
     ) => {{
@@ -257,40 +267,42 @@ macro_rules! __select_emit {
                     }
                     match fits {
                         true => ::core::option::Option::Some(
-                            $crate::__select_place!($place $crate::macros::support::Here(output))
+                            $crate::__select_path!($path $crate::macros::support::Here(output))
                         ),
                         false => ::core::option::Option::None,
                     }
                 }
             })))+);
-            let all_disabled = || $crate::__select_place!($end $crate::macros::support::AllDisabled);
+            let all_disabled = || $crate::__select_path!($end $crate::macros::support::AllDisabled);
             let output =
                 $crate::macros::support::Select::new($biased, preconditions, branches, all_disabled).await;
             output
         };
         match output {
-            $( $crate::__select_place!($place $crate::macros::support::Here($pattern)) => $handler, )+
-            $crate::__select_place!($end $crate::macros::support::AllDisabled) => $else,
+            $( $crate::__select_path!($path $crate::macros::support::Here($pattern)) => $handler, )+
+            $crate::__select_path!($end $crate::macros::support::AllDisabled) => $else,
             #[allow(unreachable_patterns)]
             _ => ::core::unreachable!("the output of a branch was checked against its pattern"),
         }
     }};
 }
 
-/// `Later(Later(… inner))`, one for each `_`: a pattern or an expression, as `inner` is one. Four at a time, to stay far
-/// from the recursion limit.
+/// Wraps `inner` in one `Later(…)` for each `_`.
+///
+/// `inner` may be a pattern or an expression. Four levels at a time keep the expansion far from the
+/// recursion limit.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __select_place {
+macro_rules! __select_path {
     (() $($inner:tt)+) => { $($inner)+ };
-    ((_ _ _ _ $($place:tt)*) $($inner:tt)+) => {
+    ((_ _ _ _ $($path:tt)*) $($inner:tt)+) => {
         $crate::macros::support::Later($crate::macros::support::Later(
             $crate::macros::support::Later($crate::macros::support::Later(
-                $crate::__select_place!(($($place)*) $($inner)+)
+                $crate::__select_path!(($($path)*) $($inner)+)
             ))
         ))
     };
-    ((_ $($place:tt)*) $($inner:tt)+) => {
-        $crate::macros::support::Later($crate::__select_place!(($($place)*) $($inner)+))
+    ((_ $($path:tt)*) $($inner:tt)+) => {
+        $crate::macros::support::Later($crate::__select_path!(($($path)*) $($inner)+))
     };
 }

@@ -1,14 +1,16 @@
-//! The branches behind `select!`, and [`Select`], the future that polls them.
+//! The branches of `select!`, and [`Select`], the future that polls them.
 //!
-//! Where the winner's output is found in [`Selected`] mirrors where the branch stands: `Here(output)`,
-//! `Later(Here(output))`, …, and `Later(Later(AllDisabled))` at the end. Each branch's own closure puts an output there
-//! in one step.
+//! The position of the winner's output in [`Selected`] mirrors the position of its branch in the
+//! list: `Here(output)`, `Later(Here(output))`, and so on, with `Later(Later(AllDisabled))` at the
+//! end. The matcher closure of each branch wraps its output in one step.
 //!
-//! A branch is *disabled* when its precondition was false, and as soon as its future has finished: so a future is never
-//! polled after its end, even if its output did not fit. One bit per branch says so.
+//! A branch is *disabled* if its precondition was false, and once its future has completed. So a
+//! future is never polled after completion, even if its output did not match the pattern. One bit
+//! per branch records this.
 //!
-//! Each poll makes at most two walks over the list, front to back: the first polls the enabled branches from a random one
-//! to the end, the second those before it. That is a rotation, without an index to dispatch on.
+//! Fairness: each poll makes at most two passes over the list, front to back. The first pass polls
+//! the enabled branches from a random one to the end, the second those before it. That is a
+//! rotation without an index to dispatch on.
 
 use core::ops::ControlFlow;
 use core::pin::Pin;
@@ -19,34 +21,37 @@ use pin_project_lite::pin_project;
 use super::list::{List, Visit};
 use super::support::{poll_budget_available, thread_rng_n};
 
-/// What a [`Select`] found: the output of the first branch of the list, or something further on.
+/// The result of a [`Select`]: the output of the first branch of the list, or a result further on.
 pub enum Selected<T, Rest> {
-    /// This branch won.
+    /// The first branch won.
     Here(T),
-    /// A later one did.
+    /// A later branch won, or all are disabled.
     Later(Rest),
 }
 
-/// What a [`Select`] found past its last branch: nobody was left to wait for.
+/// The result of a [`Select`] without enabled branches; stands after the last branch.
 pub struct AllDisabled;
 
-/// Which branches start out enabled: collects the conditions in the order of the branches.
+/// Collects the preconditions in the order of the branches.
 pub struct Preconditions {
-    /// One bit for each branch that is disabled.
+    /// One bit for each disabled branch.
     disabled: u64,
-    /// The bit of the branch whose condition comes next.
+    /// The bit of the next branch.
     next: u64,
 }
 
 impl Preconditions {
-    /// Nothing collected yet.
+    /// Creates an empty set of preconditions.
     #[inline]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Preconditions { disabled: 0, next: 1 }
     }
 
-    /// Notes the condition of the next branch. By value: what was borrowed before an `.await` is kept across it.
+    /// Records the precondition of the next branch.
+    ///
+    /// Takes `self` by value: a value that was borrowed before an `.await` is kept in the future
+    /// across it.
     #[inline]
     pub fn and(self, enabled: bool) -> Self {
         let disabled = if enabled { self.disabled } else { self.disabled | self.next };
@@ -56,49 +61,49 @@ impl Preconditions {
 
 pin_project! {
     /// One branch of a `select!`.
-    pub struct Branch<F, Pick> {
+    pub struct Branch<F, Matcher> {
         #[pin]
         future: F,
-        // Gives an output that fits the pattern its place in what the `select!` found, or drops it.
-        pick: Pick,
+        // Wraps an output that matches the pattern at its position in `Selected`; drops any other.
+        matcher: Matcher,
     }
 }
 
-impl<F: Future, Pick> Branch<F, Pick> {
-    /// A branch that waits for `future`.
+impl<F: Future, Matcher> Branch<F, Matcher> {
+    /// Creates a branch that waits for `future`.
     ///
-    /// `pick` takes an `Option`, always `Some`, so that a future that never says what it returns has an output type all
-    /// the same: in the closure the output meets a value of type `!`.
+    /// `matcher` takes an `Option` that is always `Some`. This gives a type to the output of a
+    /// future that never returns: in the closure it is unified with a value of type `!`.
     #[inline]
-    pub fn new<G, Out>(future: G, pick: Pick) -> Self
+    pub fn new<G, Out>(future: G, matcher: Matcher) -> Self
     where
         G: IntoFuture<IntoFuture = F, Output = F::Output>,
-        Pick: Fn(Option<G::Output>) -> Option<Out>,
+        Matcher: Fn(Option<G::Output>) -> Option<Out>,
     {
-        Branch { future: future.into_future(), pick }
+        Branch { future: future.into_future(), matcher }
     }
 }
 
-/// One walk over the branches, front to back. `Break`s off when one has won.
-pub struct Walk<'a, 'cx, Out> {
-    /// The bit of the branch that comes next.
+/// A visitor that polls the enabled branches and breaks when one has won.
+pub struct PollBranches<'a, 'cx, Out> {
+    /// The bit of the next branch.
     bit: u64,
-    /// The branches to poll, one bit each. A branch's bit is cleared when its future has finished.
+    /// One bit for each branch to poll; cleared when its future completes.
     enabled: u64,
-    /// Whether a branch is still waiting.
+    /// Whether a branch is still pending.
     pending: bool,
-    /// What the winner gave.
+    /// The wrapped output of the winner.
     found: Option<Out>,
     cx: &'a mut Context<'cx>,
 }
 
-impl<F, Pick, Out> Visit<Branch<F, Pick>> for Walk<'_, '_, Out>
+impl<F, Matcher, Out> Visit<Branch<F, Matcher>> for PollBranches<'_, '_, Out>
 where
     F: Future,
-    Pick: Fn(Option<F::Output>) -> Option<Out>,
+    Matcher: Fn(Option<F::Output>) -> Option<Out>,
 {
     #[inline]
-    fn visit(&mut self, branch: Pin<&mut Branch<F, Pick>>) -> ControlFlow<()> {
+    fn visit(&mut self, branch: Pin<&mut Branch<F, Matcher>>) -> ControlFlow<()> {
         let bit = self.bit;
         self.bit <<= 1;
         if self.enabled & bit == 0 {
@@ -109,7 +114,7 @@ where
             Poll::Pending => self.pending = true,
             Poll::Ready(output) => {
                 self.enabled &= !bit;
-                self.found = (branch.pick)(Some(output));
+                self.found = (branch.matcher)(Some(output));
                 if self.found.is_some() {
                     return ControlFlow::Break(());
                 }
@@ -119,38 +124,38 @@ where
     }
 }
 
-/// A list of [`Branch`]es whose winner is found in an `Out`.
-pub trait Branches<Out>: for<'a, 'cx> List<Walk<'a, 'cx, Out>> {}
+/// A list of [`Branch`]es whose winner's output is wrapped in an `Out`.
+pub trait BranchList<Out>: for<'a, 'cx> List<PollBranches<'a, 'cx, Out>> {}
 
-impl<L, Out> Branches<Out> for L where L: for<'a, 'cx> List<Walk<'a, 'cx, Out>> {}
+impl<L, Out> BranchList<Out> for L where L: for<'a, 'cx> List<PollBranches<'a, 'cx, Out>> {}
 
 pin_project! {
-    /// Polls a list of branches until one wins.
+    /// A future that polls a list of branches until one wins.
     #[must_use = "futures do nothing unless polled"]
-    pub struct Select<L, End> {
+    pub struct Select<L, OnAllDisabled> {
         #[pin]
         branches: L,
-        // Says that no branch is left.
-        all_disabled: End,
+        // Creates the result for the case that all branches are disabled.
+        all_disabled: OnAllDisabled,
         // One bit for each branch that must not be polled (again).
         disabled: u64,
-        // Whether each poll starts at the first branch rather than at a random one.
+        // Whether each poll starts with the first branch instead of a random one.
         biased: bool,
     }
 }
 
-impl<L, End> Select<L, End> {
-    /// Waits for the first of `branches`.
+impl<L, OnAllDisabled> Select<L, OnAllDisabled> {
+    /// Creates a future that waits for the first of `branches` that matches its pattern.
     #[inline]
     pub fn new<Out>(
         biased: bool,
         preconditions: Preconditions,
         branches: L,
-        all_disabled: End,
+        all_disabled: OnAllDisabled,
     ) -> Self
     where
-        L: Branches<Out>,
-        End: Fn() -> Out,
+        L: BranchList<Out>,
+        OnAllDisabled: Fn() -> Out,
     {
         const {
             assert!(L::LEN <= 64, "select! takes up to 64 branches; for more, use a JoinSet");
@@ -159,16 +164,17 @@ impl<L, End> Select<L, End> {
     }
 }
 
-impl<L, End, Out> Future for Select<L, End>
+impl<L, OnAllDisabled, Out> Future for Select<L, OnAllDisabled>
 where
-    L: Branches<Out>,
-    End: Fn() -> Out,
+    L: BranchList<Out>,
+    OnAllDisabled: Fn() -> Out,
 {
     type Output = Out;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Out> {
-        // Without budget the futures that honour it would all refuse, leaving the choice to those that do not.
+        // Without budget, the futures that honor it would all be pending, and those that ignore it
+        // would always win.
         ready!(poll_budget_available(cx));
 
         let mut me = self.project();
@@ -176,7 +182,7 @@ where
             true => 0,
             false => thread_rng_n(L::LEN),
         };
-        debug_assert!(first < L::LEN, "the random branch must be one of ours");
+        debug_assert!(first < L::LEN, "the random branch must be in the list");
 
         let before_first = (1u64 << first) - 1;
         let mut pending = false;
@@ -185,11 +191,11 @@ where
             if enabled == 0 {
                 continue;
             }
-            let mut walk = Walk { bit: 1, enabled, pending: false, found: None, cx };
-            let _ = me.branches.as_mut().visit_all(&mut walk);
-            *me.disabled |= part & !walk.enabled;
-            pending |= walk.pending;
-            if let Some(output) = walk.found {
+            let mut pass = PollBranches { bit: 1, enabled, pending: false, found: None, cx };
+            let _ = me.branches.as_mut().visit_all(&mut pass);
+            *me.disabled |= part & !pass.enabled;
+            pending |= pass.pending;
+            if let Some(output) = pass.found {
                 return Poll::Ready(output);
             }
         }

@@ -1,4 +1,6 @@
-//! `try_join!`: `join!` for futures that may fail; the first error ends it. The list is that of `join.rs`.
+//! `try_join!`: waits for several futures in one task until all succeed or one fails.
+//!
+//! The list is the one of `join.rs`.
 
 use core::marker::PhantomData;
 use core::ops::{ControlFlow, Range};
@@ -8,10 +10,22 @@ use core::task::{Context, Poll};
 use super::join::{MaybeDone, PollOrder};
 use super::list::{List, Visit};
 
-/// Waits for several futures at once: `Ok` with all their values, or the first error.
+/// Waits for several futures concurrently until all succeed or the first one fails.
 ///
-/// Every future must return a [`Result`], all with the same error type. When one of them fails, `try_join!` returns
-/// that error at once and drops the futures that have not finished: their work is cancelled where it stands.
+/// Returns `Ok` with a tuple of all values, or the first error. Every future must return a
+/// [`Result`], all with the same error type. At the first error, the futures that have not
+/// completed are dropped, which cancels them.
+///
+/// The futures run on the current task and are stored in the caller's frame, as with
+/// [`join!`](crate::join). Each poll starts with the next future of the list, unless the list
+/// begins with `biased;`. If two futures fail in the same poll, the result is the error of the one
+/// that was polled first.
+///
+/// # Cancel safety
+///
+/// Dropping the `try_join!` drops all futures and the outputs of those that completed.
+///
+/// # Examples
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -22,19 +36,16 @@ use super::list::{List, Visit};
 /// # });
 /// ```
 ///
-/// As with [`join!`](crate::join) the futures share the current task, are kept in the caller's frame, and take turns
-/// at being polled first unless the list starts with `biased;`. If two of them fail in the same poll, the one that was
-/// polled first is the one you hear about.
-///
-/// # Tasks
-///
-/// A task's handle gives the task's output inside a `Result` of its own, which says whether the task ended as it
-/// should. To stop at the first error of either kind, unwrap the outer one in a small helper:
+/// The handle of a spawned task wraps the task's output in a `Result` of its own, which is an error
+/// if the task panicked or was cancelled. To stop at the first error of either kind, flatten the
+/// two:
 ///
 /// ```
 /// # use std::future::{Future, ready};
 /// # type Error = Box<dyn std::error::Error>;
-/// async fn flatten<T, E>(handle: impl Future<Output = Result<Result<T, Error>, E>>) -> Result<T, Error>
+/// async fn flatten<T, E>(
+///     handle: impl Future<Output = Result<Result<T, Error>, E>>,
+/// ) -> Result<T, Error>
 /// where
 ///     E: std::error::Error + 'static,
 /// {
@@ -46,10 +57,10 @@ use super::list::{List, Visit};
 ///
 /// # futures::executor::block_on(async {
 /// # let first = ready(Ok::<_, std::fmt::Error>(Ok(1)));
-/// # let second = ready(Ok::<Result<(), Error>, std::fmt::Error>(Err("no luck".into())));
+/// # let second = ready(Ok::<Result<(), Error>, std::fmt::Error>(Err("not found".into())));
 /// // `first` and `second` are handles of spawned tasks.
 /// let outcome = wakeful::try_join!(flatten(first), flatten(second));
-/// assert_eq!(outcome.unwrap_err().to_string(), "no luck");
+/// assert_eq!(outcome.unwrap_err().to_string(), "not found");
 /// # });
 /// ```
 #[macro_export]
@@ -63,7 +74,7 @@ macro_rules! try_join {
     };
 }
 
-/// As `__join!`, ending in a `Result`.
+/// Names each future of a `try_join!`, builds the list, awaits it and takes the values out.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __try_join {
@@ -89,7 +100,7 @@ impl<F, T, E> MaybeDone<F>
 where
     F: Future<Output = Result<T, E>>,
 {
-    /// Takes the value. Only after a [`TryJoin`] has ended well.
+    /// Takes the value of a member. Valid only after a [`TryJoin`] returned `Ok`.
     #[inline]
     pub fn take_ok(self: Pin<&mut Self>) -> T {
         match self.take() {
@@ -99,19 +110,19 @@ where
     }
 }
 
-/// One walk over the members, front to back: polls those whose position lies in `window`. `Break`s off at an error.
-pub struct TryWalk<'a, 'cx, E> {
-    /// The position of the member that comes next.
+/// A visitor that polls the members whose position lies in `window`, and breaks at an error.
+pub struct TryPollMembers<'a, 'cx, E> {
+    /// The position of the next member.
     position: u32,
     window: &'a Range<u32>,
     /// Whether all members that were polled are done.
     all_done: bool,
-    /// The error, once a member has failed.
+    /// The error of the member that failed.
     error: Option<E>,
     cx: &'a mut Context<'cx>,
 }
 
-impl<F, T, E> Visit<MaybeDone<F>> for TryWalk<'_, '_, E>
+impl<F, T, E> Visit<MaybeDone<F>> for TryPollMembers<'_, '_, E>
 where
     F: Future<Output = Result<T, E>>,
 {
@@ -120,7 +131,8 @@ where
         if self.window.contains(&self.position) {
             self.all_done &= member.as_mut().poll_done(self.cx);
             if let Some(Err(_)) = member.as_mut().output() {
-                // The error is taken out, so this member must not be polled again: TryJoin ends here.
+                // The error is taken out of the member, so it must not be polled again. `TryJoin`
+                // completes with this error.
                 self.error = member.take().err();
                 return ControlFlow::Break(());
             }
@@ -130,23 +142,25 @@ where
     }
 }
 
-/// A list of [`MaybeDone`]s that fail in the same way.
-pub trait TryMembers<E>: for<'a, 'cx> List<TryWalk<'a, 'cx, E>> {}
+/// A list of [`MaybeDone`]s with one error type.
+pub trait TryMemberList<E>: for<'a, 'cx> List<TryPollMembers<'a, 'cx, E>> {}
 
-impl<L, E> TryMembers<E> for L where L: for<'a, 'cx> List<TryWalk<'a, 'cx, E>> {}
+impl<L, E> TryMemberList<E> for L where L: for<'a, 'cx> List<TryPollMembers<'a, 'cx, E>> {}
 
-/// Polls a pinned list of members until all are done, and gives the list back, or until one fails.
+/// A future that polls a pinned list of members until all are done or one fails.
+///
+/// Returns the list, or the error.
 #[must_use = "futures do nothing unless polled"]
 pub struct TryJoin<'list, L, O, E> {
-    /// The list; gone once this future has ended.
+    /// The list; `None` once this future has completed.
     members: Option<Pin<&'list mut L>>,
-    /// Whose turn it is.
+    /// Which member the next poll starts with.
     order: O,
-    /// The error is only passed on.
+    /// Marks the error type; no error is stored.
     error: PhantomData<fn() -> E>,
 }
 
-impl<'list, L: TryMembers<E>, O: PollOrder, E> TryJoin<'list, L, O, E> {
+impl<'list, L: TryMemberList<E>, O: PollOrder, E> TryJoin<'list, L, O, E> {
     /// Joins the members of a list that is pinned in the caller's frame.
     #[inline]
     pub fn new(members: Pin<&'list mut L>, order: O) -> Self {
@@ -154,20 +168,21 @@ impl<'list, L: TryMembers<E>, O: PollOrder, E> TryJoin<'list, L, O, E> {
     }
 }
 
-impl<'list, L: TryMembers<E>, O: PollOrder + Unpin, E> Future for TryJoin<'list, L, O, E> {
+impl<'list, L: TryMemberList<E>, O: PollOrder + Unpin, E> Future for TryJoin<'list, L, O, E> {
     type Output = Result<Pin<&'list mut L>, E>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let windows = self.order.windows(L::LEN);
-        let mut members = self.members.take().expect("a try_join! was polled after it was done");
+        let mut members = self.members.take().expect("a try_join! was polled after it completed");
         let mut all_done = true;
         for window in &windows {
             if !window.is_empty() {
-                let mut walk = TryWalk { position: 0, window, all_done: true, error: None, cx };
-                let _ = members.as_mut().visit_all(&mut walk);
-                all_done &= walk.all_done;
-                if let Some(error) = walk.error {
+                let mut pass =
+                    TryPollMembers { position: 0, window, all_done: true, error: None, cx };
+                let _ = members.as_mut().visit_all(&mut pass);
+                all_done &= pass.all_done;
+                if let Some(error) = pass.error {
                     return Poll::Ready(Err(error));
                 }
             }

@@ -1,4 +1,4 @@
-//! What can be resolved to socket addresses.
+//! Resolution of host names and other values to socket addresses.
 
 use crate::task::spawn_blocking;
 use std::future::{Ready, ready};
@@ -8,17 +8,33 @@ use std::option;
 use std::pin::Pin;
 use std::vec;
 
-/// Something that can be turned into one or more socket addresses, without
-/// blocking the thread: an address, a list of them, or a host name with a port,
-/// which is looked up on the blocking pool.
+/// A value that can be converted to one or more socket addresses without blocking the thread.
 ///
-/// It cannot be implemented outside of this crate.
+/// Implemented for addresses, lists of addresses, and host names with a port, such as
+/// `"example.com:80"` or `("example.com", 80)`. Host names are resolved on the blocking pool. Text
+/// that is an address is parsed without a lookup.
+///
+/// This trait is sealed: it cannot be implemented outside of this crate.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::net::TcpListener;
+///
+/// TcpListener::bind("127.0.0.1:0").await?;
+/// TcpListener::bind(("127.0.0.1", 0)).await?;
+/// TcpListener::bind(&["127.0.0.1:0".parse().unwrap()][..]).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait ToSocketAddrs: sealed::Resolve {}
 
 mod sealed {
     use super::*;
 
-    /// What [`ToSocketAddrs`] can do.
+    /// The private part of [`ToSocketAddrs`](super::ToSocketAddrs).
     pub trait Resolve {
         type Iter: Iterator<Item = SocketAddr> + Send + 'static;
         type Future: Future<Output = io::Result<Self::Iter>> + Send + 'static;
@@ -32,25 +48,48 @@ pub(crate) fn resolve<T: ToSocketAddrs>(addrs: T) -> T::Future {
     addrs.resolve()
 }
 
-/// What there is to say if not even one address was tried.
-pub(crate) fn no_address() -> io::Error {
+/// Returns the error for a name that resolved to no address.
+pub(crate) fn no_addresses() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any address")
 }
 
-/// Looks up a host name.
+/// Resolves a host name to socket addresses.
 ///
-/// The result may be empty. The iterator has the addresses in the order in which
-/// the system gave them.
+/// Yields the addresses in the order in which the system's resolver returned them. The result may
+/// be empty. The lookup runs on the blocking pool.
 ///
 /// # Errors
 ///
-/// Whatever the system's resolver says, or that there is no port in the name.
+/// Returns the resolver's error, or `InvalidInput` if the port is missing.
+///
+/// # Panics
+///
+/// The future panics if it has to look up a name and is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Dropping the future does not stop a lookup that has started on the blocking pool; its result is
+/// discarded.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut addrs = wakeful::net::lookup_host("127.0.0.1:8080").await?;
+/// assert_eq!(addrs.next(), Some(([127, 0, 0, 1], 8080).into()));
+/// # Ok(())
+/// # }
+/// ```
 pub fn lookup_host<T>(host: T) -> impl Future<Output = io::Result<impl Iterator<Item = SocketAddr>>>
 where
     T: ToSocketAddrs,
 {
     let resolved = resolve(host);
-    #[expect(clippy::redundant_async_block, reason = "it is not to be `Unpin`, whatever it holds")]
+    #[expect(
+        clippy::redundant_async_block,
+        reason = "the future must not be `Unpin`, whatever it contains"
+    )]
     async move {
         resolved.await
     }
@@ -67,8 +106,8 @@ impl<T: Resolve + ?Sized> Resolve for &T {
     }
 }
 
-/// Those that need no look-up.
-macro_rules! resolved {
+/// Implements [`ToSocketAddrs`] for types that need no lookup.
+macro_rules! impl_without_lookup {
     ($($type:ty),+) => {$(
         impl ToSocketAddrs for $type {}
 
@@ -82,7 +121,14 @@ macro_rules! resolved {
         }
     )+};
 }
-resolved!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16));
+impl_without_lookup!(
+    SocketAddr,
+    SocketAddrV4,
+    SocketAddrV6,
+    (IpAddr, u16),
+    (Ipv4Addr, u16),
+    (Ipv6Addr, u16)
+);
 
 impl ToSocketAddrs for &[SocketAddr] {}
 
@@ -96,23 +142,30 @@ impl Resolve for &[SocketAddr] {
     }
 }
 
-/// A look-up on the blocking pool, unless there is nothing to look up.
-type LookUp = Pin<Box<dyn Future<Output = io::Result<vec::IntoIter<SocketAddr>>> + Send>>;
+/// The future of a lookup on the blocking pool, or of an address that needed none.
+type LookupFuture = Pin<Box<dyn Future<Output = io::Result<vec::IntoIter<SocketAddr>>> + Send>>;
 
-fn look_up(known: Option<SocketAddr>, name: impl FnOnce() -> (String, Option<u16>)) -> LookUp {
-    if let Some(known) = known {
-        return Box::pin(ready(Ok(vec![known].into_iter())));
+/// Returns `literal`, or looks `name` up on the blocking pool.
+fn lookup(
+    literal: Option<SocketAddr>,
+    name: impl FnOnce() -> (String, Option<u16>),
+) -> LookupFuture {
+    if let Some(literal) = literal {
+        return Box::pin(ready(Ok(vec![literal].into_iter())));
     }
     let (host, port) = name();
-    let look = move || match port {
+    let lookup = move || match port {
         Some(port) => std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port)),
         None => std::net::ToSocketAddrs::to_socket_addrs(&*host),
     };
     Box::pin(async move {
-        // Not before it is polled: the runtime may be one that runs it later.
-        match spawn_blocking(look).await {
+        // Spawned at the first poll: the future may be polled on another runtime than the one in
+        // whose context it was created.
+        match spawn_blocking(lookup).await {
             Ok(addrs) => addrs,
-            Err(_) => Err(io::Error::other("the look-up was cancelled: its runtime is gone")),
+            Err(_) => Err(io::Error::other(
+                "the host name lookup was cancelled because its runtime has shut down",
+            )),
         }
     })
 }
@@ -121,10 +174,10 @@ impl ToSocketAddrs for str {}
 
 impl Resolve for str {
     type Iter = vec::IntoIter<SocketAddr>;
-    type Future = LookUp;
+    type Future = LookupFuture;
 
-    fn resolve(&self) -> LookUp {
-        look_up(self.parse().ok(), || (self.to_owned(), None))
+    fn resolve(&self) -> LookupFuture {
+        lookup(self.parse().ok(), || (self.to_owned(), None))
     }
 }
 
@@ -132,9 +185,9 @@ impl ToSocketAddrs for String {}
 
 impl Resolve for String {
     type Iter = vec::IntoIter<SocketAddr>;
-    type Future = LookUp;
+    type Future = LookupFuture;
 
-    fn resolve(&self) -> LookUp {
+    fn resolve(&self) -> LookupFuture {
         (**self).resolve()
     }
 }
@@ -143,12 +196,12 @@ impl ToSocketAddrs for (&str, u16) {}
 
 impl Resolve for (&str, u16) {
     type Iter = vec::IntoIter<SocketAddr>;
-    type Future = LookUp;
+    type Future = LookupFuture;
 
-    fn resolve(&self) -> LookUp {
+    fn resolve(&self) -> LookupFuture {
         let (host, port) = *self;
-        let known = host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
-        look_up(known, || (host.to_owned(), Some(port)))
+        let literal = host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
+        lookup(literal, || (host.to_owned(), Some(port)))
     }
 }
 
@@ -156,9 +209,9 @@ impl ToSocketAddrs for (String, u16) {}
 
 impl Resolve for (String, u16) {
     type Iter = vec::IntoIter<SocketAddr>;
-    type Future = LookUp;
+    type Future = LookupFuture;
 
-    fn resolve(&self) -> LookUp {
+    fn resolve(&self) -> LookupFuture {
         (self.0.as_str(), self.1).resolve()
     }
 }

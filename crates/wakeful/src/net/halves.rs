@@ -1,25 +1,22 @@
-//! The two halves of a connection, borrowed and owned, for every kind of stream.
+//! The read and write halves of a connection, borrowed and owned, for every stream socket.
 
-/// `halves!(TcpStream, SocketAddr)` makes `ReadHalf`, `WriteHalf`,
-/// `OwnedReadHalf`, `OwnedWriteHalf` and `ReuniteError` for a stream whose
-/// addresses have that type.
+/// Defines `ReadHalf`, `WriteHalf`, `OwnedReadHalf`, `OwnedWriteHalf` and `ReuniteError`.
+///
+/// `$stream` is the socket type, `$addr` the type of its addresses. `$setup` has the hidden lines
+/// of the examples, which define `client` and `server`, the two ends of a connection.
 macro_rules! halves {
-    ($stream:ident, $addr:ty) => {
-        use crate::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
-        use bytes::BufMut;
-        use std::error::Error;
-        use std::fmt;
-        use std::io::{self, IoSlice, IoSliceMut};
-        use std::pin::Pin;
-        use std::sync::Arc;
-        use std::task::{Context, Poll};
-
-        /// The half that is read, borrowed from its stream.
+    ($stream:ident, $addr:ty, $setup:literal) => {
+        #[doc = concat!("Borrowed read half of a [`", stringify!($stream), "`].")]
+        ///
+        #[doc = concat!("Created by [`split`](", stringify!($stream), "::split).")]
         #[derive(Debug)]
         pub struct ReadHalf<'a>(&'a $stream);
 
-        /// The half that is written, borrowed from its stream. Shutting it down
-        /// closes the writing side of the connection.
+        #[doc = concat!("Borrowed write half of a [`", stringify!($stream), "`].")]
+        ///
+        #[doc = concat!("Created by [`split`](", stringify!($stream), "::split). ")]
+        /// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes the write side of the
+        /// connection.
         #[derive(Debug)]
         pub struct WriteHalf<'a>(&'a $stream);
 
@@ -27,82 +24,143 @@ macro_rules! halves {
             (ReadHalf(stream), WriteHalf(stream))
         }
 
-        /// The half that is read. The connection lasts until both halves are
-        /// dropped.
+        #[doc = concat!("Owned read half of a [`", stringify!($stream), "`].")]
+        ///
+        #[doc = concat!("Created by [`into_split`](", stringify!($stream), "::into_split). ")]
+        /// The socket is closed when both halves are dropped.
         #[derive(Debug)]
         pub struct OwnedReadHalf {
-            stream: Arc<$stream>,
+            stream: std::sync::Arc<$stream>,
         }
 
-        /// The half that is written. Dropping it closes the writing side of the
-        /// connection, unless it is [forgotten](OwnedWriteHalf::forget).
+        #[doc = concat!("Owned write half of a [`", stringify!($stream), "`].")]
+        ///
+        #[doc = concat!("Created by [`into_split`](", stringify!($stream), "::into_split). ")]
+        /// Dropping it closes the write side of the connection, unless
+        /// [`forget`](OwnedWriteHalf::forget) is used.
+        ///
+        /// # Examples
+        ///
+        /// `client` and `server` are the two ends of a connection:
+        ///
+        /// ```
+        /// # #[wakeful::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
+        #[doc = $setup]
+        /// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+        ///
+        /// let (_read, mut write) = client.into_split();
+        /// write.write_all(b"bye").await?;
+        /// drop(write); // closes the write side
+        ///
+        /// let mut text = String::new();
+        /// server.read_to_string(&mut text).await?;
+        /// assert_eq!(text, "bye");
+        /// # Ok(())
+        /// # }
+        /// ```
         #[derive(Debug)]
         pub struct OwnedWriteHalf {
-            stream: Arc<$stream>,
-            /// Dropping it closes the writing side.
-            closes: bool,
+            stream: std::sync::Arc<$stream>,
+            /// Whether dropping this half closes the write side.
+            shutdown_on_drop: bool,
         }
 
         pub(super) fn split_owned(stream: $stream) -> (OwnedReadHalf, OwnedWriteHalf) {
-            let stream = Arc::new(stream);
-            (OwnedReadHalf { stream: stream.clone() }, OwnedWriteHalf { stream, closes: true })
+            let stream = std::sync::Arc::new(stream);
+            let read = OwnedReadHalf { stream: stream.clone() };
+            (read, OwnedWriteHalf { stream, shutdown_on_drop: true })
         }
 
-        /// Two halves that are not of the same connection; they are given back.
+        /// Error of `reunite`: the two halves belong to different connections.
+        ///
+        /// Contains both halves.
         #[derive(Debug)]
         pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
-        impl fmt::Display for ReuniteError {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for ReuniteError {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("tried to reunite halves that are not from the same socket")
             }
         }
 
-        impl Error for ReuniteError {}
+        impl std::error::Error for ReuniteError {}
 
         fn reunite(
             read: OwnedReadHalf,
             mut write: OwnedWriteHalf,
         ) -> Result<$stream, ReuniteError> {
-            if !Arc::ptr_eq(&read.stream, &write.stream) {
+            if !std::sync::Arc::ptr_eq(&read.stream, &write.stream) {
                 return Err(ReuniteError(read, write));
             }
-            write.closes = false;
+            write.shutdown_on_drop = false;
             drop(write);
-            Ok(Arc::into_inner(read.stream).expect("there are two halves, and one is gone"))
+            let stream = std::sync::Arc::into_inner(read.stream);
+            Ok(stream.expect("the write half held the only other reference"))
         }
 
         impl OwnedReadHalf {
-            /// Makes one stream of the two halves again.
+            /// Recombines the two halves into the stream.
             ///
             /// # Errors
             ///
-            /// If they are not of the same connection.
+            /// Returns [`ReuniteError`] if the halves belong to different connections.
+            ///
+            /// # Examples
+            ///
+            /// `client` is one end of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// let (read, write) = client.into_split();
+            /// let client = read.reunite(write).expect("halves of one stream");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn reunite(self, other: OwnedWriteHalf) -> Result<$stream, ReuniteError> {
                 reunite(self, other)
             }
         }
 
         impl OwnedWriteHalf {
-            /// Makes one stream of the two halves again.
+            /// Recombines the two halves into the stream.
             ///
             /// # Errors
             ///
-            /// If they are not of the same connection.
+            /// Returns [`ReuniteError`] if the halves belong to different connections.
             pub fn reunite(self, other: OwnedReadHalf) -> Result<$stream, ReuniteError> {
                 reunite(other, self)
             }
 
-            /// Drops this half and leaves the writing side open.
+            /// Drops this half without closing the write side of the connection.
+            ///
+            /// # Examples
+            ///
+            /// `client` and `server` are the two ends of a connection:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// let (_read, write) = client.into_split();
+            /// write.forget();
+            /// // The write side is still open, so there is no end of the data.
+            /// let error = server.try_read(&mut [0; 8]).unwrap_err();
+            /// assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn forget(mut self) {
-                self.closes = false;
+                self.shutdown_on_drop = false;
             }
         }
 
         impl Drop for OwnedWriteHalf {
             fn drop(&mut self) {
-                if self.closes {
-                    // Nobody is left to be told.
+                if self.shutdown_on_drop {
+                    // `drop` cannot report an error.
                     let _ = self.stream.shut_down_write();
                 }
             }
@@ -140,22 +198,40 @@ macro_rules! halves {
 
     (@both $half:ty, $stream:ident, $addr:ty) => {
         impl $half {
-            /// Waits for any of `interest`; see the stream's own `ready`.
+            /// Waits until the socket is ready for any of `interest`.
+            ///
+            #[doc = concat!("See [`", stringify!($stream), "::ready`].")]
+            ///
+            /// # Errors
+            ///
+            /// Returns an error if the runtime has shut down.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. The socket stays ready until an operation fails with `WouldBlock`.
             #[track_caller]
             pub fn ready(
                 &self,
-                interest: Interest,
-            ) -> impl Future<Output = io::Result<Ready>> + Send + Sync + '_ {
+                interest: $crate::io::Interest,
+            ) -> impl Future<Output = std::io::Result<$crate::io::Ready>> + Send + Sync + '_ {
                 self.stream().ready(interest)
             }
 
-            /// The address of the other side.
-            pub fn peer_addr(&self) -> io::Result<$addr> {
+            /// Returns the address of the peer.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error, for example if the socket is no longer connected.
+            pub fn peer_addr(&self) -> std::io::Result<$addr> {
                 self.stream().peer_addr()
             }
 
-            /// The address of this side.
-            pub fn local_addr(&self) -> io::Result<$addr> {
+            /// Returns the local address.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
+            pub fn local_addr(&self) -> std::io::Result<$addr> {
                 self.stream().local_addr()
             }
         }
@@ -171,38 +247,61 @@ macro_rules! halves {
         halves!(@both $half, $stream, $addr);
 
         impl $half {
-            /// Waits until there is something to read, or nothing more comes.
+            /// Waits until the socket is readable, or its read side is closed.
+            ///
+            #[doc = concat!("See [`", stringify!($stream), "::readable`].")]
+            ///
+            /// # Errors
+            ///
+            /// Returns an error if the runtime has shut down.
             ///
             /// # Cancel safety
             ///
-            /// Dropping the future loses nothing.
+            /// Cancel safe. The socket stays readable until an operation fails with `WouldBlock`.
             #[track_caller]
-            pub fn readable(&self) -> impl Future<Output = io::Result<()>> + Send + Sync + '_ {
+            pub fn readable(&self) -> impl Future<Output = std::io::Result<()>> + Send + Sync + '_ {
                 self.stream().readable()
             }
 
-            /// Reads without waiting; `WouldBlock` if there is nothing to read.
-            pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+            /// Reads available bytes without waiting, and returns how many.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
+            pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
                 self.stream().try_read(buf)
             }
 
-            /// As [`try_read`](Self::try_read), into several buffers.
-            pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            /// Reads available bytes into several buffers without waiting, and returns how many.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
+            pub fn try_read_vectored(
+                &self,
+                bufs: &mut [std::io::IoSliceMut<'_>],
+            ) -> std::io::Result<usize> {
                 self.stream().try_read_vectored(bufs)
             }
 
-            /// As [`try_read`](Self::try_read), into a buffer that grows.
-            pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+            /// Reads available bytes into a [`BufMut`](bytes::BufMut) without waiting.
+            ///
+            /// Returns how many bytes were read.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
+            pub fn try_read_buf<B: bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
                 self.stream().try_read_buf(buf)
             }
         }
 
-        impl AsyncRead for $half {
+        impl $crate::io::AsyncRead for $half {
             fn poll_read(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &mut ReadBuf<'_>,
-            ) -> Poll<io::Result<()>> {
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                buf: &mut $crate::io::ReadBuf<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
                 self.stream().poll_read_shared(cx, buf)
             }
         }
@@ -212,41 +311,59 @@ macro_rules! halves {
         halves!(@both $half, $stream, $addr);
 
         impl $half {
-            /// Waits until there is room to write, or nothing more goes out.
+            /// Waits until the socket is writable, or its write side is closed.
+            ///
+            #[doc = concat!("See [`", stringify!($stream), "::writable`].")]
+            ///
+            /// # Errors
+            ///
+            /// Returns an error if the runtime has shut down.
             ///
             /// # Cancel safety
             ///
-            /// Dropping the future loses nothing.
+            /// Cancel safe. The socket stays writable until an operation fails with `WouldBlock`.
             #[track_caller]
-            pub fn writable(&self) -> impl Future<Output = io::Result<()>> + Send + Sync + '_ {
+            pub fn writable(&self) -> impl Future<Output = std::io::Result<()>> + Send + Sync + '_ {
                 self.stream().writable()
             }
 
-            /// Writes without waiting; `WouldBlock` if there is no room.
-            pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+            /// Writes bytes without waiting, and returns how many the kernel accepted.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` if the send buffer is full, and the kernel's error otherwise.
+            pub fn try_write(&self, buf: &[u8]) -> std::io::Result<usize> {
                 self.stream().try_write(buf)
             }
 
-            /// As [`try_write`](Self::try_write), from several buffers.
-            pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+            /// Writes bytes from several buffers without waiting, and returns how many were
+            /// accepted.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` if the send buffer is full, and the kernel's error otherwise.
+            pub fn try_write_vectored(
+                &self,
+                bufs: &[std::io::IoSlice<'_>],
+            ) -> std::io::Result<usize> {
                 self.stream().try_write_vectored(bufs)
             }
         }
 
-        impl AsyncWrite for $half {
+        impl $crate::io::AsyncWrite for $half {
             fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
                 buf: &[u8],
-            ) -> Poll<io::Result<usize>> {
+            ) -> std::task::Poll<std::io::Result<usize>> {
                 self.stream().poll_write_shared(cx, buf)
             }
 
             fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bufs: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                bufs: &[std::io::IoSlice<'_>],
+            ) -> std::task::Poll<std::io::Result<usize>> {
                 self.stream().poll_write_vectored_shared(cx, bufs)
             }
 
@@ -254,12 +371,19 @@ macro_rules! halves {
                 true
             }
 
-            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
+            /// Does nothing: the socket has no user-space buffer.
+            fn poll_flush(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                std::task::Poll::Ready(Ok(()))
             }
 
-            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(self.stream().shut_down_write())
+            fn poll_shutdown(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                std::task::Poll::Ready(self.stream().shut_down_write())
             }
         }
     };

@@ -1,5 +1,6 @@
-//! What all streams of bytes do with their descriptors: sockets through `recv`
-//! and `send`, pipes through `read` and `write`.
+//! System calls of byte streams, and the waiting around them.
+//!
+//! Sockets use `recv` and `send`, pipes use `read` and `write`.
 
 use crate::driver::io_readiness::{Direction, Readiness};
 use crate::io::{Interest, ReadBuf, Ready};
@@ -15,23 +16,23 @@ use std::os::fd::AsFd;
 use std::panic::Location;
 use std::task::{Context, Poll, ready};
 
-/// More slices than that the system does not take at once.
-const MOST_SLICES: usize = 1024;
+/// The largest number of buffers that one `readv` or `writev` accepts (`IOV_MAX`).
+const MAX_IOV: usize = 1024;
 
-/// How bytes get in and out.
+/// The system calls that move bytes in and out of a descriptor.
 pub(crate) trait StreamIo: AsFd {
-    /// Whether a read that gets less than there is room for has got all there is.
-    const GIVES_ALL: bool;
+    /// Whether a read that returns fewer bytes than requested has drained the receive buffer.
+    const SHORT_READ_DRAINS: bool;
 
     fn recv(&self, buf: &mut [MaybeUninit<u8>]) -> rustix::io::Result<usize>;
     fn send(&self, buf: &[u8]) -> rustix::io::Result<usize>;
 }
 
-/// By `recv` and `send`, which raises no signal when the other side is gone.
-macro_rules! transfer_of_sockets {
-    ($($socket:ty: $gives_all:literal),+) => {$(
+/// Implements [`StreamIo`] with `recv` and `send`, without `SIGPIPE` when the peer is gone.
+macro_rules! impl_stream_io_for_sockets {
+    ($($socket:ty: $short_read_drains:literal),+) => {$(
         impl StreamIo for $socket {
-            const GIVES_ALL: bool = $gives_all;
+            const SHORT_READ_DRAINS: bool = $short_read_drains;
 
             #[inline]
             fn recv(&self, buf: &mut [MaybeUninit<u8>]) -> rustix::io::Result<usize> {
@@ -45,16 +46,17 @@ macro_rules! transfer_of_sockets {
         }
     )+};
 }
-// A read from a unix stream ends where descriptors were sent along.
-transfer_of_sockets!(std::net::TcpStream: true, std::os::unix::net::UnixStream: false);
+// A read from a Unix stream ends at a message with file descriptors, so a short read proves
+// nothing.
+impl_stream_io_for_sockets!(std::net::TcpStream: true, std::os::unix::net::UnixStream: false);
 
-/// What an interest waits for.
-pub(crate) fn mask_of(interest: Interest) -> Readiness {
+/// Returns the readiness that ends a wait for `interest`.
+pub(crate) fn readiness_mask(interest: Interest) -> Readiness {
     Readiness(Ready::of_interest(interest).bits())
 }
 
-/// How the wait of somebody with this interest is called.
-pub(crate) fn kind_of(interest: Interest) -> WaitKind {
+/// Returns the kind under which diagnostics list a wait for `interest`.
+pub(crate) fn wait_kind(interest: Interest) -> WaitKind {
     match (interest.is_readable(), interest.is_writable()) {
         (true, false) => WaitKind::IoRead,
         (false, true) => WaitKind::IoWrite,
@@ -63,13 +65,14 @@ pub(crate) fn kind_of(interest: Interest) -> WaitKind {
 }
 
 impl<S: AsFd> PollEvented<S> {
-    /// Waits for any of `interest`; any number of tasks may.
+    /// Waits for any of `interest`. Any number of tasks may wait.
     pub(crate) async fn ready_for(
         &self,
         interest: Interest,
         site: &'static Location<'static>,
     ) -> io::Result<Ready> {
-        let seen = self.registration().ready(mask_of(interest), kind_of(interest), site).await?;
+        let seen =
+            self.registration().ready(readiness_mask(interest), wait_kind(interest), site).await?;
         Ok(Ready::from_bits(seen.ready.0))
     }
 
@@ -91,11 +94,11 @@ impl<S: StreamIo> PollEvented<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let room = if S::GIVES_ALL { buf.remaining() } else { 0 };
-        // SAFETY: only written to, and with initialised bytes.
+        let room = if S::SHORT_READ_DRAINS { buf.remaining() } else { 0 };
+        // SAFETY: `recv` writes only initialized bytes.
         let space = unsafe { buf.unfilled_mut() };
         let count = ready!(self.poll_read(cx, room, |io| uninterrupted(|| io.recv(space))))?;
-        // SAFETY: the system filled so many.
+        // SAFETY: the kernel filled the first `count` unfilled bytes.
         unsafe { buf.assume_init(count) };
         buf.advance(count);
         Poll::Ready(Ok(()))
@@ -111,13 +114,14 @@ impl<S: StreamIo> PollEvented<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // The system takes no more of them, and that is no sign that there is no room.
-        let size = bufs.iter().take(MOST_SLICES).map(|buf| buf.len()).sum();
+        // The kernel ignores buffers beyond this limit. A write that stops there is no short write,
+        // so it must not count as a full send buffer.
+        let size = bufs.iter().take(MAX_IOV).map(|buf| buf.len()).sum();
         self.poll_write(cx, size, |io| uninterrupted(|| rustix::io::writev(io, bufs)))
     }
 
     pub(crate) fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        // SAFETY: initialised bytes are as good; the system writes no others.
+        // SAFETY: `recv` writes only initialized bytes, so `buf` stays initialized.
         let space = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
         self.try_io(OpSource::Ours, Readiness::READ, |io| uninterrupted(|| io.recv(space)))
     }
@@ -131,10 +135,10 @@ impl<S: StreamIo> PollEvented<S> {
     pub(crate) fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
         self.try_io(OpSource::Ours, Readiness::READ, |io| {
             let chunk = buf.chunk_mut();
-            // SAFETY: only written to, and with initialised bytes.
+            // SAFETY: `recv` writes only initialized bytes.
             let space = unsafe { chunk.as_uninit_slice_mut() };
             let count = uninterrupted(|| io.recv(space))?;
-            // SAFETY: the system filled so many.
+            // SAFETY: the kernel filled the first `count` bytes of the chunk.
             unsafe { buf.advance_mut(count) };
             Ok(count)
         })

@@ -1,6 +1,6 @@
-//! A child process as users have it.
+//! [`Child`]: a child process and its pipes.
 
-use super::reaper::{Running, abandon};
+use super::reaper::{RunningChild, kill_orphan};
 use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::io::{AsyncRead, AsyncReadExt};
 use std::future::poll_fn;
@@ -10,32 +10,46 @@ use std::pin::pin;
 use std::process::{ExitStatus, Output};
 use std::task::Poll;
 
-/// A process that was started by a [`Command`](super::Command).
+/// A child process, started by a [`Command`](super::Command).
 ///
-/// Dropping it leaves the process running, unless
-/// [`kill_on_drop`](super::Command::kill_on_drop) was set; in either case the runtime
-/// waits for its end.
+/// Dropping it does not end the process, unless [`kill_on_drop`](super::Command::kill_on_drop) is
+/// set. The runtime reaps the process in either case.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::process::Command;
+///
+/// let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn()?;
+/// assert_eq!(child.wait().await?.code(), Some(3));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Child {
     state: State,
-    /// The pipe to the child's standard input, if there is one.
+    /// The write end of the child's standard input, if it is a pipe.
     pub stdin: Option<ChildStdin>,
-    /// The pipe from the child's standard output, if there is one.
+    /// The read end of the child's standard output, if it is a pipe.
     pub stdout: Option<ChildStdout>,
-    /// The pipe from the child's standard error, if there is one.
+    /// The read end of the child's standard error, if it is a pipe.
     pub stderr: Option<ChildStderr>,
 }
 
 #[derive(Debug)]
 enum State {
-    Running(Running),
-    Ended(ExitStatus),
+    Running(RunningChild),
+    Exited(ExitStatus),
 }
 
 impl Child {
+    /// Registers a started process and its pipes with the current runtime.
+    ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled.
     #[track_caller]
     pub(super) fn new(mut child: std::process::Child, kill_on_drop: bool) -> io::Result<Self> {
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -44,40 +58,94 @@ impl Child {
         let stderr = pipes.2.map(ChildStderr::from_std).transpose();
         match (stdin, stdout, stderr) {
             (Ok(stdin), Ok(stdout), Ok(stderr)) => {
-                let state = State::Running(Running::new(child, kill_on_drop)?);
+                let state = State::Running(RunningChild::new(child, kill_on_drop)?);
                 Ok(Self { state, stdin, stdout, stderr })
             }
             (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
-                abandon(child);
+                kill_orphan(child);
                 Err(error)
             }
         }
     }
 
-    /// The system's number of the process; `None` once its end was seen by
-    /// [`wait`](Self::wait) or [`try_wait`](Self::try_wait), for then the number may
-    /// be another's.
+    /// Returns the process id, or `None` once [`wait`](Self::wait) or [`try_wait`](Self::try_wait)
+    /// has returned the exit status.
+    ///
+    /// After that, the kernel may have given the id to another process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let mut child = Command::new("true").spawn()?;
+    /// assert!(child.id().is_some());
+    /// child.wait().await?;
+    /// assert_eq!(child.id(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn id(&self) -> Option<u32> {
         match &self.state {
             State::Running(running) => Some(running.id()),
-            State::Ended(_) => None,
+            State::Exited(_) => None,
         }
     }
 
-    /// Kills the process (`SIGKILL`) without waiting for its end. Nothing happens if it
-    /// has ended.
+    /// Sends `SIGKILL` to the process without waiting until it exits.
+    ///
+    /// Does nothing if the exit status is already known.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::os::unix::process::ExitStatusExt;
+    /// use wakeful::process::Command;
+    ///
+    /// let mut child = Command::new("sleep").arg("60").spawn()?;
+    /// child.start_kill()?;
+    /// assert_eq!(child.wait().await?.signal(), Some(9));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start_kill(&mut self) -> io::Result<()> {
         match &mut self.state {
             State::Running(running) => running.kill(),
-            State::Ended(_) => Ok(()),
+            State::Exited(_) => Ok(()),
         }
     }
 
-    /// Kills the process and waits for its end.
+    /// Sends `SIGKILL` to the process and waits until it exits.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     ///
     /// # Cancel safety
     ///
-    /// Once it was polled the process is killed, whether it is dropped or not.
+    /// The signal is sent at the first poll. Dropping the future after that does not undo it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let mut child = Command::new("sleep").arg("60").spawn()?;
+    /// child.kill().await?;
+    /// assert_eq!(child.id(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn kill(&mut self) -> impl Future<Output = io::Result<()>> {
         let site = Location::caller();
@@ -88,24 +156,41 @@ impl Child {
         }
     }
 
-    /// Waits for the end of the process. Asked again, it answers the same.
+    /// Waits until the process exits, and returns its exit status.
     ///
-    /// Its standard input is closed first, if it is still in here: a child that reads
-    /// it to the end could wait for us otherwise, and we for it. Take it out of
-    /// [`stdin`](Self::stdin) to keep it open. What the child writes to a pipe that
-    /// nobody reads can keep it from ending as well:
-    /// [`wait_with_output`](Self::wait_with_output) reads.
+    /// Further calls return the same status.
+    ///
+    /// Closes the child's standard input first, if it is still in [`stdin`](Self::stdin). Otherwise
+    /// a child that reads its input to the end would wait for this process, and this process for
+    /// the child. Take the pipe out of `stdin` to keep it open. A child can also block on writing
+    /// to a full output pipe; use [`wait_with_output`](Self::wait_with_output) to read meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: the end is there for the next call. The standard input stays
-    /// closed. The child keeps the waker of the last poll: see
-    /// [wakers](crate::sync#wakers).
+    /// Cancel safe. The next call returns the exit status. The standard input stays closed. The
+    /// child keeps the waker of the last poll; see [`sync`](crate::sync#wakers).
     ///
     /// # Panics
     ///
-    /// Only if the runtime that the child was started on is gone, and there is no
-    /// other.
+    /// Panics if the runtime on which the child was started has shut down and the caller is outside
+    /// of a runtime with I/O enabled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let status = Command::new("true").spawn()?.wait().await?;
+    /// assert!(status.success());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn wait(&mut self) -> impl Future<Output = io::Result<ExitStatus>> {
         self.wait_at(Location::caller())
@@ -115,34 +200,71 @@ impl Child {
         drop(self.stdin.take());
         poll_fn(|cx| match &mut self.state {
             State::Running(running) => {
-                running.poll_exit(cx, site).map(|exited| self.ended(exited?))
+                running.poll_exit(cx, site).map(|exited| self.set_exited(exited?))
             }
-            State::Ended(status) => Poll::Ready(Ok(*status)),
+            State::Exited(status) => Poll::Ready(Ok(*status)),
         })
         .await
     }
 
-    fn ended(&mut self, status: ExitStatus) -> io::Result<ExitStatus> {
-        self.state = State::Ended(status);
+    fn set_exited(&mut self, status: ExitStatus) -> io::Result<ExitStatus> {
+        self.state = State::Exited(status);
         Ok(status)
     }
 
-    /// How the process ended, if it has.
+    /// Returns the exit status if the process has exited, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let mut child = Command::new("sleep").arg("60").kill_on_drop(true).spawn()?;
+    /// assert!(child.try_wait()?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let exited = match &mut self.state {
             State::Running(running) => running.try_wait()?,
-            State::Ended(status) => return Ok(Some(*status)),
+            State::Exited(status) => return Ok(Some(*status)),
         };
-        exited.map(|status| self.ended(status)).transpose()
+        exited.map(|status| self.set_exited(status)).transpose()
     }
 
-    /// Waits for the end of the process, and reads meanwhile what it writes to
-    /// [`stdout`](Self::stdout) and [`stderr`](Self::stderr), where these are pipes and
-    /// still in here.
+    /// Waits until the process exits, and collects its standard output and standard error.
+    ///
+    /// Only streams that are pipes and still in [`stdout`](Self::stdout) and
+    /// [`stderr`](Self::stderr) are read.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error of a pipe or of the kernel.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, the child is dropped, and what was read is lost.
+    /// Not cancel safe. If the future is dropped, the child is dropped and the output read so far
+    /// is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::process::Stdio;
+    /// use wakeful::process::Command;
+    ///
+    /// let child = Command::new("echo").arg("hello").stdout(Stdio::piped()).spawn()?;
+    /// assert_eq!(child.wait_with_output().await?.stdout, b"hello\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn wait_with_output(self) -> impl Future<Output = io::Result<Output>> {
         self.output_at(Location::caller())
@@ -158,7 +280,7 @@ impl Child {
         let mut status = pin!(self.wait_at(site));
         let (mut output, mut errors, mut ended) = (None, None, None);
         poll_fn(|cx| {
-            // The first error ends it all.
+            // The first error completes the future.
             if output.is_none()
                 && let Poll::Ready(read) = stdout.as_mut().poll(cx)
             {
@@ -187,7 +309,7 @@ impl Child {
     }
 }
 
-/// What comes out of a pipe until its end; nothing, without a pipe.
+/// Reads a pipe to its end. Returns nothing if there is no pipe.
 async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     if let Some(mut pipe) = pipe {

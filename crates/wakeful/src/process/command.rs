@@ -1,7 +1,7 @@
-//! What to run: std's command, whose children belong to a runtime.
+//! [`Command`]: the builder for child processes.
 
 use super::Child;
-use super::reaper::sweep;
+use super::reaper::reap_orphans;
 use crate::runtime::registration::keeper_with_io;
 use std::ffi::OsStr;
 use std::io;
@@ -10,16 +10,18 @@ use std::panic::Location;
 use std::path::Path;
 use std::process::{Command as StdCommand, ExitStatus, Output, Stdio};
 
-/// A process to be: the program, its arguments, environment, folder and streams.
+/// A builder for child processes: program, arguments, environment, directory and standard streams.
 ///
-/// The methods are those of [`std::process::Command`]; [`spawn`](Self::spawn),
-/// [`status`](Self::status) and [`output`](Self::output) can be used several times.
+/// The methods are those of [`std::process::Command`]. [`spawn`](Self::spawn),
+/// [`status`](Self::status) and [`output`](Self::output) can be called several times.
+///
+/// # Examples
 ///
 /// ```
-/// use wakeful::process::Command;
-///
 /// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
+/// use wakeful::process::Command;
+///
 /// let status = Command::new("sh").arg("-c").arg("exit 7").status().await?;
 /// assert_eq!(status.code(), Some(7));
 ///
@@ -35,24 +37,33 @@ pub struct Command {
 }
 
 impl Command {
-    /// Will run `program`, which is looked for in the folders of `PATH` unless it is a
-    /// path, without arguments, with the environment, folder and streams of this
-    /// process.
+    /// Creates a command that runs `program`.
+    ///
+    /// A name without a slash is searched for in the directories of `PATH`. The child has no
+    /// arguments, and inherits environment, working directory and standard streams.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut command = wakeful::process::Command::new("ls");
+    /// command.arg("-l");
+    /// ```
     pub fn new<S: AsRef<OsStr>>(program: S) -> Command {
         Self::from(StdCommand::new(program))
     }
 
-    /// As std's command, to look at.
+    /// Returns a reference to the [`std::process::Command`].
     pub fn as_std(&self) -> &StdCommand {
         &self.std
     }
 
-    /// As std's command, for what can only be set there.
+    /// Returns a mutable reference to the [`std::process::Command`], for settings that have no
+    /// method here.
     pub fn as_std_mut(&mut self) -> &mut StdCommand {
         &mut self.std
     }
 
-    /// As std's command; [`kill_on_drop`](Self::kill_on_drop) is lost.
+    /// Converts into the [`std::process::Command`]. [`kill_on_drop`](Self::kill_on_drop) is lost.
     pub fn into_std(self) -> StdCommand {
         self.std
     }
@@ -63,7 +74,20 @@ impl Command {
         self
     }
 
-    /// Adds arguments.
+    /// Adds several arguments.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("echo").args(["hello", "world"]).output().await?;
+    /// assert_eq!(output.stdout, b"hello world\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn args<I, S>(&mut self, args: I) -> &mut Command
     where
         I: IntoIterator<Item = S>,
@@ -73,7 +97,20 @@ impl Command {
         self
     }
 
-    /// Sets a variable of the child's environment.
+    /// Sets an environment variable of the child.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("sh").args(["-c", "echo $NAME"]).env("NAME", "wakeful").output().await?;
+    /// assert_eq!(output.stdout, b"wakeful\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn env<K, V>(&mut self, key: K, val: V) -> &mut Command
     where
         K: AsRef<OsStr>,
@@ -83,7 +120,7 @@ impl Command {
         self
     }
 
-    /// Sets variables of the child's environment.
+    /// Sets several environment variables of the child.
     pub fn envs<I, K, V>(&mut self, vars: I) -> &mut Command
     where
         I: IntoIterator<Item = (K, V)>,
@@ -94,68 +131,152 @@ impl Command {
         self
     }
 
-    /// Leaves a variable out of the child's environment.
+    /// Removes an environment variable of the child.
     pub fn env_remove<K: AsRef<OsStr>>(&mut self, key: K) -> &mut Command {
         self.std.env_remove(key);
         self
     }
 
-    /// Leaves all variables out that were not set here.
+    /// Removes all environment variables of the child that were not set on this command.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("env").env_clear().env("NAME", "wakeful").output().await?;
+    /// assert_eq!(output.stdout, b"NAME=wakeful\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn env_clear(&mut self) -> &mut Command {
         self.std.env_clear();
         self
     }
 
-    /// The folder that the child starts in.
+    /// Sets the working directory of the child.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("pwd").current_dir("/").output().await?;
+    /// assert_eq!(output.stdout, b"/\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn current_dir<P: AsRef<Path>>(&mut self, dir: P) -> &mut Command {
         self.std.current_dir(dir);
         self
     }
 
-    /// What the child reads from. Without this it is what this process reads from.
+    /// Sets the standard input of the child; inherited by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::process::Stdio;
+    /// use wakeful::io::AsyncWriteExt;
+    /// use wakeful::process::Command;
+    ///
+    /// let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    /// cat.stdin.as_mut().expect("stdin is piped").write_all(b"hello").await?;
+    /// cat.wait().await?; // closes the pipe first
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stdin<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.std.stdin(cfg);
         self
     }
 
-    /// What the child writes to. Without this it is what this process writes to; with
-    /// [`output`](Self::output), it is always a pipe.
+    /// Sets the standard output of the child; inherited by default.
+    ///
+    /// [`output`](Self::output) always uses a pipe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::process::Stdio;
+    /// use wakeful::process::Command;
+    ///
+    /// let status = Command::new("echo").arg("hello").stdout(Stdio::null()).status().await?;
+    /// assert!(status.success());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stdout<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.std.stdout(cfg);
         self
     }
 
-    /// What the child writes errors to; otherwise as [`stdout`](Self::stdout).
+    /// Sets the standard error of the child; inherited by default.
+    ///
+    /// [`output`](Self::output) always uses a pipe.
     pub fn stderr<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.std.stderr(cfg);
         self
     }
 
-    /// Whether the process is killed when its [`Child`] is dropped. It is not, without
-    /// this.
+    /// Sets whether dropping the [`Child`] kills the process. The default is false.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let child = Command::new("sleep").arg("60").kill_on_drop(true).spawn()?;
+    /// drop(child); // ends the process
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn kill_on_drop(&mut self, kill_on_drop: bool) -> &mut Command {
         self.kill_on_drop = kill_on_drop;
         self
     }
 
-    /// What [`kill_on_drop`](Self::kill_on_drop) was set to.
+    /// Returns whether dropping the [`Child`] kills the process.
     pub fn get_kill_on_drop(&self) -> bool {
         self.kill_on_drop
     }
 
-    /// The user that the child runs as. If it cannot be changed, it is not started.
+    /// Sets the user that the child runs as. If the kernel refuses, the child is not started.
     pub fn uid(&mut self, id: u32) -> &mut Command {
         self.std.uid(id);
         self
     }
 
-    /// The group that the child runs as; otherwise as [`uid`](Self::uid).
+    /// Sets the group that the child runs as. If the kernel refuses, the child is not started.
     pub fn gid(&mut self, id: u32) -> &mut Command {
         self.std.gid(id);
         self
     }
 
-    /// What the child is told that it is called, in the place before its arguments.
+    /// Sets the zeroth argument of the child: the name that it sees for itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("sh").arg0("shell").args(["-c", "echo $0"]).output().await?;
+    /// assert_eq!(output.stdout, b"shell\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn arg0<S>(&mut self, arg: S) -> &mut Command
     where
         S: AsRef<OsStr>,
@@ -164,24 +285,38 @@ impl Command {
         self
     }
 
-    /// Calls `f` in the child, just before the program takes its place. If it fails, so
-    /// does [`spawn`](Self::spawn).
+    /// Calls `f` in the child process before the program is executed.
+    ///
+    /// If `f` fails, [`spawn`](Self::spawn) returns its error.
     ///
     /// # Safety
     ///
-    /// As [`std::os::unix::process::CommandExt::pre_exec`]: the child is a copy of this
-    /// process with one thread left, in which only what may be called in a signal
-    /// handler is safe. Memory must not be allocated, nor a lock taken.
+    /// The contract is that of [`std::os::unix::process::CommandExt::pre_exec`]. The child is a
+    /// copy of this process with one thread, in which only async-signal-safe functions may be
+    /// called. `f` must not allocate memory or acquire a lock.
     pub unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Command
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static,
     {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of `pre_exec`.
         unsafe { self.std.pre_exec(f) };
         self
     }
 
-    /// The process group of the child; 0 for one of its own.
+    /// Sets the process group of the child; 0 creates a new group.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// // Ctrl-C in the terminal does not reach the child.
+    /// Command::new("true").process_group(0).status().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn process_group(&mut self, pgroup: i32) -> &mut Command {
         self.std.process_group(pgroup);
         self
@@ -191,41 +326,80 @@ impl Command {
     ///
     /// # Errors
     ///
-    /// Those of the system, as the system gave them: [`io::Error::raw_os_error`] has the
-    /// number, such as `ETXTBSY` for a program that is still open for writing.
+    /// Returns the kernel's error unchanged. [`io::Error::raw_os_error`] has its number, such as
+    /// `ETXTBSY` for a program file that is open for writing.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O; nothing is started then.
+    /// Panics outside of a runtime with I/O enabled, without starting a process; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let mut child = Command::new("true").spawn()?;
+    /// println!("started process {:?}", child.id());
+    /// child.wait().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn(&mut self) -> io::Result<Child> {
         self.spawn_with(StdCommand::spawn)
     }
 
-    /// As [`spawn`](Self::spawn), by a function of the caller's own.
+    /// Starts the process with a function of the caller.
+    ///
+    /// Use this to start the [`std::process::Command`] in a special way.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `with`, or of registering the child.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a runtime with I/O enabled, without starting a process; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn spawn_with(
         &mut self,
         with: impl FnOnce(&mut StdCommand) -> io::Result<std::process::Child>,
     ) -> io::Result<Child> {
         let _runtime = keeper_with_io();
-        sweep();
+        reap_orphans();
         Child::new(with(&mut self.std)?, self.kill_on_drop)
     }
 
-    /// Starts the process and waits for its end. Pipes that were asked for are closed
-    /// at once.
+    /// Starts the process and waits until it exits.
     ///
-    /// It starts with the call, not with the first poll. Dropping the future leaves it
-    /// running, unless [`kill_on_drop`](Self::kill_on_drop) is set.
+    /// The process starts with this call, not with the first poll. Standard streams that are pipes
+    /// are closed at once. Dropping the future does not end the process, unless
+    /// [`kill_on_drop`](Self::kill_on_drop) is set.
     ///
     /// # Errors
     ///
-    /// As [`spawn`](Self::spawn).
+    /// The future returns the errors of [`spawn`](Self::spawn) and [`Child::wait`].
     ///
     /// # Panics
     ///
-    /// As [`spawn`](Self::spawn).
+    /// Panics outside of a runtime with I/O enabled, without starting a process; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// assert!(Command::new("true").status().await?.success());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn status(&mut self) -> impl Future<Output = io::Result<ExitStatus>> + use<> {
         let site = Location::caller();
@@ -236,19 +410,33 @@ impl Command {
         async { Ok(waiting?.await?.status) }
     }
 
-    /// Starts the process and waits for its end and all that it writes, which goes to
-    /// pipes.
+    /// Starts the process, waits until it exits, and collects its standard output and standard
+    /// error.
     ///
-    /// It starts with the call, not with the first poll. Dropping the future leaves it
-    /// running, unless [`kill_on_drop`](Self::kill_on_drop) is set.
+    /// The process starts with this call, not with the first poll. Dropping the future does not end
+    /// the process, unless [`kill_on_drop`](Self::kill_on_drop) is set.
     ///
     /// # Errors
     ///
-    /// As [`spawn`](Self::spawn).
+    /// The future returns the errors of [`spawn`](Self::spawn) and [`Child::wait_with_output`].
     ///
     /// # Panics
     ///
-    /// As [`spawn`](Self::spawn).
+    /// Panics outside of a runtime with I/O enabled, without starting a process; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::process::Command;
+    ///
+    /// let output = Command::new("echo").arg("hello").output().await?;
+    /// assert_eq!(output.stdout, b"hello\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + use<> {
         self.stdout(Stdio::piped()).stderr(Stdio::piped());

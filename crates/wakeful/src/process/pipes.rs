@@ -1,4 +1,4 @@
-//! The ends of a child's pipes that are ours.
+//! The parent's ends of the pipes to a child process.
 
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::net::unix::pipe;
@@ -9,19 +9,43 @@ use std::pin::Pin;
 use std::process::Stdio;
 use std::task::{Context, Poll};
 
-/// The pipe to a child's standard input. Dropping it is the end, for the child.
+/// The write end of a child's standard input.
+///
+/// Dropping it closes the pipe: the child reaches the end of its input. Write with the methods of
+/// [`AsyncWriteExt`](crate::io::AsyncWriteExt).
 #[derive(Debug)]
 pub struct ChildStdin {
     pipe: pipe::Sender,
 }
 
-/// The pipe from a child's standard output.
+/// The read end of a child's standard output.
+///
+/// Read with the methods of [`AsyncReadExt`](crate::io::AsyncReadExt).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::process::Stdio;
+/// use wakeful::io::{AsyncBufReadExt, BufReader};
+/// use wakeful::process::Command;
+///
+/// let mut child = Command::new("echo").arg("hello").stdout(Stdio::piped()).spawn()?;
+/// let stdout = child.stdout.take().expect("stdout is piped");
+/// let mut lines = BufReader::new(stdout).lines();
+/// assert_eq!(lines.next_line().await?.as_deref(), Some("hello"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ChildStdout {
     pipe: pipe::Receiver,
 }
 
-/// The pipe from a child's standard error.
+/// The read end of a child's standard error.
+///
+/// Read with the methods of [`AsyncReadExt`](crate::io::AsyncReadExt).
 #[derive(Debug)]
 pub struct ChildStderr {
     pipe: pipe::Receiver,
@@ -33,32 +57,55 @@ fn nonblocking(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// What all three have in common.
+/// Implements the methods that all three ends have.
 macro_rules! ends {
     ($($end:ident: $pipe:ident;)+) => {$(
         impl $end {
-            /// Takes over a pipe of std's.
+            /// Converts a pipe of the standard library and switches it to non-blocking mode.
             ///
             /// # Errors
             ///
-            /// Those of the system.
+            /// Returns the kernel's error.
             ///
             /// # Panics
             ///
-            /// Outside of a runtime with I/O.
+            /// Panics outside of a runtime with I/O enabled; see
+            /// [`enable_io`](crate::runtime::Builder::enable_io).
             #[track_caller]
             pub fn from_std(inner: std::process::$end) -> io::Result<Self> {
                 let fd = nonblocking(inner.into())?;
                 Ok(Self { pipe: pipe::$pipe::from_owned_fd_unchecked(fd)? })
             }
 
-            /// Gives the descriptor back, in blocking mode.
+            /// Returns the descriptor, in blocking mode.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
+            ///
+            /// # Examples
+            ///
+            /// A pipeline of two children:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// use std::process::Stdio;
+            /// use wakeful::process::Command;
+            ///
+            /// let mut echo = Command::new("echo").arg("hello").stdout(Stdio::piped()).spawn()?;
+            /// let stdout: Stdio = echo.stdout.take().expect("stdout is piped").try_into()?;
+            /// let output = Command::new("cat").stdin(stdout).output().await?;
+            /// assert_eq!(output.stdout, b"hello\n");
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn into_owned_fd(self) -> io::Result<OwnedFd> {
                 self.pipe.into_blocking_fd()
             }
         }
 
-        /// To hand it on to another child.
+        /// Converts the pipe for use as a standard stream of another child.
         impl TryFrom<$end> for Stdio {
             type Error = io::Error;
 
@@ -107,12 +154,12 @@ impl AsyncWrite for ChildStdin {
         self.pipe.is_write_vectored()
     }
 
-    /// Nothing is kept back.
+    /// Does nothing: the pipe has no user-space buffer.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// A pipe is closed by dropping it: this does nothing.
+    /// Does nothing: a pipe is closed by dropping it.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,5 +1,9 @@
-//! Station 7 for child processes: how their end is learned of, with or without a task
-//! that waits for it.
+//! The process reaper: learns that child processes have exited, with or without a waiting task.
+//!
+//! [`RunningChild`] is a child whose exit status is not known yet. If it is dropped, an
+//! [`OrphanChild`] waits for the exit in place of a task. If the runtime shuts down before, the
+//! child goes to `ORPHAN_CHILDREN`, which [`reap_orphans`] checks whenever a child is started or
+//! exits.
 
 use crate::driver::io_readiness::Direction;
 use crate::runtime::poll_evented::PollEvented;
@@ -18,98 +22,102 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
-/// What tells that a process may have ended.
+/// The source of notifications that a process may have exited.
 #[derive(Debug)]
 enum ExitNotifier {
-    /// A descriptor of the process, readable from its end on.
+    /// A pidfd, which is readable once the process has exited.
     Pidfd(PollEvented<OwnedFd>),
-    /// SIGCHLD: some child has ended, perhaps this one.
+    /// SIGCHLD: some child process has exited.
     Signal(Signal),
 }
 
-/// What came of waiting.
-enum Waited {
+/// The result of a wait for a process to exit.
+enum WaitOutcome {
     Exited(io::Result<ExitStatus>),
-    /// The runtime is gone that watched for it.
-    Unwatched,
+    /// The runtime that watched the process has shut down.
+    RuntimeGone,
 }
 
 impl ExitNotifier {
+    /// Creates the notifier for `child`.
+    ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled.
     #[track_caller]
-    fn of(child: &Child) -> io::Result<Self> {
+    fn for_child(child: &Child) -> io::Result<Self> {
         match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
             Ok(pidfd) => Ok(ExitNotifier::Pidfd(PollEvented::new(pidfd, mio::Interest::READABLE)?)),
-            // An old kernel, a sandbox, or no descriptor left.
+            // An old kernel, a sandbox, or no free descriptor.
             Err(_) => Self::by_signal(),
         }
     }
 
+    /// Creates a notifier that listens for SIGCHLD.
     #[track_caller]
     fn by_signal() -> io::Result<Self> {
         Ok(ExitNotifier::Signal(signal(SignalKind::child())?))
     }
 
-    /// Waits until `child`, whose end this is, has ended. Without a budget, and notes
-    /// nothing.
-    fn poll(&mut self, child: &mut Child, cx: &mut Context<'_>) -> Poll<Waited> {
+    /// Polls until `child` has exited, without charging a budget or recording a wait.
+    fn poll(&mut self, child: &mut Child, cx: &mut Context<'_>) -> Poll<WaitOutcome> {
         loop {
             if let Some(exited) = child.try_wait().transpose() {
-                return Poll::Ready(Waited::Exited(exited));
+                return Poll::Ready(WaitOutcome::Exited(exited));
             }
             match self {
                 ExitNotifier::Pidfd(pidfd) => {
                     let registration = pidfd.registration();
                     let Ok(seen) = ready!(registration.poll_seen(Direction::Read, cx)) else {
-                        return Poll::Ready(Waited::Unwatched);
+                        return Poll::Ready(WaitOutcome::RuntimeGone);
                     };
-                    // It has ended since it was looked at; if a debugger keeps its end
-                    // for itself, it will be told of once more.
+                    // The process has exited since `try_wait`. If a debugger still holds back the
+                    // exit status, the pidfd becomes readable again later.
                     if let Some(exited) = child.try_wait().transpose() {
-                        return Poll::Ready(Waited::Exited(exited));
+                        return Poll::Ready(WaitOutcome::Exited(exited));
                     }
                     registration.clear(seen);
                 }
-                ExitNotifier::Signal(signal) => match ready!(signal.poll_quietly(cx)) {
+                ExitNotifier::Signal(signal) => match ready!(signal.poll_without_wait_record(cx)) {
                     Some(()) => {}
-                    None => return Poll::Ready(Waited::Unwatched),
+                    None => return Poll::Ready(WaitOutcome::RuntimeGone),
                 },
             }
         }
     }
 }
 
-/// A process whose end nobody has seen yet.
+/// A process whose exit status is not known yet.
 #[derive(Debug)]
-pub(super) struct Running {
-    /// There until it is dropped.
+pub(super) struct RunningChild {
+    /// `Some` until dropped.
     parts: Option<(Child, ExitNotifier)>,
     kill_on_drop: bool,
 }
 
-impl Running {
+impl RunningChild {
+    /// Watches `child` on the current runtime.
+    ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled.
     #[track_caller]
     pub(super) fn new(child: Child, kill_on_drop: bool) -> io::Result<Self> {
-        match ExitNotifier::of(&child) {
-            Ok(end) => Ok(Self { parts: Some((child, end)), kill_on_drop }),
+        match ExitNotifier::for_child(&child) {
+            Ok(notifier) => Ok(Self { parts: Some((child, notifier)), kill_on_drop }),
             Err(error) => {
-                abandon(child);
+                kill_orphan(child);
                 Err(error)
             }
         }
     }
 
     fn child(&mut self) -> &mut Child {
-        &mut self.parts.as_mut().expect("there until it is dropped").0
+        &mut self.parts.as_mut().expect("`Some` until dropped").0
     }
 
     pub(super) fn id(&self) -> u32 {
-        self.parts.as_ref().expect("there until it is dropped").0.id()
+        self.parts.as_ref().expect("`Some` until dropped").0.id()
     }
 
     pub(super) fn kill(&mut self) -> io::Result<()> {
@@ -120,23 +128,25 @@ impl Running {
         self.child().try_wait()
     }
 
-    /// Waits for the end, for the task that asks last.
+    /// Polls until the process has exited. Only the task of the last call is woken.
     pub(super) fn poll_exit(
         &mut self,
         cx: &mut Context<'_>,
         site: &'static Location<'static>,
     ) -> Poll<io::Result<ExitStatus>> {
         let progress = ready!(coop::poll_proceed(cx));
-        let (child, end) = self.parts.as_mut().expect("there until it is dropped");
+        let (child, notifier) = self.parts.as_mut().expect("`Some` until dropped");
         loop {
-            match end.poll(child, cx) {
-                Poll::Ready(Waited::Exited(exited)) => {
+            match notifier.poll(child, cx) {
+                Poll::Ready(WaitOutcome::Exited(exited)) => {
                     progress.made_progress();
-                    sweep();
+                    reap_orphans();
                     return Poll::Ready(exited);
                 }
-                // The current runtime watches instead.
-                Poll::Ready(Waited::Unwatched) => *end = ExitNotifier::of(child)?,
+                // The current runtime watches the process from now on.
+                Poll::Ready(WaitOutcome::RuntimeGone) => {
+                    *notifier = ExitNotifier::for_child(child)?
+                }
                 Poll::Pending => {
                     let process = TargetWord::of_u32(child.id());
                     wait::record_wait_for_target(WaitKind::ChildExit, process, site);
@@ -147,75 +157,78 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningChild {
     fn drop(&mut self) {
-        let Some((mut child, end)) = self.parts.take() else { return };
+        let Some((mut child, notifier)) = self.parts.take() else { return };
         if self.kill_on_drop {
-            // If it fails, it has ended.
+            // Fails if the process has already exited.
             let _ = child.kill();
         }
         if let Ok(None) = child.try_wait() {
-            OrphanChild::new(child, end).look();
+            OrphanChild::new(child, notifier).try_reap();
         }
     }
 }
 
-/// A child that nobody waits for any more. What tells of its end holds the waker, and
-/// thereby this.
+/// A child whose `Child` was dropped before it exited.
+///
+/// Its notifier holds its waker, and the waker holds the `OrphanChild`.
 struct OrphanChild {
     parts: Mutex<Option<(Child, ExitNotifier)>>,
-    looks: RerunGate,
+    reap_gate: RerunGate,
 }
 
 impl OrphanChild {
-    fn new(child: Child, end: ExitNotifier) -> Arc<Self> {
-        Arc::new(Self { parts: Mutex::new(Some((child, end))), looks: RerunGate::new() })
+    fn new(child: Child, notifier: ExitNotifier) -> Arc<Self> {
+        Arc::new(Self { parts: Mutex::new(Some((child, notifier))), reap_gate: RerunGate::new() })
     }
 
-    fn look(self: &Arc<Self>) {
-        self.looks.run(|| self.look_alone());
+    /// Reaps the process if it has exited, or registers the waker. Safe to call from the waker
+    /// itself.
+    fn try_reap(self: &Arc<Self>) {
+        self.reap_gate.run(|| self.try_reap_once());
     }
 
-    fn look_alone(self: &Arc<Self>) {
+    fn try_reap_once(self: &Arc<Self>) {
         let waker = Waker::from(self.clone());
         let mut cx = Context::from_waker(&waker);
         let mut parts = self.parts.lock();
-        let Some((child, end)) = &mut *parts else { return };
-        let Poll::Ready(waited) = end.poll(child, &mut cx) else { return };
+        let Some((child, notifier)) = &mut *parts else { return };
+        let Poll::Ready(waited) = notifier.poll(child, &mut cx) else { return };
         let done = parts.take();
         drop(parts);
-        if let (Waited::Unwatched, Some((child, _))) = (waited, done) {
-            strays().push(child);
+        if let (WaitOutcome::RuntimeGone, Some((child, _))) = (waited, done) {
+            orphan_children().push(child);
         }
     }
 }
 
 impl Wake for OrphanChild {
     fn wake(self: Arc<Self>) {
-        self.look();
+        self.try_reap();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.look();
+        self.try_reap();
     }
 }
 
 /// Children that outlived both their `Child` and their runtime.
-static STRAYS: std::sync::Mutex<Vec<Child>> = std::sync::Mutex::new(Vec::new());
+static ORPHAN_CHILDREN: std::sync::Mutex<Vec<Child>> = std::sync::Mutex::new(Vec::new());
 
-fn strays() -> MutexGuard<'static, Vec<Child>> {
-    ignore_poison(STRAYS.lock())
+fn orphan_children() -> MutexGuard<'static, Vec<Child>> {
+    ignore_poison(ORPHAN_CHILDREN.lock())
 }
 
-/// Looks after those that no runtime watches.
-pub(super) fn sweep() {
-    strays().retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+/// Reaps the children that no runtime watches, if they have exited.
+pub(super) fn reap_orphans() {
+    orphan_children().retain_mut(|child| matches!(child.try_wait(), Ok(None)));
 }
 
-/// Ends a child that cannot be watched, so that nobody is told of it.
-pub(super) fn abandon(mut child: Child) {
+/// Kills a child that cannot be watched. It is reaped later.
+pub(super) fn kill_orphan(mut child: Child) {
     let _ = child.kill();
-    strays().push(child);
+    orphan_children().push(child);
 }
 
 #[cfg(all(test, not(loom)))]

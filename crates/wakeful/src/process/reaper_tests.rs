@@ -1,5 +1,6 @@
-//! Children whose end is learned of by SIGCHLD, as on systems without descriptors of
-//! processes; with them, `tests/process.rs` has all the rest.
+//! Children that are reaped by SIGCHLD, as on kernels without pidfds.
+//!
+//! `tests/process.rs` tests everything else, with pidfds.
 
 use super::*;
 use crate::runtime::{Builder, Runtime};
@@ -11,24 +12,24 @@ fn runtimes() -> [Runtime; 2] {
     [Builder::new_current_thread().enable_all().build().unwrap(), multi]
 }
 
-/// `cat`, which ends when its input is dropped.
-fn cat() -> (Running, std::process::ChildStdin) {
+/// Starts `cat`, which exits when its input is dropped.
+fn cat() -> (RunningChild, std::process::ChildStdin) {
     let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
     let input = child.stdin.take().unwrap();
-    let end = ExitNotifier::by_signal().unwrap();
-    (Running { parts: Some((child, end)), kill_on_drop: false }, input)
+    let notifier = ExitNotifier::by_signal().unwrap();
+    (RunningChild { parts: Some((child, notifier)), kill_on_drop: false }, input)
 }
 
-async fn exit(running: &mut Running) -> ExitStatus {
+async fn exit(running: &mut RunningChild) -> ExitStatus {
     poll_fn(|cx| running.poll_exit(cx, Location::caller())).await.unwrap()
 }
 
-fn is_there(id: u32) -> bool {
+fn exists(id: u32) -> bool {
     rustix::process::test_kill_process(Pid::from_raw(id as i32).unwrap()).is_ok()
 }
 
 #[test]
-fn the_signal_ends_the_wait() {
+fn sigchld_ends_the_wait() {
     for runtime in runtimes() {
         runtime.block_on(async {
             let mut children: Vec<_> = (0..3).map(|_| cat()).collect();
@@ -43,14 +44,14 @@ fn the_signal_ends_the_wait() {
 }
 
 #[test]
-fn a_stray_is_waited_for() {
+fn orphan_child_is_reaped() {
     for runtime in runtimes() {
         runtime.block_on(async {
             let (running, input) = cat();
             let id = running.id();
             drop(running);
             drop(input);
-            while is_there(id) {
+            while exists(id) {
                 crate::task::yield_now().await;
             }
         });
@@ -58,7 +59,7 @@ fn a_stray_is_waited_for() {
 }
 
 #[test]
-fn another_runtime_takes_over() {
+fn child_can_be_awaited_on_another_runtime() {
     let [first, second] = runtimes();
     let (mut running, input) = first.block_on(async { cat() });
     drop(first);

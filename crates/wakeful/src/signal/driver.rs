@@ -1,22 +1,21 @@
-//! Station 7 for signals: those of one runtime, and the tasks that wait for them.
+//! The signal driver of one runtime: takes signals from the handlers to the listening tasks.
 //!
-//! Actors: a *handler* runs wherever the system interrupts a thread, and may do next
-//! to nothing there; the *hub* is woken by the runtime's poller, as a task would be;
-//! *listeners* wait for a kind.
+//! Actors: a *handler* runs on whatever thread the kernel interrupts, and may do almost nothing
+//! there. The *driver* is woken by the runtime's poller. *Listeners* are tasks that wait for a kind
+//! of signal.
 //!
 //! ```text
 //! diagram
-//!   handler: set PENDING, then ring ──► poller ──► wake: deliver ──► listeners
+//!   handler: set pending, write to wake_fd ──► poller ──► wake() ──► deliver() ──► listeners
 //! ```
 //!
-//! The rules of handlers and the hub are in `slot`.
+//! The rules of handlers and the driver are in `event.rs`.
 //!
-//! A listener remembers how many deliveries there had been when it was made. A signal
-//! that came before, but after the poller was last asked, is still delivered to it: who
-//! listens again and again, by `ctrl_c` in a loop, misses nothing while it is busy on
-//! a current-thread runtime.
+//! A listener stores the number of deliveries at its creation. A signal that arrived earlier, but
+//! after the last poll of the poller, is still delivered to it. So a loop over `ctrl_c` on a busy
+//! current-thread runtime misses no signal.
 
-use super::slot::Slot;
+use super::event::SignalEvent;
 use crate::driver::io_readiness::Direction;
 use crate::runtime::Id;
 use crate::runtime::dump_signal;
@@ -34,130 +33,132 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The signals of one runtime.
+/// The signal driver of one runtime.
 pub(super) struct SignalDriver {
     runtime: Id,
-    /// The handlers ring it; the runtime's poller watches it.
-    bell: Arc<OwnedFd>,
-    watched: Mutex<Option<PollEvented<Arc<OwnedFd>>>>,
-    /// By the number of the signal, with the handler that was enlisted for it.
-    slots: Mutex<BTreeMap<c_int, (Arc<Slot>, SigId)>>,
+    /// Eventfd that the handlers write to and the runtime's poller watches.
+    wake_fd: Arc<OwnedFd>,
+    /// The registration of the wake_fd with the poller; `None` once closed.
+    registered: Mutex<Option<PollEvented<Arc<OwnedFd>>>>,
+    /// The event and the registered handler of each signal number.
+    events: Mutex<BTreeMap<c_int, (Arc<SignalEvent>, SigId)>>,
     delivery: RerunGate,
 }
 
-/// The hubs of this process: signals are the whole process's.
-static HUBS: std::sync::Mutex<Vec<Arc<SignalDriver>>> = std::sync::Mutex::new(Vec::new());
+/// The drivers of all runtimes, because signals concern the whole process.
+static DRIVERS: std::sync::Mutex<Vec<Arc<SignalDriver>>> = std::sync::Mutex::new(Vec::new());
 
-fn hubs() -> MutexGuard<'static, Vec<Arc<SignalDriver>>> {
-    ignore_poison(HUBS.lock())
+fn drivers() -> MutexGuard<'static, Vec<Arc<SignalDriver>>> {
+    ignore_poison(DRIVERS.lock())
 }
 
 impl SignalDriver {
-    /// That of the current runtime.
+    /// Returns the driver of the current runtime.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime, or on one without I/O.
+    /// Panics outside of a runtime with I/O enabled.
     #[track_caller]
     pub(super) fn current() -> io::Result<Arc<SignalDriver>> {
         let runtime = keeper_with_io().shared.id;
-        let mut hubs = hubs();
-        if let Some(hub) = hubs.iter().find(|hub| hub.runtime == runtime) {
-            return Ok(hub.clone());
+        let mut drivers = drivers();
+        if let Some(driver) = drivers.iter().find(|driver| driver.runtime == runtime) {
+            return Ok(driver.clone());
         }
-        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
-        let watched = PollEvented::new(bell.clone(), mio::Interest::READABLE)?;
-        let hub = Arc::new(SignalDriver {
+        let wake_fd = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let registered = PollEvented::new(wake_fd.clone(), mio::Interest::READABLE)?;
+        let driver = Arc::new(SignalDriver {
             runtime,
-            bell,
-            watched: Mutex::new(Some(watched)),
-            slots: Mutex::new(BTreeMap::new()),
+            wake_fd,
+            registered: Mutex::new(Some(registered)),
+            events: Mutex::new(BTreeMap::new()),
             delivery: RerunGate::new(),
         });
-        hubs.push(hub.clone());
-        drop(hubs);
-        hub.deliver();
-        Ok(hub)
+        drivers.push(driver.clone());
+        drop(drivers);
+        driver.deliver();
+        Ok(driver)
     }
 
-    /// Listens for signals of that number, from now on.
-    pub(super) fn slot(&self, number: c_int) -> io::Result<Arc<Slot>> {
-        let mut slots = self.slots.lock();
-        if let Some((slot, _)) = slots.get(&number) {
-            return Ok(slot.clone());
+    /// Returns the event of a signal number, and installs a handler at the first call.
+    pub(super) fn event_for(&self, number: c_int) -> io::Result<Arc<SignalEvent>> {
+        let mut events = self.events.lock();
+        if let Some((event, _)) = events.get(&number) {
+            return Ok(event.clone());
         }
-        let slot = Arc::new(Slot::new());
-        // `close` takes this away before the slots: a slot that came later would be
-        // nobody's.
-        if self.watched.lock().is_none() {
-            slot.close();
-            return Ok(slot);
+        let event = Arc::new(SignalEvent::new());
+        // `close` clears `registered` before it takes the events. An event that is added after that
+        // would never be closed.
+        if self.registered.lock().is_none() {
+            event.close();
+            return Ok(event);
         }
-        let (handed, bell) = (slot.clone(), self.bell.clone());
-        // It fails only when the bell has rung 2^64 - 2 times already.
-        let ring = move || _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
-        let handler = move || handed.notice(&ring);
-        // SAFETY: G2; the registry keeps `errno` as it was.
+        let (handler_event, wake_fd) = (event.clone(), self.wake_fd.clone());
+        // Fails only if the counter would exceed 2^64 - 2; the wake_fd is readable then.
+        let signal_wake_fd = move || _ = rustix::io::write(&wake_fd, &1u64.to_ne_bytes());
+        let handler = move || handler_event.notify(&signal_wake_fd);
+        // SAFETY: SIGNAL-2; the registry preserves `errno`.
         let id = unsafe { signal_hook_registry::register(number, handler) }?;
         if number == libc::SIGQUIT {
             dump_signal::leave_to_program();
         }
-        slots.insert(number, (slot.clone(), id));
-        Ok(slot)
+        events.insert(number, (event.clone(), id));
+        Ok(event)
     }
 
-    /// Passes on what has come, and waits for more, with the poller.
+    /// Delivers pending signals and registers the driver's waker with the poller.
     fn deliver(self: &Arc<Self>) {
-        self.delivery.run(|| self.deliver_alone());
+        self.delivery.run(|| self.deliver_once());
     }
 
-    fn deliver_alone(self: &Arc<Self>) {
+    fn deliver_once(self: &Arc<Self>) {
         let waker = Waker::from(self.clone());
         let mut cx = Context::from_waker(&waker);
         loop {
-            match self.poll_bell(&mut cx) {
+            match self.poll_wake_fd(&mut cx) {
                 Poll::Pending => return,
-                Poll::Ready(Ok(())) => self.pass_on(),
-                // The runtime is gone.
+                Poll::Ready(Ok(())) => self.deliver_events(),
+                // The runtime has shut down.
                 Poll::Ready(Err(_)) => return self.close(),
             }
         }
     }
 
-    /// Waits until it rings, and silences it.
-    fn poll_bell(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let watched = self.watched.lock();
-        let Some(bell) = &*watched else { return Poll::Pending };
-        let registration = bell.registration();
+    /// Polls the wake_fd until it is readable, and drains it.
+    fn poll_wake_fd(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let registered = self.registered.lock();
+        let Some(wake_fd) = &*registered else { return Poll::Pending };
+        let registration = wake_fd.registration();
         registration.poll_seen(Direction::Read, cx).map(|seen| {
             registration.clear(seen?);
-            // G1. It would block if it was silenced already.
-            let _ = rustix::io::read(&**bell, &mut [0; 8]);
+            // SIGNAL-1. Fails with `WouldBlock` if it was already drained.
+            let _ = rustix::io::read(&**wake_fd, &mut [0; 8]);
             Ok(())
         })
     }
 
-    fn pass_on(&self) {
-        let all: Vec<Arc<Slot>> =
-            self.slots.lock().values().map(|(slot, _)| slot.clone()).collect();
+    /// Delivers the pending signals of every kind.
+    fn deliver_events(&self) {
+        let all: Vec<Arc<SignalEvent>> =
+            self.events.lock().values().map(|(event, _)| event.clone()).collect();
         let mut panics = PanicSink::default();
-        all.iter().for_each(|slot| panics.catch(|| slot.pass_on()));
+        all.iter().for_each(|event| panics.catch(|| event.deliver()));
         panics.forget();
     }
 
-    /// There will be no more signals here.
+    /// Closes all events and removes the handlers: the runtime has shut down.
     fn close(&self) {
-        hubs().retain(|hub| hub.runtime != self.runtime);
-        let watched = self.watched.lock().take();
-        let slots = std::mem::take(&mut *self.slots.lock());
+        drivers().retain(|driver| driver.runtime != self.runtime);
+        let registered = self.registered.lock().take();
+        let events = std::mem::take(&mut *self.events.lock());
         let mut panics = PanicSink::default();
-        for (slot, handler) in slots.into_values() {
+        for (event, handler) in events.into_values() {
             signal_hook_registry::unregister(handler);
-            panics.catch(|| slot.close());
+            panics.catch(|| event.close());
         }
         panics.forget();
-        // Holds the runtime, and is perhaps the last to do so.
-        drop(watched);
+        // May hold the last reference to the runtime, so it is dropped without a lock held.
+        drop(registered);
     }
 }
 
@@ -175,19 +176,19 @@ impl Wake for SignalDriver {
 mod tests {
     use super::SignalDriver;
     use crate::runtime::Builder;
-    use crate::signal::slot::CLOSED;
+    use crate::signal::event::CLOSED;
 
-    /// As if the runtime had ended between the two steps of listening.
+    /// The runtime shuts down between the two steps of `signal`.
     #[test]
-    fn who_comes_to_a_hub_that_has_closed_is_told_so() {
+    fn events_of_a_closed_driver_are_closed() {
         let rt = Builder::new_current_thread().enable_all().build().unwrap();
-        let hub = rt.block_on(async { SignalDriver::current() }).unwrap();
-        let early = hub.slot(libc::SIGUSR2).unwrap();
+        let driver = rt.block_on(async { SignalDriver::current() }).unwrap();
+        let early = driver.event_for(libc::SIGUSR2).unwrap();
         assert_eq!(early.deliveries.get(), 0);
         drop(rt);
-        assert_eq!(early.deliveries.get(), CLOSED, "with the runtime");
-        let late = hub.slot(libc::SIGWINCH).unwrap();
-        assert_eq!(late.deliveries.get(), CLOSED, "nobody would close it any more");
-        assert!(hub.slots.lock().is_empty(), "nor is a handler left behind");
+        assert_eq!(early.deliveries.get(), CLOSED, "closed with the runtime");
+        let late = driver.event_for(libc::SIGWINCH).unwrap();
+        assert_eq!(late.deliveries.get(), CLOSED, "closed at its creation");
+        assert!(driver.events.lock().is_empty(), "no handler is left behind");
     }
 }

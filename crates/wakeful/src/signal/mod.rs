@@ -1,30 +1,37 @@
-//! Signals from the operating system, as something to wait for.
+//! Asynchronous notification of operating system signals.
+//!
+//! [`ctrl_c`] waits for Ctrl-C. [`unix::signal`] listens for any kind of signal.
+//!
+//! Any number of tasks in any number of runtimes may listen for the same signal, and each is
+//! notified. Signals of one kind that arrive before a task has polled again are delivered as one.
+//!
+//! The first listener for a kind replaces the default action of the process, for good. After the
+//! first [`ctrl_c`], Ctrl-C no longer ends the process, even if no task is waiting for it.
+//!
+//! # Examples
+//!
+//! Graceful shutdown:
 //!
 //! ```no_run
-//! # #[wakeful::main]
+//! # #[wakeful::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
-//! wakeful::signal::ctrl_c().await?;
+//! wakeful::select! {
+//!     result = wakeful::signal::ctrl_c() => result?,
+//!     _ = async { /* the server */ std::future::pending::<()>().await } => {}
+//! }
 //! println!("shutting down");
 //! # Ok(())
 //! # }
 //! ```
-//!
-//! Any number of tasks in any number of runtimes may wait for the same signal; each
-//! gets it. Signals of one kind that come before a task has looked are one.
-//!
-//! Once a kind was asked for, the process no longer does what it would have done
-//! without: after the first [`ctrl_c`], Ctrl-C does not end the process any more, even
-//! when nobody waits for it.
 
-// Inside: each runtime that was asked for a signal has a `driver::SignalDriver`, with an event
-// counter that its poller watches and the handlers write to. Control enters from the
-// system in a handler, which sets a flag and rings, comes back in when the poller
-// finds the counter changed and wakes the hub, and leaves through the wakers of those
-// who wait for that kind.
+// Each runtime with a listener has a `driver::SignalDriver`. It owns an eventfd, the wake_fd, that
+// the runtime's poller watches. The kernel runs a handler on some thread. The handler sets the
+// pending flag of an `event::SignalEvent` and writes to the wake_fd. The poller then wakes the
+// driver, which wakes the tasks that listen for that kind.
 #![allow(unsafe_code)]
 
 mod driver;
-mod slot;
+mod event;
 pub mod unix;
 
 #[cfg(all(test, loom))]
@@ -33,21 +40,36 @@ mod models;
 use std::io;
 use std::panic::Location;
 
-/// Waits for Ctrl-C, which is the signal `SIGINT`; the process listens from the first
-/// poll on.
+/// Waits for Ctrl-C (`SIGINT`).
+///
+/// The process listens from the first poll of the future on. From then on, Ctrl-C does not end the
+/// process any more.
 ///
 /// # Errors
 ///
-/// If the system does not let it listen.
+/// Returns the kernel's error if the signal handler cannot be installed.
 ///
 /// # Panics
 ///
-/// The future panics when it is polled outside of a runtime with I/O.
+/// The future panics if it is polled outside of a runtime with I/O enabled; see
+/// [`enable_io`](crate::runtime::Builder::enable_io).
 ///
 /// # Cancel safety
 ///
-/// Dropping the future loses nothing that came before its first poll; what came after
-/// counts as seen.
+/// A signal that arrives after the first poll is lost if the future is dropped. To miss none, keep
+/// a [`unix::Signal`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// println!("press Ctrl-C to stop");
+/// wakeful::signal::ctrl_c().await?;
+/// println!("shutting down");
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn ctrl_c() -> impl Future<Output = io::Result<()>> {
     let site = Location::caller();

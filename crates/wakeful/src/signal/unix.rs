@@ -1,7 +1,7 @@
-//! Signals by their kind.
+//! Signals by kind: [`signal`] and [`SignalKind`].
 
 use super::driver::SignalDriver;
-use super::slot::{CLOSED, Slot};
+use super::event::{CLOSED, SignalEvent};
 use crate::task::coop;
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
@@ -18,6 +18,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// A kind of signal.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::signal::unix::SignalKind;
+///
+/// assert_eq!(SignalKind::from_raw(15), SignalKind::terminate());
+/// ```
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub struct SignalKind(c_int);
 
@@ -34,45 +42,47 @@ macro_rules! kinds {
     };
 }
 kinds! {
-    /// `SIGALRM`: a timer of the system's has run out. Ends a process that does not
-    /// listen.
+    /// `SIGALRM`: a timer of the kernel has expired. Default action: ends the process.
     alarm = SIGALRM;
-    /// `SIGCHLD`: a child process has ended, stopped or goes on. Ignored by a process
-    /// that does not listen.
+    /// `SIGCHLD`: a child process has exited, stopped or continued. Default action: none.
     child = SIGCHLD;
-    /// `SIGHUP`: the terminal is gone; services take it to read their settings again.
-    /// Ends a process that does not listen.
+    /// `SIGHUP`: the terminal was closed. Services use it as a request to reload their settings.
+    /// Default action: ends the process.
     hangup = SIGHUP;
-    /// `SIGINT`: Ctrl-C in the terminal. Ends a process that does not listen.
+    /// `SIGINT`: Ctrl-C in the terminal. Default action: ends the process.
     interrupt = SIGINT;
-    /// `SIGIO`: I/O is possible on a descriptor that was set up for it. Ends a process
-    /// that does not listen.
+    /// `SIGIO`: I/O is possible on a descriptor with `O_ASYNC`. Default action: ends the process.
     io = SIGIO;
-    /// `SIGPIPE`: a write to a pipe that nobody reads. Rust programs ignore it unless
-    /// they listen.
+    /// `SIGPIPE`: a write to a pipe without a reader. Rust programs ignore it by default.
     pipe = SIGPIPE;
-    /// `SIGQUIT`: Ctrl-\ in the terminal. Ends a process that does not listen, with a
-    /// dump of its memory.
+    /// `SIGQUIT`: Ctrl-\ in the terminal. Default action: ends the process with a core dump.
     quit = SIGQUIT;
-    /// `SIGTERM`: a polite request to end. Ends a process that does not listen.
+    /// `SIGTERM`: a request to exit, for example by `kill`. Default action: ends the process.
     terminate = SIGTERM;
-    /// `SIGUSR1`, for the program's own use. Ends a process that does not listen.
+    /// `SIGUSR1`, for use by the program. Default action: ends the process.
     user_defined1 = SIGUSR1;
-    /// `SIGUSR2`, for the program's own use. Ends a process that does not listen.
+    /// `SIGUSR2`, for use by the program. Default action: ends the process.
     user_defined2 = SIGUSR2;
-    /// `SIGWINCH`: the terminal's window has another size. Ignored by a process that
-    /// does not listen.
+    /// `SIGWINCH`: the size of the terminal window has changed. Default action: none.
     window_change = SIGWINCH;
 }
 
 impl SignalKind {
-    /// The kind with a number, for those without a name here: real-time signals, for
-    /// one.
+    /// Returns the kind with a signal number, for kinds without a constructor, such as real-time
+    /// signals.
     pub const fn from_raw(signum: c_int) -> Self {
         Self(signum)
     }
 
-    /// The system's number.
+    /// Returns the signal number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::signal::unix::SignalKind;
+    ///
+    /// assert_eq!(SignalKind::interrupt().as_raw_value(), 2);
+    /// ```
     pub const fn as_raw_value(&self) -> c_int {
         self.0
     }
@@ -90,54 +100,70 @@ impl From<SignalKind> for c_int {
     }
 }
 
-/// Signals of one kind, as they come; see [`signal`].
-#[must_use = "signals that nobody waits for are lost"]
+/// A listener for signals of one kind, created by [`signal`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::signal::unix::{SignalKind, signal};
+///
+/// let mut usr1 = signal(SignalKind::user_defined1())?;
+/// // SAFETY: sends a signal to this process, which listens for it.
+/// unsafe { libc::raise(libc::SIGUSR1) };
+/// usr1.recv().await;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "signals are lost unless a task waits for them"]
 pub struct Signal {
     kind: SignalKind,
-    slot: Arc<Slot>,
-    /// How many were delivered when it last looked.
+    event: Arc<SignalEvent>,
+    /// The value of `deliveries` at the last poll.
     seen: u64,
     waiter: Pin<Box<Waiter<NotEqual>>>,
-    /// Where it was asked for.
+    /// The caller of `signal`.
     site: &'static Location<'static>,
 }
 
-// What is shared with the hub is changed by atomic steps only.
+// State that is shared with the driver is changed by atomic operations only.
 impl UnwindSafe for Signal {}
 impl RefUnwindSafe for Signal {}
 
-/// Listens for signals of a kind, on the current runtime. Several may listen for the
-/// same kind; each gets every signal.
+/// Listens for signals of a kind, on the current runtime.
 ///
-/// The first call for a kind in the process takes that signal away from whatever it
-/// would have done otherwise, for good.
+/// Several listeners may listen for one kind, and each receives every signal. The first listener
+/// for a kind in the process replaces the default action of that signal, for good.
 ///
 /// # Errors
 ///
-/// With [`ErrorKind::Other`](io::ErrorKind::Other) if the kind cannot be listened for:
-/// `SIGKILL`, `SIGSTOP`, `SIGILL`, `SIGFPE`, `SIGSEGV`, or a number that no signal has.
-/// With the system's error if the system refuses, as for signals that its C library
-/// keeps for itself.
+/// Returns an error of kind [`Other`](io::ErrorKind::Other) for `SIGKILL`, `SIGSTOP`, `SIGILL`,
+/// `SIGFPE`, `SIGSEGV`, and for numbers without a signal. Returns the kernel's error if it refuses,
+/// as it does for signals that the C library reserves.
 ///
 /// # Panics
 ///
-/// Outside of a runtime with I/O.
+/// Panics outside of a runtime with I/O enabled; see
+/// [`enable_io`](crate::runtime::Builder::enable_io).
+///
+/// # Examples
 ///
 /// ```no_run
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::signal::unix::{SignalKind, signal};
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
 /// let mut hangups = signal(SignalKind::hangup())?;
 /// while hangups.recv().await.is_some() {
-///     println!("reading the settings again");
+///     println!("reloading the settings");
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[track_caller]
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
-    let hub = SignalDriver::current()?;
+    let driver = SignalDriver::current()?;
     let number = kind.0;
     if number <= 0 || signal_hook_registry::FORBIDDEN.contains(&number) {
         return Err(io::Error::other(format!("Refusing to register signal {number}")));
@@ -147,19 +173,36 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
         let text = format!("no signal has the number {number}: the last one is {last}");
         return Err(io::Error::other(text));
     }
-    let slot = hub.slot(number)?;
-    let seen = slot.deliveries.get();
-    Ok(Signal { kind, slot, seen, waiter: Box::pin(Waiter::new()), site: Location::caller() })
+    let event = driver.event_for(number)?;
+    let seen = event.deliveries.get();
+    Ok(Signal { kind, event, seen, waiter: Box::pin(Waiter::new()), site: Location::caller() })
 }
 
 impl Signal {
-    /// Waits for the next signal. Several that came since it last looked are one.
-    /// `None`: the runtime that this was made on is gone, and there will be no more.
+    /// Waits for the next signal.
+    ///
+    /// Several signals since the last call are delivered as one. Returns `None` if the runtime on
+    /// which the listener was created has shut down.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a signal that comes after the future is dropped is there for the
-    /// next call. This keeps the waker of the last poll: see [wakers](crate::sync#wakers).
+    /// Cancel safe. A signal that arrives after the future is dropped is returned by the next call.
+    /// The listener keeps the waker of the last poll; see [`sync`](crate::sync#wakers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::signal::unix::{SignalKind, signal};
+    ///
+    /// let mut usr2 = signal(SignalKind::user_defined2())?;
+    /// // SAFETY: sends a signal to this process, which listens for it.
+    /// unsafe { libc::raise(libc::SIGUSR2) };
+    /// assert_eq!(usr2.recv().await, Some(()));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn recv(&mut self) -> impl Future<Output = Option<()>> {
         self.recv_at(Location::caller())
@@ -169,8 +212,9 @@ impl Signal {
         poll_fn(|cx| self.poll_at(cx, site)).await
     }
 
-    /// As [`recv`](Self::recv), for those who write futures by hand. The task that
-    /// polls last is woken.
+    /// Polls for the next signal; see [`recv`](Self::recv).
+    ///
+    /// Only the task of the last call is woken.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         self.poll_at(cx, self.site)
     }
@@ -181,7 +225,7 @@ impl Signal {
         site: &'static Location<'static>,
     ) -> Poll<Option<()>> {
         let progress = ready!(coop::poll_proceed(cx));
-        let polled = self.poll_quietly(cx);
+        let polled = self.poll_without_wait_record(cx);
         match polled {
             Poll::Ready(_) => progress.made_progress(),
             Poll::Pending => {
@@ -192,13 +236,13 @@ impl Signal {
         polled
     }
 
-    fn leave(&self) {
-        self.slot.deliveries.cancel(self.waiter.as_ref());
+    fn unregister(&self) {
+        self.event.deliveries.cancel(self.waiter.as_ref());
     }
 
-    /// As `poll_recv`, without a budget, and notes nothing: for those who are no task.
-    pub(crate) fn poll_quietly(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
-        let deliveries = &self.slot.deliveries;
+    /// Polls without charging a budget or recording a wait, for callers that are not tasks.
+    pub(crate) fn poll_without_wait_record(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
+        let deliveries = &self.event.deliveries;
         let number = ready!(deliveries.poll(self.waiter.as_ref(), NotEqual(self.seen), cx));
         let delivered = number & !CLOSED;
         Poll::Ready((std::mem::replace(&mut self.seen, delivered) != delivered).then_some(()))
@@ -207,7 +251,7 @@ impl Signal {
 
 impl Drop for Signal {
     fn drop(&mut self) {
-        self.leave();
+        self.unregister();
     }
 }
 

@@ -1,20 +1,38 @@
-//! Taking the clock into one's own hands, for tests.
+//! Control of a runtime's clock, for tests.
 
 use crate::driver::clock::PauseError;
 use crate::runtime::task_api::spawn::no_runtime;
 use crate::runtime::{Flavor, Shared, context};
 use std::time::Duration;
 
-/// Stops the current runtime's clock.
+/// Stops the clock of the current runtime.
 ///
-/// From then on time moves only by [`advance`], and by itself when there is
-/// nothing else to do: as soon as every task waits, the clock jumps to the next
-/// timer. It does not jump while a `spawn_blocking` closure runs. So a test about
-/// minutes takes none.
+/// A paused clock moves only in two ways. [`advance`] moves it explicitly. And when the runtime has
+/// nothing to run, the clock jumps to the next timer, unless a
+/// [`spawn_blocking`](crate::task::spawn_blocking) closure is running. A test about minutes then
+/// takes no time.
+///
+/// Only a current-thread runtime can be paused, which is what `#[wakeful::test]` creates. To start
+/// with a paused clock, use `#[wakeful::test(start_paused = true)]` or
+/// [`Builder::start_paused`](crate::runtime::Builder::start_paused).
 ///
 /// # Panics
 ///
-/// Outside of a current-thread runtime, and if the clock stands already.
+/// Panics outside of a current-thread runtime, and if the clock is already paused.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use wakeful::time::{self, Duration, Instant};
+///
+/// time::pause();
+/// let start = Instant::now();
+/// time::sleep(Duration::from_secs(3600)).await; // returns at once
+/// assert_eq!(start.elapsed(), Duration::from_secs(3600));
+/// # }
+/// ```
 #[track_caller]
 pub fn pause() {
     if with_clock("time::pause()", |shared| shared.clock().pause()).is_err() {
@@ -22,11 +40,28 @@ pub fn pause() {
     }
 }
 
-/// Lets a paused clock run again.
+/// Restarts the clock of the current runtime after [`pause`].
 ///
 /// # Panics
 ///
-/// Outside of a current-thread runtime, and if the clock was not paused.
+/// Panics outside of a current-thread runtime, and if the clock is not paused.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use wakeful::time::{self, Duration, Instant};
+///
+/// time::pause();
+/// time::advance(Duration::from_secs(60)).await;
+/// time::resume();
+///
+/// let start = Instant::now();
+/// std::thread::sleep(Duration::from_millis(1));
+/// assert!(start.elapsed() >= Duration::from_millis(1));
+/// # }
+/// ```
 #[track_caller]
 pub fn resume() {
     if with_clock("time::resume()", |shared| shared.clock().resume()).is_err() {
@@ -34,14 +69,27 @@ pub fn resume() {
     }
 }
 
-/// Moves a paused clock forward and lets the timers fire that are due.
+/// Moves a paused clock forward by `duration` and fires the timers that are due.
 ///
-/// It yields once after that, so tasks that were woken may have had a turn when this returns;
-/// it does not wait until they are done.
+/// Yields once afterwards, so tasks that the timers woke may have run when this returns. It does
+/// not wait until they are done.
 ///
 /// # Panics
 ///
-/// Outside of a current-thread runtime, and if the clock was not paused.
+/// Panics outside of a current-thread runtime, and if the clock is not paused.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use wakeful::time::{self, Duration, Instant};
+///
+/// let start = Instant::now();
+/// time::advance(Duration::from_millis(250)).await;
+/// assert_eq!(start.elapsed(), Duration::from_millis(250));
+/// # }
+/// ```
 pub async fn advance(duration: Duration) {
     if with_clock("time::advance()", |shared| shared.clock().advance(duration)).is_err() {
         panic!("time is not frozen");
@@ -58,8 +106,8 @@ fn with_clock(
     let result = context::with_current(|shared| match &shared.flavor {
         Flavor::Current(scheduler) => {
             let result = f(shared);
-            // From another thread (a closure's, or one under a guard) it changes
-            // how long the runtime's own may sleep.
+            // The caller may be another thread: a blocking closure, or a thread with an
+            // `EnterGuard`. The change alters how long the runtime's thread may sleep.
             scheduler.wake_holder();
             Some(result)
         }

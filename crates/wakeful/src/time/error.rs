@@ -1,9 +1,27 @@
-//! What can go wrong with time.
+//! Errors of the [`time`](super) module.
 
 use std::{fmt, io};
 
-/// The time was up before the future was done; from
-/// [`timeout`](super::timeout).
+/// Error of [`timeout`](super::timeout): the deadline passed before the future completed.
+///
+/// Converts into an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut), so `?` works in
+/// functions that return `io::Result`.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::io;
+/// use wakeful::time::{Duration, sleep, timeout};
+///
+/// async fn slow() -> io::Result<()> {
+///     timeout(Duration::from_millis(10), sleep(Duration::from_secs(60))).await?;
+///     Ok(())
+/// }
+/// assert_eq!(slow().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+/// # }
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
@@ -27,7 +45,7 @@ impl From<Elapsed> for io::Error {
     }
 }
 
-/// A timer could not do its work.
+/// Error of a timer that could not be created or driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error(Kind);
 
@@ -39,32 +57,32 @@ enum Kind {
 }
 
 impl Error {
-    /// The timer's runtime is gone.
+    /// Creates an error for a timer whose runtime has shut down.
     pub fn shutdown() -> Error {
         Error(Kind::Shutdown)
     }
 
-    /// Whether the timer's runtime is gone.
+    /// Returns whether the timer's runtime has shut down.
     pub fn is_shutdown(&self) -> bool {
         self.0 == Kind::Shutdown
     }
 
-    /// There are too many timers.
+    /// Creates an error for a timer that exceeds the number of timers a runtime can hold.
     pub fn at_capacity() -> Error {
         Error(Kind::AtCapacity)
     }
 
-    /// Whether there are too many timers.
+    /// Returns whether the runtime cannot hold more timers.
     pub fn is_at_capacity(&self) -> bool {
         self.0 == Kind::AtCapacity
     }
 
-    /// The timer was not set up as it should be.
+    /// Creates an error for a timer with an invalid duration.
     pub fn invalid() -> Error {
         Error(Kind::Invalid)
     }
 
-    /// Whether the timer was not set up as it should be.
+    /// Returns whether the timer's duration was invalid.
     pub fn is_invalid(&self) -> bool {
         self.0 == Kind::Invalid
     }

@@ -1,4 +1,4 @@
-//! A moment, on the clock of the current runtime.
+//! [`Instant`]: a point in time on the clock of the current runtime.
 
 use crate::driver::clock;
 use crate::runtime::context;
@@ -6,13 +6,40 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
-/// A moment in time; like std's, but [`now`](Self::now) asks the current
-/// runtime's clock, which may be paused (`time::pause`).
+/// A point in time on the clock of the current runtime.
+///
+/// Works like [`std::time::Instant`], except that [`now`](Self::now) reads the runtime's clock,
+/// which may be paused (`time::pause`). Subtracting a later instant gives zero instead of a panic.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use wakeful::time::{Duration, Instant, sleep};
+///
+/// let start = Instant::now();
+/// sleep(Duration::from_secs(5)).await;
+/// assert_eq!(start.elapsed(), Duration::from_secs(5));
+/// assert_eq!(start + Duration::from_secs(5), Instant::now());
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(std::time::Instant);
 
 impl Instant {
-    /// This moment.
+    /// Returns the current time.
+    ///
+    /// Outside of a runtime this is [`std::time::Instant::now`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::Instant;
+    ///
+    /// let now = Instant::now();
+    /// assert!(Instant::now() >= now);
+    /// ```
     #[inline]
     pub fn now() -> Instant {
         if clock::all_clocks_are_real() {
@@ -22,48 +49,100 @@ impl Instant {
         Instant(own.unwrap_or_else(clock::real_now))
     }
 
-    /// The same moment, from std's type.
+    /// Converts from [`std::time::Instant`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::Instant;
+    ///
+    /// let std = std::time::Instant::now();
+    /// assert_eq!(Instant::from_std(std).into_std(), std);
+    /// ```
     pub fn from_std(std: std::time::Instant) -> Instant {
         Instant(std)
     }
 
-    /// The same moment, in std's type.
+    /// Converts into [`std::time::Instant`].
     pub fn into_std(self) -> std::time::Instant {
         self.0
     }
 
-    /// So far away that nobody will be there: for sums that overflow.
+    /// Returns an instant 30 years from now, the result of sums that overflow.
     pub(crate) fn far_future() -> Instant {
-        // 30 years; what the operating systems can hold differs.
+        // The largest representable instant differs between systems.
         Instant::now() + Duration::from_secs(86_400 * 365 * 30)
     }
 
-    /// Time since `earlier`; zero if that is later.
+    /// Returns the time since `earlier`, or zero if `earlier` is later than `self`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::{Duration, Instant};
+    ///
+    /// let start = Instant::now();
+    /// let later = start + Duration::from_secs(1);
+    /// assert_eq!(later.duration_since(start), Duration::from_secs(1));
+    /// assert_eq!(start.duration_since(later), Duration::ZERO);
+    /// ```
     pub fn duration_since(&self, earlier: Instant) -> Duration {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// Time since `earlier`; `None` if that is later.
+    /// Returns the time since `earlier`, or `None` if `earlier` is later than `self`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::{Duration, Instant};
+    ///
+    /// let start = Instant::now();
+    /// assert_eq!(start.checked_duration_since(start + Duration::from_secs(1)), None);
+    /// ```
     pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
         self.0.checked_duration_since(earlier.0)
     }
 
-    /// Time since `earlier`; zero if that is later.
+    /// Returns the time since `earlier`, or zero if `earlier` is later than `self`.
     pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// Time since this moment.
+    /// Returns the time since this instant, on the clock of the current runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, Instant, advance};
+    ///
+    /// let start = Instant::now();
+    /// advance(Duration::from_millis(10)).await;
+    /// assert_eq!(start.elapsed(), Duration::from_millis(10));
+    /// # }
+    /// ```
     pub fn elapsed(&self) -> Duration {
         Instant::now().saturating_duration_since(*self)
     }
 
-    /// `self + duration`, if there is such a moment.
+    /// Returns `self + duration`, or `None` if the result is not representable.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::time::{Duration, Instant};
+    ///
+    /// let now = Instant::now();
+    /// assert_eq!(now.checked_add(Duration::from_secs(1)), Some(now + Duration::from_secs(1)));
+    /// assert_eq!(now.checked_add(Duration::MAX), None);
+    /// ```
     pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
         self.0.checked_add(duration).map(Instant)
     }
 
-    /// `self - duration`, if there is such a moment.
+    /// Returns `self - duration`, or `None` if the result is not representable.
     pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
         self.0.checked_sub(duration).map(Instant)
     }

@@ -1,4 +1,4 @@
-//! Ticking.
+//! [`Interval`]: periodic ticks.
 
 use super::Instant;
 use super::sleep::{Sleep, sleep_until};
@@ -7,11 +7,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Ticks every `period`, for the first time at once.
+/// Creates an [`Interval`] that ticks every `period`; the first tick completes at once.
+///
+/// The period counts from one deadline to the next, not from the end of the work in between.
+/// [`MissedTickBehavior`] says what happens when the work takes longer than a period.
 ///
 /// # Panics
 ///
-/// If `period` is zero, and outside of a runtime with timers.
+/// Panics if `period` is zero, and outside of a runtime with timers enabled; see
+/// [`enable_time`](crate::runtime::Builder::enable_time).
+///
+/// # Examples
 ///
 /// ```
 /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
@@ -32,11 +38,26 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
 
-/// Ticks every `period`, for the first time at `start`.
+/// Creates an [`Interval`] that ticks every `period`, for the first time at `start`.
 ///
 /// # Panics
 ///
-/// If `period` is zero, and outside of a runtime with timers.
+/// Panics if `period` is zero, and outside of a runtime with timers enabled; see
+/// [`enable_time`](crate::runtime::Builder::enable_time).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use wakeful::time::{Duration, Instant, interval_at};
+///
+/// let start = Instant::now();
+/// let mut interval = interval_at(start + Duration::from_millis(50), Duration::from_millis(10));
+/// interval.tick().await;
+/// assert_eq!(start.elapsed(), Duration::from_millis(50));
+/// # }
+/// ```
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert!(period > Duration::ZERO, "`period` must be non-zero.");
@@ -47,27 +68,48 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     }
 }
 
-/// What an [`Interval`] does after a tick was taken too late.
+/// How an [`Interval`] schedules ticks after one was taken late.
+///
+/// A tick is late if it is taken more than 5 ms after its deadline. Set the behavior with
+/// [`Interval::set_missed_tick_behavior`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use wakeful::time::{self, Duration, Instant, MissedTickBehavior};
+///
+/// let start = Instant::now();
+/// let mut interval = time::interval(Duration::from_millis(10));
+/// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+/// interval.tick().await;
+/// time::advance(Duration::from_millis(35)).await; // misses the ticks at 10, 20 and 30 ms
+/// interval.tick().await; // the late tick
+/// interval.tick().await;
+/// assert_eq!(start.elapsed(), Duration::from_millis(40));
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
-    /// Catches up: ticks at once until it is in time again.
+    /// Ticks without delay until all missed ticks have been taken.
     #[default]
     Burst,
-    /// Takes it easy: the next tick comes a whole period after the late one.
+    /// Schedules the next tick one period after the late tick was taken.
     Delay,
-    /// Leaves out: the next tick comes at the next multiple of the period.
+    /// Schedules the next tick at the next multiple of the period, counted from the late deadline.
     Skip,
 }
 
 impl MissedTickBehavior {
-    /// When the next tick is due, after one that was due at `due` came at `now`.
+    /// Returns the deadline of the next tick, after the tick due at `due` was taken at `now`.
     fn next(self, due: Instant, now: Instant, period: Duration) -> Instant {
         match self {
             MissedTickBehavior::Burst => due.checked_add(period),
             MissedTickBehavior::Delay => now.checked_add(period),
             MissedTickBehavior::Skip => {
                 let late_ns = now.saturating_duration_since(due).as_nanos();
-                // Less than a period, so it fits as the period does.
+                // Less than a period, so it fits into a `Duration`.
                 let into_period = late_ns % period.as_nanos();
                 let into_period = Duration::new(
                     (into_period / 1_000_000_000) as u64,
@@ -80,7 +122,22 @@ impl MissedTickBehavior {
     }
 }
 
-/// Ticks again and again; from [`interval`] and [`interval_at`].
+/// A stream of ticks, created by [`interval`] or [`interval_at`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use wakeful::time::{Duration, interval};
+///
+/// let mut interval = interval(Duration::from_secs(1));
+/// for _ in 0..3 {
+///     interval.tick().await;
+///     // do the periodic work
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Interval {
     delay: Pin<Box<Sleep>>,
@@ -88,20 +145,36 @@ pub struct Interval {
     missed_tick_behavior: MissedTickBehavior,
 }
 
-/// A tick that is taken later than this is late.
+/// A tick that is taken later than this after its deadline counts as missed.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
 impl Interval {
-    /// Waits for the next tick, and says when it was due.
+    /// Waits for the next tick and returns its deadline.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a tick that was not taken is not lost.
+    /// Cancel safe. If the future is dropped, the next call returns the same tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, interval};
+    ///
+    /// let mut interval = interval(Duration::from_millis(10));
+    /// let first = interval.tick().await;
+    /// let second = interval.tick().await;
+    /// assert_eq!(second - first, Duration::from_millis(10));
+    /// # }
+    /// ```
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// As [`tick`](Self::tick), to be polled by hand.
+    /// Polls for the next tick; see [`tick`](Self::tick).
+    ///
+    /// If the result is `Pending`, the task of the last call is woken at the deadline.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(self.delay.as_mut().poll(cx));
         let due = self.delay.deadline();
@@ -115,38 +188,100 @@ impl Interval {
         Poll::Ready(due)
     }
 
-    /// Starts over: the next tick comes a period from now.
+    /// Schedules the next tick one period from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{self, Duration, Instant};
+    ///
+    /// let mut interval = time::interval(Duration::from_millis(100));
+    /// interval.tick().await;
+    /// time::advance(Duration::from_millis(50)).await;
+    /// interval.reset();
+    /// let start = Instant::now();
+    /// interval.tick().await;
+    /// assert_eq!(start.elapsed(), Duration::from_millis(100));
+    /// # }
+    /// ```
     pub fn reset(&mut self) {
         self.reset_after(self.period);
     }
 
-    /// Starts over with a tick at once.
+    /// Makes the next tick due now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, Instant, interval};
+    ///
+    /// let mut interval = interval(Duration::from_millis(100));
+    /// interval.tick().await;
+    /// interval.reset_immediately();
+    /// let start = Instant::now();
+    /// interval.tick().await;
+    /// assert_eq!(start.elapsed(), Duration::ZERO);
+    /// # }
+    /// ```
     pub fn reset_immediately(&mut self) {
         self.delay.as_mut().reset(Instant::now());
     }
 
-    /// Starts over: the next tick comes after `after`.
+    /// Schedules the next tick `after` from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, Instant, interval};
+    ///
+    /// let mut interval = interval(Duration::from_millis(100));
+    /// interval.tick().await;
+    /// let start = Instant::now();
+    /// interval.reset_after(Duration::from_millis(5));
+    /// interval.tick().await;
+    /// assert_eq!(start.elapsed(), Duration::from_millis(5));
+    /// # }
+    /// ```
     pub fn reset_after(&mut self, after: Duration) {
         let deadline = Instant::now().checked_add(after).unwrap_or_else(Instant::far_future);
         self.delay.as_mut().reset(deadline);
     }
 
-    /// Starts over: the next tick comes at `deadline`.
+    /// Schedules the next tick at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.delay.as_mut().reset(deadline);
     }
 
-    /// What happens after late ticks.
+    /// Returns how missed ticks are handled.
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed_tick_behavior
     }
 
-    /// Says what happens after late ticks.
+    /// Sets how missed ticks are handled; the default is [`MissedTickBehavior::Burst`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, MissedTickBehavior, interval};
+    ///
+    /// let mut interval = interval(Duration::from_millis(100));
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Delay);
+    /// # }
+    /// ```
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }
 
-    /// The time between two ticks.
+    /// Returns the time between two ticks.
     pub fn period(&self) -> Duration {
         self.period
     }

@@ -1,14 +1,40 @@
-//! Time: sleeping, ticking, and giving up in time.
+//! Timers: sleeping, periodic ticks, and time limits for futures.
 //!
-//! - [`sleep`] and [`sleep_until`] wait for a moment.
-//! - [`interval`] ticks.
-//! - [`timeout`] lets a future run for so long and no longer.
-//! - `pause`, `resume` and `advance` control the clock of a current-thread runtime, so that a test
-//!   about minutes takes none. They need the feature `test-util`.
+//! - [`sleep`] and [`sleep_until`] wait for a duration or until a deadline.
+//! - [`interval`] yields a tick every period.
+//! - [`timeout`] and [`timeout_at`] bound how long a future may take.
+//! - [`Instant`] is a point in time on the clock of the current runtime.
+//! - `pause`, `resume` and `advance` control the clock of a current-thread runtime, so that tests
+//!   about time take no time. They need the Cargo feature `test-util`.
 //!
-//! Timers are kept by the worker that first polls them, are rounded up to a
-//! sixteenth of a millisecond, and never fire early. A [`timeout`] counts from
-//! when it was made, which is known to within another sixteenth.
+//! All timers need a runtime with timers enabled:
+//! [`Builder::enable_time`](crate::runtime::Builder::enable_time), which `#[wakeful::main]` and
+//! `#[wakeful::test]` call.
+//!
+//! # Precision
+//!
+//! Deadlines are rounded up to a multiple of 1/16 ms, and a timer never fires early. A [`timeout`]
+//! measures from the call that created it, with an error of at most another 1/16 ms. The worker
+//! that polls a timer first owns it and fires it.
+//!
+//! # Examples
+//!
+//! ```
+//! # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use wakeful::time::{Duration, interval, sleep, timeout};
+//!
+//! // A time limit for one operation.
+//! let slow = sleep(Duration::from_secs(60));
+//! assert!(timeout(Duration::from_millis(10), slow).await.is_err());
+//!
+//! // Something periodic.
+//! let mut ticks = interval(Duration::from_millis(5));
+//! for _ in 0..3 {
+//!     ticks.tick().await;
+//! }
+//! # }
+//! ```
 
 #[cfg(feature = "test-util")]
 mod control;

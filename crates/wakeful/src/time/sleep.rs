@@ -1,4 +1,4 @@
-//! Waiting for a moment.
+//! [`Sleep`]: the future that waits for a deadline.
 
 use super::Instant;
 use crate::driver::timers::{RegisterOutcome, TimerEntry, TimerState};
@@ -19,12 +19,25 @@ use std::time::Duration;
 ///
 /// # Cancel safety
 ///
-/// Dropping it cancels it; nothing else is lost.
+/// Cancel safe. Dropping the future cancels the timer.
 ///
 /// # Panics
 ///
-/// Outside of a runtime, or on one without timers (see
-/// [`enable_time`](crate::runtime::Builder::enable_time)).
+/// Panics outside of a runtime with timers enabled; see
+/// [`enable_time`](crate::runtime::Builder::enable_time).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use wakeful::time::{Duration, Instant, sleep_until};
+///
+/// let deadline = Instant::now() + Duration::from_millis(100);
+/// sleep_until(deadline).await;
+/// assert!(Instant::now() >= deadline);
+/// # }
+/// ```
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(deadline, Location::caller())
@@ -32,23 +45,27 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// Waits for `duration`.
 ///
+/// Use this instead of [`std::thread::sleep`], which blocks the worker and every task on it.
+///
 /// # Cancel safety
 ///
-/// Dropping it cancels it; nothing else is lost.
+/// Cancel safe. Dropping the future cancels the timer.
 ///
 /// # Panics
 ///
-/// Outside of a runtime, or on one without timers (see
-/// [`enable_time`](crate::runtime::Builder::enable_time)).
+/// Panics outside of a runtime with timers enabled; see
+/// [`enable_time`](crate::runtime::Builder::enable_time).
+///
+/// # Examples
 ///
 /// ```
 /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// use wakeful::time::{Duration, Instant, sleep};
 ///
-/// let before = Instant::now();
+/// let start = Instant::now();
 /// sleep(Duration::from_millis(100)).await;
-/// assert!(before.elapsed() >= Duration::from_millis(100));
+/// assert!(start.elapsed() >= Duration::from_millis(100));
 /// # }
 /// ```
 #[track_caller]
@@ -58,18 +75,40 @@ pub fn sleep(duration: Duration) -> Sleep {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`sleep`] and [`sleep_until`].
+    /// Future returned by [`sleep`] and [`sleep_until`].
     ///
-    /// It can be [`reset`](Sleep::reset) to another deadline, before and after
-    /// it is done; to do that it has to be pinned (`pin!`, `Box::pin`).
+    /// It can be [`reset`](Sleep::reset) to another deadline, before and after it completes. For
+    /// that, and to poll it repeatedly in a `select!`, it has to be pinned: `pin!` or `Box::pin`.
+    ///
+    /// # Examples
+    ///
+    /// A time limit that covers a whole loop:
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, interval, sleep};
+    ///
+    /// let mut interval = interval(Duration::from_millis(10));
+    /// let mut ticks = 0;
+    /// wakeful::pin! { let limit = sleep(Duration::from_millis(35)); }
+    /// loop {
+    ///     wakeful::select! {
+    ///         _ = interval.tick() => ticks += 1,
+    ///         _ = &mut limit => break,
+    ///     }
+    /// }
+    /// assert_eq!(ticks, 4); // at 0, 10, 20 and 30 ms
+    /// # }
+    /// ```
     #[project(!Unpin)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Sleep {
         deadline: Instant,
         site: &'static Location<'static>,
         // Keeps the timers alive.
-        keeper: Arc<RuntimeRef>,
-        place: Place,
+        runtime: Arc<RuntimeRef>,
+        state: SleepState,
         #[pin]
         entry: TimerEntry,
     }
@@ -81,73 +120,118 @@ pin_project_lite::pin_project! {
     }
 }
 
-/// With whose timers a [`Sleep`] is registered.
+/// Whether a [`Sleep`] is registered, and with which worker's timers.
 #[derive(Clone, Copy)]
-enum Place {
-    /// With nobody's: it was not polled.
-    New,
-    /// The same, after its deadline was moved.
+enum SleepState {
+    /// Not registered: the future was never polled.
+    Unregistered,
+    /// Not registered: the deadline was changed by [`Sleep::reset`], and no poll followed.
     Reset,
-    With(usize),
+    /// Registered with the timers of this owner.
+    Registered(usize),
 }
 
 impl Sleep {
     #[track_caller]
     fn new(deadline: Instant, site: &'static Location<'static>) -> Self {
-        let keeper = match context::keeper() {
-            Ok(keeper) => keeper,
+        let runtime = match context::keeper() {
+            Ok(runtime) => runtime,
             Err(_) => no_runtime(),
         };
-        if !keeper.shared.has_time {
+        if !runtime.shared.has_time {
             no_timers();
         }
-        Self { deadline, site, keeper, place: Place::New, entry: TimerEntry::new() }
+        Self { deadline, site, runtime, state: SleepState::Unregistered, entry: TimerEntry::new() }
     }
 
-    /// As `new`, for a future that has checked the context already.
-    pub(super) fn on(
-        keeper: Arc<RuntimeRef>,
+    /// Creates a timer of `runtime`, for a caller that has already checked that it has timers.
+    pub(super) fn with_runtime(
+        runtime: Arc<RuntimeRef>,
         deadline: Instant,
         site: &'static Location<'static>,
     ) -> Self {
-        Self { deadline, site, keeper, place: Place::New, entry: TimerEntry::new() }
+        Self { deadline, site, runtime, state: SleepState::Unregistered, entry: TimerEntry::new() }
     }
 
-    /// The moment this waits for.
+    /// Returns the deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, Instant, sleep_until};
+    ///
+    /// let deadline = Instant::now() + Duration::from_secs(1);
+    /// assert_eq!(sleep_until(deadline).deadline(), deadline);
+    /// # }
+    /// ```
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Whether that moment has come, as far as the timer noticed; or by the clock, after a
-    /// [`reset`](Sleep::reset) that no poll has followed. One that was never polled, nor reset, has
-    /// not noticed anything.
+    /// Returns whether the deadline has passed.
+    ///
+    /// A timer that was never polled or reset returns false. After a [`reset`](Sleep::reset)
+    /// without a poll, the result comes from the clock. Otherwise it says whether the timer has
+    /// fired.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, sleep};
+    ///
+    /// wakeful::pin! { let timer = sleep(Duration::from_millis(10)); }
+    /// assert!(!timer.is_elapsed());
+    /// timer.as_mut().await;
+    /// assert!(timer.is_elapsed());
+    /// # }
+    /// ```
     pub fn is_elapsed(&self) -> bool {
-        match self.place {
-            Place::New => false,
-            Place::Reset => {
-                let clock = self.keeper.shared.clock();
+        match self.state {
+            SleepState::Unregistered => false,
+            SleepState::Reset => {
+                let clock = self.runtime.shared.clock();
                 clock.tick() >= clock.tick_at(self.deadline.into_std())
             }
-            Place::With(_) => self.entry.state() == TimerState::Fired,
+            SleepState::Registered(_) => self.entry.state() == TimerState::Fired,
         }
     }
 
-    /// Moves the deadline. A task that waits for this future need not poll it
-    /// again: it is woken when the new deadline has come. Moving a deadline
-    /// later is one atomic step.
+    /// Changes the deadline.
+    ///
+    /// A task that waits for this future need not poll it again: it is woken at the new deadline.
+    /// Moving a deadline later is one atomic operation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, Instant, sleep};
+    ///
+    /// let start = Instant::now();
+    /// wakeful::pin! { let timer = sleep(Duration::from_millis(10)); }
+    /// timer.as_mut().reset(start + Duration::from_millis(50));
+    /// timer.await;
+    /// assert_eq!(start.elapsed(), Duration::from_millis(50));
+    /// # }
+    /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let mut this = self.project();
         *this.deadline = deadline;
         let entry = this.entry.as_mut().into_ref();
-        let owner = match *this.place {
-            Place::With(owner) if entry.state() == TimerState::Waiting => owner,
-            // Not begun, or done once: the next poll starts over.
+        let owner = match *this.state {
+            SleepState::Registered(owner) if entry.state() == TimerState::Waiting => owner,
+            // Not registered, or already fired: the next poll registers again.
             _ => {
-                *this.place = Place::Reset;
+                *this.state = SleepState::Reset;
                 return;
             }
         };
-        let shared = &this.keeper.shared;
+        let shared = &this.runtime.shared;
         let tick = shared.clock().tick_at(deadline.into_std());
         let timers = shared.timers_of(owner);
         if timers.rearm(entry, tick) == RegisterOutcome::WaitingFirst {
@@ -155,22 +239,26 @@ impl Sleep {
         }
     }
 
-    #[inline(never)] // or it stands wherever a time limit goes that never got here
+    // Out of line: otherwise it is inlined into the drop glue of every `Timeout`, most of which
+    // never register a timer.
+    #[inline(never)]
     fn unregister(self: Pin<&mut Self>) {
         let this = self.project();
-        if let Place::With(owner) = std::mem::replace(this.place, Place::New) {
-            this.keeper.shared.timers_of(owner).cancel(this.entry.into_ref());
+        if let SleepState::Registered(owner) =
+            std::mem::replace(this.state, SleepState::Unregistered)
+        {
+            this.runtime.shared.timers_of(owner).cancel(this.entry.into_ref());
         }
     }
 
     /// Registers with the timers of this thread, on the first poll.
     fn register(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        let shared = &this.keeper.shared;
+        let shared = &this.runtime.shared;
         let tick = shared.clock().tick_at(this.deadline.into_std());
         let timers = shared.timers();
         let registered = timers.register(this.entry.into_ref(), tick, cx.waker());
-        *this.place = Place::With(timers.owner);
+        *this.state = SleepState::Registered(timers.owner);
         match registered {
             RegisterOutcome::Due => Poll::Ready(()),
             RegisterOutcome::Waiting => Poll::Pending,
@@ -182,12 +270,13 @@ impl Sleep {
         }
     }
 
+    /// Polls the timer without charging the task's budget.
     pub(super) fn poll_elapsed(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
-        let Place::With(owner) = *this.place else { return self.register(cx) };
+        let SleepState::Registered(owner) = *this.state else { return self.register(cx) };
         let entry = this.entry.into_ref();
         if entry.state() == TimerState::Waiting {
-            this.keeper.shared.timers_of(owner).update_waker(entry, cx.waker());
+            this.runtime.shared.timers_of(owner).update_waker(entry, cx.waker());
         }
         match entry.state() {
             TimerState::Fired => Poll::Ready(()),
@@ -215,7 +304,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let polled = self.as_mut().poll_silently(cx);
+        let polled = self.as_mut().poll_without_wait_record(cx);
         if polled.is_pending() {
             task::context::record_secondary_wait(|since_ms| self.wait(since_ms));
         }
@@ -224,16 +313,19 @@ impl Future for Sleep {
 }
 
 impl Sleep {
-    /// Notes nothing.
+    /// Polls the timer without recording what the task waits for.
     #[inline(always)]
-    pub(super) fn poll_silently(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_without_wait_record(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         let progress = ready!(coop::poll_proceed(cx));
         ready!(self.as_mut().poll_elapsed(cx));
         progress.made_progress();
         Poll::Ready(())
     }
 
-    /// What a task waits for in here.
+    /// Returns the record of this wait, for diagnostics.
     #[inline]
     pub(super) fn wait(&self, since_ms: u32) -> Wait {
         let target = TargetWord::of_tick(self.entry.tick());

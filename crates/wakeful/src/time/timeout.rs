@@ -1,4 +1,4 @@
-//! Letting a future run for so long and no longer.
+//! [`Timeout`]: a time limit for a future.
 
 use super::Instant;
 use super::error::Elapsed;
@@ -13,21 +13,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Runs `future` for at most `duration`: gives its output, or [`Elapsed`] and
-/// drops it.
+/// Runs `future` for at most `duration`.
 ///
-/// The future is polled before the clock is looked at, so one that is ready
-/// wins, however late it is. A future that is ready at its first poll costs no
-/// timer at all.
+/// Returns the future's output, or [`Elapsed`] if the time is up first. The future is dropped with
+/// the `Timeout`, which cancels it.
+///
+/// Each poll polls the future before it checks the clock, so a future that is ready wins even if it
+/// is late. A future that is ready at its first poll creates no timer.
+///
+/// # Errors
+///
+/// Returns [`Elapsed`] if the future does not complete within `duration`.
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops `future`.
+/// Dropping the returned future drops `future`.
 ///
 /// # Panics
 ///
-/// Outside of a runtime, or on one without timers (see
-/// [`enable_time`](crate::runtime::Builder::enable_time)).
+/// Panics outside of a runtime with timers enabled; see
+/// [`enable_time`](crate::runtime::Builder::enable_time).
+///
+/// # Examples
 ///
 /// ```
 /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
@@ -40,7 +47,8 @@ use std::time::Duration;
 /// assert_eq!(quick.await, Ok(42));
 /// # }
 /// ```
-#[inline(always)] // or it is copied to its place, which costs more than all else
+// Inlined, so that the future is built in place. Copying it costs more than the rest of the call.
+#[inline(always)]
 #[track_caller]
 pub fn timeout<F>(duration: Duration, future: F) -> Timeout<F::IntoFuture>
 where
@@ -56,11 +64,38 @@ where
     }
 }
 
-/// Runs `future` until `deadline` at the latest; otherwise as [`timeout`].
+/// Runs `future` until `deadline` at the latest.
+///
+/// Use this to share one deadline between several operations. For a duration, see [`timeout`].
+///
+/// # Errors
+///
+/// Returns [`Elapsed`] if the future does not complete before `deadline`.
+///
+/// # Cancel safety
+///
+/// Dropping the returned future drops `future`.
 ///
 /// # Panics
 ///
-/// Outside of a runtime, or on one without timers.
+/// Panics outside of a runtime with timers enabled; see
+/// [`enable_time`](crate::runtime::Builder::enable_time).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use wakeful::time::{Duration, Instant, sleep, timeout_at};
+///
+/// let deadline = Instant::now() + Duration::from_millis(30);
+/// for _ in 0..2 {
+///     // Each step may use what the steps before it left over.
+///     timeout_at(deadline, sleep(Duration::from_millis(10))).await.unwrap();
+/// }
+/// assert!(timeout_at(deadline, sleep(Duration::from_millis(20))).await.is_err());
+/// # }
+/// ```
 #[inline(always)]
 #[track_caller]
 pub fn timeout_at<F>(deadline: Instant, future: F) -> Timeout<F::IntoFuture>
@@ -76,7 +111,7 @@ where
     }
 }
 
-/// Calls `f` with the current runtime, which has timers.
+/// Calls `f` with the current runtime. Panics unless it has timers.
 #[inline(always)]
 #[track_caller]
 fn with_timers<R>(f: impl FnOnce(&Shared) -> R) -> R {
@@ -87,10 +122,12 @@ fn with_timers<R>(f: impl FnOnce(&Shared) -> R) -> R {
     }
 }
 
-/// The runtime in whose context a timeout was made, wherever it is polled.
+/// Returns the runtime in whose context a timeout was created.
+///
+/// The poll may happen in the context of another runtime, or of none.
 fn runtime(id: Id) -> Arc<RuntimeRef> {
     match context::keeper() {
-        Ok(keeper) if keeper.shared.id == id => keeper,
+        Ok(runtime) if runtime.shared.id == id => runtime,
         _ => match registry::find(id) {
             Some(handle) => Arc::new(RuntimeRef { shared: handle.shared }),
             None => shut_down(),
@@ -99,35 +136,47 @@ fn runtime(id: Id) -> Arc<RuntimeRef> {
 }
 
 pin_project_lite::pin_project! {
-    /// The future of [`timeout`] and [`timeout_at`].
+    /// Future returned by [`timeout`] and [`timeout_at`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Timeout<T> {
         #[pin]
         value: T,
         deadline: TscInstant,
-        // Whose timers it uses. A handle would cost twice what all the rest
-        // does, and most futures are done before it is needed.
+        // The runtime whose timers are used, by id: cloning a handle would cost twice as much as
+        // the rest of `timeout`, and most futures complete before it is needed.
         runtime: Id,
         site: &'static Location<'static>,
-        // Made when `value` is pending for the first time.
+        // Created when `value` is pending for the first time.
         #[pin]
         delay: Option<Sleep>,
     }
 }
 
 impl<T> Timeout<T> {
-    /// The future inside.
+    /// Returns a reference to the inner future.
     pub fn get_ref(&self) -> &T {
         &self.value
     }
 
-    /// The future inside.
+    /// Returns a mutable reference to the inner future.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.value
     }
 
-    /// The future inside, without its time limit.
+    /// Returns the inner future without its time limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use wakeful::time::{Duration, timeout};
+    ///
+    /// let limited = timeout(Duration::from_millis(10), async { 42 });
+    /// assert_eq!(limited.into_inner().await, 42);
+    /// # }
+    /// ```
     pub fn into_inner(self) -> T {
         self.value
     }
@@ -146,22 +195,28 @@ impl<T: Future> Future for Timeout<T> {
         if this.delay.is_none() {
             let deadline =
                 this.deadline.to_instant().map_or_else(Instant::far_future, Instant::from_std);
-            this.delay.set(Some(Sleep::on(runtime(*this.runtime), deadline, this.site)));
+            this.delay.set(Some(Sleep::with_runtime(runtime(*this.runtime), deadline, this.site)));
         }
-        let Some(delay) = this.delay.as_pin_mut() else { unreachable!("set a moment ago") };
+        let Some(delay) = this.delay.as_pin_mut() else { unreachable!("the delay was just set") };
         poll_delay(delay, had_budget && !coop::has_budget_remaining(), cx)
             .map(|()| Err(Elapsed::new()))
     }
 }
 
-/// If the future `used_up` all of the budget, the limit still counts.
+/// Polls the timer; without a budget if the inner future has used it up.
+///
+/// Otherwise a future that always exhausts the budget would never time out.
 #[inline(never)]
-fn poll_delay(mut delay: Pin<&mut Sleep>, used_up: bool, cx: &mut Context<'_>) -> Poll<()> {
-    if used_up {
+fn poll_delay(
+    mut delay: Pin<&mut Sleep>,
+    budget_exhausted: bool,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    if budget_exhausted {
         return coop::without_limit(|| poll_delay(delay, false, cx));
     }
-    let elapsed = delay.as_mut().poll_silently(cx);
-    // What is waited for tells more than until when.
+    let elapsed = delay.as_mut().poll_without_wait_record(cx);
+    // A wait that the inner future recorded says more than the deadline does.
     if elapsed.is_pending() {
         task::context::record_wait_if_none(|since_ms| delay.wait(since_ms));
     }

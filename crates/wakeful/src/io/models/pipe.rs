@@ -1,4 +1,4 @@
-//! Models of the pipe: nobody waits for what is there already.
+//! Models of the in-memory pipe: no task waits for data or space that is already available.
 
 use crate::io::ReadBuf;
 use crate::io::util::pipe::Pipe;
@@ -9,8 +9,10 @@ use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Waits with the thread. If it finds the other at the place for its waker, it
-/// comes back at once: the other must then have its turn.
+/// Blocks the thread on a poll function.
+///
+/// If the other end is using the waker cell, the poll is repeated at once. Yielding lets the other
+/// end continue.
 fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     loom::future::block_on(poll_fn(|cx| {
         let polled = poll(cx);
@@ -21,7 +23,7 @@ fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     }))
 }
 
-/// Writes all, one piece at a time, for as long as the other end is there.
+/// Writes all bytes, one piece at a time, until the other end is closed.
 fn write(pipe: &Pipe, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         let piece = [IoSlice::new(bytes)];
@@ -39,8 +41,7 @@ fn read(pipe: &Pipe) -> Vec<u8> {
     buf.filled().to_vec()
 }
 
-/// With room for one byte, each waits for the other in turn, and the reader for
-/// the end.
+/// With a capacity of one byte, the ends wait for each other in turn, and the reader for the end.
 #[test]
 fn reader_and_writer_wake_each_other() {
     model(3, || {
@@ -63,9 +64,9 @@ fn reader_and_writer_wake_each_other() {
     });
 }
 
-/// A writer that waits for room learns that the reader is gone.
+/// A writer that waits for space learns that the reader is closed.
 #[test]
-fn the_end_of_the_reader_wakes_the_writer() {
+fn closing_the_reader_wakes_the_writer() {
     model(3, || {
         let pipe = Arc::new(Pipe::new(1));
         let writer = pipe.clone();

@@ -1,8 +1,8 @@
-//! The way of bytes between a task and the threads of the blocking pool.
+//! [`BlockingStream`]: moves bytes between a task and threads of the blocking pool.
 //!
-//! One closure at a time is on its way, with the buffer in its hands. A read waits
-//! for it. A write is accepted as soon as the buffer is free, and what becomes of it
-//! is told to whoever writes or flushes next.
+//! At most one job is in flight, and it owns the buffer meanwhile. A read waits for its job. A
+//! write is accepted as soon as the buffer is free; its result is returned by the next write or
+//! flush.
 
 use crate::io::ReadBuf;
 use crate::runtime::context;
@@ -17,32 +17,33 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The most that is read or written at once.
-const MOST: usize = 2 * 1024 * 1024;
+/// The most bytes that one job reads or writes.
+const MAX_CHUNK: usize = 2 * 1024 * 1024;
 
+/// One direction of a standard stream.
 #[derive(Debug)]
-pub(super) struct Lane {
-    /// Between closures: what was read and nobody has taken yet, from `taken` on;
-    /// otherwise of use for its memory only.
+pub(super) struct BlockingStream {
+    /// Between two reads, the bytes that were read, of which the first `consumed` are consumed.
+    /// Otherwise kept only for its allocation.
     buf: Vec<u8>,
-    taken: usize,
-    /// The closure that is on its way.
-    on_its_way: Option<JoinHandle<Done>>,
-    /// Something was written since the last flush.
-    is_unflushed: bool,
+    consumed: usize,
+    /// The job that was submitted and has not been joined.
+    in_flight: Option<JoinHandle<JobOutput>>,
+    /// Whether bytes were written since the last flush.
+    needs_flush: bool,
     name: &'static str,
     kind: WaitKind,
-    /// Where the stream was asked for.
+    /// The caller of `stdin`, `stdout` or `stderr`.
     site: &'static Location<'static>,
 }
 
-/// What comes back from the pool.
-struct Done {
+/// The result of a job.
+struct JobOutput {
     buf: Vec<u8>,
     result: io::Result<()>,
 }
 
-/// A closure with its buffer, on its way to the pool.
+/// A closure with its buffer, on the way to the pool.
 struct Job<F: FnOnce(&mut Vec<u8>) -> io::Result<()>> {
     buf: Vec<u8>,
     work: Option<F>,
@@ -50,15 +51,15 @@ struct Job<F: FnOnce(&mut Vec<u8>) -> io::Result<()>> {
 }
 
 impl<F: FnOnce(&mut Vec<u8>) -> io::Result<()>> Job<F> {
-    fn run(mut self) -> Done {
+    fn run(mut self) -> JobOutput {
         let result = self.work.take().map_or(Ok(()), |work| work(&mut self.buf));
-        Done { buf: std::mem::take(&mut self.buf), result }
+        JobOutput { buf: std::mem::take(&mut self.buf), result }
     }
 }
 
 impl<F: FnOnce(&mut Vec<u8>) -> io::Result<()>> Drop for Job<F> {
-    /// Dropped instead of run: the pool was closed at this very moment. What was
-    /// accepted is written here.
+    /// Runs a mandatory job that the pool dropped because it was being closed: its bytes were
+    /// already accepted.
     fn drop(&mut self) {
         if let Some(work) = self.work.take()
             && self.mandatory
@@ -68,40 +69,41 @@ impl<F: FnOnce(&mut Vec<u8>) -> io::Result<()>> Drop for Job<F> {
     }
 }
 
-impl Lane {
+impl BlockingStream {
     pub(super) fn new(
         name: &'static str,
         kind: WaitKind,
         site: &'static Location<'static>,
     ) -> Self {
-        Self { buf: Vec::new(), taken: 0, on_its_way: None, is_unflushed: false, name, kind, site }
+        Self { buf: Vec::new(), consumed: 0, in_flight: None, needs_flush: false, name, kind, site }
     }
 
-    /// Sends the buffer to the pool with a closure, which runs even if the runtime is
-    /// shut down before, if it is `mandatory`.
+    /// Submits a closure with the buffer to the pool.
+    ///
+    /// A `mandatory` closure runs even if the runtime shuts down first.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime.
-    fn send(
+    /// Panics outside of a runtime.
+    fn submit(
         &mut self,
         mandatory: bool,
         work: impl FnOnce(&mut Vec<u8>) -> io::Result<()> + Send + 'static,
     ) {
         let job = Job { buf: std::mem::take(&mut self.buf), work: Some(work), mandatory };
         let closure = move || job.run();
-        let sent = context::with_current(|shared| {
+        let submitted = context::with_current(|shared| {
             blocking::spawn_blocking_on(shared, closure, Some(self.name), mandatory)
         });
-        match sent {
-            Some(handle) => self.on_its_way = Some(handle),
+        match submitted {
+            Some(handle) => self.in_flight = Some(handle),
             None => crate::runtime::task_api::spawn::no_runtime(),
         }
     }
 
-    /// Waits until nothing is on its way; answers what became of what was.
-    fn poll_back(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(handle) = &mut self.on_its_way else {
+    /// Polls until no job is in flight, and returns the result of the last one.
+    fn poll_job(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(handle) = &mut self.in_flight else {
             ready!(coop::poll_proceed(cx)).made_progress();
             return Poll::Ready(Ok(()));
         };
@@ -109,11 +111,11 @@ impl Lane {
             wait::record_wait(self.kind, self, self.site);
             return Poll::Pending;
         };
-        self.on_its_way = None;
+        self.in_flight = None;
         Poll::Ready(match joined {
             Ok(done) => {
                 self.buf = done.buf;
-                self.taken = 0;
+                self.consumed = 0;
                 done.result
             }
             Err(error) if error.is_cancelled() => Err(shutting_down()),
@@ -121,7 +123,7 @@ impl Lane {
         })
     }
 
-    /// Fills `out` with what was read, reading more if there is nothing.
+    /// Polls a read: moves buffered bytes to `out`, or submits a read job if there are none.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -131,25 +133,25 @@ impl Lane {
         if out.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        if self.on_its_way.is_none() && self.taken == self.buf.len() {
-            let room = out.remaining().min(MOST);
-            self.send(false, move |buf| {
-                buf.resize(room, 0);
+        if self.in_flight.is_none() && self.consumed == self.buf.len() {
+            let max_len = out.remaining().min(MAX_CHUNK);
+            self.submit(false, move |buf| {
+                buf.resize(max_len, 0);
                 let count = uninterrupted(|| read(buf));
                 buf.truncate(*count.as_ref().unwrap_or(&0));
                 count.map(drop)
             });
         }
-        ready!(self.poll_back(cx))?;
-        // Nothing at all is the end.
-        let there = &self.buf[self.taken..];
-        let count = there.len().min(out.remaining());
-        out.put_slice(&there[..count]);
-        self.taken += count;
+        ready!(self.poll_job(cx))?;
+        // An empty buffer is the end of the data.
+        let unread = &self.buf[self.consumed..];
+        let count = unread.len().min(out.remaining());
+        out.put_slice(&unread[..count]);
+        self.consumed += count;
         Poll::Ready(Ok(()))
     }
 
-    /// Accepts up to [`MOST`] bytes, once those before are written.
+    /// Polls until the previous bytes are written, then accepts up to [`MAX_CHUNK`] bytes.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -159,33 +161,33 @@ impl Lane {
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        ready!(self.poll_back(cx))?;
-        // Otherwise it would be accepted, and nobody told.
+        ready!(self.poll_job(cx))?;
+        // Otherwise the bytes would be accepted and their error never reported.
         if context::with_current(|shared| shared.pool.is_closed()) == Some(true) {
             return Poll::Ready(Err(shutting_down()));
         }
-        let bytes = &bytes[..bytes.len().min(MOST)];
+        let bytes = &bytes[..bytes.len().min(MAX_CHUNK)];
         self.buf.clear();
         self.buf.extend_from_slice(bytes);
-        self.is_unflushed = true;
-        self.send(true, move |buf| write(buf));
+        self.needs_flush = true;
+        self.submit(true, move |buf| write(buf));
         Poll::Ready(Ok(bytes.len()))
     }
 
-    /// Waits until everything is written and out of std's buffer.
+    /// Polls until all accepted bytes are written and std's buffer is empty.
     pub(super) fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
         flush: fn() -> io::Result<()>,
     ) -> Poll<io::Result<()>> {
         loop {
-            if self.on_its_way.is_some() {
-                ready!(self.poll_back(cx))?;
+            if self.in_flight.is_some() {
+                ready!(self.poll_job(cx))?;
             }
-            if !std::mem::take(&mut self.is_unflushed) {
+            if !std::mem::take(&mut self.needs_flush) {
                 return Poll::Ready(Ok(()));
             }
-            self.send(true, move |_| flush());
+            self.submit(true, move |_| flush());
         }
     }
 }
@@ -196,7 +198,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[test]
-    fn what_was_accepted_is_written_even_if_the_pool_takes_nothing_any_more() {
+    fn accepted_bytes_are_written_even_if_the_pool_is_closed() {
         let written = Arc::new(Mutex::new(Vec::new()));
         for mandatory in [true, false] {
             let written = written.clone();

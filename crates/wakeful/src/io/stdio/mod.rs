@@ -1,98 +1,125 @@
-//! Standard input, output and error, on the blocking pool: these may be files or
-//! terminals, which no poller can watch for all systems and all kinds.
+//! Standard input, output and error, through the blocking pool.
 //!
-//! - [`Stdin`], [`Stdout`] and [`Stderr`] are what users see, in `io`.
-//! - `lane`: a [`Lane`](lane::Lane) is the way of bytes between a task and the pool
-//!   threads, in one direction.
-//!
-//! Control enters by a poll to read or write, and leaves through the closure that a
-//! lane hands to the pool; the task waits for that closure's end.
+//! The standard streams may be files or terminals, which the poller cannot watch in general. A
+//! [`BlockingStream`] moves the bytes of one direction between a task and pool threads: each poll
+//! hands a closure to the pool, and the task waits until the closure has run.
 
 mod blocking_stream;
 
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::task::wait_kind::WaitKind;
-use blocking_stream::Lane;
+use blocking_stream::BlockingStream;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The standard input of the process; see [`stdin`].
+/// The standard input of the process, created by [`stdin`].
 #[derive(Debug)]
 pub struct Stdin {
-    lane: Lane,
+    stream: BlockingStream,
 }
 
-/// The standard output of the process; see [`stdout`].
+/// The standard output of the process, created by [`stdout`].
 #[derive(Debug)]
 pub struct Stdout {
-    lane: Lane,
+    stream: BlockingStream,
 }
 
-/// The standard error of the process; see [`stderr`].
+/// The standard error of the process, created by [`stderr`].
 #[derive(Debug)]
 pub struct Stderr {
-    lane: Lane,
+    stream: BlockingStream,
 }
 
-/// The standard input of the process, to be read from a task.
+/// Returns a handle to the standard input of the process.
 ///
-/// A thread of the blocking pool reads, and it cannot be called back: a runtime
-/// that is dropped while a read is on its way waits for the next input, and what
-/// that read brings is lost. So a program that talks to a person had better read on
-/// a thread of its own, and send what it reads through a channel.
-///
-/// It reads from [`std::io::stdin`], whose buffer and lock are shared by all.
+/// A thread of the blocking pool reads from [`std::io::stdin`], whose buffer and lock all handles
+/// share. A read that has started cannot be cancelled. A runtime that is dropped meanwhile waits
+/// for the next input, and that input is lost. An interactive program should therefore read on a
+/// thread of its own and send the input through a channel.
 ///
 /// # Panics
 ///
 /// Reading panics outside of a runtime.
+///
+/// # Examples
+///
+/// ```no_run
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{self, AsyncBufReadExt, BufReader};
+///
+/// let mut lines = BufReader::new(io::stdin()).lines();
+/// while let Some(line) = lines.next_line().await? {
+///     println!("read {line}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn stdin() -> Stdin {
-    Stdin { lane: Lane::new("stdin", WaitKind::Stdin, Location::caller()) }
+    Stdin { stream: BlockingStream::new("stdin", WaitKind::Stdin, Location::caller()) }
 }
 
-/// The standard output of the process, to be written to from a task.
+/// Returns a handle to the standard output of the process.
 ///
-/// A thread of the blocking pool writes to [`std::io::stdout`]. What was accepted is
-/// written, also if the runtime is shut down at once; but only
-/// [`flush`](crate::io::AsyncWriteExt::flush) waits until it was, gets it out of
-/// std's buffer if it does not end with a line, and learns of the errors.
+/// A thread of the blocking pool writes to [`std::io::stdout`]. Accepted bytes are written even if
+/// the runtime shuts down at once. But only [`flush`](crate::io::AsyncWriteExt::flush) waits until
+/// they are, empties std's buffer of an incomplete line, and reports errors.
 ///
-/// Each write of at most 2 MiB is one piece. What several tasks write through several
-/// handles comes in any order.
+/// Each write of at most 2 MiB is written in one piece. Writes of several handles come in any
+/// order.
+///
+/// # Panics
+///
+/// Writing panics outside of a runtime.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::{self, AsyncWriteExt};
 ///
-/// # #[wakeful::main(flavor = "current_thread")]
-/// # async fn main() -> io::Result<()> {
 /// let mut out = io::stdout();
 /// out.write_all(b"hello\n").await?;
 /// out.flush().await?;
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Panics
-///
-/// Writing panics outside of a runtime.
 #[track_caller]
 pub fn stdout() -> Stdout {
-    Stdout { lane: Lane::new("stdout", WaitKind::Stdout, Location::caller()) }
+    Stdout { stream: BlockingStream::new("stdout", WaitKind::Stdout, Location::caller()) }
 }
 
-/// The standard error of the process, to be written to from a task; otherwise as
-/// [`stdout`].
+/// Returns a handle to the standard error of the process.
+///
+/// A thread of the blocking pool writes to [`std::io::stderr`]. Accepted bytes are written even if
+/// the runtime shuts down at once. But only [`flush`](crate::io::AsyncWriteExt::flush) waits until
+/// they are, and reports errors.
 ///
 /// # Panics
 ///
 /// Writing panics outside of a runtime.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{self, AsyncWriteExt};
+///
+/// let mut err = io::stderr();
+/// err.write_all(b"warning\n").await?;
+/// err.flush().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn stderr() -> Stderr {
-    Stderr { lane: Lane::new("stderr", WaitKind::Stdout, Location::caller()) }
+    Stderr { stream: BlockingStream::new("stderr", WaitKind::Stdout, Location::caller()) }
 }
 
 impl AsyncRead for Stdin {
@@ -101,11 +128,11 @@ impl AsyncRead for Stdin {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.lane.poll_read(cx, buf, |space| io::stdin().read(space))
+        self.stream.poll_read(cx, buf, |space| io::stdin().read(space))
     }
 }
 
-/// The two that are written to.
+/// Implements [`AsyncWrite`] for the two streams that are written to.
 macro_rules! writers {
     ($($writer:ident: $of_std:path;)+) => {$(
         impl AsyncWrite for $writer {
@@ -114,17 +141,17 @@ macro_rules! writers {
                 cx: &mut Context<'_>,
                 buf: &[u8],
             ) -> Poll<io::Result<usize>> {
-                self.lane.poll_write(cx, buf, |bytes| $of_std().write_all(bytes))
+                self.stream.poll_write(cx, buf, |bytes| $of_std().write_all(bytes))
             }
 
             fn poll_flush(
                 mut self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
             ) -> Poll<io::Result<()>> {
-                self.lane.poll_flush(cx, || $of_std().flush())
+                self.stream.poll_flush(cx, || $of_std().flush())
             }
 
-            /// As a flush: the stream is the whole process's, and stays open.
+            /// Flushes. The stream belongs to the whole process and stays open.
             fn poll_shutdown(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,

@@ -1,75 +1,118 @@
-//! What everybody can do with a reader that has a buffer.
+//! [`AsyncBufReadExt`]: the methods of buffered readers.
 
+use super::io_future::IoFuture;
 use super::lines::{Lines, Split};
-use super::operation::Operation;
 use super::read_until::{FillBuf, ReadLine, ReadUntil};
 use crate::io::AsyncBufRead;
 use std::pin::Pin;
 
-/// Reading from a buffer, for everything that is [`AsyncBufRead`].
+/// Methods of every [`AsyncBufRead`].
+///
+/// Import this trait to call them.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::{AsyncBufReadExt, BufReader};
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
-/// let mut reader = BufReader::new(&b"first\nsecond\n"[..]);
-/// let mut line = String::new();
-/// reader.read_line(&mut line).await?;
-/// assert_eq!(line, "first\n");
+/// let mut lines = BufReader::new(&b"first\nsecond\n"[..]).lines();
+/// while let Some(line) = lines.next_line().await? {
+///     println!("{line}");
+/// }
 /// # Ok(())
 /// # }
 /// ```
 pub trait AsyncBufReadExt: AsyncBufRead {
-    /// Reads up to and with the next `byte`, or to the end if it does not come;
-    /// adds what was read to `buf`, and gives the number of bytes. 0 says that
-    /// the data has come to its end.
+    /// Reads up to and including the next `byte`, or to the end, and appends the bytes to `buf`.
+    ///
+    /// Returns the number of bytes read; 0 means the end of the data.
     ///
     /// # Errors
     ///
-    /// Those of the reader, except `Interrupted`. What was read before is in
+    /// Returns the reader's error, except `Interrupted`. Bytes that were read before are in `buf`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe if it is called again with the same `buf`. Bytes that were read are in `buf`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncBufReadExt;
+    ///
+    /// let mut reader = &b"key=value"[..];
+    /// let mut key = Vec::new();
+    /// assert_eq!(reader.read_until(b'=', &mut key).await?, 4);
+    /// assert_eq!(key, b"key=");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    fn read_until<'a>(&'a mut self, byte: u8, buf: &'a mut Vec<u8>) -> IoFuture<ReadUntil<'a, Self>>
+    where
+        Self: Unpin,
+    {
+        IoFuture::new(ReadUntil::new(self, byte, buf))
+    }
+
+    /// Reads up to and including the next line feed (`\n`), or to the end, and appends the text to
     /// `buf`.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe in this sense: what was read is in `buf`, so calling it again
-    /// with the same `buf` goes on where it stopped.
-    #[track_caller]
-    fn read_until<'a>(
-        &'a mut self,
-        byte: u8,
-        buf: &'a mut Vec<u8>,
-    ) -> Operation<ReadUntil<'a, Self>>
-    where
-        Self: Unpin,
-    {
-        Operation::new(ReadUntil::new(self, byte, buf))
-    }
-
-    /// Reads up to and with the next line break (`\n`), or to the end if none
-    /// comes; adds what was read to `buf`, and gives the number of bytes. 0 says
-    /// that the data has come to its end.
+    /// Returns the number of bytes read; 0 means the end of the data.
     ///
     /// # Errors
     ///
-    /// Of kind `InvalidData` if what was read is not UTF-8; then `buf` is as it
-    /// was before, and what was read is lost. Otherwise those of the reader,
-    /// except `Interrupted`; what was read before is in `buf` then, if it is
-    /// UTF-8.
+    /// Returns `InvalidData` if the bytes are not UTF-8; then `buf` is unchanged and the bytes are
+    /// lost. Otherwise returns the reader's error, except `Interrupted`; then `buf` has the bytes
+    /// that were read before, if they are UTF-8.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: what was read is lost, and what was in `buf` too. With
-    /// [`lines`](Self::lines) it is.
+    /// Not cancel safe. The bytes that were read and the contents of `buf` are lost. Use
+    /// [`lines`](Self::lines), which is cancel safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncBufReadExt;
+    ///
+    /// let mut reader = &b"first\nsecond\n"[..];
+    /// let mut line = String::new();
+    /// reader.read_line(&mut line).await?;
+    /// assert_eq!(line, "first\n");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn read_line<'a>(&'a mut self, buf: &'a mut String) -> Operation<ReadLine<'a, Self>>
+    fn read_line<'a>(&'a mut self, buf: &'a mut String) -> IoFuture<ReadLine<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(ReadLine::new(self, buf))
+        IoFuture::new(ReadLine::new(self, buf))
     }
 
-    /// The pieces between bytes that are `byte`, one by one, without it.
+    /// Returns the segments between occurrences of `byte`, which is not included.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut cells = BufReader::new(&b"a,bc"[..]).split(b',');
+    /// assert_eq!(cells.next_segment().await?, Some(b"a".to_vec()));
+    /// assert_eq!(cells.next_segment().await?, Some(b"bc".to_vec()));
+    /// assert_eq!(cells.next_segment().await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn split(self, byte: u8) -> Split<Self>
     where
         Self: Sized + Unpin,
@@ -77,29 +120,42 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         Split::new(self, byte)
     }
 
-    /// What is in the buffer; waits until it is filled if there is nothing. An
-    /// empty slice says that the data has come to its end.
+    /// Returns the contents of the buffer, and fills it first if it is empty.
     ///
-    /// The same bytes come again until [`consume`](Self::consume) is told that
-    /// they were used.
+    /// An empty slice means the end of the data. The same bytes are returned again until
+    /// [`consume`](Self::consume) is called.
     ///
     /// # Errors
     ///
-    /// Those of the reader.
+    /// Returns the reader's error.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: nothing is taken out of the buffer.
+    /// Cancel safe. No bytes are removed from the buffer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut reader = BufReader::new(&b"hello"[..]);
+    /// assert_eq!(reader.fill_buf().await?, b"hello");
+    /// reader.consume(2);
+    /// assert_eq!(reader.fill_buf().await?, b"llo");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn fill_buf(&mut self) -> Operation<FillBuf<'_, Self>>
+    fn fill_buf(&mut self) -> IoFuture<FillBuf<'_, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(FillBuf::new(self))
+        IoFuture::new(FillBuf::new(self))
     }
 
-    /// The first `amt` bytes that [`fill_buf`](Self::fill_buf) gave were used,
-    /// and are not to come again.
+    /// Removes the first `amt` bytes that [`fill_buf`](Self::fill_buf) returned from the buffer.
     fn consume(&mut self, amt: usize)
     where
         Self: Unpin,
@@ -107,7 +163,22 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         Pin::new(self).consume(amt);
     }
 
-    /// The lines, one by one, without their line breaks (`\n` or `\r\n`).
+    /// Returns the lines without their line breaks (`\n` or `\r\n`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncBufReadExt;
+    ///
+    /// let mut lines = (&b"one\ntwo\r\n"[..]).lines();
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("one"));
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("two"));
+    /// assert_eq!(lines.next_line().await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn lines(self) -> Lines<Self>
     where
         Self: Sized,

@@ -1,4 +1,4 @@
-//! A reader with a buffer in front of it.
+//! [`BufReader`]: adds a buffer to a reader.
 
 use super::BUFFER_SIZE;
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, SeekFrom};
@@ -8,56 +8,81 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
-    /// Reads in large pieces and hands out small ones.
+    /// Adds a buffer to a reader.
     ///
-    /// Worth it for many small reads from something where each read costs, a
-    /// socket or a file; not for something in memory, and not for few large
-    /// reads. With it, any reader is [`AsyncBufRead`] and has lines. A read that
-    /// asks for more than the buffer holds goes past it if it is empty.
+    /// Use it for many small reads from a socket or a file, and to read lines. It does not help for
+    /// readers in memory, nor for few large reads. If the buffer is empty, a read of at least the
+    /// buffer's size bypasses it.
     ///
-    /// What is in the buffer is lost when it is dropped, or with
+    /// Buffered bytes are lost when the `BufReader` is dropped, and with
     /// [`into_inner`](Self::into_inner).
     ///
-    /// What can be written to or moved to another position can be so through this
-    /// as well. A write goes straight through.
+    /// If the reader is also [`AsyncWrite`] or [`AsyncSeek`], so is the `BufReader`. Writes are not
+    /// buffered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex};
+    ///
+    /// let (mut client, server) = duplex(64);
+    /// client.write_all(b"first\nsecond\n").await?;
+    ///
+    /// let mut lines = BufReader::new(server).lines();
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("first"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub struct BufReader<R> {
         #[pin]
         pub(super) inner: R,
         pub(super) buf: Box<[u8]>,
-        // What is in `buf` and was not handed out yet: from `start` to `end`.
+        // The unread bytes are `buf[start..end]`.
         pub(super) start: usize,
         pub(super) end: usize,
         pub(super) seek: Seek,
     }
 }
 
+/// The state of a seek.
+///
 /// ```text
 /// diagram
-///          start_seek              poll_complete
-///   None ────────────► Asked ────────────────────────► Going ──► None
-///                        └──► GoingBack: to a place from which it is not too far
-///                                 └────────────────────► Going
+///         start_seek()           poll_complete()
+///   None ─────────────► Requested ────────────────► InProgress ──► None
+///                           └──► Rewinding ────────────► InProgress
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seek {
     None,
-    Asked(SeekFrom),
-    /// To where the next byte of the buffer comes from; then so far on.
-    GoingBack(i64),
-    Going,
+    Requested(SeekFrom),
+    /// The inner reader seeks back over the unread bytes; then by this offset.
+    Rewinding(i64),
+    InProgress,
 }
 
 impl<R: AsyncRead> BufReader<R> {
-    /// With a buffer of 8 KiB.
+    /// Creates a `BufReader` with a buffer of 8 KiB.
     pub fn new(inner: R) -> Self {
         Self::with_capacity(BUFFER_SIZE, inner)
     }
 
-    /// With a buffer of `capacity` bytes.
+    /// Creates a `BufReader` with a buffer of `capacity` bytes.
     ///
     /// # Panics
     ///
-    /// If that is 0: nothing could ever be read.
+    /// Panics if `capacity` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::BufReader;
+    ///
+    /// let reader = BufReader::with_capacity(64 * 1024, &b"hello"[..]);
+    /// assert!(reader.buffer().is_empty());
+    /// ```
     #[track_caller]
     pub fn with_capacity(capacity: usize, inner: R) -> Self {
         assert!(capacity > 0, "capacity must be greater than zero");
@@ -65,30 +90,46 @@ impl<R: AsyncRead> BufReader<R> {
         Self { inner, buf, start: 0, end: 0, seek: Seek::None }
     }
 
-    /// The reader.
+    /// Returns a reference to the inner reader.
     pub fn get_ref(&self) -> &R {
         &self.inner
     }
 
-    /// The reader. What is read from it directly comes after what is in the
-    /// buffer.
+    /// Returns a mutable reference to the inner reader. Reading from it directly skips the buffered
+    /// bytes.
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.inner
     }
 
-    /// The reader, pinned. What is read from it directly comes after what is in
-    /// the buffer.
+    /// Returns a pinned reference to the inner reader. Reading from it directly skips the buffered
+    /// bytes.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().inner
     }
 
-    /// The reader back. What is in the buffer is lost.
+    /// Returns the inner reader. Buffered bytes are lost.
     pub fn into_inner(self) -> R {
         self.inner
     }
 
-    /// What is in the buffer. Unlike
-    /// [`fill_buf`](crate::io::AsyncBufReadExt::fill_buf), this never fills it.
+    /// Returns the buffered bytes.
+    ///
+    /// Unlike [`fill_buf`](crate::io::AsyncBufReadExt::fill_buf), this never fills the buffer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut reader = BufReader::new(&b"hello"[..]);
+    /// assert!(reader.buffer().is_empty());
+    /// reader.fill_buf().await?;
+    /// assert_eq!(reader.buffer(), b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn buffer(&self) -> &[u8] {
         &self.buf[self.start..self.end]
     }
@@ -103,9 +144,9 @@ impl<R: AsyncRead> AsyncRead for BufReader<R> {
         if self.start == self.end && buf.remaining() >= self.buf.len() {
             return self.project().inner.poll_read(cx, buf);
         }
-        let there = ready!(self.as_mut().poll_fill_buf(cx))?;
-        let taken = there.len().min(buf.remaining());
-        buf.put_slice(&there[..taken]);
+        let available = ready!(self.as_mut().poll_fill_buf(cx))?;
+        let taken = available.len().min(buf.remaining());
+        buf.put_slice(&available[..taken]);
         self.consume(taken);
         Poll::Ready(Ok(()))
     }
@@ -129,51 +170,51 @@ impl<R: AsyncRead> AsyncBufRead for BufReader<R> {
     }
 }
 
-/// Every seek empties the buffer, also one to a place within it, so that the
-/// reader itself is at the new position afterwards. `SeekFrom::Current` counts
-/// from the next byte that would be read from this, not from the reader.
+/// Every seek discards the buffer, even if the target is inside of it, so that the inner reader is
+/// at the new position afterwards. `SeekFrom::Current` counts from the next unread byte, not from
+/// the position of the inner reader.
 ///
-/// If that is further away than an `i64` can say, two seeks are made; should the
-/// second fail, the reader stands where the next byte would have come from.
+/// If that offset does not fit into an `i64`, two seeks are made. If the second fails, the inner
+/// reader is at the next unread byte.
 impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
-        // Waits for `poll_complete`: it may take two, and only that can wait.
-        *self.project().seek = Seek::Asked(position);
+        // Started in `poll_complete`: it may take two seeks, and only that method can wait.
+        *self.project().seek = Seek::Requested(position);
         Ok(())
     }
 
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let mut me = self.project();
         loop {
-            // What fails is over.
+            // A seek that fails is over.
             match std::mem::replace(me.seek, Seek::None) {
                 Seek::None => return me.inner.poll_complete(cx),
-                Seek::Asked(SeekFrom::Current(offset)) => {
-                    let ahead = (*me.end - *me.start) as i64;
-                    let (target, next) = match offset.checked_sub(ahead) {
-                        Some(offset) => (offset, Seek::Going),
-                        None => (-ahead, Seek::GoingBack(offset)),
+                Seek::Requested(SeekFrom::Current(offset)) => {
+                    let unread = (*me.end - *me.start) as i64;
+                    let (target, next) = match offset.checked_sub(unread) {
+                        Some(offset) => (offset, Seek::InProgress),
+                        None => (-unread, Seek::Rewinding(offset)),
                     };
                     me.inner.as_mut().start_seek(SeekFrom::Current(target))?;
                     *me.seek = next;
                 }
-                Seek::Asked(position) => {
+                Seek::Requested(position) => {
                     me.inner.as_mut().start_seek(position)?;
-                    *me.seek = Seek::Going;
+                    *me.seek = Seek::InProgress;
                 }
-                Seek::GoingBack(offset) => {
-                    let Poll::Ready(there) = me.inner.as_mut().poll_complete(cx) else {
-                        *me.seek = Seek::GoingBack(offset);
+                Seek::Rewinding(offset) => {
+                    let Poll::Ready(rewound) = me.inner.as_mut().poll_complete(cx) else {
+                        *me.seek = Seek::Rewinding(offset);
                         return Poll::Pending;
                     };
-                    there?;
+                    rewound?;
                     (*me.start, *me.end) = (0, 0);
                     me.inner.as_mut().start_seek(SeekFrom::Current(offset))?;
-                    *me.seek = Seek::Going;
+                    *me.seek = Seek::InProgress;
                 }
-                Seek::Going => {
+                Seek::InProgress => {
                     let Poll::Ready(position) = me.inner.as_mut().poll_complete(cx) else {
-                        *me.seek = Seek::Going;
+                        *me.seek = Seek::InProgress;
                         return Poll::Pending;
                     };
                     if position.is_ok() {

@@ -1,4 +1,4 @@
-//! A stream with a buffer for each direction.
+//! [`BufStream`]: adds a buffer for each direction to a stream.
 
 use super::{BUFFER_SIZE, buf_reader, buf_writer};
 use super::{BufReader, BufWriter};
@@ -8,8 +8,30 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pin_project_lite::pin_project! {
-    /// A [`BufReader`] and a [`BufWriter`] around the same stream. What stands
-    /// there about what is lost, and about flushing, holds here as well.
+    /// Adds a read buffer and a write buffer to a stream.
+    ///
+    /// It is a [`BufReader`] and a [`BufWriter`] around one stream. Buffered bytes are lost when it
+    /// is dropped, so end with [`flush`](crate::io::AsyncWriteExt::flush) or
+    /// [`shutdown`](crate::io::AsyncWriteExt::shutdown).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncBufReadExt, AsyncWriteExt, BufStream, duplex};
+    ///
+    /// let (mut client, server) = duplex(64);
+    /// client.write_all(b"ping\n").await?;
+    ///
+    /// let mut server = BufStream::new(server);
+    /// let mut line = String::new();
+    /// server.read_line(&mut line).await?;
+    /// server.write_all(b"pong\n").await?;
+    /// server.flush().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Debug)]
     pub struct BufStream<RW> {
         #[pin]
@@ -18,16 +40,16 @@ pin_project_lite::pin_project! {
 }
 
 impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
-    /// With buffers of 8 KiB.
+    /// Creates a `BufStream` with buffers of 8 KiB.
     pub fn new(stream: RW) -> BufStream<RW> {
         Self::with_capacity(BUFFER_SIZE, BUFFER_SIZE, stream)
     }
 
-    /// With buffers of these sizes.
+    /// Creates a `BufStream` with buffers of the given sizes.
     ///
     /// # Panics
     ///
-    /// If the one for reading is 0: nothing could ever be read.
+    /// Panics if `reader_capacity` is 0.
     #[track_caller]
     pub fn with_capacity(
         reader_capacity: usize,
@@ -38,22 +60,22 @@ impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
         BufStream { inner: BufReader::with_capacity(reader_capacity, writer) }
     }
 
-    /// The stream.
+    /// Returns a reference to the inner stream.
     pub fn get_ref(&self) -> &RW {
         self.inner.get_ref().get_ref()
     }
 
-    /// The stream. What one does with it directly passes the buffers by.
+    /// Returns a mutable reference to the inner stream. Using it directly bypasses the buffers.
     pub fn get_mut(&mut self) -> &mut RW {
         self.inner.get_mut().get_mut()
     }
 
-    /// The stream, pinned. What one does with it directly passes the buffers by.
+    /// Returns a pinned reference to the inner stream. Using it directly bypasses the buffers.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut RW> {
         self.project().inner.get_pin_mut().get_pin_mut()
     }
 
-    /// The stream back. What is in the buffers is lost.
+    /// Returns the inner stream. Buffered bytes are lost.
     pub fn into_inner(self) -> RW {
         self.inner.into_inner().into_inner()
     }
@@ -65,7 +87,7 @@ impl<RW> From<BufReader<BufWriter<RW>>> for BufStream<RW> {
     }
 }
 
-/// Nothing in the buffers is lost; a seek that was started is.
+/// Keeps the contents of both buffers. A seek that was started is lost.
 impl<RW> From<BufWriter<BufReader<RW>>> for BufStream<RW> {
     fn from(outside_in: BufWriter<BufReader<RW>>) -> Self {
         let BufWriter { inner: reader, buf: to_write, written, seek: _ } = outside_in;
@@ -117,9 +139,9 @@ impl<RW: AsyncRead + AsyncWrite> AsyncRead for BufStream<RW> {
     }
 }
 
-/// Every seek writes out the one buffer and empties the other, also if it goes to
-/// a place within it. `SeekFrom::Current` counts from the next byte that would be
-/// read from this, not from the stream.
+/// Every seek flushes the write buffer and discards the read buffer, even if the target is inside
+/// of it. `SeekFrom::Current` counts from the next unread byte, not from the position of the inner
+/// stream.
 impl<RW: AsyncRead + AsyncWrite + AsyncSeek> AsyncSeek for BufStream<RW> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         self.project().inner.start_seek(position)

@@ -1,4 +1,4 @@
-//! A writer with a buffer in front of it.
+//! [`BufWriter`]: adds a buffer to a writer.
 
 use super::{BUFFER_SIZE, retry_interrupted};
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, SeekFrom};
@@ -8,81 +8,112 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
-    /// Takes small pieces and writes large ones.
+    /// Adds a buffer to a writer.
     ///
-    /// Worth it for many small writes to something where each write costs, a
-    /// socket or a file; not for something in memory, and not for few large
-    /// writes. A write that is larger than the buffer goes past it once it is
-    /// empty.
+    /// Use it for many small writes to a socket or a file. It does not help for writers in memory,
+    /// nor for few large writes. If the buffer is empty, a write of at least its size bypasses it.
     ///
-    /// What is in the buffer is lost when it is dropped: end with
+    /// Buffered bytes are lost when the `BufWriter` is dropped. So end with
     /// [`flush`](crate::io::AsyncWriteExt::flush) or
     /// [`shutdown`](crate::io::AsyncWriteExt::shutdown).
     ///
-    /// What can be read from or moved to another position can be so through this
-    /// as well; a seek writes the buffer out first.
+    /// If the writer is also [`AsyncRead`] or [`AsyncSeek`], so is the `BufWriter`. A seek flushes
+    /// the buffer first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncWriteExt, BufWriter};
+    ///
+    /// let mut writer = BufWriter::new(Vec::new());
+    /// for n in 0..3 {
+    ///     writer.write_u8(n).await?; // goes to the buffer
+    /// }
+    /// writer.flush().await?; // one write
+    /// assert_eq!(writer.into_inner(), [0, 1, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub struct BufWriter<W> {
         #[pin]
         pub(super) inner: W,
         pub(super) buf: Vec<u8>,
-        // How much of the front of `buf` the writer took already.
+        // The inner writer has accepted `buf[..written]`.
         pub(super) written: usize,
         pub(super) seek: Seek,
     }
 }
 
+/// The state of a seek.
+///
 /// ```text
 /// diagram
-///          start_seek          poll_complete
-///   None ────────────► Asked ────────────────► Going ──► None
+///         start_seek()           poll_complete()
+///   None ─────────────► Requested ────────────────► InProgress ──► None
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seek {
     None,
-    Asked(SeekFrom),
-    Going,
+    Requested(SeekFrom),
+    InProgress,
 }
 
 impl<W: AsyncWrite> BufWriter<W> {
-    /// With a buffer of 8 KiB.
+    /// Creates a `BufWriter` with a buffer of 8 KiB.
     pub fn new(inner: W) -> Self {
         Self::with_capacity(BUFFER_SIZE, inner)
     }
 
-    /// With a buffer of `cap` bytes.
+    /// Creates a `BufWriter` with a buffer of `cap` bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncWriteExt, BufWriter};
+    ///
+    /// let mut writer = BufWriter::with_capacity(64 * 1024, Vec::new());
+    /// writer.write_all(b"hello").await?;
+    /// assert_eq!(writer.buffer(), b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_capacity(cap: usize, inner: W) -> Self {
         Self { inner, buf: Vec::with_capacity(cap), written: 0, seek: Seek::None }
     }
 
-    /// The writer.
+    /// Returns a reference to the inner writer.
     pub fn get_ref(&self) -> &W {
         &self.inner
     }
 
-    /// The writer. What is written to it directly comes before what is in the
-    /// buffer.
+    /// Returns a mutable reference to the inner writer. Writing to it directly overtakes the
+    /// buffered bytes.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.inner
     }
 
-    /// The writer, pinned. What is written to it directly comes before what is in
-    /// the buffer.
+    /// Returns a pinned reference to the inner writer. Writing to it directly overtakes the
+    /// buffered bytes.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut W> {
         self.project().inner
     }
 
-    /// The writer back. What is in the buffer is lost.
+    /// Returns the inner writer. Buffered bytes are lost.
     pub fn into_inner(self) -> W {
         self.inner
     }
 
-    /// What is in the buffer, without what the writer took in a flush that is not done.
+    /// Returns the buffered bytes that the inner writer has not accepted.
     pub fn buffer(&self) -> &[u8] {
         &self.buf[self.written..]
     }
 
-    /// Writes the buffer out.
-    fn poll_empty(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Writes the buffer to the inner writer.
+    fn poll_flush_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut me = self.project();
         let mut outcome = Ok(());
         while *me.written < me.buf.len() && outcome.is_ok() {
@@ -101,22 +132,26 @@ impl<W: AsyncWrite> BufWriter<W> {
         Poll::Ready(outcome)
     }
 
-    /// Writes the buffer out unless there is room for `len` more.
-    fn poll_room(self: Pin<&mut Self>, cx: &mut Context<'_>, len: usize) -> Poll<io::Result<()>> {
+    /// Writes the buffer to the inner writer unless it has space for `len` more bytes.
+    fn poll_reserve(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        len: usize,
+    ) -> Poll<io::Result<()>> {
         if len <= self.buf.capacity() - self.buf.len() {
             return Poll::Ready(Ok(()));
         }
-        self.poll_empty(cx)
+        self.poll_flush_buf(cx)
     }
 
-    /// From several slices to a writer that can take several.
-    fn poll_write_all_at_once(
+    /// Writes several slices, to an inner writer with vectored writes.
+    fn poll_write_gathered(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let len = bufs.iter().fold(0, |len: usize, buf| len.saturating_add(buf.len()));
-        ready!(self.as_mut().poll_room(cx, len))?;
+        ready!(self.as_mut().poll_reserve(cx, len))?;
         let me = self.project();
         if len >= me.buf.capacity() {
             return me.inner.poll_write_vectored(cx, bufs);
@@ -125,16 +160,16 @@ impl<W: AsyncWrite> BufWriter<W> {
         Poll::Ready(Ok(len))
     }
 
-    /// From several slices to a writer that takes one at a time: as many as there
-    /// is room for.
-    fn poll_write_collected(
+    /// Writes several slices, to an inner writer without vectored writes: as many as fit into the
+    /// buffer.
+    fn poll_write_buffered(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut bufs = bufs.iter().skip_while(|buf| buf.is_empty());
         let Some(first) = bufs.next() else { return Poll::Ready(Ok(0)) };
-        ready!(self.as_mut().poll_room(cx, first.len()))?;
+        ready!(self.as_mut().poll_reserve(cx, first.len()))?;
         let me = self.project();
         if first.len() >= me.buf.capacity() {
             return me.inner.poll_write(cx, first);
@@ -158,7 +193,7 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.as_mut().poll_room(cx, buf.len()))?;
+        ready!(self.as_mut().poll_reserve(cx, buf.len()))?;
         let me = self.project();
         if buf.len() >= me.buf.capacity() {
             return me.inner.poll_write(cx, buf);
@@ -168,12 +203,12 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.as_mut().poll_empty(cx))?;
+        ready!(self.as_mut().poll_flush_buf(cx))?;
         self.get_pin_mut().poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.as_mut().poll_empty(cx))?;
+        ready!(self.as_mut().poll_flush_buf(cx))?;
         self.get_pin_mut().poll_shutdown(cx)
     }
 
@@ -183,9 +218,9 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if self.inner.is_write_vectored() {
-            self.poll_write_all_at_once(cx, bufs)
+            self.poll_write_gathered(cx, bufs)
         } else {
-            self.poll_write_collected(cx, bufs)
+            self.poll_write_buffered(cx, bufs)
         }
     }
 
@@ -194,28 +229,28 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
     }
 }
 
-/// Every seek writes the buffer out first.
+/// Every seek flushes the buffer first.
 impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
-        // Waits for `poll_complete`: writing the buffer out may have to wait.
-        *self.project().seek = Seek::Asked(position);
+        // Started in `poll_complete`: flushing the buffer may have to wait.
+        *self.project().seek = Seek::Requested(position);
         Ok(())
     }
 
     fn poll_complete(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let position = match self.seek {
             Seek::None => return self.get_pin_mut().poll_complete(cx),
-            Seek::Asked(position) => Some(position),
-            Seek::Going => None,
+            Seek::Requested(position) => Some(position),
+            Seek::InProgress => None,
         };
-        ready!(self.as_mut().poll_empty(cx))?;
+        ready!(self.as_mut().poll_flush_buf(cx))?;
         let mut me = self.project();
         if let Some(position) = position {
-            // An earlier one may be under way.
+            // An earlier seek may be in progress.
             ready!(me.inner.as_mut().poll_complete(cx))?;
             *me.seek = Seek::None;
             me.inner.as_mut().start_seek(position)?;
-            *me.seek = Seek::Going;
+            *me.seek = Seek::InProgress;
         }
         let position = ready!(me.inner.poll_complete(cx));
         *me.seek = Seek::None;

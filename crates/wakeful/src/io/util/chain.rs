@@ -1,4 +1,4 @@
-//! Two readers, one after the other.
+//! [`Chain`]: reads one reader after another.
 
 use crate::io::{AsyncBufRead, AsyncRead, ReadBuf};
 use std::fmt;
@@ -7,14 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
-    /// A reader, and then another; see [`chain`](crate::io::AsyncReadExt::chain).
+    /// Reader of one reader after another, created by [`chain`](crate::io::AsyncReadExt::chain).
     #[must_use = "streams do nothing unless polled"]
     pub struct Chain<T, U> {
         #[pin]
         first: T,
         #[pin]
         second: U,
-        // The first has come to its end.
+        // Whether `first` has reached its end.
         is_first_done: bool,
     }
 }
@@ -28,23 +28,25 @@ where
         Self { first, second, is_first_done: false }
     }
 
-    /// The readers.
+    /// Returns references to both readers.
     pub fn get_ref(&self) -> (&T, &U) {
         (&self.first, &self.second)
     }
 
-    /// The readers. Reading from them directly can mix up the order.
+    /// Returns mutable references to both readers. Reading from them directly can change the order
+    /// of bytes.
     pub fn get_mut(&mut self) -> (&mut T, &mut U) {
         (&mut self.first, &mut self.second)
     }
 
-    /// The readers, pinned. Reading from them directly can mix up the order.
+    /// Returns pinned references to both readers. Reading from them directly can change the order
+    /// of bytes.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> (Pin<&mut T>, Pin<&mut U>) {
         let me = self.project();
         (me.first, me.second)
     }
 
-    /// The readers back.
+    /// Returns both readers.
     pub fn into_inner(self) -> (T, U) {
         (self.first, self.second)
     }
@@ -74,7 +76,7 @@ where
         if !*me.is_first_done {
             let room = buf.remaining();
             ready!(me.first.poll_read(cx, buf))?;
-            // Without room, nothing read does not mean the end.
+            // If `buf` is full, reading nothing does not mean the end.
             if buf.remaining() < room || room == 0 {
                 return Poll::Ready(Ok(()));
             }
@@ -92,9 +94,9 @@ where
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let me = self.project();
         if !*me.is_first_done {
-            let there = ready!(me.first.poll_fill_buf(cx))?;
-            if !there.is_empty() {
-                return Poll::Ready(Ok(there));
+            let available = ready!(me.first.poll_fill_buf(cx))?;
+            if !available.is_empty() {
+                return Poll::Ready(Ok(available));
             }
             *me.is_first_done = true;
         }

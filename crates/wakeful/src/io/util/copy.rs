@@ -1,7 +1,6 @@
-//! From a reader to a writer: [`copy`], and the transfer that
-//! `copy_bidirectional` makes two of.
+//! [`copy`]: from a reader to a writer; and [`Transfer`], which `copy_bidirectional` shares.
 
-use super::operation::{Operation, Step};
+use super::io_future::{IoFuture, IoOp};
 use super::{BUFFER_SIZE, retry_interrupted};
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::task::coop;
@@ -11,15 +10,26 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Copies everything that comes from the reader to the writer, flushes the writer
-/// at the end, and gives the number of bytes.
+/// Copies all bytes from a reader to a writer, and flushes the writer at the end.
 ///
-/// It has a buffer of 8 KiB. If the reader has one of its own, [`copy_buf`] needs
-/// none. While nothing comes, what the writer keeps is flushed, so that two that
-/// wait for each other's answers do not wait for ever.
+/// Returns the number of bytes. Uses a buffer of 8 KiB; if the reader is an
+/// [`AsyncBufRead`](crate::io::AsyncBufRead), [`copy_buf`] needs none. While the reader has no
+/// data, the writer is flushed, so that two peers that wait for each other's answers do not
+/// deadlock.
+///
+/// # Errors
+///
+/// Returns the error of the reader or the writer, except `Interrupted`, and `WriteZero` if the
+/// writer accepts no more bytes. Bytes that were read and not written are lost.
+///
+/// # Cancel safety
+///
+/// Not cancel safe. Bytes that were read and not written are lost.
+///
+/// # Examples
 ///
 /// ```
-/// # #[wakeful::main]
+/// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
 /// let mut reader: &[u8] = b"hello";
 /// let mut writer = Vec::new();
@@ -29,26 +39,17 @@ use std::task::{Context, Poll, ready};
 /// # }
 /// ```
 ///
-/// # Errors
-///
-/// Those of the reader and the writer, except `Interrupted`; of kind `WriteZero`
-/// if the writer takes no more. What was read and not yet written is lost then.
-///
-/// # Cancel safety
-///
-/// Not cancel safe: what was read and not yet written is lost.
-///
 /// [`copy_buf`]: crate::io::copy_buf
 #[track_caller]
-pub fn copy<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> Operation<Copy<'a, R, W>>
+pub fn copy<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> IoFuture<Copy<'a, R, W>>
 where
     R: AsyncRead + Unpin + ?Sized,
     W: AsyncWrite + Unpin + ?Sized,
 {
-    Operation::new(Copy { reader, writer, transfer: Transfer::new(BUFFER_SIZE) })
+    IoFuture::new(Copy { reader, writer, transfer: Transfer::new(BUFFER_SIZE) })
 }
 
-/// See [`copy`].
+/// Operation of [`copy`].
 #[derive(Debug)]
 pub struct Copy<'a, R: ?Sized, W: ?Sized> {
     reader: &'a mut R,
@@ -56,44 +57,45 @@ pub struct Copy<'a, R: ?Sized, W: ?Sized> {
     transfer: Transfer,
 }
 
-impl<R, W> Step for Copy<'_, R, W>
+impl<R, W> IoOp for Copy<'_, R, W>
 where
     R: AsyncRead + Unpin + ?Sized,
     W: AsyncWrite + Unpin + ?Sized,
 {
     type Output = io::Result<u64>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         self.transfer.poll(cx, Pin::new(&mut *self.reader), Pin::new(&mut *self.writer))
     }
 }
 
-/// One direction, from the first byte to the last.
+/// One direction of a copy, from the first byte to the last.
 pub(super) struct Transfer {
     buf: Box<[u8]>,
-    /// What is in `buf` and not yet written.
-    waiting: Range<usize>,
-    /// Written so far.
+    /// The part of `buf` that was read and not written.
+    pending: Range<usize>,
+    /// Bytes written so far.
     total: u64,
-    /// The reader has come to its end.
-    is_read: bool,
-    /// The writer may keep something back.
-    is_unflushed: bool,
+    /// Whether the reader has reached its end.
+    read_done: bool,
+    /// Whether the writer may have buffered bytes.
+    needs_flush: bool,
 }
 
 impl Transfer {
     pub(super) fn new(buffer_size: usize) -> Self {
         Self {
             buf: vec![0; buffer_size].into_boxed_slice(),
-            waiting: 0..0,
+            pending: 0..0,
             total: 0,
-            is_read: false,
-            is_unflushed: false,
+            read_done: false,
+            needs_flush: false,
         }
     }
 
-    /// Goes on until all is copied and flushed, or neither side can. Each round
-    /// spends budget, for neither side may do so.
+    /// Polls until all bytes are copied and flushed, or neither side makes progress.
+    ///
+    /// Each round charges the task's budget, because reader and writer may not.
     pub(super) fn poll<R, W>(
         &mut self,
         cx: &mut Context<'_>,
@@ -112,20 +114,20 @@ impl Transfer {
                         progress.made_progress();
                         filled?;
                     }
-                    Poll::Pending if !self.waiting.is_empty() => {}
+                    Poll::Pending if !self.pending.is_empty() => {}
                     Poll::Pending => {
-                        if self.is_unflushed {
+                        if self.needs_flush {
                             ready!(writer.poll_flush(cx))?;
                             progress.made_progress();
-                            self.is_unflushed = false;
+                            self.needs_flush = false;
                         }
                         return Poll::Pending;
                     }
                 }
             }
-            while !self.waiting.is_empty() {
+            while !self.pending.is_empty() {
                 let Poll::Ready(written) = self.poll_drain(cx, writer.as_mut()) else {
-                    // Meanwhile there may be more for the next write.
+                    // Read more meanwhile, for the next write.
                     if self.can_fill() {
                         ready!(self.poll_fill(cx, reader))?;
                     }
@@ -134,8 +136,8 @@ impl Transfer {
                 progress.made_progress();
                 written?;
             }
-            self.waiting = 0..0;
-            if self.is_read {
+            self.pending = 0..0;
+            if self.read_done {
                 ready!(writer.poll_flush(cx))?;
                 progress.made_progress();
                 return Poll::Ready(Ok(self.total));
@@ -143,9 +145,9 @@ impl Transfer {
         }
     }
 
-    /// Whether there is room, and something may come.
+    /// Returns whether the buffer has space and the reader may have data.
     fn can_fill(&self) -> bool {
-        !self.is_read && self.waiting.end < self.buf.len()
+        !self.read_done && self.pending.end < self.buf.len()
     }
 
     /// Reads once.
@@ -155,11 +157,11 @@ impl Transfer {
         mut reader: Pin<&mut R>,
     ) -> Poll<io::Result<()>> {
         let mut buf = ReadBuf::new(&mut self.buf);
-        buf.set_filled(self.waiting.end);
+        buf.set_filled(self.pending.end);
         ready!(retry_interrupted(|| reader.as_mut().poll_read(cx, &mut buf)))?;
         let end = buf.filled().len();
-        self.is_read = end == self.waiting.end;
-        self.waiting.end = end;
+        self.read_done = end == self.pending.end;
+        self.pending.end = end;
         Poll::Ready(Ok(()))
     }
 
@@ -169,16 +171,16 @@ impl Transfer {
         cx: &mut Context<'_>,
         mut writer: Pin<&mut W>,
     ) -> Poll<io::Result<()>> {
-        let waiting = &self.buf[self.waiting.clone()];
-        let written = ready!(retry_interrupted(|| writer.as_mut().poll_write(cx, waiting)))?;
+        let pending = &self.buf[self.pending.clone()];
+        let written = ready!(retry_interrupted(|| writer.as_mut().poll_write(cx, pending)))?;
         if written == 0 {
             let what = "write zero byte into writer";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::WriteZero, what)));
         }
-        assert!(written <= waiting.len(), "the writer took more than it was given");
-        self.waiting.start += written;
+        assert!(written <= pending.len(), "the writer accepted more bytes than it was given");
+        self.pending.start += written;
         self.total += written as u64;
-        self.is_unflushed = true;
+        self.needs_flush = true;
         Poll::Ready(Ok(()))
     }
 }
@@ -186,10 +188,10 @@ impl Transfer {
 impl fmt::Debug for Transfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transfer")
-            .field("buffer", &format_args!("{}/{}", self.waiting.len(), self.buf.len()))
+            .field("buffer", &format_args!("{}/{}", self.pending.len(), self.buf.len()))
             .field("total", &self.total)
-            .field("is_read", &self.is_read)
-            .field("is_unflushed", &self.is_unflushed)
+            .field("read_done", &self.read_done)
+            .field("needs_flush", &self.needs_flush)
             .finish()
     }
 }

@@ -1,4 +1,4 @@
-//! Streams in memory: [`duplex`] with two ends, [`simplex`] in one direction.
+//! Streams in memory: [`duplex`] in both directions, [`simplex`] in one.
 
 use super::pipe::Pipe;
 use super::split::{ReadHalf, WriteHalf, split};
@@ -8,48 +8,66 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// One end of a connection in memory; see [`duplex`].
+/// One end of an in-memory connection, created by [`duplex`].
 ///
-/// When one end is dropped, the other reads what is still there and then comes to
-/// the end; its writes, also one that waits for room, fail with `BrokenPipe`.
-/// [`shutdown`](crate::io::AsyncWriteExt::shutdown) ends only the direction that
-/// is written to.
-#[derive(Debug)]
-pub struct DuplexStream {
-    /// From the other end.
-    incoming: Arc<Pipe>,
-    /// To the other end.
-    outgoing: Arc<Pipe>,
-}
-
-/// A connection in memory: what is written to one of the two is read from the
-/// other. In each direction up to `max_buf_size` bytes lie in between; then a
-/// write waits for a read.
+/// When one end is dropped, the other reads the remaining bytes and then the end of the data. Its
+/// writes fail with `BrokenPipe`, also one that is waiting for space.
+/// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only the write side.
+///
+/// # Examples
 ///
 /// ```
-/// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
-///
-/// # #[wakeful::main]
+/// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
-/// let (mut client, mut server) = wakeful::io::duplex(64);
-/// client.write_all(b"question").await?;
-/// let mut buffer = [0; 64];
-/// let len = server.read(&mut buffer).await?;
-/// assert_eq!(&buffer[..len], b"question");
+/// use wakeful::io::{AsyncWriteExt, duplex};
+///
+/// let (mut client, server) = duplex(64);
+/// drop(server);
+/// let error = client.write_all(b"hello").await.unwrap_err();
+/// assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
+pub struct DuplexStream {
+    /// The pipe from the other end.
+    incoming: Arc<Pipe>,
+    /// The pipe to the other end.
+    outgoing: Arc<Pipe>,
+}
+
+/// Creates an in-memory connection.
+///
+/// Bytes that are written to one end are read from the other. Each direction buffers up to
+/// `max_buf_size` bytes; a write to a full buffer waits for a read. Use it in tests in place of a
+/// socket, and between tasks.
 ///
 /// # Panics
 ///
-/// If `max_buf_size` is 0.
+/// Panics if `max_buf_size` is 0.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// let (mut client, mut server) = wakeful::io::duplex(64);
+/// client.write_all(b"question").await?;
+/// let mut buf = [0; 64];
+/// let len = server.read(&mut buf).await?;
+/// assert_eq!(&buf[..len], b"question");
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn duplex(max_buf_size: usize) -> (DuplexStream, DuplexStream) {
-    let there = Arc::new(Pipe::new(max_buf_size));
-    let back = Arc::new(Pipe::new(max_buf_size));
+    let a_to_b = Arc::new(Pipe::new(max_buf_size));
+    let b_to_a = Arc::new(Pipe::new(max_buf_size));
     (
-        DuplexStream { incoming: back.clone(), outgoing: there.clone() },
-        DuplexStream { incoming: there, outgoing: back },
+        DuplexStream { incoming: b_to_a.clone(), outgoing: a_to_b.clone() },
+        DuplexStream { incoming: a_to_b, outgoing: b_to_a },
     )
 }
 
@@ -101,25 +119,34 @@ impl Drop for DuplexStream {
     }
 }
 
-/// A pipe in memory; see [`simplex`]. What is written to it is read from it.
+/// An in-memory pipe in one direction, created by [`simplex`].
+///
+/// Bytes that are written to it are read from it.
 #[derive(Debug)]
 pub struct SimplexStream {
     pipe: Pipe,
 }
 
-/// A pipe in memory in two halves: what is written to the second is read from the
-/// first. Up to `max_buf_size` bytes lie in between; then a write waits for a
-/// read. [`ReadHalf::unsplit`] makes one stream of both.
+/// Creates an in-memory pipe as a read half and a write half.
 ///
-/// The reader comes to the end after
-/// [`shutdown`](crate::io::AsyncWriteExt::shutdown) of the writer; to drop a half
-/// tells the other nothing.
+/// Bytes that are written to the write half are read from the read half. Up to `max_buf_size` bytes
+/// are buffered; a write to a full buffer waits for a read. [`ReadHalf::unsplit`] recombines the
+/// halves.
+///
+/// The reader reaches the end after [`shutdown`](crate::io::AsyncWriteExt::shutdown) of the write
+/// half. Dropping a half does not notify the other.
+///
+/// # Panics
+///
+/// Panics if `max_buf_size` is 0.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
 /// let (mut reader, mut writer) = wakeful::io::simplex(64);
 /// writer.write_all(b"news").await?;
 /// writer.shutdown().await?;
@@ -129,21 +156,33 @@ pub struct SimplexStream {
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Panics
-///
-/// If `max_buf_size` is 0.
 #[track_caller]
 pub fn simplex(max_buf_size: usize) -> (ReadHalf<SimplexStream>, WriteHalf<SimplexStream>) {
     split(SimplexStream::new_unsplit(max_buf_size))
 }
 
 impl SimplexStream {
-    /// As [`simplex`], but not in halves.
+    /// Creates an in-memory pipe that is both reader and writer.
+    ///
+    /// See [`simplex`] for a pipe in two halves.
     ///
     /// # Panics
     ///
-    /// If `max_buf_size` is 0.
+    /// Panics if `max_buf_size` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncReadExt, AsyncWriteExt, SimplexStream};
+    ///
+    /// let mut pipe = SimplexStream::new_unsplit(64);
+    /// pipe.write_u8(7).await?;
+    /// assert_eq!(pipe.read_u8().await?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn new_unsplit(max_buf_size: usize) -> SimplexStream {
         SimplexStream { pipe: Pipe::new(max_buf_size) }

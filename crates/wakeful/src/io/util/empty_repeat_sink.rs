@@ -1,5 +1,6 @@
-//! Things in memory that are always ready and never full: [`empty`], [`repeat`]
-//! and [`sink`]. So that a loop over them starves nobody, each call spends budget.
+//! Readers and writers that are always ready: [`empty`], [`repeat`] and [`sink`].
+//!
+//! Each call charges the task's budget, so that a loop over them does not starve other tasks.
 
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, SeekFrom};
 use crate::task::coop;
@@ -8,18 +9,18 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// One unit of budget, for an answer that is always there.
-fn spend(cx: &mut Context<'_>) -> Poll<()> {
+/// Charges one unit of the task's budget.
+fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
     coop::poll_proceed(cx).map(|progress| progress.made_progress())
 }
 
-/// The bytes in all of the slices.
-fn total(bufs: &[IoSlice<'_>]) -> usize {
+/// Returns the total length of the slices.
+fn total_len(bufs: &[IoSlice<'_>]) -> usize {
     bufs.iter().map(|buf| buf.len()).sum()
 }
 
-/// A writer that takes everything and keeps nothing.
-macro_rules! takes_everything {
+/// Implements [`AsyncWrite`] for a writer that accepts and discards all bytes.
+macro_rules! impl_discarding_writer {
     ($writer:ty) => {
         impl AsyncWrite for $writer {
             fn poll_write(
@@ -27,15 +28,15 @@ macro_rules! takes_everything {
                 cx: &mut Context<'_>,
                 buf: &[u8],
             ) -> Poll<io::Result<usize>> {
-                spend(cx).map(|()| Ok(buf.len()))
+                poll_budget(cx).map(|()| Ok(buf.len()))
             }
 
             fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                spend(cx).map(Ok)
+                poll_budget(cx).map(Ok)
             }
 
             fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                spend(cx).map(Ok)
+                poll_budget(cx).map(Ok)
             }
 
             fn poll_write_vectored(
@@ -43,7 +44,7 @@ macro_rules! takes_everything {
                 cx: &mut Context<'_>,
                 bufs: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
-                spend(cx).map(|()| Ok(total(bufs)))
+                poll_budget(cx).map(|()| Ok(total_len(bufs)))
             }
 
             fn is_write_vectored(&self) -> bool {
@@ -53,18 +54,19 @@ macro_rules! takes_everything {
     };
 }
 
-/// A reader that is at its end, and a writer that takes everything; see
-/// [`empty`].
+/// A reader without data, and a writer that discards all bytes. Created by [`empty`].
 #[non_exhaustive]
 pub struct Empty;
 
-/// A reader that is at its end from the start. What is written to it is dropped.
+/// Returns a reader that is always at its end. Bytes written to it are discarded.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::AsyncReadExt;
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
 /// let mut text = String::new();
 /// assert_eq!(wakeful::io::empty().read_to_string(&mut text).await?, 0);
 /// # Ok(())
@@ -80,19 +82,19 @@ impl AsyncRead for Empty {
         cx: &mut Context<'_>,
         _buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        spend(cx).map(Ok)
+        poll_budget(cx).map(Ok)
     }
 }
 
 impl AsyncBufRead for Empty {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
-        spend(cx).map(|()| Ok(&[][..]))
+        poll_budget(cx).map(|()| Ok(&[][..]))
     }
 
     fn consume(self: Pin<&mut Self>, _amt: usize) {}
 }
 
-takes_everything!(Empty);
+impl_discarding_writer!(Empty);
 
 impl AsyncSeek for Empty {
     fn start_seek(self: Pin<&mut Self>, _position: SeekFrom) -> io::Result<()> {
@@ -100,7 +102,7 @@ impl AsyncSeek for Empty {
     }
 
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
-        spend(cx).map(|()| Ok(0))
+        poll_budget(cx).map(|()| Ok(0))
     }
 }
 
@@ -110,22 +112,24 @@ impl fmt::Debug for Empty {
     }
 }
 
-/// A reader of one byte, for ever; see [`repeat`].
+/// A reader that repeats one byte forever. Created by [`repeat`].
 #[derive(Debug)]
 pub struct Repeat {
     byte: u8,
 }
 
-/// A reader that gives the same byte for ever.
+/// Returns a reader that repeats one byte forever.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::AsyncReadExt;
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
-/// let mut buffer = [0; 3];
-/// wakeful::io::repeat(7).read_exact(&mut buffer).await?;
-/// assert_eq!(buffer, [7, 7, 7]);
+/// let mut buf = [0; 3];
+/// wakeful::io::repeat(7).read_exact(&mut buf).await?;
+/// assert_eq!(buf, [7, 7, 7]);
 /// # Ok(())
 /// # }
 /// ```
@@ -139,24 +143,26 @@ impl AsyncRead for Repeat {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(spend(cx));
+        ready!(poll_budget(cx));
         bytes::BufMut::put_bytes(buf, self.byte, buf.remaining());
         Poll::Ready(Ok(()))
     }
 }
 
-/// A writer that takes everything and keeps nothing; see [`sink`].
+/// A writer that discards all bytes. Created by [`sink`].
 #[non_exhaustive]
 pub struct Sink;
 
-/// A writer that takes everything and keeps nothing.
+/// Returns a writer that accepts and discards all bytes.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::AsyncWriteExt;
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
-/// assert_eq!(wakeful::io::sink().write(b"forgotten").await?, 9);
+/// assert_eq!(wakeful::io::sink().write(b"discarded").await?, 9);
 /// # Ok(())
 /// # }
 /// ```
@@ -164,7 +170,7 @@ pub fn sink() -> Sink {
     Sink
 }
 
-takes_everything!(Sink);
+impl_discarding_writer!(Sink);
 
 impl fmt::Debug for Sink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

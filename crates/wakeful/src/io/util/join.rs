@@ -1,12 +1,30 @@
-//! A reader and a writer as one thing.
+//! [`join`]: combines a reader and a writer into one stream.
 
 use crate::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Makes one thing of a reader and a writer, for those who want both in one. The
-/// opposite of [`split`](super::split()).
+/// Combines a reader and a writer into one stream.
+///
+/// Use it for functions that need a type that is both. It is the opposite of
+/// [`split`](super::split()).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{self, AsyncReadExt, AsyncWriteExt};
+///
+/// let mut stream = io::join(&b"input"[..], Vec::new());
+/// let mut text = String::new();
+/// stream.read_to_string(&mut text).await?;
+/// stream.write_all(b"output").await?;
+/// assert_eq!((text.as_str(), stream.writer().as_slice()), ("input", &b"output"[..]));
+/// # Ok(())
+/// # }
+/// ```
 pub fn join<R, W>(reader: R, writer: W) -> Join<R, W>
 where
     R: AsyncRead,
@@ -16,7 +34,7 @@ where
 }
 
 pin_project_lite::pin_project! {
-    /// A reader and a writer in one; see [`join`](crate::io::join()).
+    /// A reader and a writer as one stream, created by [`join`](crate::io::join()).
     #[derive(Debug)]
     pub struct Join<R, W> {
         #[pin]
@@ -31,37 +49,37 @@ where
     R: AsyncRead,
     W: AsyncWrite,
 {
-    /// Both back.
+    /// Returns the reader and the writer.
     pub fn into_inner(self) -> (R, W) {
         (self.reader, self.writer)
     }
 
-    /// The reader.
+    /// Returns a reference to the reader.
     pub fn reader(&self) -> &R {
         &self.reader
     }
 
-    /// The writer.
+    /// Returns a reference to the writer.
     pub fn writer(&self) -> &W {
         &self.writer
     }
 
-    /// The reader, to be changed.
+    /// Returns a mutable reference to the reader.
     pub fn reader_mut(&mut self) -> &mut R {
         &mut self.reader
     }
 
-    /// The writer, to be changed.
+    /// Returns a mutable reference to the writer.
     pub fn writer_mut(&mut self) -> &mut W {
         &mut self.writer
     }
 
-    /// The reader, pinned.
+    /// Returns a pinned reference to the reader.
     pub fn reader_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().reader
     }
 
-    /// The writer, pinned.
+    /// Returns a pinned reference to the writer.
     pub fn writer_pin_mut(self: Pin<&mut Self>) -> Pin<&mut W> {
         self.project().writer
     }

@@ -1,6 +1,6 @@
-//! A reader in pieces: [`Lines`], and [`Split`] at a byte.
+//! [`Lines`] and [`Split`]: a reader in pieces.
 
-use super::operation::{Operation, Step};
+use super::io_future::{IoFuture, IoOp};
 use super::read_until::poll_until;
 use crate::io::AsyncBufRead;
 use std::io;
@@ -9,13 +9,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
-    /// The lines of a reader; see [`lines`](crate::io::AsyncBufReadExt::lines).
+    /// The lines of a reader, created by [`lines`](crate::io::AsyncBufReadExt::lines).
+    ///
+    /// # Examples
     ///
     /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// use wakeful::io::{AsyncBufReadExt, BufReader};
     ///
-    /// # #[wakeful::main]
-    /// # async fn main() -> std::io::Result<()> {
     /// let mut lines = BufReader::new(&b"one\ntwo\r\nthree"[..]).lines();
     /// while let Some(line) = lines.next_line().await? {
     ///     println!("{line}");
@@ -28,7 +30,7 @@ pin_project_lite::pin_project! {
     pub struct Lines<R> {
         #[pin]
         reader: R,
-        // The part of the next line that was read already.
+        // The part of the next line that was already read.
         line: Vec<u8>,
     }
 }
@@ -43,32 +45,48 @@ impl<R> Lines<R>
 where
     R: AsyncBufRead + Unpin,
 {
-    /// The next line, without the line break; `None` after the last.
+    /// Returns the next line without its line break, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// Of kind `InvalidData` if the line is not UTF-8; the one after it can be
-    /// read nevertheless. Otherwise those of the reader.
+    /// Returns `InvalidData` if the line is not UTF-8; the next call returns the line after it.
+    /// Otherwise returns the reader's error.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: what was read of a line stays in here until the rest comes.
+    /// Cancel safe. A partial line is kept until the rest arrives.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncBufReadExt;
+    ///
+    /// let mut lines = (&b"one\ntwo"[..]).lines();
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("one"));
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("two"));
+    /// assert_eq!(lines.next_line().await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    pub fn next_line(&mut self) -> Operation<NextLine<'_, R>> {
-        Operation::new(NextLine { lines: self })
+    pub fn next_line(&mut self) -> IoFuture<NextLine<'_, R>> {
+        IoFuture::new(NextLine { lines: self })
     }
 
-    /// The reader. Reading from it directly takes from the lines.
+    /// Returns a mutable reference to the reader. Reading from it directly removes bytes from the
+    /// lines.
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.reader
     }
 
-    /// The reader.
+    /// Returns a reference to the reader.
     pub fn get_ref(&mut self) -> &R {
         &self.reader
     }
 
-    /// The reader back. What was read of the next line is lost.
+    /// Returns the reader. A partial line is lost.
     pub fn into_inner(self) -> R {
         self.reader
     }
@@ -78,10 +96,30 @@ impl<R> Lines<R>
 where
     R: AsyncBufRead,
 {
-    /// Polls for the next line, as [`next_line`](Self::next_line).
+    /// Polls for the next line; see [`next_line`](Self::next_line).
     ///
-    /// `Pending` says that none is complete yet; the task of the last call is
-    /// woken when there is more to read. It may be woken for less than a line.
+    /// If the result is `Pending`, the task of the last call is woken when there is more data,
+    /// which may be less than a line.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InvalidData` if the line is not UTF-8, and the reader's error otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use std::pin::Pin;
+    /// use wakeful::io::AsyncBufReadExt;
+    ///
+    /// let mut lines = (&b"one\n"[..]).lines();
+    /// let line = poll_fn(|cx| Pin::new(&mut lines).poll_next_line(cx)).await?;
+    /// assert_eq!(line.as_deref(), Some("one"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_next_line(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -101,22 +139,22 @@ where
     }
 }
 
-/// See [`Lines::next_line`].
+/// Operation of [`Lines::next_line`].
 #[derive(Debug)]
 pub struct NextLine<'a, R> {
     lines: &'a mut Lines<R>,
 }
 
-impl<R: AsyncBufRead + Unpin> Step for NextLine<'_, R> {
+impl<R: AsyncBufRead + Unpin> IoOp for NextLine<'_, R> {
     type Output = io::Result<Option<String>>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut *self.lines).poll_next_line(cx)
     }
 }
 
 pin_project_lite::pin_project! {
-    /// The pieces of a reader between bytes of one kind; see
+    /// The segments of a reader between delimiter bytes, created by
     /// [`split`](crate::io::AsyncBufReadExt::split).
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
@@ -124,7 +162,7 @@ pin_project_lite::pin_project! {
         #[pin]
         reader: R,
         delimiter: u8,
-        // The part of the next segment that was read already.
+        // The part of the next segment that was already read.
         segment: Vec<u8>,
     }
 }
@@ -139,13 +177,23 @@ impl<R> Split<R>
 where
     R: AsyncBufRead + Unpin,
 {
-    /// The next piece, without the byte at its end; `None` after the last.
+    /// Returns the next segment without its delimiter, or `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reader's error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. A partial segment is kept until the rest arrives.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// use wakeful::io::{AsyncBufReadExt, BufReader};
     ///
-    /// # #[wakeful::main]
-    /// # async fn main() -> std::io::Result<()> {
     /// let mut cells = BufReader::new(&b"a,bc,"[..]).split(b',');
     /// assert_eq!(cells.next_segment().await?, Some(b"a".to_vec()));
     /// assert_eq!(cells.next_segment().await?, Some(b"bc".to_vec()));
@@ -153,13 +201,9 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: what was read of a piece stays in here until the rest comes.
     #[track_caller]
-    pub fn next_segment(&mut self) -> Operation<NextSegment<'_, R>> {
-        Operation::new(NextSegment { split: self })
+    pub fn next_segment(&mut self) -> IoFuture<NextSegment<'_, R>> {
+        IoFuture::new(NextSegment { split: self })
     }
 }
 
@@ -167,10 +211,14 @@ impl<R> Split<R>
 where
     R: AsyncBufRead,
 {
-    /// Polls for the next piece, as [`next_segment`](Self::next_segment).
+    /// Polls for the next segment; see [`next_segment`](Self::next_segment).
     ///
-    /// `Pending` says that none is complete yet; the task of the last call is
-    /// woken when there is more to read. It may be woken for less than a piece.
+    /// If the result is `Pending`, the task of the last call is woken when there is more data,
+    /// which may be less than a segment.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reader's error.
     pub fn poll_next_segment(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -186,16 +234,16 @@ where
     }
 }
 
-/// See [`Split::next_segment`].
+/// Operation of [`Split::next_segment`].
 #[derive(Debug)]
 pub struct NextSegment<'a, R> {
     split: &'a mut Split<R>,
 }
 
-impl<R: AsyncBufRead + Unpin> Step for NextSegment<'_, R> {
+impl<R: AsyncBufRead + Unpin> IoOp for NextSegment<'_, R> {
     type Output = io::Result<Option<Vec<u8>>>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut *self.split).poll_next_segment(cx)
     }
 }

@@ -1,12 +1,11 @@
-//! What is built on the traits.
+//! Extension traits, wrappers, copying and in-memory streams.
 //!
-//! - The extension traits: `read_ext`, `write_ext`, `buf_read_ext`, `seek_ext`.
-//!   Their methods make an [`operation`]; what it does stands in `read`,
-//!   `read_to_end`, `read_until`, `number` and `write`.
-//! - Wrappers: `buf_reader`, `buf_writer`, `buf_stream`, `take`, `chain`, `lines`,
-//!   `join`, `split`.
-//! - From one to another: `copy`, `copy_buf`, `copy_bidirectional`.
-//! - In memory: `pipe`, and on it `duplex`; `endless`.
+//! - Extension traits: `read_ext`, `write_ext`, `buf_read_ext`, `seek_ext`. Their methods return an
+//!   [`io_future`], whose operations are in `read`, `read_to_end`, `read_until`, `number` and
+//!   `write`.
+//! - Wrappers: `buf_reader`, `buf_writer`, `buf_stream`, `take`, `chain`, `lines`, `join`, `split`.
+//! - Copying: `copy`, `copy_buf`, `copy_bidirectional`.
+//! - In memory: `pipe`, with `duplex` on top of it, and `empty_repeat_sink`.
 
 mod buf_read_ext;
 mod buf_reader;
@@ -18,10 +17,10 @@ mod copy_bidirectional;
 mod copy_buf;
 mod duplex;
 mod empty_repeat_sink;
+mod io_future;
 mod join;
 mod lines;
 mod number;
-mod operation;
 pub(in crate::io) mod pipe;
 mod read;
 mod read_ext;
@@ -54,10 +53,10 @@ pub use write_ext::AsyncWriteExt;
 use std::io;
 use std::task::Poll;
 
-/// The size of a buffer, unless somebody says otherwise.
+/// The default size of a buffer.
 const BUFFER_SIZE: usize = 8 * 1024;
 
-/// Asks again for as long as the answer is that a signal came in between.
+/// Repeats a poll that fails with `Interrupted`.
 #[inline]
 fn retry_interrupted<T>(mut ask: impl FnMut() -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
     loop {

@@ -1,6 +1,6 @@
-//! Reading and writing numbers, in either order of their bytes.
+//! Operations that read and write numbers, in both byte orders.
 
-use super::operation::Step;
+use super::io_future::IoOp;
 use super::{read, write};
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::task::{Context, Poll, ready};
 
-/// How a number stands in a row of bytes.
+/// The encoding of a number as bytes.
 pub trait Encoding {
     type Number;
     type Bytes: Debug + Default + AsRef<[u8]> + AsMut<[u8]>;
@@ -18,11 +18,11 @@ pub trait Encoding {
     fn decode(bytes: &Self::Bytes) -> Self::Number;
 }
 
-/// The byte that counts most comes first.
+/// Big-endian byte order.
 #[derive(Debug)]
 pub struct BigEndian<T>(PhantomData<T>);
 
-/// The byte that counts least comes first.
+/// Little-endian byte order.
 #[derive(Debug)]
 pub struct LittleEndian<T>(PhantomData<T>);
 
@@ -62,12 +62,12 @@ macro_rules! encodings {
 
 encodings!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
 
-/// Reads one number.
+/// Operation that reads one number.
 #[derive(Debug)]
 pub struct ReadNumber<'a, R: ?Sized, E: Encoding> {
     reader: &'a mut R,
     bytes: E::Bytes,
-    /// How many of `bytes` are there.
+    /// How many of `bytes` were read.
     read: u8,
 }
 
@@ -78,11 +78,11 @@ impl<'a, R: ?Sized, E: Encoding> ReadNumber<'a, R, E> {
     }
 }
 
-impl<R: AsyncRead + Unpin + ?Sized, E: Encoding> Step for ReadNumber<'_, R, E> {
+impl<R: AsyncRead + Unpin + ?Sized, E: Encoding> IoOp for ReadNumber<'_, R, E> {
     type Output = io::Result<E::Number>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<E::Number>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<E::Number>> {
         let mut buf = ReadBuf::new(self.bytes.as_mut());
         buf.set_filled(usize::from(self.read));
         let filled = read::fill(self.reader, cx, &mut buf, || io::ErrorKind::UnexpectedEof.into());
@@ -92,12 +92,12 @@ impl<R: AsyncRead + Unpin + ?Sized, E: Encoding> Step for ReadNumber<'_, R, E> {
     }
 }
 
-/// Writes one number.
+/// Operation that writes one number.
 #[derive(Debug)]
 pub struct WriteNumber<'a, W: ?Sized, E: Encoding> {
     writer: &'a mut W,
     bytes: E::Bytes,
-    /// How many of `bytes` are written.
+    /// How many of `bytes` were written.
     written: u8,
 }
 
@@ -108,11 +108,11 @@ impl<'a, W: ?Sized, E: Encoding> WriteNumber<'a, W, E> {
     }
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized, E: Encoding> Step for WriteNumber<'_, W, E> {
+impl<W: AsyncWrite + Unpin + ?Sized, E: Encoding> IoOp for WriteNumber<'_, W, E> {
     type Output = io::Result<()>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let bytes = self.bytes.as_ref();
         let mut rest = &bytes[usize::from(self.written)..];
         let drained = write::drain(self.writer, cx, &mut rest);

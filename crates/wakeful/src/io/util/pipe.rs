@@ -1,16 +1,17 @@
-//! Station 7 for bytes in memory: one direction between two tasks, with a limit on
-//! what lies in it. A task comes here from a read that finds nothing or a write
-//! that finds no room; the other end's next call leads it on to station 8.
+//! [`Pipe`]: a bounded in-memory pipe, one direction between two tasks.
 //!
-//! Actors: the *reader* and the *writer*, one each at a time, and whoever closes.
-//! Each does its work on the contents under the lock, lets go of it, and then
-//! calls the other end. Wakers never meet the lock.
+//! A task waits here after a read that finds no data or a write that finds no space. The next call
+//! of the other end wakes it.
 //!
-//! The race one fears: the reader finds nothing and leaves its waker, while the
-//! writer puts something there and finds no waker. The reader looks again after
-//! it left its waker. If that look comes before the writer's put, in the order of
-//! the lock, then the waker was there before the writer calls, and is found;
-//! otherwise the look finds what was put. The same with the roles exchanged.
+//! Actors: the *reader*, the *writer*, one each at a time, and a thread that closes an end. Each
+//! works on the buffer under the lock, releases the lock, and then wakes the other end. No waker
+//! runs under the lock.
+//!
+//! The race to fear: the reader finds no data and registers its waker, while the writer adds data
+//! and finds no waker. It cannot happen, because the reader tries again after it has registered.
+//! The lock orders that second try and the writer's access. If the try comes first, the waker is
+//! registered before the writer wakes, and is found. Otherwise the try finds the data. The same
+//! holds with the roles exchanged. (Model: `models/pipe.rs`.)
 
 use crate::io::ReadBuf;
 use crate::sys::sync::Mutex;
@@ -24,45 +25,49 @@ use std::io::{self, IoSlice};
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::task::{Context, Poll, ready};
 
+/// A bounded in-memory pipe.
 pub(in crate::io) struct Pipe {
-    contents: Mutex<Contents>,
-    /// Waits for something to read, or the end.
+    buffer: Mutex<Buffer>,
+    /// Wakes the reader when there is data, or at the end.
     reader: AtomicWaker,
-    /// Waits for room, or the end.
+    /// Wakes the writer when there is space, or when the pipe is closed.
     writer: AtomicWaker,
-    /// How many bytes may lie in it.
-    limit: usize,
-    /// Where it was made, for those who ask what a task waits for.
+    /// The largest number of buffered bytes.
+    capacity: usize,
+    /// Where the pipe was created, for diagnostics.
     site: &'static Location<'static>,
 }
 
-struct Contents {
+/// The buffered bytes and whether the pipe is closed.
+struct Buffer {
     bytes: VecDeque<u8>,
-    /// Nothing more comes in. What is there can still be read.
+    /// Whether an end is closed. Buffered bytes can still be read.
     is_closed: bool,
 }
 
-// A panic leaves the bytes and the flag whole, and a waker in its place at the worst.
+// A panic leaves the bytes and the flag consistent. At worst a waker stays registered.
 impl UnwindSafe for Pipe {}
 impl RefUnwindSafe for Pipe {}
 
 impl Pipe {
+    /// Creates an empty pipe.
+    ///
     /// # Panics
     ///
-    /// If nothing may lie in it.
+    /// Panics if `capacity` is 0.
     #[track_caller]
-    pub(in crate::io) fn new(limit: usize) -> Self {
-        assert!(limit > 0, "`max_buf_size` must be greater than 0");
+    pub(in crate::io) fn new(capacity: usize) -> Self {
+        assert!(capacity > 0, "`max_buf_size` must be greater than 0");
         Self {
-            contents: Mutex::new(Contents { bytes: VecDeque::new(), is_closed: false }),
+            buffer: Mutex::new(Buffer { bytes: VecDeque::new(), is_closed: false }),
             reader: AtomicWaker::new(),
             writer: AtomicWaker::new(),
-            limit,
+            capacity,
             site: Location::caller(),
         }
     }
 
-    /// By the reader.
+    /// Polls a read, and wakes the writer if bytes were removed.
     pub(in crate::io) fn poll_read(
         &self,
         cx: &mut Context<'_>,
@@ -78,23 +83,23 @@ impl Pipe {
         Poll::Ready(Ok(()))
     }
 
-    /// How many bytes were moved to `buf`; `None` if they are still to come.
+    /// Moves buffered bytes to `buf` and returns how many; `None` if the reader has to wait.
     fn try_read(&self, buf: &mut ReadBuf<'_>) -> Option<usize> {
         if buf.remaining() == 0 {
             return Some(0);
         }
-        let mut contents = self.contents.lock();
-        let (front, back) = contents.bytes.as_slices();
+        let mut buffer = self.buffer.lock();
+        let (front, back) = buffer.bytes.as_slices();
         let from_front = front.len().min(buf.remaining());
         buf.put_slice(&front[..from_front]);
         let from_back = back.len().min(buf.remaining());
         buf.put_slice(&back[..from_back]);
         let moved = from_front + from_back;
-        contents.bytes.drain(..moved);
-        (moved > 0 || contents.is_closed).then_some(moved)
+        buffer.bytes.drain(..moved);
+        (moved > 0 || buffer.is_closed).then_some(moved)
     }
 
-    /// By the writer.
+    /// Polls a write, and wakes the reader if bytes were added.
     pub(in crate::io) fn poll_write(
         &self,
         cx: &mut Context<'_>,
@@ -110,58 +115,60 @@ impl Pipe {
         Poll::Ready(moved)
     }
 
-    /// How many bytes were moved from `bufs`; `None` if there is no room yet.
+    /// Moves bytes from `bufs` to the buffer and returns how many; `None` if the writer has to
+    /// wait.
     fn try_write(&self, bufs: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
-        let mut contents = self.contents.lock();
-        if contents.is_closed {
+        let mut buffer = self.buffer.lock();
+        if buffer.is_closed {
             return Some(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let mut moved = 0;
         for buf in bufs {
-            let room = self.limit - contents.bytes.len();
-            let part = &buf[..buf.len().min(room)];
-            contents.bytes.extend(part);
-            moved += part.len();
+            let space = self.capacity - buffer.bytes.len();
+            let accepted = &buf[..buf.len().min(space)];
+            buffer.bytes.extend(accepted);
+            moved += accepted.len();
         }
-        let wants_nothing = bufs.iter().all(|buf| buf.is_empty());
-        (moved > 0 || wants_nothing).then_some(Ok(moved))
+        let all_empty = bufs.iter().all(|buf| buf.is_empty());
+        (moved > 0 || all_empty).then_some(Ok(moved))
     }
 
-    /// Tries, and if there is no answer leaves the waker in `place`.
+    /// Calls `attempt`, and registers the waker in `waker_cell` if it has no result.
     fn poll<T>(
         &self,
-        place: &AtomicWaker,
+        waker_cell: &AtomicWaker,
         kind: WaitKind,
         cx: &mut Context<'_>,
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Poll<T> {
-        if let Some(answer) = attempt() {
-            return Poll::Ready(answer);
+        if let Some(result) = attempt() {
+            return Poll::Ready(result);
         }
-        if place.register(cx.waker()) == Registered::Notified {
-            // There was news meanwhile: as if it had come a moment later.
+        if waker_cell.register(cx.waker()) == Registered::Notified {
+            // The other end woke this cell during the registration, which used up the wake-up.
+            // Repeat it.
             cx.waker().wake_by_ref();
-        } else if let Some(answer) = attempt() {
-            place.deregister();
-            return Poll::Ready(answer);
+        } else if let Some(result) = attempt() {
+            waker_cell.deregister();
+            return Poll::Ready(result);
         }
         wait::record_wait(kind, self, self.site);
         Poll::Pending
     }
 
-    /// The writer writes no more.
+    /// Closes the pipe from the write end and wakes the reader.
     pub(in crate::io) fn close_writer(&self) {
-        self.contents.lock().is_closed = true;
+        self.buffer.lock().is_closed = true;
         self.writer.deregister();
         self.reader.take().wake();
     }
 
-    /// The reader reads no more: what is there is dropped.
+    /// Closes the pipe from the read end, discards buffered bytes and wakes the writer.
     pub(in crate::io) fn close_reader(&self) {
         let unread = {
-            let mut contents = self.contents.lock();
-            contents.is_closed = true;
-            std::mem::take(&mut contents.bytes)
+            let mut buffer = self.buffer.lock();
+            buffer.is_closed = true;
+            std::mem::take(&mut buffer.bytes)
         };
         drop(unread);
         self.reader.deregister();
@@ -172,12 +179,12 @@ impl Pipe {
 impl fmt::Debug for Pipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (len, is_closed) = {
-            let contents = self.contents.lock();
-            (contents.bytes.len(), contents.is_closed)
+            let buffer = self.buffer.lock();
+            (buffer.bytes.len(), buffer.is_closed)
         };
         f.debug_struct("Pipe")
             .field("len", &len)
-            .field("max_buf_size", &self.limit)
+            .field("max_buf_size", &self.capacity)
             .field("is_closed", &is_closed)
             .finish()
     }

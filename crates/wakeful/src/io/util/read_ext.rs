@@ -1,44 +1,62 @@
-//! What everybody can do with a reader.
+//! [`AsyncReadExt`]: the methods of readers.
 
 use super::chain::Chain;
+use super::io_future::IoFuture;
 use super::number::{BigEndian, LittleEndian, ReadNumber};
-use super::operation::Operation;
 use super::read::{Read, ReadExact, ReadToBuf};
 use super::read_to_end::{ReadToEnd, ReadToString};
 use super::take::Take;
 use crate::io::{AsyncRead, ReadBuf};
 use bytes::BufMut;
 
-/// Methods that read one number each.
+/// Defines methods that read one number each.
 macro_rules! readers {
-    ($($name:ident: $encoding:ident<$number:ident>, $order:literal;)+) => {$(
-        #[doc = concat!("Reads one `", stringify!($number), "`, ", $order, ".")]
+    ($($name:ident: $encoding:ident<$number:ident>, $order:literal, $bytes:ident;)+) => {$(
+        #[doc = concat!("Reads one `", stringify!($number), "` (", $order, ").")]
         ///
         /// # Errors
         ///
-        /// Of kind `UnexpectedEof` if the data ends before; some of its bytes may
-        /// have been read then. Otherwise those of the reader.
+        /// Returns `UnexpectedEof` if the data ends first; the bytes before that are lost.
+        /// Otherwise returns the reader's error, except `Interrupted`.
         ///
         /// # Cancel safety
         ///
-        /// Not cancel safe: bytes that were read already are lost.
+        /// Not cancel safe. Bytes that were already read are lost.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// # #[wakeful::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
+        /// use wakeful::io::AsyncReadExt;
+        ///
+        #[doc = concat!("let bytes = (7 as ", stringify!($number), ").", stringify!($bytes), "();")]
+        #[doc = concat!("let n = (&bytes[..]).", stringify!($name), "().await?;")]
+        #[doc = concat!("assert_eq!(n, 7 as ", stringify!($number), ");")]
+        /// # Ok(())
+        /// # }
+        /// ```
         #[track_caller]
-        fn $name(&mut self) -> Operation<ReadNumber<'_, Self, $encoding<$number>>>
+        fn $name(&mut self) -> IoFuture<ReadNumber<'_, Self, $encoding<$number>>>
         where
             Self: Unpin,
         {
-            Operation::new(ReadNumber::new(self))
+            IoFuture::new(ReadNumber::new(self))
         }
     )+};
 }
 
-/// Reading, for everything that is [`AsyncRead`].
+/// Methods of every [`AsyncRead`].
+///
+/// Import this trait to call them.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::AsyncReadExt;
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
 /// let mut reader: &[u8] = b"\x00\x05hello and more";
 /// let len = reader.read_u16().await?;
 /// let mut text = String::new();
@@ -48,8 +66,21 @@ macro_rules! readers {
 /// # }
 /// ```
 pub trait AsyncReadExt: AsyncRead {
-    /// A reader of what comes from this one, and after its end of what comes from
-    /// `next`.
+    /// Returns a reader of this reader's data, followed by the data of `next`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut text = String::new();
+    /// (&b"one "[..]).chain(&b"two"[..]).read_to_string(&mut text).await?;
+    /// assert_eq!(text, "one two");
+    /// # Ok(())
+    /// # }
+    /// ```
     fn chain<R>(self, next: R) -> Chain<Self, R>
     where
         Self: Sized,
@@ -58,132 +89,216 @@ pub trait AsyncReadExt: AsyncRead {
         Chain::new(self, next)
     }
 
-    /// Waits until something is there, and reads it into `buf`. Gives the number
-    /// of bytes read, which may be less than there is room for.
+    /// Waits until data is available, reads it into `buf`, and returns how many bytes.
     ///
-    /// 0 says that the data has come to its end, or that `buf` is empty.
+    /// Reads once, so `buf` may be filled only in part. 0 means the end of the data, or that `buf`
+    /// is empty.
     ///
     /// # Errors
     ///
-    /// Those of the reader. Nothing was read then.
+    /// Returns the reader's error. Nothing was read then.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: if it did not return, nothing was read.
+    /// Cancel safe. If the future is dropped before it completes, nothing was read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut reader = &b"hello"[..];
+    /// let mut buf = [0; 64];
+    /// let len = reader.read(&mut buf).await?;
+    /// assert_eq!(&buf[..len], b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn read<'a>(&'a mut self, buf: &'a mut [u8]) -> Operation<Read<'a, Self>>
+    fn read<'a>(&'a mut self, buf: &'a mut [u8]) -> IoFuture<Read<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(Read { reader: self, buf })
+        IoFuture::new(Read { reader: self, buf })
     }
 
-    /// As [`read`](Self::read), into the room of a [`BufMut`], which then moves
-    /// on: a `Vec<u8>` gets longer, for example. The memory need not be
-    /// initialised.
+    /// Waits until data is available, reads it into a [`BufMut`], and returns how many bytes.
     ///
-    /// 0 says that the data has come to its end, or that `buf` has no room. A
-    /// `BufMut` need not offer all of its room at once.
+    /// Appends to a `Vec<u8>`, for example. The memory need not be initialized. A `BufMut` may
+    /// offer its capacity in parts, so it may be filled only in part. 0 means the end of the data,
+    /// or that `buf` has no capacity.
     ///
     /// # Errors
     ///
-    /// Those of the reader. Nothing was read then.
+    /// Returns the reader's error. Nothing was read then.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: if it did not return, nothing was read.
+    /// Cancel safe. If the future is dropped before it completes, nothing was read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut reader = &b"hello"[..];
+    /// let mut buf = Vec::with_capacity(64);
+    /// reader.read_buf(&mut buf).await?;
+    /// assert_eq!(buf, b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn read_buf<'a, B>(&'a mut self, buf: &'a mut B) -> Operation<ReadToBuf<'a, Self, B>>
+    fn read_buf<'a, B>(&'a mut self, buf: &'a mut B) -> IoFuture<ReadToBuf<'a, Self, B>>
     where
         Self: Unpin,
         B: BufMut + ?Sized,
     {
-        Operation::new(ReadToBuf { reader: self, buf })
+        IoFuture::new(ReadToBuf { reader: self, buf })
     }
 
-    /// Reads until `buf` is full, and gives its length.
+    /// Reads until `buf` is full, and returns its length.
     ///
     /// # Errors
     ///
-    /// Of kind `UnexpectedEof` if the data ends before. Otherwise those of the
-    /// reader, except `Interrupted`. How much was read before is not said.
+    /// Returns `UnexpectedEof` if the data ends first. Otherwise returns the reader's error, except
+    /// `Interrupted`. How many bytes were read before is unspecified.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: bytes may be in `buf`, and how many is not said.
+    /// Not cancel safe. Some bytes may already be in `buf`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut reader = &b"hello, world"[..];
+    /// let mut buf = [0; 5];
+    /// reader.read_exact(&mut buf).await?;
+    /// assert_eq!(&buf, b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn read_exact<'a>(&'a mut self, buf: &'a mut [u8]) -> Operation<ReadExact<'a, Self>>
+    fn read_exact<'a>(&'a mut self, buf: &'a mut [u8]) -> IoFuture<ReadExact<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(ReadExact { reader: self, buf: ReadBuf::new(buf) })
+        IoFuture::new(ReadExact { reader: self, buf: ReadBuf::new(buf) })
     }
 
     readers! {
-        read_u8: BigEndian<u8>, "one byte";
-        read_i8: BigEndian<i8>, "one byte";
-        read_u16: BigEndian<u16>, "big endian";
-        read_i16: BigEndian<i16>, "big endian";
-        read_u32: BigEndian<u32>, "big endian";
-        read_i32: BigEndian<i32>, "big endian";
-        read_u64: BigEndian<u64>, "big endian";
-        read_i64: BigEndian<i64>, "big endian";
-        read_u128: BigEndian<u128>, "big endian";
-        read_i128: BigEndian<i128>, "big endian";
-        read_f32: BigEndian<f32>, "big endian";
-        read_f64: BigEndian<f64>, "big endian";
-        read_u16_le: LittleEndian<u16>, "little endian";
-        read_i16_le: LittleEndian<i16>, "little endian";
-        read_u32_le: LittleEndian<u32>, "little endian";
-        read_i32_le: LittleEndian<i32>, "little endian";
-        read_u64_le: LittleEndian<u64>, "little endian";
-        read_i64_le: LittleEndian<i64>, "little endian";
-        read_u128_le: LittleEndian<u128>, "little endian";
-        read_i128_le: LittleEndian<i128>, "little endian";
-        read_f32_le: LittleEndian<f32>, "little endian";
-        read_f64_le: LittleEndian<f64>, "little endian";
+        read_u8: BigEndian<u8>, "one byte", to_be_bytes;
+        read_i8: BigEndian<i8>, "one byte", to_be_bytes;
+        read_u16: BigEndian<u16>, "big-endian", to_be_bytes;
+        read_i16: BigEndian<i16>, "big-endian", to_be_bytes;
+        read_u32: BigEndian<u32>, "big-endian", to_be_bytes;
+        read_i32: BigEndian<i32>, "big-endian", to_be_bytes;
+        read_u64: BigEndian<u64>, "big-endian", to_be_bytes;
+        read_i64: BigEndian<i64>, "big-endian", to_be_bytes;
+        read_u128: BigEndian<u128>, "big-endian", to_be_bytes;
+        read_i128: BigEndian<i128>, "big-endian", to_be_bytes;
+        read_f32: BigEndian<f32>, "big-endian", to_be_bytes;
+        read_f64: BigEndian<f64>, "big-endian", to_be_bytes;
+        read_u16_le: LittleEndian<u16>, "little-endian", to_le_bytes;
+        read_i16_le: LittleEndian<i16>, "little-endian", to_le_bytes;
+        read_u32_le: LittleEndian<u32>, "little-endian", to_le_bytes;
+        read_i32_le: LittleEndian<i32>, "little-endian", to_le_bytes;
+        read_u64_le: LittleEndian<u64>, "little-endian", to_le_bytes;
+        read_i64_le: LittleEndian<i64>, "little-endian", to_le_bytes;
+        read_u128_le: LittleEndian<u128>, "little-endian", to_le_bytes;
+        read_i128_le: LittleEndian<i128>, "little-endian", to_le_bytes;
+        read_f32_le: LittleEndian<f32>, "little-endian", to_le_bytes;
+        read_f64_le: LittleEndian<f64>, "little-endian", to_le_bytes;
     }
 
-    /// Reads everything up to the end, adds it to `buf`, and gives the number of
-    /// bytes added.
+    /// Reads all bytes to the end, appends them to `buf`, and returns how many.
     ///
     /// # Errors
     ///
-    /// Those of the reader, except `Interrupted`. What was read before is in
-    /// `buf`.
+    /// Returns the reader's error, except `Interrupted`. Bytes that were read before are in `buf`.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe as far as the number goes; what was read before is in
-    /// `buf`.
+    /// Bytes that were read are in `buf` if the future is dropped; only their number is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut reader = &b"hello"[..];
+    /// let mut buf = Vec::new();
+    /// assert_eq!(reader.read_to_end(&mut buf).await?, 5);
+    /// assert_eq!(buf, b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn read_to_end<'a>(&'a mut self, buf: &'a mut Vec<u8>) -> Operation<ReadToEnd<'a, Self>>
+    fn read_to_end<'a>(&'a mut self, buf: &'a mut Vec<u8>) -> IoFuture<ReadToEnd<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(ReadToEnd::new(self, buf))
+        IoFuture::new(ReadToEnd::new(self, buf))
     }
 
-    /// Reads everything up to the end, adds it to `dst`, and gives the number of
-    /// bytes added.
+    /// Reads all text to the end, appends it to `dst`, and returns how many bytes.
     ///
     /// # Errors
     ///
-    /// Of kind `InvalidData` if what was read is not UTF-8. Otherwise those of the
-    /// reader, except `Interrupted`. In both cases `dst` is as it was before.
+    /// Returns `InvalidData` if the bytes are not UTF-8. Otherwise returns the reader's error,
+    /// except `Interrupted`. In both cases `dst` is unchanged and the bytes are lost.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: what was read is lost, and what was in `dst` too.
+    /// Not cancel safe. The bytes that were read and the contents of `dst` are lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut reader = &b"hello"[..];
+    /// let mut text = String::new();
+    /// reader.read_to_string(&mut text).await?;
+    /// assert_eq!(text, "hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn read_to_string<'a>(&'a mut self, dst: &'a mut String) -> Operation<ReadToString<'a, Self>>
+    fn read_to_string<'a>(&'a mut self, dst: &'a mut String) -> IoFuture<ReadToString<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(ReadToString::new(self, dst))
+        IoFuture::new(ReadToString::new(self, dst))
     }
 
-    /// A reader of the first `limit` bytes of this one, which then ends.
+    /// Returns a reader of the first `limit` bytes of this reader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut text = String::new();
+    /// (&b"hello, world"[..]).take(5).read_to_string(&mut text).await?;
+    /// assert_eq!(text, "hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     fn take(self, limit: u64) -> Take<Self>
     where
         Self: Sized,

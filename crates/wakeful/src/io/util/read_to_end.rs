@@ -1,8 +1,7 @@
-//! Reading everything there is: `read_to_end`, `read_to_string`; and how a read
-//! of text ends, for `read_line` too.
+//! Operations that read to the end: `read_to_end`, `read_to_string`; and the UTF-8 check of text.
 #![allow(unsafe_code)]
 
-use super::operation::Step;
+use super::io_future::IoOp;
 use super::retry_interrupted;
 use crate::io::{AsyncRead, ReadBuf};
 use std::io;
@@ -10,81 +9,80 @@ use std::mem::{self, MaybeUninit};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The least room there must be for a read.
-const LEAST_ROOM: usize = 32;
+/// The least spare capacity for a read.
+const MIN_SPARE: usize = 32;
 
-/// How a vector grows while a reader is read to its end.
+/// Grows a vector while a reader is read to its end.
 ///
 /// Rules:
-/// - G1. The first `spare` bytes behind the vector's length hold values. Nobody
-///   else has the vector meanwhile.
+/// - GROWTH-1. The first `initialized_spare` bytes after the vector's length are initialized. No
+///   other code changes the vector meanwhile.
 #[derive(Debug)]
 struct Growth {
-    /// The vector's capacity before anything was read.
-    given_capacity: usize,
-    /// How much of the room behind the vector's end holds values already, so that
-    /// readers who want that need not clear it twice (G1).
-    spare: usize,
+    /// The vector's capacity before the first read.
+    initial_capacity: usize,
+    /// How many bytes after the vector's length are initialized, so that a reader does not zero
+    /// them again (GROWTH-1).
+    initialized_spare: usize,
 }
 
 impl Growth {
-    fn of(vec: &Vec<u8>) -> Self {
-        Self { given_capacity: vec.capacity(), spare: 0 }
+    fn for_vec(vec: &Vec<u8>) -> Self {
+        Self { initial_capacity: vec.capacity(), initialized_spare: 0 }
     }
 
-    /// Reads some more to the end of `vec`; 0 says that there is no more.
+    /// Reads more bytes to the end of `vec`; 0 means the end of the data.
     fn poll_more<R: AsyncRead + ?Sized>(
         &mut self,
         reader: Pin<&mut R>,
         cx: &mut Context<'_>,
         vec: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
-        if vec.capacity() - vec.len() < LEAST_ROOM {
-            if self.may_have_fit(vec) {
+        if vec.capacity() - vec.len() < MIN_SPARE {
+            if self.may_be_exact_fit(vec) {
                 return self.poll_probe(reader, cx, vec);
             }
-            // Grows to twice the size, so that all growth together costs no more
-            // than the data does.
-            vec.reserve(LEAST_ROOM);
-            self.spare = 0;
+            // `reserve` at least doubles the capacity, so the copies cost amortized O(1) per byte.
+            vec.reserve(MIN_SPARE);
+            self.initialized_spare = 0;
         }
         let mut buf = ReadBuf::uninit(vec.spare_capacity_mut());
-        // SAFETY: G1.
-        unsafe { buf.assume_init(self.spare) };
+        // SAFETY: GROWTH-1.
+        unsafe { buf.assume_init(self.initialized_spare) };
         let start = buf.filled().as_ptr();
         let polled = reader.poll_read(cx, &mut buf);
-        assert_eq!(start, buf.filled().as_ptr(), "the reader put another buffer in its place");
+        assert_eq!(start, buf.filled().as_ptr(), "the reader replaced the buffer");
         let (read, initialized) = match polled {
             Poll::Ready(Ok(())) => (buf.filled().len(), buf.initialized().len()),
             _ => (0, buf.initialized().len()),
         };
-        // SAFETY: the first `read` bytes behind the end are filled.
+        // SAFETY: the first `read` bytes after the vector's length are filled.
         unsafe { vec.set_len(vec.len() + read) };
-        self.spare = initialized - read;
+        self.initialized_spare = initialized - read;
         polled.map_ok(|()| read)
     }
 
-    /// Whether the caller may have given a vector of just the right size.
-    fn may_have_fit(&self, vec: &Vec<u8>) -> bool {
-        vec.capacity() == self.given_capacity && self.given_capacity >= LEAST_ROOM
+    /// Returns whether the caller may have passed a vector of exactly the right capacity.
+    fn may_be_exact_fit(&self, vec: &Vec<u8>) -> bool {
+        vec.capacity() == self.initial_capacity && self.initial_capacity >= MIN_SPARE
     }
 
-    /// Looks whether there is more before growing for it.
+    /// Reads into a small buffer first, to see whether the vector has to grow at all.
     fn poll_probe<R: AsyncRead + ?Sized>(
         &mut self,
         reader: Pin<&mut R>,
         cx: &mut Context<'_>,
         vec: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
-        let mut probe = [MaybeUninit::uninit(); LEAST_ROOM];
+        let mut probe = [MaybeUninit::uninit(); MIN_SPARE];
         let mut probe = ReadBuf::uninit(&mut probe);
         ready!(reader.poll_read(cx, &mut probe))?;
         vec.extend_from_slice(probe.filled());
-        self.spare = 0;
+        self.initialized_spare = 0;
         Poll::Ready(Ok(probe.filled().len()))
     }
 
-    /// Reads until there is no more.
+    /// Reads until the end of the data.
     fn poll_rest<R: AsyncRead + ?Sized>(
         &mut self,
         mut reader: Pin<&mut R>,
@@ -100,54 +98,54 @@ impl Growth {
     }
 }
 
-/// Everything, as bytes.
+/// Operation that reads all bytes.
 #[derive(Debug)]
 pub struct ReadToEnd<'a, R: ?Sized> {
     reader: &'a mut R,
     vec: &'a mut Vec<u8>,
     growth: Growth,
-    /// The length of `vec` before.
+    /// The length of `vec` before the operation.
     old_len: usize,
 }
 
 impl<'a, R: ?Sized> ReadToEnd<'a, R> {
     pub(super) fn new(reader: &'a mut R, vec: &'a mut Vec<u8>) -> Self {
-        Self { growth: Growth::of(vec), old_len: vec.len(), reader, vec }
+        Self { growth: Growth::for_vec(vec), old_len: vec.len(), reader, vec }
     }
 }
 
-impl<R: AsyncRead + Unpin + ?Sized> Step for ReadToEnd<'_, R> {
+impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadToEnd<'_, R> {
     type Output = io::Result<usize>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         ready!(self.growth.poll_rest(Pin::new(&mut *self.reader), cx, self.vec))?;
         Poll::Ready(Ok(self.vec.len() - self.old_len))
     }
 }
 
-/// Everything, as text.
+/// Operation that reads all bytes as text.
 #[derive(Debug)]
 pub struct ReadToString<'a, R: ?Sized> {
     reader: &'a mut R,
     text: &'a mut String,
-    /// What was in `text`, and what is new.
+    /// The old contents of `text`, and the new bytes.
     bytes: Vec<u8>,
     growth: Growth,
-    /// The length of `text` before.
+    /// The length of `text` before the operation.
     old_len: usize,
 }
 
 impl<'a, R: ?Sized> ReadToString<'a, R> {
     pub(super) fn new(reader: &'a mut R, text: &'a mut String) -> Self {
         let bytes = mem::take(text).into_bytes();
-        Self { growth: Growth::of(&bytes), old_len: bytes.len(), reader, text, bytes }
+        Self { growth: Growth::for_vec(&bytes), old_len: bytes.len(), reader, text, bytes }
     }
 }
 
-impl<R: AsyncRead + Unpin + ?Sized> Step for ReadToString<'_, R> {
+impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadToString<'_, R> {
     type Output = io::Result<usize>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let rest = self.growth.poll_rest(Pin::new(&mut *self.reader), cx, &mut self.bytes);
         let end = ready!(rest);
         let bytes = mem::take(&mut self.bytes);
@@ -155,18 +153,19 @@ impl<R: AsyncRead + Unpin + ?Sized> Step for ReadToString<'_, R> {
     }
 }
 
-/// What happens to text that was read before an error came.
+/// What happens to text that was read before an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnError {
-    /// It is dropped.
+    /// It is discarded.
     Drop,
-    /// It is kept with the rest.
+    /// It is kept.
     Keep,
 }
 
-/// The end of a read of text. `bytes` are the `old_len` bytes that were in `text`
-/// before, and what came to them; `text` gets them all if they are text, and
-/// otherwise what it had before.
+/// Ends a read of text.
+///
+/// `bytes` are the `old_len` bytes that were in `text` before, and the new bytes. `text` gets all
+/// of them if they are UTF-8, and otherwise its old contents.
 pub(super) fn finish_text(
     text: &mut String,
     bytes: Vec<u8>,

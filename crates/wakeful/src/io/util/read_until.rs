@@ -1,8 +1,7 @@
-//! Reading up to a byte: `read_until`, `read_line`; and looking into the buffer,
-//! `fill_buf`.
+//! Operations that read up to a byte: `read_until`, `read_line`; and `fill_buf`.
 #![allow(unsafe_code)]
 
-use super::operation::Step;
+use super::io_future::IoOp;
 use super::read_to_end::{OnError, finish_text};
 use crate::io::AsyncBufRead;
 use std::io::{self, BufRead};
@@ -11,8 +10,9 @@ use std::pin::Pin;
 use std::ptr;
 use std::task::{Context, Poll, ready};
 
-/// Where `byte` is. std searches faster than a loop does, but does not lend the
-/// function.
+/// Returns the position of the first `byte`.
+///
+/// std has a faster search than a loop, but exposes it only through `skip_until`.
 fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let mut rest = bytes;
     let passed = rest.skip_until(byte).expect("a slice has no errors");
@@ -20,8 +20,9 @@ fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     (bytes[last] == byte).then_some(last)
 }
 
-/// Moves bytes to the end of `vec`, up to and with the next `byte`, or all if it
-/// does not come. What was moved stays there also if this is not ready.
+/// Moves bytes to the end of `vec`, up to and including the next `byte`, or all bytes to the end.
+///
+/// Bytes that were moved stay in `vec` if the result is `Pending`.
 pub(super) fn poll_until<R: AsyncBufRead + ?Sized>(
     mut reader: Pin<&mut R>,
     cx: &mut Context<'_>,
@@ -29,15 +30,15 @@ pub(super) fn poll_until<R: AsyncBufRead + ?Sized>(
     vec: &mut Vec<u8>,
 ) -> Poll<io::Result<()>> {
     loop {
-        let there = match ready!(reader.as_mut().poll_fill_buf(cx)) {
-            Ok(there) => there,
+        let available = match ready!(reader.as_mut().poll_fill_buf(cx)) {
+            Ok(available) => available,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Poll::Ready(Err(error)),
         };
-        let found = find(byte, there);
-        let is_done = found.is_some() || there.is_empty();
-        let used = found.map_or(there.len(), |at| at + 1);
-        vec.extend_from_slice(&there[..used]);
+        let found = find(byte, available);
+        let is_done = found.is_some() || available.is_empty();
+        let used = found.map_or(available.len(), |at| at + 1);
+        vec.extend_from_slice(&available[..used]);
         reader.as_mut().consume(used);
         if is_done {
             return Poll::Ready(Ok(()));
@@ -45,13 +46,13 @@ pub(super) fn poll_until<R: AsyncBufRead + ?Sized>(
     }
 }
 
-/// Up to a byte.
+/// Operation that reads up to a byte.
 #[derive(Debug)]
 pub struct ReadUntil<'a, R: ?Sized> {
     reader: &'a mut R,
     byte: u8,
     vec: &'a mut Vec<u8>,
-    /// The length of `vec` before.
+    /// The length of `vec` before the operation.
     old_len: usize,
 }
 
@@ -61,23 +62,23 @@ impl<'a, R: ?Sized> ReadUntil<'a, R> {
     }
 }
 
-impl<R: AsyncBufRead + Unpin + ?Sized> Step for ReadUntil<'_, R> {
+impl<R: AsyncBufRead + Unpin + ?Sized> IoOp for ReadUntil<'_, R> {
     type Output = io::Result<usize>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         ready!(poll_until(Pin::new(&mut *self.reader), cx, self.byte, self.vec))?;
         Poll::Ready(Ok(self.vec.len() - self.old_len))
     }
 }
 
-/// A line of text.
+/// Operation that reads a line of text.
 #[derive(Debug)]
 pub struct ReadLine<'a, R: ?Sized> {
     reader: &'a mut R,
     text: &'a mut String,
-    /// What was in `text`, and what is new.
+    /// The old contents of `text`, and the new bytes.
     bytes: Vec<u8>,
-    /// The length of `text` before.
+    /// The length of `text` before the operation.
     old_len: usize,
 }
 
@@ -88,20 +89,20 @@ impl<'a, R: ?Sized> ReadLine<'a, R> {
     }
 }
 
-impl<R: AsyncBufRead + Unpin + ?Sized> Step for ReadLine<'_, R> {
+impl<R: AsyncBufRead + Unpin + ?Sized> IoOp for ReadLine<'_, R> {
     type Output = io::Result<usize>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let end = ready!(poll_until(Pin::new(&mut *self.reader), cx, b'\n', &mut self.bytes));
         let bytes = mem::take(&mut self.bytes);
         Poll::Ready(finish_text(self.text, bytes, self.old_len, end, OnError::Keep))
     }
 }
 
-/// What is in the reader's buffer, once something is.
+/// Operation that returns the contents of the reader's buffer.
 #[derive(Debug)]
 pub struct FillBuf<'a, R: ?Sized> {
-    /// None once it was ready.
+    /// `None` once it was ready.
     reader: Option<&'a mut R>,
 }
 
@@ -111,18 +112,18 @@ impl<'a, R: ?Sized> FillBuf<'a, R> {
     }
 }
 
-impl<'a, R: AsyncBufRead + Unpin + ?Sized> Step for FillBuf<'a, R> {
+impl<'a, R: AsyncBufRead + Unpin + ?Sized> IoOp for FillBuf<'a, R> {
     type Output = io::Result<&'a [u8]>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&'a [u8]>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&'a [u8]>> {
         let reader = self.reader.take().expect("Polled after completion.");
         match Pin::new(&mut *reader).poll_fill_buf(cx) {
-            Poll::Ready(Ok(there)) => {
-                // SAFETY: `there` is on loan from `*reader`, which is ours for all
-                // of 'a and which nobody else can reach: it was taken out of
-                // `self`, and on this path does not go back. That the other path
-                // puts it back is why the compiler does not see this.
-                Poll::Ready(Ok(unsafe { &*ptr::from_ref(there) }))
+            Poll::Ready(Ok(available)) => {
+                // SAFETY: `available` borrows from `*reader`, which is exclusively borrowed for 'a.
+                // The reference was taken out of `self` and is not put back on this path, so no
+                // other code can use it. The compiler rejects this only because the pending path
+                // puts it back.
+                Poll::Ready(Ok(unsafe { &*ptr::from_ref(available) }))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
@@ -138,7 +139,7 @@ mod tests {
     use super::find;
 
     #[test]
-    fn the_first_of_several_is_found() {
+    fn find_returns_the_first_match() {
         assert_eq!(find(b'x', b""), None);
         assert_eq!(find(b'x', b"abc"), None);
         assert_eq!(find(b'a', b"abc"), Some(0));

@@ -1,18 +1,22 @@
-//! What everybody can do with something that has a position.
+//! [`AsyncSeekExt`]: the methods of streams with a position.
 
-use super::operation::{Operation, Step};
+use super::io_future::{IoFuture, IoOp};
 use crate::io::{AsyncSeek, SeekFrom};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Seeking, for everything that is [`AsyncSeek`].
+/// Methods of every [`AsyncSeek`].
+///
+/// Import this trait to call them.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::{AsyncReadExt, AsyncSeekExt, SeekFrom};
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
 /// let mut file = std::io::Cursor::new(b"0123456789");
 /// file.seek(SeekFrom::Start(7)).await?;
 /// assert_eq!(file.read_u8().await?, b'7');
@@ -21,37 +25,91 @@ use std::task::{Context, Poll, ready};
 /// # }
 /// ```
 pub trait AsyncSeekExt: AsyncSeek {
-    /// Moves to `pos`, and gives the new position, counted from the start. An
-    /// earlier seek that was not waited for is waited for first.
+    /// Moves the position, and returns the new position from the start.
+    ///
+    /// Waits first until an earlier seek is complete.
     ///
     /// # Errors
     ///
-    /// Those of the thing itself; a position before the start is one.
+    /// Returns the stream's error, for example for a position before the start.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: whether it moved is not said.
+    /// Not cancel safe. Whether the position has moved is unknown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncSeekExt, SeekFrom};
+    ///
+    /// let mut file = std::io::Cursor::new(b"0123456789");
+    /// assert_eq!(file.seek(SeekFrom::End(-2)).await?, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn seek(&mut self, pos: SeekFrom) -> Operation<Seek<'_, Self>>
+    fn seek(&mut self, pos: SeekFrom) -> IoFuture<Seek<'_, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(Seek { seeker: self, target: Some(pos) })
+        IoFuture::new(Seek { seeker: self, target: Some(pos) })
     }
 
-    /// Moves to the start; short for `seek(SeekFrom::Start(0))`.
+    /// Moves the position to the start.
+    ///
+    /// # Errors
+    ///
+    /// Returns the stream's error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe. Whether the position has moved is unknown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncReadExt, AsyncSeekExt};
+    ///
+    /// let mut file = std::io::Cursor::new(b"ab");
+    /// file.read_u8().await?;
+    /// file.rewind().await?;
+    /// assert_eq!(file.read_u8().await?, b'a');
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn rewind(&mut self) -> Operation<Seek<'_, Self>>
+    fn rewind(&mut self) -> IoFuture<Seek<'_, Self>>
     where
         Self: Unpin,
     {
         self.seek(SeekFrom::Start(0))
     }
 
-    /// The position, counted from the start; short for
-    /// `seek(SeekFrom::Current(0))`.
+    /// Returns the position from the start.
+    ///
+    /// # Errors
+    ///
+    /// Returns the stream's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncReadExt, AsyncSeekExt};
+    ///
+    /// let mut file = std::io::Cursor::new(b"ab");
+    /// file.read_u8().await?;
+    /// assert_eq!(file.stream_position().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn stream_position(&mut self) -> Operation<Seek<'_, Self>>
+    fn stream_position(&mut self) -> IoFuture<Seek<'_, Self>>
     where
         Self: Unpin,
     {
@@ -61,21 +119,21 @@ pub trait AsyncSeekExt: AsyncSeek {
 
 impl<S: AsyncSeek + ?Sized> AsyncSeekExt for S {}
 
-/// A move to another position.
+/// Operation that moves the position.
 #[derive(Debug)]
 pub struct Seek<'a, S: ?Sized> {
     seeker: &'a mut S,
-    /// None once it started.
+    /// `None` once the seek has started.
     target: Option<SeekFrom>,
 }
 
-impl<S: AsyncSeek + Unpin + ?Sized> Step for Seek<'_, S> {
+impl<S: AsyncSeek + Unpin + ?Sized> IoOp for Seek<'_, S> {
     type Output = io::Result<u64>;
 
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let mut seeker = Pin::new(&mut *self.seeker);
         if let Some(target) = self.target {
-            // An earlier one may be under way.
+            // An earlier seek may be in progress.
             ready!(seeker.as_mut().poll_complete(cx))?;
             seeker.as_mut().start_seek(target)?;
             self.target = None;

@@ -1,8 +1,8 @@
-//! One stream in two halves, for two tasks.
+//! [`split`]: divides one stream into two halves, for two tasks.
 //!
 //! Rules:
-//! - S1. The stream is touched under the lock only. It stays where it is: the
-//!   allocation is shared, and it is moved out of it only if it is `Unpin`.
+//! - SPLIT-1. The stream is accessed only under the lock. It does not move: it stays in the shared
+//!   allocation, and is moved out of it only if it is `Unpin`.
 #![allow(unsafe_code)]
 
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -13,11 +13,32 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-/// Splits a stream into a half to read from and a half to write to, which can go
-/// to different tasks. [`ReadHalf::unsplit`] makes one of them again.
+/// Divides a stream into a read half and a write half, for use in different tasks.
 ///
-/// Each call on either half takes a lock for its duration. Sockets have methods of
-/// their own that split them without one.
+/// [`ReadHalf::unsplit`] recombines the halves. Each call on a half acquires a lock. Sockets have
+/// methods that split them without one, such as
+/// [`TcpStream::into_split`](crate::net::TcpStream::into_split).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::io::{self, AsyncReadExt, AsyncWriteExt};
+///
+/// let (mut client, server) = io::duplex(64);
+/// let (mut read, mut write) = io::split(server);
+/// let echo = wakeful::spawn(async move { io::copy(&mut read, &mut write).await });
+///
+/// client.write_all(b"hello").await?;
+/// client.shutdown().await?;
+/// let mut text = String::new();
+/// client.read_to_string(&mut text).await?;
+/// assert_eq!(text, "hello");
+/// assert_eq!(echo.await.unwrap()?, 5);
+/// # Ok(())
+/// # }
+/// ```
 pub fn split<T>(stream: T) -> (ReadHalf<T>, WriteHalf<T>)
 where
     T: AsyncRead + AsyncWrite,
@@ -27,45 +48,65 @@ where
     (ReadHalf { shared: shared.clone() }, WriteHalf { shared })
 }
 
-/// The half of a stream that is read from; see [`split`].
+/// Read half of a stream, created by [`split`].
 pub struct ReadHalf<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The half of a stream that is written to; see [`split`].
+/// Write half of a stream, created by [`split`].
 pub struct WriteHalf<T> {
     shared: Arc<Shared<T>>,
 }
 
 struct Shared<T> {
-    /// Held while the stream is polled, which is foreign code: a lock that can
-    /// put its waiters to sleep.
+    /// Held while the stream is polled, which is foreign code. So waiters sleep instead of
+    /// spinning.
     stream: Mutex<T>,
-    /// Asked once, as the answer must not wait.
+    /// Asked once, because `is_write_vectored` must not wait for the lock.
     is_write_vectored: bool,
 }
 
 impl<T> Shared<T> {
     fn with<R>(&self, f: impl FnOnce(Pin<&mut T>) -> R) -> R {
-        // A stream that panicked is itself to say what it does then.
+        // If the stream panicked, its own methods decide what happens next.
         let mut stream = ignore_poison(self.stream.lock());
-        // SAFETY: S1.
+        // SAFETY: SPLIT-1.
         f(unsafe { Pin::new_unchecked(&mut *stream) })
     }
 }
 
 impl<T> ReadHalf<T> {
-    /// Whether both halves are of the same stream.
+    /// Returns whether both halves belong to the same stream.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::{duplex, split};
+    ///
+    /// let (a, b) = duplex(64);
+    /// let ((a_read, a_write), (_b_read, b_write)) = (split(a), split(b));
+    /// assert!(a_read.is_pair_of(&a_write));
+    /// assert!(!a_read.is_pair_of(&b_write));
+    /// ```
     pub fn is_pair_of(&self, other: &WriteHalf<T>) -> bool {
         other.is_pair_of(self)
     }
 
-    /// The stream back, from both of its halves.
+    /// Recombines the two halves into the stream.
     ///
     /// # Panics
     ///
-    /// If they are not of the same stream; ask
-    /// [`is_pair_of`](Self::is_pair_of) if unsure.
+    /// Panics if the halves belong to different streams; see [`is_pair_of`](Self::is_pair_of).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::io::{duplex, split};
+    ///
+    /// let (a, _b) = duplex(64);
+    /// let (read, write) = split(a);
+    /// let _a = read.unsplit(write);
+    /// ```
     #[track_caller]
     pub fn unsplit(self, wr: WriteHalf<T>) -> T
     where
@@ -75,13 +116,14 @@ impl<T> ReadHalf<T> {
             panic!("Unrelated `split::Write` passed to `split::Read::unsplit`.");
         }
         drop(wr);
-        let shared = Arc::into_inner(self.shared).expect("there are two halves and no more");
+        let shared =
+            Arc::into_inner(self.shared).expect("the write half held the only other reference");
         ignore_poison(shared.stream.into_inner())
     }
 }
 
 impl<T> WriteHalf<T> {
-    /// Whether both halves are of the same stream.
+    /// Returns whether both halves belong to the same stream.
     pub fn is_pair_of(&self, other: &ReadHalf<T>) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
@@ -127,11 +169,13 @@ impl<T: AsyncWrite> AsyncWrite for WriteHalf<T> {
     }
 }
 
-// SAFETY: a shared half gives no access to the stream; `T: Sync` is what is
-// promised, not what is needed.
+// SAFETY: a shared reference to a half gives no access to the stream. `T: Sync` is the documented
+// bound, not a requirement.
 unsafe impl<T: Sync> Sync for ReadHalf<T> {}
-// SAFETY: as above.
+// SAFETY: a shared reference to a half gives no access to the stream. `T: Sync` is the documented
+// bound, not a requirement.
 unsafe impl<T: Sync> Sync for WriteHalf<T> {}
+
 impl<T: fmt::Debug> fmt::Debug for ReadHalf<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("split::ReadHalf").finish()

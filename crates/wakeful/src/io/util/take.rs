@@ -1,4 +1,4 @@
-//! A reader that ends after so many bytes.
+//! [`Take`]: limits how many bytes are read from a reader.
 #![allow(unsafe_code)]
 
 use crate::io::{AsyncBufRead, AsyncRead, ReadBuf};
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
-    /// The first bytes of a reader; see [`take`](crate::io::AsyncReadExt::take).
+    /// Reader of the first bytes of a reader, created by [`take`](crate::io::AsyncReadExt::take).
     #[derive(Debug)]
     #[must_use = "streams do nothing unless you `.await` or poll them"]
     pub struct Take<R> {
@@ -22,38 +22,52 @@ impl<R: AsyncRead> Take<R> {
         Self { inner, limit }
     }
 
-    /// How many more bytes can be read. The reader may have fewer.
+    /// Returns how many more bytes can be read. The inner reader may have fewer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncReadExt;
+    ///
+    /// let mut reader = (&b"hello"[..]).take(3);
+    /// reader.read_u8().await?;
+    /// assert_eq!(reader.limit(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// From here on, so many bytes can be read, whatever was read before.
+    /// Sets how many more bytes can be read, regardless of how many were read before.
     pub fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
     }
 
-    /// The reader.
+    /// Returns a reference to the inner reader.
     pub fn get_ref(&self) -> &R {
         &self.inner
     }
 
-    /// The reader. What is read from it directly does not count.
+    /// Returns a mutable reference to the inner reader. Bytes read from it directly do not count.
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.inner
     }
 
-    /// The reader, pinned. What is read from it directly does not count.
+    /// Returns a pinned reference to the inner reader. Bytes read from it directly do not count.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().inner
     }
 
-    /// The reader back.
+    /// Returns the inner reader.
     pub fn into_inner(self) -> R {
         self.inner
     }
 }
 
-/// The smaller of the two.
+/// Returns the smaller of the two.
 fn at_most(len: usize, limit: u64) -> usize {
     usize::try_from(limit).map_or(len, |limit| len.min(limit))
 }
@@ -65,7 +79,7 @@ impl<R: AsyncRead> AsyncRead for Take<R> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let me = self.project();
-        // At the end the reader is not asked: it might wait for more.
+        // At the limit, the inner reader is not polled: it might wait for more data.
         if *me.limit == 0 {
             return Poll::Ready(Ok(()));
         }
@@ -73,11 +87,11 @@ impl<R: AsyncRead> AsyncRead for Take<R> {
             let mut part = buf.take(at_most(usize::MAX, *me.limit));
             let start = part.filled().as_ptr();
             ready!(me.inner.poll_read(cx, &mut part))?;
-            assert_eq!(start, part.filled().as_ptr(), "the reader put another buffer in its place");
+            assert_eq!(start, part.filled().as_ptr(), "the reader replaced the buffer");
             part.filled().len()
         };
-        // SAFETY: so many bytes of the part, which begins where `buf` is filled up
-        // to, are filled, by the assert above.
+        // SAFETY: `part` begins at the first unfilled byte of `buf`. The assert above proves that
+        // its first `read` bytes are filled.
         unsafe { buf.assume_init(read) };
         buf.advance(read);
         *me.limit -= read as u64;
@@ -91,8 +105,8 @@ impl<R: AsyncBufRead> AsyncBufRead for Take<R> {
         if *me.limit == 0 {
             return Poll::Ready(Ok(&[]));
         }
-        let there = ready!(me.inner.poll_fill_buf(cx))?;
-        Poll::Ready(Ok(&there[..at_most(there.len(), *me.limit)]))
+        let available = ready!(me.inner.poll_fill_buf(cx))?;
+        Poll::Ready(Ok(&available[..at_most(available.len(), *me.limit)]))
     }
 
     fn consume(self: Pin<&mut Self>, amt: usize) {

@@ -1,7 +1,7 @@
-//! Writing: `write`, `write_vectored`, `write_buf`, `write_all`, `write_all_buf`,
+//! Operations that write: `write`, `write_vectored`, `write_buf`, `write_all`, `write_all_buf`,
 //! `flush` and `shutdown`.
 
-use super::operation::Step;
+use super::io_future::IoOp;
 use super::retry_interrupted;
 use crate::io::AsyncWrite;
 use bytes::Buf;
@@ -9,50 +9,50 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// As much as the writer takes, once.
+/// Operation that writes once.
 #[derive(Debug)]
 pub struct Write<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
     pub(super) buf: &'a [u8],
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized> Step for Write<'_, W> {
+impl<W: AsyncWrite + Unpin + ?Sized> IoOp for Write<'_, W> {
     type Output = io::Result<usize>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.writer).poll_write(cx, self.buf)
     }
 }
 
-/// As much as the writer takes, once, from several slices.
+/// Operation that writes once, from several slices.
 #[derive(Debug)]
 pub struct WriteVectored<'a, 'b, W: ?Sized> {
     pub(super) writer: &'a mut W,
     pub(super) bufs: &'a [IoSlice<'b>],
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized> Step for WriteVectored<'_, '_, W> {
+impl<W: AsyncWrite + Unpin + ?Sized> IoOp for WriteVectored<'_, '_, W> {
     type Output = io::Result<usize>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.writer).poll_write_vectored(cx, self.bufs)
     }
 }
 
-/// As much as the writer takes, once, off the front of a `Buf`.
+/// Operation that writes once, from the front of a `Buf`.
 #[derive(Debug)]
 pub struct WriteBuf<'a, W, B> {
     pub(super) writer: &'a mut W,
     pub(super) buf: &'a mut B,
 }
 
-impl<W: AsyncWrite + Unpin, B: Buf> Step for WriteBuf<'_, W, B> {
+impl<W: AsyncWrite + Unpin, B: Buf> IoOp for WriteBuf<'_, W, B> {
     type Output = io::Result<usize>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if !self.buf.has_remaining() {
             return Poll::Ready(Ok(0));
         }
@@ -60,18 +60,18 @@ impl<W: AsyncWrite + Unpin, B: Buf> Step for WriteBuf<'_, W, B> {
     }
 }
 
-/// All of a `Buf`.
+/// Operation that writes all of a `Buf`.
 #[derive(Debug)]
 pub struct WriteAllBuf<'a, W, B> {
     pub(super) writer: &'a mut W,
     pub(super) buf: &'a mut B,
 }
 
-impl<W: AsyncWrite + Unpin, B: Buf> Step for WriteAllBuf<'_, W, B> {
+impl<W: AsyncWrite + Unpin, B: Buf> IoOp for WriteAllBuf<'_, W, B> {
     type Output = io::Result<()>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.buf.has_remaining() {
             let written = ready!(retry_interrupted(|| write_front(self.writer, cx, self.buf)))?;
             if written == 0 {
@@ -82,10 +82,10 @@ impl<W: AsyncWrite + Unpin, B: Buf> Step for WriteAllBuf<'_, W, B> {
     }
 }
 
-/// How many parts of a `Buf` go into one write.
-const MOST_SLICES: usize = 64;
+/// How many chunks of a `Buf` go into one write.
+const MAX_SLICES: usize = 64;
 
-/// One write from the front of `buf`; what was taken is off it afterwards.
+/// Writes once from the front of `buf`, and advances it by the accepted bytes.
 #[inline]
 fn write_front<W: AsyncWrite + Unpin, B: Buf>(
     writer: &mut W,
@@ -94,7 +94,7 @@ fn write_front<W: AsyncWrite + Unpin, B: Buf>(
 ) -> Poll<io::Result<usize>> {
     let writer = Pin::new(writer);
     let written = if writer.is_write_vectored() {
-        let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let parts = buf.chunks_vectored(&mut slices);
         ready!(writer.poll_write_vectored(cx, &slices[..parts]))?
     } else {
@@ -104,24 +104,24 @@ fn write_front<W: AsyncWrite + Unpin, B: Buf>(
     Poll::Ready(Ok(written))
 }
 
-/// All of a slice.
+/// Operation that writes all of a slice.
 #[derive(Debug)]
 pub struct WriteAll<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
-    /// What is not written yet.
+    /// The bytes that were not written yet.
     pub(super) buf: &'a [u8],
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized> Step for WriteAll<'_, W> {
+impl<W: AsyncWrite + Unpin + ?Sized> IoOp for WriteAll<'_, W> {
     type Output = io::Result<()>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         drain(self.writer, cx, &mut self.buf)
     }
 }
 
-/// Writes until `rest` is empty; what was taken is off its front in any case.
+/// Writes until `rest` is empty. Accepted bytes are removed from its front in any case.
 #[inline]
 pub(super) fn drain<W: AsyncWrite + Unpin + ?Sized>(
     writer: &mut W,
@@ -138,32 +138,32 @@ pub(super) fn drain<W: AsyncWrite + Unpin + ?Sized>(
     Poll::Ready(Ok(()))
 }
 
-/// Until the writer has passed everything on.
+/// Operation that flushes the writer.
 #[derive(Debug)]
 pub struct Flush<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized> Step for Flush<'_, W> {
+impl<W: AsyncWrite + Unpin + ?Sized> IoOp for Flush<'_, W> {
     type Output = io::Result<()>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.writer).poll_flush(cx)
     }
 }
 
-/// Until the writer has said goodbye.
+/// Operation that shuts the writer down.
 #[derive(Debug)]
 pub struct Shutdown<'a, W: ?Sized> {
     pub(super) writer: &'a mut W,
 }
 
-impl<W: AsyncWrite + Unpin + ?Sized> Step for Shutdown<'_, W> {
+impl<W: AsyncWrite + Unpin + ?Sized> IoOp for Shutdown<'_, W> {
     type Output = io::Result<()>;
 
     #[inline]
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.writer).poll_shutdown(cx)
     }
 }

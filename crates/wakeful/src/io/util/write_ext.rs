@@ -1,42 +1,61 @@
-//! What everybody can do with a writer.
+//! [`AsyncWriteExt`]: the methods of writers.
 
+use super::io_future::IoFuture;
 use super::number::{BigEndian, LittleEndian, WriteNumber};
-use super::operation::Operation;
 use super::write::{Flush, Shutdown, Write, WriteAll, WriteAllBuf, WriteBuf, WriteVectored};
 use crate::io::AsyncWrite;
 use bytes::Buf;
 use std::io::IoSlice;
 
-/// Methods that write one number each.
+/// Defines methods that write one number each.
 macro_rules! writers {
-    ($($name:ident: $encoding:ident<$number:ident>, $order:literal;)+) => {$(
-        #[doc = concat!("Writes one `", stringify!($number), "`, ", $order, ".")]
+    ($($name:ident: $encoding:ident<$number:ident>, $order:literal, $bytes:ident;)+) => {$(
+        #[doc = concat!("Writes one `", stringify!($number), "` (", $order, ").")]
         ///
         /// # Errors
         ///
-        /// Of kind `WriteZero` if the writer takes no more. Otherwise those of
-        /// the writer, except `Interrupted`.
+        /// Returns `WriteZero` if the writer accepts no more bytes. Otherwise returns the writer's
+        /// error, except `Interrupted`.
         ///
         /// # Cancel safety
         ///
-        /// Not cancel safe: some of its bytes may be written.
+        /// Not cancel safe. Some of the bytes may already be written.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// # #[wakeful::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
+        /// use wakeful::io::AsyncWriteExt;
+        ///
+        /// let mut writer = Vec::new();
+        #[doc = concat!("let n = 7 as ", stringify!($number), ";")]
+        #[doc = concat!("writer.", stringify!($name), "(n).await?;")]
+        #[doc = concat!("assert_eq!(writer, n.", stringify!($bytes), "());")]
+        /// # Ok(())
+        /// # }
+        /// ```
         #[track_caller]
-        fn $name(&mut self, n: $number) -> Operation<WriteNumber<'_, Self, $encoding<$number>>>
+        fn $name(&mut self, n: $number) -> IoFuture<WriteNumber<'_, Self, $encoding<$number>>>
         where
             Self: Unpin,
         {
-            Operation::new(WriteNumber::new(self, n))
+            IoFuture::new(WriteNumber::new(self, n))
         }
     )+};
 }
 
-/// Writing, for everything that is [`AsyncWrite`].
+/// Methods of every [`AsyncWrite`].
+///
+/// Import this trait to call them.
+///
+/// # Examples
 ///
 /// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::AsyncWriteExt;
 ///
-/// # #[wakeful::main]
-/// # async fn main() -> std::io::Result<()> {
 /// let mut writer = Vec::new();
 /// writer.write_u16(5).await?;
 /// writer.write_all(b"hello").await?;
@@ -45,56 +64,94 @@ macro_rules! writers {
 /// # }
 /// ```
 pub trait AsyncWriteExt: AsyncWrite {
-    /// Writes from the front of `src`, and gives the number of bytes that the
-    /// writer took, which may be less than all. It may keep them for a while; see
-    /// [`flush`](Self::flush).
+    /// Writes bytes from the front of `src`, and returns how many the writer accepted.
     ///
-    /// 0 says that the writer takes no more, or that `src` is empty.
+    /// Writes once, so not all bytes may be accepted; [`write_all`](Self::write_all) writes all of
+    /// them. The writer may buffer the bytes; see [`flush`](Self::flush). 0 means that the writer
+    /// accepts no more, or that `src` is empty.
     ///
     /// # Errors
     ///
-    /// Those of the writer. Nothing was written then.
+    /// Returns the writer's error. Nothing was written then.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: if it did not return, nothing was written.
+    /// Cancel safe. If the future is dropped before it completes, nothing was written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncWriteExt;
+    ///
+    /// let mut writer = std::io::Cursor::new(vec![0; 3].into_boxed_slice());
+    /// assert_eq!(writer.write(b"hello").await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn write<'a>(&'a mut self, src: &'a [u8]) -> Operation<Write<'a, Self>>
+    fn write<'a>(&'a mut self, src: &'a [u8]) -> IoFuture<Write<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(Write { writer: self, buf: src })
+        IoFuture::new(Write { writer: self, buf: src })
     }
 
-    /// As [`write`](Self::write), from several slices as if they were one.
+    /// Writes bytes from several slices, in order, and returns how many the writer accepted.
     ///
     /// # Errors
     ///
-    /// Those of the writer. Nothing was written then.
+    /// Returns the writer's error. Nothing was written then.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: if it did not return, nothing was written.
+    /// Cancel safe. If the future is dropped before it completes, nothing was written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::IoSlice;
+    /// use wakeful::io::AsyncWriteExt;
+    ///
+    /// let mut writer = Vec::new();
+    /// writer.write_vectored(&[IoSlice::new(b"hello, "), IoSlice::new(b"world")]).await?;
+    /// assert_eq!(writer, b"hello, world");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     fn write_vectored<'a, 'b>(
         &'a mut self,
         bufs: &'a [IoSlice<'b>],
-    ) -> Operation<WriteVectored<'a, 'b, Self>>
+    ) -> IoFuture<WriteVectored<'a, 'b, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(WriteVectored { writer: self, bufs })
+        IoFuture::new(WriteVectored { writer: self, bufs })
     }
 
-    /// As [`write`](Self::write), from a [`Buf`], off whose front the bytes are
-    /// taken that the writer took. If it has several parts, they go out together
-    /// where the writer can do that.
+    /// Writes bytes from a [`Buf`], advances it, and returns how many the writer accepted.
+    ///
+    /// Chunks of the `Buf` are written together if the writer supports vectored writes.
+    ///
+    /// # Errors
+    ///
+    /// Returns the writer's error. Nothing was written then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. If the future is dropped before it completes, nothing was written.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// use wakeful::io::AsyncWriteExt;
     ///
-    /// # #[wakeful::main]
-    /// # async fn main() -> std::io::Result<()> {
     /// let mut message = bytes::Bytes::from_static(b"hello");
     /// let mut writer = std::io::Cursor::new(vec![0; 3].into_boxed_slice());
     /// assert_eq!(writer.write_buf(&mut message).await?, 3);
@@ -102,121 +159,175 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of the writer. Nothing was written then.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: if it did not return, nothing was written.
     #[track_caller]
-    fn write_buf<'a, B>(&'a mut self, src: &'a mut B) -> Operation<WriteBuf<'a, Self, B>>
+    fn write_buf<'a, B>(&'a mut self, src: &'a mut B) -> IoFuture<WriteBuf<'a, Self, B>>
     where
         Self: Sized + Unpin,
         B: Buf,
     {
-        Operation::new(WriteBuf { writer: self, buf: src })
+        IoFuture::new(WriteBuf { writer: self, buf: src })
     }
 
-    /// Writes all of a [`Buf`], off whose front the bytes are taken as the writer
-    /// takes them.
+    /// Writes all bytes of a [`Buf`], and advances it by the accepted bytes.
     ///
     /// # Errors
     ///
-    /// Of kind `WriteZero` if the writer takes no more. Otherwise those of the
-    /// writer, except `Interrupted`. What is left in `src` was not written.
+    /// Returns `WriteZero` if the writer accepts no more bytes. Otherwise returns the writer's
+    /// error, except `Interrupted`. Bytes that were not written are still in `src`.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: what is left in `src` was not written, so calling it again
-    /// with the same `src` goes on where it stopped.
+    /// Cancel safe if it is called again with the same `src`. Bytes that were not written are still
+    /// in `src`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncWriteExt;
+    ///
+    /// let mut message = bytes::Bytes::from_static(b"hello");
+    /// let mut writer = Vec::new();
+    /// writer.write_all_buf(&mut message).await?;
+    /// assert!(message.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn write_all_buf<'a, B>(&'a mut self, src: &'a mut B) -> Operation<WriteAllBuf<'a, Self, B>>
+    fn write_all_buf<'a, B>(&'a mut self, src: &'a mut B) -> IoFuture<WriteAllBuf<'a, Self, B>>
     where
         Self: Sized + Unpin,
         B: Buf,
     {
-        Operation::new(WriteAllBuf { writer: self, buf: src })
+        IoFuture::new(WriteAllBuf { writer: self, buf: src })
     }
 
-    /// Writes all of `src`.
+    /// Writes all bytes of `src`.
     ///
     /// # Errors
     ///
-    /// Of kind `WriteZero` if the writer takes no more. Otherwise those of the
-    /// writer, except `Interrupted`. How much was written before is not said.
+    /// Returns `WriteZero` if the writer accepts no more bytes. Otherwise returns the writer's
+    /// error, except `Interrupted`. How many bytes were written before is unspecified.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: a part may be written, and how much is not said. With
-    /// [`write_all_buf`](Self::write_all_buf) it is.
+    /// Not cancel safe. An unknown part may be written. Use [`write_all_buf`](Self::write_all_buf),
+    /// which is cancel safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::AsyncWriteExt;
+    ///
+    /// let mut writer = Vec::new();
+    /// writer.write_all(b"hello").await?;
+    /// assert_eq!(writer, b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn write_all<'a>(&'a mut self, src: &'a [u8]) -> Operation<WriteAll<'a, Self>>
+    fn write_all<'a>(&'a mut self, src: &'a [u8]) -> IoFuture<WriteAll<'a, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(WriteAll { writer: self, buf: src })
+        IoFuture::new(WriteAll { writer: self, buf: src })
     }
 
     writers! {
-        write_u8: BigEndian<u8>, "one byte";
-        write_i8: BigEndian<i8>, "one byte";
-        write_u16: BigEndian<u16>, "big endian";
-        write_i16: BigEndian<i16>, "big endian";
-        write_u32: BigEndian<u32>, "big endian";
-        write_i32: BigEndian<i32>, "big endian";
-        write_u64: BigEndian<u64>, "big endian";
-        write_i64: BigEndian<i64>, "big endian";
-        write_u128: BigEndian<u128>, "big endian";
-        write_i128: BigEndian<i128>, "big endian";
-        write_f32: BigEndian<f32>, "big endian";
-        write_f64: BigEndian<f64>, "big endian";
-        write_u16_le: LittleEndian<u16>, "little endian";
-        write_i16_le: LittleEndian<i16>, "little endian";
-        write_u32_le: LittleEndian<u32>, "little endian";
-        write_i32_le: LittleEndian<i32>, "little endian";
-        write_u64_le: LittleEndian<u64>, "little endian";
-        write_i64_le: LittleEndian<i64>, "little endian";
-        write_u128_le: LittleEndian<u128>, "little endian";
-        write_i128_le: LittleEndian<i128>, "little endian";
-        write_f32_le: LittleEndian<f32>, "little endian";
-        write_f64_le: LittleEndian<f64>, "little endian";
+        write_u8: BigEndian<u8>, "one byte", to_be_bytes;
+        write_i8: BigEndian<i8>, "one byte", to_be_bytes;
+        write_u16: BigEndian<u16>, "big-endian", to_be_bytes;
+        write_i16: BigEndian<i16>, "big-endian", to_be_bytes;
+        write_u32: BigEndian<u32>, "big-endian", to_be_bytes;
+        write_i32: BigEndian<i32>, "big-endian", to_be_bytes;
+        write_u64: BigEndian<u64>, "big-endian", to_be_bytes;
+        write_i64: BigEndian<i64>, "big-endian", to_be_bytes;
+        write_u128: BigEndian<u128>, "big-endian", to_be_bytes;
+        write_i128: BigEndian<i128>, "big-endian", to_be_bytes;
+        write_f32: BigEndian<f32>, "big-endian", to_be_bytes;
+        write_f64: BigEndian<f64>, "big-endian", to_be_bytes;
+        write_u16_le: LittleEndian<u16>, "little-endian", to_le_bytes;
+        write_i16_le: LittleEndian<i16>, "little-endian", to_le_bytes;
+        write_u32_le: LittleEndian<u32>, "little-endian", to_le_bytes;
+        write_i32_le: LittleEndian<i32>, "little-endian", to_le_bytes;
+        write_u64_le: LittleEndian<u64>, "little-endian", to_le_bytes;
+        write_i64_le: LittleEndian<i64>, "little-endian", to_le_bytes;
+        write_u128_le: LittleEndian<u128>, "little-endian", to_le_bytes;
+        write_i128_le: LittleEndian<i128>, "little-endian", to_le_bytes;
+        write_f32_le: LittleEndian<f32>, "little-endian", to_le_bytes;
+        write_f64_le: LittleEndian<f64>, "little-endian", to_le_bytes;
     }
 
-    /// Waits until everything that the writer took has left its buffers.
+    /// Waits until all accepted bytes have left the writer's buffers.
     ///
     /// # Errors
     ///
-    /// Those of the writer.
+    /// Returns the writer's error.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: calling it again goes on where it stopped.
+    /// Cancel safe. The next call continues.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncWriteExt, BufWriter};
+    ///
+    /// let mut writer = BufWriter::new(Vec::new());
+    /// writer.write_all(b"hello").await?;
+    /// assert!(writer.get_ref().is_empty());
+    /// writer.flush().await?;
+    /// assert_eq!(writer.get_ref(), b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn flush(&mut self) -> Operation<Flush<'_, Self>>
+    fn flush(&mut self) -> IoFuture<Flush<'_, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(Flush { writer: self })
+        IoFuture::new(Flush { writer: self })
     }
 
-    /// Ends the writing: flushes, and tells the other side that nothing more
-    /// comes. Afterwards nothing can be written; sockets can still be read from.
+    /// Flushes the writer and closes it, so that the other side reaches the end of the data.
+    ///
+    /// Writes after that fail. A socket can still be read from.
     ///
     /// # Errors
     ///
-    /// Those of the writer.
+    /// Returns the writer's error.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: calling it again goes on where it stopped.
+    /// Cancel safe. The next call continues.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    ///
+    /// let (mut client, mut server) = duplex(64);
+    /// client.write_all(b"hello").await?;
+    /// client.shutdown().await?;
+    /// let mut text = String::new();
+    /// server.read_to_string(&mut text).await?; // ends, although `client` is still alive
+    /// assert_eq!(text, "hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    fn shutdown(&mut self) -> Operation<Shutdown<'_, Self>>
+    fn shutdown(&mut self) -> IoFuture<Shutdown<'_, Self>>
     where
         Self: Unpin,
     {
-        Operation::new(Shutdown { writer: self })
+        IoFuture::new(Shutdown { writer: self })
     }
 }
 

@@ -1,20 +1,34 @@
-//! The two halves of a TCP connection.
+//! The read and write halves of a [`TcpStream`].
 
 use super::TcpStream;
+use crate::io::ReadBuf;
 use crate::net::halves::halves;
 use crate::task::context;
 use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
 use std::panic::Location;
+use std::task::{Context, Poll};
 
-halves!(TcpStream, SocketAddr);
+halves!(
+    TcpStream,
+    SocketAddr,
+    "# let listener = wakeful::net::TcpListener::bind(\"127.0.0.1:0\").await?;
+# let client = wakeful::net::TcpStream::connect(listener.local_addr()?).await?;
+# let (mut server, _) = listener.accept().await?;"
+);
 
-/// Looking ahead, which only TCP does.
+/// Implements `peek` for a read half; only TCP has it.
 macro_rules! peeks {
     ($half:ty) => {
         impl $half {
-            /// Reads what is there without taking it away, for the task that asks
-            /// last.
+            /// Polls a read that leaves the bytes in the receive buffer.
+            ///
+            /// Only the task of the last call is woken; see [`peek`](Self::peek).
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
             pub fn poll_peek(
                 &mut self,
                 cx: &mut Context<'_>,
@@ -23,13 +37,19 @@ macro_rules! peeks {
                 self.stream().poll_peek(cx, buf)
             }
 
-            /// Reads what is there without taking it away: the next read finds it
-            /// again.
+            /// Reads bytes without removing them from the receive buffer.
+            ///
+            /// Waits until there is something to read, or the peer has closed its write side. The
+            /// next read returns the same bytes.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
             ///
             /// # Cancel safety
             ///
-            /// Dropping the future loses nothing. The half keeps the waker
-            /// of the task that asked last: see [`sync`](crate::sync#wakers).
+            /// Cancel safe. The half keeps the waker of the last poll; see
+            /// [`sync`](crate::sync#wakers).
             #[track_caller]
             pub fn peek<'p>(
                 &'p mut self,

@@ -1,8 +1,8 @@
-//! A TCP socket that others connect to.
+//! [`TcpListener`]: accepts TCP connections.
 
 use super::TcpStream;
 use crate::driver::io_readiness::{Direction, Readiness};
-use crate::net::addr::{self, ToSocketAddrs, no_address};
+use crate::net::addr::{self, ToSocketAddrs, no_addresses};
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::OpSource;
 use crate::sys::eintr::uninterrupted;
@@ -15,14 +15,23 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::panic::Location;
 use std::task::{Context, Poll, ready};
 
-/// A TCP socket that others connect to.
+/// A TCP socket that accepts connections.
+///
+/// Dropping it closes the socket. Connections that were accepted stay open.
+///
+/// # Examples
 ///
 /// ```no_run
 /// # async fn serve() -> std::io::Result<()> {
-/// let listener = wakeful::net::TcpListener::bind("127.0.0.1:8080").await?;
+/// use wakeful::net::TcpListener;
+///
+/// let listener = TcpListener::bind("127.0.0.1:8080").await?;
 /// loop {
-///     let (stream, _peer) = listener.accept().await?;
-///     wakeful::spawn(async move { drop(stream) });
+///     let (stream, peer) = listener.accept().await?;
+///     wakeful::spawn(async move {
+///         println!("connection from {peer}");
+///         drop(stream);
+///     });
 /// }
 /// # }
 /// ```
@@ -30,17 +39,38 @@ pub struct TcpListener {
     io: PollEvented<net::TcpListener>,
 }
 
-/// Connections that the system keeps until they are accepted.
+/// The number of connections that the kernel queues until they are accepted.
 const BACKLOG: u32 = 1024;
 
 impl TcpListener {
-    /// Listens on the first of the addresses that can be had. Port 0 means any
-    /// that is free. The address may be reused at once after a listener on it is
-    /// closed.
+    /// Listens on the first of the addresses that can be bound.
+    ///
+    /// Port 0 requests a free port; [`local_addr`](Self::local_addr) tells which. The socket has
+    /// `SO_REUSEADDR` set, so a restarted server can bind its address at once. The backlog is 1024
+    /// connections; use a [`TcpSocket`](super::TcpSocket) to choose another.
     ///
     /// # Errors
     ///
-    /// The error of the last address, if none could be had.
+    /// Returns the error of the last address if none can be bound, and `InvalidInput` if there is
+    /// no address.
+    ///
+    /// # Panics
+    ///
+    /// The future panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::TcpListener;
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// println!("listening on {}", listener.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn bind<A: ToSocketAddrs>(addr: A) -> impl Future<Output = io::Result<TcpListener>> {
         let resolved = addr::resolve(addr);
@@ -52,18 +82,38 @@ impl TcpListener {
                     Err(error) => last = Some(error),
                 }
             }
-            Err(last.unwrap_or_else(no_address))
+            Err(last.unwrap_or_else(no_addresses))
         }
     }
 
     /// Waits for the next connection.
     ///
-    /// If the process has no descriptors left, the error says so; the connection
-    /// stays with the system, so close something or wait before the next call.
+    /// Returns the connection and the address of the peer. Any number of tasks may wait on one
+    /// listener.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error. If the process has no free descriptor (`EMFILE`), the connection
+    /// stays in the backlog, so close a descriptor or wait before the next call.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no connection.
+    /// Cancel safe. No connection is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let (_server, peer) = listener.accept().await?;
+    /// assert_eq!(peer, client.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + '_ {
         let site = Location::caller();
@@ -71,51 +121,132 @@ impl TcpListener {
             let accepted =
                 self.io.async_io(OpSource::Ours, Readiness::READ, WaitKind::Accept, site, accept);
             let (stream, peer) = accepted.await?;
-            Ok((TcpStream::accepted_at(stream, site)?, peer))
+            Ok((TcpStream::from_accepted(stream, site)?, peer))
         }
     }
 
-    /// As [`accept`](Self::accept), for the task that asks last.
+    /// Polls for the next connection.
+    ///
+    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// [`accept`](Self::accept).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::future::poll_fn;
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let _client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let (_server, _peer) = poll_fn(|cx| listener.poll_accept(cx)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let accepted = self.io.poll_io(Direction::Read, cx, WaitKind::Accept, accept);
         let (stream, peer) = ready!(accepted)?;
-        Poll::Ready(Ok((TcpStream::accepted_at(stream, Location::caller())?, peer)))
+        Poll::Ready(Ok((TcpStream::from_accepted(stream, Location::caller())?, peer)))
     }
 
-    /// Takes a listener over, which must be in non-blocking mode.
+    /// Registers a listener of the standard library with the current runtime.
+    ///
+    /// The listener must be in non-blocking mode.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error if the listener cannot be registered.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O, and, with debug assertions, if the listener
-    /// is in blocking mode.
+    /// Panics outside of a runtime with I/O enabled, and, with debug assertions, if the listener is
+    /// in blocking mode.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::TcpListener;
+    ///
+    /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// listener.set_nonblocking(true)?;
+    /// let listener = TcpListener::from_std(listener)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn from_std(listener: net::TcpListener) -> io::Result<TcpListener> {
         super::check_nonblocking(&listener)?;
-        Self::watch(listener)
+        Self::register(listener)
     }
 
     #[track_caller]
-    pub(super) fn watch(listener: net::TcpListener) -> io::Result<TcpListener> {
+    pub(super) fn register(listener: net::TcpListener) -> io::Result<TcpListener> {
         Ok(Self { io: PollEvented::new(listener, mio::Interest::READABLE)? })
     }
 
-    /// Gives the listener back, in non-blocking mode.
+    /// Deregisters the listener and returns it, in non-blocking mode.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error if the listener cannot be deregistered.
     pub fn into_std(self) -> io::Result<net::TcpListener> {
         self.io.into_inner()
     }
 
-    /// The address it listens on.
+    /// Returns the address that the listener is bound to.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let listener = wakeful::net::TcpListener::bind("127.0.0.1:0").await?;
+    /// assert_ne!(listener.local_addr()?.port(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }
 
-    /// The time-to-live of packets (`IP_TTL`).
+    /// Returns the time-to-live of packets (`IP_TTL`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.ttl()
     }
 
     /// Sets the time-to-live of packets (`IP_TTL`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let listener = wakeful::net::TcpListener::bind("127.0.0.1:0").await?;
+    /// listener.set_ttl(100)?;
+    /// assert_eq!(listener.ttl()?, 100);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.io.set_ttl(ttl)
     }
@@ -124,7 +255,7 @@ impl TcpListener {
 #[track_caller]
 fn bind_one(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = super::TcpSocket::for_addr(addr)?;
-    // So that a server can be started again at once.
+    // Otherwise a restarted server cannot bind while old connections are in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)
@@ -144,7 +275,7 @@ fn accept(listener: &net::TcpListener) -> io::Result<(net::TcpStream, SocketAddr
 impl TryFrom<net::TcpListener> for TcpListener {
     type Error = io::Error;
 
-    /// As [`from_std`](TcpListener::from_std).
+    /// Converts with [`from_std`](TcpListener::from_std).
     #[track_caller]
     fn try_from(listener: net::TcpListener) -> io::Result<Self> {
         Self::from_std(listener)

@@ -1,8 +1,9 @@
-//! TCP.
+//! TCP: the halves of a [`TcpStream`] and their error.
 
 mod halves;
 mod listener;
 mod socket;
+mod socket_options;
 mod stream;
 
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
@@ -13,8 +14,9 @@ pub use stream::TcpStream;
 use std::io;
 use std::os::fd::AsFd;
 
-/// A socket that blocks would block its worker, so it is refused where mistakes
-/// are looked for.
+/// Panics in builds with debug assertions if `socket` is in blocking mode.
+///
+/// A blocking socket would block the worker that uses it.
 #[track_caller]
 pub(super) fn check_nonblocking(socket: &impl AsFd) -> io::Result<()> {
     if cfg!(debug_assertions) {

@@ -1,31 +1,48 @@
-//! A TCP connection.
+//! [`TcpStream`]: a TCP connection.
 
 use super::TcpSocket;
 use crate::driver::io_readiness::{Direction, Readiness};
-use crate::net::addr::{self, ToSocketAddrs, no_address};
+use crate::io::ReadBuf;
+use crate::net::addr::{self, ToSocketAddrs, no_addresses};
 use crate::net::streams::streams;
+use crate::runtime::poll_evented::PollEvented;
+use crate::runtime::registration::OpSource;
 use crate::sys::eintr::uninterrupted;
+use crate::task::wait_kind::WaitKind;
 use rustix::net::RecvFlags;
 use socket2::SockRef;
+use std::io;
 use std::net::{self, SocketAddr};
-use std::task::ready;
+use std::panic::Location;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// A TCP connection.
+/// A TCP connection between a local and a remote socket.
 ///
-/// Reading and writing is done with the methods of
-/// [`AsyncReadExt`](crate::io::AsyncReadExt) and
-/// [`AsyncWriteExt`](crate::io::AsyncWriteExt). Dropping it closes the connection;
-/// `shutdown` closes the writing side only.
+/// Created by [`connect`](Self::connect) or by [`TcpListener::accept`](super::TcpListener::accept).
+/// Read and write with the methods of [`AsyncReadExt`](crate::io::AsyncReadExt) and
+/// [`AsyncWriteExt`](crate::io::AsyncWriteExt).
 ///
-/// ```no_run
-/// # async fn fetch() -> std::io::Result<()> {
+/// Dropping it closes the connection. [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only
+/// the write side. To read and write in different tasks, use [`into_split`](Self::into_split).
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+/// use wakeful::net::{TcpListener, TcpStream};
 ///
-/// let mut stream = wakeful::net::TcpStream::connect("127.0.0.1:8080").await?;
-/// stream.write_all(b"hello").await?;
-/// let mut answer = String::new();
-/// stream.read_to_string(&mut answer).await?;
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let mut client = TcpStream::connect(listener.local_addr()?).await?;
+/// let (mut server, _peer) = listener.accept().await?;
+///
+/// client.write_all(b"hello").await?;
+/// client.shutdown().await?;
+/// let mut text = String::new();
+/// server.read_to_string(&mut text).await?;
+/// assert_eq!(text, "hello");
 /// # Ok(())
 /// # }
 /// ```
@@ -33,18 +50,46 @@ pub struct TcpStream {
     io: PollEvented<net::TcpStream>,
 }
 
-streams!(TcpStream, net::TcpStream);
+streams!(
+    TcpStream,
+    net::TcpStream,
+    "# let listener = wakeful::net::TcpListener::bind(\"127.0.0.1:0\").await?;
+# let mut client = wakeful::net::TcpStream::connect(listener.local_addr()?).await?;
+# let (mut server, _) = listener.accept().await?;"
+);
 
 impl TcpStream {
-    /// Connects to the first of the addresses that answers.
+    /// Connects to the first of the addresses that accepts the connection.
+    ///
+    /// Tries the addresses one after the other. Host names are resolved on the blocking pool.
     ///
     /// # Errors
     ///
-    /// The error of the last address, if none did.
+    /// Returns the error of the last address if none accepts, and `InvalidInput` if there is no
+    /// address.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the socket.
+    ///
+    /// # Panics
+    ///
+    /// The future panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let stream = TcpStream::connect(listener.local_addr()?).await?;
+    /// assert_eq!(stream.peer_addr()?, listener.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn connect<A: ToSocketAddrs>(addr: A) -> impl Future<Output = io::Result<TcpStream>> {
         let site = Location::caller();
@@ -52,9 +97,9 @@ impl TcpStream {
         async move {
             let mut last = None;
             for addr in resolved.await? {
-                // A system may have no sockets of one family, and addresses of both.
+                // The resolver may return addresses of a family that the kernel does not support.
                 let connected = match TcpSocket::for_addr(addr) {
-                    Ok(socket) => socket.connect_from(addr, site).await,
+                    Ok(socket) => socket.connect_at(addr, site).await,
                     Err(error) => Err(error),
                 };
                 match connected {
@@ -62,7 +107,7 @@ impl TcpStream {
                     Err(error) => last = Some(error),
                 }
             }
-            Err(last.unwrap_or_else(no_address))
+            Err(last.unwrap_or_else(no_addresses))
         }
     }
 
@@ -70,23 +115,38 @@ impl TcpStream {
         Self { io }
     }
 
-    /// The address of this side.
+    /// Returns the local address.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }
 
-    /// The address of the other side.
+    /// Returns the address of the peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error, for example `NotConnected`.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr()
     }
 
-    /// Reads what is there without taking it away, for the task that asks last.
+    /// Polls a read that leaves the bytes in the receive buffer.
+    ///
+    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// [`peek`](Self::peek).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn poll_peek(
         &self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<usize>> {
-        // SAFETY: only written to, and with initialised bytes.
+        // SAFETY: `recv` writes only initialized bytes.
         let space = unsafe { buf.unfilled_mut() };
         let peeked = self.io.poll_io(Direction::Read, cx, WaitKind::IoRead, |io| {
             uninterrupted(|| {
@@ -95,17 +155,44 @@ impl TcpStream {
             })
         });
         let count = ready!(peeked)?;
-        // SAFETY: the system filled so many.
+        // SAFETY: the kernel filled the first `count` unfilled bytes.
         unsafe { buf.assume_init(count) };
         buf.advance(count);
         Poll::Ready(Ok(count))
     }
 
-    /// Reads what is there without taking it away: the next read finds it again.
+    /// Reads bytes without removing them from the receive buffer.
+    ///
+    /// Waits until there is something to read, or the peer has closed its write side. The next read
+    /// returns the same bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Cancel safe. No bytes are removed from the receive buffer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let mut client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let (mut server, _peer) = listener.accept().await?;
+    /// client.write_all(b"hello").await?;
+    ///
+    /// let mut first = [0; 1];
+    /// server.peek(&mut first).await?;
+    /// assert_eq!(first[0], server.read_u8().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn peek<'a>(
         &'a self,
@@ -117,51 +204,138 @@ impl TcpStream {
         })
     }
 
-    /// Whether what is written goes out at once (`TCP_NODELAY`).
+    /// Returns whether data is sent at once (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn nodelay(&self) -> io::Result<bool> {
         self.io.nodelay()
     }
 
-    /// Sets whether what is written goes out at once, in small packets if need be
+    /// Sets whether data is sent at once instead of being collected into larger packets
     /// (`TCP_NODELAY`).
+    ///
+    /// Set it for request-response protocols that write small messages.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let stream = TcpStream::connect(listener.local_addr()?).await?;
+    /// stream.set_nodelay(true)?;
+    /// assert!(stream.nodelay()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.io.set_nodelay(nodelay)
     }
 
-    /// Whether what arrives is acknowledged at once (`TCP_QUICKACK`).
+    /// Returns whether received data is acknowledged at once (`TCP_QUICKACK`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn quickack(&self) -> io::Result<bool> {
         SockRef::from(self).tcp_quickack()
     }
 
-    /// Sets whether what arrives is acknowledged at once (`TCP_QUICKACK`). The
-    /// system may change it back by itself.
+    /// Sets whether received data is acknowledged at once (`TCP_QUICKACK`).
+    ///
+    /// The kernel may change the setting again by itself.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
         SockRef::from(self).set_tcp_quickack(quickack)
     }
 
-    /// How long closing may take to send what is left (`SO_LINGER`).
+    /// Returns how long closing the socket waits until unsent data is sent (`SO_LINGER`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         SockRef::from(self).linger()
     }
 
-    /// Sets how long closing may take to send what is left (`SO_LINGER`).
-    #[deprecated = "a time to linger other than zero blocks the thread that closes the socket; \
-                    use `set_zero_linger`"]
+    /// Sets how long closing the socket waits until unsent data is sent (`SO_LINGER`).
+    ///
+    /// A nonzero value blocks the thread that closes the socket, which is usually a worker.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    #[deprecated = "a nonzero linger time blocks the thread that closes the socket; use \
+                    `set_zero_linger`"]
     pub fn set_linger(&self, dur: Option<Duration>) -> io::Result<()> {
         SockRef::from(self).set_linger(dur)
     }
 
-    /// Closing drops what is left and resets the connection.
+    /// Makes closing the socket discard unsent data and reset the connection (`SO_LINGER` of zero).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let stream = TcpStream::connect(listener.local_addr()?).await?;
+    /// stream.set_zero_linger()?;
+    /// assert_eq!(stream.linger()?, Some(Duration::ZERO));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_zero_linger(&self) -> io::Result<()> {
         SockRef::from(self).set_linger(Some(Duration::ZERO))
     }
 
-    /// The time-to-live of packets (`IP_TTL`).
+    /// Returns the time-to-live of packets (`IP_TTL`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.ttl()
     }
 
     /// Sets the time-to-live of packets (`IP_TTL`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let stream = TcpStream::connect(listener.local_addr()?).await?;
+    /// stream.set_ttl(100)?;
+    /// assert_eq!(stream.ttl()?, 100);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.io.set_ttl(ttl)
     }

@@ -1,31 +1,67 @@
-//! UDP.
+//! [`UdpSocket`]: sends and receives UDP datagrams.
 
 mod options;
 
-use super::addr::{self, ToSocketAddrs, no_address};
-use super::datagram::{Datagram, datagrams, send_to};
+use super::addr::{self, ToSocketAddrs, no_addresses};
+use super::datagram_io::{
+    DatagramSocket, SenderAddr, len_and_sender, len_only, recv_into_read_buf, recv_into_slice,
+    send_to,
+};
+use super::datagrams::datagrams;
+use crate::io::ReadBuf;
+use crate::runtime::poll_evented::PollEvented;
 use rustix::net::{RecvFlags, SocketAddrAny};
+use std::io;
 use std::net::{self, SocketAddr};
+use std::panic::Location;
+use std::task::{Context, Poll};
 
 /// A UDP socket.
 ///
-/// All methods take it by reference, so that one task can send while another
-/// receives: put it into an [`Arc`](std::sync::Arc) for that. It either talks to
-/// anybody, with [`send_to`](Self::send_to) and [`recv_from`](Self::recv_from), or
-/// is [connected](Self::connect) to one address, and then takes packets from that
-/// one only.
+/// All methods take `&self`. To send in one task and receive in another, share the socket with an
+/// [`Arc`](std::sync::Arc).
+///
+/// An unconnected socket exchanges datagrams with any address, with [`send_to`](Self::send_to) and
+/// [`recv_from`](Self::recv_from). A [connected](Self::connect) socket exchanges them with one
+/// address, with [`send`](Self::send) and [`recv`](Self::recv).
+///
+/// # Examples
 ///
 /// ```
-/// # #[wakeful::main]
+/// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
 /// use wakeful::net::UdpSocket;
 ///
 /// let a = UdpSocket::bind("127.0.0.1:0").await?;
 /// let b = UdpSocket::bind("127.0.0.1:0").await?;
 /// a.send_to(b"hello", b.local_addr()?).await?;
-/// let mut packet = [0; 64];
-/// let (len, sender) = b.recv_from(&mut packet).await?;
-/// assert_eq!((&packet[..len], sender), (&b"hello"[..], a.local_addr()?));
+/// let mut buf = [0; 64];
+/// let (len, sender) = b.recv_from(&mut buf).await?;
+/// assert_eq!((&buf[..len], sender), (&b"hello"[..], a.local_addr()?));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Sending and receiving in different tasks:
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::sync::Arc;
+/// use wakeful::net::UdpSocket;
+///
+/// let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await?);
+/// socket.connect(socket.local_addr()?).await?; // to itself
+///
+/// let receiver = wakeful::spawn({
+///     let socket = socket.clone();
+///     async move {
+///         let mut buf = [0; 64];
+///         socket.recv(&mut buf).await
+///     }
+/// });
+/// socket.send(b"hello").await?;
+/// assert_eq!(receiver.await.unwrap()?, 5);
 /// # Ok(())
 /// # }
 /// ```
@@ -33,10 +69,10 @@ pub struct UdpSocket {
     io: PollEvented<net::UdpSocket>,
 }
 
-impl Datagram for net::UdpSocket {
+impl DatagramSocket for net::UdpSocket {
     type Addr = SocketAddr;
 
-    fn address(raw: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
+    fn sender_addr(raw: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
         match raw.map(SocketAddr::try_from) {
             Some(Ok(addr)) => Ok(addr),
             _ => Err(io::Error::other("sender not available")),
@@ -44,15 +80,41 @@ impl Datagram for net::UdpSocket {
     }
 }
 
-datagrams!(UdpSocket, net::UdpSocket, SocketAddr);
+datagrams!(
+    UdpSocket,
+    net::UdpSocket,
+    SocketAddr,
+    "# let a = wakeful::net::UdpSocket::bind(\"127.0.0.1:0\").await?;
+# let b = wakeful::net::UdpSocket::bind(\"127.0.0.1:0\").await?;
+# a.connect(b.local_addr()?).await?;
+# b.connect(a.local_addr()?).await?;"
+);
 
 impl UdpSocket {
-    /// A socket with the first of the addresses that can be had. Port 0 means any
-    /// that is free.
+    /// Creates a socket that is bound to the first of the addresses that can be bound.
+    ///
+    /// Port 0 requests a free port; [`local_addr`](Self::local_addr) tells which.
     ///
     /// # Errors
     ///
-    /// The error of the last address, if none could be had.
+    /// Returns the error of the last address if none can be bound, and `InvalidInput` if there is
+    /// no address.
+    ///
+    /// # Panics
+    ///
+    /// The future panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// println!("bound to {}", socket.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn bind<A: ToSocketAddrs>(addr: A) -> impl Future<Output = io::Result<UdpSocket>> {
         let resolved = addr::resolve(addr);
@@ -64,14 +126,35 @@ impl UdpSocket {
                     Err(error) => last = Some(error),
                 }
             }
-            Err(last.unwrap_or_else(no_address))
+            Err(last.unwrap_or_else(no_addresses))
         }
     }
 
-    /// Talks to one address only from now on: [`send`](Self::send) goes there, and
-    /// [`recv`](Self::recv) takes only what comes from there. Of several addresses
-    /// it is the first that the system accepts; that does not mean that somebody
-    /// is there.
+    /// Connects the socket to one address.
+    ///
+    /// [`send`](Self::send) sends to it, and [`recv`](Self::recv) receives only from it. Of several
+    /// addresses, the first that the kernel accepts is used. UDP has no handshake, so success does
+    /// not mean that there is a peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the last address if none is accepted, and `InvalidInput` if there is no
+    /// address.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let server = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let client = UdpSocket::bind("127.0.0.1:0").await?;
+    /// client.connect(server.local_addr()?).await?;
+    /// client.send(b"hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn connect<A: ToSocketAddrs>(&self, addr: A) -> impl Future<Output = io::Result<()>> {
         let resolved = addr::resolve(addr);
@@ -83,25 +166,53 @@ impl UdpSocket {
                     Err(error) => last = Some(error),
                 }
             }
-            Err(last.unwrap_or_else(no_address))
+            Err(last.unwrap_or_else(no_addresses))
         }
     }
 
-    /// The address of this socket.
+    /// Returns the address that the socket is bound to.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }
 
-    /// The address that it is [connected](Self::connect) to.
+    /// Returns the address that the socket is [connected](Self::connect) to.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error, for example `NotConnected`.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr()
     }
 
-    /// Sends a datagram to an address; to the first, if there are several.
+    /// Sends a datagram to an address; to the first if there are several.
+    ///
+    /// Returns the number of bytes sent.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error, and `InvalidInput` if there is no address.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before it is done, nothing was sent.
+    /// Cancel safe. If the future is dropped before it completes, nothing was sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let a = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let b = UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert_eq!(a.send_to(b"hello", b.local_addr()?).await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn send_to<A: ToSocketAddrs>(
         &self,
@@ -117,119 +228,234 @@ impl UdpSocket {
                     "no addresses to send data to",
                 ));
             };
-            self.io.async_post(site, |io| send_to(io, buf, &target)).await
+            self.io.async_send_with(site, |io| send_to(io, buf, &target)).await
         }
     }
 
-    /// As [`send_to`](Self::send_to), for the task that asks last.
+    /// Polls a send to `target`.
+    ///
+    /// Only the task of the last call is woken; see [`send_to`](Self::send_to).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn poll_send_to(
         &self,
         cx: &mut Context<'_>,
         buf: &[u8],
         target: SocketAddr,
     ) -> Poll<io::Result<usize>> {
-        self.io.poll_post(cx, |io| send_to(io, buf, &target))
+        self.io.poll_send_with(cx, |io| send_to(io, buf, &target))
     }
 
-    /// Sends to an address without waiting.
+    /// Sends a datagram to `target` without waiting.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if there is no room.
+    /// Returns `WouldBlock` if the send buffer is full, and the kernel's error otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let a = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let b = UdpSocket::bind("127.0.0.1:0").await?;
+    /// a.writable().await?;
+    /// assert_eq!(a.try_send_to(b"hello", b.local_addr()?)?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
-        self.io.try_post(|io| send_to(io, buf, &target))
+        self.io.try_send_with(|io| send_to(io, buf, &target))
     }
 }
 
-/// Nothing is taken: the next receive finds it again.
+/// Leaves the datagram in the receive queue.
 const PEEK: RecvFlags = RecvFlags::PEEK;
 
-/// Looking at the next packet.
+/// Methods that leave the datagram in the receive queue.
 impl UdpSocket {
-    /// As [`recv`](Self::recv), but leaves the datagram where it is.
+    /// Receives a datagram without removing it from the queue, and returns its length.
+    ///
+    /// The next receive returns the same datagram. Bytes that do not fit into `buf` are cut off.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Cancel safe. The datagram stays in the queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let a = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let b = UdpSocket::bind("127.0.0.1:0").await?;
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    ///
+    /// let mut buf = [0; 64];
+    /// let peeked = b.peek(&mut buf).await?;
+    /// assert_eq!(b.recv(&mut buf).await?, peeked);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn peek<'a>(
         &'a self,
         buf: &'a mut [u8],
     ) -> impl Future<Output = io::Result<usize>> + Send + Sync + 'a {
         let site = Location::caller();
-        self.io.async_fetch(site, move |io| into_slice(io, buf, PEEK).map(count))
+        self.io.async_recv_with(site, move |io| recv_into_slice(io, buf, PEEK).map(len_only))
     }
 
-    /// As [`peek`](Self::peek), for the task that asks last.
+    /// Polls a receive that leaves the datagram in the queue.
+    ///
+    /// Only the task of the last call is woken; see [`peek`](Self::peek).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_fetch(cx, |io| into_unfilled(io, buf, PEEK))
+        self.io.poll_recv_with(cx, |io| recv_into_read_buf(io, buf, PEEK))
     }
 
-    /// As [`try_recv`](Self::try_recv), but leaves the datagram where it is.
+    /// Receives a datagram without waiting and without removing it from the queue.
+    ///
+    /// Returns its length. Bytes that do not fit into `buf` are cut off.
+    ///
+    /// # Errors
+    ///
+    /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
     pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.try_fetch(|io| into_slice(io, buf, PEEK).map(count))
+        self.io.try_recv_with(|io| recv_into_slice(io, buf, PEEK).map(len_only))
     }
 
-    /// As [`recv_from`](Self::recv_from), but leaves the datagram where it is.
+    /// Receives a datagram and its sender without removing it from the queue.
+    ///
+    /// Returns length and sender. Bytes that do not fit into `buf` are cut off.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Cancel safe. The datagram stays in the queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let a = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let b = UdpSocket::bind("127.0.0.1:0").await?;
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    /// let mut buf = [0; 64];
+    /// assert_eq!(b.peek_from(&mut buf).await?, b.recv_from(&mut buf).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn peek_from<'a>(
         &'a self,
         buf: &'a mut [u8],
     ) -> impl Future<Output = io::Result<(usize, SocketAddr)>> + Send + Sync + 'a {
         let site = Location::caller();
-        self.io.async_fetch(site, move |io| into_slice(io, buf, PEEK).map(sender))
+        self.io.async_recv_with(site, move |io| recv_into_slice(io, buf, PEEK).map(len_and_sender))
     }
 
-    /// As [`peek_from`](Self::peek_from), for the task that asks last.
+    /// Polls a receive that leaves the datagram in the queue, and returns the sender.
+    ///
+    /// Only the task of the last call is woken; see [`peek_from`](Self::peek_from).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn poll_peek_from(
         &self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
-        self.io.poll_fetch(cx, |io| into_unfilled(io, buf, PEEK).map(|SentBy(addr)| addr))
+        self.io
+            .poll_recv_with(cx, |io| recv_into_read_buf(io, buf, PEEK).map(|SenderAddr(addr)| addr))
     }
 
-    /// As [`try_recv_from`](Self::try_recv_from), but leaves the datagram where it
-    /// is.
-    pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.io.try_fetch(|io| into_slice(io, buf, PEEK).map(sender))
-    }
-
-    /// Waits for a datagram and tells who sent it, but leaves it where it is.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing.
-    #[track_caller]
-    pub fn peek_sender(&self) -> impl Future<Output = io::Result<SocketAddr>> + Send + Sync + '_ {
-        self.io.async_fetch(Location::caller(), peek_sender)
-    }
-
-    /// As [`peek_sender`](Self::peek_sender), for the task that asks last.
-    pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
-        self.io.poll_fetch(cx, peek_sender)
-    }
-
-    /// As [`peek_sender`](Self::peek_sender), without waiting.
+    /// Receives a datagram and its sender without waiting and without removing it from the queue.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if there is nothing.
+    /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+    pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.try_recv_with(|io| recv_into_slice(io, buf, PEEK).map(len_and_sender))
+    }
+
+    /// Waits for a datagram and returns its sender, without removing it from the queue.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. The datagram stays in the queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let a = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let b = UdpSocket::bind("127.0.0.1:0").await?;
+    /// a.send_to(b"hello", b.local_addr()?).await?;
+    /// assert_eq!(b.peek_sender().await?, a.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn peek_sender(&self) -> impl Future<Output = io::Result<SocketAddr>> + Send + Sync + '_ {
+        self.io.async_recv_with(Location::caller(), peek_sender)
+    }
+
+    /// Polls for a datagram and returns its sender, without removing it from the queue.
+    ///
+    /// Only the task of the last call is woken; see [`peek_sender`](Self::peek_sender).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
+        self.io.poll_recv_with(cx, peek_sender)
+    }
+
+    /// Returns the sender of the next datagram without waiting, and leaves the datagram in the
+    /// queue.
+    ///
+    /// # Errors
+    ///
+    /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
     pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
-        self.io.try_fetch(peek_sender)
+        self.io.try_recv_with(peek_sender)
     }
 }
 
 fn peek_sender(io: &net::UdpSocket) -> io::Result<SocketAddr> {
-    into_slice(io, &mut [], PEEK).map(|(_, SentBy(addr))| addr)
+    recv_into_slice(io, &mut [], PEEK).map(|(_, SenderAddr(addr))| addr)
 }
 
 fn bind_one(addr: SocketAddr) -> io::Result<UdpSocket> {
     let socket = net::UdpSocket::bind(addr)?;
     socket.set_nonblocking(true)?;
-    UdpSocket::watch(socket)
+    UdpSocket::register(socket)
 }

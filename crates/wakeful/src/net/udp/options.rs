@@ -1,4 +1,4 @@
-//! The options of UDP sockets.
+//! The socket options of [`UdpSocket`].
 
 use super::UdpSocket;
 use socket2::SockRef;
@@ -6,123 +6,251 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 impl UdpSocket {
-    /// Whether it may send to a broadcast address (`SO_BROADCAST`).
+    /// Returns whether the socket may send to a broadcast address (`SO_BROADCAST`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn broadcast(&self) -> io::Result<bool> {
         self.io.broadcast()
     }
 
-    /// Sets whether it may send to a broadcast address (`SO_BROADCAST`).
+    /// Sets whether the socket may send to a broadcast address (`SO_BROADCAST`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.set_broadcast(true)?;
+    /// assert!(socket.broadcast()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_broadcast(&self, on: bool) -> io::Result<()> {
         self.io.set_broadcast(on)
     }
 
-    /// Whether packets to a multicast group come back to this host
-    /// (`IP_MULTICAST_LOOP`).
+    /// Returns whether the host receives its own IPv4 multicast packets (`IP_MULTICAST_LOOP`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn multicast_loop_v4(&self) -> io::Result<bool> {
         self.io.multicast_loop_v4()
     }
 
-    /// Sets whether packets to a multicast group come back to this host
-    /// (`IP_MULTICAST_LOOP`).
+    /// Sets whether the host receives its own IPv4 multicast packets (`IP_MULTICAST_LOOP`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn set_multicast_loop_v4(&self, on: bool) -> io::Result<()> {
         self.io.set_multicast_loop_v4(on)
     }
 
-    /// How far packets to a multicast group go (`IP_MULTICAST_TTL`).
+    /// Returns the time-to-live of IPv4 multicast packets (`IP_MULTICAST_TTL`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
         self.io.multicast_ttl_v4()
     }
 
-    /// Sets how far packets to a multicast group go (`IP_MULTICAST_TTL`); 1 is the
-    /// local network.
+    /// Sets the time-to-live of IPv4 multicast packets (`IP_MULTICAST_TTL`). 1 is the local
+    /// network.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.set_multicast_ttl_v4(2)?;
+    /// assert_eq!(socket.multicast_ttl_v4()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_multicast_ttl_v4(&self, ttl: u32) -> io::Result<()> {
         self.io.set_multicast_ttl_v4(ttl)
     }
 
-    /// Whether packets to a multicast group come back to this host
-    /// (`IPV6_MULTICAST_LOOP`).
+    /// Returns whether the host receives its own IPv6 multicast packets (`IPV6_MULTICAST_LOOP`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn multicast_loop_v6(&self) -> io::Result<bool> {
         self.io.multicast_loop_v6()
     }
 
-    /// Sets whether packets to a multicast group come back to this host
-    /// (`IPV6_MULTICAST_LOOP`).
+    /// Sets whether the host receives its own IPv6 multicast packets (`IPV6_MULTICAST_LOOP`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn set_multicast_loop_v6(&self, on: bool) -> io::Result<()> {
         self.io.set_multicast_loop_v6(on)
     }
 
-    /// Takes part in an IPv4 multicast group, on the interface with that address;
-    /// on any, if that is `0.0.0.0`.
+    /// Joins an IPv4 multicast group on the interface with that address.
+    ///
+    /// `0.0.0.0` lets the kernel choose an interface.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::net::Ipv4Addr;
+    /// use wakeful::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("0.0.0.0:5353").await?;
+    /// socket.join_multicast_v4(Ipv4Addr::new(224, 0, 0, 251), Ipv4Addr::UNSPECIFIED)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn join_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io.join_multicast_v4(&multiaddr, &interface)
     }
 
-    /// Takes part in an IPv6 multicast group, on the interface with that number;
-    /// on any, if that is 0.
+    /// Joins an IPv6 multicast group on the interface with that index.
+    ///
+    /// 0 lets the kernel choose an interface.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.join_multicast_v6(multiaddr, interface)
     }
 
-    /// Leaves a group that was [joined](Self::join_multicast_v4).
+    /// Leaves an IPv4 multicast group; see [`join_multicast_v4`](Self::join_multicast_v4).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn leave_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io.leave_multicast_v4(&multiaddr, &interface)
     }
 
-    /// Leaves a group that was [joined](Self::join_multicast_v6).
+    /// Leaves an IPv6 multicast group; see [`join_multicast_v6`](Self::join_multicast_v6).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.leave_multicast_v6(multiaddr, interface)
     }
 
-    /// The time-to-live of packets (`IP_TTL`).
+    /// Returns the time-to-live of packets (`IP_TTL`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.ttl()
     }
 
     /// Sets the time-to-live of packets (`IP_TTL`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = wakeful::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.set_ttl(100)?;
+    /// assert_eq!(socket.ttl()?, 100);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.io.set_ttl(ttl)
     }
 
-    /// The type of service of IPv4 packets (`IP_TOS`).
+    /// Returns the type of service of IPv4 packets (`IP_TOS`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn tos_v4(&self) -> io::Result<u32> {
         SockRef::from(self).tos_v4()
     }
 
     /// Sets the type of service of IPv4 packets (`IP_TOS`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
         SockRef::from(self).set_tos_v4(tos)
     }
 
-    /// See [`tos_v4`](Self::tos_v4).
+    /// Returns the type of service of IPv4 packets; renamed to [`tos_v4`](Self::tos_v4).
     #[doc(hidden)]
-    #[deprecated = "it is for IPv4 only: use `tos_v4`"]
+    #[deprecated = "concerns IPv4 only; use `tos_v4`"]
     pub fn tos(&self) -> io::Result<u32> {
         self.tos_v4()
     }
 
-    /// See [`set_tos_v4`](Self::set_tos_v4).
+    /// Sets the type of service of IPv4 packets; renamed to [`set_tos_v4`](Self::set_tos_v4).
     #[doc(hidden)]
-    #[deprecated = "it is for IPv4 only: use `set_tos_v4`"]
+    #[deprecated = "concerns IPv4 only; use `set_tos_v4`"]
     pub fn set_tos(&self, tos: u32) -> io::Result<()> {
         self.set_tos_v4(tos)
     }
 
-    /// The traffic class of IPv6 packets (`IPV6_TCLASS`).
+    /// Returns the traffic class of IPv6 packets (`IPV6_TCLASS`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn tclass_v6(&self) -> io::Result<u32> {
         SockRef::from(self).tclass_v6()
     }
 
     /// Sets the traffic class of IPv6 packets (`IPV6_TCLASS`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         SockRef::from(self).set_tclass_v6(tclass)
     }
 
-    /// The interface that it is bound to (`SO_BINDTODEVICE`).
+    /// Returns the network interface that the socket is bound to (`SO_BINDTODEVICE`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
         SockRef::from(self).device()
     }
 
-    /// Uses one interface only, or any again (`SO_BINDTODEVICE`).
+    /// Binds the socket to a network interface, or with `None` to all (`SO_BINDTODEVICE`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
         SockRef::from(self).bind_device(interface)
     }

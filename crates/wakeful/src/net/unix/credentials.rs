@@ -1,10 +1,12 @@
-//! Who is on the other side of a unix socket.
+//! [`UCred`]: the credentials of the peer of a Unix socket.
 
 use super::{gid_t, pid_t, uid_t};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Who was on the other side of a unix socket when it was connected.
+/// The credentials of the peer of a Unix socket, at the time of the connection.
+///
+/// Returned by [`UnixStream::peer_cred`](super::UnixStream::peer_cred).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UCred {
     pid: Option<pid_t>,
@@ -13,27 +15,28 @@ pub struct UCred {
 }
 
 impl UCred {
-    /// The user.
+    /// Returns the user id.
     pub fn uid(&self) -> uid_t {
         self.uid
     }
 
-    /// The group.
+    /// Returns the group id.
     pub fn gid(&self) -> gid_t {
         self.gid
     }
 
-    /// The process, on systems that tell. It may be over by now. Linux tells 0 if
-    /// the process cannot be seen from here (another namespace).
+    /// Returns the process id, if the kernel reports it.
+    ///
+    /// The process may have exited since. Linux reports 0 for a process in another pid namespace.
     pub fn pid(&self) -> Option<pid_t> {
         self.pid
     }
 
-    pub(super) fn of_peer(socket: &impl AsFd) -> io::Result<UCred> {
+    pub(super) fn from_peer(socket: &impl AsFd) -> io::Result<UCred> {
         let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-        // SAFETY: the descriptor is borrowed, so it is open; the system writes at
-        // most `len` bytes, which is how large `found` is, and any bytes make one.
+        // SAFETY: the descriptor is borrowed, so it is open. The kernel writes at most `len` bytes,
+        // which is the size of `found`, and every byte pattern is a valid `ucred`.
         let status = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),
@@ -46,7 +49,11 @@ impl UCred {
         if status != 0 {
             return Err(io::Error::last_os_error());
         }
-        assert_eq!(len as usize, size_of::<libc::ucred>(), "credentials are of one size");
+        assert_eq!(
+            len as usize,
+            size_of::<libc::ucred>(),
+            "the kernel returned a `ucred` of another size"
+        );
         Ok(UCred { pid: Some(found.pid), uid: found.uid, gid: found.gid })
     }
 }

@@ -1,24 +1,34 @@
-//! A unix socket for datagrams.
+//! [`UnixDatagram`]: a Unix socket for datagrams.
 
 use super::SocketAddr;
 use crate::driver::io_readiness::Readiness;
-use crate::net::datagram::{Datagram, datagrams, send_to};
+use crate::net::datagram_io::{DatagramSocket, send_to};
+use crate::net::datagrams::datagrams;
+use crate::runtime::poll_evented::PollEvented;
 use rustix::net::SocketAddrAny;
+use std::io;
 use std::net::Shutdown;
 use std::os::unix::net;
+use std::panic::Location;
 use std::path::Path;
+use std::task::{Context, Poll};
 
-/// A unix socket for datagrams. None of them is lost: whoever sends waits for the
-/// receiver to have room.
+/// A Unix socket that sends and receives datagrams.
+///
+/// Datagrams are neither lost nor reordered: a sender waits until the receiver's queue has space.
+///
+/// # Examples
 ///
 /// ```
-/// # #[wakeful::main]
+/// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
-/// let (a, b) = wakeful::net::UnixDatagram::pair()?;
+/// use wakeful::net::UnixDatagram;
+///
+/// let (a, b) = UnixDatagram::pair()?;
 /// a.send(b"hello").await?;
-/// let mut packet = [0; 64];
-/// let len = b.recv(&mut packet).await?;
-/// assert_eq!(&packet[..len], b"hello");
+/// let mut buf = [0; 64];
+/// let len = b.recv(&mut buf).await?;
+/// assert_eq!(&buf[..len], b"hello");
 /// # Ok(())
 /// # }
 /// ```
@@ -26,126 +36,255 @@ pub struct UnixDatagram {
     io: PollEvented<net::UnixDatagram>,
 }
 
-impl Datagram for net::UnixDatagram {
+impl DatagramSocket for net::UnixDatagram {
     type Addr = SocketAddr;
 
-    fn address(raw: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
-        SocketAddr::of_raw(raw)
+    fn sender_addr(raw: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
+        SocketAddr::from_raw(raw)
     }
 }
 
-datagrams!(UnixDatagram, net::UnixDatagram, SocketAddr);
+datagrams!(
+    UnixDatagram,
+    net::UnixDatagram,
+    SocketAddr,
+    "# let (a, b) = wakeful::net::UnixDatagram::pair()?;"
+);
 
 impl UnixDatagram {
-    /// A socket with an address: a path, at which there must be nothing yet, or on
-    /// Linux an abstract address, which is a path that begins with a zero byte.
+    /// Creates a socket that is bound to a path.
+    ///
+    /// No file may exist at the path. Remove it when the socket is closed. On Linux, a path that
+    /// begins with a zero byte is an abstract address.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error, for example `AddrInUse`.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixDatagram;
+    ///
+    /// let name = format!("\0wakeful-doc-datagram-{}", std::process::id()); // abstract
+    /// let server = UnixDatagram::bind(&name)?;
+    /// let client = UnixDatagram::unbound()?;
+    /// client.send_to(b"hello", &name).await?;
+    /// let mut buf = [0; 64];
+    /// assert_eq!(server.recv(&mut buf).await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
-        let addr = SocketAddr::of_path(path.as_ref())?;
-        Self::fresh(net::UnixDatagram::bind_addr(&addr.0)?)
+        let addr = SocketAddr::from_path(path.as_ref())?;
+        Self::register_nonblocking(net::UnixDatagram::bind_addr(&addr.0)?)
     }
 
-    /// Two sockets without an address that are connected to each other.
+    /// Creates two unnamed sockets that are connected to each other.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (a, b) = wakeful::net::UnixDatagram::pair()?;
+    /// a.send(b"hello").await?;
+    /// let mut buf = [0; 64];
+    /// assert_eq!(b.recv(&mut buf).await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
         let (a, b) = net::UnixDatagram::pair()?;
-        let (a, b) = (Self::fresh(a)?, Self::fresh(b)?);
+        let (a, b) = (Self::register_nonblocking(a)?, Self::register_nonblocking(b)?);
         for socket in [&a, &b] {
             socket.io.registration().assume(Readiness::WRITABLE);
         }
         Ok((a, b))
     }
 
-    /// A socket without an address: it can send, but nobody can answer.
+    /// Creates a socket without an address, which can send but not be answered.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn unbound() -> io::Result<UnixDatagram> {
-        Self::fresh(net::UnixDatagram::unbound()?)
+        Self::register_nonblocking(net::UnixDatagram::unbound()?)
     }
 
+    /// Switches a socket to non-blocking mode and registers it.
     #[track_caller]
-    fn fresh(socket: net::UnixDatagram) -> io::Result<UnixDatagram> {
+    fn register_nonblocking(socket: net::UnixDatagram) -> io::Result<UnixDatagram> {
         socket.set_nonblocking(true)?;
-        Self::watch(socket)
+        Self::register(socket)
     }
 
-    /// Takes over what was a [`UnixSocket`](super::UnixSocket).
+    /// Registers a socket that was a [`UnixSocket`](super::UnixSocket).
     #[track_caller]
-    pub(super) fn of_socket(socket: net::UnixDatagram) -> io::Result<UnixDatagram> {
+    pub(super) fn from_unix_socket(socket: net::UnixDatagram) -> io::Result<UnixDatagram> {
         match socket.take_error()? {
             Some(error) => Err(error),
-            None => Self::watch(socket),
+            None => Self::register(socket),
         }
     }
 
-    /// Talks to one address only from now on: [`send`](Self::send) goes there.
+    /// Connects the socket to the socket at `path`.
+    ///
+    /// [`send`](Self::send) sends to it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error, for example `NotFound`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixDatagram;
+    ///
+    /// let name = format!("\0wakeful-doc-connect-{}", std::process::id()); // abstract
+    /// let server = UnixDatagram::bind(&name)?;
+    /// let client = UnixDatagram::unbound()?;
+    /// client.connect(&name)?;
+    /// client.send(b"hello").await?;
+    /// let mut buf = [0; 64];
+    /// assert_eq!(server.recv(&mut buf).await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
-        self.io.connect_addr(&SocketAddr::of_path(path.as_ref())?.0)
+        self.io.connect_addr(&SocketAddr::from_path(path.as_ref())?.0)
     }
 
-    /// Sends a datagram to the socket at a path. If there is no room for it there,
-    /// this waits; but the system tells only those who are
-    /// [connected](Self::connect) when somebody else's datagrams have made room.
+    /// Sends a datagram to the socket at `target`.
+    ///
+    /// Returns the number of bytes sent. If the receiver's queue is full, waits until it has space.
+    /// The kernel reports this only to [connected](Self::connect) senders if the queue is full of
+    /// datagrams of other senders.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error, for example `NotFound`.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before it is done, nothing was sent.
+    /// Cancel safe. If the future is dropped before it completes, nothing was sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixDatagram;
+    ///
+    /// let name = format!("\0wakeful-doc-send-to-{}", std::process::id()); // abstract
+    /// let _server = UnixDatagram::bind(&name)?;
+    /// assert_eq!(UnixDatagram::unbound()?.send_to(b"hello", &name).await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn send_to<P: AsRef<Path>>(
         &self,
         buf: &[u8],
         target: P,
     ) -> impl Future<Output = io::Result<usize>> {
-        let (target, site) = (SocketAddr::of_path(target.as_ref()), Location::caller());
+        let (target, site) = (SocketAddr::from_path(target.as_ref()), Location::caller());
         async move {
             let target = target?.to_raw()?;
-            self.io.async_post(site, |io| send_to(io, buf, &target)).await
+            self.io.async_send_with(site, |io| send_to(io, buf, &target)).await
         }
     }
 
-    /// As [`send_to`](Self::send_to), for the task that asks last.
+    /// Polls a send to the socket at `target`.
+    ///
+    /// Only the task of the last call is woken; see [`send_to`](Self::send_to).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn poll_send_to<P: AsRef<Path>>(
         &self,
         cx: &mut Context<'_>,
         buf: &[u8],
         target: P,
     ) -> Poll<io::Result<usize>> {
-        let target = SocketAddr::of_path(target.as_ref())?.to_raw().map_err(io::Error::from)?;
-        self.io.poll_post(cx, |io| send_to(io, buf, &target))
+        let target = SocketAddr::from_path(target.as_ref())?.to_raw().map_err(io::Error::from)?;
+        self.io.poll_send_with(cx, |io| send_to(io, buf, &target))
     }
 
-    /// Sends to the socket at a path without waiting.
+    /// Sends a datagram to the socket at `target` without waiting.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if there is no room.
+    /// Returns `WouldBlock` if the receiver's queue is full, and the kernel's error otherwise.
     pub fn try_send_to<P: AsRef<Path>>(&self, buf: &[u8], target: P) -> io::Result<usize> {
-        let target = SocketAddr::of_path(target.as_ref())?.to_raw()?;
-        self.io.try_post(|io| send_to(io, buf, &target))
+        let target = SocketAddr::from_path(target.as_ref())?.to_raw()?;
+        self.io.try_send_with(|io| send_to(io, buf, &target))
     }
 
-    /// The address of this socket.
+    /// Returns the address that the socket is bound to.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(SocketAddr)
     }
 
-    /// The address that it is [connected](Self::connect) to.
+    /// Returns the address that the socket is [connected](Self::connect) to.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error, for example `NotConnected`.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr().map(SocketAddr)
     }
 
-    /// Closes one direction, or both.
+    /// Closes the read side, the write side, or both.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::net::Shutdown;
+    ///
+    /// let (a, b) = wakeful::net::UnixDatagram::pair()?;
+    /// a.shutdown(Shutdown::Both)?;
+    /// assert!(b.send(b"hello").await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.shutdown(how)
     }

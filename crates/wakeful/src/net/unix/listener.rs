@@ -1,4 +1,4 @@
-//! A unix socket that others connect to.
+//! [`UnixListener`]: accepts Unix connections.
 
 use super::{SocketAddr, UnixStream};
 use crate::driver::io_readiness::{Direction, Readiness};
@@ -16,18 +16,24 @@ use std::panic::Location;
 use std::path::Path;
 use std::task::{Context, Poll, ready};
 
-/// A unix socket that others connect to.
+/// A Unix socket that accepts connections.
 ///
-/// Dropping it leaves its path in the file system, where it keeps the next from
-/// being bound there: remove it first.
+/// Dropping it does not remove its path from the file system. The next [`bind`](Self::bind) to that
+/// path fails until the file is removed.
 ///
-/// ```no_run
-/// # async fn serve() -> std::io::Result<()> {
-/// let listener = wakeful::net::UnixListener::bind("/run/hello.socket")?;
-/// loop {
-///     let (stream, _peer) = listener.accept().await?;
-///     wakeful::spawn(async move { drop(stream) });
-/// }
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::net::{UnixListener, UnixStream};
+///
+/// let name = format!("\0wakeful-doc-listener-{}", std::process::id()); // abstract
+/// let listener = UnixListener::bind(&name)?;
+/// let _client = UnixStream::connect(&name).await?;
+/// let (_server, peer) = listener.accept().await?;
+/// assert!(peer.is_unnamed());
+/// # Ok(())
 /// # }
 /// ```
 pub struct UnixListener {
@@ -35,69 +41,133 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    /// Listens at a path, at which there must be nothing yet; on Linux also at an
-    /// abstract address, which is a path that begins with a zero byte.
+    /// Listens at a path.
+    ///
+    /// No file may exist at the path. On Linux, a path that begins with a zero byte is an abstract
+    /// address.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error, for example `AddrInUse`.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn serve() -> std::io::Result<()> {
+    /// use wakeful::net::UnixListener;
+    ///
+    /// let listener = UnixListener::bind("/run/hello.socket")?;
+    /// loop {
+    ///     let (stream, _peer) = listener.accept().await?;
+    ///     wakeful::spawn(async move { drop(stream) });
+    /// }
+    /// # }
+    /// ```
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
-        Self::bind_addr(&SocketAddr::of_path(path.as_ref())?)
+        Self::bind_addr(&SocketAddr::from_path(path.as_ref())?)
     }
 
     /// Listens at an address.
     ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error, for example `AddrInUse`.
+    ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn bind_addr(socket_addr: &SocketAddr) -> io::Result<UnixListener> {
         let listener = net::UnixListener::bind_addr(&socket_addr.0)?;
         listener.set_nonblocking(true)?;
-        Self::watch(listener)
+        Self::register(listener)
     }
 
-    /// Takes a listener over, which must be in non-blocking mode.
+    /// Registers a listener of the standard library with the current runtime.
+    ///
+    /// The listener must be in non-blocking mode.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error if the listener cannot be registered.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O, and, with debug assertions, if the listener
-    /// is in blocking mode.
+    /// Panics outside of a runtime with I/O enabled, and, with debug assertions, if the listener is
+    /// in blocking mode.
     #[track_caller]
     pub fn from_std(listener: net::UnixListener) -> io::Result<UnixListener> {
         check_nonblocking(&listener)?;
-        Self::watch(listener)
+        Self::register(listener)
     }
 
     #[track_caller]
-    pub(super) fn watch(listener: net::UnixListener) -> io::Result<UnixListener> {
+    pub(super) fn register(listener: net::UnixListener) -> io::Result<UnixListener> {
         Ok(Self { io: PollEvented::new(listener, mio::Interest::READABLE)? })
     }
 
-    /// Gives the listener back, in non-blocking mode.
+    /// Deregisters the listener and returns it, in non-blocking mode.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error if the listener cannot be deregistered.
     pub fn into_std(self) -> io::Result<net::UnixListener> {
         self.io.into_inner()
     }
 
-    /// The address it listens at.
+    /// Returns the address that the listener is bound to.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(SocketAddr)
     }
 
-    /// The pending error of the socket, which is cleared (`SO_ERROR`).
+    /// Returns and clears the pending error of the socket (`SO_ERROR`).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error if the option cannot be read.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.take_error()
     }
 
     /// Waits for the next connection.
     ///
-    /// If the process has no descriptors left, the error says so; the connection
-    /// stays with the system, so close something or wait before the next call.
+    /// Returns the connection and the address of the peer. Any number of tasks may wait on one
+    /// listener.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error. If the process has no free descriptor (`EMFILE`), the connection
+    /// stays in the backlog, so close a descriptor or wait before the next call.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no connection.
+    /// Cancel safe. No connection is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{UnixListener, UnixStream};
+    ///
+    /// let name = format!("\0wakeful-doc-accept-{}", std::process::id()); // abstract
+    /// let listener = UnixListener::bind(&name)?;
+    /// let (client, accepted) = wakeful::join!(UnixStream::connect(&name), listener.accept());
+    /// let (_client, (_server, _peer)) = (client?, accepted?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn accept(
         &self,
@@ -107,16 +177,23 @@ impl UnixListener {
             let accepted =
                 self.io.async_io(OpSource::Ours, Readiness::READ, WaitKind::Accept, site, accept);
             let (stream, peer) = accepted.await?;
-            Ok((UnixStream::accepted_at(stream, site)?, peer))
+            Ok((UnixStream::from_accepted(stream, site)?, peer))
         }
     }
 
-    /// As [`accept`](Self::accept), for the task that asks last.
+    /// Polls for the next connection.
+    ///
+    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// [`accept`](Self::accept).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     #[track_caller]
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
         let accepted = self.io.poll_io(Direction::Read, cx, WaitKind::Accept, accept);
         let (stream, peer) = ready!(accepted)?;
-        Poll::Ready(Ok((UnixStream::accepted_at(stream, Location::caller())?, peer)))
+        Poll::Ready(Ok((UnixStream::from_accepted(stream, Location::caller())?, peer)))
     }
 }
 
@@ -124,13 +201,13 @@ impl UnixListener {
 fn accept(listener: &net::UnixListener) -> io::Result<(net::UnixStream, SocketAddr)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (stream, peer) = uninterrupted(|| rustix::net::acceptfrom_with(listener, flags))?;
-    Ok((net::UnixStream::from(stream), SocketAddr::of_raw(peer)?))
+    Ok((net::UnixStream::from(stream), SocketAddr::from_raw(peer)?))
 }
 
 impl TryFrom<net::UnixListener> for UnixListener {
     type Error = io::Error;
 
-    /// As [`from_std`](UnixListener::from_std).
+    /// Converts with [`from_std`](UnixListener::from_std).
     #[track_caller]
     fn try_from(listener: net::UnixListener) -> io::Result<Self> {
         Self::from_std(listener)

@@ -1,8 +1,11 @@
-//! Sockets of Unix, between processes of one machine, and pipes.
+//! Unix sockets and pipes, which connect processes of one machine.
 //!
-//! Their addresses are paths in the file system. On Linux a path that begins with
-//! a zero byte stands for an *abstract* address, which is not in the file system
-//! and goes when the last socket goes that has it.
+//! [`UnixListener`] and [`UnixStream`] are connections, [`UnixDatagram`] exchanges messages,
+//! [`pipe`](mod@pipe) has pipes and FIFOs.
+//!
+//! The address of a Unix socket is a path in the file system. On Linux, a path that begins with a
+//! zero byte is an *abstract* address. An abstract address is not in the file system, and is free
+//! again once the last socket that has it is closed.
 
 mod address;
 mod credentials;
@@ -21,14 +24,14 @@ pub use listener::UnixListener;
 pub use socket::UnixSocket;
 pub use stream::UnixStream;
 
-/// The number of a user.
-#[allow(non_camel_case_types, reason = "the system's name")]
+/// A user id.
+#[allow(non_camel_case_types, reason = "the name of the C type")]
 pub type uid_t = u32;
 
-/// The number of a group.
-#[allow(non_camel_case_types, reason = "the system's name")]
+/// A group id.
+#[allow(non_camel_case_types, reason = "the name of the C type")]
 pub type gid_t = u32;
 
-/// The number of a process.
-#[allow(non_camel_case_types, reason = "the system's name")]
+/// A process id.
+#[allow(non_camel_case_types, reason = "the name of the C type")]
 pub type pid_t = i32;

@@ -1,4 +1,4 @@
-//! A unix socket that is not yet connected and does not listen.
+//! [`UnixSocket`]: a Unix socket that is neither connected nor listening.
 
 use super::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use crate::sys::eintr::uninterrupted;
@@ -9,15 +9,23 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawF
 use std::panic::Location;
 use std::path::Path;
 
-/// A unix socket that is not yet connected and does not listen: for binding it
-/// before it does, or choosing how many connections may wait.
+/// A Unix socket that is neither connected nor listening.
 ///
-/// ```no_run
-/// # async fn connect() -> std::io::Result<()> {
-/// let socket = wakeful::net::UnixSocket::new_stream()?;
-/// socket.bind("/run/client.socket")?;
-/// let stream = socket.connect("/run/server.socket").await?;
-/// # drop(stream);
+/// Use this to bind the local address of a client, or to choose the backlog of a listener.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use wakeful::net::{UnixSocket, UnixStream};
+///
+/// let name = format!("\0wakeful-doc-socket-{}", std::process::id()); // abstract
+/// let socket = UnixSocket::new_stream()?;
+/// socket.bind(&name)?;
+/// let listener = socket.listen(16)?;
+/// let _client = UnixStream::connect(&name).await?;
+/// listener.accept().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -27,12 +35,35 @@ pub struct UnixSocket {
 }
 
 impl UnixSocket {
-    /// A socket for datagrams.
+    /// Creates a datagram socket.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::UnixSocket;
+    ///
+    /// let name = format!("\0wakeful-doc-new-datagram-{}", std::process::id()); // abstract
+    /// let socket = UnixSocket::new_datagram()?;
+    /// socket.bind(&name)?;
+    /// let _datagram = socket.datagram()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new_datagram() -> io::Result<UnixSocket> {
         Self::new(Type::DGRAM)
     }
 
-    /// A socket for streams of bytes.
+    /// Creates a stream socket.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn new_stream() -> io::Result<UnixSocket> {
         Self::new(Type::STREAM)
     }
@@ -41,50 +72,79 @@ impl UnixSocket {
         Ok(Self { socket: Socket::new(Domain::UNIX, kind.nonblocking().cloexec(), None)? })
     }
 
-    /// Gives it an address: a path, at which there must be nothing yet, or on
-    /// Linux an abstract address, which is a path that begins with a zero byte.
-    pub fn bind(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let addr = SocketAddr::of_path(path.as_ref())?.to_raw()?;
-        Ok(rustix::net::bind(&self.socket, &addr)?)
-    }
-
-    /// Makes it a listener that lets so many connections wait to be accepted.
+    /// Binds the socket to a path.
+    ///
+    /// No file may exist at the path. On Linux, a path that begins with a zero byte is an abstract
+    /// address.
     ///
     /// # Errors
     ///
-    /// If it is for datagrams, and those of the system.
+    /// Returns the kernel's error, for example `AddrInUse`.
+    pub fn bind(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let addr = SocketAddr::from_path(path.as_ref())?.to_raw()?;
+        Ok(rustix::net::bind(&self.socket, &addr)?)
+    }
+
+    /// Converts the socket into a listener.
+    ///
+    /// `backlog` is the number of connections that the kernel queues until they are accepted.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if this is a datagram socket, and the kernel's error otherwise.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn listen(self, backlog: u32) -> io::Result<UnixListener> {
-        self.must_not_be(Type::DGRAM, "listen cannot be called on a datagram socket")?;
+        self.reject_type(Type::DGRAM, "listen cannot be called on a datagram socket")?;
         self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        UnixListener::watch(OwnedFd::from(self.socket).into())
+        UnixListener::register(OwnedFd::from(self.socket).into())
     }
 
     /// Connects to the listener at a path.
     ///
     /// # Errors
     ///
-    /// If it is for datagrams, and those of the system: `WouldBlock` means that
-    /// too many wait there to be accepted already, and the system does not tell
-    /// when there is room.
+    /// Returns an error if this is a datagram socket, and the kernel's error otherwise.
+    /// `WouldBlock` means that the listener's backlog is full; the kernel does not report when it
+    /// has space again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the socket.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// The future panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{UnixListener, UnixSocket};
+    ///
+    /// let name = format!("\0wakeful-doc-socket-connect-{}", std::process::id()); // abstract
+    /// let _listener = UnixListener::bind(&name)?;
+    /// let _stream = UnixSocket::new_stream()?.connect(&name).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn connect(self, path: impl AsRef<Path>) -> impl Future<Output = io::Result<UnixStream>> {
-        let (addr, site) = (SocketAddr::of_path(path.as_ref()), Location::caller());
+        let (addr, site) = (SocketAddr::from_path(path.as_ref()), Location::caller());
         async move {
-            self.must_not_be(Type::DGRAM, "connect cannot be called on a datagram socket")?;
-            self.connect_from(&addr?, site).await
+            self.reject_type(Type::DGRAM, "connect cannot be called on a datagram socket")?;
+            self.connect_at(&addr?, site).await
         }
     }
 
-    pub(super) async fn connect_from(
+    /// Connects to `addr`. `site` is the place that diagnostics show.
+    pub(super) async fn connect_at(
         self,
         addr: &SocketAddr,
         site: &'static Location<'static>,
@@ -94,26 +154,28 @@ impl UnixSocket {
             Err(Errno::INPROGRESS) => Ok(()),
             result => result,
         })?;
-        UnixStream::connecting_at(OwnedFd::from(self.socket).into(), site).await
+        UnixStream::finish_connect(OwnedFd::from(self.socket).into(), site).await
     }
 
-    /// Makes it a socket that sends and receives.
+    /// Converts the socket into a [`UnixDatagram`].
     ///
     /// # Errors
     ///
-    /// If it is for streams, and those of the system.
+    /// Returns an error if this is a stream socket, and the kernel's error otherwise.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn datagram(self) -> io::Result<UnixDatagram> {
-        self.must_not_be(Type::STREAM, "datagram cannot be called on a stream socket")?;
-        UnixDatagram::of_socket(OwnedFd::from(self.socket).into())
+        self.reject_type(Type::STREAM, "datagram cannot be called on a stream socket")?;
+        UnixDatagram::from_unix_socket(OwnedFd::from(self.socket).into())
     }
 
-    fn must_not_be(&self, kind: Type, complaint: &'static str) -> io::Result<()> {
-        if self.socket.r#type()? == kind { Err(io::Error::other(complaint)) } else { Ok(()) }
+    /// Returns an error with `message` if the socket is of this type.
+    fn reject_type(&self, kind: Type, message: &'static str) -> io::Result<()> {
+        if self.socket.r#type()? == kind { Err(io::Error::other(message)) } else { Ok(()) }
     }
 }
 
@@ -130,13 +192,13 @@ impl AsFd for UnixSocket {
 }
 
 impl FromRawFd for UnixSocket {
-    /// Takes over a socket, which must be in non-blocking mode.
+    /// Converts a socket, which must be in non-blocking mode.
     ///
     /// # Safety
     ///
-    /// It is an open socket, and nobody else closes it.
+    /// `fd` must be an open socket that the caller owns and gives away.
     unsafe fn from_raw_fd(fd: RawFd) -> UnixSocket {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller upholds the contract above.
         Self { socket: unsafe { Socket::from_raw_fd(fd) } }
     }
 }

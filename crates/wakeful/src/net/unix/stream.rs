@@ -1,28 +1,36 @@
-//! A unix connection.
+//! [`UnixStream`]: a Unix connection.
 
 use super::{SocketAddr, UCred, UnixSocket};
 use crate::driver::io_readiness::Readiness;
 use crate::net::streams::streams;
+use crate::runtime::poll_evented::PollEvented;
+use crate::task::wait_kind::WaitKind;
+use std::io;
 use std::os::unix::net;
+use std::panic::Location;
 use std::path::Path;
 
-/// A connection between two unix sockets.
+/// A connection between two Unix sockets.
 ///
-/// Reading and writing is done with the methods of
-/// [`AsyncReadExt`](crate::io::AsyncReadExt) and
-/// [`AsyncWriteExt`](crate::io::AsyncWriteExt). Dropping it closes the connection;
-/// `shutdown` closes the writing side only.
+/// Read and write with the methods of [`AsyncReadExt`](crate::io::AsyncReadExt) and
+/// [`AsyncWriteExt`](crate::io::AsyncWriteExt).
+///
+/// Dropping it closes the connection. [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only
+/// the write side. To read and write in different tasks, use [`into_split`](Self::into_split).
+///
+/// # Examples
 ///
 /// ```
-/// # #[wakeful::main]
+/// # #[wakeful::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
 /// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+/// use wakeful::net::UnixStream;
 ///
-/// let (mut near, mut far) = wakeful::net::UnixStream::pair()?;
-/// near.write_all(b"hello").await?;
-/// drop(near);
+/// let (mut a, mut b) = UnixStream::pair()?;
+/// a.write_all(b"hello").await?;
+/// drop(a);
 /// let mut text = String::new();
-/// far.read_to_string(&mut text).await?;
+/// b.read_to_string(&mut text).await?;
 /// assert_eq!(text, "hello");
 /// # Ok(())
 /// # }
@@ -31,42 +39,75 @@ pub struct UnixStream {
     io: PollEvented<net::UnixStream>,
 }
 
-streams!(UnixStream, net::UnixStream);
+streams!(
+    UnixStream,
+    net::UnixStream,
+    "# let (mut client, mut server) = wakeful::net::UnixStream::pair()?;"
+);
 
 impl UnixStream {
-    /// Connects to the listener at a path; on Linux also at an abstract address,
-    /// which is a path that begins with a zero byte.
+    /// Connects to the listener at a path.
+    ///
+    /// A path that begins with a zero byte is an abstract address.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` means that too many wait there to be accepted already. The
-    /// system does not tell when there is room.
+    /// Returns the kernel's error. `WouldBlock` means that the listener's backlog is full; the
+    /// kernel does not report when it has space again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the socket.
+    ///
+    /// # Panics
+    ///
+    /// The future panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::net::{UnixListener, UnixStream};
+    ///
+    /// let name = format!("\0wakeful-doc-stream-{}", std::process::id()); // abstract
+    /// let listener = UnixListener::bind(&name)?;
+    /// let client = UnixStream::connect(&name).await?;
+    /// assert_eq!(client.peer_addr()?.as_abstract_name(), Some(name[1..].as_bytes()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn connect<P: AsRef<Path>>(path: P) -> impl Future<Output = io::Result<UnixStream>> {
+        let (addr, site) = (SocketAddr::from_path(path.as_ref()), Location::caller());
+        async move { UnixSocket::new_stream()?.connect_at(&addr?, site).await }
+    }
+
+    /// Connects to the listener at an address; see [`connect`](Self::connect).
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error. `WouldBlock` means that the listener's backlog is full.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the socket.
     #[track_caller]
-    pub fn connect<P: AsRef<Path>>(path: P) -> impl Future<Output = io::Result<UnixStream>> {
-        let (addr, site) = (SocketAddr::of_path(path.as_ref()), Location::caller());
-        async move { UnixSocket::new_stream()?.connect_from(&addr?, site).await }
-    }
-
-    /// Connects to the listener at an address; see [`connect`](Self::connect).
-    #[track_caller]
     pub fn connect_addr(
         socket_addr: &SocketAddr,
     ) -> impl Future<Output = io::Result<UnixStream>> + Send + Sync + '_ {
         let site = Location::caller();
-        async move { UnixSocket::new_stream()?.connect_from(socket_addr, site).await }
+        async move { UnixSocket::new_stream()?.connect_at(socket_addr, site).await }
     }
 
-    /// Waits until a socket is connected.
-    pub(super) async fn connecting_at(
+    /// Waits until a socket that is connecting is connected.
+    pub(super) async fn finish_connect(
         stream: net::UnixStream,
         site: &'static Location<'static>,
     ) -> io::Result<UnixStream> {
-        let stream = Self::watch_from(stream, site)?;
-        // Once it can be written to, it is connected, or has an error.
+        let stream = Self::register(stream, site)?;
+        // The socket becomes writable when it is connected, or when connecting failed.
         stream.io.registration().ready(Readiness::WRITE, WaitKind::Connect, site).await?;
         match stream.take_error()? {
             Some(error) => Err(error),
@@ -74,38 +115,80 @@ impl UnixStream {
         }
     }
 
-    /// Two streams without an address that are connected to each other.
+    /// Creates two unnamed streams that are connected to each other.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime with I/O.
+    /// Panics outside of a runtime with I/O enabled; see
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use wakeful::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// let (mut a, mut b) = wakeful::net::UnixStream::pair()?;
+    /// a.write_u8(7).await?;
+    /// assert_eq!(b.read_u8().await?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
         let (a, b) = net::UnixStream::pair()?;
-        Ok((Self::paired(a)?, Self::paired(b)?))
+        Ok((Self::from_pair(a)?, Self::from_pair(b)?))
     }
 
-    /// One of a pair: there is room to write.
+    /// Registers one stream of a pair, which is known to be writable.
     #[track_caller]
-    fn paired(stream: net::UnixStream) -> io::Result<UnixStream> {
+    fn from_pair(stream: net::UnixStream) -> io::Result<UnixStream> {
         stream.set_nonblocking(true)?;
-        let stream = Self::watch_from(stream, Location::caller())?;
+        let stream = Self::register(stream, Location::caller())?;
         stream.io.registration().assume(Readiness::WRITABLE);
         Ok(stream)
     }
 
-    /// The address of this side.
+    /// Returns the local address.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(SocketAddr)
     }
 
-    /// The address of the other side.
+    /// Returns the address of the peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr().map(SocketAddr)
     }
 
-    /// Who was on the other side when it connected, or called `pair` or `listen`.
+    /// Returns the credentials of the process that connected, or called `pair` or `listen`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the kernel's error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (a, _b) = wakeful::net::UnixStream::pair()?;
+    /// assert_eq!(a.peer_cred()?.pid(), Some(std::process::id() as i32));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn peer_cred(&self) -> io::Result<UCred> {
-        UCred::of_peer(self)
+        UCred::from_peer(self)
     }
 }

@@ -1,3 +1,3 @@
 //! Loom models of signal delivery.
 
-mod slot;
+mod event;

@@ -1,0 +1,54 @@
+//! [`IoFuture`]: the future that the methods of the extension traits return.
+
+use crate::task::context;
+use std::marker::PhantomPinned;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// An operation on a reader or writer.
+///
+/// It borrows an `Unpin` reader or writer, so it may be moved between polls.
+pub trait IoOp {
+    type Output;
+
+    /// Polls the operation.
+    fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output>;
+}
+
+pin_project_lite::pin_project! {
+    /// Future of an I/O operation that knows its call site.
+    ///
+    /// Diagnostics list a task that waits in it with that place.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct IoFuture<Op> {
+        op: Op,
+        site: &'static Location<'static>,
+        // Makes the future `!Unpin`, so that an operation may become self-referential later.
+        #[pin]
+        _pinned: PhantomPinned,
+    }
+}
+
+impl<Op: IoOp> IoFuture<Op> {
+    #[inline]
+    #[track_caller]
+    pub(super) fn new(op: Op) -> Self {
+        Self { op, site: Location::caller(), _pinned: PhantomPinned }
+    }
+}
+
+impl<Op: IoOp> Future for IoFuture<Op> {
+    type Output = Op::Output;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Op::Output> {
+        let me = self.project();
+        let polled = me.op.poll_op(cx);
+        if polled.is_pending() {
+            context::set_wait_site(me.site);
+        }
+        polled
+    }
+}

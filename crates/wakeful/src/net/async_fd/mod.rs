@@ -1,0 +1,427 @@
+//! [`AsyncFd`]: readiness of any file descriptor. Public as part of `io::unix`.
+
+mod guard;
+mod register;
+
+pub use guard::{AsyncFdReadyGuard, AsyncFdReadyMutGuard, TryIoError};
+pub use register::AsyncFdRegisterError;
+#[allow(deprecated, reason = "re-exports the old name of an error")]
+#[doc(hidden)]
+pub use register::AsyncFdTryNewError;
+
+use crate::driver::io_readiness::{Direction, ReadinessSnapshot};
+use crate::io::Interest;
+use crate::net::stream_io::{readiness_mask, wait_kind};
+use crate::runtime::registration::{OpSource, Registration};
+use crate::task::wait_kind::WaitKind;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::panic::Location;
+use std::task::{Context, Poll, ready};
+
+/// A file descriptor that tasks can wait for: a pipe, a device, a timer, a socket of another
+/// library.
+///
+/// An `AsyncFd` does not read or write. A task waits for readiness and then does the I/O itself
+/// through the guard that it received. The descriptor must be in non-blocking mode.
+///
+/// The kernel reports changes only (edge-triggered). So a descriptor counts as ready until its
+/// readiness is [cleared](AsyncFdReadyGuard::clear_ready), which is allowed only after an operation
+/// failed with `WouldBlock`. [`AsyncFdReadyGuard::try_io`] does both. [`async_io`](Self::async_io)
+/// does the whole loop.
+///
+/// Waiting spends the task's cooperative budget, even if the descriptor is always ready.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::io::{Read, Write};
+/// use std::os::unix::net::UnixStream;
+/// use wakeful::io::unix::AsyncFd;
+///
+/// let (a, mut b) = UnixStream::pair()?;
+/// a.set_nonblocking(true)?;
+/// // SAFETY: a stream has one descriptor and keeps it open.
+/// let a = unsafe { AsyncFd::register(a)? };
+/// b.write_all(b"hello")?;
+///
+/// let mut text = [0; 5];
+/// loop {
+///     let mut guard = a.readable().await?;
+///     match guard.try_io(|a| a.get_ref().read(&mut text)) {
+///         Ok(result) => break assert_eq!(result?, 5),
+///         Err(_would_block) => continue,
+///     }
+/// }
+/// assert_eq!(&text, b"hello");
+/// # Ok(())
+/// # }
+/// ```
+pub struct AsyncFd<T: AsRawFd> {
+    registration: Registration,
+    /// `None` once it was deregistered.
+    inner: Option<T>,
+}
+
+impl<T: AsRawFd> AsyncFd<T> {
+    /// Returns a reference to the inner value.
+    #[inline]
+    pub fn get_ref(&self) -> &T {
+        self.inner.as_ref().expect("registered until `into_inner` or `drop`")
+    }
+
+    /// Returns a mutable reference to the inner value. Its descriptor must stay the same.
+    #[inline]
+    pub fn get_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("registered until `into_inner` or `drop`")
+    }
+
+    /// Deregisters the descriptor and returns the inner value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, _b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let a = unsafe { AsyncFd::register(a)? };
+    /// let _a: UnixStream = a.into_inner();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_inner(mut self) -> T {
+        self.deregister().expect("only this call and `drop` deregister")
+    }
+
+    fn deregister(&mut self) -> Option<T> {
+        let inner = self.inner.take()?;
+        // Fails if the descriptor was closed before. The poller then keeps the source, because the
+        // kernel may still report events for it.
+        let _ = self.registration.deregister();
+        Some(inner)
+    }
+
+    /// Polls for read readiness.
+    ///
+    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// [`readable`](Self::readable).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
+    pub fn poll_read_ready<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
+        let seen = ready!(self.registration.poll_ready(Direction::Read, cx, WaitKind::IoRead))?;
+        Poll::Ready(Ok(self.guard(seen)))
+    }
+
+    /// Polls for read readiness, with exclusive access.
+    ///
+    /// Only the task of the last call is woken.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
+    pub fn poll_read_ready_mut<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
+        let seen = ready!(self.registration.poll_ready(Direction::Read, cx, WaitKind::IoRead))?;
+        Poll::Ready(Ok(self.guard_mut(seen)))
+    }
+
+    /// Polls for write readiness.
+    ///
+    /// Only the task of the last call is woken. Any number of tasks may wait with
+    /// [`writable`](Self::writable).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
+    pub fn poll_write_ready<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
+        let seen = ready!(self.registration.poll_ready(Direction::Write, cx, WaitKind::IoWrite))?;
+        Poll::Ready(Ok(self.guard(seen)))
+    }
+
+    /// Polls for write readiness, with exclusive access.
+    ///
+    /// Only the task of the last call is woken.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
+    pub fn poll_write_ready_mut<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
+        let seen = ready!(self.registration.poll_ready(Direction::Write, cx, WaitKind::IoWrite))?;
+        Poll::Ready(Ok(self.guard_mut(seen)))
+    }
+
+    fn guard(&self, seen: ReadinessSnapshot) -> AsyncFdReadyGuard<'_, T> {
+        AsyncFdReadyGuard { async_fd: self, seen: Some(seen) }
+    }
+
+    fn guard_mut(&mut self, seen: ReadinessSnapshot) -> AsyncFdReadyMutGuard<'_, T> {
+        AsyncFdReadyMutGuard { async_fd: self, seen: Some(seen) }
+    }
+
+    /// Waits until the descriptor is ready for any of `interest`.
+    ///
+    /// `interest` must be part of what the descriptor was registered for.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. The descriptor stays ready until its readiness is cleared.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::Interest;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, _b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let a = unsafe { AsyncFd::register(a)? };
+    /// let guard = a.ready(Interest::READABLE | Interest::WRITABLE).await?;
+    /// assert!(guard.ready().is_writable() && !guard.ready().is_readable());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn ready(
+        &self,
+        interest: Interest,
+    ) -> impl Future<Output = io::Result<AsyncFdReadyGuard<'_, T>>> {
+        let site = Location::caller();
+        let ready = self.registration.ready(readiness_mask(interest), wait_kind(interest), site);
+        async move { Ok(self.guard(ready.await?)) }
+    }
+
+    /// Waits until the descriptor is ready for any of `interest`, with exclusive access.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. The descriptor stays ready until its readiness is cleared.
+    #[track_caller]
+    pub fn ready_mut(
+        &mut self,
+        interest: Interest,
+    ) -> impl Future<Output = io::Result<AsyncFdReadyMutGuard<'_, T>>> {
+        let site = Location::caller();
+        async move {
+            let ready =
+                self.registration.ready(readiness_mask(interest), wait_kind(interest), site);
+            let seen = ready.await?;
+            Ok(self.guard_mut(seen))
+        }
+    }
+
+    /// Waits until the descriptor is readable, or its read side is closed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. The descriptor stays readable until its readiness is cleared.
+    #[track_caller]
+    pub fn readable(&self) -> impl Future<Output = io::Result<AsyncFdReadyGuard<'_, T>>> {
+        self.ready(Interest::READABLE)
+    }
+
+    /// Waits until the descriptor is readable, with exclusive access.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. The descriptor stays readable until its readiness is cleared.
+    #[track_caller]
+    pub fn readable_mut(
+        &mut self,
+    ) -> impl Future<Output = io::Result<AsyncFdReadyMutGuard<'_, T>>> {
+        self.ready_mut(Interest::READABLE)
+    }
+
+    /// Waits until the descriptor is writable, or its write side is closed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. The descriptor stays writable until its readiness is cleared.
+    #[track_caller]
+    pub fn writable(&self) -> impl Future<Output = io::Result<AsyncFdReadyGuard<'_, T>>> {
+        self.ready(Interest::WRITABLE)
+    }
+
+    /// Waits until the descriptor is writable, with exclusive access.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runtime has shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. The descriptor stays writable until its readiness is cleared.
+    #[track_caller]
+    pub fn writable_mut(
+        &mut self,
+    ) -> impl Future<Output = io::Result<AsyncFdReadyMutGuard<'_, T>>> {
+        self.ready_mut(Interest::WRITABLE)
+    }
+
+    /// Calls `f` until it does not fail with `WouldBlock`, and waits for readiness in between.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `f`, or an error if the runtime has shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// As cancel safe as `f`: the future is only dropped between two calls of `f`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::{Read, Write};
+    /// use std::os::unix::net::UnixStream;
+    /// use wakeful::io::Interest;
+    /// use wakeful::io::unix::AsyncFd;
+    ///
+    /// let (a, mut b) = UnixStream::pair()?;
+    /// a.set_nonblocking(true)?;
+    /// // SAFETY: a stream has one descriptor and keeps it open.
+    /// let a = unsafe { AsyncFd::register(a)? };
+    /// b.write_all(b"hello")?;
+    ///
+    /// let mut text = [0; 5];
+    /// let len = a.async_io(Interest::READABLE, |mut a| a.read(&mut text)).await?;
+    /// assert_eq!(&text[..len], b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut f: impl FnMut(&T) -> io::Result<R>,
+    ) -> impl Future<Output = io::Result<R>> {
+        let (mask, kind, site) =
+            (readiness_mask(interest), wait_kind(interest), Location::caller());
+        self.registration.async_io(OpSource::TheUsers, mask, kind, site, move |_| f(self.get_ref()))
+    }
+
+    /// Calls `f` with exclusive access until it does not fail with `WouldBlock`, and waits in
+    /// between.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `f`, or an error if the runtime has shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// As cancel safe as `f`: the future is only dropped between two calls of `f`.
+    #[track_caller]
+    pub fn async_io_mut<R>(
+        &mut self,
+        interest: Interest,
+        mut f: impl FnMut(&mut T) -> io::Result<R>,
+    ) -> impl Future<Output = io::Result<R>> {
+        let (mask, kind, site) =
+            (readiness_mask(interest), wait_kind(interest), Location::caller());
+        let inner = self.inner.as_mut().expect("registered until `into_inner` or `drop`");
+        self.registration.async_io(OpSource::TheUsers, mask, kind, site, move |_| f(inner))
+    }
+
+    /// Calls `f` once if the descriptor is ready for `interest`.
+    ///
+    /// If `f` fails with `WouldBlock`, the readiness is cleared.
+    ///
+    /// # Errors
+    ///
+    /// Returns `WouldBlock` without calling `f` if the descriptor is not known to be ready, and the
+    /// error of `f` otherwise.
+    pub fn try_io<R>(
+        &self,
+        interest: Interest,
+        f: impl FnOnce(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.registration.try_io(OpSource::TheUsers, readiness_mask(interest), || f(self.get_ref()))
+    }
+
+    /// Calls `f` once, with exclusive access, if the descriptor is ready for `interest`.
+    ///
+    /// If `f` fails with `WouldBlock`, the readiness is cleared.
+    ///
+    /// # Errors
+    ///
+    /// Returns `WouldBlock` without calling `f` if the descriptor is not known to be ready, and the
+    /// error of `f` otherwise.
+    pub fn try_io_mut<R>(
+        &mut self,
+        interest: Interest,
+        f: impl FnOnce(&mut T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let inner = self.inner.as_mut().expect("registered until `into_inner` or `drop`");
+        self.registration.try_io(OpSource::TheUsers, readiness_mask(interest), || f(inner))
+    }
+}
+
+impl<T: AsRawFd> AsRawFd for AsyncFd<T> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.get_ref().as_raw_fd()
+    }
+}
+
+impl<T: AsRawFd> AsFd for AsyncFd<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the caller of `register` promised that the descriptor stays open.
+        unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+    }
+}
+
+impl<T: AsRawFd> Drop for AsyncFd<T> {
+    fn drop(&mut self) {
+        drop(self.deregister());
+    }
+}
+
+impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFd<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncFd").field("inner", &self.inner).finish()
+    }
+}

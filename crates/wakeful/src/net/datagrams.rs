@@ -1,0 +1,563 @@
+//! Methods that every datagram socket has: `UdpSocket` and `UnixDatagram`.
+
+/// Implements the methods and traits that are the same for every datagram socket.
+///
+/// - `$socket` is a struct with one field `io: PollEvented<$std>`.
+/// - `$addr` is the type of sender addresses.
+/// - `$setup` has the hidden lines of the examples. They define `a` and `b`, two sockets that are
+///   connected to each other.
+macro_rules! datagrams {
+    ($socket:ident, $std:ty, $addr:ty, $setup:literal) => {
+        $crate::net::registered_socket::registered_socket!($socket, $std);
+
+        impl $socket {
+            /// Registers a standard library socket with the current runtime.
+            ///
+            /// The socket must be in non-blocking mode.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error if the socket cannot be registered.
+            ///
+            /// # Panics
+            ///
+            /// Panics outside of a runtime with I/O enabled, and, with debug assertions, if the
+            /// socket is in blocking mode.
+            ///
+            /// # Examples
+            ///
+            /// `a` is a socket of the standard library:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// # let a = a.into_std()?;
+            /// a.set_nonblocking(true)?;
+            #[doc = concat!("let a = wakeful::net::", stringify!($socket), "::from_std(a)?;")]
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[track_caller]
+            pub fn from_std(socket: $std) -> std::io::Result<$socket> {
+                $crate::net::tcp::check_nonblocking(&socket)?;
+                Self::register(socket)
+            }
+
+            /// Registers a socket that is known to be in non-blocking mode.
+            #[track_caller]
+            fn register(socket: $std) -> std::io::Result<$socket> {
+                Ok(Self { io: $crate::runtime::poll_evented::PollEvented::both(socket)? })
+            }
+
+            /// Waits until the socket is ready for any of `interest`.
+            ///
+            /// Use this with the `try_` methods to send and receive in one task. The readiness may
+            /// be stale: the operation that follows can still fail with `WouldBlock`.
+            ///
+            /// # Errors
+            ///
+            /// Returns an error if the runtime has shut down.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. The socket stays ready until an operation fails with `WouldBlock`.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// use wakeful::io::Interest;
+            ///
+            /// let ready = a.ready(Interest::READABLE | Interest::WRITABLE).await?;
+            /// assert!(ready.is_writable());
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[track_caller]
+            pub fn ready(
+                &self,
+                interest: $crate::io::Interest,
+            ) -> impl Future<Output = std::io::Result<$crate::io::Ready>> + Send + Sync + '_ {
+                self.io.ready_for(interest, std::panic::Location::caller())
+            }
+
+            /// Waits until there is a datagram to receive.
+            ///
+            /// The readiness may be stale: [`try_recv`](Self::try_recv) can still fail with
+            /// `WouldBlock`.
+            ///
+            /// # Errors
+            ///
+            /// Returns an error if the runtime has shut down.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. The socket stays readable until an operation fails with `WouldBlock`.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            ///
+            /// let mut buf = [0; 64];
+            /// let len = loop {
+            ///     b.readable().await?;
+            ///     match b.try_recv(&mut buf) {
+            ///         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            ///         result => break result?,
+            ///     }
+            /// };
+            /// assert_eq!(&buf[..len], b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[track_caller]
+            pub fn readable(&self) -> impl Future<Output = std::io::Result<()>> + Send + Sync + '_ {
+                let site = std::panic::Location::caller();
+                let ready = self.io.ready_for($crate::io::Interest::READABLE, site);
+                async { ready.await.map(drop) }
+            }
+
+            /// Polls for a datagram to receive.
+            ///
+            /// Only the task of the last call is woken. Any number of tasks may wait with
+            /// [`readable`](Self::readable).
+            ///
+            /// # Errors
+            ///
+            /// Returns an error if the runtime has shut down.
+            pub fn poll_recv_ready(
+                &self,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                self.io.poll_read_ready(cx)
+            }
+
+            /// Waits until the send buffer has space.
+            ///
+            /// The readiness may be stale: [`try_send`](Self::try_send) can still fail with
+            /// `WouldBlock`.
+            ///
+            /// # Errors
+            ///
+            /// Returns an error if the runtime has shut down.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. The socket stays writable until an operation fails with `WouldBlock`.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.writable().await?;
+            /// a.try_send(b"hello")?;
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[track_caller]
+            pub fn writable(&self) -> impl Future<Output = std::io::Result<()>> + Send + Sync + '_ {
+                let site = std::panic::Location::caller();
+                let ready = self.io.ready_for($crate::io::Interest::WRITABLE, site);
+                async { ready.await.map(drop) }
+            }
+
+            /// Polls for space in the send buffer.
+            ///
+            /// Only the task of the last call is woken. Any number of tasks may wait with
+            /// [`writable`](Self::writable).
+            ///
+            /// # Errors
+            ///
+            /// Returns an error if the runtime has shut down.
+            pub fn poll_send_ready(
+                &self,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                self.io.poll_write_ready(cx)
+            }
+
+            /// Sends a datagram to the address that the socket is connected to.
+            ///
+            /// Returns the number of bytes sent.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error, for example if the socket is not connected.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. If the future is dropped before it completes, nothing was sent.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// assert_eq!(a.send(b"hello").await?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[track_caller]
+            pub fn send<'a>(
+                &'a self,
+                buf: &'a [u8],
+            ) -> impl Future<Output = std::io::Result<usize>> + Send + Sync + 'a {
+                let site = std::panic::Location::caller();
+                self.io.async_send_with(site, move |io| $crate::net::datagram_io::send(io, buf))
+            }
+
+            /// Polls a send to the address that the socket is connected to.
+            ///
+            /// Only the task of the last call is woken; see [`send`](Self::send).
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error, for example if the socket is not connected.
+            pub fn poll_send(
+                &self,
+                cx: &mut std::task::Context<'_>,
+                buf: &[u8],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                self.io.poll_send_with(cx, |io| $crate::net::datagram_io::send(io, buf))
+            }
+
+            /// Sends a datagram without waiting, to the address that the socket is connected to.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` if the send buffer is full, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.writable().await?;
+            /// assert_eq!(a.try_send(b"hello")?, 5);
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn try_send(&self, buf: &[u8]) -> std::io::Result<usize> {
+                self.io.try_send_with(|io| $crate::net::datagram_io::send(io, buf))
+            }
+
+            /// Receives a datagram and returns its length.
+            ///
+            /// Bytes that do not fit into `buf` are discarded.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. If the future is dropped before it completes, nothing was received.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            /// let mut buf = [0; 64];
+            /// let len = b.recv(&mut buf).await?;
+            /// assert_eq!(&buf[..len], b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[track_caller]
+            pub fn recv<'a>(
+                &'a self,
+                buf: &'a mut [u8],
+            ) -> impl Future<Output = std::io::Result<usize>> + Send + Sync + 'a {
+                let site = std::panic::Location::caller();
+                self.io.async_recv_with(site, move |io| {
+                    let flags = $crate::net::datagram_io::CONSUME;
+                    let received = $crate::net::datagram_io::recv_into_slice(io, buf, flags);
+                    received.map($crate::net::datagram_io::len_only)
+                })
+            }
+
+            /// Polls a receive.
+            ///
+            /// Only the task of the last call is woken; see [`recv`](Self::recv).
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
+            pub fn poll_recv(
+                &self,
+                cx: &mut std::task::Context<'_>,
+                buf: &mut $crate::io::ReadBuf<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                self.io.poll_recv_with(cx, |io| {
+                    let flags = $crate::net::datagram_io::CONSUME;
+                    $crate::net::datagram_io::recv_into_read_buf(io, buf, flags)
+                })
+            }
+
+            /// Receives a datagram without waiting, and returns its length.
+            ///
+            /// Bytes that do not fit into `buf` are discarded.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// // Nothing was sent yet.
+            /// let error = b.try_recv(&mut [0; 64]).unwrap_err();
+            /// assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn try_recv(&self, buf: &mut [u8]) -> std::io::Result<usize> {
+                self.io.try_recv_with(|io| {
+                    let flags = $crate::net::datagram_io::CONSUME;
+                    let received = $crate::net::datagram_io::recv_into_slice(io, buf, flags);
+                    received.map($crate::net::datagram_io::len_only)
+                })
+            }
+
+            /// Receives a datagram into a [`BufMut`](bytes::BufMut) and returns its length.
+            ///
+            /// The buffer must have spare capacity: bytes that do not fit into it are discarded.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. If the future is dropped before it completes, nothing was received.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            /// let mut buf = Vec::with_capacity(64);
+            /// b.recv_buf(&mut buf).await?;
+            /// assert_eq!(buf, b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[track_caller]
+            pub fn recv_buf<B: bytes::BufMut>(
+                &self,
+                buf: &mut B,
+            ) -> impl Future<Output = std::io::Result<usize>> {
+                let site = std::panic::Location::caller();
+                self.io.async_recv_with(site, move |io| {
+                    let flags = $crate::net::datagram_io::CONSUME;
+                    let received = $crate::net::datagram_io::recv_into_buf_mut(io, buf, flags);
+                    received.map($crate::net::datagram_io::len_only)
+                })
+            }
+
+            /// Receives a datagram into a [`BufMut`](bytes::BufMut) without waiting.
+            ///
+            /// Returns its length. The buffer must have spare capacity: bytes that do not fit into
+            /// it are discarded.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+            pub fn try_recv_buf<B: bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
+                self.io.try_recv_with(|io| {
+                    let flags = $crate::net::datagram_io::CONSUME;
+                    let received = $crate::net::datagram_io::recv_into_buf_mut(io, buf, flags);
+                    received.map($crate::net::datagram_io::len_only)
+                })
+            }
+
+            /// Receives a datagram and returns its length and its sender.
+            ///
+            /// Bytes that do not fit into `buf` are discarded.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. If the future is dropped before it completes, nothing was received.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            /// let mut buf = [0; 64];
+            /// let (len, sender) = b.recv_from(&mut buf).await?;
+            /// println!("{len} bytes from {sender:?}");
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[track_caller]
+            pub fn recv_from<'a>(
+                &'a self,
+                buf: &'a mut [u8],
+            ) -> impl Future<Output = std::io::Result<(usize, $addr)>> + Send + Sync + 'a {
+                let site = std::panic::Location::caller();
+                self.io.async_recv_with(site, move |io| {
+                    let flags = $crate::net::datagram_io::CONSUME;
+                    let received = $crate::net::datagram_io::recv_into_slice(io, buf, flags);
+                    received.map($crate::net::datagram_io::len_and_sender)
+                })
+            }
+
+            /// Polls a receive and returns the sender.
+            ///
+            /// Only the task of the last call is woken; see [`recv_from`](Self::recv_from).
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
+            pub fn poll_recv_from(
+                &self,
+                cx: &mut std::task::Context<'_>,
+                buf: &mut $crate::io::ReadBuf<'_>,
+            ) -> std::task::Poll<std::io::Result<$addr>> {
+                self.io.poll_recv_with(cx, |io| {
+                    let flags = $crate::net::datagram_io::CONSUME;
+                    let received = $crate::net::datagram_io::recv_into_read_buf(io, buf, flags);
+                    received.map(|$crate::net::datagram_io::SenderAddr(addr)| addr)
+                })
+            }
+
+            /// Receives a datagram without waiting, and returns its length and its sender.
+            ///
+            /// Bytes that do not fit into `buf` are discarded.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            /// b.readable().await?;
+            /// let mut buf = [0; 64];
+            /// let (len, _sender) = b.try_recv_from(&mut buf)?;
+            /// assert_eq!(&buf[..len], b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn try_recv_from(&self, buf: &mut [u8]) -> std::io::Result<(usize, $addr)> {
+                self.io.try_recv_with(|io| {
+                    let flags = $crate::net::datagram_io::CONSUME;
+                    let received = $crate::net::datagram_io::recv_into_slice(io, buf, flags);
+                    received.map($crate::net::datagram_io::len_and_sender)
+                })
+            }
+
+            /// Receives a datagram into a [`BufMut`](bytes::BufMut), with its sender.
+            ///
+            /// Returns length and sender. The buffer must have spare capacity: bytes that do not
+            /// fit into it are discarded.
+            ///
+            /// # Errors
+            ///
+            /// Returns the kernel's error.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe. If the future is dropped before it completes, nothing was received.
+            ///
+            /// # Examples
+            ///
+            /// `a` and `b` are connected to each other:
+            ///
+            /// ```
+            /// # #[wakeful::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = $setup]
+            /// a.send(b"hello").await?;
+            /// let mut buf = Vec::with_capacity(64);
+            /// let (_len, _sender) = b.recv_buf_from(&mut buf).await?;
+            /// assert_eq!(buf, b"hello");
+            /// # Ok(())
+            /// # }
+            /// ```
+            #[track_caller]
+            pub fn recv_buf_from<B: bytes::BufMut>(
+                &self,
+                buf: &mut B,
+            ) -> impl Future<Output = std::io::Result<(usize, $addr)>> {
+                let site = std::panic::Location::caller();
+                self.io.async_recv_with(site, move |io| {
+                    let flags = $crate::net::datagram_io::CONSUME;
+                    let received = $crate::net::datagram_io::recv_into_buf_mut(io, buf, flags);
+                    received.map($crate::net::datagram_io::len_and_sender)
+                })
+            }
+
+            /// Receives a datagram into a [`BufMut`](bytes::BufMut) without waiting, with its
+            /// sender.
+            ///
+            /// Returns length and sender. The buffer must have spare capacity: bytes that do not
+            /// fit into it are discarded.
+            ///
+            /// # Errors
+            ///
+            /// Returns `WouldBlock` if there is no datagram, and the kernel's error otherwise.
+            pub fn try_recv_buf_from<B: bytes::BufMut>(
+                &self,
+                buf: &mut B,
+            ) -> std::io::Result<(usize, $addr)> {
+                self.io.try_recv_with(|io| {
+                    let flags = $crate::net::datagram_io::CONSUME;
+                    let received = $crate::net::datagram_io::recv_into_buf_mut(io, buf, flags);
+                    received.map($crate::net::datagram_io::len_and_sender)
+                })
+            }
+        }
+    };
+}
+pub(crate) use datagrams;
