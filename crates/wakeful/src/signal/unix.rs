@@ -114,7 +114,7 @@ impl RefUnwindSafe for Signal {}
 ///
 /// # Errors
 ///
-/// With [`ErrorKind::NotEqual`](io::ErrorKind::NotEqual) if the kind cannot be listened for:
+/// With [`ErrorKind::Other`](io::ErrorKind::Other) if the kind cannot be listened for:
 /// `SIGKILL`, `SIGSTOP`, `SIGILL`, `SIGFPE`, `SIGSEGV`, or a number that no signal has.
 /// With the system's error if the system refuses, as for signals that its C library
 /// keeps for itself.
