@@ -1,4 +1,4 @@
-//! The switch between std's primitives and loom's, and locks that a panic does not poison.
+//! Synchronization primitives: std's, or loom's in models. A panic does not poison the locks.
 //!
 //! The models are unit tests, so the switch is `all(test, loom)`: a program that is built with
 //! `--cfg loom` for its own models gets std's primitives in this crate.

@@ -46,14 +46,14 @@ impl JoinError {
 
     /// Returns whether the task was dropped before it completed.
     ///
-    /// Causes are an abort, the shutdown of the runtime, and the orphan policy.
+    /// It was aborted, or its runtime was shut down, or it was an orphan.
     pub fn is_cancelled(&self) -> bool {
         matches!(self.cause, Cause::Cancelled | Cause::Orphaned)
     }
 
     /// Returns whether the task was dropped because nothing could ever wake it.
     ///
-    /// That happens only under an [`OrphanPolicy`](crate::runtime::OrphanPolicy) that cancels.
+    /// That happens only if the [`OrphanPolicy`](crate::runtime::OrphanPolicy) is `Abort` or `Panic`.
     pub fn is_orphaned(&self) -> bool {
         matches!(self.cause, Cause::Orphaned)
     }

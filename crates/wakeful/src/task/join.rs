@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-/// An owned permission to await a task's output.
+/// A handle that awaits the output of a task.
 ///
 /// [`spawn`](super::spawn) returns it. Awaiting it returns the output, or a [`JoinError`] if the
 /// task panicked or was cancelled. Dropping it detaches the task, which keeps running.

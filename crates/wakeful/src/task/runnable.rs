@@ -106,7 +106,7 @@ impl Runnable {
         let cell = self.into_cell();
         // SAFETY: the entry keeps the cell alive.
         unsafe {
-            if cell.as_ref().state.refuse() == Release::Free {
+            if cell.as_ref().state.discard_wake() == Release::Free {
                 Arena::free(cell);
             }
         }

@@ -83,7 +83,7 @@ pub(crate) const EXEMPT: u64 = 1 << 9;
 /// The task was spawned with `task::Builder::forever` and is never an orphan.
 pub(crate) const FOREVER: u64 = 1 << 10;
 /// NOTIFIED is the entry of a thread that is about to find the queues closed. That thread clears
-/// both flags in `refuse`, `claim_refused_spawn` or `claim_refused_requeue`.
+/// both flags in `discard_wake`, `claim_refused_spawn` or `claim_refused_requeue`.
 pub(crate) const FOREIGN_ENTRY: u64 = 1 << 11;
 
 const WAKER_SHIFT: u32 = 12;
@@ -476,7 +476,7 @@ impl State {
     }
 
     /// Gives up the entry of a wake that found the queues closed.
-    pub(crate) fn refuse(&self) -> Release {
+    pub(crate) fn discard_wake(&self) -> Release {
         let others = !(NOTIFIED | FOREIGN_ENTRY);
         let left = Snapshot(self.0.fetch_and(others, AcqRel) & others);
         if left.is_free() { Release::Free } else { Release::Nothing }

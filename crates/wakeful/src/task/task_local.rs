@@ -228,6 +228,16 @@ impl<T: Clone + 'static> LocalKey<T> {
     /// # Panics
     ///
     /// Outside of every scope of this key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// wakeful::task_local! {
+    ///     static LEVEL: u8;
+    /// }
+    ///
+    /// assert_eq!(LEVEL.sync_scope(3, || LEVEL.get()), 3);
+    /// ```
     #[track_caller]
     pub fn get(&'static self) -> T {
         self.with(T::clone)
@@ -238,6 +248,16 @@ impl<T: Clone + 'static> LocalKey<T> {
     /// # Errors
     ///
     /// Outside of every scope of this key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// wakeful::task_local! {
+    ///     static LEVEL: u8;
+    /// }
+    ///
+    /// assert!(LEVEL.try_get().is_err());
+    /// ```
     pub fn try_get(&'static self) -> Result<T, AccessError> {
         self.try_with(T::clone)
     }

@@ -182,7 +182,7 @@ impl Task {
     /// Does what `waker::perform` does if the queues are closed.
     fn perform_refused(&self, duty: Wake) {
         match duty {
-            Wake::Schedule => self.released(self.state.refuse()),
+            Wake::Schedule => self.released(self.state.discard_wake()),
             duty => self.perform(duty),
         }
     }
