@@ -1,4 +1,6 @@
-//! Writes the client and the server of `tests/grpc.rs`, whose messages are written by hand: so nobody needs `protoc`.
+//! Generates the client and the server of `tests/grpc.rs`.
+//!
+//! The messages are written by hand, so the build does not need `protoc`.
 
 use tonic_build::manual::{Builder, Method, MethodBuilder, Service};
 

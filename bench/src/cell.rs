@@ -1,4 +1,4 @@
-//! The child's side: one cell, measured in this process, one line of JSON.
+//! The child's side: measures one cell in this process and prints one line of JSON.
 
 use std::io::{self, Write};
 use std::process;

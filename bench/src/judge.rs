@@ -1,10 +1,9 @@
-//! What the samples of a run amount to: medians, multiples of tokio's, and whether
-//! wakeful is where it should be.
+//! Judges the samples of a run: medians, ratios to tokio, and whether wakeful meets its targets.
 //!
-//! A row's own figure is judged by its median against the row's target. Latencies of
-//! rows about sockets ([`FIGURES`]) are not to be above tokio's, and wobble more than
-//! anything else here; so a median that is above is held against the rounds, in which
-//! wakeful and tokio follow each other at once: see [`Latency`].
+//! A row's own figure is judged by its median against the row's target. Latencies of rows about
+//! sockets ([`FIGURES`]) must not be above tokio's. They vary most, so a median that is above is
+//! compared with the single rounds, in which wakeful and tokio run directly one after the other: see
+//! [`Latency`].
 
 use crate::peers::Flavor;
 use crate::rows::sockets::FIGURES;
@@ -112,15 +111,14 @@ fn rounded(ratio: f64) -> f64 {
 pub enum Latency {
     /// The median is not above.
     Met,
-    /// The median is above, but not in so many of the rounds that chance would be
-    /// surprising.
+    /// The median is above, but the number of rounds above is likely by chance.
     Unclear,
-    /// The median is above, and so are so many rounds.
+    /// The median is above, and the number of rounds above is unlikely by chance.
     Above,
 }
 
-/// Were both alike, so many rounds would be above by chance with at most this
-/// probability: all of three to five, all but one of six to eight.
+/// The probability below which a number of rounds above is unlikely between equals: all of three to
+/// five, all but one of six to eight.
 const CHANCE: f64 = 0.125;
 
 impl Latency {

@@ -1,4 +1,4 @@
-//! What a record says of the machine and of the versions measured.
+//! The machine and the versions that a record names.
 
 use std::fs;
 use std::process::Command;

@@ -1,9 +1,8 @@
-//! wakeful beside its peers.
+//! Compares wakeful with other runtimes.
 //!
-//! The parent (`runner`) runs every cell, that is one row on one peer, in a
-//! process of its own: this binary again, with `--cell ROW PEER`, which `cell`
-//! answers with one line of JSON. `judge` says what the samples amount to, and
-//! `report` makes the table or the record of it.
+//! A cell is one row on one peer. The parent (`runner`) runs every cell in a process of its own: this
+//! binary with `--cell ROW PEER`, for which `cell` prints one line of JSON. `judge` judges the samples,
+//! and `report` prints the table or the record.
 
 mod cell;
 mod judge;

@@ -1,4 +1,4 @@
-//! What is shown of a run: the table, the JSON, the record.
+//! Formats a run: the table, the JSON, the record.
 
 use std::fmt::Write;
 use std::fs;
@@ -32,7 +32,7 @@ pub fn publish(run: &Run<'_>, options: &Options) -> Result<(), String> {
     }
 }
 
-/// What the rows are, what wakeful should come to, and who takes part.
+/// Lists the rows, wakeful's targets and the peers.
 pub fn list(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {

@@ -1,8 +1,8 @@
-//! The parent's side: every cell in a process of its own, rounds interleaved.
+//! The parent's side: runs every cell in a process of its own, rounds interleaved.
 //!
-//! A round goes through all rows; within a row the peers follow each other at
-//! once, and who goes first moves on by one each round. So a slow minute of the
-//! machine falls on all peers of a row, and none always runs after the same one.
+//! A round goes through all rows. Within a row the peers run directly one after the other, and each
+//! round starts with another peer. So a slow minute of the machine affects all peers of a row, and no
+//! peer always runs after the same one.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -237,7 +237,7 @@ fn read_all(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> 
         let mut bytes = Vec::new();
         // What came before an error is still worth showing.
         let _ = pipe.read_to_end(&mut bytes);
-        // Nobody listens any more if the parent gave up.
+        // The receiver is gone if the parent gave up.
         let _ = text.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     received

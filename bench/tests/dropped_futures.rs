@@ -1,5 +1,6 @@
-//! A future that was polled once and dropped: does the event that it waited for still wake the task? The real tokio's
-//! answers and wakeful's, side by side.
+//! Compares tokio and wakeful for futures that are polled once and dropped.
+//!
+//! The question for each future: does its event still wake the task?
 #![cfg(feature = "wakeful")]
 #![allow(clippy::duplicate_mod, reason = "one table, once for each runtime")]
 

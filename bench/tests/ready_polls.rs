@@ -1,11 +1,11 @@
-//! How often an operation that is always ready is polled before its task gives way, on tokio and on wakeful. A loop over
-//! an operation that never gives way starves its worker: where tokio's gives way, wakeful's must.
+//! Counts the polls of an always-ready operation until it yields, on tokio and on wakeful.
 //!
-//! Left out is what cannot be ready twice within one poll of a task: signals, which the driver has to deliver, and
-//! `yield_now`.
+//! A loop over an operation that never yields starves its worker. Where tokio's operation yields,
+//! wakeful's must. Two operations are left out, as they cannot be ready twice within one poll of a
+//! task: signals, which the driver delivers, and `yield_now`.
 #![cfg(feature = "wakeful")]
 
-/// So many ready polls in one poll of a task count as "never".
+/// This number of ready polls in one poll of a task counts as "never".
 const NEVER: usize = 10_000;
 
 /// What was counted for each operation.

@@ -1,5 +1,4 @@
-//! wakeful's sockets and those of tokio itself, talking to each other: what one
-//! runtime takes for granted about a connection, the other must not know.
+//! Connections between wakeful's sockets and tokio's, in one process.
 #![cfg(feature = "wakeful")]
 
 use std::net::SocketAddr;

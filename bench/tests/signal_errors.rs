@@ -1,4 +1,4 @@
-//! Which numbers `signal` refuses, and with which error, on tokio and on wakeful.
+//! Compares the numbers that `signal` refuses, and the errors, on tokio and on wakeful.
 #![cfg(feature = "wakeful")]
 
 use std::io;

@@ -1,7 +1,7 @@
-//! What the programs of this folder have in common: runtimes to run on, and a limit to their time.
+//! Support for the tests of this folder: runtimes, and a time limit.
 //!
-//! The programs are in `tests`. Each uses a published crate as it is, and `tokio` as that crate does; the patch in
-//! `Cargo.toml` puts wakeful in its place.
+//! Each test uses a published crate unchanged, and `tokio` as that crate does. The patch in
+//! `Cargo.toml` replaces tokio by wakeful.
 
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -62,7 +62,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left behind harms nobody.
+        // A folder that stays in the temporary folder does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

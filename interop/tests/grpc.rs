@@ -51,7 +51,7 @@ impl Sums for Server {
         tokio::spawn(async move {
             for value in 0..end {
                 if sender.send(Ok(number(value))).await.is_err() {
-                    return; // nobody listens any more
+                    return; // the client has dropped the stream
                 }
             }
         });

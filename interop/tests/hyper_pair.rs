@@ -1,4 +1,4 @@
-//! hyper: a client and a server of its own kind, over HTTP/1 and HTTP/2.
+//! hyper: a client and a server, over HTTP/1 and HTTP/2.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

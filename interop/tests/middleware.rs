@@ -1,4 +1,4 @@
-//! tower: time-out, retry and rate limit, with the clock in our own hands.
+//! tower: time-out, retry and rate limit, on a paused clock.
 
 use interop::on_every_runtime;
 use std::convert::Infallible;
@@ -28,7 +28,7 @@ fn a_service_that_does_not_answer_is_given_up() {
     });
 }
 
-/// Tries again so many times.
+/// A policy that retries up to this number of times.
 #[derive(Clone)]
 struct Tries(usize);
 

@@ -1,4 +1,4 @@
-//! The patch has taken: what is called tokio here is wakeful, for these tests and for all that they depend on.
+//! Proves that the patch is applied: tokio is wakeful, for these tests and for their dependencies.
 
 use std::any::type_name;
 

@@ -87,7 +87,7 @@ fn commands_from_many_tasks_over_one_connection() {
 }
 
 #[test]
-fn messages_to_those_who_listen() {
+fn published_messages_reach_subscribers() {
     on_every_runtime(|| async {
         let server = Server::start().await;
         let client = server.client();

@@ -1,7 +1,7 @@
 //! The repository's own commands: `cargo xtask tidy`, `loom`, `soak`, `stress` and `conformance`.
 //!
-//! They find the workspace through `CARGO_MANIFEST_DIR`, which cargo sets when
-//! it runs them, so they work from any folder of any checkout.
+//! They find the workspace through `CARGO_MANIFEST_DIR`, which cargo sets when it runs them. So they
+//! work from any folder of any checkout.
 
 mod conformance;
 mod loom;
@@ -10,8 +10,19 @@ mod stress;
 mod tidy;
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+type Command = fn(&Path, &[String]) -> ExitCode;
+
+/// The commands, by name. `tidy` checks that the documents name no others.
+const COMMANDS: &[(&str, Command)] = &[
+    ("tidy", |root, args| if args.is_empty() { tidy::run(root) } else { usage() }),
+    ("loom", |root, args| loom::run(root, args)),
+    ("soak", |root, args| soak::run(root, args)),
+    ("stress", |root, args| stress::run(root, args)),
+    ("conformance", |root, args| conformance::run(root, args)),
+];
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
@@ -31,21 +42,22 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match command.as_str() {
-        "tidy" if rest.is_empty() => tidy::run(&root),
-        "loom" => loom::run(&root, &rest),
-        "soak" => soak::run(&root, &rest),
-        soak::LOAD_COMMAND => soak::run_load(&rest),
-        "stress" => stress::run(&root, &rest),
-        "conformance" => conformance::run(&root, &rest),
-        _ => {
-            eprint!("{USAGE}{}{}{}", soak::USAGE, stress::USAGE, conformance::USAGE);
-            ExitCode::from(2)
-        }
+    if command == soak::LOAD_COMMAND {
+        return soak::run_load(&rest);
+    }
+    match COMMANDS.iter().find(|(name, _)| *name == command) {
+        Some((_, run)) => run(&root, &rest),
+        None => usage(),
     }
 }
 
-/// The folder above this package, as cargo tells it at run time.
+/// Prints how to call xtask, and returns the exit code of a wrong call.
+fn usage() -> ExitCode {
+    eprint!("{USAGE}{}{}{}", soak::USAGE, stress::USAGE, conformance::USAGE);
+    ExitCode::from(2)
+}
+
+/// Returns the folder above this package, as cargo tells it at run time.
 fn workspace_root() -> Result<PathBuf, String> {
     let package = env::var_os("CARGO_MANIFEST_DIR").ok_or(
         "CARGO_MANIFEST_DIR is not set; start this program through cargo: `cargo xtask tidy`",

@@ -1,9 +1,7 @@
-//! What rows about files ask of a peer: a whole stretch of work at a time, so that
-//! each may do it in its own manner.
+//! The file operations that rows ask of a peer, each a whole batch, so that a peer can use its own API.
 //!
-//! wakeful reads at offsets; tokio, which has no such thing, seeks and reads. The
-//! others hand their buffers over and get them back. monoio has files on io_uring
-//! only.
+//! wakeful reads at offsets. tokio, which has no positional reads, seeks and reads. The others pass
+//! their buffers to the runtime and get them back. monoio has files on io_uring only.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -11,12 +9,12 @@ use std::sync::Arc;
 
 use super::{Compio, Glommio, MonoioUring, OneThread, Peer};
 
-/// What is read and written at once.
+/// Bytes per read and write.
 pub const PAGE: usize = 4096;
-/// What is copied at once where nobody offers to copy a file.
+/// Bytes per step of a copy, for peers that have no function to copy a file.
 pub const CHUNK: usize = 1 << 20;
 
-/// Offsets of pages in no order, the same for everybody.
+/// Offsets of pages in a pseudo-random order, the same for every peer.
 pub struct Offsets {
     state: u64,
     pages: u64,

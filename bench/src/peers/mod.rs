@@ -1,4 +1,4 @@
-//! The peers: what a row may ask of a runtime, and who answers.
+//! The peers: the traits that a row uses, and the runtimes that implement them.
 //!
 //! A row is written once, against the traits here. Each peer is a type that
 //! implements [`Peer`] and those of [`Remote`], [`Blocking`] and [`Timers`] it
@@ -13,9 +13,9 @@
 //! | `compio.rs` | compio |
 //! | `glommio.rs` | glommio |
 //!
-//! What rows about files ask, and who answers, is in `files.rs`.
+//! The traits of rows about files are in `files.rs`.
 //!
-//! [`cells!`] lists who takes part in a row.
+//! [`cells!`] lists the peers of a row.
 
 mod compio;
 pub mod files;
@@ -82,8 +82,9 @@ pub trait Peer: Sized + 'static {
         F: Future + Send + 'static,
         F::Output: Send + 'static;
 
-    /// Lets the task run on without anybody waiting for it. Peers whose handle
-    /// cancels when dropped say otherwise here.
+    /// Detaches a task: it runs on without its handle.
+    ///
+    /// Peers whose handle cancels the task when dropped override this.
     fn detach<T: Send + 'static>(join: Self::Join<T>) {
         drop(join);
     }

@@ -231,8 +231,8 @@ impl Blocking for SmolLocal {
     }
 }
 
-/// Timers are async-io's for all three: one thread of its own, or whoever is in
-/// `block_on`, turns them.
+/// Implements [`Timers`] by async-io for all three peers. async-io's own thread or a thread in
+/// `block_on` drives the timers.
 macro_rules! timers {
     ($($peer:ty),*) => {$(
         impl Timers for $peer {

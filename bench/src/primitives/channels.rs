@@ -5,8 +5,8 @@
 
 use super::{Bounded, Primitives, Unbounded};
 
-/// Makes a type that stands for a crate. Of each kind of channel: how it is
-/// made, its sender and its receiver, their methods that send and receive.
+/// Defines a type for a crate. The arguments for each kind of channel: its constructor, its sender and
+/// receiver, and their methods that send and receive.
 macro_rules! channels {
     (
         $type:ident, $name:literal,

@@ -1,4 +1,4 @@
-//! The primitives: what a sync row may ask of a crate, and who answers.
+//! The primitives: the traits that a sync row uses, and the crates that implement them.
 //!
 //! A sync row is generic over a runtime ([`Peer`]) and a crate of primitives,
 //! a type that implements those of the traits here it can do:
@@ -13,7 +13,7 @@
 //! primitives once more, are guests on one [`host`]; a guest's cells are called
 //! `kanal@wakeful-mt`.
 //!
-//! [`cells!`] lists who takes part in a row.
+//! [`cells!`] lists the crates of a row.
 
 mod channels;
 mod locks;

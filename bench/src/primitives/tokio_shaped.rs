@@ -7,8 +7,8 @@ use super::{
     Bounded, Broadcast, Mutex, Notify, Oneshot, Primitives, RwLock, Semaphore, Unbounded, Watch,
 };
 
-/// `tokio_shaped!(Tokio, tokio: mpsc, mutex)` makes a type that stands for the
-/// crate and gives it the primitives named.
+/// `tokio_shaped!(Tokio, tokio: mpsc, mutex)` defines a type for the crate and implements the named
+/// primitives for it.
 macro_rules! tokio_shaped {
     ($type:ident, $name:ident: $($primitive:ident),*) => {
         pub struct $type;

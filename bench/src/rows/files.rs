@@ -1,8 +1,8 @@
-//! Rows about files, in a folder of their own in the folder for temporary files.
+//! Rows about files, in a folder inside the folder for temporary files.
 //!
-//! What is read lies in the page cache: it was written a moment ago. Limits, without
-//! a runtime, are in the rows too (`raw_files.rs`). A cell ends when the disk has
-//! nothing of it left to write, so that the next one has it for itself.
+//! The files were just written, so reads come from the page cache. Programs without a runtime are in
+//! the rows too, as limits (`raw_files.rs`). A cell ends when all its data is on the disk, so that the
+//! next cell has the disk for itself.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -30,7 +30,7 @@ const SMALL: u64 = 10_000;
 /// The length of the file that is copied.
 pub const COPIED: u64 = 256 << 20;
 
-/// Somebody without a runtime, and how it does the work of a row.
+/// A program without a runtime: its name, and how it does the work of a row.
 type Limit = (&'static str, fn() -> Work);
 
 pub fn rows() -> Vec<Row> {
@@ -130,7 +130,7 @@ impl Folder {
         &self.0
     }
 
-    /// A file of so many bytes, in the page cache and on the disk.
+    /// Creates a file of `len` bytes, in the page cache and on the disk.
     pub fn file(&self, name: &str, len: u64) -> PathBuf {
         let path = self.0.join(name);
         let mut file = File::create(&path).expect("there is room");
@@ -145,7 +145,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left behind harms nobody.
+        // A folder that stays in the temporary folder does no harm.
         let _ = fs::remove_dir_all(&self.0);
         if let Some(disk) = self.0.parent().and_then(|folder| File::open(folder).ok()) {
             let _ = rustix::fs::syncfs(disk);

@@ -162,8 +162,8 @@ fn mutex_yield<P: Peer, C: Mutex>() -> Work {
     })
 }
 
-/// Lets the crowd go once all of it has come to the lock. On a single thread
-/// one task after the other would find it free otherwise.
+/// Holds the lock until all tasks wait for it. Otherwise each task would find it free on a single
+/// thread.
 async fn crowd_at_mutex<P, C, F>(batches: u64, task: impl Fn(Arc<C::Mutex>) -> F)
 where
     P: Peer,

@@ -1,4 +1,4 @@
-//! Rows about memory: what an idle task weighs.
+//! Rows about memory: the bytes of an idle task.
 //!
 //! A million tasks are spawned, polled once and left waiting. Each has cloned
 //! its waker and forgotten the clone: it is a task that could be woken, with
@@ -54,7 +54,7 @@ fn mem100<P: Peer>() -> Work {
     detach_and_drop::<P, 100>()
 }
 
-/// Never ready; leaves a waker behind that nobody drops.
+/// A future that is never ready and leaks a clone of its waker.
 struct Idle;
 
 impl Future for Idle {

@@ -1,7 +1,7 @@
-//! The rows: what is measured, what it should come to, and who takes part.
+//! The rows: what is measured, the targets, and the peers that take part.
 //!
 //! A [`Row`] has one [`Cell`] per peer. A cell is prepared in a process of its
-//! own and hands back [`Work`]: something to time in batches, or to do once.
+//! own and returns [`Work`], which is timed in batches or done once.
 //!
 //! | file | rows |
 //! | --- | --- |
@@ -12,9 +12,9 @@
 //! | `runtime.rs` | `block_on`, starting and stopping |
 //! | `channels.rs` | channels of all kinds |
 //! | `locks.rs` | locks, permits and notifications |
-//! | `time.rs` | timeouts, and sleeping: what it costs and how late it is |
+//! | `time.rs` | timeouts, the cost of sleeps, and how late they are |
 //! | `sockets.rs` | echo and HTTP servers under load |
-//! | `memory.rs` | what an idle task weighs |
+//! | `memory.rs` | the bytes of an idle task |
 //!
 //! A new family is a new file with a `rows()` and one line in [`all`].
 
@@ -101,12 +101,12 @@ pub struct Target {
 }
 
 impl Target {
-    /// Apart for the multi-thread and the single-thread flavor.
+    /// One ratio for each flavor, multi-thread and single-thread.
     const fn each(multi: f64, single: f64) -> Self {
         Self { multi, single, at_most: None, of_raw: None }
     }
 
-    /// The same for both flavors.
+    /// One ratio for both flavors.
     const fn both(ratio: f64) -> Self {
         Self::each(ratio, ratio)
     }

@@ -1,5 +1,5 @@
-//! The limits of the rows about files, without a runtime: `raw-pread` makes the system
-//! calls one after the other, `raw-uring` asks a ring for the same.
+//! The limits of the rows about files, without a runtime: `raw-pread` makes the system calls one after
+//! the other, `raw-uring` submits them to a ring.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -74,7 +74,7 @@ pub fn copy() -> Work {
     })
 }
 
-/// A ring that is asked for one thing at a time.
+/// A ring with one operation in flight at a time.
 struct Ring(IoUring);
 
 impl Ring {

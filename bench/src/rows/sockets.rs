@@ -18,14 +18,14 @@ pub const FIGURES: [(&str, &str, bool); 5] = [
     ("p999_us", "p99.9 us", true),
 ];
 
-/// Of a server on one thread against the loop without a runtime, and of several
-/// against tokio: in requests per second of processor time, so in time per request
-/// the inverse.
+/// The targets of a server on one thread against the loop without a runtime, and of several threads
+/// against tokio, in time per request: the inverse of requests per second of CPU time.
 const OF_RAW: f64 = 1.0 / 0.97;
 const OF_TOKIO: f64 = 1.0 / 1.05;
-/// All there is to ask of a row in which most of the work is not the runtime's: of the
-/// instructions that a request takes over hyper, six of seven are hyper's and those of
-/// its allocations, and the loop without a runtime parses nothing.
+/// The target of rows in which most of the work is not the runtime's.
+///
+/// Of the instructions of a request over hyper, six of seven are hyper's and those of its allocations.
+/// The loop without a runtime parses nothing.
 const BESIDE_TOKIO: Target = Target::each(OF_TOKIO, 1.0);
 
 pub fn rows() -> Vec<Row> {

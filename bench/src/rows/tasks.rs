@@ -129,8 +129,8 @@ fn spawn_await<P: Peer>() -> Work {
     })
 }
 
-/// The last task of a batch says so; until then the thread that built the
-/// runtime sits in `block_on` and a thread of our own does the spawning.
+/// A thread outside the runtime spawns, while the thread that built the runtime waits in `block_on` for
+/// the last task of the batch.
 fn spawn_remote<P: Remote>() -> Work {
     let peer = P::build();
     Work::timed(move |batches| {

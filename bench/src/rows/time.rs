@@ -1,5 +1,4 @@
-//! Rows about time: timeouts that never fire, and sleeping: what it costs and
-//! how late it is.
+//! Rows about time: timeouts that never fire, the cost of sleeps, and how late they are.
 
 use std::future;
 use std::time::{Duration, Instant};

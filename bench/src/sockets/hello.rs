@@ -1,4 +1,4 @@
-//! What the HTTP servers answer.
+//! The answer of the HTTP servers.
 
 use std::convert::Infallible;
 
@@ -22,7 +22,7 @@ pub async fn serve<I: Read + Write + Unpin>(io: I) {
     let _ = http1::Builder::new().serve_connection(io, service_fn(hello)).await;
 }
 
-/// The same answer as bytes, for the server that knows nothing of HTTP.
+/// Returns the answer as bytes, for the server that knows nothing of HTTP.
 pub fn answer() -> Vec<u8> {
     let date = "Thu, 01 Jan 1970 00:00:00 GMT";
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\ndate: {date}\r\n\r\n{TEXT}", TEXT.len())

@@ -1,5 +1,6 @@
-//! The load generator: so many connections, on each of which a request of 64 bytes
-//! follows the answer to the one before. One thread, one epoll, no runtime.
+//! The load generator: a number of connections, each with one request of 64 bytes in flight.
+//!
+//! One thread, one epoll, no runtime.
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,11 +13,11 @@ use serde_json::json;
 
 /// Bytes of a request and of its answer.
 const SIZE: usize = 64;
-/// Before it counts.
+/// How long it sends before it measures.
 const WARM: Duration = Duration::from_millis(200);
-/// While it counts.
+/// How long it measures.
 const MEASURED: Duration = Duration::from_millis(800);
-/// A server that says nothing for so long is broken.
+/// A server that is silent for this long is broken.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 struct Connection {

@@ -1,19 +1,18 @@
-//! Servers, and what they are measured with.
+//! Servers, and the load generator that measures them.
 //!
-//! A cell of a row about sockets is three processes: the one that [`measure`]s, a
-//! server of one peer, and a load generator that is the same for all ([`load`] for
-//! echo, the program `wrk` for HTTP). The server is this binary with `--serve
-//! SERVICE PEER`, the generator this binary with `--load`; both are pinned to cores
-//! as the row says.
+//! A cell of a row about sockets is three processes: the parent, which [`measure`]s, a server of one
+//! peer, and a load generator that is the same for all peers ([`load`] for echo, the program `wrk` for
+//! HTTP). The server is this binary with `--serve SERVICE PEER`, the generator this binary with
+//! `--load`; both are pinned to cores as the row says.
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `server.rs` | the server's process, and the table of who can be one |
+//! | `server.rs` | the server's process, and the table of peers that can serve |
 //! | `load.rs` | the load generator |
-//! | `measure.rs` | starts both, and takes the figures |
+//! | `measure.rs` | starts both, and reads the figures |
 //! | `peers.rs` | how each peer accepts, reads and writes |
 //! | `raw.rs` | a server without a runtime: the limit |
-//! | `hello.rs` | what the HTTP servers answer |
+//! | `hello.rs` | the answer of the HTTP servers |
 
 pub mod hello;
 pub mod load;
@@ -31,7 +30,7 @@ use crate::peers::Peer;
 pub enum Service {
     /// Sends back what comes.
     Echo,
-    /// The same, while other tasks burn processor time between yields.
+    /// Sends back what comes, while other tasks use CPU time between yields.
     BusyEcho,
     /// hyper's HTTP/1 with a short answer.
     Http,

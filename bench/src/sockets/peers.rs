@@ -1,5 +1,6 @@
-//! How each peer accepts, reads and writes. The loops say the same in the words of
-//! each runtime: read what there is, write it all back.
+//! How each peer accepts, reads and writes.
+//!
+//! Every loop does the same with the API of its runtime: read what has arrived, write all of it back.
 
 use std::future::Future;
 use std::net::TcpListener as StdListener;

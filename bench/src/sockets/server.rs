@@ -1,4 +1,4 @@
-//! The server's process, and who can be one.
+//! The server's process, and the peers that can serve.
 //!
 //! It prints its port, and then for each line that comes in the processor time it
 //! has taken so far, in nanoseconds. It ends with its standard input.
@@ -22,7 +22,7 @@ pub const RAW: &str = "epoll";
 const BURNERS: usize = 8;
 const BURN: Duration = Duration::from_micros(200);
 
-/// Somebody who can serve.
+/// A peer, or the server without a runtime, and the function that serves.
 #[derive(Clone, Copy)]
 pub struct Server {
     pub peer: &'static str,
@@ -35,7 +35,7 @@ impl Server {
         Self { peer: P::NAME, flavor: P::FLAVOR, serve: serve_on::<P> }
     }
 
-    /// Those who can do `service`.
+    /// Returns the servers that offer `service`.
     pub fn all(service: Service) -> Vec<Self> {
         let all = [
             #[cfg(feature = "wakeful")]

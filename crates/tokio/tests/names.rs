@@ -1,5 +1,6 @@
-//! Every name of tokio 1.54.1's public API, with the features `full` and `test-util`, is there; and what has these
-//! names is wakeful's, so both can be used in one program, on one runtime.
+//! The tokio shim has every public name of tokio 1.54.1 with the features `full` and `test-util`.
+//!
+//! The names are wakeful's own items, so that a program can use both crates on one runtime.
 #![cfg(all(feature = "full", feature = "test-util"))]
 
 /// Uses every name once, so that a missing one does not compile.

@@ -1,4 +1,4 @@
-//! Clients and servers of hyper's on wakeful, over TCP on loopback.
+//! hyper clients and servers on wakeful, over TCP on loopback.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! A worker whose thread is blocked, with leave (`block_in_place`) or without: the others carry on.
+//! Workers whose thread is blocked, in `block_in_place` or without it: the other tasks keep running.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
@@ -22,7 +22,7 @@ mod support {
 }
 use support::panic_site::{PanicSite, panic_site};
 use support::runtimes::{TestRuntime, current_thread, multi_thread, watch};
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
 #[track_caller]
 fn assert_here(panic: &PanicSite, start: &str) {
@@ -32,18 +32,18 @@ fn assert_here(panic: &PanicSite, start: &str) {
 
 #[test]
 fn a_worker_stuck_in_a_poll_gives_its_run_next_slot_up() {
-    let (rt, shelf) = (multi_thread(2), Arc::new(Shelf::default()));
+    let (rt, store) = (multi_thread(2), Arc::new(WakerStore::default()));
     let (ran, has_run) = mpsc::channel();
-    let wait = shelf.wait();
+    let wait = store.wait();
     let woken = rt.spawn(async move {
         wait.await;
         ran.send(thread::current().id()).unwrap();
     });
-    while shelf.len() == 0 {
+    while store.len() == 0 {
         rt.block_on(rt.spawn(async {})).unwrap();
     }
     let stuck = rt.spawn(async move {
-        shelf.open(); // the task woken goes to this worker's run-next slot
+        store.open(); // the task woken goes to this worker's run-next slot
         let ran_on = has_run.recv().unwrap(); // and this poll does not return before it has run
         (ran_on, thread::current().id())
     });
@@ -118,7 +118,7 @@ fn a_socket_of_a_worker_stuck_in_a_poll_is_watched_by_others() {
 }
 
 #[test]
-fn block_in_place_lets_the_worker_carry_on_elsewhere() {
+fn block_in_place_moves_the_worker_to_another_thread() {
     for workers in [1, 2] {
         let rt = multi_thread(workers);
         let outcome = rt.spawn(async {
@@ -136,7 +136,7 @@ fn block_in_place_lets_the_worker_carry_on_elsewhere() {
 }
 
 #[test]
-fn block_in_place_is_refused_where_nobody_could_carry_on() {
+fn block_in_place_panics_where_no_thread_could_take_over() {
     let rt = current_thread();
     let text = "can call blocking only when running on the multi-threaded runtime";
     let in_root = rt.block_on(async { panic_site(|| block_in_place(|| ())) });
@@ -148,7 +148,7 @@ fn block_in_place_is_refused_where_nobody_could_carry_on() {
     assert_eq!(in_closure.unwrap(), 6, "a pool thread may block as it likes");
 }
 
-/// Yields inside of a collection with wakers of its own, which then asks the runtime to put it off.
+/// Yields inside a collection of futures that has its own wakers and then yields itself.
 async fn put_off() {
     let loops = async {
         for _ in 0..10 {
@@ -160,7 +160,7 @@ async fn put_off() {
 }
 
 #[test]
-fn what_was_put_off_goes_on_while_its_worker_blocks_in_place() {
+fn deferred_tasks_run_while_their_worker_blocks_in_place() {
     for workers in [1, 2] {
         let rt = multi_thread(workers);
         let (done, is_done) = mpsc::channel();
@@ -182,7 +182,7 @@ fn what_was_put_off_goes_on_while_its_worker_blocks_in_place() {
 }
 
 #[test]
-fn what_was_put_off_goes_on_while_its_worker_is_stuck() {
+fn deferred_tasks_run_while_their_worker_is_stuck() {
     let rt = multi_thread(2);
     // Keeps the second worker busy, so that the tasks below meet on the first.
     let ((busy, is_busy), (free, may_go)) = (mpsc::channel(), mpsc::channel::<()>());
@@ -260,7 +260,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 }
 
 #[test]
-fn a_runtime_that_goes_waits_for_those_who_block_in_place() {
+fn a_dropped_runtime_waits_for_block_in_place() {
     let TestRuntime { runtime, reports, .. } = multi_thread(1);
     let ((blocked, is_blocked), (release, released)) = (mpsc::channel(), mpsc::channel());
     // Dropped when the worker, on its other thread, leaves its queue behind: then the end has begun.

@@ -1,4 +1,4 @@
-//! `spawn_blocking`: closures run, panic, wait their turn and are dropped, and the pool grows and shrinks as told.
+//! `spawn_blocking`: closures run, panic, queue and are dropped, and the pool grows and shrinks as configured.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -258,7 +258,7 @@ fn a_runtime_that_goes_waits_for_what_runs_and_for_what_waits() {
 }
 
 #[test]
-fn what_is_asked_for_last_of_all_is_done() {
+fn closures_spawned_before_the_drop_run() {
     for (name, mut builder) in builders() {
         for _ in 0..50 {
             let runtime = builder.build().unwrap();

@@ -1,4 +1,4 @@
-//! What users do in their callbacks, and what becomes of the runtime when it goes wrong there.
+//! Callbacks of the user that panic, block or use the runtime.
 
 use std::future::{pending, ready};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -196,7 +196,7 @@ fn an_exemption_ends_with_the_future_that_asked_for_it() {
 }
 
 #[test]
-fn what_a_callback_puts_off_is_woken_before_the_thread_sleeps() {
+fn a_task_deferred_in_a_callback_is_woken_before_the_thread_parks() {
     for (name, mut builder) in serial_builders() {
         let (woken, wakes) = std::sync::mpsc::channel();
         let waker = futures::task::waker(Arc::new(Tells(Mutex::new(woken))));
@@ -218,7 +218,7 @@ fn what_a_callback_puts_off_is_woken_before_the_thread_sleeps() {
     }
 }
 
-/// A waker that tells somebody.
+/// A waker that sends a message to its channel.
 struct Tells(Mutex<std::sync::mpsc::Sender<()>>);
 
 impl futures::task::ArcWake for Tells {
@@ -227,7 +227,7 @@ impl futures::task::ArcWake for Tells {
     }
 }
 
-/// Nothing here takes as long.
+/// The time limit of a wait; a test that reaches it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]

@@ -1,6 +1,8 @@
-//! What is proven and what is suspected. Programs that look stuck and finish: a guard, permit or receiver is not where
-//! it was acquired, a task yields by hand, a `JoinSet` aborts its tasks. None of them is reported as proven, and no
-//! `block_on` of theirs is ended, also under `#[wakeful::test]`. What is proven ends a test.
+//! Proven and suspected reports, on programs that look stuck and finish.
+//!
+//! In them, a guard, permit or receiver has left the task that acquired it, a task yields by hand, or a `JoinSet`
+//! aborts its tasks. None is reported as proven, and no `block_on` is ended, also under `#[wakeful::test]`. A proven
+//! deadlock ends a test.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -20,7 +22,7 @@ use wakeful::time::timeout;
 
 /// Lets a program go on.
 type LetGo = oneshot::Sender<()>;
-/// A program that looks stuck after it has handed out how to let it go on.
+/// A program that looks stuck after it has sent the means to continue it.
 type Program = fn(Sender<LetGo>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Every flavor, as built by hand and as built by `#[wakeful::test]`.
@@ -349,7 +351,7 @@ fn a_deadlock_is_reported_once_no_waker_is_left_with_a_channel() {
 
 /// The runtime's own scan comes to the same as `diagnose`: told as suspected, and the `block_on` goes on.
 #[test]
-fn what_is_suspected_ends_no_block_on() {
+fn a_suspected_deadlock_ends_no_block_on() {
     for (rt, told) in runtimes() {
         let lock: &'static Mutex<()> = Box::leak(Box::new(Mutex::new(())));
         let handle = rt.handle().clone();
@@ -433,7 +435,7 @@ fn moves_its_handle(
     }))
 }
 
-/// The root awaits a task that awaits another one, and that task moves its handle to a thread.
+/// The `block_on` future awaits a task that awaits another one, and that task moves its handle to a thread.
 fn awaits_a_task_that_moves_its_handle(
     give: Sender<JoinHandle<()>>,
     flag: Arc<AtomicBool>,
@@ -484,7 +486,7 @@ fn a_join_handle_that_a_thread_has_ends_no_block_on() {
     }
 }
 
-/// What is found once the task waits.
+/// Returns the reports of `diagnose` once the task waits.
 async fn report_of<T>(task: &JoinHandle<T>) -> Vec<Report> {
     loop {
         let found = Handle::current().diagnose();
@@ -528,7 +530,7 @@ fn a_circle_of_join_handles_is_proven() {
     }
 }
 
-/// A task that yields by waking itself, and does a piece of work in each poll, until it is told that it spins.
+/// A task that yields by waking itself, and works in each poll, until it is reported as spinning.
 #[test]
 fn a_task_that_yields_by_hand_is_suspected_of_spinning() {
     for mut builder in builders() {
@@ -564,7 +566,7 @@ fn proven_is_more_than_suspected() {
     assert!(Certainty::Proven > Certainty::Suspected);
 }
 
-/// The system ends a program that does not end by itself.
+/// Sets an alarm, so that the kernel ends a process that hangs.
 fn limit_this_process() {
     // SAFETY: sets a timer of the process, and touches no memory.
     unsafe { libc::alarm(60) };
@@ -576,23 +578,23 @@ async fn waits_for_itself() {
     drop(lock.lock().await);
 }
 
-// Run by `what_is_proven_ends_a_test`, each in a process of its own.
+// Run by `a_proven_deadlock_ends_a_test`, each in a process of its own.
 #[wakeful::test]
-#[ignore = "it can never return: run by `what_is_proven_ends_a_test`"]
+#[ignore = "it can never return: run by `a_proven_deadlock_ends_a_test`"]
 async fn stuck() {
     limit_this_process();
     wakeful::spawn(waits_for_itself()).await.unwrap();
 }
 
 #[wakeful::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it can never return: run by `what_is_proven_ends_a_test`"]
+#[ignore = "it can never return: run by `a_proven_deadlock_ends_a_test`"]
 async fn stuck_on_two_threads() {
     limit_this_process();
     wakeful::spawn(waits_for_itself()).await.unwrap();
 }
 
 #[wakeful::test]
-#[ignore = "it can never return: run by `what_is_proven_ends_a_test`"]
+#[ignore = "it can never return: run by `a_proven_deadlock_ends_a_test`"]
 async fn stuck_without_a_waker() {
     limit_this_process();
     std::future::pending::<()>().await;
@@ -600,7 +602,7 @@ async fn stuck_without_a_waker() {
 
 /// A test that is alone in its process with the harness's main thread, or on that thread.
 #[test]
-fn what_is_proven_ends_a_test() {
+fn a_proven_deadlock_ends_a_test() {
     let ends = |test: &str, threads: &str, why: &str| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let args = ["--exact", test, "--ignored", "--test-threads", threads];

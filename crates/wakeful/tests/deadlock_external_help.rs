@@ -1,5 +1,6 @@
-//! Somebody waits, and what it waits for is to come from where nobody looks: from a thread, a child, or one who waits
-//! before it. Then nobody is told to be stuck for good, and no `block_on` is ended.
+//! Waits that end through help that the wait graph does not show: a thread, a child, a task ahead in a queue.
+//!
+//! No such wait is reported as a proven deadlock, and no `block_on` is ended.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -15,7 +16,7 @@ use wakeful::sync::{Mutex, Notify, RwLock, Semaphore, mpsc, oneshot};
 use wakeful::task::{self, yield_now};
 use wakeful::time::timeout;
 
-/// Nothing here takes as long.
+/// The time limit of a wait; a test that reaches it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn builders() -> Vec<Builder> {
@@ -28,7 +29,7 @@ fn build(builder: &mut Builder) -> Runtime {
     builder.enable_time().root_name("root").on_report(|_| {}).build().unwrap()
 }
 
-/// Whether the root waits, and nobody is at work.
+/// Returns whether the `block_on` future and all tasks wait, and no worker is busy.
 fn is_quiet(handle: &Handle) -> bool {
     let dump = handle.dump();
     let waits = |task: &wakeful::inspect::TaskDump| task.state() == TaskState::Waiting;
@@ -87,7 +88,7 @@ fn permits_that_a_thread_adds() {
     }
 }
 
-/// Who has the runtime may shut it down, and that ends what is waited for.
+/// The owner of the runtime may shut it down, which ends the wait.
 #[test]
 fn the_end_of_the_runtime_for_a_block_on_of_a_handle() {
     let rt = build(Builder::new_multi_thread().worker_threads(1));
@@ -102,8 +103,8 @@ fn the_end_of_the_runtime_for_a_block_on_of_a_handle() {
     assert!(waits.join().unwrap().unwrap_err().is_cancelled());
 }
 
-/// A handle that the future of `block_on` has polled, and that another task has now. What that future waits for
-/// since is a notification, or somebody else's future.
+/// The `block_on` future polls a join handle, moves it to another task, and then waits for a notification or for a
+/// foreign future.
 #[test]
 fn a_handle_that_went_to_another_task() {
     for mut builder in builders() {
@@ -137,7 +138,7 @@ fn a_handle_that_went_to_another_task() {
 /// Runtimes that are shuffled number their tasks alike, and one awaits a task of another.
 #[test]
 fn a_task_of_another_runtime_with_a_number_of_ours() {
-    // Ours is awaited by nobody, or by a waker that is none of wakeful's.
+    // Our task has no waiter, or a waiter with a foreign waker.
     [false, true].into_iter().for_each(a_task_of_another_runtime);
 }
 
@@ -202,9 +203,9 @@ fn a_guard_that_a_scoped_thread_has() {
 }
 
 #[test]
-fn a_future_that_went_on_elsewhere_with_its_guard() {
+fn a_future_that_moved_to_another_runtime_with_its_guard() {
     for mut builder in builders() {
-        let elsewhere = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let other = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let (tell, told) = channel();
         let waits = async {
             let lock = Arc::new(Mutex::new(()));
@@ -215,7 +216,7 @@ fn a_future_that_went_on_elsewhere_with_its_guard() {
                 let _ = goes.await;
             });
             assert!(futures::poll!(&mut keeps).is_pending());
-            elsewhere.spawn(keeps);
+            other.spawn(keeps);
             tell.send(let_go).unwrap();
             drop(lock.lock().await);
         };
@@ -249,7 +250,7 @@ fn a_task_that_a_thread_aborts() {
     }
 }
 
-/// Something that the root gave to a task which it spawned for that, and waits for more of.
+/// The `block_on` future moves a permit or guard to a task that it spawns, and waits for another. No report is made.
 fn nothing_is_found_of_a_child<F>(waits: impl Fn(Tell<oneshot::Sender<()>>) -> F)
 where
     F: Future<Output = ()>,
@@ -300,7 +301,7 @@ fn a_receiver_that_a_child_has() {
 }
 
 #[test]
-fn room_that_somebody_has_reserved() {
+fn capacity_reserved_by_an_owned_permit() {
     for mut builder in builders() {
         let (tell, told) = channel();
         let waits = async {
@@ -308,7 +309,7 @@ fn room_that_somebody_has_reserved() {
             tx.send(0).await.unwrap();
             assert_eq!(rx.recv().await, Some(0));
             let permit = tx.clone().reserve_owned().await.unwrap();
-            // Who receives waits for the one that sends.
+            // The receiving task waits for the sending task.
             let theirs = tx.clone();
             let sender = wakeful::spawn(async move { theirs.send(1).await.unwrap() });
             tell.send(permit).unwrap();
@@ -346,7 +347,7 @@ fn a_writer_ahead_that_gives_up() {
     });
 }
 
-/// The same with a writer that does not give up: that is a circle.
+/// A reader waits behind a writer that waits for the reader's first guard: a cycle.
 #[test]
 fn a_reader_behind_a_writer_that_waits_for_it() {
     let rt = build(&mut Builder::new_current_thread());
@@ -385,7 +386,7 @@ fn a_reader_behind_a_writer_that_waits_for_it() {
 }
 
 #[test]
-fn who_has_no_permits_is_not_waited_for() {
+fn a_holder_of_no_permits_is_not_waited_for() {
     for mut builder in builders() {
         let (tell, told) = channel();
         let waits = async {
@@ -401,9 +402,9 @@ fn who_has_no_permits_is_not_waited_for() {
     }
 }
 
-/// Locks that are handed on at every moment: nobody is seen to wait for what it was just given.
+/// Locks pass from task to task all the time. No scan reports a task as waiting for a lock that it was just granted.
 #[test]
-fn who_is_handed_a_lock_does_not_seem_to_wait_for_it() {
+fn a_task_that_is_granted_a_lock_is_not_reported() {
     let rt = build(Builder::new_multi_thread().worker_threads(2));
     let lock = Arc::new(Mutex::new(0u32));
     let seats = Arc::new(Semaphore::new(1));
@@ -432,7 +433,7 @@ fn who_is_handed_a_lock_does_not_seem_to_wait_for_it() {
     assert_eq!(*lock.try_lock().unwrap(), 12_000);
 }
 
-/// One `block_on` that can never return ends; others, and those after it, do not.
+/// A `block_on` that can never return is ended. Other and later ones are not.
 #[test]
 fn only_the_block_on_that_cannot_return_ends() {
     for mut builder in builders() {
@@ -453,7 +454,7 @@ fn only_the_block_on_that_cannot_return_ends() {
     }
 }
 
-/// Of several `block_on`s that can never return, each ends.
+/// Each of several `block_on`s that can never return is ended.
 #[test]
 fn every_block_on_that_cannot_return_ends() {
     for mut builder in builders() {
@@ -501,9 +502,9 @@ fn a_child_that_goes_on_hides_no_circle_of_locks() {
     assert!(matches!(&*found, [Report::Deadlock(_)]), "{found:?}");
 }
 
-/// Permits that were added to none have a holder.
+/// A permit for zero that is merged with another permit has a holder.
 #[test]
-fn permits_that_became_one_with_none_are_somebodys() {
+fn a_merged_permit_has_a_holder() {
     let rt = build(&mut Builder::new_current_thread());
     rt.block_on(async {
         let seats = Arc::new(Semaphore::new(1));

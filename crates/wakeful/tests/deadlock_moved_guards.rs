@@ -1,8 +1,7 @@
-//! Guards, permits and receivers that went to another task or thread: whoever got them and waits for more is not taken to
-//! wait for itself.
+//! Guards, permits and receivers that moved to another task or thread: no task is reported as waiting for itself.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver as Release, Sender as HolderKind, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -12,10 +11,10 @@ use wakeful::sync::{Mutex, RwLock, Semaphore, mpsc};
 use wakeful::task::yield_now;
 use wakeful::time::timeout;
 
-/// Nothing here takes as long.
+/// The time limit of a wait; a test that reaches it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn runtimes() -> Vec<(Runtime, Release<Report>)> {
+fn runtimes() -> Vec<(Runtime, Receiver<Report>)> {
     let told = |builder: &mut Builder| {
         let (tell, told) = channel();
         let hook = move |report: &Report| drop(tell.send(report.clone()));
@@ -27,18 +26,19 @@ fn runtimes() -> Vec<(Runtime, Release<Report>)> {
     ]
 }
 
-/// Something that a thread keeps until it is told to let it go.
-fn give_to_thread<T: Send + 'static>(thing: T) -> HolderKind<()> {
+/// Moves a value to a new thread, which drops it on a message.
+fn give_to_thread<T: Send + 'static>(value: T) -> Sender<()> {
     let (let_go, told) = channel::<()>();
     thread::spawn(move || {
         let _ = told.recv();
-        drop(thing);
+        drop(value);
     });
     let_go
 }
 
-/// Runs `waits`, which tells what to let go of before it waits for it; when it waits, nobody is found to be stuck.
-fn nobody_is_stuck<F>(waits: impl Fn(HolderKind<HolderKind<()>>) -> F)
+/// Runs `waits`, which sends the means to release its resource and then waits for it. Asserts that no task is
+/// reported as stuck meanwhile.
+fn assert_not_stuck<F>(waits: impl Fn(Sender<Sender<()>>) -> F)
 where
     F: Future<Output = ()>,
 {
@@ -46,7 +46,7 @@ where
         let (tell, let_go) = channel();
         let handle = rt.handle().clone();
         let looks = thread::spawn(move || {
-            let let_go: HolderKind<()> = let_go.recv().unwrap();
+            let let_go: Sender<()> = let_go.recv().unwrap();
             let waits = |handle: &Handle| {
                 let dump = handle.dump();
                 dump.find_named("root").is_some_and(|root| {
@@ -74,7 +74,7 @@ where
 
 #[test]
 fn a_permit_that_went_to_a_thread() {
-    nobody_is_stuck(|tell| async move {
+    assert_not_stuck(|tell| async move {
         let seats = Arc::new(Semaphore::new(1));
         let seat = seats.clone().acquire_owned().await.unwrap();
         tell.send(give_to_thread(seat)).unwrap();
@@ -84,7 +84,7 @@ fn a_permit_that_went_to_a_thread() {
 
 #[test]
 fn a_guard_that_went_to_a_thread() {
-    nobody_is_stuck(|tell| async move {
+    assert_not_stuck(|tell| async move {
         let lock = Arc::new(Mutex::new(()));
         let guard = lock.clone().lock_owned().await;
         tell.send(give_to_thread(guard)).unwrap();
@@ -94,7 +94,7 @@ fn a_guard_that_went_to_a_thread() {
 
 #[test]
 fn shared_access_that_went_to_a_thread() {
-    nobody_is_stuck(|tell| async move {
+    assert_not_stuck(|tell| async move {
         let lock = Arc::new(RwLock::new(()));
         let guard = lock.clone().read_owned().await;
         tell.send(give_to_thread(guard)).unwrap();
@@ -103,10 +103,10 @@ fn shared_access_that_went_to_a_thread() {
 }
 
 #[test]
-fn a_lock_that_was_waited_for_before_somebody_owned_its_guard() {
-    nobody_is_stuck(|tell| async move {
+fn an_owned_guard_that_was_granted_after_a_wait() {
+    assert_not_stuck(|tell| async move {
         let lock = Arc::new(Mutex::new(()));
-        // A plate is made for those who wait here.
+        // The first wait creates a resource record.
         let first = lock.lock().await;
         let mut second = Box::pin(lock.clone().lock_owned());
         assert!(futures::poll!(&mut second).is_pending());
@@ -118,7 +118,7 @@ fn a_lock_that_was_waited_for_before_somebody_owned_its_guard() {
 
 #[test]
 fn a_receiver_that_went_to_a_thread() {
-    nobody_is_stuck(|tell| async move {
+    assert_not_stuck(|tell| async move {
         let (tx, mut rx) = mpsc::channel(1);
         // It waits for a message once, and then others are to receive.
         let mut recv = Box::pin(rx.recv());

@@ -1,5 +1,6 @@
-//! Futures that are polled once and dropped: which of them leave their waker with the resource, and what that means for
-//! the task. The rule is in the documentation of `wakeful::sync`; `bench` holds the table against the real tokio.
+//! Futures that are polled once and dropped: which of them leave their waker with the resource.
+//!
+//! The rule is in the documentation of `wakeful::sync`. `bench` compares the table with tokio's.
 
 use std::future::{pending, poll_fn};
 use std::pin::pin;
@@ -24,7 +25,7 @@ mod support {
 }
 use support::bad_wakers::{panics, panics_when_cloned, panics_when_dropped};
 use support::dropped_futures::rows;
-use support::manual_poll::Hand;
+use support::manual_poll::ManualPoll;
 use support::runtimes::{
     TestRuntime, current_thread, runtimes, serial_builders, serial_runtimes, watch,
 };
@@ -243,15 +244,15 @@ fn every_future_leaves_or_takes_its_waker_as_the_rule_says() {
     assert_eq!(rows.len(), LEFT_WITH_THE_RESOURCE.len() + TAKEN_ALONG.len());
 }
 
-/// What tokio does not have.
+/// Rows for futures that tokio does not have.
 #[test]
 fn a_future_within_may_wait_forever_leaves_its_waker() {
     let (tx, mut rx) = mpsc::channel(1);
-    let recv = Hand::pending(may_wait_forever(rx.recv()));
-    let bell = recv.bell();
+    let recv = ManualPoll::pending(may_wait_forever(rx.recv()));
+    let wake_count = recv.wake_count();
     drop(recv);
     tx.try_send(1).unwrap();
-    assert_eq!(Arc::strong_count(&bell), 1, "the waker was woken, and is gone");
+    assert_eq!(Arc::strong_count(&wake_count), 1, "the waker was woken, and is gone");
 }
 
 /// A resource that a task polls once, and that the test can take away.
@@ -364,14 +365,14 @@ fn a_task_is_an_orphan_once_another_receives_in_its_place() {
             assert!(pin!(rx.recv()).poll(cx).is_pending());
         });
         assert!(rt.reports.take().is_empty(), "{}", rt.name);
-        let second = Hand::new(pending::<()>());
-        let waker = Waker::from(second.bell());
+        let second = ManualPoll::new(pending::<()>());
+        let waker = Waker::from(second.wake_count());
         rx.with(|rx| {
             assert!(pin!(rx.recv()).poll(&mut Context::from_waker(&waker)).is_pending());
         });
         assert_eq!(rt.reports.wait_for_one().id(), first.id(), "{}", rt.name);
         tx.try_send(1).unwrap();
-        assert_eq!(second.rings(), 1, "the last waker counts");
+        assert_eq!(second.take_wakes(), 1, "the last waker counts");
     }
 }
 
@@ -390,7 +391,7 @@ fn a_message_wakes_the_task_whose_future_is_gone() {
     }
 }
 
-/// As hand-written streams do it: a future of the resource for each poll. Any report fails the test, and a lost waker
+/// Hand-written streams create a future of the resource for each poll. Any report fails the test, and a lost waker
 /// ends `block_on` with a panic.
 #[test]
 fn a_stream_may_make_a_new_recv_for_each_poll() {
@@ -535,12 +536,15 @@ fn a_set_of_local_tasks_may_be_run_by_a_new_future_in_each_poll() {
 #[test]
 fn a_set_of_local_tasks_keeps_one_waker_of_futures_that_are_gone() {
     let set = LocalSet::new();
-    let hands: Vec<_> = (0..3).map(|_| Hand::pending(set.run_until(pending::<()>()))).collect();
-    let bells: Vec<_> = hands.iter().map(Hand::bell).collect();
+    let hands: Vec<_> =
+        (0..3).map(|_| ManualPoll::pending(set.run_until(pending::<()>()))).collect();
+    let wake_counts: Vec<_> = hands.iter().map(ManualPoll::wake_count).collect();
     drop(hands);
-    let kept = || bells.iter().map(|bell| Arc::strong_count(bell) - 1).collect::<Vec<_>>();
+    let kept = || {
+        wake_counts.iter().map(|wake_count| Arc::strong_count(wake_count) - 1).collect::<Vec<_>>()
+    };
     assert_eq!(kept(), [0, 0, 1]);
-    let next = Hand::pending(set.run_until(pending::<()>()));
+    let next = ManualPoll::pending(set.run_until(pending::<()>()));
     assert_eq!((kept(), next.wakers()), (vec![0, 0, 0], 1), "a new one takes its place");
     drop(next);
     drop(set);
@@ -556,16 +560,16 @@ fn a_waker_that_panics_when_it_is_dropped_harms_no_other_end() {
     let (tx, mut rx) = mpsc::channel::<u32>(1);
     poll(&mut |cx| assert!(pin!(rx.recv()).poll(cx).is_pending()));
     tx.try_reserve().map(std::mem::forget).unwrap();
-    let waiting = Hand::pending(tx.closed());
+    let waiting = ManualPoll::pending(tx.closed());
     assert!(panics(|| drop(rx)));
     assert!(tx.is_closed());
-    assert_eq!(waiting.rings(), 1);
+    assert_eq!(waiting.take_wakes(), 1);
 
     let (mut tx, mut rx) = oneshot::channel::<u32>();
     poll(&mut |cx| assert!(pin!(tx.closed()).poll(cx).is_pending()));
-    let mut receiver = Hand::pending(&mut rx);
+    let mut receiver = ManualPoll::pending(&mut rx);
     assert!(panics(|| tx.send(1).unwrap()));
-    assert_eq!((receiver.rings(), receiver.ready()), (1, Ok(1)));
+    assert_eq!((receiver.take_wakes(), receiver.ready()), (1, Ok(1)));
 
     let rt = current_thread();
     let mut set = JoinSet::new();
@@ -579,15 +583,15 @@ fn a_waker_that_panics_when_it_is_dropped_harms_no_other_end() {
 /// The first waker panics when the second poll replaces it. The second waker is dropped with the future, at the latest.
 #[track_caller]
 fn drops_both_wakers<F: Future>(future: F) {
-    let mut hand = Hand::new(future);
+    let mut manual = ManualPoll::new(future);
     {
         let waker = panics_when_dropped();
-        assert!(hand.poll_with(&waker).is_pending());
+        assert!(manual.poll_with(&waker).is_pending());
     }
-    assert!(panics(|| _ = hand.poll()), "the second waker did not replace the first");
-    let bell = hand.bell();
-    drop(hand);
-    assert_eq!(Arc::strong_count(&bell), 1, "the second waker is lost");
+    assert!(panics(|| _ = manual.poll()), "the second waker did not replace the first");
+    let wake_count = manual.wake_count();
+    drop(manual);
+    assert_eq!(Arc::strong_count(&wake_count), 1, "the second waker is lost");
 }
 
 #[test]
@@ -619,7 +623,7 @@ fn a_waker_is_not_lost_if_the_one_before_panics_when_it_is_dropped() {
 fn a_handle_keeps_one_waker_whatever_panics() {
     let rt = current_thread();
     let (tx, rx) = oneshot::channel();
-    let mut task = Hand::new(rt.spawn(rx));
+    let mut task = ManualPoll::new(rt.spawn(rx));
     assert!(task.poll_with(&panics_when_dropped()).is_pending());
     assert!(panics(|| _ = task.poll()));
     assert_eq!(task.wakers(), 1, "the new waker is registered before the old one is dropped");
@@ -628,7 +632,7 @@ fn a_handle_keeps_one_waker_whatever_panics() {
     assert!(task.poll().is_pending());
     tx.send(7).unwrap();
     rt.settle();
-    assert_eq!((task.rings(), task.wakers()), (1, 0));
+    assert_eq!((task.take_wakes(), task.wakers()), (1, 0));
     assert_eq!(task.ready().unwrap(), Ok(7));
 }
 

@@ -1,4 +1,4 @@
-//! `Handle::dump`: what is said of each task and worker.
+//! `Handle::dump`: what a dump says of each task and worker.
 
 use std::future::{pending, poll_fn};
 use std::sync::{Arc, mpsc};
@@ -235,7 +235,7 @@ fn of_many_holders_some_are_named_and_the_others_not_forgotten() {
             assert_eq!((wait.holders().len(), wait.has_other_holders()), (4, true), "{dump}");
             assert!(dump.to_string().contains("held by more tasks than are listed"), "{dump}");
             assert!(dump.to_json().contains(r#""other_holders":true"#), "{dump}");
-            // Two that were named go; those who are left are still not all.
+            // Two listed holders release their permits. The list of the others is still incomplete.
             permits.drain(..2);
             let dump = Handle::current().dump();
             let wait = wait_of(&dump, "asker");
@@ -272,7 +272,7 @@ fn waits_to_be_notified(dump: &Dump, name: &str) -> bool {
 }
 
 #[test]
-fn who_gets_permits_that_another_gave_up_is_not_forgotten() {
+fn the_new_owner_of_returned_permits_is_listed() {
     for rt in runtimes() {
         rt.block_on(async {
             let sem = Arc::new(Semaphore::new(5));
@@ -448,7 +448,7 @@ fn a_poll_that_lasts_is_charged_while_it_does() {
     for rt in runtimes() {
         let busy_enough = rt.block_on(rt.spawn(async {
             let (handle, own) = (Handle::current(), wakeful::task::id());
-            // Somebody else has to look twice; the limit is that of a test that hangs.
+            // Another thread has to scan twice. The limit is for a test that hangs.
             let started = std::time::Instant::now();
             while started.elapsed() < Duration::from_secs(60) {
                 if handle.dump().find(own).unwrap().busy() >= Duration::from_millis(20) {

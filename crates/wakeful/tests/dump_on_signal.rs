@@ -1,4 +1,4 @@
-//! Dumps on SIGQUIT and after a while, seen from outside: each test runs itself again as a child process.
+//! Dumps on SIGQUIT and after a delay. Each test runs itself again as a child process.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -16,7 +16,7 @@ fn child(test: &str, environment: &[(&str, &str)]) -> Child {
     child_of("env", &[], test, environment)
 }
 
-/// The same by a program that runs what its last arguments are.
+/// Runs this test again as a child of the program `by`, which runs its last arguments.
 fn child_of(by: &str, args: &[&str], test: &str, environment: &[(&str, &str)]) -> Child {
     let this = std::env::current_exe().expect("a test binary knows where it is");
     let mut command = Command::new(by);
@@ -24,7 +24,7 @@ fn child_of(by: &str, args: &[&str], test: &str, environment: &[(&str, &str)]) -
     for (name, value) in environment {
         command.env(name, value);
     }
-    // Whoever runs the tests may ignore the signal, as scripts do with what they run in the background.
+    // The parent of the tests may ignore the signal, as shells do for background jobs.
     // SAFETY: `signal` may be called between fork and exec.
     unsafe {
         command.pre_exec(|| {

@@ -1,4 +1,4 @@
-//! `Handle::dump`: what is waited for, in words, and what the one worker of a current-thread runtime does.
+//! `Handle::dump`: the resources that tasks wait for, and the worker of a current-thread runtime.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -60,7 +60,7 @@ fn sockets_have_addresses_moments_come_in_a_while_and_tasks_have_numbers() {
     });
 }
 
-/// Runs all that is ready, and gives back what is seen then.
+/// Runs all ready tasks, and returns a dump.
 async fn dump_at_rest() -> Dump {
     for _ in 0..10 {
         yield_now().await;
@@ -79,7 +79,7 @@ async fn polled_twice(waits: impl Future) {
 
 type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Of every kind one that waits, and what that is called.
+/// Returns a waiting future of every kind, with the name of the kind.
 fn all_kinds() -> Vec<(&'static str, Boxed)> {
     fn boxed(waits: impl Future<Output: Send> + Send + 'static) -> Boxed {
         Box::pin(async { drop(waits.await) })
@@ -127,7 +127,7 @@ fn all_kinds() -> Vec<(&'static str, Boxed)> {
 }
 
 #[test]
-fn who_is_polled_for_nothing_waits_for_the_same_also_within_a_timeout() {
+fn a_spurious_poll_keeps_the_wait_also_within_a_timeout() {
     let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     rt.block_on(async {
         let mut tasks = task::JoinSet::new();
@@ -149,14 +149,14 @@ fn who_is_polled_for_nothing_waits_for_the_same_also_within_a_timeout() {
     });
 }
 
-/// A future of somebody else, which has the waker.
+/// Waits for a future of another crate, which holds the waker.
 async fn foreign() {
     let (_keep, waits) = futures::channel::oneshot::channel::<()>();
     let _ = waits.await;
 }
 
 #[test]
-fn what_is_over_is_not_waited_for() {
+fn a_finished_wait_is_not_listed() {
     let rt = Builder::new_current_thread().enable_all().root_name("block_on").build().unwrap();
     let lock = Arc::new(Mutex::new(()));
     let (held, theirs) = (rt.block_on(lock.clone().lock_owned()), lock.clone());
@@ -184,7 +184,7 @@ fn what_is_over_is_not_waited_for() {
     task.abort();
 }
 
-/// A moment and a notification are waited for beside what matters.
+/// Timers and notifications that are awaited beside the resource in question.
 #[test]
 fn a_lock_tells_more_than_what_ends_the_wait_for_it() {
     let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -213,9 +213,9 @@ fn a_lock_tells_more_than_what_ends_the_wait_for_it() {
     });
 }
 
-/// What a future gets is with the task that polled it last.
+/// The owner of a lock is the task that polled the future last.
 #[test]
-fn who_went_to_another_task_before_it_got_the_lock_holds_it_there() {
+fn a_lock_future_that_moved_holds_the_lock_in_its_new_task() {
     let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     rt.block_on(async {
         let (lock, seats) = (Arc::new(Mutex::new(())), Arc::new(Semaphore::new(1)));

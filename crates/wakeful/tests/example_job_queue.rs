@@ -1,4 +1,4 @@
-//! The example `job_queue`: its program, and its promises on a clock that stands.
+//! The example `job_queue`: its program, and its guarantees on a paused clock.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn its_program_runs() {
 }
 
 #[test]
-fn at_most_so_many_attempts_run_at_a_time() {
+fn concurrent_attempts_are_limited() {
     let mut multi = Builder::new_multi_thread();
     multi.worker_threads(2).enable_all().on_orphan(OrphanPolicy::Panic);
     for rt in [paused(), watch("multi_thread", &mut multi)] {

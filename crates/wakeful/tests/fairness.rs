@@ -1,4 +1,4 @@
-//! Who runs when: order, budget, and that nobody is kept waiting by a neighbour, however badly it behaves.
+//! Scheduling order, the cooperative budget, and that no task starves another.
 
 use std::future::{poll_fn, ready};
 use std::pin::Pin;
@@ -24,9 +24,9 @@ mod support {
 use support::runtimes::{
     TestRuntime, current_thread, multi_thread, runtimes, serial_builders, serial_runtimes, watch,
 };
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
-/// What happened, in order.
+/// Events, in order.
 #[derive(Clone, Default)]
 struct Trace(Arc<Mutex<Vec<String>>>);
 
@@ -77,10 +77,10 @@ fn on_a_current_thread_runtime_spawn_order_is_run_order() {
 
 #[test]
 fn on_a_current_thread_runtime_wake_order_is_run_order() {
-    let (rt, trace, shelf) = (current_thread(), Trace::default(), Shelf::default());
+    let (rt, trace, store) = (current_thread(), Trace::default(), WakerStore::default());
     let tasks: Vec<_> = (0..5)
         .map(|n| {
-            let (wait, trace) = (shelf.wait(), trace.clone());
+            let (wait, trace) = (store.wait(), trace.clone());
             rt.spawn(async move {
                 wait.await;
                 trace.note(n.to_string());
@@ -88,9 +88,9 @@ fn on_a_current_thread_runtime_wake_order_is_run_order() {
         })
         .collect();
     rt.settle();
-    assert_eq!(shelf.len(), 5);
-    let reversed: Vec<Waker> = shelf.take().into_iter().rev().collect();
-    shelf.open();
+    assert_eq!(store.len(), 5);
+    let reversed: Vec<Waker> = store.take().into_iter().rev().collect();
+    store.open();
     reversed.into_iter().for_each(Waker::wake);
     rt.block_on(async {
         for task in tasks {
@@ -101,7 +101,7 @@ fn on_a_current_thread_runtime_wake_order_is_run_order() {
 }
 
 #[test]
-fn what_is_spawned_before_block_on_runs_in_it_and_in_order() {
+fn tasks_spawned_before_block_on_run_in_it_in_order() {
     let (rt, trace) = (current_thread(), Trace::default());
     for n in 0..100 {
         let trace = trace.clone();
@@ -151,7 +151,7 @@ fn a_loop_over_what_is_always_ready_lets_others_run() {
         });
         let other = rt.spawn(async move { stop.store(true, SeqCst) });
         rt.block_on(other).unwrap();
-        // It was stopped while it waited for its next turn, in the one that went beyond the budget.
+        // The store came while the loop waited in the operation that exceeded its budget.
         assert_eq!(rt.block_on(looping).unwrap() % 128, 1, "{}", rt.name);
     }
 }
@@ -287,7 +287,7 @@ impl<F: Future> Future for PolledWhileWoken<F> {
 }
 
 #[test]
-fn what_polls_whatever_was_woken_ends_its_turn_when_there_is_no_budget_left() {
+fn a_future_that_polls_while_woken_ends_when_the_budget_is_spent() {
     for rt in runtimes() {
         let spends = async {
             for _ in 0..1_000 {
@@ -358,7 +358,7 @@ fn two_tasks_that_wake_each_other_cannot_starve_a_third() {
 }
 
 #[test]
-fn a_task_that_yields_for_ever_starves_nobody() {
+fn a_task_that_yields_for_ever_starves_no_other() {
     for rt in serial_runtimes() {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
@@ -453,7 +453,7 @@ fn queues_that_overflow_lose_nothing() {
 }
 
 #[test]
-fn who_gives_way_gives_way_to_the_future_of_block_on_too() {
+fn a_yield_lets_the_block_on_future_run() {
     const TURNS: usize = 100;
     let rt = current_thread();
     let others = Arc::new(AtomicUsize::new(0));
@@ -535,7 +535,7 @@ fn long_polls_keep_the_future_of_block_on_waiting_for_a_few_not_for_sixty() {
 }
 
 #[test]
-fn who_gives_way_in_block_on_lets_all_others_go_first_however_long_they_take() {
+fn a_yield_in_block_on_lets_all_tasks_run_first() {
     const OTHERS: usize = 10;
     let (rt, done) = (current_thread(), Arc::new(AtomicUsize::new(0)));
     rt.block_on(async {

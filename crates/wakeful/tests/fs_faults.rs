@@ -1,5 +1,5 @@
-//! Files when something goes wrong: operations that nobody waits for, runtimes that go down, disks that are full,
-//! descriptors that run out, rings that are forbidden.
+//! File operations under faults: dropped futures, runtimes that shut down, full disks, descriptors that run out,
+//! forbidden rings.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, SeekFrom};
@@ -43,7 +43,7 @@ async fn never() {
     wakeful::task::may_wait_forever(std::future::pending()).await
 }
 
-/// Waits for what nobody will tell of. The limit of the test binary ends it.
+/// Polls a condition until it holds. The limit of the test binary ends a hang.
 async fn until(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         wakeful::task::yield_now().await;
@@ -136,7 +136,7 @@ fn a_runtime_goes_down_with_a_thousand_operations_under_way() {
     }
 }
 
-/// What went wrong in tasks that nobody joins.
+/// Failures of tasks that are not joined.
 #[derive(Clone, Default)]
 struct Failures(Arc<Mutex<Vec<String>>>);
 
@@ -210,7 +210,7 @@ fn go_down(TestRuntime { runtime, reports, .. }: TestRuntime, end: End) {
     drop(reports);
 }
 
-/// A read that may never end is given up with its runtime, and whoever still waits for it is told.
+/// A shutdown cancels a read that may never end, and a task that still waits for it gets an error.
 #[test]
 fn a_runtime_goes_down_with_a_read_that_does_not_end() {
     for backend in [FileBackend::Auto, FileBackend::Uring] {
@@ -238,7 +238,7 @@ fn a_runtime_goes_down_with_a_read_that_does_not_end() {
     }
 }
 
-/// Reads that are given up at any moment, with other reads into the same memory right after.
+/// Reads that are dropped at random times, followed at once by other reads into the same memory.
 #[test]
 fn reads_are_given_up_at_random() {
     everywhere(|folder| async move {
@@ -264,9 +264,9 @@ fn reads_are_given_up_at_random() {
     });
 }
 
-/// What was begun in `block_on` of a current-thread runtime is waited for while nobody drives it.
+/// Operations that were started in `block_on` of a current-thread runtime complete while no thread drives it.
 #[test]
-fn a_ring_that_nobody_drives_is_looked_after() {
+fn a_ring_that_no_thread_drives_is_reaped() {
     for backend in BACKENDS {
         let (runtime, folder) = (current_thread(backend), Folder::new());
         let path = folder.join("a");
@@ -301,10 +301,10 @@ fn a_ring_that_nobody_drives_is_looked_after() {
     }
 }
 
-/// What was accepted goes on its way when `block_on` has ended, and does not keep the pool's only thread from others:
-/// not even with a read in the ring that does not end.
+/// Accepted writes reach the file after `block_on` has returned. They do not occupy the pool's only thread, not even
+/// while a read in the ring does not end.
 #[test]
-fn accepted_writes_arrive_while_nobody_drives() {
+fn accepted_writes_arrive_while_no_thread_drives() {
     for backend in BACKENDS {
         let mut builder = Builder::new_current_thread();
         let runtime = support::files::with(backend, builder.max_blocking_threads(1));
@@ -333,7 +333,7 @@ fn accepted_writes_arrive_while_nobody_drives() {
     }
 }
 
-/// The kernel gives up what a thread has submitted when the thread ends: then somebody else does it.
+/// The kernel cancels the submissions of a thread that ends. Another thread carries them out.
 #[test]
 fn the_thread_that_submitted_is_gone() {
     for backend in BACKENDS {
@@ -421,7 +421,7 @@ fn the_report_says_what_was_waited_for() {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().file_backend(FileBackend::Pool);
     let runtime = support::runtimes::watch("files", &mut builder);
-    // Nobody writes to it, so nobody can read from it.
+    // The pipe has no writer that writes, so reads wait.
     let (read, write) = rustix::pipe::pipe().unwrap();
     let line = line!() + 4;
     runtime.spawn(async move {
@@ -498,7 +498,7 @@ fn assert_passed(output: &Output) {
     assert!(text(&output.stdout).contains("1 passed"), "{}", text(&output.stdout));
 }
 
-/// Fills a folder that has little room, until it is told; what was told to be there is.
+/// Fills a small file system until a write fails. Every byte that was reported as written is there.
 fn fill_up(folder: &Path, kind: ErrorKind) {
     for backend in BACKENDS {
         for runtime in both(backend) {

@@ -24,7 +24,7 @@ use support::files::{
 };
 
 #[test]
-fn what_is_written_and_flushed_is_in_the_file() {
+fn flushed_data_is_in_the_file() {
     everywhere(|folder| async move {
         let path = folder.join("a");
         let mut file = File::create(&path).await.unwrap();
@@ -159,8 +159,7 @@ fn a_seek_counts_from_where_the_reader_is() {
     });
 }
 
-/// A read that nobody waits for any more moved the cursor; what it brought is not lost, and a write goes to where the
-/// reader was.
+/// A dropped read has moved the cursor. Its data is not lost, and a write goes to the reader's old position.
 #[test]
 fn a_dropped_read_loses_nothing() {
     everywhere(|folder| async move {
@@ -329,7 +328,7 @@ fn a_file_goes_to_std_and_back() {
         let file = File::from(OwnedFd::from(std));
         assert!(file.as_raw_fd() > 0 && file.as_fd().as_raw_fd() == file.as_raw_fd());
         let raw = file.try_into_std().unwrap().into_raw_fd();
-        // SAFETY: just let go of.
+        // SAFETY: `into_raw_fd` has just given up the ownership of this descriptor.
         let mut file = unsafe { File::from_raw_fd(raw) };
         file.rewind().await.unwrap();
         assert_eq!(file.read_u8().await.unwrap(), b'h');
@@ -347,7 +346,7 @@ fn a_file_that_is_busy_is_not_given_away() {
             assert!(Pin::new(&mut file).poll_write(&mut cx, &data).is_ready());
         }
         let mut file = match file.try_into_std() {
-            Ok(_done) => return, // nobody can promise that it takes longer
+            Ok(_done) => return, // the write may have completed already
             Err(file) => file,
         };
         let busy = Pin::new(&mut file).start_seek(SeekFrom::Start(0));
@@ -508,8 +507,8 @@ fn opening_a_pipe_waits_for_the_other_side() {
     });
 }
 
-/// Nobody ever opens the other side: dropped, it keeps neither the runtime nor a descriptor. Only on backends that can
-/// give up.
+/// A dropped read of a pipe without a writer keeps neither the runtime nor a descriptor. Only on backends that can
+/// cancel.
 #[test]
 fn a_read_of_a_pipe_can_be_given_up() {
     if !support::files::has_uring() {
@@ -541,7 +540,7 @@ fn a_read_of_a_pipe_can_be_given_up() {
     runtime.block_on(task).unwrap();
 }
 
-/// A file is a leaf as any other: it gives way when the budget is spent.
+/// File operations take part in the cooperative budget: they yield when it is spent.
 #[test]
 fn a_task_that_only_reads_gives_way() {
     everywhere(|folder| async move {
@@ -594,7 +593,7 @@ fn a_file_in_memory_needs_no_thread() {
     assert!(same.unwrap());
     let metrics = runtime.metrics();
     let asked = metrics.file_operations_in_pool() + metrics.file_operations_in_uring() - before;
-    // A file system that cannot tell (tmpfs) has somebody else do it.
+    // On a file system without NOWAIT reads (tmpfs), the backend does all of them.
     let can_tell = rustix::io::preadv2(
         std::fs::File::open(folder.join("a")).unwrap(),
         &mut [std::io::IoSliceMut::new(&mut [0; 8])],
@@ -606,7 +605,7 @@ fn a_file_in_memory_needs_no_thread() {
 }
 
 #[test]
-fn what_a_read_that_was_given_up_has_brought_is_not_taken_for_what_was_written_since() {
+fn data_of_a_dropped_read_is_stale_after_a_write() {
     let folder = Folder::new();
     let path = folder.join("a");
     std::fs::write(&path, [b'a'; 4096]).unwrap();
@@ -630,12 +629,12 @@ fn what_a_read_that_was_given_up_has_brought_is_not_taken_for_what_was_written_s
     });
 }
 
-/// Who opens a file of which somebody else has a lease waits until that one has given it back.
+/// An open of a leased file waits until the holder has returned the lease.
 #[test]
 fn a_file_that_is_leased_keeps_no_thread_waiting() {
     let folder = Folder::new();
     let (path, _) = filled(&folder, "a", 100);
-    // SAFETY: whoever has a lease is told by this signal, which is not waited for here.
+    // SAFETY: `SIG_IGN` installs no handler. The kernel sends SIGIO to the lease holder, this process.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
     let rt = Builder::new_current_thread().enable_time().build().unwrap();
     rt.block_on(async {
@@ -677,7 +676,7 @@ fn a_write_at_a_place_of_a_pipe_waits_for_no_read_that_was_given_up() {
         }
         // Not for the read, which may never end. A ring takes no notice of the place.
         let _ = pipe.write_at(b"x", 0).await;
-        // For whoever still reads there.
+        // Ends the read that was dropped.
         std::fs::write(&path, "y").unwrap();
     });
 }

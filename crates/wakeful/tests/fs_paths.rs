@@ -144,7 +144,7 @@ fn files_are_renamed_linked_and_removed() {
 
 /// Twice, so that what is known of the names is in memory the second time at the latest.
 #[test]
-fn what_is_known_of_files() {
+fn metadata_of_files() {
     everywhere(|folder| async move {
         let (a, data) = filled(&folder, "a", 1_234);
         let (link, lost) = (folder.join("link"), folder.join("lost"));
@@ -190,7 +190,7 @@ fn on_the_thread_of_block_on_too() {
     });
 }
 
-/// What changes something is done although nobody waits for it.
+/// An operation that changes files completes although its future is dropped.
 #[test]
 fn a_dropped_write_comes_to_its_end() {
     everywhere(|folder| async move {
@@ -199,7 +199,7 @@ fn a_dropped_write_comes_to_its_end() {
         {
             let mut writing = pin!(fs::write(&a, vec![1; 100_000]));
             let polled = poll_fn(|cx| Poll::Ready(writing.as_mut().poll(cx))).await;
-            // It may be done already; usually somebody else is at it.
+            // It may have completed already; usually it is still in flight.
             assert!(polled.is_pending() || a.exists());
         }
         while !std::fs::metadata(&a).is_ok_and(|metadata| metadata.len() == 100_000) {
@@ -227,7 +227,7 @@ fn files_of_the_kernel_are_read_whole() {
     });
 }
 
-/// What is found in a folder is that of the folder, whatever is called so by now.
+/// A directory entry stays that of its folder, although another folder has the name by now.
 #[test]
 fn an_entry_is_that_of_the_folder_that_was_read() {
     everywhere(|folder| async move {

@@ -1,4 +1,4 @@
-//! Operations on a file that nobody waits for any more, and what is done with the file after them.
+//! Operations whose future was dropped, and later operations on the same file.
 
 use std::fs::Permissions;
 use std::future::poll_fn;
@@ -29,7 +29,7 @@ async fn once(future: impl Future) -> bool {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
 }
 
-/// All who wait for the end of a read that was given up are told of it.
+/// All operations that wait for the end of a dropped read are woken.
 #[test]
 fn several_wait_for_a_read_that_was_given_up() {
     everywhere(|_folder| async {
@@ -69,9 +69,9 @@ fn times(second: u64) -> FileTimes {
     FileTimes::new().set_modified(at_second(second))
 }
 
-/// What is awaited comes after what was begun before, although nobody waits for that.
+/// An awaited operation runs after the operations that were started before it and dropped.
 #[test]
-fn what_comes_later_is_done_later() {
+fn a_later_operation_runs_later() {
     everywhere(|folder| async move {
         let path = folder.join("a");
         let mut file =
@@ -118,9 +118,9 @@ fn what_comes_later_is_done_later() {
     });
 }
 
-/// The file is given back when nobody else has it any more, whoever gave up waiting.
+/// `into_std` returns the file when no operation uses it any more, also after dropped futures.
 #[test]
-fn a_file_is_given_back_after_what_nobody_waits_for() {
+fn a_file_is_returned_after_dropped_operations() {
     everywhere(|folder| async move {
         for kind in 0..6u8 {
             let (path, data) = filled(&folder, "a", 1 << 20);
@@ -156,9 +156,9 @@ fn a_file_is_given_back_after_what_nobody_waits_for() {
     });
 }
 
-/// What was begun is done, although nobody waits for it and the runtime goes down.
+/// Started changes complete although their futures are dropped and the runtime shuts down.
 #[test]
-fn changes_that_were_begun_are_made_although_the_runtime_goes_down() {
+fn started_changes_complete_although_the_runtime_shuts_down() {
     for backend in BACKENDS {
         for runtime in [current_thread(backend), multi_thread(backend, 2)] {
             let folder = Folder::new();
@@ -178,8 +178,8 @@ fn changes_that_were_begun_are_made_although_the_runtime_goes_down() {
     }
 }
 
-/// Who waits outside of a runtime for a change that was given up inside is told, although the thread that drives the
-/// runtime waits for him.
+/// A thread outside the runtime waits for a change whose future was dropped inside. The wait ends, although the thread
+/// that drives the runtime waits for that thread.
 #[test]
 fn a_change_that_was_given_up_is_waited_for_outside() {
     for backend in BACKENDS {

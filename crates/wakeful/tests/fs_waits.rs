@@ -1,6 +1,7 @@
-//! Files that make a thread wait inside the kernel: terminals, pipes, sockets, and a file system that does not answer.
-//! The worker never waits with it. Each test lets an operation wait until another task of the same, only worker has run;
-//! a worker that waits inside the kernel never gets there, and the test fails by its limit.
+//! Files that block a thread inside the kernel: terminals, pipes, sockets, and a file system that does not answer.
+//!
+//! A worker must never block there. Each test keeps an operation waiting until another task of the only worker has
+//! run. If the worker blocks inside the kernel, that task never runs, and the test fails by its time limit.
 
 use std::fs::File as StdFile;
 use std::future::poll_fn;
@@ -524,7 +525,7 @@ fn files_of_the_kernel_are_read() {
     });
 }
 
-/// What was read of a stream stays there when something is written: it has no cursor that could go back.
+/// A write keeps the data that was read ahead from a stream: a stream has no cursor to move back.
 #[test]
 fn a_write_to_a_socket_keeps_what_was_read() {
     on_single_workers("a read that was given up", || async {

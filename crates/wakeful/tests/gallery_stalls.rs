@@ -1,4 +1,4 @@
-//! The gallery of bugs, those of tasks that keep their thread to themselves.
+//! The gallery's stalls: each bug is reported, and its fixed twin makes no report.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use gallery::stalls;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const WORKERS: usize = 2;
-/// So many twins run at a time.
+/// The number of twins that run at a time.
 const AT_ONCE: usize = 50;
 
 #[path = "support/load.rs"]
@@ -54,7 +54,7 @@ where
     assert_eq!(counts, 0, "nor was one held back");
 }
 
-/// The twin, with what ends it after a moment.
+/// Runs the fixed twin, and ends it after `duration`.
 async fn ended_after<F: Future>(duration: Duration, twin: impl FnOnce(Arc<AtomicBool>) -> F) {
     let stop = Arc::new(AtomicBool::new(false));
     let end = async {
@@ -115,7 +115,7 @@ fn sleeping_with_the_thread() {
     let spares = rt.metrics().spare_threads();
     assert!(rt.metrics().spare_threads_started() >= 1, "{spares} spares");
     assert!(rt.metrics().spare_thread_polls() >= 1);
-    // They leave again: the monitor goes on looking until all is quiet.
+    // The spare threads end: the watchdog scans until the runtime is quiet.
     while rt.metrics().spare_threads() > 0 {
         std::thread::yield_now();
     }
@@ -187,7 +187,7 @@ fn sleeping_between_two_looks_is_no_spinning() {
     });
 }
 
-/// On one thread there is nobody to take over, but somebody who tells.
+/// A current-thread runtime has no worker to take over, but the watchdog reports its stalls.
 #[test]
 fn stalls_of_a_current_thread_runtime() {
     type Bug = fn(Arc<AtomicBool>) -> Pin<Box<dyn Future<Output = ()>>>;
@@ -221,7 +221,7 @@ fn stalls_of_a_current_thread_runtime() {
     }
 }
 
-/// The future of a `block_on` that keeps a task waiting is told of like a task.
+/// A `block_on` future that delays a task is reported like a task.
 #[test]
 fn stalls_of_a_block_on() {
     // In its first poll, or in a later one; of a task that was there before, or that it made.
@@ -296,11 +296,11 @@ fn current_thread() -> (Runtime, Receiver<Report>) {
     (builder.enable_all().root_name("main").on_report(hook).build().unwrap(), told)
 }
 
-/// A future of `block_on` may keep its thread if nobody else wants it, and be polled as often as others wake it.
+/// A `block_on` future may keep its thread if no task waits for it, and may be polled as often as others wake it.
 #[test]
-fn a_block_on_that_keeps_nobody_waiting_is_no_stall() {
+fn a_block_on_that_delays_no_task_is_no_stall() {
     let (rt, told) = current_thread();
-    // Its own timer is nobody else's.
+    // Only the future itself waits for this timer.
     rt.block_on(async {
         let sleeps = async {
             wakeful::task::yield_now().await;
@@ -355,7 +355,7 @@ fn the_rescue_can_be_switched_off() {
     rt.block_on(after).unwrap();
 }
 
-/// The warden is awake for the one when the other comes to its attention.
+/// The watchdog is already awake for the first runtime when the second one stalls.
 #[test]
 fn two_current_thread_runtimes_are_both_watched() {
     let (tell, told) = channel();
@@ -387,7 +387,7 @@ fn two_current_thread_runtimes_are_both_watched() {
     assert!(told.is_ok(), "a poll that waits for its own report gets it");
 }
 
-/// A hook that waits for a task of the runtime is let go of when the tasks are dropped.
+/// A hook that waits for a task of the runtime stops waiting when the tasks are dropped.
 #[test]
 fn a_runtime_ends_although_its_hook_waits_for_one_of_its_tasks() {
     let (full, mut never_asked) = wakeful::sync::mpsc::channel(1);

@@ -1,4 +1,4 @@
-//! The gallery of bugs, those of waiting: each is named, field by field, and its fixed twin makes no report.
+//! The gallery's bugs of waiting: each report is checked field by field, and the fixed twin makes no report.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -49,7 +49,7 @@ where
     for (rt, told) in runtimes() {
         let lines = rt.block_on(bug(Buggy));
         let flavor = rt.handle().runtime_flavor();
-        // A current-thread runtime looks around only while somebody is in `block_on`.
+        // A current-thread runtime runs its tasks only while a thread is in `block_on`.
         let report = rt.block_on(report(&told));
         println!("{flavor:?}: {report}\n");
         check(&report, &lines);
@@ -98,7 +98,7 @@ fn deadlock(report: &Report) -> &Deadlock {
     deadlock
 }
 
-/// Who waits for what where, which is with whom from where.
+/// Asserts the waiting task, kind and line of an edge, and the holder and line of the acquisition.
 #[track_caller]
 fn assert_edge(edge: &Edge, waits: (&str, &str, u32), has: (&str, Option<u32>)) {
     let file = |site: &std::panic::Location<'_>| site.file().ends_with(GALLERY);
@@ -241,7 +241,7 @@ fn permits_and_cells() {
     }
 }
 
-/// The next report, while somebody is in `block_on`.
+/// Waits for the next report; the caller is in `block_on`.
 async fn report(told: &Receiver<Report>) -> Report {
     loop {
         if let Ok(report) = told.try_recv() {
@@ -296,7 +296,7 @@ fn futurelock() {
     no_report_of(waits::futurelock);
 }
 
-/// In a process of its own: with other threads, which may have the handle, the `block_on` goes on.
+/// Runs in a child process: beside other threads, which may hold the handle, the `block_on` goes on.
 #[test]
 fn everything_asleep() {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
@@ -338,8 +338,8 @@ fn everything_asleep_alone() {
 }
 
 #[test]
-fn a_lost_panic() {
-    report_of(waits::a_lost_panic, |report, lines| {
+fn an_unobserved_panic() {
+    report_of(waits::an_unobserved_panic, |report, lines| {
         let Report::UnobservedPanic(lost) = report else { panic!("{report}") };
         assert_spawned(lost.task().spawned_at(), lines[0]);
         assert_eq!(lost.task().name(), Some("unlucky"));
@@ -390,5 +390,5 @@ fn a_panic_that_was_looked_at_is_not_lost() {
             eprintln!("{info}");
         }
     }));
-    no_report_of(waits::a_lost_panic);
+    no_report_of(waits::an_unobserved_panic);
 }

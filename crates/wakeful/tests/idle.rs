@@ -1,4 +1,4 @@
-//! An idle program sleeps: no thread of the runtime wakes up on its own.
+//! An idle process has no wake-ups: no thread of the runtime wakes up on its own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ fn switches() -> BTreeMap<String, u64> {
 fn nothing_wakes_up_by_itself() {
     let mut builder = Builder::new_multi_thread();
     let rt = builder.worker_threads(2).enable_all().thread_name("idle-worker").build().unwrap();
-    // Somebody waits for a connection, and somebody for the day after tomorrow.
+    // One task waits for a connection, and one for a timer in the far future.
     rt.spawn(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _ = listener.accept().await;
@@ -52,7 +52,7 @@ fn nothing_wakes_up_by_itself() {
             ended.await.unwrap();
         });
     });
-    // One whose first worker never gets a thread: neither its monitor nor the other worker stays awake for that.
+    // A runtime whose first worker never gets a thread: neither the watchdog nor the other worker stays awake for that.
     let start = || assert_ne!(wakeful::runtime::worker_index(), Some(0), "planted");
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().thread_name("idle-lost").on_thread_start(start);
@@ -61,7 +61,7 @@ fn nothing_wakes_up_by_itself() {
     lost.spawn(async { wakeful::time::sleep(Duration::from_secs(100_000)).await });
     let listening = with_a_lost_listener();
     let alone = with_a_lost_worker();
-    // The monitor goes to sleep some time after everybody else; when it has, nothing moves any more.
+    // The watchdog goes to sleep last. After that, no thread of the process wakes up.
     let mut before = switches();
     let mut still = 0;
     for _ in 0..100 {

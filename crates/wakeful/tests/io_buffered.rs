@@ -1,4 +1,4 @@
-//! `BufReader`, `BufWriter` and `BufStream`: what reaches what is behind them, and when.
+//! `BufReader`, `BufWriter` and `BufStream`: which calls reach the inner stream, and when.
 
 use std::io::{Cursor, ErrorKind, IoSlice, SeekFrom};
 use std::pin::Pin;
@@ -16,11 +16,11 @@ mod support {
     pub mod scripted_io;
 }
 use support::panic_site::panic_site;
-use support::scripted_io::{Act, Script, give};
+use support::scripted_io::{Act, ScriptedIo, give};
 
 #[wakeful::test]
 async fn small_reads_come_from_the_buffer_and_large_ones_go_past_it() {
-    let mut reader = BufReader::with_capacity(4, Script::reads([give("abcdefghijkl")]));
+    let mut reader = BufReader::with_capacity(4, ScriptedIo::reads([give("abcdefghijkl")]));
     let mut small = [0; 1];
     for expected in b"abcd" {
         reader.read_exact(&mut small).await.unwrap();
@@ -66,7 +66,7 @@ fn they_show_how_full_they_are() {
 
 #[wakeful::test]
 async fn small_writes_are_collected_and_large_ones_go_past_the_buffer() {
-    let mut writer = BufWriter::with_capacity(4, Script::default());
+    let mut writer = BufWriter::with_capacity(4, ScriptedIo::default());
     writer.write_all(b"ab").await.unwrap();
     writer.write_all(b"cd").await.unwrap();
     assert_eq!((writer.buffer(), writer.get_ref().log.len()), (&b"abcd"[..], 0));
@@ -83,7 +83,7 @@ async fn small_writes_are_collected_and_large_ones_go_past_the_buffer() {
 #[wakeful::test]
 async fn a_flush_goes_on_where_it_stopped() {
     let acts = [Act::Take(2), Act::Hang, Act::Fail(ErrorKind::Interrupted), Act::Take(1)];
-    let mut writer = BufWriter::with_capacity(8, Script::writes(acts));
+    let mut writer = BufWriter::with_capacity(8, ScriptedIo::writes(acts));
     writer.write_all(b"abcdef").await.unwrap();
     assert!(writer.flush().now_or_never().is_none());
     assert_eq!((writer.buffer(), writer.get_ref().written.as_slice()), (&b"cdef"[..], &b"ab"[..]));
@@ -93,9 +93,9 @@ async fn a_flush_goes_on_where_it_stopped() {
 }
 
 #[wakeful::test]
-async fn what_a_failed_flush_wrote_is_not_written_again() {
+async fn a_failed_flush_does_not_write_data_twice() {
     let acts = [Act::Take(2), Act::Fail(ErrorKind::Other), Act::Take(1), Act::Take(0)];
-    let mut writer = BufWriter::with_capacity(8, Script::writes(acts));
+    let mut writer = BufWriter::with_capacity(8, ScriptedIo::writes(acts));
     writer.write_all(b"abcdef").await.unwrap();
     assert_eq!(writer.flush().await.unwrap_err().kind(), ErrorKind::Other);
     assert_eq!(writer.buffer(), b"cdef");
@@ -112,7 +112,7 @@ async fn what_a_failed_flush_wrote_is_not_written_again() {
 async fn slices_are_collected_or_go_together() {
     let slices = [IoSlice::new(b""), IoSlice::new(b"ab"), IoSlice::new(b"c"), IoSlice::new(b"def")];
 
-    let mut writer = BufWriter::with_capacity(5, Script::default());
+    let mut writer = BufWriter::with_capacity(5, ScriptedIo::default());
     assert!(writer.is_write_vectored());
     assert_eq!(writer.write_vectored(&slices).await.unwrap(), 3, "as many as there is room for");
     assert_eq!(writer.buffer(), b"abc");
@@ -122,7 +122,7 @@ async fn slices_are_collected_or_go_together() {
     assert_eq!(writer.get_mut().take_log(), ["write 3", "write 6"]);
     assert_eq!(writer.write_vectored(&slices[..1]).await.unwrap(), 0);
 
-    let mut writer = BufWriter::with_capacity(5, Script::default().vectored());
+    let mut writer = BufWriter::with_capacity(5, ScriptedIo::default().vectored());
     assert_eq!(writer.write_vectored(&slices).await.unwrap(), 6, "larger than the buffer");
     assert_eq!(writer.get_mut().take_log(), ["write 0+2+1+3"]);
     assert_eq!(writer.write_vectored(&slices[..3]).await.unwrap(), 3);
@@ -208,7 +208,7 @@ async fn a_seek_in_a_writer_writes_the_buffer_out_first() {
 
 #[wakeful::test]
 async fn a_stream_buffers_both_ways() {
-    let mut script = Script::reads([give("one\ntwo\n")]);
+    let mut script = ScriptedIo::reads([give("one\ntwo\n")]);
     script.is_vectored = true;
     let mut stream = BufStream::new(script);
     let mut line = String::new();
@@ -241,14 +241,14 @@ async fn a_stream_can_be_made_of_both_orders_without_loss() {
 
 #[wakeful::test]
 async fn each_passes_the_other_direction_through() {
-    let mut reader = BufReader::new(Script::default().vectored());
+    let mut reader = BufReader::new(ScriptedIo::default().vectored());
     assert!(reader.is_write_vectored());
     reader.write_all(b"out").await.unwrap();
     reader.flush().await.unwrap();
     reader.shutdown().await.unwrap();
     assert_eq!(reader.into_inner().take_log(), ["write 3", "flush", "shutdown"]);
 
-    let mut writer = BufWriter::new(BufReader::new(Script::reads([give("in\nside")])));
+    let mut writer = BufWriter::new(BufReader::new(ScriptedIo::reads([give("in\nside")])));
     let mut line = String::new();
     writer.read_line(&mut line).await.unwrap();
     writer.read_to_string(&mut line).await.unwrap();

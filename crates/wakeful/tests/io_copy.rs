@@ -1,4 +1,4 @@
-//! Copying from one to another: `copy`, `copy_buf`, `copy_bidirectional`.
+//! Copying from a reader to a writer: `copy`, `copy_buf`, `copy_bidirectional`.
 
 use std::io::{Cursor, ErrorKind};
 use std::pin::Pin;
@@ -18,20 +18,20 @@ mod support {
 }
 use support::panic_site::panic_site;
 use support::runtimes::runtimes;
-use support::scripted_io::{Act, Script, give};
+use support::scripted_io::{Act, ScriptedIo, give};
 
 #[wakeful::test]
 async fn everything_arrives_and_is_flushed() {
     let reads = [give("hello "), Act::Wait, Act::Fail(ErrorKind::Interrupted), give("world")];
     let writes = [Act::Take(2), Act::Wait, Act::Fail(ErrorKind::Interrupted), Act::Take(3)];
 
-    let mut writer = Script::writes(writes.clone());
-    assert_eq!(copy(&mut Script::reads(reads.clone()), &mut writer).await.unwrap(), 11);
+    let mut writer = ScriptedIo::writes(writes.clone());
+    assert_eq!(copy(&mut ScriptedIo::reads(reads.clone()), &mut writer).await.unwrap(), 11);
     assert_eq!(writer.written, b"hello world");
     assert_eq!(writer.log.last().unwrap(), "flush");
 
-    let mut writer = Script::writes(writes);
-    let mut reader = BufReader::with_capacity(4, Script::reads(reads));
+    let mut writer = ScriptedIo::writes(writes);
+    let mut reader = BufReader::with_capacity(4, ScriptedIo::reads(reads));
     assert_eq!(copy_buf(&mut reader, &mut writer).await.unwrap(), 11);
     assert_eq!(writer.written, b"hello world");
     assert_eq!(writer.log.last().unwrap(), "flush");
@@ -39,18 +39,18 @@ async fn everything_arrives_and_is_flushed() {
 
 #[wakeful::test]
 async fn copy_reads_8_kib_at_a_time() {
-    let mut reader = Script::reads([give(vec![1; 20_000])]);
+    let mut reader = ScriptedIo::reads([give(vec![1; 20_000])]);
     assert_eq!(copy(&mut reader, &mut sink()).await.unwrap(), 20_000);
     assert_eq!(reader.take_log(), ["read 8192"; 4]);
 }
 
 #[wakeful::test]
 async fn errors_end_it() {
-    let failing = || Script::reads([give("ab"), Act::Fail(ErrorKind::TimedOut)]);
-    let full = || Script::writes([Act::Take(1), Act::Take(0)]);
-    let broken = || Script::writes([Act::Fail(ErrorKind::BrokenPipe)]);
+    let failing = || ScriptedIo::reads([give("ab"), Act::Fail(ErrorKind::TimedOut)]);
+    let full = || ScriptedIo::writes([Act::Take(1), Act::Take(0)]);
+    let broken = || ScriptedIo::writes([Act::Fail(ErrorKind::BrokenPipe)]);
     let unflushed =
-        || Script { flushes: [Act::Fail(ErrorKind::Other)].into(), ..Script::default() };
+        || ScriptedIo { flushes: [Act::Fail(ErrorKind::Other)].into(), ..ScriptedIo::default() };
 
     let read = copy(&mut failing(), &mut sink()).await.unwrap_err();
     assert_eq!(read.kind(), ErrorKind::TimedOut);
@@ -77,9 +77,9 @@ async fn errors_end_it() {
 }
 
 #[wakeful::test]
-async fn what_copy_buf_did_not_write_is_still_in_the_reader() {
+async fn unwritten_data_of_copy_buf_stays_in_the_reader() {
     let mut reader = BufReader::new(&b"abcdef"[..]);
-    let mut writer = Script::writes([Act::Take(2), Act::Fail(ErrorKind::Other)]);
+    let mut writer = ScriptedIo::writes([Act::Take(2), Act::Fail(ErrorKind::Other)]);
     assert!(copy_buf(&mut reader, &mut writer).await.is_err());
     assert_eq!(copy_buf(&mut reader, &mut writer).await.unwrap(), 4);
     assert_eq!(writer.written, b"abcdef");
@@ -131,7 +131,7 @@ impl AsyncWrite for Echoing {
 }
 
 #[wakeful::test]
-async fn what_the_writer_keeps_is_flushed_while_nothing_comes() {
+async fn buffered_output_is_flushed_while_the_reader_is_pending() {
     let (mut reader, writer) = wakeful::io::split(Echoing::default());
     let mut writer = BufWriter::new(writer);
     assert_eq!(copy(&mut reader, &mut writer).await.unwrap(), 10);
@@ -225,20 +225,20 @@ fn a_proxy_passes_both_directions_and_their_ends() {
 
 #[wakeful::test]
 async fn an_error_in_one_direction_ends_both() {
-    let mut a = Script::reads([Act::Hang]);
-    let mut b = Script::reads([Act::Fail(ErrorKind::ConnectionReset)]);
+    let mut a = ScriptedIo::reads([Act::Hang]);
+    let mut b = ScriptedIo::reads([Act::Fail(ErrorKind::ConnectionReset)]);
     let error = copy_bidirectional(&mut a, &mut b).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
 #[wakeful::test]
 async fn each_direction_has_a_buffer_of_its_size() {
-    let mut a = Script::reads([give("abcdef")]);
-    let mut b = Script::reads([give("123456")]);
+    let mut a = ScriptedIo::reads([give("abcdef")]);
+    let mut b = ScriptedIo::reads([give("123456")]);
     let sizes = copy_bidirectional_with_sizes(&mut a, &mut b, 2, 4).await.unwrap();
     assert_eq!(sizes, (6, 6));
     assert_eq!((a.written.as_slice(), b.written.as_slice()), (&b"123456"[..], &b"abcdef"[..]));
-    let reads = |script: &Script| -> Vec<String> {
+    let reads = |script: &ScriptedIo| -> Vec<String> {
         script.log.iter().filter(|line| line.starts_with("read")).cloned().collect()
     };
     assert!(reads(&a).iter().all(|line| line == "read 2"), "{:?}", a.log);

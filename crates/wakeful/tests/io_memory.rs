@@ -1,4 +1,4 @@
-//! Streams in memory, halves of streams, and what a task that waits in them is listed with.
+//! Streams in memory, halves of streams, and how dumps list tasks that wait for them.
 
 use std::cell::Cell;
 use std::future::{pending, poll_fn};
@@ -25,7 +25,7 @@ mod support {
 use support::not_send::CountingWaker;
 use support::panic_site::panic_site;
 use support::runtimes::{runtimes, serial_builders, watch};
-use support::scripted_io::{Act, Script, give};
+use support::scripted_io::{Act, ScriptedIo, give};
 
 #[test]
 fn a_panic_does_not_spoil_a_stream_in_memory() {
@@ -35,7 +35,7 @@ fn a_panic_does_not_spoil_a_stream_in_memory() {
 }
 
 #[wakeful::test]
-async fn what_goes_in_at_one_end_comes_out_at_the_other() {
+async fn data_written_at_one_end_is_read_at_the_other() {
     let (mut a, mut b) = duplex(16);
     a.write_all(b"ping").await.unwrap();
     b.write_all(b"pong").await.unwrap();
@@ -101,9 +101,9 @@ fn each_wakes_the_other_once_and_lets_go_of_its_waker() {
         let mut buffer = [0; 2];
         let mut read = pin!(b.read(&mut buffer));
         assert!(read.as_mut().poll(&mut cx).is_pending());
-        assert_eq!((count.take(), count.kept_elsewhere()), (0, 1));
+        assert_eq!((count.take(), count.other_clones()), (0, 1));
         a.write(b"x").now_or_never().unwrap().unwrap();
-        assert_eq!((count.take(), count.kept_elsewhere()), (1, 0));
+        assert_eq!((count.take(), count.other_clones()), (1, 0));
         a.write(b"y").now_or_never().unwrap().unwrap();
         assert_eq!(count.take(), 0, "nobody waits any more");
         assert!(read.as_mut().poll(&mut cx).is_ready());
@@ -111,7 +111,7 @@ fn each_wakes_the_other_once_and_lets_go_of_its_waker() {
     let mut write = pin!(a.write_all(b"123"));
     assert!(write.as_mut().poll(&mut cx).is_pending());
     drop(b);
-    assert_eq!((count.take(), count.kept_elsewhere()), (1, 0));
+    assert_eq!((count.take(), count.other_clones()), (1, 0));
 
     let (mut a, b) = duplex(2);
     {
@@ -119,9 +119,9 @@ fn each_wakes_the_other_once_and_lets_go_of_its_waker() {
         assert!(pin!(a.read(&mut buffer)).poll(&mut cx).is_pending());
         assert!(pin!(a.write_all(b"123")).poll(&mut cx).is_pending());
     }
-    assert_eq!(count.kept_elsewhere(), 2, "given up, but nobody told the pipe");
+    assert_eq!(count.other_clones(), 2, "given up, but nobody told the pipe");
     drop(a);
-    assert_eq!((count.take(), count.kept_elsewhere()), (0, 0), "an end that goes is not woken");
+    assert_eq!((count.take(), count.other_clones()), (0, 0), "an end that goes is not woken");
     drop(b);
 }
 
@@ -222,7 +222,7 @@ fn halves_of_two_streams_are_no_pair() {
 
 #[wakeful::test]
 async fn a_half_stays_usable_after_a_panic_in_the_other() {
-    let (mut reader, mut writer) = split(Script::reads([Act::Take(1), give("fine")]));
+    let (mut reader, mut writer) = split(ScriptedIo::reads([Act::Take(1), give("fine")]));
     let panicked = std::panic::AssertUnwindSafe(reader.read_u8()).catch_unwind().await;
     assert!(panicked.is_err(), "the script has that act in the wrong direction");
     writer.write_all(b"x").await.unwrap();
@@ -264,7 +264,7 @@ async fn some_are_endless() {
     );
 }
 
-/// Runs `action` in a loop; gives back how often it ran before the task had to yield.
+/// Runs `action` in a loop, and returns how often it ran before the task had to yield.
 async fn times_until_a_yield(mut action: impl AsyncFnMut()) -> usize {
     yield_now().await;
     let times = Cell::new(0);

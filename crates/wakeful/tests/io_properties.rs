@@ -1,4 +1,4 @@
-//! Random pieces, waits and interruptions, against what `std::io` does with the same data.
+//! Random reads, writes, waits and interruptions, compared with `std::io` on the same data.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Cursor, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -15,11 +15,11 @@ mod support {
     pub mod scripted_io;
 }
 use support::rng::{TestRng, seed};
-use support::scripted_io::{Act, Script};
+use support::scripted_io::{Act, ScriptedIo};
 
 const ROUNDS: usize = 300;
 
-/// Runs `round` with rng of its own, many times.
+/// Runs `round` many times, each time with another generator.
 fn rounds(round: impl AsyncFn(&mut TestRng)) {
     let mut rng = TestRng::new(seed());
     for _ in 0..ROUNDS {
@@ -42,9 +42,9 @@ fn random_bytes(most: usize, rng: &mut TestRng) -> Vec<u8> {
     (0..rng.below(most)).map(|_| rng.below(256) as u8).collect()
 }
 
-fn script(data: &[u8], rng: &mut TestRng) -> Script {
+fn script(data: &[u8], rng: &mut TestRng) -> ScriptedIo {
     let largest = 1 + rng.below(50);
-    Script::reads(Script::in_pieces(data, largest, rng))
+    ScriptedIo::reads(ScriptedIo::in_pieces(data, largest, rng))
 }
 
 #[test]
@@ -260,13 +260,13 @@ fn copies_arrive_whole() {
         let data = random_bytes(if rng.one_in(5) { 30_000 } else { 500 }, rng);
         let takes = |rng: &mut TestRng| -> VecDeque<Act> {
             let (count, largest) = (rng.below(40), 1 + rng.below(50));
-            Script::takes(count, largest, rng)
+            ScriptedIo::takes(count, largest, rng)
         };
-        let mut writer = Script::writes(takes(rng));
+        let mut writer = ScriptedIo::writes(takes(rng));
         let copied = copy(&mut script(&data, rng), &mut writer).await.unwrap();
         assert_eq!((copied, &writer.written), (data.len() as u64, &data));
 
-        let mut writer = Script::writes(takes(rng));
+        let mut writer = ScriptedIo::writes(takes(rng));
         let mut reader = BufReader::with_capacity(1 + rng.below(100), script(&data, rng));
         let copied = copy_buf(&mut reader, &mut writer).await.unwrap();
         assert_eq!((copied, &writer.written), (data.len() as u64, &data));
@@ -282,7 +282,7 @@ fn copies_arrive_whole() {
 }
 
 #[test]
-fn what_is_read_to_the_end_is_all() {
+fn read_to_end_reads_all_data() {
     rounds(async |rng| {
         let data = random_bytes(if rng.one_in(5) { 20_000 } else { 300 }, rng);
         let mut before = random_bytes(50, rng);

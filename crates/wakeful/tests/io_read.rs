@@ -9,7 +9,7 @@ mod support {
     pub mod rng;
     pub mod scripted_io;
 }
-use support::scripted_io::{Act, Script, give};
+use support::scripted_io::{Act, ScriptedIo, give};
 
 /// Every number, a byte at a time, in both orders.
 macro_rules! numbers {
@@ -20,7 +20,7 @@ macro_rules! numbers {
                 for number in [$number::MIN, $number::MAX, 3 as $number, (0x5a as $number) / (7 as $number)] {
                     let in_bytes = |bytes: &[u8]| {
                         let steps = |&byte| [Act::Wait, Act::Fail(ErrorKind::Interrupted), give([byte])];
-                        Script::reads(bytes.iter().flat_map(steps))
+                        ScriptedIo::reads(bytes.iter().flat_map(steps))
                     };
                     let mut big = in_bytes(&number.to_be_bytes());
                     assert_eq!(big.$big().await.unwrap(), number);
@@ -52,7 +52,7 @@ numbers! {
 #[wakeful::test]
 async fn read_gives_what_is_there() {
     let mut script =
-        Script::reads([give("hello"), Act::Wait, give("!"), Act::Fail(ErrorKind::Other)]);
+        ScriptedIo::reads([give("hello"), Act::Wait, give("!"), Act::Fail(ErrorKind::Other)]);
     let mut buffer = [0; 3];
     assert_eq!(script.read(&mut buffer).await.unwrap(), 3);
     assert_eq!(&buffer, b"hel");
@@ -62,14 +62,14 @@ async fn read_gives_what_is_there() {
     assert_eq!(script.read(&mut buffer).await.unwrap(), 0);
     assert_eq!(&buffer, b"!ol");
 
-    let mut script = Script::reads([Act::Fail(ErrorKind::Interrupted)]);
+    let mut script = ScriptedIo::reads([Act::Fail(ErrorKind::Interrupted)]);
     let interrupted = script.read(&mut buffer).await.unwrap_err();
     assert_eq!(interrupted.kind(), ErrorKind::Interrupted, "one read is one read");
 }
 
 #[wakeful::test]
 async fn a_read_that_is_given_up_takes_nothing() {
-    let mut script = Script::reads([Act::Hang, give("kept")]);
+    let mut script = ScriptedIo::reads([Act::Hang, give("kept")]);
     assert!(script.read(&mut [0; 8]).now_or_never().is_none());
     let mut buffer = [0; 8];
     assert_eq!(script.read(&mut buffer).await.unwrap(), 4);
@@ -77,7 +77,7 @@ async fn a_read_that_is_given_up_takes_nothing() {
 
 #[wakeful::test]
 async fn read_buf_moves_the_end_of_the_buffer() {
-    let mut script = Script::reads([give("hello"), Act::Wait, give("world")]);
+    let mut script = ScriptedIo::reads([give("hello"), Act::Wait, give("world")]);
     let mut vec = Vec::with_capacity(16);
     vec.push(b'>');
     assert_eq!(script.read_buf(&mut vec).await.unwrap(), 5);
@@ -85,7 +85,7 @@ async fn read_buf_moves_the_end_of_the_buffer() {
     assert_eq!(script.read_buf(&mut vec).await.unwrap(), 0);
     assert_eq!(vec, b">helloworld");
 
-    let mut script = Script::reads([give("hello")]);
+    let mut script = ScriptedIo::reads([give("hello")]);
     let mut memory = [0; 2];
     let mut slice = &mut memory[..];
     assert_eq!(script.read_buf(&mut slice).await.unwrap(), 2);
@@ -96,7 +96,7 @@ async fn read_buf_moves_the_end_of_the_buffer() {
 
 #[wakeful::test]
 async fn read_exact_gives_all_or_an_error() {
-    let mut script = Script::reads([
+    let mut script = ScriptedIo::reads([
         give("he"),
         Act::Wait,
         Act::Fail(ErrorKind::Interrupted),
@@ -110,7 +110,7 @@ async fn read_exact_gives_all_or_an_error() {
     let failed = script.read_exact(&mut buffer).await.unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::TimedOut);
 
-    let early = Script::reads([give("abc")]).read_exact(&mut buffer).await.unwrap_err();
+    let early = ScriptedIo::reads([give("abc")]).read_exact(&mut buffer).await.unwrap_err();
     assert_eq!((early.kind(), early.to_string().as_str()), (ErrorKind::UnexpectedEof, "early eof"));
 }
 
@@ -118,10 +118,10 @@ async fn read_exact_gives_all_or_an_error() {
 async fn read_to_end_adds_to_what_is_there() {
     let acts = [give("he"), Act::Wait, Act::Fail(ErrorKind::Interrupted), give([b'l'; 100])];
     let mut vec = b">".to_vec();
-    assert_eq!(Script::reads(acts).read_to_end(&mut vec).await.unwrap(), 102);
+    assert_eq!(ScriptedIo::reads(acts).read_to_end(&mut vec).await.unwrap(), 102);
     assert_eq!(vec, [&b">he"[..], &[b'l'; 100]].concat());
 
-    let mut script = Script::reads([give("he"), Act::Fail(ErrorKind::Other), give("llo")]);
+    let mut script = ScriptedIo::reads([give("he"), Act::Fail(ErrorKind::Other), give("llo")]);
     assert!(script.read_to_end(&mut vec).await.is_err());
     assert!(vec.ends_with(b"lhe"), "what came before the error is there");
 }
@@ -132,10 +132,10 @@ async fn a_vector_of_the_right_size_does_not_grow() {
         let data = vec![7; len];
         let mut vec = Vec::with_capacity(len);
         let capacity = vec.capacity();
-        assert_eq!(Script::reads([give(&data)]).read_to_end(&mut vec).await.unwrap(), len);
+        assert_eq!(ScriptedIo::reads([give(&data)]).read_to_end(&mut vec).await.unwrap(), len);
         assert_eq!((&vec, vec.capacity()), (&data, capacity));
 
-        let mut script = Script::reads([give(&data), Act::Wait, give("more")]);
+        let mut script = ScriptedIo::reads([give(&data), Act::Wait, give("more")]);
         let mut vec = Vec::with_capacity(len);
         assert_eq!(script.read_to_end(&mut vec).await.unwrap(), len + 4);
         assert_eq!(vec[len..], *b"more");
@@ -144,7 +144,7 @@ async fn a_vector_of_the_right_size_does_not_grow() {
 
 #[wakeful::test]
 async fn read_to_end_asks_for_more_and_more() {
-    let mut script = Script::reads([give(vec![1; 100_000])]);
+    let mut script = ScriptedIo::reads([give(vec![1; 100_000])]);
     script.read_to_end(&mut Vec::new()).await.unwrap();
     assert!(script.log.len() < 20, "{:?}", script.log);
 }
@@ -153,26 +153,26 @@ async fn read_to_end_asks_for_more_and_more() {
 async fn text_must_be_text() {
     let mut text = ">".to_owned();
     let euro = "€".as_bytes();
-    let mut script = Script::reads([give(&euro[..1]), Act::Wait, give(&euro[1..])]);
+    let mut script = ScriptedIo::reads([give(&euro[..1]), Act::Wait, give(&euro[1..])]);
     assert_eq!(script.read_to_string(&mut text).await.unwrap(), 3);
     assert_eq!(text, ">€");
 
-    let not_text = Script::reads([give(euro), give([0xff])]).read_to_string(&mut text).await;
+    let not_text = ScriptedIo::reads([give(euro), give([0xff])]).read_to_string(&mut text).await;
     assert_eq!(not_text.unwrap_err().kind(), ErrorKind::InvalidData);
     assert_eq!(text, ">€", "as it was before");
 
-    let mut script = Script::reads([give("abc"), Act::Fail(ErrorKind::Other)]);
+    let mut script = ScriptedIo::reads([give("abc"), Act::Fail(ErrorKind::Other)]);
     assert_eq!(script.read_to_string(&mut text).await.unwrap_err().kind(), ErrorKind::Other);
     assert_eq!(text, ">€", "as it was before");
 
-    let mut script = Script::reads([give([0xff]), Act::Fail(ErrorKind::TimedOut)]);
+    let mut script = ScriptedIo::reads([give([0xff]), Act::Fail(ErrorKind::TimedOut)]);
     assert_eq!(script.read_to_string(&mut text).await.unwrap_err().kind(), ErrorKind::TimedOut);
     assert_eq!(text, ">€");
 }
 
 #[wakeful::test]
-async fn take_ends_after_so_many_bytes() {
-    let script = Script::reads([give("hello"), Act::Wait, give("world")]);
+async fn take_ends_at_its_limit() {
+    let script = ScriptedIo::reads([give("hello"), Act::Wait, give("world")]);
     let mut take = script.take(7);
     let mut text = String::new();
     assert_eq!(take.read_to_string(&mut text).await.unwrap(), 7);
@@ -198,8 +198,8 @@ async fn take_limits_the_buffer_too() {
 
 #[wakeful::test]
 async fn a_chain_reads_one_and_then_the_other() {
-    let first = Script::reads([give("he"), Act::Wait, give("l")]);
-    let mut chain = first.chain(Script::reads([Act::Wait, give("lo")]));
+    let first = ScriptedIo::reads([give("he"), Act::Wait, give("l")]);
+    let mut chain = first.chain(ScriptedIo::reads([Act::Wait, give("lo")]));
     assert_eq!(chain.read(&mut []).await.unwrap(), 0, "that is not the end of the first");
     let mut text = String::new();
     chain.read_to_string(&mut text).await.unwrap();
@@ -215,7 +215,7 @@ async fn a_chain_reads_one_and_then_the_other() {
 #[wakeful::test]
 async fn read_until_includes_the_byte() {
     let acts = [give("a,b"), Act::Wait, Act::Fail(ErrorKind::Interrupted), give("c,,d")];
-    let mut reader = BufReader::with_capacity(2, Script::reads(acts));
+    let mut reader = BufReader::with_capacity(2, ScriptedIo::reads(acts));
     let mut bytes = Vec::new();
     let mut lengths = Vec::new();
     loop {
@@ -229,7 +229,7 @@ async fn read_until_includes_the_byte() {
 
 #[wakeful::test]
 async fn read_until_can_be_given_up_and_begun_again() {
-    let mut reader = BufReader::new(Script::reads([give("ab"), Act::Hang, give("c,d")]));
+    let mut reader = BufReader::new(ScriptedIo::reads([give("ab"), Act::Hang, give("c,d")]));
     let mut bytes = Vec::new();
     assert!(reader.read_until(b',', &mut bytes).now_or_never().is_none());
     assert_eq!(bytes, b"ab");
@@ -239,7 +239,7 @@ async fn read_until_can_be_given_up_and_begun_again() {
 
 #[wakeful::test]
 async fn read_line_adds_a_line() {
-    let mut reader = BufReader::new(Script::reads([
+    let mut reader = BufReader::new(ScriptedIo::reads([
         give("on"),
         Act::Wait,
         give("e\ntw"),
@@ -274,7 +274,7 @@ async fn lines_come_without_their_breaks() {
 #[wakeful::test]
 async fn a_line_that_is_given_up_is_not_lost() {
     let acts = [give("on"), Act::Hang, give("e\n"), give([0xff, b'\n']), give("two")];
-    let mut lines = BufReader::new(Script::reads(acts)).lines();
+    let mut lines = BufReader::new(ScriptedIo::reads(acts)).lines();
     assert!(lines.next_line().now_or_never().is_none());
     assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("one"));
     assert_eq!(lines.next_line().await.unwrap_err().kind(), ErrorKind::InvalidData);
@@ -286,7 +286,7 @@ async fn a_line_that_is_given_up_is_not_lost() {
 #[wakeful::test]
 async fn segments_come_without_their_ends() {
     let acts = [give("a--b"), Act::Hang, give("c-")];
-    let mut split = BufReader::new(Script::reads(acts)).split(b'-');
+    let mut split = BufReader::new(ScriptedIo::reads(acts)).split(b'-');
     assert_eq!(split.next_segment().await.unwrap().as_deref(), Some(&b"a"[..]));
     assert_eq!(split.next_segment().await.unwrap().as_deref(), Some(&b""[..]));
     assert!(split.next_segment().now_or_never().is_none());
@@ -297,7 +297,7 @@ async fn segments_come_without_their_ends() {
 #[wakeful::test]
 async fn the_buffer_can_be_looked_at() {
     let acts = [Act::Wait, give("hello"), Act::Fail(ErrorKind::Other), give("!")];
-    let mut reader = BufReader::new(Script::reads(acts));
+    let mut reader = BufReader::new(ScriptedIo::reads(acts));
     assert_eq!(reader.fill_buf().await.unwrap(), b"hello");
     reader.consume(2);
     assert_eq!(reader.fill_buf().await.unwrap(), b"llo", "still there");

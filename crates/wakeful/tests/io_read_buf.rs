@@ -1,4 +1,4 @@
-//! `ReadBuf`, `Interest` and `Ready`, and what std's types do as readers, writers and seekers.
+//! `ReadBuf`, `Interest` and `Ready`, and std's types as readers, writers and seekers.
 
 use std::io::{Cursor, IoSlice, SeekFrom};
 use std::mem::MaybeUninit;
@@ -44,7 +44,7 @@ fn a_buffer_knows_what_is_filled_and_what_holds_values() {
 }
 
 #[test]
-fn what_goes_into_a_part_does_not_count_by_itself() {
+fn data_in_a_sub_buffer_does_not_count_by_itself() {
     let mut memory = [0; 6];
     let mut buf = ReadBuf::new(&mut memory);
     buf.put_slice(b"ab");

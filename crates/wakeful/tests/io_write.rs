@@ -10,7 +10,7 @@ mod support {
     pub mod rng;
     pub mod scripted_io;
 }
-use support::scripted_io::{Act, Script};
+use support::scripted_io::{Act, ScriptedIo};
 
 /// Every number, a byte at a time, in both orders.
 macro_rules! numbers {
@@ -22,7 +22,7 @@ macro_rules! numbers {
                     let slow = || {
                         let bytes = size_of::<$number>();
                         let step = |_| [Act::Wait, Act::Fail(ErrorKind::Interrupted), Act::Take(1)];
-                        Script::writes((0..bytes).flat_map(step))
+                        ScriptedIo::writes((0..bytes).flat_map(step))
                     };
                     let mut big = slow();
                     big.$big(number).await.unwrap();
@@ -58,8 +58,12 @@ fn parts() -> impl Buf {
 
 #[wakeful::test]
 async fn write_says_how_much_was_taken() {
-    let mut script =
-        Script::writes([Act::Take(3), Act::Wait, Act::Take(0), Act::Fail(ErrorKind::Interrupted)]);
+    let mut script = ScriptedIo::writes([
+        Act::Take(3),
+        Act::Wait,
+        Act::Take(0),
+        Act::Fail(ErrorKind::Interrupted),
+    ]);
     assert_eq!(script.write(b"hello").await.unwrap(), 3);
     assert_eq!(script.write(b"hello").await.unwrap(), 0);
     let interrupted = script.write(b"hello").await.unwrap_err();
@@ -70,7 +74,7 @@ async fn write_says_how_much_was_taken() {
 
 #[wakeful::test]
 async fn a_write_that_is_given_up_wrote_nothing() {
-    let mut script = Script::writes([Act::Hang]);
+    let mut script = ScriptedIo::writes([Act::Hang]);
     assert!(script.write(b"lost").now_or_never().is_none());
     assert_eq!(script.written, b"");
 }
@@ -78,7 +82,7 @@ async fn a_write_that_is_given_up_wrote_nothing() {
 #[wakeful::test]
 async fn slices_go_together() {
     let slices = [IoSlice::new(b"ab"), IoSlice::new(b""), IoSlice::new(b"cde")];
-    let mut script = Script::writes([Act::Wait, Act::Take(4)]).vectored();
+    let mut script = ScriptedIo::writes([Act::Wait, Act::Take(4)]).vectored();
     assert_eq!(script.write_vectored(&slices).await.unwrap(), 4);
     assert_eq!(script.written, b"abcd");
     assert_eq!(script.take_log(), ["write 2+0+3", "write 2+0+3"]);
@@ -86,13 +90,13 @@ async fn slices_go_together() {
 
 #[wakeful::test]
 async fn write_buf_takes_off_the_front_what_was_taken() {
-    let mut script = Script::writes([Act::Take(4), Act::Fail(ErrorKind::Other)]);
+    let mut script = ScriptedIo::writes([Act::Take(4), Act::Fail(ErrorKind::Other)]);
     let mut buf = parts();
     assert_eq!(script.write_buf(&mut buf).await.unwrap(), 2, "one part at a time");
     assert!(script.write_buf(&mut buf).await.is_err());
     assert_eq!(buf.remaining(), 4);
 
-    let mut script = Script::writes([Act::Take(4)]).vectored();
+    let mut script = ScriptedIo::writes([Act::Take(4)]).vectored();
     let mut buf = parts();
     assert_eq!(script.write_buf(&mut buf).await.unwrap(), 4, "all parts together");
     assert_eq!(script.take_log(), ["write 2+3+1"]);
@@ -107,12 +111,12 @@ async fn write_buf_takes_off_the_front_what_was_taken() {
 async fn write_all_writes_all() {
     let acts =
         [Act::Take(2), Act::Wait, Act::Fail(ErrorKind::Interrupted), Act::Take(1), Act::Take(9)];
-    let mut script = Script::writes(acts.clone());
+    let mut script = ScriptedIo::writes(acts.clone());
     script.write_all(b"hello").await.unwrap();
     assert_eq!(script.written, b"hello");
     script.write_all(b"").await.unwrap();
 
-    let mut script = Script::writes(acts).vectored();
+    let mut script = ScriptedIo::writes(acts).vectored();
     let mut buf = parts();
     script.write_all_buf(&mut buf).await.unwrap();
     assert_eq!(script.written, b"abcdef");
@@ -124,7 +128,7 @@ async fn write_all_writes_all() {
 
 #[wakeful::test]
 async fn a_writer_that_takes_no_more_is_an_error() {
-    let takes_none = || Script::writes([Act::Take(1), Act::Take(0)]);
+    let takes_none = || ScriptedIo::writes([Act::Take(1), Act::Take(0)]);
     let mut buf = Bytes::from_static(b"hello");
     let errors = [
         takes_none().write_all(b"hello").await,
@@ -139,7 +143,7 @@ async fn a_writer_that_takes_no_more_is_an_error() {
 
 #[wakeful::test]
 async fn write_all_buf_can_be_given_up_and_begun_again() {
-    let mut script = Script::writes([Act::Take(3), Act::Hang]);
+    let mut script = ScriptedIo::writes([Act::Take(3), Act::Hang]);
     let mut buf = Bytes::from_static(b"hello");
     assert!(script.write_all_buf(&mut buf).now_or_never().is_none());
     assert_eq!((script.written.as_slice(), &buf[..]), (&b"hel"[..], &b"lo"[..]));
@@ -149,7 +153,7 @@ async fn write_all_buf_can_be_given_up_and_begun_again() {
 
 #[wakeful::test]
 async fn many_parts_take_several_writes() {
-    let mut script = Script::default().vectored();
+    let mut script = ScriptedIo::default().vectored();
     let mut buf: Box<dyn Buf> = Box::new(Bytes::new());
     for _ in 0..100 {
         buf = Box::new(Bytes::from_static(b"x").chain(buf));
@@ -161,7 +165,7 @@ async fn many_parts_take_several_writes() {
 
 #[wakeful::test]
 async fn flush_and_shutdown_reach_the_writer() {
-    let mut script = Script::default();
+    let mut script = ScriptedIo::default();
     script.flushes.extend([Act::Wait, Act::Fail(ErrorKind::Other)]);
     assert_eq!(script.flush().await.unwrap_err().kind(), ErrorKind::Other);
     script.flush().await.unwrap();

@@ -1,5 +1,6 @@
-//! `JoinSet`: every task is given out once, in the order of their ends. That the price is the same however many there are
-//! is counted where the looks at handles can be: in `runtime/join_set/slots.rs`.
+//! `JoinSet`: returns every task once, in the order of completion.
+//!
+//! The unit tests of `runtime/join_set/slots.rs` count that the cost does not depend on the number of tasks.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -21,7 +22,7 @@ mod support {
 }
 use support::not_send::CountingWaker;
 use support::runtimes::{current_thread, runtimes, watch};
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
 /// Counts its drops.
 #[derive(Clone, Default)]
@@ -184,21 +185,21 @@ fn only_the_handles_of_ended_tasks_are_looked_at() {
     let (woken, waker) = CountingWaker::new();
     let runtime = current_thread();
     let mut set = JoinSet::new();
-    let shelf = Shelf::default();
+    let store = WakerStore::default();
     for _ in 0..100 {
-        set.spawn_on(shelf.wait(), runtime.handle());
+        set.spawn_on(store.wait(), runtime.handle());
     }
     let mut poll = || set.poll_join_next(&mut Context::from_waker(&waker));
     assert!(poll().is_pending());
     runtime.block_on(yield_now());
     assert_eq!(woken.take(), 0, "nothing has ended");
-    let mut wakers = shelf.take();
+    let mut wakers = store.take();
     wakers.pop().unwrap().wake();
     runtime.block_on(yield_now());
     assert_eq!(woken.take(), 0, "polled for nothing");
     assert!(poll().is_pending());
-    // Both end; whoever awaits the set is woken once for all of them.
-    shelf.open();
+    // Both tasks end; the task that awaits the set is woken once.
+    store.open();
     wakers.into_iter().for_each(Waker::wake);
     runtime.block_on(async {
         for _ in 0..3 {
@@ -287,12 +288,12 @@ fn a_future_that_gives_up_leaves_its_waker_with_the_set() {
     {
         let mut next = pin!(set.join_next());
         assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        assert_eq!(woken.kept_elsewhere(), 1);
+        assert_eq!(woken.other_clones(), 1);
     }
-    assert_eq!(woken.kept_elsewhere(), 1);
+    assert_eq!(woken.other_clones(), 1);
     tx.send(1).unwrap();
     runtime.block_on(yield_now());
-    assert_eq!((woken.take(), woken.kept_elsewhere()), (1, 0));
+    assert_eq!((woken.take(), woken.other_clones()), (1, 0));
     assert_eq!(set.try_join_next().unwrap().unwrap(), 1);
 }
 
@@ -306,7 +307,7 @@ fn the_waker_goes_with_the_set_and_is_not_woken() {
     let task = set.spawn_on(hold(rx, ()), runtime.handle());
     assert!(pin!(set.join_next()).poll(&mut Context::from_waker(&waker)).is_pending());
     drop(set);
-    assert_eq!(woken.kept_elsewhere(), 0);
+    assert_eq!(woken.other_clones(), 0);
     runtime.settle();
     assert!(task.is_finished());
     assert_eq!(woken.take(), 0);
@@ -323,7 +324,7 @@ fn the_last_waker_is_the_one_that_is_woken() {
     for waker in [&first_waker, &second_waker, &second_waker] {
         assert!(set.poll_join_next_with_id(&mut Context::from_waker(waker)).is_pending());
     }
-    assert_eq!((first.kept_elsewhere(), second.kept_elsewhere()), (0, 1));
+    assert_eq!((first.other_clones(), second.other_clones()), (0, 1));
     tx.send(()).unwrap();
     runtime.block_on(yield_now());
     assert_eq!((first.take(), second.take()), (0, 1));
@@ -386,7 +387,7 @@ fn dropping_the_set_aborts_its_tasks() {
 }
 
 #[test]
-fn outputs_that_nobody_takes_are_dropped_with_the_set() {
+fn outputs_that_are_not_taken_are_dropped_with_the_set() {
     let runtime = current_thread();
     let drops = Drops::default();
     runtime.block_on(async {

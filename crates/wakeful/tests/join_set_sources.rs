@@ -1,5 +1,4 @@
-//! `JoinSet`: tasks from every source, in every way they end, also on other threads in the moment in which the set
-//! looks.
+//! `JoinSet`: tasks of every source and every outcome, also tasks that end on other threads while the set is polled.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +20,7 @@ mod support {
 use support::not_send::DropLog;
 use support::panic_site::panic_site;
 use support::runtimes::{TestRuntime, current_thread, local, multi_thread, runtimes, watch};
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
 const ROUNDS: usize = if cfg!(miri) { 5 } else { 300 };
 
@@ -53,7 +52,7 @@ fn tasks_are_spawned_on_other_runtimes_and_awaited_anywhere() {
         set.build_task().name("named").spawn_on(async { 100 }, runtime.handle()).unwrap();
         set.build_task().spawn_blocking_on(|| 1000, runtime.handle()).unwrap();
     }
-    // A current-thread runtime runs its task only while somebody is in it.
+    // A current-thread runtime runs its task only in `block_on`.
     a.block_on(yield_now());
     assert_eq!(executor::block_on(set.join_all()).into_iter().sum::<u32>(), 3333);
 }
@@ -82,9 +81,9 @@ fn on_a_runtime_that_is_gone_tasks_are_cancelled_at_once() {
 fn a_runtime_that_goes_ends_its_tasks() {
     for TestRuntime { runtime, reports, .. } in runtimes() {
         let mut set = JoinSet::new();
-        let shelf = Shelf::default();
+        let store = WakerStore::default();
         for _ in 0..10 {
-            set.spawn_on(shelf.wait(), runtime.handle());
+            set.spawn_on(store.wait(), runtime.handle());
         }
         runtime.block_on(yield_now());
         drop(runtime);
@@ -113,11 +112,11 @@ fn local_tasks_are_members_too() {
     });
     let mut set = JoinSet::new();
     for _ in 0..3 {
-        let stays = log.stays();
-        set.spawn_local_on(async move { drop(stays) }, &local);
+        let not_send = log.not_send();
+        set.spawn_local_on(async move { drop(not_send) }, &local);
     }
-    let stays = log.stays();
-    set.build_task().spawn_local_on(async move { drop(stays) }, &local).unwrap();
+    let not_send = log.not_send();
+    set.build_task().spawn_local_on(async move { drop(not_send) }, &local).unwrap();
     assert!(set.try_join_next().is_none());
     log.assert_dropped_here(0);
     // The set may go to another thread, the tasks may not.
@@ -132,17 +131,17 @@ fn local_tasks_are_aborted_and_dropped_with_the_set() {
     let runtime = local();
     let log = DropLog::new();
     let mut set = JoinSet::new();
-    let hold = |shelf: &Shelf| {
-        let (stays, wait) = (log.stays(), shelf.wait());
+    let hold = |store: &WakerStore| {
+        let (not_send, wait) = (log.not_send(), store.wait());
         async move {
             wait.await;
-            drop(stays);
+            drop(not_send);
         }
     };
-    let shelf = Shelf::default();
+    let store = WakerStore::default();
     runtime.block_on(async {
         for _ in 0..5 {
-            set.spawn_local(hold(&shelf));
+            set.spawn_local(hold(&store));
         }
         yield_now().await;
         set.shutdown().await;
@@ -150,7 +149,7 @@ fn local_tasks_are_aborted_and_dropped_with_the_set() {
     log.assert_dropped_here(5);
     let local = LocalSet::new();
     for _ in 0..5 {
-        set.spawn_local_on(hold(&shelf), &local);
+        set.spawn_local_on(hold(&store), &local);
     }
     runtime.block_on(local.run_until(yield_now()));
     drop(local);
@@ -245,7 +244,7 @@ fn join_all_gives_up_at_the_first_failure() {
 
 /// Tasks end on workers while they are spawned, awaited, aborted and let go here.
 #[test]
-fn tasks_end_elsewhere_while_the_set_looks() {
+fn tasks_end_on_other_threads_while_the_set_is_polled() {
     let runtime = multi_thread(2);
     let ended = Arc::new(AtomicUsize::new(0));
     runtime.block_on(async {
@@ -311,8 +310,8 @@ fn a_set_may_go_while_its_tasks_end() {
     }
 }
 
-/// A task whose only way to be woken is a set whose tasks are all orphans is not one itself: only the root of the
-/// trouble is named. A task that gave up waiting for the set is one as soon as the set, which has its waker, is gone.
+/// A task that waits only for a set of orphans is not reported as an orphan: only the cause is. A task that stopped
+/// waiting for the set becomes an orphan when the set, which holds its waker, is dropped.
 #[test]
 fn orphans_are_told_apart() {
     use wakeful::runtime::Builder;

@@ -1,4 +1,4 @@
-//! Dumps and traces as JSON: they parse, whatever tasks are called.
+//! Dumps and traces as JSON: they parse, whatever the names of tasks are.
 
 use std::sync::Arc;
 

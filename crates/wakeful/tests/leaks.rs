@@ -1,4 +1,4 @@
-//! A runtime gives everything back: whatever was done with it, memory in use is the same after every round.
+//! A runtime leaks no memory: the bytes in use are the same after every round.
 
 use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex, mpsc};
@@ -25,7 +25,7 @@ const ROUNDS: usize = 6;
 /// Finished, one after the other and all at once.
 const TASKS: usize = 100_000;
 
-/// What outlives the runtime.
+/// Values that outlive the runtime.
 #[derive(Default)]
 struct Left {
     wakers: Vec<Waker>,
@@ -127,7 +127,7 @@ fn leave_tasks(runtime: &Runtime, left: &mut Left) {
 fn round(builder: &mut Builder) {
     let reports = Arc::new(Mutex::new(Vec::new()));
     let seen = reports.clone();
-    // Tasks that panic while nobody looks are a part of this.
+    // Some tasks of a round panic without being joined.
     let hook = move |report: &Report| {
         if !matches!(report, Report::UnobservedPanic(_)) {
             seen.lock().unwrap().push(report.to_string());

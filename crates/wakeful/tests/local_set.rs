@@ -56,7 +56,7 @@ fn tasks_run_in_the_order_of_their_spawns_and_wakes() {
 }
 
 #[test]
-fn tasks_wait_while_nobody_polls_the_set() {
+fn tasks_wait_while_the_set_is_not_polled() {
     let runtime = current_thread();
     let set = LocalSet::new();
     let runs = Rc::new(Cell::new(0));
@@ -118,8 +118,8 @@ fn a_set_needs_no_runtime() {
     sender.join().unwrap();
 
     let log = DropLog::new();
-    let stays = log.stays();
-    set.spawn_local(async move { drop(stays) });
+    let not_send = log.not_send();
+    set.spawn_local(async move { drop(not_send) });
     log.assert_dropped_here(0);
     drop(set);
     log.assert_dropped_here(1);
@@ -150,15 +150,15 @@ fn a_local_runtime_is_a_place_for_local_tasks_too() {
     let runtime = local();
     let log = DropLog::new();
     runtime.block_on(async {
-        let stays = log.stays();
-        spawn_local(async move { drop(stays) }).await.unwrap();
+        let not_send = log.not_send();
+        spawn_local(async move { drop(not_send) }).await.unwrap();
         log.assert_dropped_here(1);
-        // The innermost place is the one that counts.
+        // `spawn_local` uses the innermost set.
         let set = LocalSet::new();
-        let stays = log.stays();
+        let not_send = log.not_send();
         set.run_until(async {
             spawn_local(may_wait_forever(async move {
-                let _stays = stays;
+                let _not_send = not_send;
                 pending::<()>().await;
             }));
             yield_now().await;
@@ -185,7 +185,7 @@ fn a_local_runtime_is_a_place_for_local_tasks_too() {
 fn of_a_set_and_a_local_runtime_the_one_entered_last_counts() {
     let (runtime, set) = (local(), LocalSet::new());
     let entered_set = set.enter();
-    // If this went to the set, which nobody polls, it would wait for ever.
+    // If this went to the set, which is not polled, it would wait for ever.
     assert_eq!(runtime.block_on(async { spawn_local(async { 1 }).await.unwrap() }), 1);
     let entered_runtime = runtime.enter();
     let on_runtime = spawn_local(async { 2 });
@@ -277,7 +277,7 @@ fn a_task_may_poll_its_own_set() {
 }
 
 #[test]
-fn busy_tasks_starve_nobody() {
+fn busy_tasks_starve_no_other_task() {
     let runtime = current_thread();
     let set = LocalSet::new();
     set.spawn_local(async {
@@ -334,12 +334,12 @@ fn a_guard_may_outlive_the_set() {
     let log = DropLog::new();
     let set = LocalSet::new();
     let guard = set.enter();
-    let stays = log.stays();
-    spawn_local(async move { drop(stays) });
+    let not_send = log.not_send();
+    spawn_local(async move { drop(not_send) });
     drop(set);
     log.assert_dropped_here(1);
-    let stays = log.stays();
-    let late = spawn_local(async move { drop(stays) });
+    let not_send = log.not_send();
+    let late = spawn_local(async move { drop(not_send) });
     log.assert_dropped_here(2);
     drop(guard);
     assert!(executor::block_on(late).unwrap_err().is_cancelled());
@@ -379,7 +379,7 @@ fn blocking_in_place_is_refused_inside() {
         wakeful::spawn(async { block_in_place(|| ()) }).await.unwrap();
     });
     runtime.block_on(async { block_in_place(|| ()) });
-    // No runtime, nobody to be held up.
+    // Without a runtime, `block_in_place` delays no other task.
     executor::block_on(set.run_until(async { block_in_place(|| ()) }));
 }
 
@@ -444,7 +444,7 @@ fn sets_have_ids_and_say_what_they_are() {
     assert!(format!("{:?}", first.enter()).contains("LocalEnterGuard"));
 }
 
-/// Compiles only while the type has not the trait: two ways to name the same thing are ambiguous.
+/// Compiles only if the type does not implement the trait: with two implementations, the call is ambiguous.
 macro_rules! assert_not_impl {
     ($type:ty: $trait:path) => {{
         trait Ambiguous<A> {

@@ -1,5 +1,4 @@
-//! `LocalSet`: its futures are dropped exactly once and on its thread, whatever other threads do with wakers and
-//! handles meanwhile.
+//! `LocalSet`: futures are dropped exactly once and on the set's thread, while other threads use wakers and handles.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -21,7 +20,7 @@ mod support {
 }
 use support::not_send::DropLog;
 use support::runtimes::{bound_this_binary, current_thread, multi_thread, runtimes};
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
 /// Whatever a test starts, it runs fewer rounds where each step is interpreted.
 const ROUNDS: usize = if cfg!(miri) { 5 } else { 500 };
@@ -29,18 +28,18 @@ const ROUNDS: usize = if cfg!(miri) { 5 } else { 500 };
 #[test]
 fn dropping_the_set_drops_tasks_in_every_state_on_its_thread() {
     for runtime in runtimes() {
-        let (log, shelf) = (DropLog::new(), Shelf::default());
+        let (log, store) = (DropLog::new(), WakerStore::default());
         let set = LocalSet::new();
         let mut joins = Vec::new();
         let mut spawn = |future: Pin<Box<dyn Future<Output = ()>>>| {
-            let stays = log.stays();
+            let not_send = log.not_send();
             joins.push(set.spawn_local(async move {
-                let _stays = stays;
+                let _not_send = not_send;
                 future.await;
             }));
         };
-        spawn(Box::pin(shelf.wait()));
-        spawn(Box::pin(shelf.wait()));
+        spawn(Box::pin(store.wait()));
+        spawn(Box::pin(store.wait()));
         spawn(Box::pin(async {
             loop {
                 yield_now().await;
@@ -48,13 +47,13 @@ fn dropping_the_set_drops_tasks_in_every_state_on_its_thread() {
         }));
         spawn(Box::pin(may_wait_forever(pending())));
         set.block_on(&runtime, yield_now());
-        let stays = log.stays();
+        let not_send = log.not_send();
         joins.push(set.spawn_local(async move {
-            let _stays = stays;
+            let _not_send = not_send;
             unreachable!("never polled");
         }));
-        assert_eq!(shelf.len(), 2);
-        let mut wakers = shelf.take();
+        assert_eq!(store.len(), 2);
+        let mut wakers = store.take();
         // One of the waiting tasks is woken, from another thread, and lies in the injector.
         let woken = wakers.pop().unwrap();
         thread::spawn(move || woken.wake()).join().unwrap();
@@ -70,32 +69,32 @@ fn dropping_the_set_drops_tasks_in_every_state_on_its_thread() {
 
 #[test]
 fn a_drop_may_wake_and_spawn() {
-    /// Wakes all wakers on a shelf and spawns a task when it is dropped.
+    /// Wakes all wakers of a store and spawns a task when it is dropped.
     struct Busy {
-        shelf: Rc<Shelf>,
+        store: Rc<WakerStore>,
         log: DropLog,
         spawned: Rc<RefCell<Vec<JoinHandle<()>>>>,
     }
     impl Drop for Busy {
         fn drop(&mut self) {
-            self.shelf.open();
-            let stays = self.log.stays();
+            self.store.open();
+            let not_send = self.log.not_send();
             let late = spawn_local(async move {
-                drop(stays);
+                drop(not_send);
                 unreachable!("the set is gone");
             });
             self.spawned.borrow_mut().push(late);
         }
     }
     let runtime = current_thread();
-    let (log, shelf) = (DropLog::new(), Rc::new(Shelf::default()));
+    let (log, store) = (DropLog::new(), Rc::new(WakerStore::default()));
     let spawned = Rc::new(RefCell::new(Vec::new()));
     let set = LocalSet::new();
     for _ in 0..3 {
-        let busy = Busy { shelf: shelf.clone(), log: log.clone(), spawned: spawned.clone() };
-        let (wait, stays) = (shelf.wait(), log.stays());
+        let busy = Busy { store: store.clone(), log: log.clone(), spawned: spawned.clone() };
+        let (wait, not_send) = (store.wait(), log.not_send());
         set.spawn_local(async move {
-            let _held = (busy, stays);
+            let _held = (busy, not_send);
             wait.await;
             unreachable!("woken too late to be polled");
         });
@@ -113,13 +112,13 @@ fn a_drop_may_wake_and_spawn() {
 #[test]
 fn wakers_and_handles_may_outlive_the_set() {
     let runtime = current_thread();
-    let shelf = Shelf::default();
+    let store = WakerStore::default();
     let set = LocalSet::new();
-    let waiting = set.spawn_local(shelf.wait());
+    let waiting = set.spawn_local(store.wait());
     let aborts = waiting.abort_handle();
     let done = set.spawn_local(async { Rc::new(7) });
     set.block_on(&runtime, yield_now());
-    let [waker] = <[Waker; 1]>::try_from(shelf.take()).unwrap();
+    let [waker] = <[Waker; 1]>::try_from(store.take()).unwrap();
     assert!(!waiting.is_finished() && done.is_finished());
     drop(set);
     assert!(waiting.is_finished());
@@ -143,11 +142,11 @@ fn wakers_and_handles_may_outlive_the_set() {
 #[test]
 fn the_last_reference_may_go_on_another_thread() {
     let runtime = current_thread();
-    let shelf = Shelf::default();
+    let store = WakerStore::default();
     let set = LocalSet::new();
-    let join = set.spawn_local(shelf.wait());
+    let join = set.spawn_local(store.wait());
     set.block_on(&runtime, yield_now());
-    let wakers = shelf.take();
+    let wakers = store.take();
     drop(set);
     thread::spawn(move || {
         drop(join);
@@ -202,25 +201,25 @@ async fn sum(mut rx: futures::channel::mpsc::Receiver<usize>) -> usize {
     sum
 }
 
-/// Threads wake, abort and let go of tasks in the very moment in which the set goes.
+/// Threads wake, abort and drop tasks while the set is dropped.
 #[test]
 fn wakes_and_aborts_may_race_with_the_end_of_the_set() {
     const THREADS: usize = 3;
     let runtime = current_thread();
     for round in 0..ROUNDS {
-        let (log, shelf) = (DropLog::new(), Shelf::default());
+        let (log, store) = (DropLog::new(), WakerStore::default());
         let set = LocalSet::new();
         let joins: Vec<_> = (0..THREADS * 2)
             .map(|_| {
-                let (stays, wait) = (log.stays(), shelf.wait());
+                let (not_send, wait) = (log.not_send(), store.wait());
                 set.spawn_local(async move {
                     wait.await;
-                    drop(stays);
+                    drop(not_send);
                 })
             })
             .collect();
         set.block_on(&runtime, yield_now());
-        let mut wakers = shelf.take().into_iter();
+        let mut wakers = store.take().into_iter();
         let mut joins = joins.into_iter();
         let start = Arc::new(Barrier::new(THREADS + 1));
         let threads: Vec<_> = (0..THREADS)
@@ -239,7 +238,7 @@ fn wakes_and_aborts_may_race_with_the_end_of_the_set() {
             .collect();
         start.wait();
         if round % 2 == 0 {
-            shelf.open();
+            store.open();
             set.block_on(&runtime, yield_now());
         }
         drop(set);
@@ -254,14 +253,14 @@ fn wakes_and_aborts_may_race_with_the_end_of_the_set() {
 }
 
 #[test]
-fn abort_from_elsewhere_drops_the_future_here() {
+fn abort_from_another_thread_drops_the_future_on_the_set_thread() {
     for runtime in runtimes() {
-        let (log, shelf) = (DropLog::new(), Shelf::default());
+        let (log, store) = (DropLog::new(), WakerStore::default());
         let set = LocalSet::new();
-        let (stays, wait) = (log.stays(), shelf.wait());
+        let (not_send, wait) = (log.not_send(), store.wait());
         let join = set.spawn_local(async move {
             wait.await;
-            drop(stays);
+            drop(not_send);
         });
         set.block_on(&runtime, yield_now());
         // Aborted and awaited on another thread, dropped on this one.
@@ -334,7 +333,7 @@ fn a_panicking_drop_stays_inside() {
     struct Bad(DropLog);
     impl Drop for Bad {
         fn drop(&mut self) {
-            drop(self.0.stays());
+            drop(self.0.not_send());
             panic_quietly("in drop");
         }
     }
@@ -363,12 +362,12 @@ fn panic_quietly(why: &'static str) {
 fn large_futures_and_outputs_stay_here_too() {
     let log = DropLog::new();
     let set = LocalSet::new();
-    let (stays, kept) = (log.stays(), log.stays());
+    let (not_send, kept) = (log.not_send(), log.not_send());
     let join = set.spawn_local(async move {
         let mut large = [1u8; 10_000];
         yield_now().await;
         large[17] = 2;
-        drop(stays);
+        drop(not_send);
         (large, kept)
     });
     let (large, kept) = executor::block_on(set.run_until(join)).unwrap();

@@ -1,4 +1,4 @@
-//! `LocalSet`: whoever polls it is woken when there is work, and hears of panics and orphans.
+//! `LocalSet`: work wakes the task that polls the set, and panics and orphans are reported.
 
 use std::cell::Cell;
 use std::future::pending;
@@ -23,7 +23,7 @@ mod support {
 use support::not_send::{CountingWaker, DropLog};
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, runtimes, watch};
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
 fn poll_with<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
@@ -53,13 +53,13 @@ fn a_set_may_go_down_for_a_panic() {
     const DOWN: &str =
         "a spawned task panicked and the LocalSet is configured to shutdown on unhandled panic";
     let runtime = current_thread();
-    let (log, shelf) = (DropLog::new(), Shelf::default());
+    let (log, store) = (DropLog::new(), WakerStore::default());
     let mut set = LocalSet::new();
     set.unhandled_panic(UnhandledPanic::ShutdownRuntime);
-    let (stays, wait) = (log.stays(), shelf.wait());
+    let (not_send, wait) = (log.not_send(), store.wait());
     let other = set.spawn_local(async move {
         wait.await;
-        drop(stays);
+        drop(not_send);
     });
     let bad = set.spawn_local(async { panic_quietly("boom") });
     for _ in 0..2 {
@@ -69,11 +69,11 @@ fn a_set_may_go_down_for_a_panic() {
     }
     assert!(executor::block_on(other).unwrap_err().is_cancelled());
     assert!(executor::block_on(bad).unwrap_err().is_panic());
-    let stays = log.stays();
-    let late = set.spawn_local(async move { drop(stays) });
+    let not_send = log.not_send();
+    let late = set.spawn_local(async move { drop(not_send) });
     log.assert_dropped_here(2);
     assert!(executor::block_on(late).unwrap_err().is_cancelled());
-    shelf.open();
+    store.open();
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_panic_of_the_future_leaves_the_set_usable() {
 }
 
 #[test]
-fn one_poll_runs_61_tasks_and_asks_for_another() {
+fn one_poll_runs_61_tasks_and_wakes_itself() {
     let (woken, waker) = CountingWaker::new();
     let set = LocalSet::new();
     let runs = Rc::new(Cell::new(0));
@@ -105,25 +105,25 @@ fn one_poll_runs_61_tasks_and_asks_for_another() {
 }
 
 #[test]
-fn whoever_polls_the_set_is_woken_for_work_from_outside() {
+fn work_from_outside_wakes_the_polling_task() {
     let (woken, waker) = CountingWaker::new();
-    let (set, shelf) = (LocalSet::new(), Shelf::default());
+    let (set, store) = (LocalSet::new(), WakerStore::default());
     let mut until = pin!(set.run_until(pending::<()>()));
     let mut poll = || assert!(poll_with(until.as_mut(), &waker).is_pending());
     poll();
     assert_eq!(woken.take(), 0);
-    set.spawn_local(shelf.wait());
+    set.spawn_local(store.wait());
     assert_eq!(woken.take(), 1, "spawned from outside of a poll");
-    set.spawn_local(shelf.wait());
+    set.spawn_local(store.wait());
     assert_eq!(woken.take(), 0, "once is enough");
     poll();
     {
         let _inside = set.enter();
-        spawn_local(shelf.wait());
+        spawn_local(store.wait());
     }
     assert_eq!(woken.take(), 1, "spawned through a guard");
     poll();
-    let mut wakers = shelf.take();
+    let mut wakers = store.take();
     wakers.pop().unwrap().wake();
     assert_eq!(woken.take(), 1, "woken on the set's thread");
     poll();
@@ -134,9 +134,9 @@ fn whoever_polls_the_set_is_woken_for_work_from_outside() {
     assert_eq!(woken.take(), 0);
 }
 
-/// What becomes ready during a poll runs in that poll: nobody needs to be woken for it.
+/// A task that becomes ready during a poll runs in that poll, without a wake.
 #[test]
-fn whoever_polls_the_set_is_not_woken_for_work_from_inside() {
+fn work_from_inside_does_not_wake_the_polling_task() {
     let (woken, waker) = CountingWaker::new();
     let set = LocalSet::new();
     let (tx, rx) = oneshot::channel::<()>();
@@ -171,7 +171,7 @@ fn the_latest_waker_is_the_one_that_is_woken() {
     let mut until = pin!(set.run_until(pending::<()>()));
     assert!(poll_with(until.as_mut(), &first_waker).is_pending());
     assert!(poll_with(until.as_mut(), &second_waker).is_pending());
-    assert_eq!(first.kept_elsewhere(), 0);
+    assert_eq!(first.other_clones(), 0);
     set.spawn_local(async {});
     assert_eq!((first.take(), second.take()), (0, 1));
 }
@@ -191,7 +191,7 @@ fn several_futures_drive_one_set_and_each_is_enough() {
     assert!(poll_with(long.as_mut(), &first_waker).is_pending());
     assert!(poll_with(short.as_mut(), &second_waker).is_pending());
 
-    // The one that was polled last goes: the other must take over.
+    // The future that was polled last is dropped: the other must take over.
     tx.send(()).unwrap();
     assert_eq!((first.take(), second.take()), (0, 1), "the future itself was woken");
     assert!(poll_with(short.as_mut(), &second_waker).is_ready());
@@ -227,28 +227,28 @@ fn a_future_that_is_done_leaves_no_waker_behind_and_one_that_is_dropped_does() {
     let (woken, waker) = CountingWaker::new();
     let mut dropped = Box::pin(set.run_until(pending::<()>()));
     assert!(poll_with(dropped.as_mut(), &waker).is_pending());
-    assert_eq!(woken.kept_elsewhere(), 1);
+    assert_eq!(woken.other_clones(), 1);
     drop(dropped);
-    assert_eq!(woken.kept_elsewhere(), 1);
+    assert_eq!(woken.other_clones(), 1);
     set.spawn_local(async {});
-    assert_eq!((woken.take(), woken.kept_elsewhere()), (1, 0), "the set has work");
+    assert_eq!((woken.take(), woken.other_clones()), (1, 0), "the set has work");
 
     let (tx, rx) = oneshot::channel();
     let mut done = Box::pin(set.run_until(rx));
     assert!(poll_with(done.as_mut(), &waker).is_pending());
     tx.send(()).unwrap();
     assert!(poll_with(done.as_mut(), &waker).is_ready());
-    assert_eq!(woken.kept_elsewhere(), 0, "although the future itself is still there");
+    assert_eq!(woken.other_clones(), 0, "although the future itself is still there");
     drop(done);
 
     let mut set = set;
-    let shelf = Shelf::default();
-    set.spawn_local(shelf.wait());
+    let store = WakerStore::default();
+    set.spawn_local(store.wait());
     assert!(poll_with(Pin::new(&mut set), &waker).is_pending());
-    assert_eq!(woken.kept_elsewhere(), 1);
-    shelf.open();
+    assert_eq!(woken.other_clones(), 1);
+    store.open();
     assert!(poll_with(Pin::new(&mut set), &waker).is_ready());
-    assert_eq!(woken.kept_elsewhere(), 0);
+    assert_eq!(woken.other_clones(), 0);
 }
 
 #[test]
@@ -258,14 +258,14 @@ fn orphans_are_reported_to_the_runtime_that_polls_the_set() {
         let set = LocalSet::new();
         let line = line!() + 1;
         let lost = task::Builder::new().name("lost").spawn_local_on(pending::<()>(), &set).unwrap();
-        let shelf = Shelf::default();
-        let later = set.spawn_local(shelf.wait());
+        let store = WakerStore::default();
+        let later = set.spawn_local(store.wait());
         set.block_on(&runtime, yield_now());
         let [report] = <[_; 1]>::try_from(runtime.reports.take()).unwrap();
         assert_eq!((report.name(), report.id()), (Some("lost"), lost.id()));
         assert_eq!((report.spawned_at().file(), report.spawned_at().line()), (file!(), line));
-        // The last waker of the other goes while nobody polls the set, on a thread of no runtime.
-        let wakers = shelf.take();
+        // A thread outside the runtime drops the last waker of the other task while the set is not polled.
+        let wakers = store.take();
         thread::spawn(move || drop(wakers)).join().unwrap();
         assert_eq!(runtime.reports.wait_for_one().id(), later.id());
     }
@@ -274,18 +274,18 @@ fn orphans_are_reported_to_the_runtime_that_polls_the_set() {
 #[test]
 fn orphans_meet_the_runtimes_policy() {
     let runtime = watch("abort", Builder::new_current_thread().on_orphan(OrphanPolicy::Abort));
-    let (log, shelf) = (DropLog::new(), Shelf::default());
+    let (log, store) = (DropLog::new(), WakerStore::default());
     let set = LocalSet::new();
-    let (stays, wait) = (log.stays(), shelf.wait());
+    let (not_send, wait) = (log.not_send(), store.wait());
     let late = set.spawn_local(async move {
         wait.await;
-        drop(stays);
+        drop(not_send);
     });
     set.block_on(&runtime, async {
         assert!(spawn_local(pending::<()>()).await.unwrap_err().is_orphaned());
     });
     assert_eq!(runtime.reports.take().len(), 1);
-    let wakers = shelf.take();
+    let wakers = store.take();
     thread::spawn(move || drop(wakers)).join().unwrap();
     log.assert_dropped_here(0);
     assert!(set.block_on(&runtime, late).unwrap_err().is_orphaned());
@@ -298,15 +298,15 @@ fn nothing_is_reported_of_tasks_that_go_down_with_their_set() {
     for runtime in runtimes() {
         let set = LocalSet::new();
         // Each holds the waker of the other: whichever goes first, the other is left without.
-        let shelves = [Shelf::default(), Shelf::default()];
-        let waits = [shelves[1].wait(), shelves[0].wait()];
-        let tasks: Vec<_> = shelves
+        let stores = [WakerStore::default(), WakerStore::default()];
+        let waits = [stores[1].wait(), stores[0].wait()];
+        let tasks: Vec<_> = stores
             .into_iter()
             .zip(waits)
-            .map(|(shelf, wait)| {
+            .map(|(store, wait)| {
                 set.spawn_local(async move {
                     wait.await;
-                    drop(shelf);
+                    drop(store);
                 })
             })
             .collect();

@@ -1,5 +1,6 @@
-//! Workers that lose their thread, since the system has none or a callback panics: others serve their timers and
-//! sockets, and they get a thread again when there is one.
+//! Workers without a thread, because the system refuses one or a callback panics.
+//!
+//! Other workers serve their timers and sockets. They get a thread as soon as the system has one.
 
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
@@ -22,11 +23,11 @@ mod support {
 }
 use support::panic_site::panic_site;
 
-/// Nothing here takes as long.
+/// The time limit of a wait; a test that reaches it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// Runs `scenario` on a thread of its own, and panics if it does not end.
+/// Runs `scenario` on a new thread, and panics if it does not end in time.
 fn must_end(scenario: impl FnOnce() + Send + 'static) {
     let (end, ended) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -94,7 +95,7 @@ fn poll_once<F: Future>(future: &mut Pin<Box<F>>) {
     assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
 }
 
-/// What a task has registered with its worker goes on while that worker has no thread.
+/// Timers and sockets of a worker are served while the worker has no thread.
 #[test]
 fn timers_and_sockets_of_a_worker_whose_thread_is_not_replaced_are_served() {
     must_end(|| {

@@ -1,4 +1,4 @@
-//! `#[main]` and `#[test]` as they are used: every shape of function, every argument, seen from inside the runtime.
+//! `#[main]` and `#[test]`: every shape of function and every argument, checked inside the runtime.
 #![deny(unused, unused_qualifications)]
 
 use std::cell::Cell;

@@ -1,5 +1,4 @@
-//! What workers say of their time: sleeps come in pairs, and whoever worked was busy, but not for longer than it was
-//! there.
+//! `RuntimeMetrics` of workers: parks and unparks come in pairs, and busy time is at most the time that has passed.
 
 use std::sync::mpsc;
 use std::thread;
@@ -77,7 +76,7 @@ fn a_worker_that_was_never_needed_slept_all_the_time() {
 }
 
 #[test]
-fn who_works_is_busy_and_who_sleeps_is_not() {
+fn busy_workers_count_busy_time_and_parked_ones_do_not() {
     const WORK: Duration = Duration::from_millis(2);
     let started = Instant::now();
     for rt in serial_runtimes() {
@@ -133,7 +132,7 @@ fn a_turn_is_counted_also_when_it_is_the_last() {
 }
 
 #[test]
-fn there_are_only_so_many_workers() {
+fn a_worker_index_out_of_range_panics() {
     let (one, two) = (current_thread().metrics(), multi_thread(2).metrics());
     for (metrics, worker) in [(one, 1), (two, 2)] {
         let site = panic_site(move || metrics.worker_park_count(worker));
@@ -204,13 +203,13 @@ fn polls_are_counted_with_the_turn_that_ends_with_its_block_on_or_in_place() {
 fn a_long_poll_is_counted_wherever_in_a_turn_it_comes() {
     const SEEN: Duration = Duration::from_millis(20);
     const TIMES: u32 = 3;
-    /// Keeps its thread at work until somebody has seen it at that for long enough.
+    /// Keeps its thread busy until a dump shows that for long enough.
     fn work_until_seen() {
         let (handle, own) = (Handle::current(), wakeful::task::id());
         // The limit is that of a test that hangs.
         let started = Instant::now();
         while handle.dump().find(own).unwrap().busy() < SEEN {
-            assert!(started.elapsed() < Duration::from_secs(60), "nobody looks");
+            assert!(started.elapsed() < Duration::from_secs(60), "no dump shows the poll");
         }
     }
     for rt in serial_runtimes() {
@@ -238,7 +237,7 @@ fn a_long_poll_is_counted_wherever_in_a_turn_it_comes() {
 }
 
 #[test]
-fn what_the_future_of_block_on_takes_is_no_long_poll_of_a_task() {
+fn a_long_poll_of_block_on_is_no_long_poll_of_a_task() {
     let rt = current_thread();
     rt.block_on(async {
         wakeful::spawn(async {}).await.unwrap();

@@ -1,4 +1,4 @@
-//! Metrics as a page for Prometheus, and as lines for a person.
+//! Metrics in the Prometheus text format, and as readable lines.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use wakeful::sync::mpsc;
 use wakeful::task::yield_now;
 
 #[test]
-fn what_is_counted_is_on_the_page() {
+fn every_counter_is_on_the_page() {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().name("shop").on_report(|_| {});
     let rt = builder.build().unwrap();

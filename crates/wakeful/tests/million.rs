@@ -1,4 +1,4 @@
-//! A million idle tasks: what one costs, and that none is lost.
+//! A million idle tasks: the memory of one, and that none is lost.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -20,9 +20,9 @@ use support::runtimes::watch;
 static MEMORY: Counting = Counting::new();
 
 const MILLION: usize = 1_000_000;
-/// So many are spawned before those so far get their turn: queues stay short, and what is measured is tasks.
+/// Tasks to spawn before the spawner yields. Short queues keep the measurement about tasks.
 const BATCH: usize = 200;
-/// What an idle task with an empty future may cost, all in all.
+/// The most bytes of an idle task with an empty future.
 const MOST_BYTES: usize = 128;
 
 /// A future without a single byte: it waits until the gate is open, and its waker lies with the gate.

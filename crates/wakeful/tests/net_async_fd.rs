@@ -1,4 +1,4 @@
-//! `AsyncFd` on pipes, timers and sockets of the system, on both kinds of runtime.
+//! `AsyncFd` on pipes, timer descriptors and sockets, on both kinds of runtime.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -25,7 +25,7 @@ use support::panic_site::panic_site;
 use support::rng::{TestRng, seed};
 use support::sockets::{Folder, current_thread, poll_once, runtimes};
 
-/// Watches a thing that has one descriptor and keeps it open.
+/// Watches the descriptor of a value, in non-blocking mode.
 #[track_caller]
 fn watch<T: AsRawFd + AsFd>(thing: T, interest: Interest) -> AsyncFd<T> {
     let flags = rustix::fs::fcntl_getfl(&thing).unwrap();
@@ -134,7 +134,7 @@ fn a_guard_says_whether_it_is_still_ready() {
             assert_eq!(result.unwrap().unwrap(), 1);
             drop(guard);
 
-            // Cleared by an operation that would block; nobody is asked then.
+            // An operation that would block clears readiness.
             let mut guard = fd.readable().await.unwrap();
             assert!(guard.try_io(|fd| fd.get_ref().read(&mut [0])).is_ok());
             let mut guard = fd.readable().await.unwrap();
@@ -163,8 +163,8 @@ fn a_guard_does_not_clear_what_came_after_it() {
                 let mut guard = fd.readable().await.unwrap();
                 assert_eq!(fd.get_ref().read(&mut [0]).unwrap(), 1);
                 assert!(fd.get_ref().read(&mut [0]).is_err());
-                // More comes before the guard is cleared, and is found all the same: by
-                // the event that came after the guard, or by the one that is to come.
+                // More data comes before the guard is cleared. It is found nevertheless: by an
+                // event that came after the guard, or by an event that is still to come.
                 writer.write_all(b"b").unwrap();
                 if rt.name == "current_thread" {
                     for _ in 0..64 {
@@ -195,7 +195,7 @@ fn a_part_of_what_is_ready_is_cleared() {
             assert!(!guard.ready().is_readable() && guard.ready().is_writable());
             assert_eq!(guard.get_inner_mut().write(b"y").unwrap(), 1);
             drop(guard);
-            // It was cleared before it was read: nobody says it again.
+            // Readiness was cleared before the read: no new event comes.
             let unasked = fd.try_io_mut(Interest::READABLE, |_| -> io::Result<()> { Ok(()) });
             assert_eq!(unasked.unwrap_err().kind(), ErrorKind::WouldBlock);
             fd.try_io_mut(Interest::WRITABLE, |fd| fd.write(b"z")).unwrap();
@@ -216,12 +216,12 @@ fn a_part_of_what_is_ready_is_cleared() {
     }
 }
 
-/// What a guard was given for is cleared with it; what else, only if it is named.
+/// A guard clears the readiness that it was created for. It clears other readiness only on request.
 #[test]
 fn a_guard_clears_what_it_was_not_given_for_if_asked_to() {
     for rt in runtimes() {
         rt.block_on(async {
-            // Ready for both when it is first looked at: the system tells of that once.
+            // Readable and writable from the start: the kernel reports both in one event.
             let ready_for_both = async || {
                 let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
                 (&b).write_all(b"x").unwrap();
@@ -245,7 +245,7 @@ fn a_guard_clears_what_it_was_not_given_for_if_asked_to() {
 }
 
 #[test]
-fn what_is_urgent_comes_as_priority() {
+fn urgent_data_is_priority_readiness() {
     for rt in runtimes() {
         rt.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -286,7 +286,7 @@ fn an_error_comes_to_those_who_ask_for_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_given_back() {
+fn a_value_that_cannot_be_watched_is_returned() {
     let rt = current_thread();
     let folder = Folder::new();
     rt.block_on(async {
@@ -306,7 +306,7 @@ fn what_cannot_be_watched_is_given_back() {
 }
 
 #[test]
-fn a_thing_is_taken_out_and_watched_by_another_runtime() {
+fn a_descriptor_moves_to_another_runtime() {
     let [first, second, _third] = runtimes();
     let (fd, mut writer) = first.block_on(async { pipe() });
     let reader = fd.into_inner();
@@ -322,7 +322,7 @@ fn a_thing_is_taken_out_and_watched_by_another_runtime() {
         let count = fd.async_io_mut(Interest::READABLE, |fd| fd.read(&mut [0])).await.unwrap();
         assert_eq!(count, 1);
     });
-    // Whoever comes last closes it: the writer has nobody to write to.
+    // Dropping the last `AsyncFd` closes the descriptor: the pipe has no reader.
     assert_eq!(writer.write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
 
@@ -349,7 +349,7 @@ fn many_tasks_wait_for_one_descriptor() {
     }
 }
 
-/// One of the ways in which a task may wait for a byte; answers how many it got.
+/// Waits for a byte in one of several ways, and returns the number of bytes read.
 async fn some_way(fd: &AsyncFd<PipeReader>, way: usize) -> usize {
     let read = |mut fd: &PipeReader| fd.read(&mut [0; 3]);
     let now = |result: io::Result<usize>| match result {
@@ -357,7 +357,7 @@ async fn some_way(fd: &AsyncFd<PipeReader>, way: usize) -> usize {
         result => result.unwrap(),
     };
     match way {
-        // Asks and goes away.
+        // Polls once and drops the wait.
         0 => {
             let _ = poll_once(pin!(fd.readable())).await;
             0

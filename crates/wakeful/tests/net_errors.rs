@@ -1,4 +1,4 @@
-//! TCP where the system refuses, interrupts or is in a hurry.
+//! TCP under refusals, interruptions and time limits.
 
 use std::env;
 use std::fs::File;
@@ -32,7 +32,7 @@ use support::sockets::{current_thread, poll_once, runtimes};
 
 /// Only a bug comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What is done so often in vain will not be done.
+/// The number of attempts after which a test fails.
 const ATTEMPTS: usize = 256;
 
 async fn listen() -> (TcpListener, SocketAddr) {
@@ -143,10 +143,10 @@ fn storm(addr: SocketAddr, count: usize) {
     }
 }
 
-/// A listener whose queue is full does not answer. The caller's time-out ends the
-/// wait, and so does the system's.
+/// A listener with a full queue does not answer. The caller's `timeout` ends the wait, and so does the
+/// kernel's time-out.
 #[test]
-fn a_connection_that_nobody_answers_times_out() {
+fn a_connection_without_an_answer_times_out() {
     current_thread().block_on(async {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -162,7 +162,7 @@ fn a_connection_that_nobody_answers_times_out() {
         };
         assert_eq!(gave_up.to_string(), "deadline has elapsed");
         let socket = TcpSocket::new_v4().unwrap();
-        // The system sends again after a second, finds that late, and gives up.
+        // The kernel retransmits after a second, sees that the time is up, and fails the connection.
         socket2::SockRef::from(&socket)
             .set_tcp_user_timeout(Some(Duration::from_millis(1)))
             .unwrap();
@@ -177,8 +177,8 @@ fn signals_interrupt_nothing() {
     extern "C" fn count(_: libc::c_int) {
         SIGNALS.fetch_add(1, SeqCst);
     }
-    // SAFETY: a valid handler that does one atomic step, for a signal that nobody
-    // else uses here. Without SA_RESTART, so calls that wait end with EINTR.
+    // SAFETY: a valid handler with one atomic operation, for a signal that no other code of this
+    // process uses. Without SA_RESTART, so calls that wait end with EINTR.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = count as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -220,14 +220,13 @@ fn signals_interrupt_nothing() {
     assert!(SIGNALS.load(SeqCst) > 0, "no signal came");
 }
 
-/// A task that gives way lets those in of whom only the poller knows: itself, that is,
-/// when nothing else is ready.
+/// One `yield_now` lets the worker poll its driver, so that the task sees data that has arrived.
 ///
-/// That holds where the worker turns its poller itself. While the watchdog waits in the poller of a worker that it
-/// takes to be stuck, the watchdog passes the event on, perhaps after the yield: so it rescues nothing here. A Unix
-/// socket, since what is written to it is there when the write returns; a TCP socket may get it from a kernel thread.
+/// This holds if the worker polls its own driver. While the watchdog polls the driver of a worker that it takes to be
+/// stuck, the watchdog delivers the event, perhaps after the yield. So this test turns rescue off. It uses a Unix
+/// socket: its data is readable when the write returns. A kernel thread may deliver the data of a TCP socket later.
 #[test]
-fn one_yield_is_enough_to_hear_of_what_is_there() {
+fn one_yield_is_enough_to_see_arrived_data() {
     async fn hears() {
         let (near, far) = StdUnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
@@ -247,7 +246,7 @@ fn one_yield_is_enough_to_hear_of_what_is_there() {
         let rt = watch("one thread", &mut builder);
         rt.block_on(rt.spawn(hears())).unwrap();
     }
-    // The root future of a current-thread runtime as well.
+    // So does the `block_on` future of a current-thread runtime.
     current_thread().block_on(hears());
 }
 
@@ -307,8 +306,8 @@ fn busy_tasks_do_not_keep_sockets_waiting_for_long() {
                 client.write_all(b"ping").await.unwrap();
                 client.read_exact(&mut answer).await.unwrap();
             }
-            // Each round trip needs the poller three times or so, and the four have a
-            // turn in between. Looked at after so many polls, it would be sixty each.
+            // Each round trip needs about three driver polls, with one poll of each of the four
+            // tasks between. If the driver were polled by poll count only, it would be sixty each.
             let turns = turns.load(SeqCst) - before;
             assert!(turns < 20 * 3 * 30, "{turns} polls of others");
             drop(client);
@@ -320,8 +319,8 @@ fn busy_tasks_do_not_keep_sockets_waiting_for_long() {
     }
 }
 
-/// Who waits for whom is looked at when nothing happens for a while, also by a thread that
-/// sleeps with its sockets and was awake again and again until then.
+/// A deadlock is found after a quiet period, also beside a thread that sleeps in its I/O driver and
+/// was woken again and again until then.
 #[test]
 fn a_deadlock_beside_open_sockets_is_found() {
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
@@ -356,7 +355,7 @@ fn a_deadlock_beside_open_sockets_is_found() {
     }
 }
 
-/// Refuses sockets of IPv6 to the calling thread, as on a system that has none; false if the system does not let it.
+/// Refuses IPv6 sockets to the calling thread. Returns false if the kernel does not allow that.
 fn go_without_ipv6() -> bool {
     use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JUMP, BPF_K, BPF_LD, BPF_RET, BPF_STMT, BPF_W};
     let load = (BPF_LD | BPF_W | BPF_ABS) as u16;

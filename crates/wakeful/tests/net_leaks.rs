@@ -1,4 +1,4 @@
-//! Sockets that are made and dropped leave nothing behind while their runtime goes on.
+//! Dropped sockets leak neither memory nor descriptors while their runtime lives.
 
 use wakeful::net::UnixStream;
 use wakeful::runtime::{Builder, Runtime};

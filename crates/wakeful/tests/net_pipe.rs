@@ -1,4 +1,4 @@
-//! Pipes against the system itself, on both kinds of runtime.
+//! Pipes on the real kernel, on both kinds of runtime.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -38,7 +38,7 @@ fn is_nonblocking(fd: impl AsFd) -> bool {
 }
 
 #[test]
-fn what_goes_in_comes_out_with_the_writer_held_back_meanwhile() {
+fn data_passes_and_a_full_pipe_delays_the_writer() {
     for rt in runtimes() {
         rt.block_on(async {
             let (mut sender, mut receiver) = pipe::pipe().unwrap();
@@ -145,7 +145,7 @@ fn a_pipe_with_a_name_is_opened_at_both_ends() {
             receiver.read_to_string(&mut text).await.unwrap();
             assert_eq!(text, "named");
 
-            // Somebody else can come: what ended goes on.
+            // A new writer opens the pipe: the receiver goes on after its end.
             let mut sender = options().open_sender(&path).unwrap();
             sender.write_all(b"again").await.unwrap();
             let mut buf = [0; 5];
@@ -178,16 +178,16 @@ fn a_pipe_that_is_open_for_both_is_never_at_its_end() {
     }
 }
 
-/// The poller has told that nobody writes any more.
+/// Waits until the driver has reported that the pipe has no writer.
 async fn end_is_known(receiver: &pipe::Receiver) {
     while !receiver.ready(Interest::READABLE).await.unwrap().is_read_closed() {
         yield_now().await;
     }
 }
 
-/// Somebody left and somebody else came, who is silent: what was the end is none any more.
+/// A writer leaves and a silent writer comes: a read waits for data and does not spin at the old end.
 #[test]
-fn a_pipe_that_goes_on_after_its_end_keeps_nobody_busy() {
+fn a_read_after_an_old_end_does_not_spin() {
     for rt in runtimes() {
         let folder = Folder::new();
         let path = fifo(&folder);
@@ -208,7 +208,7 @@ fn a_pipe_that_goes_on_after_its_end_keeps_nobody_busy() {
             drop(sender);
             end_is_known(&receiver).await;
 
-            // The same for those who try.
+            // `try_read` behaves alike.
             let _silent = options().open_sender(&path).unwrap();
             receiver.readable().await.unwrap();
             assert_eq!(receiver.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -217,7 +217,7 @@ fn a_pipe_that_goes_on_after_its_end_keeps_nobody_busy() {
     }
 }
 
-/// A pipe tells as an error that nobody reads any more.
+/// A sender without a reader has an error event.
 #[test]
 fn an_operation_of_the_users_own_does_not_take_the_end_back() {
     for rt in runtimes() {
@@ -237,7 +237,7 @@ fn an_operation_of_the_users_own_does_not_take_the_end_back() {
 }
 
 #[test]
-fn what_is_not_a_pipe_is_refused() {
+fn a_file_that_is_no_pipe_is_refused() {
     fn refused<T>(result: std::io::Result<T>) -> String {
         let error = result.err().expect("it is refused");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -254,7 +254,7 @@ fn what_is_not_a_pipe_is_refused() {
         assert_eq!(refused(options().open_receiver(&path)), "not a pipe");
         assert_eq!(refused(options().open_sender(&path)), "not a pipe");
         assert_eq!(refused(pipe::Sender::from_file(file)), "not a pipe");
-        // The system cannot watch it either.
+        // epoll cannot watch a regular file either.
         let unwatched = options().unchecked(true).open_receiver(&path).unwrap_err();
         assert_eq!(unwatched.kind(), ErrorKind::PermissionDenied);
 

@@ -1,4 +1,4 @@
-//! TCP against the system itself, on both kinds of runtime.
+//! TCP on the real kernel, on both kinds of runtime.
 
 use std::future::{pending, poll_fn};
 use std::io::{ErrorKind, IoSlice, Read, Write};
@@ -59,7 +59,7 @@ async fn echo(mut stream: TcpStream) -> u64 {
 }
 
 #[test]
-fn what_is_sent_comes_back() {
+fn an_echo_server_returns_the_data() {
     for rt in runtimes() {
         let (_, addr) = rt.block_on(async {
             let (listener, addr) = listen().await;
@@ -241,7 +241,7 @@ fn halves_of_different_connections_do_not_fit() {
 }
 
 #[test]
-fn readiness_is_told_to_everybody_and_kept_until_it_is_used_up() {
+fn readiness_wakes_all_waiters_and_lasts_until_it_is_drained() {
     for rt in runtimes() {
         rt.block_on(async {
             let (mut near, far) = pair().await;
@@ -365,7 +365,7 @@ fn sockets_move_between_runtimes() {
         let mut near = TcpStream::from_std(near).unwrap();
         near.write_all(b"over").await.unwrap();
     });
-    // This end still belongs to the first, whoever polls it.
+    // This end is still registered with the first runtime.
     let mut far = far;
     let mut buf = [0; 4];
     first.block_on(far.read_exact(&mut buf)).unwrap();
@@ -631,7 +631,7 @@ fn a_waker_that_was_left_goes_with_the_socket() {
     }
 }
 
-/// A task that waits for a connection for ever is no orphan: somebody may connect.
+/// A task that waits for a connection for ever is no orphan: a client may connect.
 #[test]
 fn waiting_for_the_network_is_no_orphan() {
     for rt in runtimes() {

@@ -1,4 +1,4 @@
-//! UDP against the system itself, on both kinds of runtime.
+//! UDP on the real kernel, on both kinds of runtime.
 
 use std::future::poll_fn;
 use std::io::ErrorKind;
@@ -64,7 +64,7 @@ fn no_packet_is_lost_on_the_way_to_oneself_and_what_does_not_fit_is_cut_off() {
             for (number, &len) in lens.iter().enumerate() {
                 let bytes = packet(number as u32, len);
                 assert_eq!(near.send_to(&bytes, far_addr).await.unwrap(), len);
-                // No more on the way than the system keeps for sure.
+                // Keeps fewer packets in flight than the socket buffer surely holds.
                 if number % 16 == 15 {
                     assert_eq!(near.recv(&mut [0; 8]).await.unwrap(), 0);
                 }
@@ -75,7 +75,7 @@ fn no_packet_is_lost_on_the_way_to_oneself_and_what_does_not_fit_is_cut_off() {
 }
 
 #[test]
-fn all_ways_to_look_and_to_take_find_the_same_packet() {
+fn all_peeks_and_receives_find_the_same_packet() {
     for rt in runtimes() {
         rt.block_on(async {
             let ((near, near_addr), (far, far_addr)) = (socket().await, socket().await);
@@ -186,8 +186,8 @@ fn a_packet_that_comes_back_is_an_error_for_all_who_receive() {
             near.send(b"found").await.unwrap();
             assert_eq!(back.recv(&mut [0; 8]).await.unwrap(), 5);
 
-            // Nor does it count as closed: who finds no room waits, and does not
-            // spin. The system may still tell of room that was made before.
+            // Nor does it count as closed: a sender without buffer space waits and does not spin. The
+            // kernel may still report space that was freed before.
             let finds_no_room = || {
                 let mut is_tried = false;
                 let _ = near.try_io(Interest::WRITABLE, || {
@@ -326,7 +326,7 @@ fn a_socket_moves_from_one_runtime_to_another() {
     let far = far.into_std().unwrap();
     drop(first.runtime);
     drop(first.reports);
-    // The one that stayed behind is told, and does not hang.
+    // The socket of the ended runtime returns errors and does not hang.
     second.block_on(async {
         assert!(near.recv(&mut [0]).await.is_err());
         assert!(near.readable().await.is_err());

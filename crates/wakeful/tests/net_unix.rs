@@ -1,4 +1,4 @@
-//! Unix sockets against the system itself, on both kinds of runtime.
+//! Unix sockets on the real kernel, on both kinds of runtime.
 
 use std::future::poll_fn;
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Write};
@@ -29,7 +29,7 @@ mod support {
 use support::panic_site::panic_site;
 use support::sockets::{Folder, current_thread, poll_once, runtimes};
 
-/// An abstract address that nobody else has.
+/// Returns an abstract address that is unique to this process and test.
 fn abstract_name(test: &str) -> String {
     format!("\0wakeful-{test}-{}", std::process::id())
 }
@@ -40,7 +40,7 @@ async fn connect(listener: &UnixListener, path: impl AsRef<Path>) -> (UnixStream
 }
 
 #[test]
-fn what_is_sent_comes_back_through_a_path_and_an_abstract_name() {
+fn an_echo_server_returns_the_data_by_path_and_abstract_name() {
     for rt in runtimes() {
         let folder = Folder::new();
         for path in [folder.join("echo"), abstract_name("echo").into()] {
@@ -306,7 +306,7 @@ fn a_listener_that_is_full_or_gone_refuses() {
             listener.accept().await.unwrap();
             let second = UnixStream::connect(&path).await.unwrap();
 
-            // Those who wait to be accepted are told when nobody will.
+            // Dropping the listener closes connections that were not accepted.
             drop(listener);
             assert_eq!(second.try_read(&mut [0]).map_err(|e| e.kind()).ok(), None);
             assert_eq!(first.peer_addr().unwrap().as_pathname(), Some(&*path));
@@ -319,7 +319,7 @@ fn a_listener_that_is_full_or_gone_refuses() {
 }
 
 #[test]
-fn a_socket_is_for_one_thing() {
+fn a_socket_has_one_type() {
     let rt = current_thread();
     rt.block_on(async {
         let datagram = || UnixSocket::new_datagram().unwrap();
@@ -424,7 +424,7 @@ fn sockets_move_from_one_runtime_to_another() {
     drop(first.runtime);
     drop(first.reports);
     second.block_on(async {
-        // The one that stayed behind is told, and does not hang.
+        // The socket of the ended runtime returns errors and does not hang.
         let mut left = left;
         assert!(left.read(&mut [0]).await.is_err());
         assert!(left.write(b"x").await.is_err());
@@ -479,8 +479,8 @@ fn panics_point_at_the_call() {
     assert_eq!(site.file, file!());
 }
 
-/// The system ends a read where descriptors were sent along, although more is there,
-/// and says nothing of that more again.
+/// The kernel ends a read at data that carries descriptors, although more data is there, and sends no
+/// further event for it.
 #[test]
 fn a_read_that_ends_at_descriptors_is_not_taken_for_the_last() {
     for rt in runtimes() {
@@ -507,9 +507,9 @@ fn a_read_that_ends_at_descriptors_is_not_taken_for_the_last() {
     }
 }
 
-/// The system tells of an end, and that there is nothing to receive, at the same time.
+/// The kernel reports the end of the stream, and that there is nothing to receive, at the same time.
 #[test]
-fn who_receives_after_a_shutdown_waits_and_keeps_nobody_busy() {
+fn a_receive_after_a_shutdown_waits_and_does_not_spin() {
     for rt in runtimes() {
         rt.block_on(async {
             let (near, _far) = UnixDatagram::pair().unwrap();

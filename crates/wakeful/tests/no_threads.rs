@@ -1,7 +1,7 @@
-//! A system that refuses threads: a runtime says so, or gets by with those it has.
+//! A system that refuses threads: the builder returns an error, or the runtime works with fewer threads.
 //!
-//! Each test runs itself again in a child process that may use only so much address space; threads with huge stacks
-//! then run out of it after the first.
+//! Each test runs itself again in a child process with a limited address space. Threads with huge stacks exhaust it
+//! after the first.
 
 use std::process::Command;
 use std::time::Duration;

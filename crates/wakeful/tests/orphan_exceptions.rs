@@ -1,4 +1,4 @@
-//! Who is not named as an orphan although it may look like one, and reports that find nobody to listen.
+//! Tasks that are not reported as orphans although they resemble them, and reports without a working hook.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ mod support {
     pub mod waker_store;
 }
 use support::runtimes::{TestRuntime, serial_builders, watch};
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
 fn serial(policy: OrphanPolicy) -> impl Iterator<Item = TestRuntime> {
     serial_builders()
@@ -38,10 +38,10 @@ impl Drop for Drops {
 fn may_wait_forever_exempts_while_inside() {
     for rt in serial(OrphanPolicy::Report) {
         let never = rt.spawn(may_wait_forever(pending::<()>()));
-        let shelf = Shelf::default();
-        let lost_later = rt.spawn(may_wait_forever(shelf.wait()));
+        let store = WakerStore::default();
+        let lost_later = rt.spawn(may_wait_forever(store.wait()));
         rt.settle();
-        drop(shelf);
+        drop(store);
         rt.settle();
         assert!(rt.reports.take().is_empty(), "{}", rt.name);
 
@@ -74,7 +74,7 @@ fn the_root_future_of_block_on_is_no_task() {
             }));
         });
         was_polled.recv().unwrap();
-        // A task has its turn after the root: were the root counted, it would have been named by now.
+        // A task runs after the `block_on` future. If that future counted as an orphan, it would be reported by now.
         executor::block_on(handle.spawn(async {})).unwrap();
         assert!(reports.take().is_empty(), "{name}");
         let task = handle.spawn(pending::<()>());
@@ -84,7 +84,7 @@ fn the_root_future_of_block_on_is_no_task() {
 }
 
 #[test]
-fn a_shutdown_reports_nobody() {
+fn a_shutdown_reports_no_orphan() {
     type Shutdown = fn(wakeful::runtime::Runtime);
     let ways: [Shutdown; 3] = [
         drop,
@@ -94,14 +94,14 @@ fn a_shutdown_reports_nobody() {
     for shut_down in ways {
         for owner_first in [false, true] {
             for rt in serial(OrphanPolicy::Panic) {
-                let shelf = Shelf::default();
-                let waits = [shelf.wait(), shelf.wait()];
-                let mut shelf = Some(shelf);
+                let store = WakerStore::default();
+                let waits = [store.wait(), store.wait()];
+                let mut store = Some(store);
                 let mut spawn_owner = || {
-                    let shelf = shelf.take();
+                    let store = store.take();
                     rt.spawn(may_wait_forever(async move {
                         pending::<()>().await;
-                        drop(shelf);
+                        drop(store);
                     }));
                 };
                 if owner_first {
@@ -115,7 +115,7 @@ fn a_shutdown_reports_nobody() {
                 }
                 rt.settle();
                 let TestRuntime { runtime, reports, name: _ } = rt;
-                // Whoever goes first may take the last waker of another along.
+                // The first task to be dropped may drop the last waker of another.
                 shut_down(runtime);
                 drop(reports);
             }
@@ -126,14 +126,14 @@ fn a_shutdown_reports_nobody() {
 #[test]
 fn a_leaked_waker_is_a_waker() {
     for rt in serial(OrphanPolicy::Report) {
-        let (shelf, drops) = (Shelf::default(), Drops::default());
-        let (waits, mark) = (shelf.wait(), drops.clone());
+        let (store, drops) = (WakerStore::default(), Drops::default());
+        let (waits, mark) = (store.wait(), drops.clone());
         rt.spawn(async move {
             let _mark = mark;
             waits.await;
         });
         rt.settle();
-        shelf.take().into_iter().for_each(std::mem::forget);
+        store.take().into_iter().for_each(std::mem::forget);
         rt.settle();
         assert_eq!(drops.0.load(SeqCst), 0);
         drop(rt);
@@ -144,12 +144,12 @@ fn a_leaked_waker_is_a_waker() {
 #[test]
 fn wakers_may_outlive_the_runtime() {
     for rt in serial(OrphanPolicy::Report) {
-        let shelf = Shelf::default();
-        let waiting = rt.spawn(shelf.wait());
+        let store = WakerStore::default();
+        let waiting = rt.spawn(store.wait());
         let done = rt.spawn(poll_fn(|cx| Poll::Ready(cx.waker().clone())));
         rt.settle();
         let done_waker = rt.block_on(done).unwrap();
-        let mut wakers = shelf.take();
+        let mut wakers = store.take();
         wakers.push(done_waker);
         drop(rt);
         assert!(executor::block_on(waiting).unwrap_err().is_cancelled());
@@ -171,7 +171,7 @@ fn wakers_may_outlive_the_runtime() {
 }
 
 #[test]
-fn a_hook_that_panics_harms_nobody() {
+fn a_hook_that_panics_harms_no_task() {
     for (name, mut builder) in serial_builders() {
         let runtime = builder.on_report(|_| panic!("the hook's own fault")).build().unwrap();
         for count in 1..=3 {

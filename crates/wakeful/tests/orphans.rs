@@ -1,4 +1,4 @@
-//! A task that can never run again is named: at once, exactly once, and never wrongly.
+//! A task that can never run again is reported: at once, exactly once, and never wrongly.
 
 use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ mod support {
 }
 use support::panic_site::panic_site;
 use support::runtimes::{TestRuntime, serial_builders, watch};
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
 fn serial(policy: OrphanPolicy) -> impl Iterator<Item = TestRuntime> {
     serial_builders()
@@ -139,10 +139,10 @@ fn the_report_says_which_moment_the_task_last_waited_for() {
 fn the_last_waker_dropped_later_is_noticed_in_the_drop() {
     for rt in serial(OrphanPolicy::Report) {
         // By a thread that is in no runtime: this one.
-        let shelf = Shelf::default();
-        let task = rt.spawn(shelf.wait());
+        let store = WakerStore::default();
+        let task = rt.spawn(store.wait());
         rt.settle();
-        let mut wakers = shelf.take();
+        let mut wakers = store.take();
         let last = wakers.pop().unwrap();
         let clones = [last.clone(), last.clone()];
         drop(clones);
@@ -151,17 +151,17 @@ fn the_last_waker_dropped_later_is_noticed_in_the_drop() {
         assert_eq!(rt.reports.wait_for_one().id(), task.id(), "{}", rt.name);
 
         // By a thread that has nothing to do with it.
-        let shelf = Shelf::default();
-        let task = rt.spawn(shelf.wait());
+        let store = WakerStore::default();
+        let task = rt.spawn(store.wait());
         rt.settle();
-        thread::spawn(move || drop(shelf)).join().unwrap();
+        thread::spawn(move || drop(store)).join().unwrap();
         assert_eq!(rt.reports.wait_for_one().id(), task.id(), "{}", rt.name);
 
         // By another task of the same runtime.
-        let shelf = Shelf::default();
-        let task = rt.spawn(shelf.wait());
+        let store = WakerStore::default();
+        let task = rt.spawn(store.wait());
         rt.settle();
-        rt.block_on(rt.spawn(async move { drop(shelf) })).unwrap();
+        rt.block_on(rt.spawn(async move { drop(store) })).unwrap();
         let orphan = rt.reports.wait_for_one();
         assert_eq!((orphan.id(), orphan.polls()), (task.id(), 1), "{}", rt.name);
         assert_eq!(rt.metrics().orphaned_tasks(), 3);
@@ -179,8 +179,8 @@ fn a_task_that_drops_its_own_waker_during_the_poll_is_an_orphan() {
         assert_eq!(rt.reports.wait_for_one().id(), cloned.id(), "{}", rt.name);
 
         // A JoinHandle that is polled and dropped takes the waker along.
-        let shelf = Shelf::default();
-        let waits = shelf.wait();
+        let store = WakerStore::default();
+        let waits = store.wait();
         let mut other = Some(rt.spawn(waits));
         rt.settle();
         let joined = rt.spawn(poll_fn(move |cx| {
@@ -192,7 +192,7 @@ fn a_task_that_drops_its_own_waker_during_the_poll_is_an_orphan() {
         let orphan = rt.reports.wait_for_one();
         assert_eq!(orphan.id(), joined.id(), "{}", rt.name);
         assert_eq!(orphan.last_waited_for().unwrap().0, "a task to end (JoinHandle)");
-        shelf.open();
+        store.open();
         rt.settle();
     }
 }
@@ -207,8 +207,8 @@ fn a_waker_kept_from_another_task_orphans_the_task_that_polls_now() {
             Poll::<()>::Pending
         })));
         let (hand_on, taken) = oneshot::channel();
-        let shelf = Shelf::default();
-        let waits = shelf.wait();
+        let store = WakerStore::default();
+        let waits = store.wait();
         let first = rt.spawn(async move {
             let mut future = stubborn.take().unwrap();
             let pending = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending()));
@@ -219,7 +219,7 @@ fn a_waker_kept_from_another_task_orphans_the_task_that_polls_now() {
         let second = rt.spawn(async move { taken.await.unwrap().await });
         rt.settle();
         assert_eq!(rt.reports.wait_for_one().id(), second.id(), "{}", rt.name);
-        shelf.open();
+        store.open();
         rt.block_on(first).unwrap();
     }
 }
@@ -227,16 +227,16 @@ fn a_waker_kept_from_another_task_orphans_the_task_that_polls_now() {
 #[test]
 fn waking_with_the_last_waker_is_no_loss() {
     for rt in serial(OrphanPolicy::Report) {
-        let shelf = Shelf::default();
-        let task = rt.spawn(shelf.wait());
+        let store = WakerStore::default();
+        let task = rt.spawn(store.wait());
         for round in 1..=3 {
             rt.settle();
-            let mut wakers = shelf.take();
+            let mut wakers = store.take();
             assert_eq!(wakers.len(), 1, "round {round}, {}", rt.name);
             wakers.pop().unwrap().wake();
         }
         rt.settle();
-        shelf.open();
+        store.open();
         rt.block_on(task).unwrap();
     }
 }
@@ -283,11 +283,11 @@ fn policy_abort_drops_the_task_and_tells_its_handle() {
         assert_eq!(rt.reports.wait_for_one().id(), id);
 
         // The last waker goes on a foreign thread while the runtime sleeps.
-        let shelf = Shelf::default();
-        let task = rt.spawn(shelf.wait());
+        let store = WakerStore::default();
+        let task = rt.spawn(store.wait());
         let id = task.id();
         rt.settle();
-        let foreign = thread::spawn(move || drop(shelf));
+        let foreign = thread::spawn(move || drop(store));
         let error = rt.block_on(task).unwrap_err();
         assert!(error.is_orphaned(), "{}", rt.name);
         assert_eq!(rt.reports.wait_for_one().id(), id);
@@ -314,10 +314,10 @@ fn policy_panic_ends_block_on_with_the_report() {
 #[test]
 fn policy_panic_reaches_a_block_on_that_sleeps() {
     for rt in serial(OrphanPolicy::Panic) {
-        let shelf = Shelf::default();
-        let task = rt.spawn(shelf.wait());
+        let store = WakerStore::default();
+        let task = rt.spawn(store.wait());
         rt.settle();
-        let foreign = thread::spawn(move || drop(shelf));
+        let foreign = thread::spawn(move || drop(store));
         let ended = catch_unwind(AssertUnwindSafe(|| rt.block_on(pending::<()>())));
         let text = *ended.unwrap_err().downcast::<String>().unwrap();
         assert_eq!(text, rt.reports.wait_for_one().to_string(), "{}", rt.name);
@@ -348,10 +348,10 @@ impl Through {
 fn policy_panic_fails_a_block_on_that_is_done_in_the_poll_that_lost_the_waker() {
     for through in [Through::Runtime, Through::Handle] {
         for rt in serial(OrphanPolicy::Panic) {
-            let shelf = Shelf::default();
-            let task = rt.spawn(shelf.wait());
+            let store = WakerStore::default();
+            let task = rt.spawn(store.wait());
             rt.settle();
-            let last_step = async move { drop(shelf) };
+            let last_step = async move { drop(store) };
             let panic = panic_site(AssertUnwindSafe(|| through.block_on(&rt, last_step)));
             let report = rt.reports.wait_for_one();
             assert_eq!(report.id(), task.id(), "{} through its {through:?}", rt.name);
@@ -364,8 +364,8 @@ fn policy_panic_fails_a_block_on_that_is_done_in_the_poll_that_lost_the_waker() 
 #[test]
 fn policy_panic_also_fails_a_block_on_while_another_thread_runs_the_tasks() {
     for rt in serial(OrphanPolicy::Panic) {
-        let shelf = Shelf::default();
-        let task = rt.spawn(shelf.wait());
+        let store = WakerStore::default();
+        let task = rt.spawn(store.wait());
         rt.settle();
         let (inside, is_inside) = std_mpsc::channel();
         let (first, second) = thread::scope(|scope| {
@@ -375,7 +375,7 @@ fn policy_panic_also_fails_a_block_on_while_another_thread_runs_the_tasks() {
             });
             let other = scope.spawn(|| panic_site(AssertUnwindSafe(|| rt.block_on(root))));
             is_inside.recv().unwrap();
-            let last_step = async move { drop(shelf) };
+            let last_step = async move { drop(store) };
             let panic = panic_site(AssertUnwindSafe(|| rt.block_on(last_step)));
             (panic, other.join().unwrap())
         });
@@ -388,12 +388,12 @@ fn policy_panic_also_fails_a_block_on_while_another_thread_runs_the_tasks() {
 #[test]
 fn policy_panic_drops_all_other_tasks_too() {
     for rt in serial(OrphanPolicy::Panic) {
-        let (shelf, other) = (Shelf::default(), Shelf::default());
-        let lost = rt.spawn(shelf.wait());
+        let (store, other) = (WakerStore::default(), WakerStore::default());
+        let lost = rt.spawn(store.wait());
         let bystander = rt.spawn(other.wait());
         rt.settle();
         // Noticed by a thread that is no worker, while all workers sleep.
-        thread::spawn(move || drop(shelf)).join().unwrap();
+        thread::spawn(move || drop(store)).join().unwrap();
         assert_eq!(rt.reports.wait_for_one().id(), lost.id(), "{}", rt.name);
         if rt.name == "current_thread" {
             panic_site(AssertUnwindSafe(|| rt.block_on(pending::<()>())));
@@ -449,26 +449,26 @@ async fn a_wakeful_test_fails_instead_of_hanging() {
 #[wakeful::test]
 #[should_panic(expected = "can never run again")]
 async fn a_wakeful_test_fails_if_its_last_step_loses_a_waker() {
-    let shelf = Shelf::default();
-    wakeful::spawn(shelf.wait());
+    let store = WakerStore::default();
+    wakeful::spawn(store.wait());
     yield_now().await;
-    drop(shelf);
+    drop(store);
 }
 
 #[wakeful::test(flavor = "multi_thread", worker_threads = 1)]
 #[should_panic(expected = "can never run again")]
 async fn so_does_one_on_many_threads() {
-    let shelf = Shelf::default();
-    let task = wakeful::spawn(shelf.wait());
-    while shelf.len() == 0 {
+    let store = WakerStore::default();
+    let task = wakeful::spawn(store.wait());
+    while store.len() == 0 {
         yield_now().await;
     }
     // Behind it in the only worker's queue: its poll is over.
     wakeful::spawn(yield_now()).await.unwrap();
-    drop((shelf, task));
+    drop((store, task));
 }
 
-/// What is not told today does not keep what comes tomorrow from being told.
+/// A report that is suppressed does not suppress a later one.
 #[test]
 fn a_flood_of_reports_is_held_back_and_silences_nothing_that_comes_later() {
     let told = Arc::new(AtomicUsize::new(0));

@@ -1,5 +1,6 @@
-//! An error of the system keeps its number, in `fs`, `process` and `net`: programs match it.
-//! Each operation is compared with what std says of the same thing.
+//! Errors of the kernel keep their number in `fs`, `process` and `net`, as programs match it.
+//!
+//! The error of each operation is compared with that of the same operation of std.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;

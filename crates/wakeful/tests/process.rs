@@ -1,4 +1,4 @@
-//! Child processes of the system's own programs, on both kinds of runtime.
+//! Child processes, on both kinds of runtime.
 
 use std::future::pending;
 use std::io::ErrorKind;
@@ -34,7 +34,7 @@ fn cat() -> Command {
     command
 }
 
-/// Whether the system still has a process of that number, ended or not.
+/// Returns whether the kernel still has a process with this id, running or zombie.
 fn is_there(id: u32) -> bool {
     let id = rustix::process::Pid::from_raw(id as i32).unwrap();
     rustix::process::test_kill_process(id).is_ok()
@@ -67,7 +67,7 @@ fn the_end_is_told_as_often_as_it_is_asked_for() {
 }
 
 #[test]
-fn what_goes_in_comes_out() {
+fn input_is_copied_to_output() {
     for rt in runtimes() {
         rt.block_on(async {
             let mut child = cat().spawn().unwrap();
@@ -91,7 +91,7 @@ fn what_goes_in_comes_out() {
 }
 
 #[test]
-fn waiting_closes_the_input_that_nobody_took() {
+fn waiting_closes_the_input_that_was_not_taken() {
     for rt in runtimes() {
         rt.block_on(async {
             let mut child = cat().spawn().unwrap();
@@ -215,7 +215,7 @@ fn a_runtime_that_ends_takes_children_along_only_if_told_to() {
                 assert_eq!((read, &byte), (1, b"x"), "{name}");
             }
             drop(input);
-            // Whoever starts a process next looks after it.
+            // The next runtime that starts a process reaps the orphan.
             let later = current_thread();
             later.block_on(async {
                 while is_there(id) {
@@ -266,7 +266,7 @@ fn many_end_at_the_same_time() {
 }
 
 #[test]
-fn one_childs_output_is_anothers_input() {
+fn the_output_of_one_child_is_the_input_of_another() {
     for rt in runtimes() {
         rt.block_on(async {
             let mut first = sh("echo one; echo two").stdout(Stdio::piped()).spawn().unwrap();
@@ -330,7 +330,7 @@ fn everything_that_std_can_set_can_be_set() {
         command.as_std_mut().arg("ignored");
         // SAFETY: it only makes an error of a number.
         unsafe { command.pre_exec(|| Err(std::io::Error::from_raw_os_error(libc::EDOM))) };
-        // It has no kind: the number is all there is.
+        // It has no `ErrorKind`, only a number.
         assert_eq!(command.spawn().unwrap_err().raw_os_error(), Some(libc::EDOM));
         assert_eq!(command.into_std().get_program(), "true");
 
@@ -363,7 +363,7 @@ fn an_error_is_that_of_the_system() {
 }
 
 #[test]
-fn it_takes_a_runtime_with_io_before_anything_is_started() {
+fn without_io_no_process_is_started() {
     let folder = Folder::new();
     let trace = folder.join("trace");
     let script = format!("echo started > {}", trace.display());

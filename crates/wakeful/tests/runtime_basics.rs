@@ -1,4 +1,4 @@
-//! Entering a runtime, blocking on it, sharing it among threads, and what its refusals say.
+//! Entering a runtime, `block_on`, sharing a runtime among threads, and the messages of its panics.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ mod support {
 }
 use support::panic_site::{PanicSite, panic_site};
 use support::runtimes::{current_thread, multi_thread, runtimes, watch};
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
 const NO_RUNTIME: &str =
     "there is no reactor running, must be called from the context of a Tokio 1.x runtime";
@@ -119,7 +119,7 @@ fn a_root_that_panics_hands_the_runtime_over_too() {
 #[test]
 fn the_one_who_leaves_hands_the_runtime_over() {
     let rt = current_thread();
-    let (first_may_go, task_may_go) = (Shelf::default(), Shelf::default());
+    let (first_may_go, task_may_go) = (WakerStore::default(), WakerStore::default());
     let (inside, is_inside) = mpsc::channel();
     thread::scope(|scope| {
         let (rt, also_inside, wait) = (&rt, inside.clone(), first_may_go.wait());
@@ -140,7 +140,7 @@ fn the_one_who_leaves_hands_the_runtime_over() {
         assert_eq!(is_inside.recv().unwrap(), "second");
         first_may_go.open();
         first.join().unwrap();
-        // Nobody but the second is left to run the task.
+        // Only the second thread is left to run the task.
         task_may_go.open();
         second.join().unwrap().unwrap();
     });
@@ -149,13 +149,13 @@ fn the_one_who_leaves_hands_the_runtime_over() {
 #[test]
 fn a_sleeping_runtime_hears_of_spawns_and_wakes_from_other_threads() {
     for rt in runtimes() {
-        let (shelf, handle) = (Shelf::default(), rt.handle().clone());
-        let task = rt.spawn(shelf.wait());
+        let (store, handle) = (WakerStore::default(), rt.handle().clone());
+        let task = rt.spawn(store.wait());
         let other = thread::spawn(move || {
             let spawned = handle.spawn(async { 11 });
             let eleven = executor::block_on(spawned).unwrap();
-            shelf.open();
-            (shelf, eleven)
+            store.open();
+            (store, eleven)
         });
         rt.block_on(task).unwrap();
         assert_eq!(other.join().unwrap().1, 11, "{}", rt.name);
@@ -291,15 +291,15 @@ fn a_runtime_that_a_guard_comes_back_to_stays() {
 #[test]
 fn handle_block_on_leaves_the_driving_to_the_runtimes_own() {
     for rt in runtimes() {
-        let shelf = Shelf::default();
-        let (handle, wait) = (rt.handle().clone(), shelf.wait());
+        let store = WakerStore::default();
+        let (handle, wait) = (rt.handle().clone(), store.wait());
         let other =
             thread::spawn(move || handle.block_on(async { wakeful::spawn(async { 21 }).await }));
         let driven = rt.spawn(wait);
         let opener = thread::spawn(move || {
             let result = other.join().unwrap().unwrap();
-            shelf.open();
-            (shelf, result)
+            store.open();
+            (store, result)
         });
         rt.block_on(driven).unwrap();
         assert_eq!(opener.join().unwrap().1, 21, "{}", rt.name);
@@ -352,10 +352,10 @@ fn metrics_and_names_tell_what_was_built() {
     assert_eq!(rt.metrics().num_workers(), 3);
     assert_eq!(current_thread().metrics().num_workers(), 1);
     assert_eq!(rt.metrics().num_alive_tasks(), 0);
-    let shelf = Shelf::default();
-    let tasks: Vec<_> = (0..10).map(|_| rt.spawn(shelf.wait())).collect();
+    let store = WakerStore::default();
+    let tasks: Vec<_> = (0..10).map(|_| rt.spawn(store.wait())).collect();
     assert_eq!(rt.metrics().num_alive_tasks(), 10);
-    shelf.open();
+    store.open();
     for task in tasks {
         rt.block_on(task).unwrap();
     }

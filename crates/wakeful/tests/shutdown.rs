@@ -1,4 +1,4 @@
-//! The end of a runtime: what is dropped, who waits for whom, where it is refused; and the threads' callbacks.
+//! Shutdown of a runtime: what is dropped, what the dropping thread waits for, where a drop panics; thread callbacks.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ mod support {
 }
 use support::panic_site::panic_site;
 use support::runtimes::{TestRuntime, current_thread, multi_thread, runtimes, watch};
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
 const FORBIDDEN: &str = "Cannot drop a runtime in a context where blocking is not allowed. This happens when a \
      runtime is dropped from within an asynchronous context.";
@@ -40,7 +40,7 @@ fn every_task_is_dropped_once_in_whatever_state_it_is() {
     for shut_down in ways {
         for rt in runtimes() {
             let drops = Arc::new(AtomicUsize::new(0));
-            let shelf = Shelf::default();
+            let store = WakerStore::default();
             let mut spawned = 0;
             let mut handles = Vec::new();
             let mut spawn = |future: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
@@ -53,7 +53,7 @@ fn every_task_is_dropped_once_in_whatever_state_it_is() {
             };
             for _ in 0..10 {
                 spawn(Box::pin(async {}));
-                spawn(Box::pin(shelf.wait()));
+                spawn(Box::pin(store.wait()));
                 spawn(Box::pin(may_wait_forever(pending())));
                 spawn(Box::pin(async {
                     loop {
@@ -65,7 +65,7 @@ fn every_task_is_dropped_once_in_whatever_state_it_is() {
             for _ in 0..10 {
                 spawn(Box::pin(async {})); // most are still queued when the end comes
             }
-            let woken = shelf.take();
+            let woken = store.take();
             woken.iter().for_each(std::task::Waker::wake_by_ref);
             let TestRuntime { runtime, reports, name } = rt;
             shut_down(runtime);
@@ -83,7 +83,7 @@ fn every_task_is_dropped_once_in_whatever_state_it_is() {
 
 #[test]
 fn a_task_may_spawn_and_wake_while_it_is_dropped() {
-    struct Spawns(mpsc::Sender<bool>, Shelf);
+    struct Spawns(mpsc::Sender<bool>, WakerStore);
     impl Drop for Spawns {
         fn drop(&mut self) {
             self.1.open();
@@ -93,9 +93,9 @@ fn a_task_may_spawn_and_wake_while_it_is_dropped() {
     }
     for rt in runtimes() {
         let (dropped, drops) = mpsc::channel();
-        let shelf = Shelf::default();
-        let other = rt.spawn(shelf.wait());
-        let spawns = Spawns(dropped, shelf);
+        let store = WakerStore::default();
+        let other = rt.spawn(store.wait());
+        let spawns = Spawns(dropped, store);
         let task = rt.spawn(may_wait_forever(async move {
             let _spawns = spawns;
             pending::<()>().await;
@@ -113,8 +113,8 @@ fn a_task_may_spawn_and_wake_while_it_is_dropped() {
 #[test]
 fn a_waiting_joiner_outside_is_told() {
     for rt in runtimes() {
-        let (shelf, (asked, is_asking)) = (Shelf::default(), mpsc::channel());
-        let mut task = rt.spawn(shelf.wait());
+        let (store, (asked, is_asking)) = (WakerStore::default(), mpsc::channel());
+        let mut task = rt.spawn(store.wait());
         let joiner = thread::spawn(move || {
             executor::block_on(std::future::poll_fn(|cx| {
                 let polled = std::pin::Pin::new(&mut task).poll(cx);
@@ -193,7 +193,7 @@ fn a_runtime_may_be_shut_down_by_one_of_its_own_tasks() {
 }
 
 #[test]
-fn dropping_waits_for_closures_and_shutdown_timeout_only_so_long() {
+fn dropping_waits_for_closures_and_shutdown_timeout_at_most_its_limit() {
     for rt in runtimes() {
         let TestRuntime { runtime, reports, name } = rt;
         let (started, has_started) = mpsc::channel();
@@ -302,16 +302,16 @@ fn park_and_unpark_come_in_pairs_around_a_sleep() {
             .on_thread_unpark(move || unparks.lock().unwrap().send("unpark").unwrap());
         let rt = watch("parks", &mut builder);
         drop(builder); // and its ends of the channel
-        let shelf = Shelf::default();
-        let task = rt.spawn(shelf.wait());
+        let store = WakerStore::default();
+        let task = rt.spawn(store.wait());
         let opener = thread::spawn(move || {
             // It sleeps, or is about to; then there is something to wake up for.
             assert_eq!(events.recv().unwrap(), "park");
-            shelf.open();
-            (shelf, events)
+            store.open();
+            (store, events)
         });
         rt.block_on(task).unwrap();
-        let (_shelf, events) = opener.join().unwrap();
+        let (_store, events) = opener.join().unwrap();
         drop(rt);
         let rest: Vec<&str> = events.iter().collect();
         for (turn, event) in rest.into_iter().enumerate() {
@@ -345,7 +345,7 @@ fn a_thread_that_blocks_in_place_may_wait_for_the_end_of_the_others() {
 }
 
 #[test]
-fn who_wants_to_hear_of_threads_hears_of_all_workers_at_once() {
+fn on_thread_start_is_called_for_all_workers_at_once() {
     let (started, starts) = mpsc::channel();
     let started = Mutex::new(started);
     let mut builder = Builder::new_multi_thread();

@@ -1,6 +1,7 @@
-//! What waits inside a runtime ends when the runtime closes: in closures of `block_in_place` and `spawn_blocking`, in
-//! destructors, in hooks and callbacks. A wait that only the waiting thread would end later hangs; each test has a
-//! limit.
+//! Waits inside a runtime end when the runtime shuts down: in closures of `block_in_place` and `spawn_blocking`, in
+//! destructors, in hooks and callbacks.
+//!
+//! A wait that only the waiting thread itself could end would hang; each test has a time limit.
 
 use std::future::pending;
 use std::panic::AssertUnwindSafe;
@@ -22,12 +23,12 @@ mod support {
 }
 use support::panic_site::panic_site;
 
-/// Nothing here takes as long.
+/// The time limit of a wait; a test that reaches it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 const FOREVER: Duration = Duration::from_secs(100_000);
 const SHUT_DOWN: &str = "A Tokio 1.x context was found, but it is being shutdown.";
 
-/// Runs `scenario` on a thread of its own, and panics if it does not end.
+/// Runs `scenario` on a new thread, and panics if it does not end in time.
 fn must_end(name: &str, scenario: impl FnOnce() + Send + 'static) {
     let (end, ended) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -59,7 +60,7 @@ const WAYS: [Way; 3] = [
 ];
 
 type Wait = Box<dyn FnOnce() -> String + Send>;
-/// What is waited for, how to make the wait, and how it ends.
+/// A kind of wait: its name, its constructor, and its outcome.
 type WaitCase = (&'static str, fn() -> Wait, &'static str);
 
 /// Waits, made in a task of the runtime: what they wait for, and how they end.
@@ -216,7 +217,7 @@ fn waits_in_place_end_that_began_before() {
     }
 }
 
-/// No thread replaces the one that blocks in place, and then the runtime closes.
+/// No thread replaces the worker that blocks in place, and then the runtime shuts down.
 #[test]
 fn waits_in_place_end_although_no_thread_took_over() {
     for workers in [1, 2] {

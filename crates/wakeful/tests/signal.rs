@@ -1,5 +1,6 @@
-//! Signals that this process raises for itself, on both kinds of runtime. Each test has kinds of its own: signals are
-//! the whole process's, and tests run side by side.
+//! Signals that this process raises for itself, on both kinds of runtime.
+//!
+//! Each test uses its own signals: a signal reaches the whole process, and tests run in parallel.
 
 use std::ffi::c_int;
 use std::future::pending;
@@ -30,7 +31,7 @@ fn raise(kind: SignalKind) {
     assert_eq!(unsafe { libc::raise(kind.as_raw_value()) }, 0);
 }
 
-/// One of the signals that nobody else uses.
+/// Returns a real-time signal, which no other code of this process uses.
 fn real_time(number: c_int) -> SignalKind {
     SignalKind::from_raw(libc::SIGRTMIN() + number)
 }
@@ -91,7 +92,7 @@ fn signals_that_came_before_anybody_looked_are_one() {
 }
 
 #[test]
-fn who_listens_again_before_the_poller_was_asked_misses_nothing() {
+fn a_new_listener_before_the_driver_poll_misses_no_signal() {
     let kind = SignalKind::window_change();
     let rt = current_thread();
     rt.block_on(async {
@@ -102,7 +103,7 @@ fn who_listens_again_before_the_poller_was_asked_misses_nothing() {
 }
 
 #[test]
-fn what_came_while_nobody_listened_is_gone() {
+fn a_signal_without_a_listener_is_lost() {
     let (kind, other) = (real_time(0), real_time(1));
     let rt = current_thread();
     rt.block_on(async {
@@ -240,7 +241,7 @@ fn some_signals_are_refused() {
 }
 
 #[test]
-fn it_takes_a_runtime_with_io() {
+fn listening_without_io_panics() {
     let site = panic_site(|| drop(listen(SignalKind::hangup())));
     assert_eq!(site.file, file!());
     assert!(site.message.starts_with("there is no reactor running"), "{}", site.message);

@@ -1,4 +1,4 @@
-//! Standard input, output and error: this binary starts itself once more, in a role, with pipes for its streams.
+//! Standard input, output and error. Each test runs this binary again in a role, with pipes for its streams.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -36,7 +36,7 @@ fn play(role: &str) -> Child {
         .unwrap()
 }
 
-/// What the child wrote, given `input`.
+/// Runs the child with `input`, and returns its output.
 fn played(role: &str, input: &[u8]) -> Vec<u8> {
     let mut child = play(role);
     let mut stdin = child.stdin.take().unwrap();
@@ -78,7 +78,7 @@ fn the_child_plays_its_role() {
         "lines" => current_thread().block_on(lines()),
         "bytes" => current_thread().block_on(bytes()),
         "last words" => last_words(),
-        "nobody listens" => current_thread().block_on(nobody_listens()),
+        "closed output" => current_thread().block_on(closed_output()),
         "waits" => waits(),
         role => panic!("no such role: {role}"),
     }
@@ -150,7 +150,7 @@ fn last_words() {
 }
 
 /// Its standard output is closed.
-async fn nobody_listens() {
+async fn closed_output() {
     let mut byte = [0];
     assert_eq!(io::stdin().read(&mut byte).await.unwrap(), 0);
     let mut stdout = io::stdout();
@@ -183,7 +183,7 @@ fn waits() {
 }
 
 #[test]
-fn what_comes_in_goes_out() {
+fn input_is_copied_to_output() {
     let small = b"hello".to_vec();
     // More than pipes, buffers and a single write hold.
     let large: Vec<u8> = (0..5_000_000u32).map(|at| (at % 253) as u8).collect();
@@ -218,13 +218,13 @@ fn handles_share_what_std_has_read() {
 }
 
 #[test]
-fn what_was_accepted_is_written_although_the_runtime_goes() {
+fn accepted_output_is_written_although_the_runtime_ends() {
     assert_eq!(played("last words", b""), b"last words");
 }
 
 #[test]
-fn who_flushes_learns_that_nobody_listens() {
-    let mut child = play("nobody listens");
+fn a_flush_to_a_closed_pipe_fails() {
+    let mut child = play("closed output");
     read_until(&mut child.stdout.take().unwrap(), &mut Vec::new(), BEGIN);
     drop(child.stdin.take());
     let output = child.wait_with_output().unwrap();

@@ -1,5 +1,7 @@
-//! Everything at once, at random: tasks that yield, wait, spawn, block and panic; foreign threads that spawn, wake,
-//! abort and forget; a shutdown in the middle of it. In the end every task is accounted for.
+//! Random operations on one runtime: tasks yield, wait, spawn, block and panic; other threads spawn, wake, abort and
+//! forget tasks; the runtime shuts down meanwhile.
+//!
+//! In the end every task is accounted for.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -32,7 +34,7 @@ const COMPLETED: u8 = 1;
 const PANICKED: u8 = 2;
 const CANCELLED: u8 = 3;
 
-/// What became of every task: written by the task's own future, and compared with what the runtime says.
+/// The outcome of every task, written by its future, to be compared with the outcome that the runtime reports.
 struct Ledger {
     slots: Box<[Slot]>,
     spawned: AtomicUsize,
@@ -100,7 +102,7 @@ impl Drop for Entry {
     }
 }
 
-/// What tasks and foreign threads share.
+/// State that tasks and foreign threads share.
 struct Board {
     ledger: Arc<Ledger>,
     wakers: Mutex<Vec<Waker>>,
@@ -210,7 +212,7 @@ fn spawn_closure(handle: &Handle, board: &Board, rng: &mut TestRng) -> (usize, J
     (index, handle.spawn_blocking(closure))
 }
 
-/// One thing that a thread may do to the runtime from outside.
+/// Does one random action on the runtime from a thread outside it.
 fn act(handle: &Handle, board: &Arc<Board>, rng: &mut TestRng) {
     match rng.below(16) {
         0..4 => {
@@ -251,7 +253,7 @@ fn act(handle: &Handle, board: &Arc<Board>, rng: &mut TestRng) {
         }
         14 => drop(draw(&board.handles, rng)),
         _ => {
-            // Whoever is finished has a fate by its own word, and was dropped.
+            // A finished task has recorded its outcome, and its future was dropped.
             for (index, task) in lock(&board.handles).iter() {
                 if task.is_finished() {
                     let slot = &board.ledger.slots[*index];
@@ -321,7 +323,7 @@ fn round(builder: &mut Builder, rng: &mut TestRng) {
         .collect();
     let join_foreign = || foreign.into_iter().for_each(|thread| thread.join().unwrap());
     if drains {
-        // Everybody comes to an end, if everybody who waits is woken.
+        // Every task ends if every waiting task is woken.
         join_foreign();
         while !board.ledger.all_dropped() {
             std::mem::take(&mut *lock(&board.wakers)).into_iter().for_each(Waker::wake);

@@ -1,4 +1,4 @@
-//! A few rounds of each kind of stress, so that none of them rots. `cargo xtask stress` runs them for long.
+//! A few rounds of each kind of stress. `cargo xtask stress` runs them for long.
 
 #[path = "../examples/stress/mod.rs"]
 #[allow(dead_code, reason = "the stress program uses the rest")]

@@ -1,5 +1,6 @@
-//! A `block_on` whose locks can never be let go of ends if the process has no threads that could. A test without the
-//! usual harness, as that has threads: it runs on the thread that `main` is on.
+//! wakeful ends a `block_on` that waits for a deadlocked lock, if the process has no other threads.
+//!
+//! This test has no harness, as the harness has threads. It runs on the main thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -82,7 +83,8 @@ fn end_after_another(rt: &Runtime) -> String {
     })
 }
 
-/// The text with which one ended that a thread could have helped, until that ended: nobody tells of that.
+/// Returns the panic message of a `block_on` that another thread could have helped. The end of that thread is no event
+/// for the watchdog.
 fn end_after_thread(
     rt: &Runtime,
     told: Receiver<(&'static str, Certainty)>,
@@ -147,7 +149,7 @@ fn late_ends_of(rt: &Runtime) -> [String; 3] {
     [end_of_future(rt, of_root), end_of_future(rt, of_lock), end_of_future(rt, in_place)]
 }
 
-/// Who is told of a deadlock may end it: then the `block_on` goes on.
+/// A report hook may end a deadlock: then the `block_on` goes on.
 fn helped_by_its_hook(builder: &mut Builder) -> bool {
     let aborts: Arc<std::sync::Mutex<Option<AbortHandle>>> = Arc::default();
     let theirs = aborts.clone();
@@ -169,7 +171,7 @@ fn helped_by_its_hook(builder: &mut Builder) -> bool {
 }
 
 fn main() {
-    // Whoever asks which tests there are learns of none, and runs it.
+    // A test runner that lists the tests gets an empty list, and runs this binary as a whole.
     if std::env::args().any(|arg| arg == "--list") {
         return;
     }

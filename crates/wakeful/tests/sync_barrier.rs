@@ -14,12 +14,12 @@ mod support {
     pub mod rng;
     pub mod runtimes;
 }
-use support::manual_poll::Hand;
+use support::manual_poll::ManualPoll;
 use support::rng::{TestRng, seed};
 use support::runtimes::runtimes;
 
 #[test]
-fn none_and_one_let_everybody_pass() {
+fn a_barrier_of_zero_or_one_lets_every_task_pass() {
     for n in [0, 1] {
         let barrier = Barrier::new(n);
         for _ in 0..3 {
@@ -30,47 +30,47 @@ fn none_and_one_let_everybody_pass() {
 }
 
 #[test]
-fn one_that_left_has_arrived() {
+fn a_dropped_wait_counts_as_arrived() {
     let barrier = Barrier::new(3);
     drop(barrier.wait());
-    let leaves = Hand::pending(barrier.wait());
-    let mut stays = Hand::pending(barrier.wait());
-    let bell = leaves.bell();
+    let leaves = ManualPoll::pending(barrier.wait());
+    let mut stays = ManualPoll::pending(barrier.wait());
+    let wake_count = leaves.wake_count();
     drop(leaves);
-    assert_eq!(Arc::strong_count(&bell), 1, "its waker stays behind");
-    assert!(Hand::new(barrier.wait()).ready().is_leader());
-    assert_eq!(stays.rings(), 1);
+    assert_eq!(Arc::strong_count(&wake_count), 1, "its waker stays behind");
+    assert!(ManualPoll::new(barrier.wait()).ready().is_leader());
+    assert_eq!(stays.take_wakes(), 1);
     assert!(!stays.ready().is_leader());
-    assert!(Hand::new(barrier.wait()).poll().is_pending(), "the next round is a new one");
+    assert!(ManualPoll::new(barrier.wait()).poll().is_pending(), "the next round is a new one");
 }
 
 /// Arrives for the next round when it is woken.
 struct Again(Arc<Barrier>, Mutex<Option<Next>>);
 
-type Next = Hand<Pin<Box<dyn Future<Output = BarrierWaitResult> + Send>>>;
+type Next = ManualPoll<Pin<Box<dyn Future<Output = BarrierWaitResult> + Send>>>;
 
 impl Wake for Again {
     fn wake(self: Arc<Self>) {
         let barrier = self.0.clone();
-        let next: Next = Hand::pending(Box::pin(async move { barrier.wait().await }));
+        let next: Next = ManualPoll::pending(Box::pin(async move { barrier.wait().await }));
         *self.1.lock().unwrap() = Some(next);
     }
 }
 
-/// One who is let go in the first batch is back before the last: it waits for the next round.
+/// A waiter of the first wake batch waits again before the last batch is woken: it joins the next round.
 #[test]
-fn who_comes_back_early_waits_for_the_next_round() {
+fn an_early_second_wait_joins_the_next_round() {
     let barrier = Arc::new(Barrier::new(102));
     let again = Arc::new(Again(barrier.clone(), Mutex::new(None)));
-    let mut first = Hand::new(barrier.wait());
+    let mut first = ManualPoll::new(barrier.wait());
     assert!(first.poll_with(&again.clone().into()).is_pending());
-    let mut others: Vec<_> = (0..100).map(|_| Hand::pending(barrier.wait())).collect();
-    assert!(Hand::new(barrier.wait()).ready().is_leader());
+    let mut others: Vec<_> = (0..100).map(|_| ManualPoll::pending(barrier.wait())).collect();
+    assert!(ManualPoll::new(barrier.wait()).ready().is_leader());
     for wait in others.iter_mut().chain([&mut first]) {
         assert!(!wait.ready().is_leader());
     }
     let mut next = again.1.lock().unwrap().take().expect("the first one was woken");
-    assert_eq!(next.rings(), 0);
+    assert_eq!(next.take_wakes(), 0);
     assert!(next.poll().is_pending());
     assert_eq!(format!("{barrier:?}"), "Barrier { n: 102, arrived: 1 }");
 }
@@ -85,12 +85,12 @@ impl Wake for Bad {
 }
 
 #[test]
-fn a_waker_that_panics_holds_nobody_back() {
+fn a_waker_that_panics_holds_no_other_waiter_back() {
     let barrier = Barrier::new(102);
-    let mut bad = Hand::new(barrier.wait());
+    let mut bad = ManualPoll::new(barrier.wait());
     assert!(bad.poll_with(&Arc::new(Bad).into()).is_pending());
-    let mut others: Vec<_> = (0..100).map(|_| Hand::pending(barrier.wait())).collect();
-    let mut leader = Hand::new(barrier.wait());
+    let mut others: Vec<_> = (0..100).map(|_| ManualPoll::pending(barrier.wait())).collect();
+    let mut leader = ManualPoll::new(barrier.wait());
     assert!(catch_unwind(AssertUnwindSafe(|| leader.poll())).is_err());
     for wait in others.iter_mut().chain([&mut bad]) {
         assert!(!wait.ready().is_leader());
@@ -99,7 +99,7 @@ fn a_waker_that_panics_holds_nobody_back() {
 
 /// Calls of one barrier against a count of arrivals.
 #[test]
-fn it_does_what_a_naive_one_does() {
+fn agrees_with_a_naive_model() {
     let mut rng = TestRng::new(seed());
     for _ in 0..100 {
         let n = 1 + rng.below(80);
@@ -110,7 +110,7 @@ fn it_does_what_a_naive_one_does() {
         for _ in 0..500 {
             match rng.below(4) {
                 0 | 1 => {
-                    let mut wait = Hand::new(barrier.wait());
+                    let mut wait = ManualPoll::new(barrier.wait());
                     arrived += 1;
                     match wait.poll() {
                         Poll::Ready(result) => {
@@ -129,7 +129,7 @@ fn it_does_what_a_naive_one_does() {
                     let index = rng.below(waits.len());
                     let (wait, from) = &mut waits[index];
                     let over = *from < round;
-                    assert_eq!(wait.rings(), usize::from(over));
+                    assert_eq!(wait.take_wakes(), usize::from(over));
                     assert_eq!(wait.wakers(), usize::from(!over));
                     match wait.poll() {
                         Poll::Ready(result) => {

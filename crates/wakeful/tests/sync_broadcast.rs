@@ -147,9 +147,9 @@ fn a_dropped_wait_loses_nothing_and_leaves_no_waker() {
         let mut recv = pin!(receiver.recv());
         assert!(poll(recv.as_mut(), &waker_one).is_pending());
         assert!(poll(recv.as_mut(), &waker_two).is_pending());
-        assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (0, 1), "it moved");
+        assert_eq!((one.other_clones(), two.other_clones()), (0, 1), "it moved");
         sender.send(1).unwrap();
-        assert_eq!((one.take(), two.take(), two.kept_elsewhere()), (0, 1, 0));
+        assert_eq!((one.take(), two.take(), two.other_clones()), (0, 1, 0));
     }
     assert_eq!(receiver.try_recv(), Ok(1), "not polled again, so still there");
     {
@@ -158,7 +158,7 @@ fn a_dropped_wait_loses_nothing_and_leaves_no_waker() {
         let mut closed = pin!(sender.closed());
         assert!(poll(closed.as_mut(), &waker_two).is_pending());
     }
-    assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (0, 0));
+    assert_eq!((one.other_clones(), two.other_clones()), (0, 0));
     sender.send(2).unwrap();
     drop((receiver, sender));
     assert_eq!((one.take(), two.take()), (0, 0), "nobody waits");
@@ -185,7 +185,7 @@ fn closed_means_that_there_is_no_receiver() {
 }
 
 #[test]
-fn all_who_wait_are_woken() {
+fn all_waiting_receivers_are_woken() {
     let (sender, receiver) = broadcast::channel(1);
     let mut receivers: Vec<_> = (0..100).map(|_| receiver.resubscribe()).collect();
     drop(receiver);
@@ -195,13 +195,13 @@ fn all_who_wait_are_woken() {
         assert!(poll(wait.as_mut(), &waker).is_pending());
     }
     sender.send(1).unwrap();
-    assert_eq!((count.take(), count.kept_elsewhere()), (100, 0));
+    assert_eq!((count.take(), count.other_clones()), (100, 0));
     assert!(waits.iter_mut().all(|wait| poll(wait.as_mut(), &waker) == Poll::Ready(Ok(1))));
     assert!(sender.is_empty());
 }
 
 #[test]
-fn what_is_always_ready_spends_budget() {
+fn ready_operations_spend_budget() {
     current_thread().block_on(async {
         let (sender, mut receiver) = broadcast::channel(1);
         let always = pin!(async {
@@ -297,7 +297,7 @@ fn misuse_panics_at_the_caller() {
 }
 
 #[test]
-fn it_says_what_is_wrong() {
+fn errors_have_messages() {
     assert_eq!(SendError(1).to_string(), "channel closed");
     assert_eq!(RecvError::Closed.to_string(), "channel closed");
     assert_eq!(RecvError::Lagged(3).to_string(), "channel lagged by 3");
@@ -310,7 +310,7 @@ fn it_says_what_is_wrong() {
 }
 
 #[test]
-fn it_may_go_to_another_thread_if_the_value_may() {
+fn is_send_if_the_value_is() {
     fn check<T: Send + Sync + Unpin>() {}
     fn check_future<T: Send + Sync>(_: T) {}
     check::<Sender<Cell<u32>>>();
@@ -332,7 +332,7 @@ fn blocking_recv_waits_with_the_thread() {
 /// A receive that was polled and is pending.
 type Waiting = Pin<Box<dyn Future<Output = Result<usize, RecvError>>>>;
 
-/// What one receiver should see: a queue of its own, and how many fell out of it.
+/// The model of one receiver: its queue, and the number of values that it has missed.
 struct Listener {
     receiver: Rc<RefCell<Receiver<usize>>>,
     /// Borrows the receiver.
@@ -449,7 +449,7 @@ fn a_channel_is_as_its_model() {
             for (waker, (count, _)) in wakers.iter().enumerate() {
                 assert_eq!(count.take(), woken[waker], "wakes in step {step} of round {round}");
                 let kept = listeners.iter().filter(|one| one.waker == Some(waker)).count();
-                assert_eq!(count.kept_elsewhere(), kept, "kept");
+                assert_eq!(count.other_clones(), kept, "kept");
             }
             if let Some(sender) = &sender {
                 let unseen = listeners.iter().map(|one| one.queue.len()).max();
@@ -463,8 +463,8 @@ fn a_channel_is_as_its_model() {
     }
 }
 
-/// Several send and several receive, on threads of their own, with a ring so small that values are overwritten while
-/// they are cloned: everybody sees or misses each value once, in order, and all are dropped.
+/// Several threads send and several receive, through a ring so small that values are overwritten while they are
+/// cloned. Every receiver sees or misses each value once, in order, and all values are dropped.
 #[test]
 fn each_value_is_seen_or_missed_once() {
     const SENDS: u64 = if cfg!(miri) { 50 } else { 10_000 };

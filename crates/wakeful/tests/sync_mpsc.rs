@@ -20,7 +20,7 @@ mod support {
     pub mod runtimes;
 }
 use support::bad_wakers::{panics, panics_when_woken};
-use support::manual_poll::Hand;
+use support::manual_poll::ManualPoll;
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, runtimes, watch};
 
@@ -133,15 +133,15 @@ fn a_sender_waits_for_room_and_others_queue_behind_it() {
     let (tx, mut rx) = channel(2);
     tx.try_send(0).unwrap();
     tx.try_send(1).unwrap();
-    let mut first = Hand::pending(tx.send(2));
-    let mut second = Hand::pending(tx.reserve());
+    let mut first = ManualPoll::pending(tx.send(2));
+    let mut second = ManualPoll::pending(tx.reserve());
     assert_eq!(rx.try_recv(), Ok(0));
-    assert_eq!((first.rings(), second.rings()), (1, 0));
+    assert_eq!((first.take_wakes(), second.take_wakes()), (1, 0));
     assert!(matches!(tx.try_send(9), Err(TrySendError::Full(9))), "it would overtake");
     assert!(second.poll().is_pending());
     assert_eq!(first.ready(), Ok(()));
     assert_eq!(rx.try_recv(), Ok(1));
-    assert_eq!(second.rings(), 1);
+    assert_eq!(second.take_wakes(), 1);
     second.ready().unwrap().send(3);
     assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(2), Ok(3)));
     assert_eq!(tx.capacity(), 2);
@@ -151,14 +151,14 @@ fn a_sender_waits_for_room_and_others_queue_behind_it() {
 fn a_dropped_wait_gives_up_its_place_and_what_it_was_promised() {
     let (tx, mut rx) = channel(1);
     tx.try_send(0).unwrap();
-    let [first, second, mut third] = [0, 1, 2].map(|number| Hand::pending(tx.send(number)));
+    let [first, second, mut third] = [0, 1, 2].map(|number| ManualPoll::pending(tx.send(number)));
     drop(second);
     assert_eq!(rx.try_recv(), Ok(0));
-    assert_eq!(first.rings(), 1);
+    assert_eq!(first.take_wakes(), 1);
     drop(first); // It was promised the slot, and has not looked.
-    assert_eq!(third.rings(), 1);
+    assert_eq!(third.take_wakes(), 1);
     assert_eq!((third.ready(), rx.try_recv()), (Ok(()), Ok(2)));
-    let owned = Hand::new(tx.clone().reserve_owned());
+    let owned = ManualPoll::new(tx.clone().reserve_owned());
     assert_eq!(tx.strong_count(), 2);
     drop(owned);
     assert_eq!((tx.capacity(), tx.strong_count()), (1, 1));
@@ -168,25 +168,25 @@ fn a_dropped_wait_gives_up_its_place_and_what_it_was_promised() {
 fn several_slots_are_collected_for_the_one_in_front() {
     let (tx, mut rx) = channel(4);
     let mut held: Vec<_> = tx.try_reserve_many(3).unwrap().collect();
-    let many = Hand::pending(tx.reserve_many(3));
-    let one = Hand::pending(tx.reserve());
+    let many = ManualPoll::pending(tx.reserve_many(3));
+    let one = ManualPoll::pending(tx.reserve());
     assert_eq!(tx.capacity(), 0, "the free one is kept for it");
     held.pop().unwrap().send(7);
     assert_eq!(rx.try_recv(), Ok(7));
-    assert_eq!((many.rings(), one.rings()), (0, 0));
+    assert_eq!((many.take_wakes(), one.take_wakes()), (0, 0));
     drop(many); // With two of three.
-    assert_eq!(one.rings(), 1);
-    let mut many = Hand::pending(tx.reserve_many(4));
+    assert_eq!(one.take_wakes(), 1);
+    let mut many = ManualPoll::pending(tx.reserve_many(4));
     drop(one);
     drop(held);
-    assert_eq!(many.rings(), 1);
+    assert_eq!(many.take_wakes(), 1);
     let mut permits = many.ready().unwrap();
     assert_eq!((permits.len(), tx.capacity()), (4, 0));
     drop(permits.next());
     assert_eq!((permits.len(), tx.capacity()), (3, 1));
     drop(permits);
     assert_eq!(tx.capacity(), 4);
-    assert!(Hand::new(tx.reserve_many(5)).ready().is_err());
+    assert!(ManualPoll::new(tx.reserve_many(5)).ready().is_err());
     assert!(matches!(tx.try_reserve_many(5), Err(TrySendError::Full(()))));
 }
 
@@ -198,21 +198,21 @@ fn more_permits_than_the_word_counts() {
     let mut all = tx.try_reserve_many(max).unwrap();
     assert_eq!(tx.capacity(), 0);
     assert!(matches!(tx.try_send(0), Err(TrySendError::Full(0))));
-    let mut waits = Hand::pending(tx.reserve_many(2));
+    let mut waits = ManualPoll::pending(tx.reserve_many(2));
     for number in 0..3 {
         all.next().unwrap().send(number);
     }
     assert_eq!((rx.len(), tx.capacity()), (3, 0));
     drop(all.next());
     assert_eq!(rx.try_recv(), Ok(0));
-    assert_eq!(waits.rings(), 1);
+    assert_eq!(waits.take_wakes(), 1);
     let two = waits.ready().unwrap();
     drop(all);
     assert_eq!(tx.capacity(), max - 4, "two permits and two messages");
     drop(two);
     tx.try_send(3).unwrap();
     let mut rest = Vec::new();
-    assert_eq!(Hand::new(rx.recv_many(&mut rest, 10)).ready(), 3);
+    assert_eq!(ManualPoll::new(rx.recv_many(&mut rest, 10)).ready(), 3);
     assert_eq!((rest, tx.capacity()), (vec![1, 2, 3], max));
 
     // Many single ones, some of them beyond what the word counts.
@@ -232,28 +232,28 @@ fn a_closed_channel_gives_what_is_left_and_waits_for_permits() {
     let (tx, mut rx) = channel(3);
     tx.try_send(1).unwrap();
     let (used, dropped) = (tx.try_reserve().unwrap(), tx.clone().try_reserve_owned().unwrap());
-    let mut waits = Hand::pending(tx.send(9));
-    let mut gone = Hand::pending(tx.closed());
+    let mut waits = ManualPoll::pending(tx.send(9));
+    let mut gone = ManualPoll::pending(tx.closed());
     rx.close();
     rx.close();
     assert!(rx.is_closed() && tx.is_closed());
-    assert_eq!((waits.rings(), gone.rings()), (1, 1));
+    assert_eq!((waits.take_wakes(), gone.take_wakes()), (1, 1));
     assert_eq!(waits.ready(), Err(SendError(9)));
     gone.ready();
     assert!(tx.try_reserve().is_err() && tx.clone().try_reserve_owned().is_err());
-    assert_eq!(Hand::new(rx.recv()).ready(), Some(1));
-    let mut recv = Hand::pending(rx.recv());
+    assert_eq!(ManualPoll::new(rx.recv()).ready(), Some(1));
+    let mut recv = ManualPoll::pending(rx.recv());
     used.send(2);
-    assert_eq!((recv.rings(), recv.ready()), (1, Some(2)));
+    assert_eq!((recv.take_wakes(), recv.ready()), (1, Some(2)));
     drop(recv);
-    let mut recv = Hand::pending(rx.recv());
+    let mut recv = ManualPoll::pending(rx.recv());
     assert!(dropped.same_channel_as_sender(&tx) && dropped.same_channel(&dropped));
     drop(dropped.release());
-    assert_eq!((recv.rings(), recv.ready()), (1, None));
+    assert_eq!((recv.take_wakes(), recv.ready()), (1, None));
 }
 
 #[test]
-fn what_is_left_is_dropped_with_the_receiver() {
+fn queued_values_are_dropped_with_the_receiver() {
     struct Bomb(Arc<AtomicUsize>, bool);
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -279,33 +279,41 @@ fn what_is_left_is_dropped_with_the_receiver() {
 fn no_waker_stays_behind() {
     // The receiver keeps one waker, that of the last future, until it is dropped or woken.
     let (tx, mut rx) = channel(1);
-    let recv = Hand::pending(rx.recv());
-    let recv_bell = recv.bell();
+    let recv = ManualPoll::pending(rx.recv());
+    let recv_wake_count = recv.wake_count();
     drop(recv);
-    assert_eq!(Arc::strong_count(&recv_bell), 2, "recv");
+    assert_eq!(Arc::strong_count(&recv_wake_count), 2, "recv");
     let mut buffer = Vec::new();
-    let recv = Hand::pending(rx.recv_many(&mut buffer, 5));
-    let bell = recv.bell();
+    let recv = ManualPoll::pending(rx.recv_many(&mut buffer, 5));
+    let wake_count = recv.wake_count();
     drop(recv);
-    assert_eq!((Arc::strong_count(&recv_bell), Arc::strong_count(&bell)), (1, 2), "recv_many");
+    assert_eq!(
+        (Arc::strong_count(&recv_wake_count), Arc::strong_count(&wake_count)),
+        (1, 2),
+        "recv_many"
+    );
 
-    let mut recv = Hand::pending(rx.recv());
-    assert_eq!((recv.wakers(), Arc::strong_count(&bell)), (1, 1));
-    let second = Hand::new(std::future::pending::<()>());
-    let waker = Waker::from(second.bell());
+    let mut recv = ManualPoll::pending(rx.recv());
+    assert_eq!((recv.wakers(), Arc::strong_count(&wake_count)), (1, 1));
+    let second = ManualPoll::new(std::future::pending::<()>());
+    let waker = Waker::from(second.wake_count());
     assert!(recv.poll_with(&waker).is_pending());
     assert_eq!((recv.wakers(), second.wakers()), (0, 2), "it moved to another task");
     tx.try_send(1).unwrap();
-    assert_eq!((recv.rings(), second.rings(), second.wakers()), (0, 1, 1));
+    assert_eq!((recv.take_wakes(), second.take_wakes(), second.wakers()), (0, 1, 1));
     drop(recv);
     assert_eq!(rx.try_recv(), Ok(1), "cancel safe");
 
     tx.try_send(2).unwrap();
-    let waits = [Hand::pending(tx.send(3)), Hand::pending(tx.send(4))];
-    let closed = Hand::pending(tx.closed());
-    let bells: Vec<_> = waits.iter().map(Hand::bell).chain([closed.bell()]).collect();
+    let waits = [ManualPoll::pending(tx.send(3)), ManualPoll::pending(tx.send(4))];
+    let closed = ManualPoll::pending(tx.closed());
+    let wake_counts: Vec<_> =
+        waits.iter().map(ManualPoll::wake_count).chain([closed.wake_count()]).collect();
     drop((waits, closed));
-    assert!(bells.iter().all(|bell| Arc::strong_count(bell) == 1), "send, closed");
+    assert!(
+        wake_counts.iter().all(|wake_count| Arc::strong_count(wake_count) == 1),
+        "send, closed"
+    );
 
     assert_eq!(rx.try_recv(), Ok(2));
     let mut cx = Context::from_waker(&waker);
@@ -323,18 +331,18 @@ fn no_waker_stays_behind() {
 #[test]
 fn a_receiver_that_was_woken_is_not_woken_again() {
     let (tx, mut rx) = unbounded_channel();
-    let mut recv = Hand::pending(rx.recv());
+    let mut recv = ManualPoll::pending(rx.recv());
     (0..100).for_each(|number| tx.send(number).unwrap());
-    assert_eq!((recv.rings(), recv.ready()), (1, Some(0)));
+    assert_eq!((recv.take_wakes(), recv.ready()), (1, Some(0)));
     drop(recv);
     let mut buffer = Vec::new();
-    assert_eq!(Hand::new(rx.recv_many(&mut buffer, 60)).ready(), 60);
-    assert_eq!(Hand::new(rx.recv_many(&mut buffer, 60)).ready(), 39);
+    assert_eq!(ManualPoll::new(rx.recv_many(&mut buffer, 60)).ready(), 60);
+    assert_eq!(ManualPoll::new(rx.recv_many(&mut buffer, 60)).ready(), 39);
     assert_eq!(buffer, (1..100).collect::<Vec<_>>());
-    assert_eq!(Hand::new(rx.recv_many(&mut buffer, 0)).ready(), 0);
-    let mut recv = Hand::pending(rx.recv());
+    assert_eq!(ManualPoll::new(rx.recv_many(&mut buffer, 0)).ready(), 0);
+    let mut recv = ManualPoll::pending(rx.recv());
     drop((tx.clone(), tx));
-    assert_eq!((recv.rings(), recv.ready()), (1, None));
+    assert_eq!((recv.take_wakes(), recv.ready()), (1, None));
 }
 
 #[test]
@@ -425,7 +433,7 @@ fn large_messages_and_no_bytes_at_all() {
     assert!(tx.try_send(()).is_err());
     assert_eq!((rx.len(), rx.is_empty()), (1_000, false));
     let mut buffer = Vec::new();
-    assert_eq!(Hand::new(rx.recv_many(&mut buffer, 2_000)).ready(), 1_000);
+    assert_eq!(ManualPoll::new(rx.recv_many(&mut buffer, 2_000)).ready(), 1_000);
     assert_eq!((rx.len(), rx.is_empty()), (0, true));
 }
 
@@ -457,36 +465,37 @@ fn everything_can_be_printed_and_sent() {
 fn a_permit_that_was_leaked_keeps_no_channel_open() {
     let (tx, mut rx) = channel::<u32>(2);
     std::mem::forget(tx.try_reserve().unwrap());
-    let mut waits = Hand::pending(rx.recv());
+    let mut waits = ManualPoll::pending(rx.recv());
     drop(tx);
-    assert_eq!((waits.rings(), waits.ready()), (1, None));
+    assert_eq!((waits.take_wakes(), waits.ready()), (1, None));
 }
 
-/// Wakers that panic cost nobody else what they are told.
+/// A waker that panics does not keep other waiters from being woken.
 #[test]
-fn a_waker_that_panics_harms_nobody_else() {
-    // At the end: those who send, and those who wait for the end.
+fn a_waker_that_panics_harms_no_other_waiter() {
+    // The receiver is dropped: pending sends and `closed` futures are woken.
     let (tx, rx) = channel(1);
     tx.try_send(0).unwrap();
-    let mut bad = Hand::new(tx.send(1));
+    let mut bad = ManualPoll::new(tx.send(1));
     assert!(bad.poll_with(&panics_when_woken()).is_pending());
-    let mut senders: Vec<_> = (0..100).map(|_| Hand::pending(tx.send(1))).collect();
-    let mut ends: Vec<_> = (0..100).map(|_| Hand::pending(tx.closed())).collect();
+    let mut senders: Vec<_> = (0..100).map(|_| ManualPoll::pending(tx.send(1))).collect();
+    let mut ends: Vec<_> = (0..100).map(|_| ManualPoll::pending(tx.closed())).collect();
     assert!(panics(|| drop(rx)));
     assert!(
-        senders.iter().all(|send| send.rings() == 1) && ends.iter().all(|end| end.rings() == 1)
+        senders.iter().all(|send| send.take_wakes() == 1)
+            && ends.iter().all(|end| end.take_wakes() == 1)
     );
     senders.iter_mut().for_each(|send| assert!(send.ready().is_err()));
-    ends.iter_mut().for_each(Hand::ready);
+    ends.iter_mut().for_each(ManualPoll::ready);
 
     // When there is room.
     let (tx, mut rx) = channel(100);
     let all = tx.try_reserve_many(100).unwrap();
-    let mut bad = Hand::new(tx.reserve());
+    let mut bad = ManualPoll::new(tx.reserve());
     assert!(bad.poll_with(&panics_when_woken()).is_pending());
-    let mut senders: Vec<_> = (0..99).map(|_| Hand::pending(tx.send(1))).collect();
+    let mut senders: Vec<_> = (0..99).map(|_| ManualPoll::pending(tx.send(1))).collect();
     assert!(panics(|| drop(all)));
-    assert!(senders.iter().all(|send| send.rings() == 1));
+    assert!(senders.iter().all(|send| send.take_wakes() == 1));
     senders.iter_mut().for_each(|send| send.ready().unwrap());
     drop((bad, senders));
     assert_eq!((rx.len(), tx.capacity()), (99, 1));

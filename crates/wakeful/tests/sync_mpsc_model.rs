@@ -1,4 +1,4 @@
-//! `sync::mpsc` against a naive model, step by step and polled by hand; and with threads, with exact accounting.
+//! `sync::mpsc` against a naive model, step by step and polled by hand, and on threads, with exact accounting.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,13 +16,13 @@ mod support {
     pub mod rng;
     pub mod runtimes;
 }
-use support::manual_poll::Hand;
+use support::manual_poll::ManualPoll;
 use support::rng::{TestRng, seed};
 use support::runtimes::multi_thread;
 
 type Message = usize;
 
-/// What a sender waits for.
+/// The request of a sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wish {
     Send(Message),
@@ -38,17 +38,17 @@ impl Wish {
     }
 }
 
-/// What became of it.
+/// The outcome of a request.
 enum Outcome<'a> {
     Sent,
     Reserved(PermitIterator<'a, Message>),
     Closed,
 }
 
-type Waiting<'a> = Hand<Pin<Box<dyn Future<Output = Outcome<'a>> + 'a>>>;
+type Waiting<'a> = ManualPoll<Pin<Box<dyn Future<Output = Outcome<'a>> + 'a>>>;
 
 fn wish<'a>(tx: &'a Sender<Message>, wish: Wish) -> Waiting<'a> {
-    Hand::new(Box::pin(async move {
+    ManualPoll::new(Box::pin(async move {
         match wish {
             Wish::Send(message) => match tx.send(message).await {
                 Ok(()) => Outcome::Sent,
@@ -65,19 +65,19 @@ fn wish<'a>(tx: &'a Sender<Message>, wish: Wish) -> Waiting<'a> {
     }))
 }
 
-/// The channel as one would explain it.
+/// A naive model of the channel.
 struct Naive {
     limit: usize,
     messages: VecDeque<Message>,
-    /// Slots promised to permits, to those who were answered and have not looked, and to the one in front.
+    /// Slots of permits, of granted requests that were not polled since, and of the partly served first waiter.
     promised: usize,
-    /// Who waits, in order: its number, what it wants, and what it has.
+    /// The waiters in order: number, request, and slots granted so far.
     queue: VecDeque<(usize, Wish, usize)>,
     closed: bool,
     receiver_waits: bool,
 }
 
-/// Who was woken by a step.
+/// The waiters that a step must have woken.
 #[derive(Default, Debug, PartialEq)]
 struct Woken {
     senders: Vec<usize>,
@@ -93,7 +93,7 @@ impl Naive {
         self.closed && self.promised == 0 && self.messages.is_empty()
     }
 
-    /// After each step: gives away what is free, and tells who is to be woken.
+    /// Grants free slots after a step, and returns the waiters to wake.
     fn settle(&mut self) -> Woken {
         let mut woken = Woken::default();
         while !self.closed && self.free() > 0 {
@@ -126,7 +126,7 @@ struct Place<'a> {
 struct World<'a> {
     tx: &'a Sender<Message>,
     rx: Receiver<Message>,
-    receiver: Hand<std::future::Pending<()>>,
+    receiver: ManualPoll<std::future::Pending<()>>,
     naive: Naive,
     places: Vec<Place<'a>>,
     permits: Vec<PermitIterator<'a, Message>>,
@@ -165,8 +165,8 @@ impl<'a> World<'a> {
             9 => self.poll_recv(),
             10 => {
                 // A future that waits for a message and is dropped: nothing is lost, its waker stays.
-                let hand = &mut self.receiver;
-                let waker = Waker::from(hand.bell());
+                let manual = &mut self.receiver;
+                let waker = Waker::from(manual.wake_count());
                 let mut cx = Context::from_waker(&waker);
                 let mut recv = Box::pin(self.rx.recv());
                 let polled = recv.as_mut().poll(&mut cx);
@@ -185,10 +185,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The model has answered a place, which holds so many slots.
+    /// Records that the model has granted the request of a place, which holds `holds` slots.
     fn answer(&mut self, number: usize, holds: usize) {
         let place = self.places.iter_mut().find(|place| place.number == number).unwrap();
-        assert_eq!(place.future.rings(), 1, "{number} {:?} was not woken", place.wish);
+        assert_eq!(place.future.take_wakes(), 1, "{number} {:?} was not woken", place.wish);
         place.answered = Some(holds);
     }
 
@@ -201,9 +201,13 @@ impl<'a> World<'a> {
             self.answer(number, slots);
         }
         for place in &self.places {
-            assert_eq!(place.future.rings(), 0, "{} was woken for nothing", place.number);
+            assert_eq!(place.future.take_wakes(), 0, "{} was woken for nothing", place.number);
         }
-        assert_eq!(self.receiver.rings(), usize::from(woken.receiver), "the receiver's bell");
+        assert_eq!(
+            self.receiver.take_wakes(),
+            usize::from(woken.receiver),
+            "wakes of the receiver"
+        );
         assert_eq!(self.receiver.wakers(), usize::from(self.naive.receiver_waits));
         assert_eq!(self.rx.len(), self.naive.messages.len());
         assert_eq!(self.tx.capacity(), self.naive.free());
@@ -310,7 +314,7 @@ impl<'a> World<'a> {
     }
 
     fn poll_recv(&mut self) {
-        let waker = Waker::from(self.receiver.bell());
+        let waker = Waker::from(self.receiver.wake_count());
         let polled = self.rx.poll_recv(&mut Context::from_waker(&waker));
         self.naive.receiver_waits = polled.is_pending();
         self.check_received(polled);
@@ -327,7 +331,7 @@ impl<'a> World<'a> {
     }
 
     fn recv_many(&mut self, limit: usize) {
-        let waker = Waker::from(self.receiver.bell());
+        let waker = Waker::from(self.receiver.wake_count());
         let mut buffer = Vec::new();
         let polled = self.rx.poll_recv_many(&mut Context::from_waker(&waker), &mut buffer, limit);
         self.naive.receiver_waits = polled.is_pending();
@@ -343,7 +347,7 @@ impl<'a> World<'a> {
 }
 
 #[test]
-fn it_does_what_the_model_does() {
+fn agrees_with_the_model() {
     let mut rng = TestRng::new(seed());
     for _ in 0..if cfg!(miri) { 4 } else { 300 } {
         let limit = [1, 2, 3, 5, 40][rng.below(5)];
@@ -351,7 +355,7 @@ fn it_does_what_the_model_does() {
         let mut world = World {
             tx: &tx,
             rx,
-            receiver: Hand::new(std::future::pending()),
+            receiver: ManualPoll::new(std::future::pending()),
             naive: Naive {
                 limit,
                 messages: VecDeque::new(),
@@ -394,7 +398,7 @@ impl Drop for Counted {
 const SENDERS: usize = 4;
 const MESSAGES: usize = if cfg!(miri) { 40 } else { 3_000 };
 
-/// Sends in every possible way, and gives up now and then.
+/// Sends in every possible way, and drops a wait now and then.
 async fn send_all(tx: Sender<Counted>, sender: usize, alive: Arc<AtomicUsize>, mut rng: TestRng) {
     let mut number = 0;
     while number < MESSAGES {

@@ -1,4 +1,4 @@
-//! `Mutex`: one holder, first come, first served, and what a dropped future does with a lock that it was handed.
+//! `Mutex`: one holder, FIFO order, and dropped futures that had been granted the lock.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ mod support {
     pub mod runtimes;
 }
 use support::fifo_model::{WALKS, Walk};
-use support::manual_poll::Hand;
+use support::manual_poll::ManualPoll;
 use support::panic_site::panic_site;
 use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, multi_thread, runtimes};
@@ -45,40 +45,40 @@ fn a_static_one_works_without_a_runtime() {
 fn first_come_first_served() {
     let mutex = Mutex::new(Vec::new());
     let mut guard = mutex.try_lock().unwrap();
-    let mut waits: Vec<_> = (0..5).map(|_| Hand::pending(mutex.lock())).collect();
+    let mut waits: Vec<_> = (0..5).map(|_| ManualPoll::pending(mutex.lock())).collect();
     for (number, wait) in waits.iter_mut().enumerate() {
         guard.push(number);
         drop(guard);
-        assert_eq!(wait.rings(), 1, "handed to the one in front");
+        assert_eq!(wait.take_wakes(), 1, "handed to the one in front");
         assert!(mutex.try_lock().is_err(), "nobody gets in between");
-        let mut late = Hand::new(mutex.lock());
+        let mut late = ManualPoll::new(mutex.lock());
         assert!(late.poll().is_pending());
         drop(late);
         guard = wait.ready();
     }
     assert_eq!(*guard, [0, 1, 2, 3, 4]);
     drop(guard);
-    assert!(waits.iter().all(|wait| wait.rings() == 0 && wait.wakers() == 0));
+    assert!(waits.iter().all(|wait| wait.take_wakes() == 0 && wait.wakers() == 0));
     assert!(mutex.try_lock().is_ok());
 }
 
 #[test]
-fn whoever_gives_up_hands_on() {
+fn a_dropped_wait_passes_the_lock_on() {
     let mutex = Mutex::new(());
     for gives_up in 0..3 {
         // Before it was polled, while it waits, and after it was handed the lock.
         let guard = mutex.try_lock().unwrap();
-        let mut first = Some(Hand::new(mutex.lock()));
+        let mut first = Some(ManualPoll::new(mutex.lock()));
         if gives_up > 0 {
             assert!(first.as_mut().unwrap().poll().is_pending());
         }
-        let mut second = Hand::pending(mutex.lock());
+        let mut second = ManualPoll::pending(mutex.lock());
         if gives_up < 2 {
             first = None;
         }
         drop(guard);
         drop(first);
-        assert_eq!(second.rings(), 1);
+        assert_eq!(second.take_wakes(), 1);
         drop(second.ready());
         assert!(mutex.try_lock().is_ok());
     }
@@ -88,14 +88,14 @@ fn whoever_gives_up_hands_on() {
 fn the_last_that_gives_up_leaves_the_lock_as_it_was() {
     let mutex = Mutex::new(());
     let guard = mutex.try_lock().unwrap();
-    let wait = Hand::pending(mutex.lock());
-    let bell = wait.bell();
+    let wait = ManualPoll::pending(mutex.lock());
+    let wake_count = wait.wake_count();
     drop(wait);
-    assert_eq!(Arc::strong_count(&bell), 1, "no waker is left behind");
+    assert_eq!(Arc::strong_count(&wake_count), 1, "no waker is left behind");
     drop(guard);
     drop(mutex.try_lock().unwrap());
     let guard = mutex.try_lock().unwrap();
-    let handed = Hand::pending(mutex.lock());
+    let handed = ManualPoll::pending(mutex.lock());
     drop(guard);
     drop(handed);
     assert!(mutex.try_lock().is_ok(), "handed to one that gave up, with nobody behind it");
@@ -105,13 +105,13 @@ fn the_last_that_gives_up_leaves_the_lock_as_it_was() {
 fn another_task_may_go_on_polling() {
     let mutex = Mutex::new(());
     let guard = mutex.try_lock().unwrap();
-    let mut wait = Hand::new(mutex.lock());
+    let mut wait = ManualPoll::new(mutex.lock());
     assert!(wait.poll_with(Waker::noop()).is_pending());
     assert_eq!(wait.wakers(), 0);
     assert!(wait.poll().is_pending());
     assert_eq!(wait.wakers(), 1);
     drop(guard);
-    assert_eq!(wait.rings(), 1);
+    assert_eq!(wait.take_wakes(), 1);
     drop(wait.ready());
 }
 
@@ -131,7 +131,7 @@ fn a_panic_unlocks() {
 fn owned_guards_keep_the_mutex() {
     let mutex = Arc::new(Mutex::new(String::from("a")));
     let mut guard = mutex.clone().try_lock_owned().unwrap();
-    let mut wait = Hand::pending(mutex.clone().lock_owned());
+    let mut wait = ManualPoll::pending(mutex.clone().lock_owned());
     assert!(mutex.clone().try_lock_owned().is_err());
     assert!(Arc::ptr_eq(OwnedMutexGuard::mutex(&guard), &mutex));
     guard.push('b');
@@ -141,7 +141,7 @@ fn owned_guards_keep_the_mutex() {
     assert_eq!(Arc::strong_count(OwnedMutexGuard::mutex(&guard)), 1);
     assert_eq!(&*guard, "ab");
     let mutex = OwnedMutexGuard::mutex(&guard).clone();
-    let wait = Hand::pending(mutex.clone().lock_owned());
+    let wait = ManualPoll::pending(mutex.clone().lock_owned());
     drop(guard);
     drop(wait);
     assert_eq!(*mutex.blocking_lock_owned(), "ab");
@@ -182,7 +182,7 @@ fn values_of_any_size() {
 }
 
 #[test]
-fn what_it_says_and_gives() {
+fn debug_output_and_accessors() {
     let mut mutex = Mutex::from(3);
     *mutex.get_mut() += 1;
     assert_eq!(format!("{mutex:?}"), "Mutex { data: 4 }");
@@ -255,23 +255,23 @@ fn without_budget_it_keeps_its_place() {
         while coop::has_budget_remaining() {
             coop::consume_budget().await;
         }
-        let mut first = Hand::pending(mutex.lock());
-        assert_eq!(first.rings(), 0, "it waits, and is not just put off");
-        let mut second = Hand::pending(coop::unconstrained(mutex.lock()));
+        let mut first = ManualPoll::pending(mutex.lock());
+        assert_eq!(first.take_wakes(), 0, "it waits, and is not just put off");
+        let mut second = ManualPoll::pending(coop::unconstrained(mutex.lock()));
         drop(guard);
-        assert_eq!((first.rings(), second.rings()), (1, 0));
+        assert_eq!((first.take_wakes(), second.take_wakes()), (1, 0));
         assert!(first.poll().is_pending(), "there is no budget to go on");
         yield_now().await;
-        assert_eq!(first.rings(), 1);
+        assert_eq!(first.take_wakes(), 1);
         drop(first.ready());
         drop(second.ready());
         while coop::has_budget_remaining() {
             drop(mutex.lock().await);
         }
-        let mut third = Hand::pending(mutex.lock());
+        let mut third = ManualPoll::pending(mutex.lock());
         assert!(mutex.try_lock().is_ok(), "what is not used yet is not taken");
         yield_now().await;
-        assert_eq!(third.rings(), 1);
+        assert_eq!(third.take_wakes(), 1);
         drop(third.ready());
     });
 }
@@ -282,7 +282,7 @@ fn step<'a>(walk: &mut Walk<'a, MutexGuard<'a, u32>>, rng: &mut TestRng, mutex: 
 }
 
 #[test]
-fn it_does_what_a_naive_one_does() {
+fn agrees_with_a_naive_model() {
     let mut rng = TestRng::new(seed());
     for _ in 0..WALKS {
         let mutex = Mutex::new(0);

@@ -1,4 +1,4 @@
-//! `Notify`: the permit, who is notified in which order, and what a dropped future does with its notification.
+//! `Notify`: the permit, the order of notifications, and notifications of dropped futures.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ mod support {
     pub mod rng;
     pub mod runtimes;
 }
-use support::manual_poll::Hand;
+use support::manual_poll::ManualPoll;
 use support::rng::{TestRng, seed};
 use support::runtimes::{multi_thread, runtimes};
 
@@ -30,7 +30,7 @@ fn a_static_one_stores_one_permit() {
         NOTIFY.notify_one();
     }
     executor::block_on(NOTIFY.notified());
-    assert!(Hand::new(NOTIFY.notified()).poll().is_pending());
+    assert!(ManualPoll::new(NOTIFY.notified()).poll().is_pending());
     NOTIFY.notify_last();
     executor::block_on(NOTIFY.notified());
 }
@@ -38,52 +38,52 @@ fn a_static_one_stores_one_permit() {
 #[test]
 fn first_come_first_served_and_the_last_if_asked_for() {
     let notify = Notify::default();
-    let mut waits: Vec<_> = (0..4).map(|_| Hand::pending(notify.notified())).collect();
+    let mut waits: Vec<_> = (0..4).map(|_| ManualPoll::pending(notify.notified())).collect();
     let expect =
         [(Notify::notify_one as fn(&Notify), 0), (Notify::notify_last, 3), (Notify::notify_one, 1)];
     for (call, number) in expect {
         call(&notify);
-        let rings: Vec<_> = waits.iter().map(Hand::rings).collect();
-        assert_eq!(rings.iter().position(|&rings| rings == 1), Some(number));
-        assert_eq!(rings.iter().sum::<usize>(), 1);
+        let wakes: Vec<_> = waits.iter().map(ManualPoll::take_wakes).collect();
+        assert_eq!(wakes.iter().position(|&wakes| wakes == 1), Some(number));
+        assert_eq!(wakes.iter().sum::<usize>(), 1);
         waits[number].ready();
     }
     assert!(waits[2].poll().is_pending());
 }
 
 #[test]
-fn it_stays_ready_once_it_is() {
+fn a_ready_future_stays_ready() {
     let notify = Arc::new(Notify::new());
     notify.notify_one();
-    let mut wait = Hand::new(notify.clone().notified_owned());
+    let mut wait = ManualPoll::new(notify.clone().notified_owned());
     wait.ready();
     wait.ready();
     assert!(wait.as_mut().enable());
-    assert!(Hand::new(notify.notified()).poll().is_pending(), "it took one permit only");
+    assert!(ManualPoll::new(notify.notified()).poll().is_pending(), "it took one permit only");
 }
 
 #[test]
-fn all_includes_those_that_were_never_polled() {
+fn notify_waiters_includes_futures_that_were_never_polled() {
     let notify = Notify::new();
     let (mut polled, mut unpolled) =
-        (Hand::pending(notify.notified()), Hand::new(notify.notified()));
+        (ManualPoll::pending(notify.notified()), ManualPoll::new(notify.notified()));
     notify.notify_waiters();
-    let mut late = Hand::new(notify.notified());
-    assert_eq!(polled.rings(), 1);
+    let mut late = ManualPoll::new(notify.notified());
+    assert_eq!(polled.take_wakes(), 1);
     polled.ready();
     unpolled.ready();
     assert!(late.poll().is_pending(), "no permit is stored");
 }
 
 #[test]
-fn all_leaves_the_permit_alone() {
+fn notify_waiters_leaves_the_permit() {
     let notify = Notify::new();
-    let mut unpolled = Hand::new(notify.notified());
+    let mut unpolled = ManualPoll::new(notify.notified());
     notify.notify_one();
     notify.notify_waiters();
     unpolled.ready();
-    Hand::new(notify.notified()).ready();
-    assert!(Hand::new(notify.notified()).poll().is_pending());
+    ManualPoll::new(notify.notified()).ready();
+    assert!(ManualPoll::new(notify.notified()).poll().is_pending());
 }
 
 #[test]
@@ -96,14 +96,14 @@ fn more_than_a_batch_is_woken_in_order() {
             self.1.lock().unwrap().push(self.0);
         }
     }
-    let mut waits: Vec<_> = (0..100).map(|_| Hand::new(notify.notified())).collect();
+    let mut waits: Vec<_> = (0..100).map(|_| ManualPoll::new(notify.notified())).collect();
     for (number, wait) in waits.iter_mut().enumerate() {
         let waker = Waker::from(Arc::new(Numbered(number, order.clone())));
         assert!(wait.poll_with(&waker).is_pending());
     }
     notify.notify_waiters();
     assert_eq!(*order.lock().unwrap(), (0..100).collect::<Vec<_>>());
-    waits.iter_mut().for_each(Hand::ready);
+    waits.iter_mut().for_each(ManualPoll::ready);
 }
 
 /// Calls a function when it is woken.
@@ -117,80 +117,80 @@ impl<F: Fn() + Send + Sync + 'static> Wake for OnWake<F> {
 
 /// The first waiter's waker queues another up and notifies one, in the middle of a call that is to wake a hundred.
 #[test]
-fn a_call_reaches_nobody_who_came_during_it() {
+fn notify_waiters_skips_waiters_that_came_during_the_call() {
     let notify = Arc::new(Notify::new());
     let late = Arc::new(Mutex::new(None));
     let waker = Waker::from(Arc::new(OnWake({
         let (notify, late) = (notify.clone(), late.clone());
         move || {
-            let first = Hand::pending(notify.clone().notified_owned());
-            let second = Hand::pending(notify.clone().notified_owned());
+            let first = ManualPoll::pending(notify.clone().notified_owned());
+            let second = ManualPoll::pending(notify.clone().notified_owned());
             notify.notify_one();
             *late.lock().unwrap() = Some((first, second));
         }
     })));
-    let mut first = Hand::new(notify.notified());
+    let mut first = ManualPoll::new(notify.notified());
     assert!(first.poll_with(&waker).is_pending());
-    let mut crowd: Vec<_> = (0..100).map(|_| Hand::pending(notify.notified())).collect();
+    let mut crowd: Vec<_> = (0..100).map(|_| ManualPoll::pending(notify.notified())).collect();
     notify.notify_waiters();
-    assert!(crowd.iter().all(|wait| wait.rings() == 1));
-    crowd.iter_mut().for_each(Hand::ready);
-    let (mut one, mut nobody) = late.lock().unwrap().take().expect("the first one was woken");
-    assert_eq!((one.rings(), nobody.rings()), (1, 0));
+    assert!(crowd.iter().all(|wait| wait.take_wakes() == 1));
+    crowd.iter_mut().for_each(ManualPoll::ready);
+    let (mut one, mut none) = late.lock().unwrap().take().expect("the first one was woken");
+    assert_eq!((one.take_wakes(), none.take_wakes()), (1, 0));
     one.ready();
-    assert!(nobody.poll().is_pending());
+    assert!(none.poll().is_pending());
 }
 
-/// Wakers that panic cost nobody else a notification.
+/// A waker that panics does not keep other waiters from being notified.
 #[test]
-fn a_waker_that_panics_harms_nobody_else() {
+fn a_waker_that_panics_harms_no_other_waiter() {
     let notify = Arc::new(Notify::new());
     let waker = Waker::from(Arc::new(OnWake({
         let notify = notify.clone();
         move || {
-            // The one that is notified here stands behind those not yet woken.
+            // This notifies a waiter behind those that are not yet woken.
             notify.notify_one();
             panic!("a foreign waker");
         }
     })));
-    let mut bad: Vec<_> = (0..2).map(|_| Hand::new(notify.notified())).collect();
+    let mut bad: Vec<_> = (0..2).map(|_| ManualPoll::new(notify.notified())).collect();
     bad.iter_mut().for_each(|wait| assert!(wait.poll_with(&waker).is_pending()));
-    let mut crowd: Vec<_> = (0..100).map(|_| Hand::pending(notify.notified())).collect();
+    let mut crowd: Vec<_> = (0..100).map(|_| ManualPoll::pending(notify.notified())).collect();
     assert!(catch_unwind(AssertUnwindSafe(|| notify.notify_waiters())).is_err());
-    assert!(crowd.iter().all(|wait| wait.rings() == 1));
-    crowd.iter_mut().chain(&mut bad).for_each(Hand::ready);
-    Hand::new(notify.notified()).ready();
-    assert!(Hand::new(notify.notified()).poll().is_pending());
+    assert!(crowd.iter().all(|wait| wait.take_wakes() == 1));
+    crowd.iter_mut().chain(&mut bad).for_each(ManualPoll::ready);
+    ManualPoll::new(notify.notified()).ready();
+    assert!(ManualPoll::new(notify.notified()).poll().is_pending());
 }
 
 #[test]
 fn a_waker_may_drop_waiting_futures() {
     let notify = Arc::new(Notify::new());
-    let others = Arc::new(Mutex::new(Vec::<Hand<OwnedNotified>>::new()));
+    let others = Arc::new(Mutex::new(Vec::<ManualPoll<OwnedNotified>>::new()));
     let waker = Waker::from(Arc::new(OnWake({
         let others = others.clone();
         move || drop(std::mem::take(&mut *others.lock().unwrap()))
     })));
-    let mut first = Hand::new(notify.notified());
+    let mut first = ManualPoll::new(notify.notified());
     assert!(first.poll_with(&waker).is_pending());
     *others.lock().unwrap() =
-        (0..100).map(|_| Hand::pending(notify.clone().notified_owned())).collect();
+        (0..100).map(|_| ManualPoll::pending(notify.clone().notified_owned())).collect();
     notify.notify_waiters();
     first.ready();
-    assert!(Hand::new(notify.notified()).poll().is_pending());
+    assert!(ManualPoll::new(notify.notified()).poll().is_pending());
 }
 
 #[test]
 fn another_task_may_go_on_polling() {
     let notify = Notify::new();
-    let mut wait = Hand::pending(notify.notified());
-    let other = Hand::pending(std::future::pending::<()>());
-    let waker = Waker::from(other.bell());
+    let mut wait = ManualPoll::pending(notify.notified());
+    let other = ManualPoll::pending(std::future::pending::<()>());
+    let waker = Waker::from(other.wake_count());
     assert!(wait.poll_with(&waker).is_pending());
     assert_eq!(wait.wakers(), 0, "the old waker stays behind");
     drop(waker);
     notify.notify_one();
-    assert_eq!((wait.rings(), other.rings()), (0, 1));
+    assert_eq!((wait.take_wakes(), other.take_wakes()), (0, 1));
     wait.ready();
 }
 
@@ -203,7 +203,7 @@ fn debug_says_what_there_is() {
     assert!(format!("{:?}", notify.notified()).starts_with("Notified"));
 }
 
-/// Whom a notification was for.
+/// Which waiters a notification was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     First,
@@ -211,7 +211,7 @@ enum For {
     All,
 }
 
-/// What a naive `Notify` knows of one future.
+/// The state of one future in the naive model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Naive {
     Made { called: bool },
@@ -226,7 +226,7 @@ struct Model {
     /// Keys of those that wait.
     queue: VecDeque<usize>,
     futures: Vec<Option<Naive>>,
-    /// Who is to be woken by what was just done.
+    /// The futures that the last step must have woken.
     woken: Vec<usize>,
 }
 
@@ -292,12 +292,12 @@ impl Model {
 }
 
 #[test]
-fn it_does_what_a_naive_one_does() {
+fn agrees_with_a_naive_model() {
     let mut rng = TestRng::new(seed());
     for _ in 0..50 {
         let notify = Notify::new();
         let mut model = Model::default();
-        let mut futures: Vec<Option<Hand<Notified<'_>>>> = Vec::new();
+        let mut futures: Vec<Option<ManualPoll<Notified<'_>>>> = Vec::new();
         for _ in 0..400 {
             let there: Vec<usize> =
                 (0..futures.len()).filter(|&key| futures[key].is_some()).collect();
@@ -316,7 +316,7 @@ fn it_does_what_a_naive_one_does() {
                     model.notify(For::All);
                 }
                 (3 | 4, _) | (_, None) => {
-                    futures.push(Some(Hand::new(notify.notified())));
+                    futures.push(Some(ManualPoll::new(notify.notified())));
                     model.futures.push(Some(Naive::Made { called: false }));
                 }
                 (5, Some(key)) => {
@@ -334,7 +334,11 @@ fn it_does_what_a_naive_one_does() {
             }
             for (key, future) in futures.iter().enumerate() {
                 let Some(future) = future else { continue };
-                assert_eq!(future.rings(), usize::from(model.woken.contains(&key)), "of {key}");
+                assert_eq!(
+                    future.take_wakes(),
+                    usize::from(model.woken.contains(&key)),
+                    "of {key}"
+                );
                 let waits = model.futures[key] == Some(Naive::Queued { polled: true });
                 assert_eq!(future.wakers(), usize::from(waits), "wakers of {key}");
             }
@@ -343,7 +347,7 @@ fn it_does_what_a_naive_one_does() {
     }
 }
 
-/// A queue that many take from, some of whom change their mind.
+/// A queue with many consumers, some of which drop their wait.
 #[derive(Default)]
 struct Line {
     items: Mutex<VecDeque<usize>>,
@@ -443,11 +447,11 @@ fn tasks_on_every_runtime_take_turns() {
     }
 }
 
-/// Polls a future that nobody else knows of.
+/// A notified future that is dropped unpolled leaves its notification to the next.
 #[test]
 fn a_notification_survives_the_future_that_got_it() {
     let notify = Notify::new();
-    let wait = Hand::pending(notify.notified());
+    let wait = ManualPoll::pending(notify.notified());
     notify.notify_one();
     drop(wait);
     let mut cx = Context::from_waker(Waker::noop());

@@ -1,4 +1,4 @@
-//! `OnceCell`: one task computes the value, the others wait; whoever gives up is followed by the next.
+//! `OnceCell`: one task computes the value and the others wait. If it is cancelled, the next one computes it.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ mod support {
     pub mod rng;
     pub mod runtimes;
 }
-use support::manual_poll::Hand;
+use support::manual_poll::ManualPoll;
 use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, multi_thread};
 
@@ -66,14 +66,14 @@ fn the_others_wait_and_get_the_same() {
     let cell = OnceCell::new();
     let go = Cell::new(false);
     let compute = || poll_fn(|_| if go.get() { Poll::Ready(Box::new(7)) } else { Poll::Pending });
-    let mut first = Hand::pending(cell.get_or_init(compute));
+    let mut first = ManualPoll::pending(cell.get_or_init(compute));
     let mut others: Vec<_> =
-        (0..50).map(|_| Hand::pending(cell.get_or_init(|| ready(Box::new(0))))).collect();
+        (0..50).map(|_| ManualPoll::pending(cell.get_or_init(|| ready(Box::new(0))))).collect();
     assert!(cell.set(Box::new(1)).unwrap_err().is_initializing_err());
     go.set(true);
     let value = first.ready();
     for other in &mut others {
-        assert_eq!((other.rings(), other.wakers()), (1, 0));
+        assert_eq!((other.take_wakes(), other.wakers()), (1, 0));
         assert!(std::ptr::eq(value, other.ready()));
     }
 }
@@ -85,19 +85,19 @@ async fn panics_inside() -> Result<u32, &'static str> {
 #[test]
 fn the_next_goes_on_when_one_fails_panics_or_is_dropped() {
     let cell = OnceCell::new();
-    let dropped = Hand::pending(cell.get_or_try_init(pending::<Result<u32, &str>>));
-    let mut fails = Hand::pending(cell.get_or_try_init(|| ready(Err::<u32, _>("no"))));
-    let mut panics = Hand::pending(cell.get_or_try_init(panics_inside));
-    let gone = Hand::pending(cell.get_or_try_init(pending::<Result<u32, &str>>));
-    let mut works = Hand::pending(cell.get_or_try_init(|| ready(Ok::<_, &str>(7))));
+    let dropped = ManualPoll::pending(cell.get_or_try_init(pending::<Result<u32, &str>>));
+    let mut fails = ManualPoll::pending(cell.get_or_try_init(|| ready(Err::<u32, _>("no"))));
+    let mut panics = ManualPoll::pending(cell.get_or_try_init(panics_inside));
+    let gone = ManualPoll::pending(cell.get_or_try_init(pending::<Result<u32, &str>>));
+    let mut works = ManualPoll::pending(cell.get_or_try_init(|| ready(Ok::<_, &str>(7))));
     drop(dropped);
-    assert_eq!((fails.rings(), panics.rings()), (1, 0));
+    assert_eq!((fails.take_wakes(), panics.take_wakes()), (1, 0));
     assert_eq!(fails.ready(), Err("no"));
-    assert_eq!((panics.rings(), gone.rings()), (1, 0));
+    assert_eq!((panics.take_wakes(), gone.take_wakes()), (1, 0));
     assert!(catch_unwind(AssertUnwindSafe(|| panics.poll())).is_err());
-    assert_eq!((gone.rings(), works.rings()), (1, 0));
+    assert_eq!((gone.take_wakes(), works.take_wakes()), (1, 0));
     drop(gone);
-    assert_eq!(works.rings(), 1);
+    assert_eq!(works.take_wakes(), 1);
     assert!(cell.set(1).unwrap_err().is_initializing_err(), "the turn is not free for others");
     assert_eq!(works.ready(), Ok(&7));
 }
@@ -133,7 +133,7 @@ fn the_turn_costs_budget_and_the_value_does_not() {
     });
 }
 
-/// What a naive cell knows of one call.
+/// The state of one call in the naive model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Naive {
     Made,
@@ -207,7 +207,7 @@ impl Model {
 }
 
 #[test]
-fn it_does_what_a_naive_one_does() {
+fn agrees_with_a_naive_model() {
     let mut rng = TestRng::new(seed());
     for _ in 0..80 {
         let cell = OnceCell::new();
@@ -223,7 +223,7 @@ fn it_does_what_a_naive_one_does() {
             match (rng.below(8), any) {
                 (0 | 1, _) | (_, None) => {
                     let own = &told[calls.len()];
-                    calls.push(Some(Hand::new(cell.get_or_try_init(move || {
+                    calls.push(Some(ManualPoll::new(cell.get_or_try_init(move || {
                         poll_fn(move |_| match own.get() {
                             None => Poll::Pending,
                             Some(works) => Poll::Ready(works.then_some(()).ok_or(())),
@@ -252,7 +252,7 @@ fn it_does_what_a_naive_one_does() {
             assert_eq!(cell.initialized(), model.full);
             for (key, call) in calls.iter().enumerate() {
                 let Some(call) = call else { continue };
-                assert_eq!(call.rings(), usize::from(model.woken.contains(&key)), "of {key}");
+                assert_eq!(call.take_wakes(), usize::from(model.woken.contains(&key)), "of {key}");
                 let waits = model.calls[key] == Some(Naive::Waits) && !model.full;
                 assert_eq!(call.wakers(), usize::from(waits), "wakers of {key}");
             }
@@ -261,9 +261,9 @@ fn it_does_what_a_naive_one_does() {
     }
 }
 
-/// Many tasks need the value, and some give up in the middle: it is computed once.
+/// Many tasks need the value, and some are cancelled meanwhile: it is computed once.
 #[test]
-fn one_value_between_threads() {
+fn threads_share_one_value() {
     let runtime = multi_thread(2);
     for round in 0..200 {
         let shared = Arc::new((OnceCell::new(), AtomicUsize::new(0)));

@@ -64,7 +64,7 @@ fn a_sender_that_goes_lets_the_receiver_fail() {
     assert_eq!(poll(&mut receiver, &waker), Poll::Ready(Err(error())));
     assert!(receiver.is_terminated() && receiver.is_empty());
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
-    assert_eq!(count.kept_elsewhere(), 0);
+    assert_eq!(count.other_clones(), 0);
 }
 
 #[test]
@@ -90,18 +90,18 @@ fn a_value_comes_back_from_a_receiver_that_is_gone_or_closed() {
 }
 
 #[test]
-fn the_sender_hears_that_nobody_wants_the_value() {
+fn closed_is_ready_when_the_receiver_is_gone() {
     let (count, waker) = CountingWaker::new();
     for closes in [true, false] {
         let (mut sender, mut receiver) = oneshot::channel::<u32>();
         let mut cx = Context::from_waker(&waker);
         assert!(sender.poll_closed(&mut cx).is_pending());
-        assert_eq!(count.kept_elsewhere(), 1);
+        assert_eq!(count.other_clones(), 1);
         if closes {
             receiver.close();
         }
         drop(receiver);
-        assert_eq!((count.take(), count.kept_elsewhere()), (1, 0), "woken once");
+        assert_eq!((count.take(), count.other_clones()), (1, 0), "woken once");
         assert!(sender.poll_closed(&mut cx).is_ready());
     }
     current_thread().block_on(async {
@@ -112,7 +112,7 @@ fn the_sender_hears_that_nobody_wants_the_value() {
     });
 }
 
-/// A waker that nobody needs hides a task that can never run again.
+/// A stored waker that is no longer needed would hide an orphan.
 #[test]
 fn no_waker_is_left_behind() {
     let ((one, waker_one), (two, waker_two)) = (CountingWaker::new(), CountingWaker::new());
@@ -122,34 +122,34 @@ fn no_waker_is_left_behind() {
         let mut closed = pin!(sender.closed());
         assert!(closed.as_mut().poll(&mut Context::from_waker(&waker_one)).is_pending());
         assert!(closed.as_mut().poll(&mut Context::from_waker(&waker_two)).is_pending());
-        assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (0, 1), "it moved");
+        assert_eq!((one.other_clones(), two.other_clones()), (0, 1), "it moved");
     }
-    assert_eq!(two.kept_elsewhere(), 1, "the sender keeps it");
+    assert_eq!(two.other_clones(), 1, "the sender keeps it");
     assert!(sender.poll_closed(&mut Context::from_waker(&waker_one)).is_pending());
-    assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (1, 0), "another takes its place");
+    assert_eq!((one.other_clones(), two.other_clones()), (1, 0), "another takes its place");
     let (mut other, _receiver) = oneshot::channel::<u32>();
     assert!(pin!(other.closed()).poll(&mut Context::from_waker(&waker_two)).is_pending());
     drop(other);
-    assert_eq!(two.kept_elsewhere(), 0, "gone with the sender");
+    assert_eq!(two.other_clones(), 0, "gone with the sender");
 
     assert!(poll(&mut receiver, &waker_one).is_pending());
     assert!(poll(&mut receiver, &waker_one).is_pending());
     assert!(poll(&mut receiver, &waker_two).is_pending());
-    assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (1, 1), "it moved");
+    assert_eq!((one.other_clones(), two.other_clones()), (1, 1), "it moved");
     assert!(sender.poll_closed(&mut Context::from_waker(&waker_one)).is_pending());
     sender.send(1).unwrap();
     assert_eq!((one.take(), two.take()), (0, 1));
-    assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (0, 0), "gone with the value");
+    assert_eq!((one.other_clones(), two.other_clones()), (0, 0), "gone with the value");
     assert_eq!(receiver.try_recv(), Ok(1));
 
     let (_sender, mut receiver) = oneshot::channel::<u32>();
     assert!(poll(&mut receiver, &waker_one).is_pending());
     drop(receiver);
-    assert_eq!(one.kept_elsewhere(), 0, "gone with the receiver");
+    assert_eq!(one.other_clones(), 0, "gone with the receiver");
 }
 
 #[test]
-fn values_that_nobody_receives_are_dropped() {
+fn values_that_are_not_received_are_dropped() {
     let alive = Arc::new(());
     let (sender, receiver) = oneshot::channel();
     sender.send(alive.clone()).unwrap();
@@ -209,7 +209,7 @@ fn asking_again_after_the_end_panics() {
 }
 
 #[test]
-fn it_says_what_is_wrong() {
+fn errors_have_messages() {
     assert_eq!(error().to_string(), "channel closed");
     assert_eq!(TryRecvError::Empty.to_string(), "channel empty");
     assert_eq!(TryRecvError::Closed.to_string(), "channel closed");
@@ -218,13 +218,13 @@ fn it_says_what_is_wrong() {
 }
 
 #[test]
-fn it_may_go_to_another_thread_if_the_value_may() {
+fn is_send_if_the_value_is() {
     fn check<T: Send + Sync + Unpin>() {}
     check::<Sender<std::cell::Cell<u32>>>();
     check::<Receiver<std::cell::Cell<u32>>>();
 }
 
-/// What a channel should be, in plain words.
+/// A naive model of the channel.
 #[derive(Default)]
 struct Plain {
     /// Sent and not received.
@@ -341,12 +341,12 @@ fn a_channel_is_as_its_model() {
                 assert_eq!(count.take(), std::mem::take(&mut plain.woken[waker]), "wakes");
                 let kept = [plain.receiver_waits, plain.sender_waits];
                 let kept = kept.iter().filter(|&&kept| kept == Some(waker)).count();
-                assert_eq!(count.kept_elsewhere(), kept, "kept");
+                assert_eq!(count.other_clones(), kept, "kept");
             }
         }
         drop((sender, receiver));
         for (count, _) in &wakers {
-            assert_eq!(count.kept_elsewhere(), 0, "kept by nobody");
+            assert_eq!(count.other_clones(), 0, "kept by nobody");
             count.take();
         }
     }

@@ -1,4 +1,4 @@
-//! `RwLock`: many readers or one writer, first come, first served, and guards of parts.
+//! `RwLock`: many readers or one writer, FIFO order, and mapped guards.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ mod support {
     pub mod runtimes;
 }
 use support::fifo_model::{WALKS, Walk};
-use support::manual_poll::Hand;
+use support::manual_poll::ManualPoll;
 use support::panic_site::panic_site;
 use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, runtimes};
@@ -51,21 +51,21 @@ fn a_static_one_works_without_a_runtime() {
 #[test]
 fn readers_share_and_writers_do_not() {
     let lock = RwLock::new(1);
-    let (one, another) = (lock.try_read().unwrap(), Hand::new(lock.read()).ready());
+    let (one, another) = (lock.try_read().unwrap(), ManualPoll::new(lock.read()).ready());
     assert_eq!(*one + *another, 2);
     assert!(lock.try_write().is_err());
-    let mut writer = Hand::pending(lock.write());
+    let mut writer = ManualPoll::pending(lock.write());
     assert!(lock.try_read().is_err(), "a writer waits");
-    let mut reader = Hand::pending(lock.read());
+    let mut reader = ManualPoll::pending(lock.read());
     drop(one);
     assert!(writer.poll().is_pending());
     drop(another);
-    assert_eq!((writer.rings(), reader.rings()), (1, 0));
+    assert_eq!((writer.take_wakes(), reader.take_wakes()), (1, 0));
     let mut guard = writer.ready();
     assert!(lock.try_read().is_err() && lock.try_write().is_err());
     *guard = 2;
     drop(guard);
-    assert_eq!(reader.rings(), 1);
+    assert_eq!(reader.take_wakes(), 1);
     assert_eq!(*reader.ready(), 2);
     assert!(lock.try_write().is_ok());
 }
@@ -74,17 +74,17 @@ fn readers_share_and_writers_do_not() {
 fn readers_behind_a_writer_that_gives_up_come_in() {
     let lock = RwLock::new(());
     let guard = lock.try_read().unwrap();
-    let writer = Hand::pending(lock.write());
-    let mut readers = [Hand::pending(lock.read()), Hand::pending(lock.read())];
-    let last = Hand::pending(lock.write());
+    let writer = ManualPoll::pending(lock.write());
+    let mut readers = [ManualPoll::pending(lock.read()), ManualPoll::pending(lock.read())];
+    let last = ManualPoll::pending(lock.write());
     drop(writer);
     let guards = readers.each_mut().map(|reader| {
-        assert_eq!(reader.rings(), 1);
+        assert_eq!(reader.take_wakes(), 1);
         reader.ready()
     });
-    assert_eq!(last.rings(), 0);
+    assert_eq!(last.take_wakes(), 0);
     drop((guard, guards));
-    assert_eq!(last.rings(), 1);
+    assert_eq!(last.take_wakes(), 1);
     drop(last);
     assert!(lock.try_write().is_ok(), "given to one that gave up");
 }
@@ -94,7 +94,7 @@ fn no_more_readers_than_asked_for() {
     let lock = RwLock::with_max_readers((), 2);
     let guards = (lock.try_read().unwrap(), lock.try_read().unwrap());
     assert!(lock.try_read().is_err());
-    let mut third = Hand::pending(lock.read());
+    let mut third = ManualPoll::pending(lock.read());
     drop(guards.0);
     drop(third.ready());
     drop(guards.1);
@@ -105,10 +105,10 @@ fn no_more_readers_than_asked_for() {
 fn a_writer_becomes_a_reader() {
     let lock = Arc::new(RwLock::new((1, 2)));
     let guard = lock.try_write().unwrap();
-    let mut readers = [Hand::pending(lock.read()), Hand::pending(lock.read())];
-    let mut writer = Hand::pending(lock.write());
+    let mut readers = [ManualPoll::pending(lock.read()), ManualPoll::pending(lock.read())];
+    let mut writer = ManualPoll::pending(lock.write());
     let guard = guard.downgrade();
-    let guards = readers.each_mut().map(Hand::ready);
+    let guards = readers.each_mut().map(ManualPoll::ready);
     assert!(writer.poll().is_pending());
     drop((guard, guards));
     let guard = writer.ready();
@@ -178,8 +178,8 @@ fn owned_guards_keep_the_lock() {
     let mut part = OwnedRwLockMappedWriteGuard::map(part, |text| text);
     part.push('!');
     assert!(Arc::ptr_eq(OwnedRwLockMappedWriteGuard::rwlock(&part), &lock));
-    let mut reader = Hand::pending(lock.clone().read_owned());
-    let mut writer = Hand::pending(lock.clone().write_owned());
+    let mut reader = ManualPoll::pending(lock.clone().read_owned());
+    let mut writer = ManualPoll::pending(lock.clone().write_owned());
     drop(part);
     let guard = reader.ready();
     assert!(Arc::ptr_eq(OwnedRwLockReadGuard::rwlock(&guard), &lock));
@@ -211,7 +211,7 @@ fn values_of_any_size() {
 }
 
 #[test]
-fn what_it_says_and_gives() {
+fn debug_output_and_accessors() {
     let mut lock = RwLock::from(3);
     *lock.get_mut() += 1;
     assert_eq!(format!("{lock:?}"), "RwLock { data: 4 }");
@@ -292,7 +292,7 @@ fn step<'a>(walk: &mut Walk<'a, Guard<'a>>, rng: &mut TestRng, lock: &'a RwLock<
 }
 
 #[test]
-fn it_does_what_a_naive_one_does() {
+fn agrees_with_a_naive_model() {
     let mut rng = TestRng::new(seed());
     for _ in 0..WALKS {
         let lock = RwLock::with_max_readers(0, READERS as u32);

@@ -1,4 +1,4 @@
-//! `Semaphore`: permits are counted exactly, go to whoever waits first, and come back from futures that were dropped.
+//! `Semaphore`: permits are counted exactly, go to waiters in FIFO order, and return from dropped futures.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -18,7 +18,7 @@ mod support {
     pub mod runtimes;
 }
 use support::fifo_model::{WALKS, Walk};
-use support::manual_poll::Hand;
+use support::manual_poll::ManualPoll;
 use support::panic_site::panic_site;
 use support::rng::{TestRng, seed};
 use support::runtimes::{current_thread, runtimes};
@@ -44,43 +44,44 @@ fn a_static_one_works_without_a_runtime() {
 }
 
 #[test]
-fn whoever_asks_for_many_is_not_passed() {
+fn a_large_request_is_not_overtaken() {
     let semaphore = Semaphore::new(2);
-    let mut many = Hand::pending(semaphore.acquire_many(4));
+    let mut many = ManualPoll::pending(semaphore.acquire_many(4));
     assert_eq!(semaphore.available_permits(), 0, "put aside for the one in front");
-    let mut few = Hand::pending(semaphore.acquire());
+    let mut few = ManualPoll::pending(semaphore.acquire());
     assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
     semaphore.add_permits(1);
     assert!(many.poll().is_pending() && few.poll().is_pending());
     semaphore.add_permits(2);
-    assert_eq!((many.rings(), few.rings()), (1, 1));
+    assert_eq!((many.take_wakes(), few.take_wakes()), (1, 1));
     assert_eq!(few.ready().unwrap().num_permits(), 1);
     assert_eq!(many.ready().unwrap().num_permits(), 4);
     assert_eq!(semaphore.available_permits(), 5);
 }
 
 #[test]
-fn whoever_gives_up_passes_on_what_it_has() {
+fn a_dropped_wait_passes_its_permits_on() {
     let semaphore = Semaphore::new(3);
-    let many = Hand::pending(semaphore.acquire_many(5));
-    let mut behind: Vec<_> = (1..=2).map(|n| Hand::pending(semaphore.acquire_many(n))).collect();
-    let last = Hand::pending(semaphore.acquire());
-    let bell = many.bell();
+    let many = ManualPoll::pending(semaphore.acquire_many(5));
+    let mut behind: Vec<_> =
+        (1..=2).map(|n| ManualPoll::pending(semaphore.acquire_many(n))).collect();
+    let last = ManualPoll::pending(semaphore.acquire());
+    let wake_count = many.wake_count();
     drop(many);
-    assert_eq!(Arc::strong_count(&bell), 1, "no waker is left behind");
-    assert_eq!((last.rings(), semaphore.available_permits()), (0, 0));
+    assert_eq!(Arc::strong_count(&wake_count), 1, "no waker is left behind");
+    assert_eq!((last.take_wakes(), semaphore.available_permits()), (0, 0));
     // Given and not taken: goes to the next, and in the end back.
     drop(behind.remove(0));
-    assert_eq!(last.rings(), 1);
+    assert_eq!(last.take_wakes(), 1);
     drop((behind, last));
     assert_eq!(semaphore.available_permits(), 3);
 }
 
 #[test]
-fn none_at_all_are_always_there() {
+fn zero_permits_are_always_available() {
     let semaphore = Semaphore::new(0);
-    let _waits = Hand::pending(semaphore.acquire());
-    assert_eq!(Hand::new(semaphore.acquire_many(0)).ready().unwrap().num_permits(), 0);
+    let _waits = ManualPoll::pending(semaphore.acquire());
+    assert_eq!(ManualPoll::new(semaphore.acquire_many(0)).ready().unwrap().num_permits(), 0);
     drop(semaphore.try_acquire_many(0).unwrap());
     semaphore.add_permits(0);
     semaphore.close();
@@ -91,21 +92,22 @@ fn none_at_all_are_always_there() {
 fn closing_tells_all_who_wait() {
     let semaphore = Semaphore::new(2);
     let permit = semaphore.try_acquire().unwrap();
-    let mut waits: Vec<_> = (0..100).map(|_| Hand::pending(semaphore.acquire_many(2))).collect();
+    let mut waits: Vec<_> =
+        (0..100).map(|_| ManualPoll::pending(semaphore.acquire_many(2))).collect();
     // Given, and not seen before it is closed: nothing for it either.
     let mut given = waits.remove(0);
     semaphore.add_permits(1);
-    assert_eq!(given.rings(), 1);
+    assert_eq!(given.take_wakes(), 1);
     assert!(!semaphore.is_closed());
     semaphore.close();
     semaphore.close();
     assert!(semaphore.is_closed());
     assert!(given.ready().is_err());
     for wait in &mut waits {
-        assert_eq!((wait.rings(), wait.wakers()), (1, 0));
+        assert_eq!((wait.take_wakes(), wait.wakers()), (1, 0));
         assert_eq!(wait.ready().unwrap_err().to_string(), "semaphore closed");
     }
-    assert!(Hand::new(semaphore.acquire()).ready().is_err());
+    assert!(ManualPoll::new(semaphore.acquire()).ready().is_err());
     assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
     assert!(semaphore.blocking_acquire().is_err());
     drop(permit);
@@ -121,7 +123,7 @@ fn more_than_a_batch_is_woken_in_order() {
         }
     }
     let (semaphore, order) = (Semaphore::new(0), Arc::default());
-    let mut waits: Vec<_> = (0..100).map(|_| Hand::new(semaphore.acquire())).collect();
+    let mut waits: Vec<_> = (0..100).map(|_| ManualPoll::new(semaphore.acquire())).collect();
     for (number, wait) in waits.iter_mut().enumerate() {
         let waker = Waker::from(Arc::new(Note(number, Arc::clone(&order))));
         assert!(wait.poll_with(&waker).is_pending());
@@ -146,24 +148,24 @@ fn wakers_may_call_back() {
     }
     let semaphore = Arc::new(Semaphore::new(0));
     let adds = || Waker::from(Arc::new(Adds(semaphore.clone())));
-    let mut wait = Hand::new(semaphore.acquire());
+    let mut wait = ManualPoll::new(semaphore.acquire());
     assert!(wait.poll_with(&adds()).is_pending());
     assert!(wait.poll().is_pending());
-    assert_eq!(wait.rings(), 1, "the waker that was replaced gave it a permit");
+    assert_eq!(wait.take_wakes(), 1, "the waker that was replaced gave it a permit");
     drop(wait);
     let before = semaphore.available_permits();
-    let mut wait = Hand::new(semaphore.acquire_many(before as u32 + 1));
+    let mut wait = ManualPoll::new(semaphore.acquire_many(before as u32 + 1));
     assert!(wait.poll_with(&adds()).is_pending());
     drop(wait);
     assert_eq!(semaphore.available_permits(), before + 1, "dropped with its future");
-    let mut wait = Hand::new(semaphore.acquire_many(before as u32 + 2));
+    let mut wait = ManualPoll::new(semaphore.acquire_many(before as u32 + 2));
     assert!(wait.poll_with(&adds()).is_pending());
     semaphore.close();
     assert_eq!(semaphore.available_permits(), before + 3, "woken and dropped");
 }
 
 #[test]
-fn a_waker_that_panics_harms_nobody_else() {
+fn a_waker_that_panics_harms_no_other_waiter() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -171,12 +173,12 @@ fn a_waker_that_panics_harms_nobody_else() {
         }
     }
     let semaphore = Semaphore::new(0);
-    let mut bad = Hand::new(semaphore.acquire());
+    let mut bad = ManualPoll::new(semaphore.acquire());
     assert!(bad.poll_with(&Waker::from(Arc::new(Panics))).is_pending());
-    let mut waits: Vec<_> = (0..50).map(|_| Hand::pending(semaphore.acquire())).collect();
+    let mut waits: Vec<_> = (0..50).map(|_| ManualPoll::pending(semaphore.acquire())).collect();
     let site = panic_site(AssertUnwindSafe(|| semaphore.add_permits(52)));
     assert_eq!(site.message, "on purpose");
-    assert!(waits.iter_mut().all(|wait| wait.rings() == 1 && wait.ready().is_ok()));
+    assert!(waits.iter_mut().all(|wait| wait.take_wakes() == 1 && wait.ready().is_ok()));
     drop(bad);
     assert_eq!(semaphore.available_permits(), 52);
 }
@@ -209,15 +211,15 @@ fn permits_are_merged_split_and_forgotten() {
     assert_eq!(semaphore.try_acquire_owned().unwrap_err(), TryAcquireError::NoPermits);
 }
 
-/// The holder has gone although its permit could not go back: nobody waits for its name.
+/// A permit that cannot be returned leaves no owner behind: a later waiter does not wait for its name.
 #[test]
-fn one_waits_after_a_permit_that_did_not_fit() {
+fn a_wait_after_a_permit_that_overflowed() {
     let semaphore = Semaphore::new(Semaphore::MAX_PERMITS);
     let permit = semaphore.try_acquire().unwrap();
     semaphore.add_permits(1);
     panic_site(AssertUnwindSafe(|| drop(permit)));
     assert_eq!(semaphore.forget_permits(usize::MAX), Semaphore::MAX_PERMITS);
-    let mut waiting = Hand::pending(semaphore.acquire());
+    let mut waiting = ManualPoll::pending(semaphore.acquire());
     semaphore.add_permits(1);
     assert!(waiting.poll().is_ready());
 }
@@ -278,14 +280,14 @@ fn misuse_panics_at_the_caller() {
         assert!(site.file == file!() && site.line > first, "{site:?}");
     }
     assert_eq!((one.available_permits(), other.available_permits()), (max, 1), "as before");
-    let waits = Hand::pending(other.acquire_many(2));
+    let waits = ManualPoll::pending(other.acquire_many(2));
     assert!(site(&|| other.add_permits(max + 1)).message.contains("would overflow"));
     drop(waits);
     assert_eq!(other.available_permits(), 1);
 }
 
 #[test]
-fn what_it_says() {
+fn debug_output() {
     let semaphore = Semaphore::new(3);
     assert_eq!(format!("{semaphore:?}"), "Semaphore { permits: 3, closed: false }");
     assert_eq!(TryAcquireError::NoPermits.to_string(), "no permits available");
@@ -322,7 +324,7 @@ fn step<'a>(walk: &mut Walk<'a, SemaphorePermit<'a>>, rng: &mut TestRng, semapho
 }
 
 #[test]
-fn it_does_what_a_naive_one_does() {
+fn agrees_with_a_naive_model() {
     let mut rng = TestRng::new(seed());
     for _ in 0..WALKS {
         let permits = rng.below(6);

@@ -1,4 +1,4 @@
-//! `SetOnce`: an event that brings a value, for all who wait and all who come later.
+//! `SetOnce`: a value that is set once, for all waiting tasks and all later calls.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ mod support {
     pub mod rng;
     pub mod runtimes;
 }
-use support::manual_poll::Hand;
+use support::manual_poll::ManualPoll;
 use support::rng::{TestRng, seed};
 use support::runtimes::runtimes;
 
@@ -58,7 +58,7 @@ fn waits_by_any_number_are_dropped_or_woken() {
     let mut rng = TestRng::new(seed());
     for _ in 0..100 {
         let cell = SetOnce::new();
-        let mut waits: Vec<_> = (0..rng.below(200)).map(|_| Hand::new(cell.wait())).collect();
+        let mut waits: Vec<_> = (0..rng.below(200)).map(|_| ManualPoll::new(cell.wait())).collect();
         for wait in &mut waits {
             if rng.one_in(2) {
                 assert!(wait.poll().is_pending());
@@ -69,7 +69,7 @@ fn waits_by_any_number_are_dropped_or_woken() {
         let polled: Vec<bool> = waits.iter().map(|wait| wait.wakers() == 1).collect();
         cell.set(7).unwrap();
         for (wait, polled) in waits.iter_mut().zip(polled) {
-            assert_eq!((wait.rings(), wait.wakers()), (usize::from(polled), 0));
+            assert_eq!((wait.take_wakes(), wait.wakers()), (usize::from(polled), 0));
             assert_eq!(*wait.ready(), 7);
         }
     }
@@ -78,16 +78,16 @@ fn waits_by_any_number_are_dropped_or_woken() {
 #[test]
 fn another_task_may_go_on_polling() {
     let cell = SetOnce::new();
-    let mut wait = Hand::pending(cell.wait());
-    let other = Hand::new(std::future::pending::<()>());
-    assert!(wait.poll_with(&other.bell().into()).is_pending());
+    let mut wait = ManualPoll::pending(cell.wait());
+    let other = ManualPoll::new(std::future::pending::<()>());
+    assert!(wait.poll_with(&other.wake_count().into()).is_pending());
     cell.set(()).unwrap();
-    assert_eq!((wait.rings(), other.rings()), (0, 1));
+    assert_eq!((wait.take_wakes(), other.take_wakes()), (0, 1));
     wait.ready();
 }
 
 #[test]
-fn one_of_many_sets_it_and_all_see_it() {
+fn one_of_many_sets_the_value_and_all_see_it() {
     for runtime in runtimes() {
         for _ in 0..50 {
             let cell = Arc::new(SetOnce::new());

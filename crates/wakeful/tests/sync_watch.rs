@@ -96,7 +96,7 @@ fn the_last_value_can_be_seen_after_the_senders() {
 }
 
 #[test]
-fn sending_to_nobody_fails_and_replacing_does_not() {
+fn sending_without_receivers_fails_and_replacing_does_not() {
     let sender = Sender::new(1);
     let error = sender.send(2).unwrap_err();
     assert_eq!((error.0, error.to_string()), (2, "channel closed".to_owned()));
@@ -201,11 +201,11 @@ fn a_dropped_wait_has_seen_nothing_and_leaves_no_waker() {
         let mut changed = pin!(receiver.changed());
         assert!(poll(changed.as_mut(), &waker_one).is_pending());
         assert!(poll(changed.as_mut(), &waker_two).is_pending());
-        assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (0, 1), "it moved");
+        assert_eq!((one.other_clones(), two.other_clones()), (0, 1), "it moved");
         sender.send(1).unwrap();
         assert_eq!((one.take(), two.take()), (0, 1));
     }
-    assert_eq!(two.kept_elsewhere(), 0);
+    assert_eq!(two.other_clones(), 0);
     assert!(receiver.has_changed().unwrap(), "not polled again, so not seen");
     {
         receiver.mark_unchanged();
@@ -213,16 +213,16 @@ fn a_dropped_wait_has_seen_nothing_and_leaves_no_waker() {
         assert!(poll(waits.as_mut(), &waker_one).is_pending());
         let mut closed = pin!(sender.closed());
         assert!(poll(closed.as_mut(), &waker_two).is_pending());
-        assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (1, 1));
+        assert_eq!((one.other_clones(), two.other_clones()), (1, 1));
     }
-    assert_eq!((one.kept_elsewhere(), two.kept_elsewhere()), (0, 0));
+    assert_eq!((one.other_clones(), two.other_clones()), (0, 0));
     sender.send(2).unwrap();
     drop((sender, receiver));
     assert_eq!((one.take(), two.take()), (0, 0), "nobody waits");
 }
 
 #[test]
-fn closed_means_that_nobody_watches() {
+fn closed_means_that_no_receiver_is_left() {
     let (count, waker) = CountingWaker::new();
     let (sender, receiver) = watch::channel(0);
     let second = receiver.clone();
@@ -241,7 +241,7 @@ fn closed_means_that_nobody_watches() {
 
 /// More receivers than are woken under one hold of the lock, in the order in which they came.
 #[test]
-fn all_who_wait_are_woken() {
+fn all_waiting_receivers_are_woken() {
     let (sender, receiver) = watch::channel(0);
     let mut receivers = vec![receiver; 100];
     let (count, waker) = CountingWaker::new();
@@ -250,7 +250,7 @@ fn all_who_wait_are_woken() {
         assert!(poll(wait.as_mut(), &waker).is_pending());
     }
     sender.send(1).unwrap();
-    assert_eq!((count.take(), count.kept_elsewhere()), (100, 0));
+    assert_eq!((count.take(), count.other_clones()), (100, 0));
     assert!(waits.iter_mut().all(|wait| poll(wait.as_mut(), &waker).is_ready()));
 }
 
@@ -260,7 +260,7 @@ async fn let_others_run(always: impl Future) {
 }
 
 #[test]
-fn what_is_always_ready_spends_budget() {
+fn ready_operations_spend_budget() {
     current_thread().block_on(async {
         let (sender, mut receiver) = watch::channel(0);
         let_others_run(async {
@@ -285,7 +285,7 @@ fn what_is_always_ready_spends_budget() {
 }
 
 #[test]
-fn it_may_go_to_another_thread_if_the_value_may_be_shared() {
+fn is_send_if_the_value_is_send_and_sync() {
     fn check<T: Send + Sync + Unpin>(_: &T) {}
     fn check_future<T: Send + Sync>(_: T) {}
     let (sender, mut receiver) = watch::channel(1);
@@ -394,7 +394,7 @@ fn a_channel_is_as_its_model() {
             for (waker, (count, _)) in wakers.iter().enumerate() {
                 assert_eq!(count.take(), woken[waker], "wakes");
                 let kept = watchers.iter().filter(|one| one.waker == Some(waker)).count();
-                assert_eq!(count.kept_elsewhere(), kept, "kept");
+                assert_eq!(count.other_clones(), kept, "kept");
             }
         }
         for watcher in &mut watchers {
@@ -403,10 +403,10 @@ fn a_channel_is_as_its_model() {
     }
 }
 
-/// Several send and several watch, on threads of their own: everybody ends with the last value, and nobody sees one
-/// value go back.
+/// Several threads send and several watch. Every receiver ends with the last value, and none sees an older value after
+/// a newer one.
 #[test]
-fn everybody_sees_the_last_value() {
+fn every_receiver_sees_the_last_value() {
     const SENDS: usize = if cfg!(miri) { 100 } else { 20_000 };
     let (sender, receiver) = watch::channel(0);
     let receivers = [receiver.clone(), receiver.clone(), receiver];

@@ -1,4 +1,4 @@
-//! The life of one task: its output, its panics, its abort in every state, its size, its id.
+//! One task: its output, its panics, its abort in every state, its size, its id.
 
 use std::future::{pending, poll_fn, ready};
 use std::panic::panic_any;
@@ -19,7 +19,7 @@ mod support {
 }
 use support::panic_site::panic_site;
 use support::runtimes::{current_thread, runtimes, serial_builders, watch};
-use support::waker_store::Shelf;
+use support::waker_store::WakerStore;
 
 /// Counts its drops.
 #[derive(Default)]
@@ -80,8 +80,8 @@ fn a_panic_reaches_the_handle_with_its_payload() {
 fn a_panic_in_the_drop_of_a_future_is_caught() {
     for rt in runtimes() {
         // Dropped because it was aborted: that is how the task ended.
-        let shelf = Shelf::default();
-        let wait = shelf.wait();
+        let store = WakerStore::default();
+        let wait = store.wait();
         let aborted = rt.spawn(async move {
             let _bomb = Bomb("dropped while it waits");
             wait.await;
@@ -132,14 +132,14 @@ impl Drop for AssertBomb {
 #[test]
 fn a_panic_in_the_drop_of_an_output_is_caught() {
     for rt in runtimes() {
-        // Nobody wants the output: the runtime drops it.
-        let shelf = Shelf::default();
-        let wait = shelf.wait();
+        // The join handle is gone, so the runtime drops the output.
+        let store = WakerStore::default();
+        let wait = store.wait();
         drop(rt.spawn(async move {
             wait.await;
             Bomb("unwanted")
         }));
-        shelf.open();
+        store.open();
         rt.block_on(rt.spawn(async {})).unwrap();
 
         // It was there when the handle went.
@@ -212,21 +212,21 @@ fn abort_before_the_first_poll_drops_the_future_unpolled() {
 fn abort_of_a_waiting_task_drops_it() {
     for (name, mut builder) in serial_builders() {
         let rt = watch(name, &mut builder);
-        let (shelf, (counted, drops)) = (Shelf::default(), Counted::new());
-        let wait = shelf.wait();
+        let (store, (counted, drops)) = (WakerStore::default(), Counted::new());
+        let wait = store.wait();
         let task = rt.spawn(async move {
             let _counted = counted;
             wait.await;
         });
         rt.settle();
-        assert_eq!(shelf.len(), 1, "it waits, {name}");
+        assert_eq!(store.len(), 1, "it waits, {name}");
         let abort = task.abort_handle();
         assert_eq!(abort.id(), task.id());
         abort.abort();
         assert!(rt.block_on(task).unwrap_err().is_cancelled(), "{name}");
         assert!(abort.is_finished());
         assert_eq!(drops.load(SeqCst), 1, "{name}");
-        shelf.open(); // wakes nobody
+        store.open(); // the task has ended, so this wakes no task
         abort.abort();
     }
 }
@@ -237,7 +237,7 @@ fn a_task_may_abort_itself() {
         let spawn = |then: Poll<u32>| {
             let own = Arc::new(OnceLock::<AbortHandle>::new());
             let mine = own.clone();
-            let start = Shelf::default();
+            let start = WakerStore::default();
             let wait = start.wait();
             let task = rt.spawn(async move {
                 wait.await;
@@ -272,11 +272,11 @@ fn abort_after_the_end_changes_nothing() {
 #[test]
 fn a_handle_can_be_polled_again_after_a_lost_race_but_not_after_its_output() {
     for rt in runtimes() {
-        let shelf = Shelf::default();
-        let mut task = rt.spawn(shelf.wait());
+        let store = WakerStore::default();
+        let mut task = rt.spawn(store.wait());
         rt.block_on(async {
             assert!((&mut task).now_or_never().is_none());
-            shelf.open();
+            store.open();
             (&mut task).await.unwrap();
         });
         let again = panic_site(std::panic::AssertUnwindSafe(|| rt.block_on(&mut task)));
@@ -430,7 +430,7 @@ fn a_waker_of_others_is_not_taken_for_the_tasks_own() {
     let rt = current_thread();
     rt.block_on(async {
         let polls = std::future::poll_fn(|cx| {
-            // SAFETY: its functions look at nothing.
+            // SAFETY: the functions of the vtable do not read the data pointer.
             let other = unsafe { Waker::new(cx.waker().data(), &VTABLE) };
             let mut yields = std::pin::pin!(wakeful::task::yield_now());
             assert!(yields.as_mut().poll(&mut Context::from_waker(&other)).is_pending());

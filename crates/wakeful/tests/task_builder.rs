@@ -1,4 +1,4 @@
-//! `task::Builder`: names and settings reach the task, and the place of the spawn is the caller's.
+//! `task::Builder`: names and settings reach the task, and the spawn location is the caller's.
 
 use std::future::pending;
 use std::panic::Location;
@@ -20,7 +20,7 @@ fn reporting() -> impl Iterator<Item = TestRuntime> {
     serial_builders().into_iter().map(|(name, mut builder)| watch(name, &mut builder))
 }
 
-/// The one report that a runtime made about a task that it had time to poll.
+/// Returns the only report of a runtime about a task, after the runtime had time to poll it.
 fn only_report(runtime: &TestRuntime) -> Orphan {
     runtime.reports.wait_for_one()
 }
@@ -143,7 +143,7 @@ fn forever_is_no_orphan() {
 }
 
 #[test]
-fn what_is_built_is_spawned_like_anything_else() {
+fn a_built_task_is_spawned_like_any_other() {
     for runtime in runtimes() {
         let handle = runtime.handle().clone();
         let set = LocalSet::new();

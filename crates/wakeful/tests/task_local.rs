@@ -1,4 +1,4 @@
-//! `task_local!`: who sees which value when, across polls, drops, panics and threads. No runtime needed.
+//! `task_local!`: the visible value across polls, drops, panics and threads. No runtime needed.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending, poll_fn};

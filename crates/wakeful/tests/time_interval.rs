@@ -1,4 +1,4 @@
-//! Ticking: when the ticks come, above all those that were taken too late.
+//! `Interval`: the times of ticks, above all of ticks that were taken late.
 
 use std::pin::pin;
 use std::task::Context;
@@ -19,7 +19,7 @@ use support::panic_site::panic_site;
 
 use MissedTickBehavior::{Burst, Delay, Skip};
 
-/// Takes a tick after `busy` ms; gives back when it was due and when it came, in ms since `start`.
+/// Takes a tick after `busy` ms. Returns when it was due and when it came, in ms since `start`.
 async fn tick_after(interval: &mut Interval, busy: u64, start: Instant) -> (u64, u64) {
     if busy > 0 {
         advance(ms(busy)).await;
@@ -63,7 +63,7 @@ struct Case {
 }
 
 #[wakeful::test(start_paused = true)]
-async fn what_comes_after_a_late_tick() {
+async fn ticks_after_a_late_tick() {
     let cases = [
         // Catches up: always multiples of the period.
         Case {
@@ -173,7 +173,7 @@ async fn a_reset_reaches_who_waits() {
     assert!(interval.poll_tick(&mut cx).is_ready());
     assert!(interval.poll_tick(&mut cx).is_pending());
     drop(interval);
-    assert_eq!(woken.kept_elsewhere(), 0);
+    assert_eq!(woken.other_clones(), 0);
 }
 
 #[wakeful::test(start_paused = true)]
@@ -188,7 +188,7 @@ async fn a_tick_that_was_given_up_is_not_lost() {
     {
         let mut tick = pin!(interval.tick());
         assert!(poll_once(tick.as_mut()).await.is_pending());
-        advance(ms(75)).await; // it is there, and nobody takes it
+        advance(ms(75)).await; // the tick is due, and the future is dropped
     }
     assert_eq!(tick_after(&mut interval, 0, start).await, (100, 105));
     assert_eq!(tick_after(&mut interval, 0, start).await, (200, 200));
@@ -210,7 +210,7 @@ async fn periods_beyond_all_time_tick_once() {
 }
 
 #[test]
-fn what_cannot_tick_panics_where_it_was_asked_for() {
+fn misuse_panics_at_the_caller() {
     let rt = paused();
     let _entered = rt.enter();
     let now = Instant::now();

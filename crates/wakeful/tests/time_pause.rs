@@ -1,4 +1,4 @@
-//! The clock in one's own hands: standing, moved, moving by itself when nothing else can happen.
+//! The paused clock: it stands, is advanced by hand, and advances itself when every task waits for a timer.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc;
@@ -136,7 +136,7 @@ fn time_goes_on_when_the_last_closure_ends() {
     let (release, released) = mpsc::channel::<()>();
     rt.block_on(async {
         let start = Instant::now();
-        // Nobody waits for this closure; only its end lets time pass again.
+        // No task waits for this closure. Time stands until it ends.
         drop(spawn_blocking(move || released.recv()));
         let releaser = thread::spawn(move || {
             parked.recv().unwrap();
@@ -148,8 +148,9 @@ fn time_goes_on_when_the_last_closure_ends() {
     });
 }
 
-/// A paused runtime, and what happens on its thread when that is about to park for the first time: it has found that
-/// time cannot pass, and nobody can tell it otherwise yet.
+/// Returns a paused runtime that calls `meanwhile` on its thread just before it parks for the first time.
+///
+/// At this point the runtime has decided that time cannot advance, and no other thread can wake it yet.
 fn paused_and_about_to_park(
     builder: &mut Builder,
     meanwhile: impl FnOnce() + Send + 'static,
@@ -170,7 +171,7 @@ fn time_goes_on_if_the_last_closure_ends_before_the_thread_parks() {
     let (ends, ended) = mpsc::channel::<()>();
     let ends = Mutex::new(ends);
     let mut builder = Builder::new_current_thread();
-    // The closure's thread ends after it has let go of the clock.
+    // The closure's thread ends after the closure no longer holds the clock back.
     builder.thread_keep_alive(Duration::ZERO).on_thread_stop(move || {
         let _ = ends.lock().unwrap().send(());
     });
@@ -187,7 +188,7 @@ fn time_goes_on_if_the_last_closure_ends_before_the_thread_parks() {
 }
 
 #[test]
-fn time_goes_on_if_a_timer_is_set_elsewhere_before_the_thread_parks() {
+fn time_goes_on_if_another_thread_sets_a_timer_before_the_thread_parks() {
     let (handles, handle) = mpsc::channel::<Handle>();
     let (kept, sleeps) = mpsc::channel();
     let (fired, done) = futures::channel::oneshot::channel();
@@ -410,7 +411,7 @@ async fn a_moment_that_has_passed_is_noticed_at_the_first_poll() {
 }
 
 #[test]
-fn what_has_come_in_goes_before_the_next_timer() {
+fn arrived_data_is_delivered_before_the_next_timer() {
     let rt = paused();
     rt.block_on(async {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Sleeping: never early, on time to a tick, and whatever is done to a `Sleep` in between.
+//! `Sleep`: never early, on time to a tick, and after resets, moves and drops.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -177,7 +177,7 @@ fn when_many_are_due_at_once_they_still_fire_in_order() {
 }
 
 #[wakeful::test(start_paused = true)]
-async fn one_that_was_reset_is_elapsed_without_a_poll() {
+async fn a_reset_sleep_is_elapsed_without_a_poll() {
     let start = Instant::now();
     let (mut done, mut fresh) = (Box::pin(sleep(ms(1))), Box::pin(sleep(ms(1))));
     done.as_mut().await;
@@ -256,7 +256,7 @@ async fn a_deadline_moved_again_and_again_fires_once_at_the_last() {
     advance(ms(1)).await;
     assert_eq!(woken.take(), 1);
     assert!(sleep.as_mut().poll(&mut cx).is_ready());
-    assert_eq!(woken.kept_elsewhere(), 0);
+    assert_eq!(woken.other_clones(), 0);
 }
 
 #[wakeful::test(start_paused = true)]
@@ -270,7 +270,7 @@ async fn a_deadline_moved_into_the_past_wakes_who_waits() {
     advance(Duration::ZERO).await;
     assert_eq!(woken.take(), 1);
     assert!(sleep.as_mut().poll(&mut cx).is_ready());
-    assert_eq!(woken.kept_elsewhere(), 0);
+    assert_eq!(woken.other_clones(), 0);
 }
 
 #[wakeful::test(start_paused = true)]
@@ -280,7 +280,7 @@ async fn the_latest_waker_is_the_one_that_is_woken() {
     for waker in &wakers {
         assert!(sleep.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
     }
-    let kept: Vec<_> = woken.iter().map(|woken| woken.kept_elsewhere()).collect();
+    let kept: Vec<_> = woken.iter().map(|woken| woken.other_clones()).collect();
     assert_eq!(kept, [0, 0, 1]);
     advance(ms(10)).await;
     let woken: Vec<_> = woken.iter().map(|woken| woken.take()).collect();
@@ -312,14 +312,14 @@ fn a_sleep_can_be_dropped_anywhere() {
     for sleep in &mut sleeps {
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     }
-    assert_eq!((rt.metrics().num_timers(), woken.kept_elsewhere()), (10, 10));
+    assert_eq!((rt.metrics().num_timers(), woken.other_clones()), (10, 10));
     let kept = sleeps.split_off(7);
     thread::spawn(move || drop(sleeps)).join().unwrap();
-    assert_eq!((rt.metrics().num_timers(), woken.kept_elsewhere()), (3, 3));
+    assert_eq!((rt.metrics().num_timers(), woken.other_clones()), (3, 3));
     rt.block_on(sleep(ms(20)));
     assert_eq!((rt.metrics().num_timers(), woken.take()), (0, 3));
     drop(kept);
-    assert_eq!(woken.kept_elsewhere(), 0);
+    assert_eq!(woken.other_clones(), 0);
 }
 
 /// A `Sleep` that two sides hold: one waits for it, the other moves it.
@@ -394,7 +394,7 @@ fn a_sleep_that_outlives_its_runtime_is_told_so() {
         }
         rt.block_on(done.as_mut());
         drop(rt);
-        assert_eq!((woken.take(), woken.kept_elsewhere()), (100, 0), "all are woken, once");
+        assert_eq!((woken.take(), woken.other_clones()), (100, 0), "all are woken, once");
         for sleep in [&mut waiting[0], &mut untouched] {
             let poll = AssertUnwindSafe(|| sleep.as_mut().poll(&mut cx));
             assert_eq!(panic_site(move || { poll }()).message, text);
@@ -403,7 +403,7 @@ fn a_sleep_that_outlives_its_runtime_is_told_so() {
             assert!(catch_unwind(|| { poll }()).is_err(), "moved or not");
             assert!(!sleep.is_elapsed());
         }
-        assert!(done.as_mut().poll(&mut cx).is_ready(), "what is done stays done");
+        assert!(done.as_mut().poll(&mut cx).is_ready(), "a finished future stays finished");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Timers on many threads and a real clock: none is lost, none is early, and no thread can hold up another's.
+//! Timers on many threads and a real clock: no timer is lost or early, and no thread delays the timers of another.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};

@@ -1,4 +1,4 @@
-//! Giving up in time: who wins, when the time counts from, and what is left behind.
+//! `timeout`: ties, the start of the time limit, and cancelled futures.
 
 use std::future::{pending, poll_fn, ready};
 use std::io;
@@ -70,7 +70,7 @@ async fn no_timer_is_set_before_the_future_is_pending() {
     let mut cx = Context::from_waker(&waker);
     let mut at_once = pin!(timeout(secs(60), ready(())));
     assert_eq!(at_once.as_mut().poll(&mut cx), Poll::Ready(Ok(())));
-    assert_eq!((metrics.num_timers(), woken.kept_elsewhere()), (0, 0));
+    assert_eq!((metrics.num_timers(), woken.other_clones()), (0, 0));
     {
         let mut waits = pin!(timeout(secs(60), yield_now()));
         assert_eq!(metrics.num_timers(), 0);

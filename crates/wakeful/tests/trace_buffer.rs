@@ -1,4 +1,4 @@
-//! The flight recorder: what it notes, and that it notes nothing while it is off.
+//! The flight recorder: the events that it records, and that it records none while it is off.
 
 use wakeful::runtime::{Builder, Handle};
 use wakeful::sync::Notify;
@@ -18,7 +18,7 @@ fn runtimes() -> [wakeful::runtime::Runtime; 2] {
     ]
 }
 
-/// Something of everything.
+/// A program that causes every kind of event.
 async fn work() {
     let bell = Arc::new(Notify::new());
     let heard = bell.clone();

@@ -1,4 +1,4 @@
-//! The programs by which one learns async Rust, on every kind of runtime. Those of the tour are the same code.
+//! The tutorial programs of the tour, on every kind of runtime.
 
 use std::future::{poll_fn, ready};
 use std::pin::Pin;
@@ -72,7 +72,7 @@ fn a_poll_counter_counts_around_any_future() {
                 }
             };
             assert_eq!(count_polls(three_yields).await, ((), 4));
-            // A task's end wakes the one who waits for it at most once.
+            // The end of a task wakes the waiting task at most once.
             let (answer, polls) = count_polls(wakeful::spawn(async { 42 })).await;
             assert_eq!(answer.unwrap(), 42);
             assert!(polls <= 2, "{polls} polls of a JoinHandle");
@@ -96,7 +96,7 @@ fn poll_fn_makes_a_future_of_a_closure() {
     }
 }
 
-/// Tells the test each time that it is polled, and by which task.
+/// Reports every poll to the test, with the id of the task.
 async fn observed(mut delay: Pin<Box<Delay>>, polled: mpsc::UnboundedSender<task::Id>) {
     poll_fn(|cx| {
         let polling = delay.as_mut().poll(cx);
@@ -167,12 +167,12 @@ fn a_bell_keeps_the_waker_of_the_last_poll_and_that_it_was_rung() {
     for waker in [&first_waker, &first_waker, &second_waker, &second_waker] {
         assert!(poll(waker).is_pending());
     }
-    assert_eq!((first.kept_elsewhere(), second.kept_elsewhere()), (0, 1));
+    assert_eq!((first.other_clones(), second.other_clones()), (0, 1));
     bell.ring();
     bell.ring();
     assert_eq!((first.take(), second.take()), (0, 1));
     assert!(poll(&first_waker).is_ready() && poll(&second_waker).is_ready(), "it stays rung");
-    assert_eq!((first.kept_elsewhere(), second.kept_elsewhere()), (0, 0));
+    assert_eq!((first.other_clones(), second.other_clones()), (0, 0));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn an_executor_without_spawners_returns_at_once() {
 }
 
 #[test]
-fn an_event_reaches_everybody_who_waits_and_everybody_who_comes_late() {
+fn an_event_wakes_all_waiting_tasks_and_is_ready_for_later_ones() {
     for rt in runtimes() {
         rt.block_on(async {
             let event = Event::default();
@@ -283,7 +283,7 @@ fn a_race_of_two_that_are_ready_goes_to_the_first() {
 }
 
 #[test]
-fn futures_unordered_wakes_only_whoever_is_ready() {
+fn futures_unordered_polls_only_woken_futures() {
     for rt in runtimes() {
         let outcome = rt.spawn(async {
             let mut set = FuturesUnordered::new();

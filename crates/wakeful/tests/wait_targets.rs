@@ -111,7 +111,7 @@ fn a_far_moment_of_another_kind_is_no_address_and_no_task() {
     }
 }
 
-/// A root that sleeps for long holds the number in a wait record of its own. A dump and a diagnosis made in the same
+/// A `block_on` future that sleeps for long holds the number in a wait record of its own. A dump and a diagnosis made in the same
 /// poll read it.
 #[test]
 fn a_far_sleep_of_the_root_is_no_address_and_no_task() {
@@ -133,7 +133,7 @@ fn a_far_sleep_of_the_root_is_no_address_and_no_task() {
     }
 }
 
-/// The thread that looks for deadlocks reads the wait records by itself, once the runtime is quiet. It reports the
+/// The watchdog reads the wait records once the runtime is quiet. It reports the
 /// deadlock beside tasks that sleep for long, so it has read them too.
 #[test]
 fn the_deadlock_scanner_survives_far_sleeps() {

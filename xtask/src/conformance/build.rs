@@ -1,4 +1,4 @@
-//! Every test file compiled by itself, so that one which does not compile costs no other.
+//! Compiles every test file by itself, so that a compile error in one does not affect the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

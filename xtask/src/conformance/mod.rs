@@ -8,11 +8,11 @@
 //! | `options.rs` | the arguments |
 //! | `suite.rs` | the suites, and which area of tokio a test file is about |
 //! | `package.rs` | a scratch package with a suite's tests, and the proof that it depends on the tokio shim |
-//! | `build.rs` | every test file compiled by itself: an executable, or the compiler's first word |
-//! | `process.rs` | a test process with a time limit |
-//! | `trial.rs` | a test file run, again test by test if it hangs or dies |
-//! | `reasons.rs` | why a test does not pass |
-//! | `tally.rs` | the numbers |
+//! | `build.rs` | compiles every test file by itself: an executable, or the compiler's first error |
+//! | `process.rs` | runs a test process with a time limit |
+//! | `trial.rs` | runs a test file, and test by test if it hangs or crashes |
+//! | `reasons.rs` | the tests that are known to fail, with reasons |
+//! | `tally.rs` | counts the outcomes |
 //! | `report.rs` | `docs/CONFORMANCE.md` |
 //!
 //! Control goes down that list, once per suite.

@@ -1,4 +1,4 @@
-//! A test process with a time limit.
+//! Runs a test process with a time limit.
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

@@ -1,4 +1,4 @@
-//! Why a test does not pass: what is done differently on purpose.
+//! The tests that are known to fail, each with the deliberate difference that causes it.
 //!
 //! A test that fails and is not listed makes the run fail.
 

@@ -1,4 +1,4 @@
-//! `docs/CONFORMANCE.md`: a row for each suite, and tokio's own by area. Only this file writes it.
+//! Writes `docs/CONFORMANCE.md`: a row for each suite, and tokio's own suite by area.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The suites, and what their files are about.
+//! The suites, and the area of tokio that each test file covers.
 
 /// The tests of one published crate.
 pub struct Suite {

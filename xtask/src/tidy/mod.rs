@@ -1,21 +1,22 @@
-//! `cargo xtask tidy`: what the sources say about themselves, held against the sources.
+//! `cargo xtask tidy`: checks what comments and documents claim about the sources.
 //!
-//! It checks truth, not taste: a link leads somewhere, a cited rule is written
-//! down, a function in a diagram exists, a room uses only the rooms it may.
+//! For example: a link leads to a file, a cited rule is defined, a function in a diagram exists, a
+//! module uses only the modules that it may use, a comment names the actor.
 //!
-//! [`tree`] reads the repository, [`source`] splits a Rust file into code and
-//! comments, [`attrs`] reads attributes, [`markdown`] reads documents. Each
-//! check is one file and one entry of [`CHECKS`].
+//! [`tree`] reads the repository, [`source`] splits a Rust file into code and comments, [`attrs`]
+//! reads attributes, [`markdown`] reads documents, [`modules`] tells the module of a file. Each check
+//! is one file and one entry of [`CHECKS`].
 
 mod attrs;
 mod markdown;
-mod rooms;
+mod modules;
 mod source;
 mod tree;
 
 mod anchors;
 mod arrows;
 mod cfgs;
+mod commands;
 mod contracts;
 mod diagrams;
 mod language;
@@ -30,13 +31,14 @@ use std::process::ExitCode;
 
 use tree::Tree;
 
-/// A check looks at the whole tree and returns what is not true.
+/// A check reads the whole tree and returns its findings.
 type Check = fn(&Tree) -> Vec<Finding>;
 
 const CHECKS: &[Check] = &[
     anchors::check,
     arrows::check,
     cfgs::check,
+    commands::check,
     contracts::check,
     diagrams::check,
     language::check,
@@ -46,7 +48,7 @@ const CHECKS: &[Check] = &[
     sleeps::check,
 ];
 
-/// One false statement: where it stands and what is wrong with it.
+/// One defect: its file, its line, and a message for the author.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     path: String,
@@ -55,7 +57,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// `line` counts from one.
+    /// Creates a finding; `line` counts from one.
     fn new(path: &str, line: usize, message: impl Into<String>) -> Finding {
         Finding { path: path.to_owned(), line, message: message.into() }
     }
@@ -83,7 +85,7 @@ pub fn run(root: &Path) -> ExitCode {
     }
     let (files, checks) = (tree.files.len(), CHECKS.len());
     if findings.is_empty() {
-        println!("tidy: {files} files, {checks} checks, all true");
+        println!("tidy: {files} files, {checks} checks, no findings");
         ExitCode::SUCCESS
     } else {
         eprintln!("tidy: {} findings in {files} files", findings.len());
@@ -93,7 +95,7 @@ pub fn run(root: &Path) -> ExitCode {
 
 #[cfg(test)]
 mod testing {
-    //! What the unit tests of the checks share.
+    //! Support for the unit tests of the checks.
 
     use super::{Check, Tree};
 

@@ -1,14 +1,13 @@
-//! A test that sleeps on the real clock, or that is not run, gives its reason.
+//! A test that sleeps on the real clock, or that is ignored, has its reason in a comment.
 //!
-//! The reason is a plain comment on the same line or the one before it; for
-//! `#[ignore = "…"]` it is the string.
+//! The comment is on the same line or the line before. For `#[ignore = "…"]` the string is the reason.
 
 use super::Finding;
 use super::attrs;
 use super::source::words;
 use super::tree::{Rust, Tree};
 
-/// Fewer letters than this are no reason.
+/// The least length of a reason.
 const MIN_REASON: usize = 10;
 
 pub fn check(tree: &Tree) -> Vec<Finding> {

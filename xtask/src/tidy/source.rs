@@ -1,10 +1,9 @@
-//! A Rust file with its code, its comments and its literals told apart.
+//! Splits a Rust file into code, comments and literals.
 //!
-//! This is not a parser. It knows just enough of the lexical rules (nested
-//! block comments, raw strings, lifetimes against character literals) that a
-//! check never mistakes prose or a string for code, or the other way round.
+//! This is a lexer, not a parser. It knows nested block comments, raw strings, and lifetimes beside
+//! character literals. So a check never takes prose or a string for code, or code for prose.
 
-/// The part of one comment that stands on one line.
+/// One line of a comment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Comment {
     /// Counted from one.

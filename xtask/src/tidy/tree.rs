@@ -1,5 +1,5 @@
-//! The repository as the checks see it: text files with repository-relative
-//! paths, Rust files already split into code and comments.
+//! Reads the repository: text files with their paths from the workspace root, and Rust files split
+//! into code and comments.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use super::source::Source;
 pub struct Tree {
     /// Ordered by path.
     pub files: Vec<File>,
-    /// Files and folders, also those that hold no text.
+    /// All files and folders, also files that are not text.
     paths: BTreeSet<String>,
 }
 
@@ -37,7 +37,7 @@ impl Rust {
     }
 }
 
-/// Folders that are never looked at: made by tools, not by hand.
+/// Returns whether a folder is made by tools. The checks skip such folders.
 fn is_foreign(name: &str) -> bool {
     let hidden = name.starts_with('.') && ![".cargo", ".ci", ".github"].contains(&name);
     hidden || name == "target" || name.starts_with("target-")
@@ -105,8 +105,8 @@ impl Tree {
         index.ok().map(|index| &self.files[index])
     }
 
-    /// The repository path of `path` as seen from the folder `from`, if
-    /// something is there.
+    /// Returns the path from the workspace root for `path` relative to the folder `from`, if that file
+    /// or folder exists.
     pub fn resolve(&self, from: &str, path: &str) -> Option<String> {
         let mut parts: Vec<&str> = Vec::new();
         for part in from.split('/').chain(path.split('/')) {
@@ -123,12 +123,12 @@ impl Tree {
     }
 }
 
-/// The folder part of a path, `""` at the top.
+/// Returns the folder part of a path, `""` at the top.
 pub fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The folder in which the modules declared by the file at `path` live.
+/// Returns the folder with the modules that the file at `path` declares.
 fn module_home(path: &str) -> &str {
     match path.rsplit('/').next() {
         Some("mod.rs" | "lib.rs" | "main.rs") => folder(path),
@@ -183,16 +183,16 @@ mod tests {
     #[test]
     fn a_test_module_in_its_own_file_is_a_test() {
         let tree = Tree::of(&[
-            ("src/lib.rs", "mod room;\n"),
-            ("src/room.rs", "#[cfg(test)]\nmod tests;\nmod real;\n"),
-            ("src/room/real.rs", "fn a() {}\n"),
-            ("src/room/tests.rs", "fn a() {}\n"),
-            ("src/room/tests/more.rs", "fn a() {}\n"),
+            ("src/lib.rs", "mod net;\n"),
+            ("src/net.rs", "#[cfg(test)]\nmod tests;\nmod real;\n"),
+            ("src/net/real.rs", "fn a() {}\n"),
+            ("src/net/tests.rs", "fn a() {}\n"),
+            ("src/net/tests/more.rs", "fn a() {}\n"),
             ("tests/all.rs", "fn a() {}\n"),
         ]);
         let is_test = |path: &str| tree.file(path).unwrap().rust.as_ref().unwrap().is_test(1);
-        assert!(!is_test("src/room/real.rs") && !is_test("src/lib.rs"));
-        assert!(is_test("src/room/tests.rs") && is_test("src/room/tests/more.rs"));
+        assert!(!is_test("src/net/real.rs") && !is_test("src/lib.rs"));
+        assert!(is_test("src/net/tests.rs") && is_test("src/net/tests/more.rs"));
         assert!(is_test("tests/all.rs"));
     }
 

@@ -1,8 +1,8 @@
-//! The gallery of bugs: `cargo run --example gallery` shows all of them, `… gallery abba` one.
+//! Shows the gallery of bugs: `cargo run --example gallery` all of them, `… gallery abba` one.
 //!
-//! Each is planted in a process and a runtime of its own, and what the runtime says about it is printed. (A `block_on`
-//! is ended only if the process has no other threads.)
-//! `docs/WHY.md` is the same as a manual.
+//! Each bug runs in a process and a runtime of its own, and its report is printed. A process of its own
+//! is needed: wakeful ends a stuck `block_on` only if the process has no other threads.
+//! `docs/WHY.md` explains each report.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ macro_rules! waiting {
 fn bugs() -> Vec<(&'static str, Plant)> {
     let mut bugs: Vec<(&'static str, Plant)> = waiting!(
         pending_without_a_waker a_future_that_moves a_sender_dropped_without_waking abba locking_twice
-        reading_and_writing a_lock_held_across_a_join a_ring_of_channels futurelock a_lost_panic
+        reading_and_writing a_lock_held_across_a_join a_ring_of_channels futurelock an_unobserved_panic
     )
     .into();
     bugs.push(("everything_asleep", |rt, _| {

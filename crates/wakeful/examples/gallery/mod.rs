@@ -1,4 +1,4 @@
-//! The gallery: every bug that wakeful can name, and the same thing done right.
+//! The gallery: every bug that wakeful reports, each with its fixed version.
 
 pub mod stalls;
 pub mod waits;

@@ -1,4 +1,4 @@
-//! Bugs of tasks that keep their thread to themselves.
+//! Bugs of tasks that do not yield their thread.
 
 use std::future::poll_fn;
 use std::hint::black_box;

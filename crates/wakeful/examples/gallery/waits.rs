@@ -1,7 +1,7 @@
-//! Bugs of tasks that wait for each other, and of tasks that wait for nothing.
+//! Bugs of waiting: tasks that wait for each other, and tasks that no event can wake.
 //!
-//! Each function plants its bug in the runtime it is called in and gives back the lines
-//! where it happens; with `Twin::Fixed` it does the same thing right, to its end.
+//! Each function plants its bug in the current runtime and returns the lines where it happens. With
+//! `Twin::Fixed` it runs the fixed version to its end.
 
 use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};
@@ -103,7 +103,7 @@ impl Drop for Rung {
     }
 }
 
-/// The sender goes, and nobody tells the receiver.
+/// A sender is dropped without waking the receiver.
 pub async fn a_sender_dropped_without_waking(twin: Twin) -> Vec<u32> {
     let waker = Arc::new(StdMutex::new(None));
     let sender = Rung { waker: waker.clone(), twin };
@@ -163,7 +163,7 @@ async fn meet(twin: Twin, step: &Semaphore) {
     }
 }
 
-/// One task locks what it has locked.
+/// A task locks a mutex that it already holds.
 pub async fn locking_twice(twin: Twin) -> Vec<u32> {
     let lock = Arc::new(Mutex::new(0));
     let task = named("twice", async move {
@@ -288,7 +288,7 @@ pub async fn everything_asleep(twin: Twin) -> Vec<u32> {
 }
 
 /// A task that panics after its JoinHandle is gone.
-pub async fn a_lost_panic(twin: Twin) -> Vec<u32> {
+pub async fn an_unobserved_panic(twin: Twin) -> Vec<u32> {
     let task = named("unlucky", async move { panic!("the price is not a number") });
     let lines = vec![line!() - 1];
     match twin {

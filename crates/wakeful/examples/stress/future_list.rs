@@ -1,4 +1,4 @@
-//! Futures that wait: for each public way to wait, a few futures on one resource and the call that makes them ready.
+//! The futures of the kind `futures`: for each public way to wait, a few on one resource, and the call that readies them.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;

@@ -20,7 +20,7 @@ use wakeful::time::{Interval, Sleep, interval, sleep};
 use super::rng::TestRng;
 use super::round::{Round, returns};
 
-/// What moves between runtimes. Streams have their other side with them, which belongs to no runtime.
+/// An I/O object that moves between runtimes. A stream comes with its peer, which belongs to no runtime.
 enum Object {
     Stream(UnixStream, StdStream),
     Tcp(TcpStream, std::net::TcpStream),

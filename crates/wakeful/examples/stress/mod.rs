@@ -20,9 +20,9 @@ mod files;
 mod forks;
 mod future_list;
 mod futures;
+mod inspection;
 mod io_objects;
 mod local_sets;
-mod looks;
 mod processes;
 mod runtimes;
 mod signals;
@@ -59,7 +59,7 @@ pub const KINDS: &[Kind] = &[
     kind!(io_objects, "sockets, pipes and timers move between runtimes that end"),
     kind!(thread_locals, "destructors of thread-locals use runtimes, tasks and channels"),
     kind!(local_sets, "local sets are nested and dropped out of order"),
-    kind!(looks, "dumps, diagnoses, traces and metrics are taken while tasks churn"),
+    kind!(inspection, "dumps, diagnoses, traces and metrics are taken while tasks churn"),
     kind!(files, "reads and writes are in flight on a ring or the pool when everything is dropped"),
     kind!(processes, "child processes are killed, dropped and orphaned"),
     kind!(signals, "signals are raised while listeners come, go and lose their runtime"),

@@ -1,4 +1,4 @@
-//! What the process has: threads, descriptors and children. A round has to leave all of them as they were.
+//! Counts the threads, descriptors and children of the process. A round must leave all of them as they were.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ impl ProcessState {
         Self { threads: numbers("/proc/self/task"), descriptors: descriptors() }
     }
 
-    /// What the process has and did not have at this moment, in words. `None`: nothing.
+    /// Describes the threads, descriptors and children that the process has gained since. `None`: it gained none.
     pub fn excess(&self) -> Option<String> {
         let mut excess = Vec::new();
         for thread in numbers("/proc/self/task").difference(&self.threads) {

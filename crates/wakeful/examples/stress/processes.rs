@@ -45,7 +45,7 @@ fn kill(id: u32) {
     }
 }
 
-/// One child and what becomes of it. Returns its number if it may still run.
+/// Starts a child and waits for it, kills it or drops it. Returns its id if it may still run.
 async fn live(mut rng: TestRng) -> Option<u32> {
     match rng.below(8) {
         0 => {

@@ -1,4 +1,4 @@
-//! What every kind's round works with: random choices, runtimes, drop guards and counts.
+//! Support for the rounds of every kind: random choices, runtimes, drop guards and counts.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ impl Drops {
         Guard { drops: self.clone(), is_alive: AtomicBool::new(true) }
     }
 
-    /// One guard will never be dropped, by the stress program's own doing.
+    /// Notes that the stress program leaks one guard on purpose.
     pub fn forget_one(&self) {
         self.counts.0.fetch_sub(1, SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Runs the rounds of a kind and checks what every kind has to keep: guards, threads, descriptors, children, memory.
+//! Runs the rounds of a kind, and checks guards, threads, descriptors, children and memory after each.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub struct Passed {
     pub allocations: (usize, usize),
 }
 
-/// What went wrong, and how to repeat it.
+/// A failure, and the command that repeats it.
 pub struct Failed {
     pub message: String,
     pub repeat: String,

@@ -14,7 +14,7 @@ use wakeful::time::{interval, sleep};
 use super::rng::TestRng;
 use super::round::{Acts, Drops, Round, WakerStore, quiet_panic, use_handle};
 
-/// What tasks and other threads share in a round.
+/// State that tasks and other threads share in a round.
 #[derive(Clone)]
 struct Shared {
     handle: Handle,

@@ -1,5 +1,5 @@
 //! Signals are raised while listeners come and go, on runtimes that end.
-//! Oracle: a listener that was there before the signal is woken by it, and one without a runtime is told the end.
+//! Oracle: the signal wakes every listener that existed before it. A listener whose runtime has ended gets the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

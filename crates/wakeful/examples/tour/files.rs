@@ -1,4 +1,4 @@
-//! Files: a folder of them, read at once.
+//! Files: reads all files of a folder concurrently.
 
 use std::path::{Path, PathBuf};
 
@@ -23,12 +23,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left behind harms nobody.
+        // A folder that stays in the temporary folder does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// One task per file writes it.
+/// Writes the files, with one task per file.
 async fn fill(folder: &Path) -> io::Result<()> {
     fs::create_dir(folder).await?;
     let mut tasks = JoinSet::new();
@@ -39,7 +39,7 @@ async fn fill(folder: &Path) -> io::Result<()> {
     tasks.join_all().await.into_iter().collect()
 }
 
-/// One task per file reads it; gives the sum of the numbers in them.
+/// Reads the files, with one task per file, and returns the sum of the numbers in them.
 async fn read_all(folder: &Path) -> io::Result<usize> {
     let mut tasks = JoinSet::new();
     let mut entries = fs::read_dir(folder).await?;
@@ -54,7 +54,7 @@ async fn read_all(folder: &Path) -> io::Result<usize> {
     Ok(sum)
 }
 
-/// What came of it.
+/// The result of the chapter.
 struct Visit {
     sum: usize,
     took: Duration,
@@ -63,10 +63,10 @@ struct Visit {
 
 pub fn chapters(guide: &mut Guide) {
     guide.chapter(
-        "A folder of files at once",
-        "A thousand files are written and then read, one task each. What the system still has in
-         memory is taken from there on the spot, without another thread; the rest goes through
-         io_uring where it is there. An error is the operating system's own.",
+        "A folder of files, concurrently",
+        "A thousand files are written and then read, one task each. Data in the page cache is read
+         at once, without another thread. Other reads use io_uring if the kernel has it. Errors are
+         those of the operating system.",
         |page| {
             let (rt, folder) = (runtime(2), Folder::new());
             let visit = rt.block_on(async {

@@ -1,4 +1,4 @@
-//! The guide: numbers the chapters, prints them, and remembers what did not hold.
+//! Numbers and prints the chapters, and counts the checks that failed.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ pub struct Guide {
     broken: Vec<String>,
 }
 
-/// One chapter, while it is shown.
+/// The chapter that is being shown.
 pub struct Page<'a> {
     title: &'a str,
     broken: &'a mut Vec<String>,

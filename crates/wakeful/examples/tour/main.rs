@@ -1,9 +1,9 @@
 //! A guided run of the runtime: `cargo run --release --example tour`.
 //!
-//! Chapters 1 to 10 are the programs by which one learns what a future, a waker, an executor and a timer are; they live
-//! in `programs.rs`. In chapters 11 to 13 tasks wait for each other, in 14 and 15 for the network, in 16 for files. From
-//! chapter 17 on the runtime shows what it is made for; the last four are bugs that it names. Each chapter checks what
-//! it shows, and the tour ends with an error if anything is not as promised.
+//! Chapters 1 to 10 teach what a future, a waker, an executor and a timer are; their programs are in
+//! `programs.rs`. In chapters 11 to 13 tasks wait for each other, in 14 and 15 for the network, in 16
+//! for files. Chapter 17 and later show the strengths of the runtime; the last four are bugs that it
+//! reports. Each chapter checks what it shows. The tour ends with an error if a check fails.
 
 use std::process::ExitCode;
 
@@ -17,8 +17,8 @@ mod guide;
 mod network;
 mod programs;
 mod strengths;
-mod teaching;
 mod together;
+mod tutorial;
 mod why;
 
 /// Counts bytes, for the chapter on memory.
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         return why::everything_waits();
     }
     let mut guide = guide::Guide::new();
-    teaching::chapters(&mut guide);
+    tutorial::chapters(&mut guide);
     together::chapters(&mut guide);
     network::chapters(&mut guide);
     files::chapters(&mut guide);

@@ -1,4 +1,4 @@
-//! Sockets: the runtime and the world outside.
+//! Sockets: TCP servers and clients.
 
 use wakeful::io::{self, AsyncReadExt, AsyncWriteExt};
 use wakeful::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use wakeful::time::{Duration, timeout};
 
 use crate::guide::{Guide, runtime};
 
-/// An echo server for so many connections, and its address.
+/// Starts an echo server that accepts `connections` connections, and returns its address.
 async fn echo_server(connections: usize) -> io::Result<std::net::SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;
@@ -26,8 +26,8 @@ async fn echo_server(connections: usize) -> io::Result<std::net::SocketAddr> {
 pub fn chapters(guide: &mut Guide) {
     guide.chapter(
         "Connect and echo",
-        "A server on this machine sends back what it gets, one task per connection; 50 clients
-         talk to it at the same time. A task that waits for a socket costs no thread.",
+        "A server on this machine sends back what it receives, with one task per connection. 50 clients
+         use it at the same time. A task that waits for a socket needs no thread.",
         |page| {
             let rt = runtime(2);
             let echoed = rt.block_on(async {
@@ -58,8 +58,8 @@ pub fn chapters(guide: &mut Guide) {
 
     guide.chapter(
         "A read with a time-out",
-        "The other side says nothing. `timeout` drops the read when the time is up, and nothing is
-         lost by it: what arrives later is there for the next read.",
+        "The peer is silent. `timeout` drops the read when the time is up. No data is lost: the next
+         read gets what arrives later.",
         |page| {
             let rt = runtime(1);
             let (first, second) = rt

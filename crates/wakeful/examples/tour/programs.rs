@@ -1,5 +1,6 @@
-//! The teaching programs: small futures written by hand, the way one learns what a future, a waker and an executor
-//! are. The tour shows them; `tests/tutorial.rs` holds them to their promises on every kind of runtime.
+//! The tutorial programs: small hand-written futures that teach what a future, a waker and an executor are.
+//!
+//! The tour shows them. `tests/tutorial.rs` tests them on every kind of runtime.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +29,7 @@ impl Future for TwoStep {
         match *self {
             TwoStep::Start => {
                 *self = TwoStep::Halfway;
-                // Without this line nobody would ever poll it again.
+                // Without this line the task would never be polled again.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -79,8 +80,9 @@ impl<F: Future> Future for PollCounter<F> {
     }
 }
 
-/// A bell that is rung once, for one listener: a place for a waker, as `Notify` has one for each of those who wait. It
-/// is kept up to date: every poll leaves the waker of the task that polls.
+/// A one-shot event for one listener: a flag and the listener's waker.
+///
+/// Every poll stores the waker of the polling task, so that the waker is up to date.
 #[derive(Default)]
 pub struct Bell {
     state: Mutex<BellState>,
@@ -93,20 +95,20 @@ struct BellState {
 }
 
 impl Bell {
-    /// Whoever listens is woken; whoever comes later finds that it was rung.
+    /// Rings the bell: wakes the listener. A later [`poll_rung`](Self::poll_rung) is ready at once.
     pub fn ring(&self) {
         let listener = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.rung = true;
             state.listener.take()
         };
-        // Woken outside of the lock: whoever is woken may want it at once.
+        // Wakes outside the lock: the woken task may take the lock at once.
         if let Some(listener) = listener {
             listener.wake();
         }
     }
 
-    /// Whether it was rung; if not, the task that asks is woken when it is.
+    /// Ready if the bell was rung. If not, `ring` wakes the calling task.
     pub fn poll_rung(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.rung {
@@ -146,7 +148,7 @@ impl Future for Delay {
     }
 }
 
-/// Something that happens once, and that any number of tasks can wait for.
+/// An event that happens once, and that any number of tasks can wait for.
 #[derive(Clone, Default)]
 pub struct Event {
     shared: Arc<Mutex<EventState>>,
@@ -159,7 +161,7 @@ struct EventState {
 }
 
 impl Event {
-    /// It happens: everybody who waits goes on, and so does everybody who comes later.
+    /// Fires the event: wakes all waiting tasks. A later [`wait`](Self::wait) returns at once.
     pub fn fire(&self) {
         let waiting = {
             let mut state = self.shared.lock().unwrap_or_else(PoisonError::into_inner);

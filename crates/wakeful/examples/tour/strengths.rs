@@ -1,4 +1,4 @@
-//! From chapter 11 on: what the runtime is made for.
+//! Chapters about the strengths of the runtime.
 
 use std::collections::BTreeSet;
 use std::future::{pending, poll_fn};
@@ -17,27 +17,27 @@ use crate::guide::{self, Guide, Page};
 pub fn chapters(guide: &mut Guide) {
     guide.chapter(
         "A million idle tasks",
-        "A task is one piece of memory: state, future and output. A million of them wait for something
-         that never comes, and say so with may_wait_forever; then all of them are aborted.",
+        "A task is one allocation: state, future and output. A million tasks wait for ever, which
+         may_wait_forever allows. Then all of them are aborted.",
         million,
     );
     guide.chapter(
-        "A task that can never run again is named",
-        "The runtime counts the wakers of each task. When a task waits and none is left, nothing in the
-         world can wake it: here because its future kept no waker, and because the last one was lost.
-         Elsewhere this hangs in silence. (With OrphanPolicy::Abort, as here, whoever awaits it is told.)",
+        "A task that can never run again is reported",
+        "The runtime counts the wakers of each task. When a waiting task has no waker left, no event can
+         wake it. Here one future stored no waker, and another lost its last one. Other runtimes hang in
+         silence. With OrphanPolicy::Abort, as here, the task that awaits the orphan gets an error.",
         orphans,
     );
     guide.chapter(
         "A blocked worker harms only itself",
-        "One of two workers is stuck in a poll, with a dozen tasks in its queue and one that it had just
-         woken, next in line. It goes on only when all of them have run. So others must take them over.",
+        "One of two workers is stuck in a poll, with a dozen tasks in its queue and one in its LIFO slot.
+         The poll returns only after all of them have run, so other threads must run them.",
         blocked_worker,
     );
     guide.chapter(
         "Blocking work, in batches",
-        "spawn_blocking runs closures on threads of their own. Short ones are drained by few threads;
-         when closures block, the pool grows until all have a thread.",
+        "spawn_blocking runs closures on a pool of threads. Few threads run many short closures. When
+         closures block, the pool grows until each has a thread.",
         blocking_batch,
     );
 }
@@ -96,12 +96,9 @@ fn orphans(page: &mut Page<'_>) {
     page.show(format_args!("and its JoinHandle says: {error}"));
     page.expect(
         orphan.id() == forgetful_id && error.is_orphaned(),
-        "the orphan is named, and ended",
+        "the orphan is reported and aborted",
     );
-    page.expect(
-        orphan.spawned_at().file().ends_with("strengths.rs"),
-        "with the place where it was spawned",
-    );
+    page.expect(orphan.spawned_at().file().ends_with("strengths.rs"), "with its spawn location");
 
     // The waker was kept, and lost later, by a thread that has nothing to do with the runtime.
     let (keep, kept) = mpsc::channel::<Waker>();
@@ -114,7 +111,7 @@ fn orphans(page: &mut Page<'_>) {
     let error = rt.block_on(waiting).unwrap_err();
     let named = matches!(reports.recv(), Ok(Report::Orphan(orphan)) if orphan.id() == waiting_id);
     page.show(format_args!(
-        "task {waiting_id}, whose last waker another thread dropped: named as well"
+        "task {waiting_id}, whose last waker another thread dropped: also reported"
     ));
     page.expect(named && error.is_orphaned(), "a waker that is lost later is noticed in its drop");
     page.expect(reports.try_recv().is_err(), "two orphans, two reports");
@@ -128,7 +125,7 @@ fn blocked_worker(page: &mut Page<'_>) {
     let ran_next = ran.clone();
     let next_in_line = rt.spawn(poll_fn(move |cx| {
         if std::mem::replace(&mut woken_once, true) {
-            ran_next.send(("next in line", worker_index())).expect("the guide listens");
+            ran_next.send(("next in the LIFO slot", worker_index())).expect("the guide listens");
             return Poll::Ready(());
         }
         keep.send(cx.waker().clone()).expect("the guide listens");
@@ -156,7 +153,10 @@ fn blocked_worker(page: &mut Page<'_>) {
         ran.len(),
     ));
     page.expect(ran.iter().all(|(_, on)| *on != stuck_on), "none ran on the stuck worker");
-    page.expect(ran.iter().any(|(what, _)| *what == "next in line"), "also the one next in line");
+    page.expect(
+        ran.iter().any(|(what, _)| *what == "next in the LIFO slot"),
+        "also the task of the LIFO slot",
+    );
 }
 
 fn blocking_batch(page: &mut Page<'_>) {

@@ -1,4 +1,4 @@
-//! Tasks that wait for each other: the primitives of `wakeful::sync` at work.
+//! Tasks that wait for each other, with the primitives of `wakeful::sync`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -12,8 +12,8 @@ use crate::guide::{Guide, runtime};
 pub fn chapters(guide: &mut Guide) {
     guide.chapter(
         "A delay built on Notify",
-        "A thread rings when the time is up; the task waits for the ring with `notified`, which
-         keeps the waker up to date by itself. A ring that comes first is not lost: it is stored.",
+        "A thread notifies when the time is up. The task waits with `notified`, which keeps the waker
+         up to date. A notification that comes first is not lost: it is stored as a permit.",
         |page| {
             let rt = runtime(1);
             let wait = Duration::from_millis(20);
@@ -29,7 +29,7 @@ pub fn chapters(guide: &mut Guide) {
                 };
                 bell.notified().await;
                 ringer.join().expect("the ringer only sleeps and rings");
-                // Rung beforehand: the next one who waits is through at once.
+                // Notified beforehand: the next wait is ready at once.
                 bell.notify_one();
                 bell.notified().await;
             });
@@ -41,8 +41,8 @@ pub fn chapters(guide: &mut Guide) {
 
     guide.chapter(
         "A one-shot event",
-        "One task computes, another waits for the value. If the sender goes away without a word,
-         the receiver is told so instead of waiting for ever.",
+        "One task computes a value, and another waits for it. If the sender is dropped without sending,
+         the receiver gets an error instead of waiting for ever.",
         |page| {
             let rt = runtime(2);
             let (answer, silence) = rt.block_on(async {
@@ -62,8 +62,8 @@ pub fn chapters(guide: &mut Guide) {
 
     guide.chapter(
         "A bounded channel gives back-pressure",
-        "A fast producer and a slow consumer share a channel with room for 4. The producer waits
-         in `send` whenever the channel is full, so it is never far ahead, whatever it would like.",
+        "A fast producer and a slow consumer share a channel with a capacity of 4. The producer waits
+         in `send` while the channel is full, so it is never far ahead.",
         |page| {
             let rt = runtime(2);
             let (lead, received) = rt.block_on(async {

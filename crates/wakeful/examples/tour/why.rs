@@ -1,4 +1,4 @@
-//! The last chapters: why is my task not running? Four bugs of the gallery, live.
+//! The last chapters: four bugs of the gallery, and the reports that say why a task is not running.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
@@ -19,26 +19,27 @@ const LIMIT: Duration = Duration::from_secs(20);
 pub fn chapters(guide: &mut Guide) {
     guide.chapter(
         "Two tasks that wait for each other",
-        "Each has one lock and wants the other's. The runtime falls quiet, looks who waits for whom, and
-         names the circle: who waits where, for what, and where the other one got it.",
+        "Each task holds one lock and waits for the other's. When the runtime is quiet, the watchdog scans
+         the wait graph and reports the cycle: each task, its lock, where it waits, and where the holder
+         acquired the lock.",
         abba,
     );
     guide.chapter(
-        "A lock that nobody has",
+        "A lock that is granted to a future that is not polled",
         "select! over a reference to a lock's future takes another branch, which locks again. The lock is
-         handed to the first future, and that one is not polled any more.",
+         granted to the first future, which is not polled any more.",
         futurelock,
     );
     guide.chapter(
-        "Every worker asleep with its thread",
+        "Every worker is blocked",
         "Two tasks call std::thread::sleep on a runtime with two workers. A ticker and an echo server go on,
-         on spare threads; and the report says in which function the thread is.",
+         on spare threads. The report names the function that blocks.",
         blocked,
     );
     guide.chapter(
-        "Everything waits",
-        "In a process of its own, block_on awaits a task that nothing can wake. Nothing else is left that could
-         happen, so block_on ends, with a dump of all there is.",
+        "block_on can never return",
+        "In a process of its own, block_on awaits a task that no event can wake. No other thread or timer
+         is left, so block_on panics with a report and a dump of all tasks.",
         stuck_block_on,
     );
 }

@@ -1,4 +1,4 @@
-//! Wakers that panic, as foreign code may.
+//! Wakers that panic when they are woken, cloned or dropped.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ impl Wake for OnWake {
     }
 }
 
-/// Panics when it is woken.
+/// Returns a waker that panics when it is woken.
 pub fn panics_when_woken() -> Waker {
     Waker::from(Arc::new(OnWake))
 }
@@ -34,24 +34,24 @@ impl Drop for OnDrop {
     }
 }
 
-/// Panics when its last clone is dropped.
+/// Returns a waker that panics when its last clone is dropped.
 pub fn panics_when_dropped() -> Waker {
     Waker::from(Arc::new(OnDrop))
 }
 
-/// Panics when it is cloned.
+/// Returns a waker that panics when it is cloned.
 pub fn panics_when_cloned() -> Waker {
     const VTABLE: RawWakerVTable = RawWakerVTable::new(
         |_| panic!("a foreign waker that is cloned"),
         |_| unreachable!("there is no clone of it"),
-        |_| unreachable!("nobody has it"),
+        |_| unreachable!("it is only used by reference"),
         |_| {},
     );
-    // SAFETY: there is nothing behind it, and its functions look at nothing.
+    // SAFETY: the data pointer is null, and the functions of the vtable do not read it.
     unsafe { Waker::new(ptr::null(), &VTABLE) }
 }
 
-/// Whether it panics.
+/// Returns whether `action` panics.
 pub fn panics(action: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(action)).is_err()
 }

@@ -1,4 +1,4 @@
-//! Runtimes with timers, on a clock that stands still or a real one, and what tests about time do all the time.
+//! Support for tests of time: runtimes with a paused or a real clock, single polls, a log.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::future::poll_fn;
@@ -47,7 +47,7 @@ pub async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// Things that happened, in order.
+/// Events, in order.
 #[derive(Clone, Debug)]
 pub struct Log<T>(Arc<Mutex<Vec<T>>>);
 

@@ -1,11 +1,12 @@
-//! An allocator that counts what was asked for and not given back. Declare it as the global allocator of a binary of
-//! its own, with one test in it: other tests would be counted too.
+//! An allocator that counts the bytes and allocations in use.
+//!
+//! Declare it as the global allocator of a binary with one test: it would count other tests too.
 #![allow(dead_code, reason = "each binary uses its own part of this")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// Passes everything on to the system's allocator.
+/// Counts, and forwards every call to the system's allocator.
 pub struct Counting {
     bytes: AtomicUsize,
     pieces: AtomicUsize,
@@ -16,12 +17,12 @@ impl Counting {
         Self { bytes: AtomicUsize::new(0), pieces: AtomicUsize::new(0) }
     }
 
-    /// Bytes in use, as they were asked for: the allocator's own overhead is not in it.
+    /// Returns the bytes in use, without the allocator's own overhead.
     pub fn bytes(&self) -> usize {
         self.bytes.load(SeqCst)
     }
 
-    /// Allocations in use.
+    /// Returns the number of allocations in use.
     pub fn pieces(&self) -> usize {
         self.pieces.load(SeqCst)
     }

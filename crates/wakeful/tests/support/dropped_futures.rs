@@ -139,7 +139,7 @@ macro_rules! row {
     }};
 }
 
-/// Polls once, with a waker that tells nothing.
+/// Polls once, with a no-op waker.
 fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }

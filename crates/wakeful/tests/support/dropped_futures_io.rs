@@ -686,8 +686,9 @@ pub fn descriptors(rows: &mut Vec<Row>) {
     );
 }
 
-/// A program that ends with its standard input, which the test keeps. And a listener for the end of children: the
-/// kernel sends that signal after it has told those who have a descriptor of the process.
+/// Starts a program that ends with its standard input, which the test keeps, and a listener for SIGCHLD.
+///
+/// The kernel sends that signal after it has made descriptors of the process readable.
 fn child() -> (Child, ChildStdin, Signal) {
     let ended = signal(SignalKind::child()).expect("it can be listened for");
     let mut command = Command::new("cat");

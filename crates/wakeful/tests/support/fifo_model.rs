@@ -1,20 +1,20 @@
-//! A naive model of everything that is given to whoever waits first: permits of a semaphore, shares of a lock. And a
-//! random walk that compares the real thing with it after every step.
+//! A naive model of a FIFO resource (permits of a semaphore, shares of a lock), and a random walk that compares the
+//! real primitive with it after every step.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 
-use super::manual_poll::Hand;
+use super::manual_poll::ManualPoll;
 use super::rng::TestRng;
 
-/// A future that waits for a guard; None if there never will be one.
+/// A future that waits for a guard. It returns `None` if the primitive is closed.
 pub type Wait<'a, G> = Pin<Box<dyn Future<Output = Option<G>> + 'a>>;
 
-/// How many walks make a test; Miri is slow.
+/// The number of walks of a test; Miri is slow.
 pub const WALKS: usize = if cfg!(miri) { 1 } else { 50 };
 
-/// What a poll finds.
+/// The outcome of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     Got,
@@ -22,49 +22,49 @@ pub enum Found {
     Waits,
 }
 
-struct Place {
+struct Waiter {
     key: usize,
     wanted: usize,
     has: usize,
 }
 
-/// The model: one line, one thread, no cleverness.
+/// The model: one queue, one thread.
 #[derive(Default)]
-pub struct Line {
+pub struct FifoModel {
     pub available: usize,
     pub closed: bool,
-    line: VecDeque<Place>,
-    /// Those who got what they asked for, and have not seen it.
-    answered: BTreeMap<usize, usize>,
-    /// Those who are to be woken.
-    rung: BTreeSet<usize>,
+    queue: VecDeque<Waiter>,
+    /// Granted requests whose future was not polled since, with their permits.
+    granted: BTreeMap<usize, usize>,
+    /// Waiters that the primitive must have woken.
+    woken: BTreeSet<usize>,
 }
 
-impl Line {
+impl FifoModel {
     pub fn new(available: usize) -> Self {
         Self { available, ..Self::default() }
     }
 
     pub fn give(&mut self, permits: usize) {
         self.available += permits;
-        while let Some(front) = self.line.front_mut() {
+        while let Some(front) = self.queue.front_mut() {
             let given = self.available.min(front.wanted - front.has);
             front.has += given;
             self.available -= given;
             if front.has < front.wanted {
                 return;
             }
-            let front = self.line.pop_front().expect("it is in front");
-            self.answered.insert(front.key, front.wanted);
-            self.rung.insert(front.key);
+            let front = self.queue.pop_front().expect("it is in front");
+            self.granted.insert(front.key, front.wanted);
+            self.woken.insert(front.key);
         }
     }
 
     pub fn close(&mut self) {
         self.closed = true;
-        for place in self.line.drain(..) {
-            self.available += place.has;
-            self.rung.insert(place.key);
+        for waiter in self.queue.drain(..) {
+            self.available += waiter.has;
+            self.woken.insert(waiter.key);
         }
     }
 
@@ -80,11 +80,11 @@ impl Line {
     }
 
     fn waits(&self, key: usize) -> bool {
-        self.line.iter().any(|place| place.key == key)
+        self.queue.iter().any(|waiter| waiter.key == key)
     }
 
     fn poll(&mut self, key: usize, wanted: usize) -> Found {
-        if let Some(wanted) = self.answered.remove(&key) {
+        if let Some(wanted) = self.granted.remove(&key) {
             if self.closed {
                 self.give(wanted);
                 return Found::Closed;
@@ -97,34 +97,34 @@ impl Line {
         let found = self.try_take(wanted);
         if found == Found::Waits {
             let has = std::mem::take(&mut self.available);
-            self.line.push_back(Place { key, wanted, has });
+            self.queue.push_back(Waiter { key, wanted, has });
         }
         found
     }
 
     fn drop(&mut self, key: usize) {
-        let mut back = self.answered.remove(&key).unwrap_or(0);
-        if let Some(at) = self.line.iter().position(|place| place.key == key) {
-            back += self.line.remove(at).expect("it is there").has;
+        let mut back = self.granted.remove(&key).unwrap_or(0);
+        if let Some(at) = self.queue.iter().position(|waiter| waiter.key == key) {
+            back += self.queue.remove(at).expect("it is there").has;
         }
         self.give(back);
     }
 }
 
-/// The real thing beside the model.
+/// The real primitive beside the model.
 pub struct Walk<'a, G> {
-    pub model: Line,
-    waits: BTreeMap<usize, (Hand<Wait<'a, G>>, usize)>,
+    pub model: FifoModel,
+    waits: BTreeMap<usize, (ManualPoll<Wait<'a, G>>, usize)>,
     held: Vec<(G, usize)>,
     next: usize,
 }
 
 impl<'a, G> Walk<'a, G> {
     pub fn new(available: usize) -> Self {
-        Self { model: Line::new(available), waits: BTreeMap::new(), held: Vec::new(), next: 0 }
+        Self { model: FifoModel::new(available), waits: BTreeMap::new(), held: Vec::new(), next: 0 }
     }
 
-    /// One random step: ask, ask again, give up, give back, or try.
+    /// Takes one random step: start a wait, poll one, drop one, release a guard, or try to acquire.
     pub fn step(
         &mut self,
         rng: &mut TestRng,
@@ -137,7 +137,7 @@ impl<'a, G> Walk<'a, G> {
             0 | 1 => {
                 let key = self.next;
                 self.next += 1;
-                self.waits.insert(key, (Hand::new(acquire(size)), size));
+                self.waits.insert(key, (ManualPoll::new(acquire(size)), size));
                 self.poll(key);
             }
             2 | 3 => {
@@ -150,7 +150,7 @@ impl<'a, G> Walk<'a, G> {
                     let wait = self.waits.remove(&key).expect("it waits");
                     drop(wait);
                     self.model.drop(key);
-                    self.model.rung.remove(&key);
+                    self.model.woken.remove(&key);
                 }
             }
             5 | 6 => {
@@ -171,7 +171,8 @@ impl<'a, G> Walk<'a, G> {
 
     fn random_wait(&self, rng: &mut TestRng) -> Option<usize> {
         let count = self.waits.len();
-        (count > 0).then(|| *self.waits.keys().nth(rng.below(count)).expect("there are so many"))
+        (count > 0)
+            .then(|| *self.waits.keys().nth(rng.below(count)).expect("the index is in range"))
     }
 
     fn poll(&mut self, key: usize) {
@@ -187,14 +188,18 @@ impl<'a, G> Walk<'a, G> {
         assert_eq!(found, self.model.poll(key, *size), "poll of {key}, which wants {size}");
         if found != Found::Waits {
             self.waits.remove(&key);
-            self.model.rung.remove(&key);
+            self.model.woken.remove(&key);
         }
     }
 
-    /// Everybody who is to be woken was, nobody else, and no waker lies about.
+    /// Asserts that exactly the right waiters were woken, and that no other waker is stored.
     pub fn check(&mut self) {
         for (key, (wait, _)) in &self.waits {
-            assert_eq!(wait.rings(), usize::from(self.model.rung.remove(key)), "rings of {key}");
+            assert_eq!(
+                wait.take_wakes(),
+                usize::from(self.model.woken.remove(key)),
+                "wakes of {key}"
+            );
             assert_eq!(wait.wakers(), usize::from(self.model.waits(*key)), "wakers of {key}");
         }
     }
@@ -203,7 +208,7 @@ impl<'a, G> Walk<'a, G> {
         self.held.iter_mut().map(|(guard, _)| guard)
     }
 
-    /// Lets go of everything, in any order.
+    /// Drops all waits and guards in a random order.
     pub fn end(mut self, rng: &mut TestRng) {
         while let Some(key) = self.random_wait(rng) {
             self.waits.remove(&key);

@@ -1,4 +1,4 @@
-//! For tests of files: every kind of runtime with every way to carry out what is asked of it, and a folder.
+//! Support for tests of files: every kind of runtime with every backend, and a temporary folder.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ where
     }
 }
 
-/// The same without runtimes: also on the thread of `block_on`, which is no worker of a multi-thread runtime.
+/// Runs a test as the `block_on` future, whose thread is no worker of a multi-thread runtime.
 pub fn everywhere_outside<F: Future<Output = ()>>(test: impl Fn(Folder) -> F) {
     for backend in BACKENDS {
         for runtime in [current_thread(backend), multi_thread(backend, 2)] {
@@ -48,7 +48,7 @@ pub fn everywhere_outside<F: Future<Output = ()>>(test: impl Fn(Folder) -> F) {
     }
 }
 
-/// A file with `len` bytes that differ from each other, and what they are.
+/// Creates a file with `len` bytes of a pattern, and returns its path and the bytes.
 pub fn filled(folder: &Folder, name: &str, len: usize) -> (PathBuf, Vec<u8>) {
     let path = folder.join(name);
     let data: Vec<u8> = (0..len).map(|at| (at / 251 + at % 251) as u8).collect();
@@ -56,7 +56,7 @@ pub fn filled(folder: &Folder, name: &str, len: usize) -> (PathBuf, Vec<u8>) {
     (path, data)
 }
 
-/// Makes the system forget what it has in memory of a file.
+/// Evicts a file from the page cache.
 pub fn evict(path: &std::path::Path) {
     let file = std::fs::File::open(path).unwrap();
     file.sync_all().unwrap();

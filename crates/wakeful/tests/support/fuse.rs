@@ -1,9 +1,9 @@
-//! A file system that the test itself serves, over `/dev/fuse`. It can keep back its answer to one kind of request, so
-//! that a thread that asks waits inside the kernel for as long as the test wants.
+//! A file system that the test serves over `/dev/fuse`. It can delay its answer to one kind of request.
 //!
-//! Such a thread cannot be killed, and the descriptor that serves it stays open while it lives. A test process that ends
-//! or is killed meanwhile would stay as a zombie for ever, and its parent would wait for it. So a [`Guard`], a process of
-//! its own, ends the file system when the serving thread ends.
+//! The requesting thread then blocks inside the kernel for as long as the test wants. Such a thread cannot be killed,
+//! and the serving descriptor stays open while it lives. A test process that ends or is killed meanwhile would stay a
+//! zombie for ever, and its parent would wait for it. So a [`Guard`], a process of its own, ends the file system when
+//! the serving thread ends.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::ffi::{CStr, CString};
@@ -52,7 +52,7 @@ const ROOT: u64 = 1;
 const FILE: u64 = 2;
 const LINK: u64 = 3;
 
-/// What every file has in it.
+/// The content of every file.
 pub const CONTENTS: &[u8] = b"served by the test";
 
 /// A mounted file system: `file` and `link`, whose names the kernel keeps in memory, and `fresh`, whose name it asks for
@@ -216,7 +216,7 @@ impl Server {
             let request = match (&self.device).read(&mut buf) {
                 Ok(len) => &buf[..len],
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return,
-                // This thread was interrupted, or the one that asked was.
+                // This thread or the requesting thread was interrupted.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)) => {
                     continue;
                 }

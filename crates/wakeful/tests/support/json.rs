@@ -1,4 +1,4 @@
-//! JSON, read strictly: for texts that others are to read as well.
+//! A strict JSON parser, for texts that other programs parse.
 
 use std::collections::BTreeMap;
 

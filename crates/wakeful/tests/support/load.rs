@@ -1,10 +1,10 @@
-//! A machine that is busy, and how often a fixed twin runs there.
+//! CPU load on every core, and the number of rounds of a fixed twin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread::{self, JoinHandle};
 
-/// How often: `WAKEFUL_TWINS` says it, or else it is so often.
+/// Returns the number of rounds: `WAKEFUL_TWINS`, or `usually` without it.
 pub fn rounds(usually: usize) -> usize {
     match std::env::var("WAKEFUL_TWINS") {
         Ok(rounds) => rounds.parse().expect("WAKEFUL_TWINS is a number"),
@@ -12,7 +12,7 @@ pub fn rounds(usually: usize) -> usize {
     }
 }
 
-/// Threads that want every core of the machine, until it is dropped.
+/// Threads that keep every core busy until this is dropped.
 pub struct Load {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! Futures that a test polls by hand, with wakers that are counted: any executor may do what the test does.
+//! Futures that a test polls by hand, with a waker that counts its wakes.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::pin::Pin;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Counts how often it was woken.
+/// A waker that counts how often it is woken.
 #[derive(Default)]
-pub struct Bell(AtomicUsize);
+pub struct WakeCount(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for WakeCount {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -20,26 +20,26 @@ impl Wake for Bell {
     }
 }
 
-/// A future and the bell that its wakers ring.
-pub struct Hand<F> {
+/// A boxed future, and the counter that its wakers increment.
+pub struct ManualPoll<F> {
     future: Pin<Box<F>>,
-    bell: Arc<Bell>,
+    wake_count: Arc<WakeCount>,
 }
 
-impl<F: Future> Hand<F> {
+impl<F: Future> ManualPoll<F> {
     pub fn new(future: F) -> Self {
-        Self { future: Box::pin(future), bell: Arc::default() }
+        Self { future: Box::pin(future), wake_count: Arc::default() }
     }
 
-    /// One that was polled once, and waits.
+    /// Polls a new future once; it must be pending.
     pub fn pending(future: F) -> Self {
-        let mut hand = Self::new(future);
-        assert!(hand.poll().is_pending(), "it was expected to wait");
-        hand
+        let mut manual = Self::new(future);
+        assert!(manual.poll().is_pending(), "it was expected to wait");
+        manual
     }
 
     pub fn poll(&mut self) -> Poll<F::Output> {
-        let waker = Waker::from(self.bell.clone());
+        let waker = Waker::from(self.wake_count.clone());
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
@@ -48,7 +48,7 @@ impl<F: Future> Hand<F> {
         self.future.as_mut().poll(&mut Context::from_waker(waker))
     }
 
-    /// The output of a future that is ready.
+    /// Polls the future, which must be ready, and returns its output.
     #[track_caller]
     pub fn ready(&mut self) -> F::Output {
         match self.poll() {
@@ -61,18 +61,18 @@ impl<F: Future> Hand<F> {
         self.future.as_mut()
     }
 
-    /// How often it was woken since the last call.
-    pub fn rings(&self) -> usize {
-        self.bell.0.swap(0, SeqCst)
+    /// Returns the number of wakes since the last call, and resets it.
+    pub fn take_wakes(&self) -> usize {
+        self.wake_count.0.swap(0, SeqCst)
     }
 
-    /// How many wakers there are that ring its bell.
+    /// Returns the number of wakers that exist.
     pub fn wakers(&self) -> usize {
-        Arc::strong_count(&self.bell) - 1
+        Arc::strong_count(&self.wake_count) - 1
     }
 
-    /// For what is left of it when the future is gone.
-    pub fn bell(&self) -> Arc<Bell> {
-        self.bell.clone()
+    /// Returns the counter, which outlives the future.
+    pub fn wake_count(&self) -> Arc<WakeCount> {
+        self.wake_count.clone()
     }
 }

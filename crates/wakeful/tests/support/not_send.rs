@@ -1,4 +1,4 @@
-//! Things that may not leave their thread, and a log of where they were dropped.
+//! A value that is not `Send`, a log of the threads that dropped such values, and a counting waker.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::cell::RefCell;
@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, ThreadId};
 
-/// Where and how often things of one kind were dropped.
+/// The threads on which the values of this log were dropped.
 #[derive(Clone, Default)]
 pub struct DropLog(Arc<Mutex<Vec<ThreadId>>>);
 
-/// Not `Send`; notes in its log on which thread it was dropped.
-pub struct Stays {
+/// A value that is not `Send`, and logs the thread on which it is dropped.
+pub struct NotSend {
     log: DropLog,
     _not_send: PhantomData<Rc<()>>,
 }
@@ -24,33 +24,33 @@ impl DropLog {
         Self::default()
     }
 
-    /// A thing whose drop is logged here.
-    pub fn stays(&self) -> Stays {
-        Stays { log: self.clone(), _not_send: PhantomData }
+    /// Returns a value whose drop is logged here.
+    pub fn not_send(&self) -> NotSend {
+        NotSend { log: self.clone(), _not_send: PhantomData }
     }
 
     fn threads(&self) -> Vec<ThreadId> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Asserts that so many were dropped until now, all of them on this thread.
+    /// Asserts that `count` values were dropped so far, all on this thread.
     #[track_caller]
     pub fn assert_dropped_here(&self, count: usize) {
         let threads = self.threads();
-        assert_eq!(threads.len(), count, "dropped so often");
+        assert_eq!(threads.len(), count, "the number of drops");
         let here = thread::current().id();
         assert!(threads.iter().all(|&at| at == here), "dropped on {threads:?}, not on {here:?}");
     }
 }
 
-impl Drop for Stays {
+impl Drop for NotSend {
     fn drop(&mut self) {
         let mut log = self.log.0.lock().unwrap_or_else(PoisonError::into_inner);
         log.push(thread::current().id());
     }
 }
 
-/// Events in the order in which they came, on one thread.
+/// Records events of one thread in order.
 #[derive(Clone, Default)]
 pub struct Trace(Rc<RefCell<Vec<String>>>);
 
@@ -63,7 +63,7 @@ impl Trace {
         self.0.borrow_mut().push(event.into());
     }
 
-    /// The events so far; the trace starts anew.
+    /// Removes and returns the events so far.
     pub fn take(&self) -> Vec<String> {
         self.0.take()
     }
@@ -91,13 +91,13 @@ impl CountingWaker {
         (counting.clone(), Waker::from(counting))
     }
 
-    /// How often it was woken since this was asked last.
+    /// Returns the number of wakes since the last call, and resets it.
     pub fn take(&self) -> usize {
         self.woken.swap(0, SeqCst)
     }
 
-    /// How many references there are besides the two that `new` gave out.
-    pub fn kept_elsewhere(self: &Arc<Self>) -> usize {
+    /// Returns the number of references besides the two that `new` returned.
+    pub fn other_clones(self: &Arc<Self>) -> usize {
         Arc::strong_count(self) - 2
     }
 }

@@ -1,4 +1,4 @@
-//! Where a panic says it happened: for tests that check `#[track_caller]` and the place of a macro's panic.
+//! Catches a panic and returns its location, for tests of `#[track_caller]` and of macros.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, UnwindSafe};

@@ -3,7 +3,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A stream of random numbers (splitmix64).
+/// A pseudo-random number generator (splitmix64).
 #[derive(Clone)]
 pub struct TestRng(u64);
 
@@ -20,23 +20,23 @@ impl TestRng {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, which is not 0.
+    /// Returns a number below `n`, which must not be 0.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// Returns true with probability 1/n.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// A stream of its own, for a thread or a task.
+    /// Returns an independent generator, for a thread or a task.
     pub fn branch(&mut self) -> Self {
         Self(self.next())
     }
 }
 
-/// The seed of this run: `WAKEFUL_TEST_SEED`, or a new one. Printed, so that a failure can be repeated.
+/// Returns and prints the seed of this run: `WAKEFUL_TEST_SEED`, or a random one.
 pub fn seed() -> u64 {
     let seed = match std::env::var("WAKEFUL_TEST_SEED") {
         Ok(text) => text.parse().expect("WAKEFUL_TEST_SEED is a number"),

@@ -1,4 +1,4 @@
-//! Runtimes for tests: every kind, each with a hook that fails the test on a report that it did not expect.
+//! Runtimes of every kind for tests, each with a hook that fails the test on an unexpected report.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::collections::BTreeMap;
@@ -66,12 +66,12 @@ pub fn multi_thread(workers: usize) -> TestRuntime {
     watch("multi_thread", strict(Builder::new_multi_thread()).worker_threads(workers))
 }
 
-/// One of every kind.
+/// Returns a runtime of every kind.
 pub fn runtimes() -> [TestRuntime; 3] {
     [current_thread(), multi_thread(1), multi_thread(2)]
 }
 
-/// Those that run one task at a time.
+/// Returns the runtimes that run one task at a time.
 pub fn serial_runtimes() -> [TestRuntime; 2] {
     [current_thread(), multi_thread(1)]
 }

@@ -1,4 +1,4 @@
-//! A reader and a writer that do what a script says, step by step.
+//! A reader and writer that follow a script, step by step.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::collections::VecDeque;
@@ -10,22 +10,22 @@ use wakeful::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::rng::TestRng;
 
-/// What a [`Script`] does when it is asked.
+/// What a [`ScriptedIo`] does in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// These bytes are there; if there is not room for all, the rest comes next time.
+    /// Gives these bytes. If the buffer is too small, the rest comes with the next call.
     Give(Vec<u8>),
-    /// It takes so many bytes at most.
+    /// Takes at most this number of bytes.
     Take(usize),
-    /// It is not ready, and wakes the task at once.
+    /// Is not ready, and wakes the task at once.
     Wait,
-    /// It is not ready, and wakes nobody.
+    /// Is not ready, and never wakes the task.
     Hang,
-    /// It fails.
+    /// Fails.
     Fail(ErrorKind),
 }
 
-/// Says what the reader has.
+/// Returns the step that gives these bytes.
 pub fn give(bytes: impl AsRef<[u8]>) -> Act {
     Act::Give(bytes.as_ref().to_vec())
 }
@@ -33,19 +33,19 @@ pub fn give(bytes: impl AsRef<[u8]>) -> Act {
 /// A stream with a script for each direction. A reader whose script is over has come to its end; a writer whose
 /// script is over takes everything.
 #[derive(Debug, Default)]
-pub struct Script {
+pub struct ScriptedIo {
     pub reads: VecDeque<Act>,
     pub writes: VecDeque<Act>,
     pub flushes: VecDeque<Act>,
     pub is_vectored: bool,
-    /// What was written.
+    /// The bytes that were written.
     pub written: Vec<u8>,
     /// What it was asked for: `"read 4"` (with the room), `"write 4"`, `"write 2+3"`, `"flush"`, `"shutdown"`. Also
     /// if it did not do it.
     pub log: Vec<String>,
 }
 
-impl Script {
+impl ScriptedIo {
     pub fn reads(acts: impl IntoIterator<Item = Act>) -> Self {
         Self { reads: acts.into_iter().collect(), ..Self::default() }
     }
@@ -121,7 +121,7 @@ fn hinder<T>(cx: &mut Context<'_>, act: &Act) -> Poll<io::Result<T>> {
     }
 }
 
-impl AsyncRead for Script {
+impl AsyncRead for ScriptedIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -143,7 +143,7 @@ impl AsyncRead for Script {
     }
 }
 
-impl AsyncWrite for Script {
+impl AsyncWrite for ScriptedIo {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

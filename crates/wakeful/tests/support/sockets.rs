@@ -1,4 +1,4 @@
-//! For tests of sockets: runtimes with I/O, and a folder for their paths.
+//! Support for tests of sockets: runtimes with I/O, and a temporary folder for their paths.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::future::poll_fn;
@@ -11,7 +11,7 @@ use wakeful::runtime::{Builder, OrphanPolicy};
 
 use super::runtimes::{TestRuntime, watch};
 
-/// One of every kind, with I/O.
+/// Returns a runtime of every kind, with I/O.
 pub fn runtimes() -> [TestRuntime; 3] {
     let multi = |workers| {
         let mut builder = Builder::new_multi_thread();
@@ -55,7 +55,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left behind harms nobody.
+        // A folder that stays in the temporary folder does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

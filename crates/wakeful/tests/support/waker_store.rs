@@ -1,51 +1,51 @@
-//! A place where tests keep the wakers of tasks that wait, to wake them or to lose them.
+//! Stores the wakers of waiting tasks, so that a test can wake or lose them.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 
-/// Holds wakers. Who waits does not keep the shelf alive: dropping it loses all wakers on it.
+/// A list of wakers. Waiting tasks do not keep it alive: dropping it drops all its wakers.
 #[derive(Default)]
-pub struct Shelf {
-    shared: Arc<Mutex<Shelved>>,
+pub struct WakerStore {
+    shared: Arc<Mutex<Stored>>,
 }
 
 #[derive(Default)]
-struct Shelved {
+struct Stored {
     wakers: Vec<Waker>,
     open: bool,
 }
 
-fn lock(shared: &Mutex<Shelved>) -> MutexGuard<'_, Shelved> {
+fn lock(shared: &Mutex<Stored>) -> MutexGuard<'_, Stored> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shelf {
-    /// Waits until [`open`](Self::open), or for ever if the shelf goes before.
+impl WakerStore {
+    /// Waits until [`open`](Self::open), or for ever if the store is dropped before.
     pub fn wait(&self) -> impl Future<Output = ()> + Send + use<> {
-        let shared: Weak<Mutex<Shelved>> = Arc::downgrade(&self.shared);
+        let shared: Weak<Mutex<Stored>> = Arc::downgrade(&self.shared);
         std::future::poll_fn(move |cx| {
             let Some(shared) = shared.upgrade() else { return Poll::Pending };
-            let mut shelved = lock(&shared);
-            if shelved.open {
+            let mut stored = lock(&shared);
+            if stored.open {
                 return Poll::Ready(());
             }
-            shelved.wakers.push(cx.waker().clone());
+            stored.wakers.push(cx.waker().clone());
             Poll::Pending
         })
     }
 
-    /// Ends all waiting, now and in the future.
+    /// Wakes all waiting tasks; later waits are ready at once.
     pub fn open(&self) {
         let wakers = {
-            let mut shelved = lock(&self.shared);
-            shelved.open = true;
-            std::mem::take(&mut shelved.wakers)
+            let mut stored = lock(&self.shared);
+            stored.open = true;
+            std::mem::take(&mut stored.wakers)
         };
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Takes the wakers off the shelf.
+    /// Removes and returns the wakers.
     pub fn take(&self) -> Vec<Waker> {
         std::mem::take(&mut lock(&self.shared).wakers)
     }

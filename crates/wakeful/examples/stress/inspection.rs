@@ -14,10 +14,10 @@ use wakeful::time::{sleep, timeout};
 use super::rng::TestRng;
 use super::round::{Drops, Round};
 
-const LOOKERS: usize = 2;
+const OBSERVERS: usize = 2;
 const CHURNERS: usize = 6;
 
-/// What the churn contends for.
+/// The primitives that the churning tasks contend for.
 #[derive(Default)]
 struct Contended {
     mutex: Mutex<u64>,
@@ -68,8 +68,8 @@ async fn churn(
 }
 
 /// Looks until it is told to stop. Returns how often it has looked.
-fn look(handle: &Handle, mut rng: TestRng, stop: &AtomicBool, is_running: &AtomicBool) -> usize {
-    let (mut looks, mut spawned) = (0, 0);
+fn inspect(handle: &Handle, mut rng: TestRng, stop: &AtomicBool, is_running: &AtomicBool) -> usize {
+    let (mut inspections, mut spawned) = (0, 0);
     while !stop.load(SeqCst) {
         let was_running = is_running.load(SeqCst);
         match rng.below(8) {
@@ -95,15 +95,15 @@ fn look(handle: &Handle, mut rng: TestRng, stop: &AtomicBool, is_running: &Atomi
             6 => handle.record(rng.one_in(2)),
             _ => drop(handle.trace()),
         }
-        looks += 1;
+        inspections += 1;
     }
-    looks
+    inspections
 }
 
 pub fn round(round: &mut Round) {
     let runtime = round.runtime();
     let (stop, is_running) = (AtomicBool::new(false), AtomicBool::new(false));
-    let looks = AtomicUsize::new(0);
+    let inspections = AtomicUsize::new(0);
     let release = Arc::new(Notify::new());
     let waits = release.clone();
     let _entered = runtime.enter();
@@ -113,10 +113,12 @@ pub fn round(round: &mut Round) {
     is_running.store(true, SeqCst);
     let handle = runtime.handle().clone();
     thread::scope(|scope| {
-        for _ in 0..LOOKERS {
+        for _ in 0..OBSERVERS {
             let (handle, rng) = (&handle, round.rng.branch());
-            let (stop, is_running, looks) = (&stop, &is_running, &looks);
-            scope.spawn(move || looks.fetch_add(look(handle, rng, stop, is_running), SeqCst));
+            let (stop, is_running, inspections) = (&stop, &is_running, &inspections);
+            scope.spawn(move || {
+                inspections.fetch_add(inspect(handle, rng, stop, is_running), SeqCst)
+            });
         }
         let contended = Arc::<Contended>::default();
         let semaphore = Arc::new(Semaphore::new(2));
@@ -138,9 +140,9 @@ pub fn round(round: &mut Round) {
         });
         let metrics = runtime.metrics();
         assert_eq!(metrics.num_alive_tasks(), 0, "all tasks have ended");
-        // The lookers go on while the runtime ends.
+        // The observers go on while the runtime ends.
         round.end(runtime);
         stop.store(true, SeqCst);
     });
-    round.count("looks", looks.load(SeqCst));
+    round.count("inspections", inspections.load(SeqCst));
 }

@@ -1,4 +1,4 @@
-//! Chapters 1 to 10: futures, wakers, executors and time, by example.
+//! Chapters 1 to 10: futures, wakers, executors and timers by example.
 
 use std::future::poll_fn;
 use std::sync::mpsc as std_mpsc;
@@ -23,62 +23,63 @@ pub fn chapters(guide: &mut Guide) {
     let rt = &guide::runtime(2);
     guide.chapter(
         "A future is a state machine",
-        "TwoStep is written by hand: on the first poll it moves to its second state, wakes its own
-         task and returns Pending; on the second poll it is done. `async fn` writes such machines for us.",
+        "TwoStep is written by hand. The first poll moves it to its second state, wakes its own task
+         and returns Pending. The second poll returns Ready. The compiler turns an `async fn` into such
+         a state machine.",
         |page| two_steps(page, rt),
     );
     guide.chapter(
         "A waker asks for the next poll",
-        "A countdown calls wake_by_ref on every number. A poll counter around it, as around any
-         future, shows the price: one poll per number, and one for zero.",
+        "A countdown calls wake_by_ref for every number. A future around it counts the polls: one per
+         number, and one for zero.",
         |page| countdown(page, rt),
     );
     guide.chapter(
         "A closure is enough",
-        "poll_fn makes a future of a closure. Here it gives way three times before it answers.",
+        "poll_fn makes a future of a closure. This closure yields three times before it is ready.",
         |page| closure(page, rt),
     );
     guide.chapter(
         "A future may move from task to task",
-        "Another thread rings a Delay. One task polls it and hands it on, a second one polls it again.
-         Since every poll leaves the waker of the task that polled last, the right one is woken.",
+        "One task polls a Delay and sends it to a second task, which polls it again. Another thread then
+         rings its bell. Every poll stores the waker of the polling task, so the second task is woken.",
         |page| delay(page, rt),
     );
     guide.chapter(
         "A delay, by hand and built in",
-        "A bell holds one waker, as Notify does: every poll leaves its own, ringing takes it. A thread that
-         sleeps and then rings makes a delay of it; but a thread for each is dear. The runtime keeps timers
-         beside its workers instead, and a thousand of its sleeps need no thread at all.",
+        "A bell stores one waker: every poll stores its own, and ringing takes it. A thread that sleeps and
+         then rings makes a delay. But a thread per delay is expensive. The runtime keeps timers in its
+         workers instead: a thousand sleeps need no extra thread.",
         |page| delays(page, rt),
     );
     guide.chapter(
         "An executor in thirty lines",
-        "Futures come in through spawners. A task that holds a spawner may spawn more. When the last
-         spawner is dropped and every task is done, the executor returns.",
+        "Spawners send futures to the executor. A task that holds a spawner may spawn more. When the last
+         spawner is dropped and every task has ended, the executor returns.",
         |page| mini_executor(page, rt),
     );
     guide.chapter(
         "One event, many tasks",
-        "A hundred tasks wait for the same thing to happen; one other task lets it happen.",
+        "A hundred tasks wait for one event, and another task fires it.",
         |page| event(page, rt),
     );
     guide.chapter(
-        "A race, and what becomes of the loser",
-        "Two futures race. The first to be ready wins; the other is dropped, and that is all it takes
-         to cancel it: its guard is released there and then.",
+        "A race, and the loser is cancelled",
+        "Two futures race. The first to be ready wins, and the other is dropped. Dropping a future
+         cancels it: its guard is released at once.",
         |page| racing(page, rt),
     );
     guide.chapter(
         "timeout cancels a future",
-        "timeout is such a race, against the clock. What is done in time gives its output. What is not is
-         dropped where it stands, with all that it holds, before the error comes back.",
+        "timeout is a race against the clock. A future that is ready in time gives its output. Otherwise it
+         is dropped, with all that it holds, before timeout returns the error.",
         |page| time_out(page, rt),
     );
     guide.chapter(
-        "Futures from elsewhere",
-        "Nothing in the futures crate knows of this runtime: a waker is all that the two share.
-         FuturesUnordered, join_all, select_all and its channels work as they are.",
-        |page| elsewhere(page, rt),
+        "Futures of other crates",
+        "The futures crate does not know this runtime: the two share only the Waker.
+         FuturesUnordered, join_all, select_all and its channels work unchanged.",
+        |page| other_crates(page, rt),
     );
 }
 
@@ -270,7 +271,7 @@ fn time_out(page: &mut Page<'_>, rt: &Runtime) {
     page.expect(guard.is_ok(), "the future was dropped with all that it held");
 }
 
-fn elsewhere(page: &mut Page<'_>, rt: &Runtime) {
+fn other_crates(page: &mut Page<'_>, rt: &Runtime) {
     let order: Vec<usize> = rt.block_on(async {
         let racers: FuturesUnordered<_> =
             [300, 100, 200].into_iter().map(|n| count_polls(Countdown(n))).collect();
