@@ -1,46 +1,35 @@
-//! Whether a project can run on wakeful, and what would be missing, in prose.
+//! `doctor`: reports whether a project can run on wakeful, and what it would lack.
 
+use crate::patch_status::PatchStatus;
 use crate::project::{Project, rustc};
-use crate::verdict::Verdict;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints whether the project can run on wakeful and what would change. Returns success if it can.
-///
-/// `locked` are the versions of tokio in the project's lock file.
-pub fn report(project: &Project, verdict: &Verdict, locked: &[semver::Version]) -> ExitCode {
+/// Prints whether the project can run on wakeful. Returns success if it can.
+pub fn report(project: &Project, status: &PatchStatus) -> ExitCode {
     println!("project: {}", project.root.display());
     println!(
-        "face:    {} (stands in for tokio {})",
-        project.face.folder.display(),
-        project.face.version
+        "shim:    {} (stands in for tokio {})",
+        project.shim.folder.display(),
+        project.shim.version
     );
     let mut can_run = true;
-    match verdict {
-        Verdict::Taken(taken) => {
-            println!("yes:     {taken}");
-            let shim = &project.face.version;
-            for version in locked.iter().filter(|version| version.major == shim.major) {
-                if version != shim {
-                    println!(
-                        "note:    Cargo.lock has tokio {version}, and wakeful stands in for tokio {shim}: the \
-                         locked version moves from {version} to {shim} while cargo runs"
-                    );
-                }
-            }
-            for (name, why, by) in &taken.without_meaning {
+    match status {
+        PatchStatus::Applied(applied) => {
+            println!("yes:     {applied}");
+            for (name, why, by) in &applied.ignored_features {
                 println!(
                     "note:    the feature `{name}` does nothing here ({why}); asked for by {}",
                     by.join(", ")
                 );
             }
         }
-        Verdict::NotTaken(not_taken) => {
+        PatchStatus::NotApplied(not_applied) => {
             can_run = false;
-            println!("no:      {not_taken}");
+            println!("no:      {not_applied}");
         }
     }
-    if let (Some(needed), Some(present)) = (&project.face.rust_version, rustc()) {
+    if let (Some(needed), Some(present)) = (&project.shim.rust_version, rustc()) {
         let is_enough = present >= *needed || present.cmp_precedence(needed).is_ge();
         if !is_enough {
             can_run = false;
@@ -49,7 +38,7 @@ pub fn report(project: &Project, verdict: &Verdict, locked: &[semver::Version]) 
             );
         }
     }
-    if let Some(place) = asks_for_unstable(&project.root) {
+    if let Some(place) = unstable_flag_location(&project.root) {
         println!(
             "missing: {place} sets `tokio_unstable`; of tokio's unstable API wakeful has `task::Builder`, \
              `UnhandledPanic` and `RngSeed` only"
@@ -65,8 +54,8 @@ pub fn report(project: &Project, verdict: &Verdict, locked: &[semver::Version]) 
     if can_run { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Where `--cfg tokio_unstable` is set, if it is.
-fn asks_for_unstable(root: &Path) -> Option<String> {
+/// Returns where `--cfg tokio_unstable` is set, if it is.
+fn unstable_flag_location(root: &Path) -> Option<String> {
     let has = |text: &str| text.contains("tokio_unstable");
     if std::env::var("RUSTFLAGS").is_ok_and(|flags| has(&flags)) {
         return Some("RUSTFLAGS".into());

@@ -1,5 +1,6 @@
-//! What happens when this program is told to end while cargo runs: cargo is to end, and this program does after it,
-//! when the lock file is back.
+//! Signals while cargo runs.
+//!
+//! cargo ends first, then this program, after it has restored the lock file.
 
 use crate::Failure;
 use rustix::process::{Pid, Signal, kill_process};
@@ -7,44 +8,45 @@ use std::io;
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
-/// The number of the cargo that is waited for; 0 if there is none.
+/// The process id of the running cargo; 0 if there is none.
 static CARGO: AtomicI32 = AtomicI32::new(0);
-/// This program was told to end.
-static TOLD: AtomicBool = AtomicBool::new(false);
+/// This program has received SIGTERM.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on, this program outlives the cargo that it waits for. Ctrl-C reaches both by itself; a request to end is
-/// passed on.
+/// Installs handlers for SIGINT and SIGTERM, so that this program ends after cargo.
+///
+/// The terminal sends SIGINT to both. SIGTERM is forwarded to cargo.
 pub fn outlive_cargo() -> Result<(), Failure> {
-    let pass_on = || {
-        TOLD.store(true, SeqCst);
+    let forward = || {
+        INTERRUPTED.store(true, SeqCst);
         if let Some(cargo) = Pid::from_raw(CARGO.load(SeqCst)) {
-            // If it fails, it has ended.
+            // A failure means that cargo has ended.
             let _ = kill_process(cargo, Signal::TERM);
         }
     };
-    // SAFETY: it does nothing at all.
+    // SAFETY: the handler does nothing.
     unsafe { signal_hook_registry::register(Signal::INT.as_raw(), || {}) }
-        // SAFETY: it stores and loads numbers and makes a system call, all of which a handler may do.
-        .and_then(|_| unsafe { signal_hook_registry::register(Signal::TERM.as_raw(), pass_on) })
+        // SAFETY: the handler uses atomics and `kill`, which are async-signal-safe.
+        .and_then(|_| unsafe { signal_hook_registry::register(Signal::TERM.as_raw(), forward) })
         .map(drop)
-        .map_err(|error| format!("cannot listen for signals: {error}"))
+        .map_err(|error| format!("cannot install signal handlers: {error}"))
 }
 
-/// Whether this program was told to end.
-pub fn is_told_to_end() -> bool {
-    TOLD.load(SeqCst)
+/// Returns whether this program has received SIGTERM.
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.load(SeqCst)
 }
 
-/// From now on a request to end is passed on to this cargo; also one that came before.
+/// Forwards SIGTERM to this cargo from now on, also one that came before.
 pub fn watch(cargo: &mut Child) {
     CARGO.store(cargo.id() as i32, SeqCst);
-    if is_told_to_end() {
-        // If it fails, it has ended.
+    if is_interrupted() {
+        // A failure means that cargo has ended.
         let _ = cargo.kill();
     }
 }
 
-/// Waits for cargo's end.
+/// Waits until cargo has ended.
 pub fn wait_for(cargo: &mut Child) -> io::Result<ExitStatus> {
     if CARGO.load(SeqCst) == 0 {
         watch(cargo);

@@ -1,7 +1,9 @@
-//! `run`: the program is built while the lock file is swapped, and started when it is back, for it may run for long.
+//! `run`: builds the program with the swapped lock file, and executes it after that is restored.
+//!
+//! The program may run for long, and the project should have its own lock file meanwhile.
 
 use crate::Failure;
-use crate::interrupt::{is_told_to_end, wait_for, watch};
+use crate::interrupt::{is_interrupted, wait_for, watch};
 use crate::options::Options;
 use crate::project::Project;
 use serde_json::Value;
@@ -10,21 +12,21 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A program that was built.
+/// A program that cargo has built.
 pub struct Program {
     path: PathBuf,
     manifest: PathBuf,
     name: String,
 }
 
-/// Builds what `cargo run` would run.
+/// Builds the program that `cargo run` would execute.
 pub fn build(project: &Project, options: &Options) -> Result<Program, Failure> {
     let mut cargo = project
         .build_for_run(options)
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cargo cannot be started: {error}"))?;
-    // From its first moment: it may build for long.
+    // Before its output is read: the build may take long.
     watch(&mut cargo);
     let messages = BufReader::new(cargo.stdout.take().expect("piped above"));
     let mut programs = Vec::new();
@@ -32,19 +34,19 @@ pub fn build(project: &Project, options: &Options) -> Result<Program, Failure> {
         let line = line.map_err(|error| format!("cargo's messages cannot be read: {error}"))?;
         programs.extend(serde_json::from_str(&line).ok().as_ref().and_then(program));
     }
-    let status = wait_for(&mut cargo).map_err(|error| format!("cargo is gone: {error}"))?;
-    if is_told_to_end() {
-        return Err("told to end".into());
+    let status = wait_for(&mut cargo).map_err(|error| format!("cannot wait for cargo: {error}"))?;
+    if is_interrupted() {
+        return Err("interrupted by a signal".into());
     }
     if !status.success() {
-        return Err("not built".into());
+        return Err("the build failed".into());
     }
     choose(programs, default_run(project))
 }
 
 fn program(message: &Value) -> Option<Program> {
     let kinds = message["target"]["kind"].as_array()?;
-    // Not the build scripts.
+    // Build scripts have other kinds.
     if !kinds.iter().any(|kind| kind == "bin" || kind == "example") {
         return None;
     }
@@ -55,11 +57,11 @@ fn program(message: &Value) -> Option<Program> {
     })
 }
 
-/// The program that the manifest names as the one to run.
+/// Returns the `default-run` of the manifest.
 fn default_run(project: &Project) -> Option<String> {
     let metadata = project.metadata().ok()?;
     let packages = metadata["packages"].as_array()?;
-    // Not those of other people's packages.
+    // Only packages of the workspace count.
     let own = packages.iter().filter(|package| package["source"].is_null());
     let mut named = own.filter_map(|package| package["default_run"].as_str());
     named.next().map(str::to_owned)
@@ -82,10 +84,10 @@ fn choose(mut programs: Vec<Program>, default: Option<String>) -> Result<Program
 }
 
 impl Program {
-    /// This process becomes the program, as with `cargo run`. It comes back only if that fails.
+    /// Replaces this process by the program, like `cargo run`. Returns only if that fails.
     pub fn launch(self, options: &Options) -> Failure {
-        if is_told_to_end() {
-            return "told to end".into();
+        if is_interrupted() {
+            return "interrupted by a signal".into();
         }
         let mut command = Command::new(&self.path);
         command.args(&options.rest);

@@ -1,35 +1,37 @@
-//! The project's lock file: swapped for one that names the face while cargo runs, and put back byte for byte.
+//! Swaps the project's lock file for one that names the shim, and restores it byte for byte.
 //!
-//! What the file was is kept in a copy until it is back. If this program is killed in between, the next call finds the
-//! copy and puts it back. Ctrl-C reaches cargo and this program alike; this one waits for cargo, puts the file back and
-//! ends then. The lock file with the face is kept in the target folder for the next call, with the one it was made
-//! from: as long as that stays the same, nothing has to be chosen again.
+//! A backup has the original until it is restored. If this program is killed before that, the next
+//! call finds the backup and restores it. Ctrl-C reaches both cargo and this program: this program
+//! waits for cargo, restores the file and ends.
+//!
+//! The lock file with the shim is cached in the target folder, together with the original that it
+//! was made from. While the original stays the same, cargo need not resolve the dependencies again.
 
 use crate::Failure;
 use crate::interrupt::outlive_cargo;
+use crate::patch_status::PatchStatus;
 use crate::project::{Project, tokios};
-use crate::verdict::Verdict;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The lock file is swapped; ends when it is dropped, at the latest.
-pub struct Swap {
+/// A swapped lock file. Dropping it restores the original.
+pub struct LockSwap {
     lock: PathBuf,
-    /// What the lock file was, until it is back; empty for "not there".
-    copy: PathBuf,
-    /// The lock file with the face, for the next call.
+    /// The backup of the original; empty if the project has no lock file.
+    backup: PathBuf,
+    /// The cached lock file with the shim.
     swapped: PathBuf,
-    /// What `swapped` was made from.
+    /// The original that `swapped` was made from.
     made_from: PathBuf,
     original: Option<Vec<u8>>,
-    is_over: bool,
-    /// One call at a time per target folder.
-    _turn: File,
+    is_restored: bool,
+    /// Locked, so that one call at a time uses the folder.
+    _mutex: File,
 }
 
-impl Swap {
+impl LockSwap {
     pub fn begin(project: &Project) -> Result<Self, Failure> {
         let lock = project.root.join("Cargo.lock");
         // Several projects may share a target folder.
@@ -44,104 +46,84 @@ impl Swap {
 
     fn at(lock: PathBuf, folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        let turn = File::create(folder.join("turn"))?;
-        turn.lock()?;
-        let [copy, swapped, made_from] =
+        let mutex = File::create(folder.join("turn"))?;
+        mutex.lock()?;
+        let [backup, swapped, made_from] =
             ["Cargo.lock.copy", "Cargo.lock", "Cargo.lock.made-from"].map(|name| folder.join(name));
-        if let Some(left_behind) = read(&copy)? {
-            // Unless somebody else has put the file in order since.
+        if let Some(left_behind) = read(&backup)? {
+            // Unless the user has restored the file since.
             if read(&lock)?.is_some_and(|bytes| names_wakeful(&bytes)) {
-                put(&lock, as_file(&left_behind))?;
+                put(&lock, original_of(&left_behind))?;
             }
-            fs::remove_file(&copy)?;
+            fs::remove_file(&backup)?;
         }
         let original = read(&lock)?;
-        put(&copy, Some(original.as_deref().unwrap_or_default()))?;
-        if let Some(made) = read(&swapped)?
+        put(&backup, Some(original.as_deref().unwrap_or_default()))?;
+        if let Some(cached) = read(&swapped)?
             && read(&made_from)?.as_deref() == Some(original.as_deref().unwrap_or_default())
         {
-            put(&lock, Some(&made))?;
+            put(&lock, Some(&cached))?;
         }
-        Ok(Self { lock, copy, swapped, made_from, original, is_over: false, _turn: turn })
+        Ok(Self { lock, backup, swapped, made_from, original, is_restored: false, _mutex: mutex })
     }
 
-    /// Has cargo choose the dependencies with the face, and looks whether it did take it.
-    pub fn resolve(&mut self, project: &Project) -> Result<Verdict, Failure> {
+    /// Makes cargo resolve the dependencies with the shim. Returns whether the shim replaces tokio.
+    pub fn resolve(&mut self, project: &Project) -> Result<PatchStatus, Failure> {
         let mut metadata = project.metadata()?;
         let mut refusal = None;
         for tokio in tokios(&metadata) {
-            // Of the same major version, so that it may stand in for it, from the same place.
-            let is_older =
-                tokio.source.is_some() && tokio.version.major == project.face.version.major;
-            if is_older && tokio.version != project.face.version {
+            // The shim replaces only a tokio of its major version from the registry or from git.
+            let is_replaceable =
+                tokio.source.is_some() && tokio.version.major == project.shim.version.major;
+            if is_replaceable && tokio.version != project.shim.version {
                 refusal = project.update(&tokio.version).err();
                 metadata = project.metadata()?;
             }
         }
-        let verdict = Verdict::of(project, &metadata, refusal);
-        if let Verdict::Taken(_) = verdict {
-            self.keep().map_err(|error| format!("{}: {error}", self.swapped.display()))?;
+        let status = PatchStatus::of(project, &metadata, refusal);
+        if let PatchStatus::Applied(_) = status {
+            self.cache().map_err(|error| format!("{}: {error}", self.swapped.display()))?;
         }
-        Ok(verdict)
+        Ok(status)
     }
 
-    /// Returns the versions of tokio that the project's own lock file names.
-    pub fn locked_tokios(&self) -> Vec<semver::Version> {
-        let lock = String::from_utf8_lossy(self.original.as_deref().unwrap_or_default());
-        locked_versions(&lock, "tokio")
-    }
-
-    /// Keeps the lock file with the face for the next call.
-    fn keep(&self) -> io::Result<()> {
+    /// Caches the lock file with the shim for the next call.
+    fn cache(&self) -> io::Result<()> {
         put(&self.made_from, Some(self.original.as_deref().unwrap_or_default()))?;
         put(&self.swapped, read(&self.lock)?.as_deref())
     }
 
-    /// Puts the lock file back.
+    /// Restores the lock file.
     pub fn end(mut self) -> Result<(), Failure> {
-        self.put_back().map_err(|error| {
-            let (lock, copy) = (self.lock.display(), self.copy.display());
-            format!("{lock} cannot be put back: {error}\n  what it was is in {copy}")
+        self.restore().map_err(|error| {
+            let (lock, backup) = (self.lock.display(), self.backup.display());
+            format!("cannot restore {lock}: {error}\n  the original is in {backup}")
         })
     }
 
-    fn put_back(&mut self) -> io::Result<()> {
-        if !std::mem::replace(&mut self.is_over, true) {
+    fn restore(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_restored, true) {
             put(&self.lock, self.original.as_deref())?;
-            fs::remove_file(&self.copy)?;
+            fs::remove_file(&self.backup)?;
         }
         Ok(())
     }
 }
 
-impl Drop for Swap {
+impl Drop for LockSwap {
     fn drop(&mut self) {
-        if let Err(error) = self.put_back() {
-            let (lock, copy) = (self.lock.display(), self.copy.display());
+        if let Err(error) = self.restore() {
+            let (lock, backup) = (self.lock.display(), self.backup.display());
             eprintln!(
-                "cargo wakeful: {lock} cannot be put back: {error}\n  what it was is in {copy}"
+                "cargo wakeful: cannot restore {lock}: {error}\n  the original is in {backup}"
             );
         }
     }
 }
 
-/// The copy of a lock file that was not there is empty.
-fn as_file(copy: &[u8]) -> Option<&[u8]> {
-    (!copy.is_empty()).then_some(copy)
-}
-
-/// Returns the versions of a package in the text of a lock file.
-///
-/// cargo writes `name` and `version` as the first two lines of each `[[package]]`.
-fn locked_versions(lock: &str, name: &str) -> Vec<semver::Version> {
-    let name = format!("name = \"{name}\"");
-    let mut versions = Vec::new();
-    let mut lines = lock.lines();
-    while lines.any(|line| line.trim_end() == name) {
-        let version = lines.next().and_then(|line| line.trim_end().strip_prefix("version = \""));
-        versions.extend(version.and_then(|text| text.strip_suffix('"')?.parse().ok()));
-    }
-    versions
+/// Returns the content of the original. An empty backup means that there was no lock file.
+fn original_of(backup: &[u8]) -> Option<&[u8]> {
+    (!backup.is_empty()).then_some(backup)
 }
 
 fn names_wakeful(lock: &[u8]) -> bool {
@@ -157,17 +139,19 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Makes the file be this, or not be there; untouched if it is so already.
+/// Gives the file this content, or removes it for `None`. Does not touch it if nothing changes.
 fn put(path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
     match (read(path)?.as_deref(), bytes) {
-        (is, shall) if is == shall => Ok(()),
+        (old, new) if old == new => Ok(()),
         (_, Some(bytes)) => replace(path, bytes),
         (_, None) => fs::remove_file(path),
     }
 }
 
-/// In one step: whoever is killed, or finds no room, leaves the old one or the new one. A link stays
-/// one, and the file's permissions stay.
+/// Replaces a file atomically.
+///
+/// If the process is killed or the disk is full, the old file or the new one is left. A symbolic
+/// link and the file's permissions are kept.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut new = path.clone().into_os_string();
@@ -179,7 +163,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         })
         .and_then(|()| fs::rename(&new, &path));
     match replaced {
-        // A folder in which nothing can be made, with a file that can be written.
+        // The folder is read-only, but the file may be writable.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::write(&path, bytes),
         replaced => replaced.inspect_err(|_| _ = fs::remove_file(&new)),
     }
@@ -199,8 +183,8 @@ mod tests {
             Self(folder)
         }
 
-        fn swap(&self) -> Swap {
-            Swap::at(self.0.join("Cargo.lock"), &self.0.join("notes")).unwrap()
+        fn swap(&self) -> LockSwap {
+            LockSwap::at(self.0.join("Cargo.lock"), &self.0.join("notes")).unwrap()
         }
 
         fn lock(&self) -> Option<Vec<u8>> {
@@ -219,61 +203,50 @@ mod tests {
     }
 
     #[test]
-    fn the_locked_versions_of_a_package_are_found() {
-        let lock = "version = 4\n\n[[package]]\nname = \"tokio\"\nversion = \"0.2.25\"\n\n\
-                    [[package]]\nname = \"tokio-util\"\nversion = \"0.7.1\"\ndependencies = [\n \"tokio\",\n]\n\n\
-                    [[package]]\r\nname = \"tokio\"\r\nversion = \"1.50.0\"\r\n";
-        let found: Vec<String> =
-            locked_versions(lock, "tokio").iter().map(semver::Version::to_string).collect();
-        assert_eq!(found, ["0.2.25", "1.50.0"]);
-        assert!(locked_versions("", "tokio").is_empty());
-    }
-
-    #[test]
-    fn what_was_there_comes_back() {
+    fn the_original_is_restored() {
         let folder = Folder::new("back");
-        for was in [None, Some(&b"the project's"[..])] {
-            folder.set_lock(was);
+        for original in [None, Some(&b"the project's"[..])] {
+            folder.set_lock(original);
             let swap = folder.swap();
             folder.set_lock(Some(b"cargo's"));
             swap.end().unwrap();
-            assert_eq!(folder.lock().as_deref(), was);
+            assert_eq!(folder.lock().as_deref(), original);
             let swap = folder.swap();
             folder.set_lock(Some(b"cargo's"));
             drop(swap);
-            assert_eq!(folder.lock().as_deref(), was);
+            assert_eq!(folder.lock().as_deref(), original);
         }
     }
 
     #[test]
-    fn a_call_that_was_killed_is_made_up_for() {
+    fn the_next_call_restores_after_a_kill() {
         let folder = Folder::new("killed");
-        for was in [None, Some(&b"the project's"[..])] {
-            folder.set_lock(was);
+        for original in [None, Some(&b"the project's"[..])] {
+            folder.set_lock(original);
             let mut swap = folder.swap();
             folder.set_lock(Some(b"name = \"wakeful\""));
-            // As if it had not come to an end.
-            swap.is_over = true;
+            // As if the program had been killed.
+            swap.is_restored = true;
             drop(swap);
             let swap = folder.swap();
-            assert_eq!(swap.original.as_deref(), was);
+            assert_eq!(swap.original.as_deref(), original);
             swap.end().unwrap();
-            assert_eq!(folder.lock().as_deref(), was);
+            assert_eq!(folder.lock().as_deref(), original);
 
             let mut swap = folder.swap();
-            swap.is_over = true;
+            swap.is_restored = true;
             drop(swap);
-            folder.set_lock(Some(b"put in order since"));
+            folder.set_lock(Some(b"restored by the user"));
             folder.swap().end().unwrap();
-            assert_eq!(folder.lock().unwrap(), b"put in order since");
+            assert_eq!(folder.lock().unwrap(), b"restored by the user");
         }
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_stays_as_it_was() {
+    fn a_failed_write_leaves_the_old_file() {
         let folder = Folder::new("full");
         folder.set_lock(Some(b"the project's"));
-        // What is written first is in the way.
+        // The temporary file cannot be created.
         fs::create_dir(folder.0.join("Cargo.lock.wakeful-new")).unwrap();
         put(&folder.0.join("Cargo.lock"), Some(b"another")).unwrap_err();
         assert_eq!(folder.lock().unwrap(), b"the project's");
@@ -294,19 +267,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_is_kept_for_the_same_project() {
+    fn the_lock_file_with_the_shim_is_cached_for_its_original() {
         let folder = Folder::new("kept");
         folder.set_lock(Some(b"one"));
         let swap = folder.swap();
         folder.set_lock(Some(b"one, swapped"));
-        swap.keep().unwrap();
+        swap.cache().unwrap();
         swap.end().unwrap();
         let swap = folder.swap();
         assert_eq!(folder.lock().unwrap(), b"one, swapped");
         swap.end().unwrap();
         folder.set_lock(Some(b"two"));
         let swap = folder.swap();
-        assert_eq!(folder.lock().unwrap(), b"two", "another project's");
+        assert_eq!(folder.lock().unwrap(), b"two", "made from another original");
         swap.end().unwrap();
     }
 }

@@ -1,35 +1,36 @@
-//! `cargo wakeful run|test|bench|build|…`: builds a tokio project against wakeful, without editing it.
+//! `cargo wakeful run|test|bench|build|…`: builds a tokio project on wakeful, without editing it.
 //!
-//! The project's manifest stays as it is: cargo is told on its command line to take wakeful's face, a package named
-//! `tokio`, in tokio's place. The lock file has to name that package while cargo runs, and is put back afterwards, byte
-//! for byte. As cargo takes the real tokio without a word of complaint when the face does not fit, the outcome is
-//! looked up before anything is built.
+//! The project's manifest stays as it is: a `--config` argument makes cargo replace tokio by the
+//! tokio shim, wakeful's package named `tokio`. The lock file has to name the shim while cargo
+//! runs. It is restored afterwards, byte for byte. If the shim does not fit, cargo silently builds
+//! the real tokio. So this program checks the resolved dependencies before it builds anything.
 //!
-//! - `options`: what stands on the command line.
-//! - `project`: what cargo says about the project.
-//! - `lock`: the lock file, in and out.
-//! - `verdict`: whether the face is in tokio's place, and if not, who is in the way.
-//! - `doctor`: the same in prose, before one starts.
-//! - `launch`: running a program that was built.
-//! - `interrupt`: being told to end.
+//! - `options`: the command line.
+//! - `project`: the project's metadata, and calls of cargo.
+//! - `tokio_shim`: where the shim is, and what it provides.
+//! - `lock`: swaps the lock file and restores it.
+//! - `patch_status`: whether the shim replaces tokio, and if not, which package prevents it.
+//! - `doctor`: reports that without building.
+//! - `launch`: builds a program for `run` and executes it.
+//! - `interrupt`: handles signals while cargo runs.
 
 mod doctor;
-mod face;
 mod interrupt;
 mod launch;
 mod lock;
 mod options;
+mod patch_status;
 mod project;
-mod verdict;
+mod tokio_shim;
 
-use face::Face;
-use lock::Swap;
+use lock::LockSwap;
 use options::{Action, Options};
+use patch_status::PatchStatus;
 use project::Project;
 use std::process::ExitCode;
-use verdict::Verdict;
+use tokio_shim::TokioShim;
 
-/// What went wrong, for the person at the keyboard.
+/// An error message for the user.
 type Failure = String;
 
 fn main() -> ExitCode {
@@ -50,32 +51,28 @@ fn main() -> ExitCode {
 }
 
 fn act(options: &Options) -> Result<ExitCode, Failure> {
-    match options.action {
-        Action::Help => println!("{}", options::USAGE),
-        Action::Version => println!("cargo-wakeful {}", env!("CARGO_PKG_VERSION")),
-        Action::Doctor | Action::Run | Action::Cargo(_) => {
-            let face = Face::find()?;
-            let project = Project::open(options, &face)?;
-            return build(options, &project);
-        }
-    }
+    let Action::Help = options.action else {
+        let shim = TokioShim::find()?;
+        let project = Project::open(options, &shim)?;
+        return build(options, &project);
+    };
+    println!("{}", options::USAGE);
     Ok(ExitCode::SUCCESS)
 }
 
-/// With the lock file swapped: looks whether the face is in tokio's place, and does what was asked for if it is.
+/// Swaps the lock file, checks that the shim replaces tokio, and runs the command.
 fn build(options: &Options, project: &Project) -> Result<ExitCode, Failure> {
-    let mut swap = Swap::begin(project)?;
-    let verdict = swap.resolve(project)?;
+    let mut swap = LockSwap::begin(project)?;
+    let status = swap.resolve(project)?;
     if let Action::Doctor = options.action {
-        let locked = swap.locked_tokios();
         swap.end()?;
-        return Ok(doctor::report(project, &verdict, &locked));
+        return Ok(doctor::report(project, &status));
     }
-    let Verdict::Taken(taken) = verdict else {
+    let PatchStatus::Applied(applied) = status else {
         swap.end()?;
-        return Err(verdict.to_string());
+        return Err(status.to_string());
     };
-    eprintln!("cargo wakeful: {taken}");
+    eprintln!("cargo wakeful: {applied}");
     if let Action::Run = options.action {
         let program = launch::build(project, options);
         swap.end()?;
@@ -85,6 +82,6 @@ fn build(options: &Options, project: &Project) -> Result<ExitCode, Failure> {
     let status = cargo.and_then(|mut cargo| interrupt::wait_for(&mut cargo));
     swap.end()?;
     let status = status.map_err(|error| format!("cargo cannot be started: {error}"))?;
-    // A cargo that a signal ended has no code.
+    // If a signal has ended cargo, there is no exit code.
     Ok(status.code().map_or(ExitCode::from(101), |code| ExitCode::from(code as u8)))
 }

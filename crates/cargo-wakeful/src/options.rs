@@ -1,41 +1,40 @@
-//! What stands on the command line.
+//! The command line.
 
-/// What there is to be said about the command line.
+/// The help text.
 pub const USAGE: &str = "\
 Builds a tokio project on wakeful, without editing it.
 
 usage: cargo wakeful run|test|bench|build|check|clippy|doc|tree [arguments of that command]
        cargo wakeful doctor [--manifest-path …] [--features …]
-       cargo wakeful --version
 
-The manifest and the lock file stay as they are; what is built goes to the folder `wakeful` in the target folder.
-WAKEFUL_TOKIO_SHIM names the folder of the package that goes in tokio's place, if it is not the one beside the sources that
-this program was installed from.";
+The manifest and the lock file stay as they are. Build output goes to the folder `wakeful` in the target folder.
+WAKEFUL_TOKIO_SHIM is the folder of the tokio shim, the package that replaces tokio. The default is crates/tokio of the
+checkout that this program was installed from.";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Help,
-    /// Prints the version of this program.
-    Version,
-    /// Says whether the project can run, and what would be missing.
+    /// Reports whether the project can run on wakeful, and what it would lack.
     Doctor,
-    /// Builds a program and becomes it.
+    /// Builds a program and executes it in this process.
     Run,
-    /// Another command of cargo's.
+    /// Another command of cargo.
     Cargo(String),
 }
 
 #[derive(Debug)]
 pub struct Options {
     pub action: Action,
-    /// What comes after the command, up to `--`.
+    /// The arguments after the command, up to `--`.
     pub arguments: Vec<String>,
-    /// What comes after `--`.
+    /// The arguments after `--`.
     pub rest: Vec<String>,
 }
 
-/// Options that say which part of the dependencies is meant; they are for every call of cargo's.
-const ABOUT_THE_PROJECT: &[(&str, bool)] = &[
+/// Options that affect the dependencies, and whether they take a value.
+///
+/// Every call of cargo gets them.
+const DEPENDENCY_OPTIONS: &[(&str, bool)] = &[
     ("--manifest-path", true),
     ("--features", true),
     ("-F", true),
@@ -46,20 +45,21 @@ const ABOUT_THE_PROJECT: &[(&str, bool)] = &[
     ("--config", true),
 ];
 
-/// Options of `cargo run` that take a value, beside those above.
+/// Other options of `cargo run` that take a value.
 #[rustfmt::skip]
 const WITH_VALUE: &[&str] = &[
     "--bin", "--example", "-p", "--package", "--target", "--target-dir", "--profile", "--message-format", "-j", "--jobs",
     "--color", "-Z", "-C",
 ];
 
-/// Where the arguments of the program begin that `run` is to run, if they begin without `--`: at the first that is
-/// neither an option nor the value of one.
-fn first_of_the_program(arguments: &[String]) -> Option<usize> {
+/// Returns where the program's own arguments begin, if `run` has them without `--`.
+///
+/// That is the first argument that is neither an option nor the value of one.
+fn program_arguments_start(arguments: &[String]) -> Option<usize> {
     let takes_value = |option: &str| {
-        let about =
-            ABOUT_THE_PROJECT.iter().any(|(name, takes_value)| *takes_value && *name == option);
-        about || WITH_VALUE.contains(&option)
+        let is_dependency_option =
+            DEPENDENCY_OPTIONS.iter().any(|(name, takes_value)| *takes_value && *name == option);
+        is_dependency_option || WITH_VALUE.contains(&option)
     };
     let mut at = 0;
     while let Some(argument) = arguments.get(at) {
@@ -77,11 +77,10 @@ fn first_of_the_program(arguments: &[String]) -> Option<usize> {
 impl Options {
     pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut arguments = arguments.peekable();
-        // Called by cargo, the first is the name of the command.
+        // cargo passes the name of the command as the first argument.
         arguments.next_if(|first| first == "wakeful");
         let action = match arguments.next().as_deref() {
             None | Some("help" | "-h" | "--help") => Action::Help,
-            Some("version" | "-V" | "--version") => Action::Version,
             Some("doctor") => Action::Doctor,
             Some("run" | "r") => Action::Run,
             Some("test" | "t") => Action::Cargo("test".into()),
@@ -94,23 +93,23 @@ impl Options {
         };
         let all: Vec<String> = arguments.collect();
         let dashes = all.iter().position(|argument| argument == "--");
-        let own = if action == Action::Run { first_of_the_program(&all) } else { None };
-        let (end, begin) = match (own, dashes) {
-            (Some(own), _) => (own, own),
+        let program = if action == Action::Run { program_arguments_start(&all) } else { None };
+        let (end, begin) = match (program, dashes) {
+            (Some(start), _) => (start, start),
             (None, Some(dashes)) => (dashes, dashes + 1),
             (None, None) => (all.len(), all.len()),
         };
         if all[..end].iter().any(|argument| argument == "--locked" || argument == "--frozen") {
-            return Err("cargo wakeful: `--locked` and `--frozen` cannot be held: the lock file must name wakeful's \
-                        face while cargo runs. It is put back afterwards."
+            return Err("cargo wakeful: `--locked` and `--frozen` are not possible: the lock file must name wakeful's \
+                        tokio shim while cargo runs. It is restored afterwards."
                 .into());
         }
         let rest = all[begin..].to_vec();
         Ok(Self { action, arguments: all[..end].to_vec(), rest })
     }
 
-    /// The arguments that every call of cargo's needs to be about the same dependencies.
-    pub fn about_the_project(&self) -> Vec<String> {
+    /// Returns the arguments that every call of cargo needs to resolve the same dependencies.
+    pub fn dependency_options(&self) -> Vec<String> {
         let mut chosen = Vec::new();
         let mut arguments = self.arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -118,7 +117,8 @@ impl Options {
                 Some((name, _)) => (name, true),
                 None => (argument.as_str(), false),
             };
-            let Some((_, takes_value)) = ABOUT_THE_PROJECT.iter().find(|(known, _)| *known == name)
+            let Some((_, takes_value)) =
+                DEPENDENCY_OPTIONS.iter().find(|(known, _)| *known == name)
             else {
                 continue;
             };
@@ -153,29 +153,29 @@ mod tests {
         let options = parse("run --bin a --features x,y -- --features z -- w");
         assert_eq!(options.arguments, ["--bin", "a", "--features", "x,y"]);
         assert_eq!(options.rest, ["--features", "z", "--", "w"]);
-        assert_eq!(options.about_the_project(), ["--features", "x,y"]);
+        assert_eq!(options.dependency_options(), ["--features", "x,y"]);
     }
 
     #[test]
-    fn a_programs_arguments_need_no_dashes() {
+    fn arguments_of_the_program_need_no_dashes() {
         let options = parse("run --release --bin a -F x one --two -- three");
         assert_eq!(options.arguments, ["--release", "--bin", "a", "-F", "x"]);
         assert_eq!(options.rest, ["one", "--two", "--", "three"]);
-        // Of other commands, they are cargo's.
+        // For other commands, they belong to cargo.
         let options = parse("test one -- two");
         assert_eq!((options.arguments, options.rest), (vec!["one".into()], vec!["two".into()]));
     }
 
     #[test]
-    fn some_arguments_are_for_every_call() {
+    fn dependency_options_are_found() {
         let options =
             parse("test -p a --manifest-path=b/Cargo.toml --all-features --offline --release -F c");
         let expected = ["--manifest-path=b/Cargo.toml", "--all-features", "--offline", "-F", "c"];
-        assert_eq!(options.about_the_project(), expected);
+        assert_eq!(options.dependency_options(), expected);
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn unknown_commands_and_locked_are_refused() {
         for text in ["wakeful fly", "test --locked", "run --frozen"] {
             Options::parse(text.split_whitespace().map(str::to_owned)).unwrap_err();
         }

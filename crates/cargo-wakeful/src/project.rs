@@ -1,22 +1,22 @@
-//! What cargo says about the project, and how it is called.
+//! The project's metadata, and calls of cargo for it.
 
 use crate::Failure;
-use crate::face::{Face, cargo};
 use crate::options::{Action, Options};
+use crate::tokio_shim::{TokioShim, cargo};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 pub struct Project<'a> {
-    pub face: &'a Face,
+    pub shim: &'a TokioShim,
     pub root: PathBuf,
-    /// Where this program keeps what it builds and notes.
+    /// The folder for build output and for the lock files of this program.
     pub target: PathBuf,
-    /// For every call: `--features` and the like.
-    about: Vec<String>,
+    /// Arguments for every call, like `--features`.
+    dependency_options: Vec<String>,
 }
 
-/// A package that asks for tokio, and how.
+/// A dependency of a package on tokio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     pub by: String,
@@ -24,38 +24,41 @@ pub struct Demand {
     pub features: Vec<String>,
 }
 
-/// A package named `tokio` that cargo has chosen.
+/// A package named `tokio` among the resolved dependencies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tokio {
     pub version: semver::Version,
-    /// None: a folder.
+    /// The registry or git repository; `None` for a folder.
     pub source: Option<String>,
     pub manifest: PathBuf,
 }
 
 impl<'a> Project<'a> {
-    pub fn open(options: &Options, face: &'a Face) -> Result<Self, Failure> {
-        let about = options.about_the_project();
+    pub fn open(options: &Options, shim: &'a TokioShim) -> Result<Self, Failure> {
+        let dependency_options = options.dependency_options();
         let mut command = Command::new(cargo());
-        command.args(["metadata", "--format-version", "1", "--no-deps"]).args(&about);
+        command.args(["metadata", "--format-version", "1", "--no-deps"]).args(&dependency_options);
         let metadata = json(command)?;
         let folder = |name: &str| metadata[name].as_str().map(PathBuf::from);
-        let root = folder("workspace_root").ok_or("cargo does not say where the project is")?;
-        let target = folder("target_directory").ok_or("cargo does not say where to build")?;
-        Ok(Self { face, root, target: target.join("wakeful"), about })
+        let root = folder("workspace_root").ok_or("the metadata of cargo has no workspace_root")?;
+        let target =
+            folder("target_directory").ok_or("the metadata of cargo has no target_directory")?;
+        Ok(Self { shim, root, target: target.join("wakeful"), dependency_options })
     }
 
-    /// A call of cargo's that takes the face, before its own arguments.
+    /// Returns a call of cargo that replaces tokio by the shim.
     fn cargo(&self, name: &str) -> Command {
         let mut command = Command::new(cargo());
-        command.arg(name).arg("--config").arg(self.face.patch());
+        command.arg(name).arg("--config").arg(self.shim.patch());
         command.env("CARGO_TARGET_DIR", &self.target);
         command
     }
 
-    /// The command that was asked for.
+    /// Returns the command of the user.
     pub fn command(&self, options: &Options) -> Command {
-        let Action::Cargo(name) = &options.action else { unreachable!("has its own way") };
+        let Action::Cargo(name) = &options.action else {
+            unreachable!("`main` handles the other actions")
+        };
         let mut command = self.cargo(name);
         command.args(&options.arguments);
         if !options.rest.is_empty() {
@@ -64,34 +67,36 @@ impl<'a> Project<'a> {
         command
     }
 
-    /// `cargo build` for what `cargo run` would run, with messages for programs.
+    /// Returns `cargo build` for the program that `cargo run` would execute, with JSON messages.
     pub fn build_for_run(&self, options: &Options) -> Command {
         let mut command = self.cargo("build");
         command.arg("--message-format=json-render-diagnostics").args(&options.arguments);
         command
     }
 
-    /// Everything that cargo has chosen, with the face.
+    /// Returns the resolved dependencies, with the shim.
     pub fn metadata(&self) -> Result<Value, Failure> {
         let mut command = self.cargo("metadata");
-        command.args(["--format-version", "1"]).args(&self.about);
-        // Of other systems there may be things that would not be built here.
+        command.args(["--format-version", "1"]).args(&self.dependency_options);
+        // Dependencies for other platforms are not built here.
         if let Some(host) = host() {
             command.arg("--filter-platform").arg(host);
         }
         json(command)
     }
 
-    /// Has cargo take the face's version for the tokio that the lock file names; says why if it cannot.
+    /// Changes the version of tokio in the lock file to that of the shim.
+    ///
+    /// Returns cargo's error if that fails.
     pub fn update(&self, tokio: &semver::Version) -> Result<(), Failure> {
         let mut command = self.cargo("update");
         command.arg("-p").arg(format!("tokio@{tokio}"));
-        command.arg("--precise").arg(self.face.version.to_string());
-        let mut about = self.about.iter();
-        while let Some(argument) = about.next() {
-            // It knows no features.
+        command.arg("--precise").arg(self.shim.version.to_string());
+        let mut options = self.dependency_options.iter();
+        while let Some(argument) = options.next() {
+            // `cargo update` has no options for features.
             match argument.as_str() {
-                "--features" | "-F" => drop(about.next()),
+                "--features" | "-F" => drop(options.next()),
                 "--all-features" | "--no-default-features" => {}
                 other if other.starts_with("--features=") => {}
                 other => drop(command.arg(other)),
@@ -101,7 +106,7 @@ impl<'a> Project<'a> {
     }
 }
 
-/// The packages named `tokio` in what cargo has chosen.
+/// Returns the packages named `tokio` among the resolved dependencies.
 pub fn tokios(metadata: &Value) -> Vec<Tokio> {
     let chosen: Vec<&str> =
         list(&metadata["resolve"]["nodes"]).filter_map(|node| node["id"].as_str()).collect();
@@ -118,13 +123,13 @@ pub fn tokios(metadata: &Value) -> Vec<Tokio> {
         .collect()
 }
 
-/// Who asks for tokio.
+/// Returns all dependencies on tokio.
 pub fn demands(metadata: &Value) -> Vec<Demand> {
     let mut demands = Vec::new();
     for package in list(&metadata["packages"]) {
         let by = format!("{} {}", text(&package["name"]), text(&package["version"]));
         for dependency in list(&package["dependencies"]).filter(|one| one["name"] == "tokio") {
-            // Those of other crates' tests are not built.
+            // Dev-dependencies of other packages are not built.
             if dependency["kind"] == "dev" && !package["source"].is_null() {
                 continue;
             }
@@ -148,7 +153,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// The system that the compiler builds for by itself.
+/// Returns the host platform of the compiler.
 fn host() -> Option<String> {
     let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     let version = output_text(command.arg("-vV")).ok()?;
@@ -156,7 +161,7 @@ fn host() -> Option<String> {
     Some(line.to_owned())
 }
 
-/// The compiler's version.
+/// Returns the version of the compiler.
 pub fn rustc() -> Option<semver::Version> {
     let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     let version = output_text(command.arg("-vV")).ok()?;
@@ -167,7 +172,7 @@ fn output_text(command: &mut Command) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&command.stderr(Stdio::null()).output()?.stdout).into_owned())
 }
 
-/// What a command prints; what it says on the way is an error's text only.
+/// Returns the standard output of a command. If it fails, returns its standard error.
 fn output(mut command: Command) -> Result<Vec<u8>, Failure> {
     let output = command.output().map_err(|error| format!("cargo cannot be started: {error}"))?;
     if output.status.success() {
@@ -179,5 +184,5 @@ fn output(mut command: Command) -> Result<Vec<u8>, Failure> {
 
 pub fn json(command: Command) -> Result<Value, Failure> {
     serde_json::from_slice(&output(command)?)
-        .map_err(|error| format!("cargo's answer cannot be read: {error}"))
+        .map_err(|error| format!("the output of cargo is not valid JSON: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Files and folders.
+//! Asynchronous files and directories; see `wakeful::fs`.
 
 pub use wakeful::fs::{
     DirBuilder, DirEntry, File, FileTimes, OpenOptions, ReadDir, canonicalize, copy, create_dir,

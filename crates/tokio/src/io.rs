@@ -1,4 +1,4 @@
-//! Reading and writing.
+//! Traits and types for asynchronous input and output; see `wakeful::io`.
 
 pub use wakeful::io::{
     AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, Error, ErrorKind, ReadBuf, Result, SeekFrom,
@@ -18,10 +18,10 @@ pub use wakeful::io::{
 #[cfg(feature = "io-std")]
 pub use wakeful::io::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
 
-/// Readiness of any descriptor.
+/// Readiness of any file descriptor.
 #[cfg(feature = "net")]
 pub mod unix {
-    #[allow(deprecated, reason = "the old name of an error")]
+    #[allow(deprecated, reason = "tokio still has the deprecated name")]
     #[doc(hidden)]
     pub use wakeful::io::unix::AsyncFdTryNewError;
     pub use wakeful::io::unix::{

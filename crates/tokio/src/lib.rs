@@ -1,13 +1,19 @@
-//! wakeful under tokio's name, so that programs written for tokio run on it unmodified.
+//! The tokio shim: wakeful under tokio's name, for programs that were written for tokio.
+//!
+//! Such programs run on wakeful unmodified, with this patch in their `Cargo.toml`:
 //!
 //! ```toml
 //! [patch.crates-io]
 //! tokio = { path = "…/wakeful/crates/tokio" }
 //! ```
 //!
-//! Everything here is wakeful's: this crate has no logic of its own. It names what tokio 1.54 names, under the same
-//! features, and leaves out what only wakeful has. For that, depend on `wakeful` beside it: the types are the same, and
-//! so is the runtime.
+//! `cargo wakeful` adds the patch by itself, for one command.
+//!
+//! This crate only re-exports items of wakeful. It has the names of tokio 1.54, under the same
+//! features, and not the names that only wakeful has. For those, depend on `wakeful` as well: the
+//! types and the runtime are the same.
+//!
+//! # Examples
 //!
 //! ```
 //! # #[cfg(feature = "full")]
@@ -20,7 +26,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! What only wakeful has is not here:
+//! Names that only wakeful has do not exist here:
 //!
 //! ```compile_fail
 //! use tokio::inspect;
@@ -32,11 +38,11 @@
 //!
 //! # What is left out
 //!
-//! tokio's unstable API (`--cfg tokio_unstable`) is here only where wakeful has the same thing: `task::Builder`,
-//! `task::join_set`, `runtime::UnhandledPanic`, `runtime::RngSeed`. Not here are the unstable metrics and
-//! histograms, task dumps, hooks with `TaskMeta`, and events for `tracing`: what wakeful knows of its tasks is in
-//! `wakeful::inspect`, without a flag. `net::windows`, `signal::windows` and `io::bsd` are not here: wakeful
-//! runs on Linux.
+//! - tokio's unstable API (`--cfg tokio_unstable`), except where wakeful has the same item:
+//!   `task::Builder`, `task::join_set`, `runtime::UnhandledPanic`, `runtime::RngSeed`. There are no
+//!   unstable metrics and histograms, task dumps, hooks with `TaskMeta`, or events for `tracing`.
+//!   Use `wakeful::inspect` instead, which needs no flag.
+//! - `net::windows`, `signal::windows` and `io::bsd`: wakeful runs on Linux.
 
 #[cfg(feature = "fs")]
 pub mod fs;
@@ -58,7 +64,7 @@ pub mod task;
 #[cfg(feature = "time")]
 pub mod time;
 
-/// Empty: streams are in the crate `tokio-stream`.
+/// Empty, as in tokio: streams are in the crate `tokio-stream`.
 pub mod stream {}
 
 pub use wakeful::pin;

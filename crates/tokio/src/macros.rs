@@ -1,6 +1,6 @@
-//! What tokio's macros name in other crates, and programs therefore can.
+//! Items that tokio's macros use in other crates, so that programs can reach them.
 
-/// Hidden in tokio, but reached by some all the same.
+/// Hidden in tokio, but some programs use it.
 pub mod support {
     pub use std::future::{Future, IntoFuture, poll_fn};
     pub use std::pin::Pin;

@@ -1,16 +1,16 @@
-//! Sockets and pipes.
+//! TCP, UDP and Unix sockets, and pipes; see `wakeful::net`.
 
 pub use wakeful::net::{
     TcpListener, TcpSocket, TcpStream, ToSocketAddrs, UdpSocket, UnixDatagram, UnixListener,
     UnixSocket, UnixStream, lookup_host,
 };
 
-/// Parts of a TCP connection.
+/// Halves of a TCP stream.
 pub mod tcp {
     pub use wakeful::net::tcp::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 }
 
-/// Parts of a unix connection, and pipes.
+/// Halves of a Unix stream, credentials, and pipes.
 pub mod unix {
     pub use wakeful::net::unix::{
         OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, SocketAddr, UCred, WriteHalf, gid_t,

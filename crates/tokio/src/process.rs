@@ -1,3 +1,3 @@
-//! Child processes.
+//! Asynchronous child processes; see `wakeful::process`.
 
 pub use wakeful::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};

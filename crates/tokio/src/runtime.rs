@@ -1,4 +1,4 @@
-//! Building a runtime and holding on to it.
+//! Runtimes, their builder and handles; see `wakeful::runtime`.
 
 pub use wakeful::runtime::{
     Builder, EnterGuard, Handle, Id, LocalOptions, LocalRuntime, RngSeed, Runtime, RuntimeFlavor,

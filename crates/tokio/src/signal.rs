@@ -1,3 +1,3 @@
-//! Signals.
+//! Signals of the operating system; see `wakeful::signal`.
 
 pub use wakeful::signal::{ctrl_c, unix};

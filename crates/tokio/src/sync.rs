@@ -1,4 +1,4 @@
-//! Locks, channels and events between tasks.
+//! Locks, channels and notifications between tasks; see `wakeful::sync`.
 
 pub use wakeful::sync::{
     AcquireError, Barrier, BarrierWaitResult, MappedMutexGuard, Mutex, MutexGuard, Notify,
@@ -10,7 +10,7 @@ pub use wakeful::sync::{
 
 pub use wakeful::sync::{broadcast, mpsc, oneshot, watch};
 
-/// Futures that have a name because users hold them.
+/// Named future types.
 pub mod futures {
     pub use wakeful::sync::futures::{Notified, OwnedNotified};
 }

@@ -1,4 +1,4 @@
-//! Spawning tasks and waiting for them.
+//! Tasks: spawning, joining, cooperative budgets; see `wakeful::task`.
 
 pub use wakeful::task::{
     AbortHandle, Builder, Id, JoinError, JoinHandle, JoinSet, LocalEnterGuard, LocalKey, LocalSet,
@@ -11,7 +11,7 @@ pub use wakeful::task::block_in_place;
 
 pub use wakeful::task::{coop, join_set};
 
-/// Futures that have a name because users hold them.
+/// Named future types.
 pub mod futures {
     pub use wakeful::task::futures::TaskLocalFuture;
 }

@@ -1,4 +1,4 @@
-//! Sleeping, ticking, giving up after a while.
+//! Sleeps, intervals and timeouts; see `wakeful::time`.
 
 pub use wakeful::time::{
     Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, error, interval, interval_at,

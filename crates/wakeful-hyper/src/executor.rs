@@ -1,14 +1,15 @@
-//! Where hyper's own futures run.
+//! Spawns hyper's own futures on a runtime.
 
 use std::sync::Arc;
 use wakeful::runtime::Handle;
 use wakeful::task::Builder;
 
-/// Spawns what hyper wants to run beside a connection: the streams of HTTP/2, and
-/// a client's connections.
+/// Spawns the futures that hyper runs beside a connection.
 ///
-/// [`Executor::new`] spawns on the runtime that polls the connection,
-/// [`Executor::on`] on the one you name.
+/// These are the streams of HTTP/2 and the connections of a client. [`Executor::new`] spawns on the
+/// runtime that polls the connection, [`Executor::on`] on a given one.
+///
+/// # Examples
 ///
 /// ```
 /// use wakeful_hyper::{Executor, Timer};
@@ -19,25 +20,59 @@ use wakeful::task::Builder;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Executor {
-    /// Where to spawn; `None` is wherever we are called.
+    /// The runtime; `None` for the current one of the calling thread.
     handle: Option<Handle>,
     name: Option<Arc<str>>,
 }
 
 impl Executor {
-    /// Spawns on the current runtime, whichever that is at the time. Outside of
-    /// one it panics when hyper has something to spawn.
+    /// Creates an executor that spawns on the current runtime of the calling thread.
+    ///
+    /// # Panics
+    ///
+    /// Spawning panics if the thread has no current runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful_hyper::Executor;
+    ///
+    /// let server = hyper::server::conn::http2::Builder::new(Executor::new());
+    /// # drop(server);
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Spawns on this runtime, from anywhere.
+    /// Creates an executor that spawns on this runtime, from any thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    /// use wakeful_hyper::Executor;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let executor = Executor::on(runtime.handle().clone());
+    /// # drop(executor);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn on(handle: Handle) -> Self {
         Self { handle: Some(handle), name: None }
     }
 
-    /// What the tasks are called in reports. They are all spawned at the same
-    /// place, so a name tells more than the place does.
+    /// Names the tasks, for dumps and reports.
+    ///
+    /// All tasks are spawned at one location in this crate, so the location alone says little.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful_hyper::Executor;
+    ///
+    /// let executor = Executor::new().named("web");
+    /// # drop(executor);
+    /// ```
     pub fn named(self, name: &str) -> Self {
         Self { name: Some(name.into()), ..self }
     }
@@ -58,7 +93,7 @@ where
             Some(handle) => builder.spawn_on(future, handle),
             None => builder.spawn(future),
         };
-        // Nobody joins it: hyper hears of its end through its own channels.
+        // The task is detached: hyper learns of its end through channels.
         drop(spawned.expect("spawning does not fail"));
     }
 }

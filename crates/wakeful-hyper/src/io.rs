@@ -1,4 +1,4 @@
-//! One trait of reading and writing in terms of the other.
+//! Converts between the I/O traits of hyper and those of wakeful.
 #![allow(unsafe_code)]
 
 use hyper::rt;
@@ -9,12 +9,14 @@ use std::task::{Context, Poll, ready};
 use wakeful::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pin_project! {
-    /// A stream of one side in the shape of the other's.
+    /// An adapter between the I/O traits of hyper and those of wakeful.
     ///
-    /// Around a `TcpStream` of wakeful's it is what hyper reads from and writes to.
-    /// Around something of hyper's, an upgraded connection, say, it is an
-    /// [`AsyncRead`] and [`AsyncWrite`] of wakeful's. It holds nothing back: bytes
-    /// go through without a copy, and [`into_inner`](Io::into_inner) loses none.
+    /// Around a stream of wakeful, like `TcpStream`, it implements hyper's `Read` and `Write`.
+    /// Around a stream of hyper, like an upgraded connection, it implements [`AsyncRead`] and
+    /// [`AsyncWrite`]. It has no buffer: bytes are not copied, and [`into_inner`](Io::into_inner)
+    /// loses none.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[wakeful::main]
@@ -36,22 +38,32 @@ pin_project! {
 }
 
 impl<T> Io<T> {
-    /// Wraps a stream of either side.
+    /// Wraps a stream of wakeful or of hyper.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful_hyper::Io;
+    ///
+    /// let (near, _far) = wakeful::io::duplex(1024);
+    /// let stream = Io::new(near);
+    /// # drop(stream);
+    /// ```
     pub fn new(inner: T) -> Self {
         Self { inner }
     }
 
-    /// What is inside.
+    /// Returns a reference to the stream.
     pub fn inner(&self) -> &T {
         &self.inner
     }
 
-    /// What is inside, to be changed.
+    /// Returns a mutable reference to the stream.
     pub fn inner_mut(&mut self) -> &mut T {
         &mut self.inner
     }
 
-    /// Takes it out again.
+    /// Returns the stream.
     pub fn into_inner(self) -> T {
         self.inner
     }
@@ -64,14 +76,14 @@ impl<T: AsyncRead> rt::Read for Io<T> {
         cx: &mut Context<'_>,
         mut cursor: rt::ReadBufCursor<'_>,
     ) -> Poll<Result<()>> {
-        // SAFETY: a `ReadBuf` takes back no byte that is initialised.
+        // SAFETY: a `ReadBuf` never makes an initialised byte uninitialised.
         let mut buf = ReadBuf::uninit(unsafe { cursor.as_mut() });
         let start = buf.filled().as_ptr();
         ready!(self.project().inner.poll_read(cx, &mut buf))?;
         let filled = buf.filled();
-        assert_eq!(start, filled.as_ptr(), "poll_read put another buffer in the place of its own");
+        assert_eq!(start, filled.as_ptr(), "poll_read replaced the buffer by another one");
         let count = filled.len();
-        // SAFETY: filled, in the very memory that the cursor stands for: see above.
+        // SAFETY: the assertion shows that these bytes were filled in the memory of the cursor.
         unsafe { cursor.advance(count) };
         Poll::Ready(Ok(()))
     }
@@ -84,19 +96,19 @@ impl<T: rt::Read> AsyncRead for Io<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
         let count = {
-            // SAFETY: hyper's buffer takes back no byte that is initialised.
+            // SAFETY: hyper's buffer never makes an initialised byte uninitialised.
             let mut inner = rt::ReadBuf::uninit(unsafe { buf.unfilled_mut() });
             ready!(self.project().inner.poll_read(cx, inner.unfilled()))?;
             inner.filled().len()
         };
-        // SAFETY: so many were filled at the start of what was unfilled.
+        // SAFETY: hyper has filled this many bytes at the start of the unfilled part.
         unsafe { buf.assume_init(count) };
         buf.advance(count);
         Poll::Ready(Ok(()))
     }
 }
 
-/// Writing is the same on both sides, word for word.
+/// The methods for writing have the same signatures in both traits.
 macro_rules! write_through {
     ($there:path as $here:path) => {
         impl<T: $there> $here for Io<T> {

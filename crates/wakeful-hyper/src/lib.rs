@@ -1,12 +1,14 @@
-//! hyper on wakeful: what [`hyper::rt`] asks of a runtime.
+//! hyper on wakeful: implements the traits of [`hyper::rt`].
 //!
-//! | hyper asks for | here |
+//! | trait of hyper | type of this crate |
 //! | --- | --- |
 //! | [`hyper::rt::Executor`] | [`Executor`] spawns tasks |
 //! | [`hyper::rt::Timer`] | [`Timer`] sleeps by the runtime's clock, paused or not |
-//! | [`hyper::rt::Read`] and [`hyper::rt::Write`] | [`Io`] around a stream of wakeful's, and the reverse |
+//! | [`hyper::rt::Read`] and [`hyper::rt::Write`] | [`Io`] around a stream of wakeful, and the reverse |
 //!
-//! A server that answers one connection after the other:
+//! # Examples
+//!
+//! A server that handles each connection in a task:
 //!
 //! ```no_run
 //! use http_body_util::Full;
@@ -38,8 +40,8 @@
 //! }
 //! ```
 //!
-//! It is a crate of its own because hyper depends on tokio (for channels; no
-//! runtime of tokio's is started), and wakeful does not.
+//! It is a separate crate because hyper depends on tokio, which wakeful does not. hyper uses only
+//! tokio's channels; no runtime of tokio is started.
 #![deny(unsafe_code)]
 
 mod executor;

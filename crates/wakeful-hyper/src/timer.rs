@@ -1,4 +1,4 @@
-//! hyper's time-outs and keep-alive, by the runtime's clock.
+//! Timers for hyper's timeouts and keep-alive.
 
 use hyper::rt;
 use pin_project_lite::pin_project;
@@ -7,9 +7,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use wakeful::time;
 
-/// Sleeps on the timers of the runtime that polls the connection.
+/// Creates timers on the runtime that polls the connection.
 ///
-/// It goes by the clock of that runtime: under `time::pause` no real time passes.
+/// They follow the clock of that runtime: with a paused clock, no real time passes.
+///
+/// # Examples
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,7 +24,16 @@ use wakeful::time;
 pub struct Timer;
 
 impl Timer {
-    /// Needs no runtime; its sleeps do.
+    /// Creates a timer source. It needs no runtime, but the sleeps that it creates do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful_hyper::Timer;
+    ///
+    /// let mut server = hyper::server::conn::http1::Builder::new();
+    /// server.timer(Timer::new());
+    /// ```
     pub fn new() -> Self {
         Self
     }
@@ -41,7 +52,7 @@ impl rt::Timer for Timer {
         time::Instant::now().into_std()
     }
 
-    /// Moves our own sleep without making a new one.
+    /// Changes the deadline of a sleep without allocating a new one.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
             Some(sleep) => sleep.project().inner.reset(new_deadline.into()),
@@ -51,7 +62,7 @@ impl rt::Timer for Timer {
 }
 
 pin_project! {
-    /// A type of ours, since neither the trait nor what is inside is.
+    /// A wrapper, because hyper's trait cannot be implemented for the foreign type `time::Sleep`.
     struct Sleep {
         #[pin]
         inner: time::Sleep,

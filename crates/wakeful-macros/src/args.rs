@@ -1,17 +1,18 @@
-//! The arguments of `#[main]` and `#[test]`: `flavor = "multi_thread", worker_threads = 4` and so on.
+//! The arguments of `#[main]` and `#[test]`: `flavor = "multi_thread", worker_threads = 4`, ….
 //!
-//! [`Options::parse`] reads the list, then checks that the options go together. It reports one error, the first.
+//! [`Options::parse`] reads the list, and then checks that the options are compatible. It returns
+//! the first error.
 
 use std::num::ParseIntError;
 use std::ops::Range;
 
 use crate::token::{Error, Token, path_len, path_names};
 
-/// Which attribute is being expanded.
+/// The attribute that is being expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) kind: Kind,
-    pub(crate) face: Face,
+    pub(crate) target: TargetCrate,
 }
 
 /// Whether the function is an entry point or a test.
@@ -21,56 +22,22 @@ pub(crate) enum Kind {
     Test,
 }
 
-/// The name of the crate that the expansion speaks to.
+/// The crate whose runtime the expansion uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Face {
+pub(crate) enum TargetCrate {
     Wakeful,
     Tokio,
 }
 
 impl Entry {
-    /// The attribute as the user knows it.
+    /// Returns the attribute as the user writes it.
     pub(crate) fn name(self) -> &'static str {
-        match (self.face, self.kind) {
-            (Face::Wakeful, Kind::Main) => "wakeful::main",
-            (Face::Wakeful, Kind::Test) => "wakeful::test",
-            (Face::Tokio, Kind::Main) => "tokio::main",
-            (Face::Tokio, Kind::Test) => "tokio::test",
+        match (self.target, self.kind) {
+            (TargetCrate::Wakeful, Kind::Main) => "wakeful::main",
+            (TargetCrate::Wakeful, Kind::Test) => "wakeful::test",
+            (TargetCrate::Tokio, Kind::Main) => "tokio::main",
+            (TargetCrate::Tokio, Kind::Test) => "tokio::test",
         }
-    }
-
-    /// The name of the crate in the user's Cargo.toml.
-    fn crate_name(self) -> &'static str {
-        match self.face {
-            Face::Wakeful => "wakeful",
-            Face::Tokio => "tokio",
-        }
-    }
-
-    /// The error for the flavor `multi_thread` without the feature `rt-multi-thread`.
-    fn needs_multi_thread(self) -> String {
-        let (attribute, package) = (self.name(), self.crate_name());
-        let cause = match self.kind {
-            Kind::Main => " (the default of this attribute)",
-            Kind::Test => "",
-        };
-        format!(
-            "The runtime flavor `multi_thread`{cause} needs the feature `rt-multi-thread` of the \
-             crate `{package}`, which is not enabled. Add it in Cargo.toml: \
-             `{package} = {{ …, features = [\"rt-multi-thread\"] }}`, or choose the other flavor: \
-             `#[{attribute}(flavor = \"current_thread\")]`"
-        )
-    }
-
-    /// The error for `start_paused` without the feature `test-util`.
-    fn needs_test_util(self) -> String {
-        let package = self.crate_name();
-        format!(
-            "The option `start_paused` needs the feature `test-util` of the crate `{package}`, which \
-             is not enabled. Add it in Cargo.toml: \
-             `{package} = {{ …, features = [\"test-util\"] }}`, under `[dev-dependencies]` if only \
-             tests need it"
-        )
     }
 
     fn default_flavor(self) -> Flavor {
@@ -79,23 +46,6 @@ impl Entry {
             Kind::Test => Flavor::CurrentThread,
         }
     }
-}
-
-/// The Cargo features of wakeful that decide which arguments are allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Features {
-    /// `rt-multi-thread`: there is a multi-thread runtime.
-    pub(crate) multi_thread: bool,
-    /// `test-util`: the clock of a runtime can be paused.
-    pub(crate) test_util: bool,
-}
-
-impl Features {
-    /// The features that this build of wakeful has. Its features forward to those of this crate.
-    pub(crate) const ENABLED: Self = Self {
-        multi_thread: cfg!(feature = "rt-multi-thread"),
-        test_util: cfg!(feature = "test-util"),
-    };
 }
 
 /// `flavor = "…"`.
@@ -113,7 +63,7 @@ pub(crate) enum UnhandledPanic {
     ShutdownRuntime,
 }
 
-/// `crate = …`: where the runtime's crate is found.
+/// `crate = …`: the path of the runtime's crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CratePath {
     /// Written as a path: these tokens.
@@ -122,7 +72,7 @@ pub(crate) enum CratePath {
     Text { path: String, at: usize },
 }
 
-/// What the arguments ask for.
+/// The parsed arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) flavor: Flavor,
@@ -136,10 +86,10 @@ pub(crate) struct Options {
 
 const EXPECTED: &str = "expected one of: `flavor`, `worker_threads`, `start_paused`, `crate`, `unhandled_panic`, `name`.";
 
-/// A value and the tokens that gave it.
+/// A value, and the tokens that it was parsed from.
 type Given<T> = Option<(T, Range<usize>)>;
 
-/// The options as they are collected, each with its place for the checks at the end.
+/// The options read so far, each with its tokens for the error messages of the last checks.
 #[derive(Default)]
 struct Collected {
     flavor: Given<Flavor>,
@@ -151,19 +101,13 @@ struct Collected {
 }
 
 impl Options {
-    /// Returns the options of `entry` without arguments. The flavor is one that `features` allow.
-    ///
-    /// The expansion of a function with a mistake uses them, so that the mistake is the only error.
-    pub(crate) fn default_of(entry: Entry, features: Features) -> Self {
-        let mut collected = Collected::default();
-        if !features.multi_thread {
-            collected.flavor = Some((Flavor::CurrentThread, 0..0));
-        }
-        collected.check(entry, features).expect("the defaults go together")
+    /// Returns the options of an attribute without arguments.
+    pub(crate) fn default_of(entry: Entry) -> Self {
+        Collected::default().check(entry).expect("the defaults are compatible")
     }
 
-    /// Reads the arguments of `entry` and checks that `features` allow them.
-    pub(crate) fn parse(tokens: &[Token], entry: Entry, features: Features) -> Result<Self, Error> {
+    /// Reads the arguments of `entry`.
+    pub(crate) fn parse(tokens: &[Token], entry: Entry) -> Result<Self, Error> {
         let mut collected = Collected::default();
         let mut start = 0;
         while start < tokens.len() {
@@ -172,7 +116,7 @@ impl Options {
             collected.read(tokens, start..end, entry)?;
             start = end + 1;
         }
-        collected.check(entry, features)
+        collected.check(entry)
     }
 }
 
@@ -206,7 +150,7 @@ impl Collected {
         }
     }
 
-    /// Notes `name = value`.
+    /// Stores `name = value`.
     fn set(
         &mut self,
         name: &str,
@@ -219,7 +163,12 @@ impl Collected {
                 && !value.is_empty()
                 && path_len(&tokens[value.clone()]) == value.len()
             {
-                return once(&mut self.crate_path, name, CratePath::Tokens(value.clone()), value);
+                return set_once(
+                    &mut self.crate_path,
+                    name,
+                    CratePath::Tokens(value.clone()),
+                    value,
+                );
             }
             let at = if value.is_empty() { argument } else { value };
             return Err(Error::new(at, "Must be a literal"));
@@ -231,22 +180,22 @@ impl Collected {
             "flavor" => {
                 let text = literal.text().ok_or_else(|| wrong("string."))?;
                 let flavor = flavor(text).map_err(|message| Error::new(value.clone(), message))?;
-                once(&mut self.flavor, name, flavor, value)
+                set_once(&mut self.flavor, name, flavor, value)
             }
             "worker_threads" => {
                 let threads = literal.integer().ok_or_else(|| wrong("integer."))?;
                 let threads = threads.map_err(|error| wrong(&format!("integer: {error}")))?;
-                once(&mut self.worker_threads, name, threads, value)
+                set_once(&mut self.worker_threads, name, threads, value)
             }
             "start_paused" => {
                 let paused = literal.bool().ok_or_else(|| wrong("bool."))?;
-                once(&mut self.start_paused, name, paused, value)
+                set_once(&mut self.start_paused, name, paused, value)
             }
             "unhandled_panic" => {
                 let text = literal.text().ok_or_else(|| wrong("string."))?;
                 let policy =
                     unhandled_panic(text).map_err(|message| Error::new(value.clone(), message))?;
-                once(&mut self.unhandled_panic, name, policy, value)
+                set_once(&mut self.unhandled_panic, name, policy, value)
             }
             "crate" => {
                 let path = literal.text().ok_or_else(|| wrong("path."))?;
@@ -254,11 +203,11 @@ impl Collected {
                     return Err(wrong(&format!("path: \"{path}\"")));
                 }
                 let path = CratePath::Text { path: path.to_owned(), at: value.start };
-                once(&mut self.crate_path, name, path, value)
+                set_once(&mut self.crate_path, name, path, value)
             }
             "name" => {
                 literal.text().ok_or_else(|| wrong("string."))?;
-                once(&mut self.name, name, value.start, value)
+                set_once(&mut self.name, name, value.start, value)
             }
             "core_threads" => {
                 Err(Error::new(argument, "Attribute `core_threads` is renamed to `worker_threads`"))
@@ -270,9 +219,8 @@ impl Collected {
         }
     }
 
-    /// Checks that the options go together and that `features` allow them.
-    fn check(self, entry: Entry, features: Features) -> Result<Options, Error> {
-        let flavor_at = self.flavor.as_ref().map_or(0..0, |(_, at)| at.clone());
+    /// Checks that the options are compatible.
+    fn check(self, entry: Entry) -> Result<Options, Error> {
         let flavor = self.flavor.map_or(entry.default_flavor(), |(flavor, _)| flavor);
         let requires = |option: &str, flavor: &str, at: &Range<usize>| {
             let attribute = entry.name();
@@ -294,14 +242,6 @@ impl Collected {
         } else if let Some((_, at)) = &self.worker_threads {
             return requires("worker_threads", "multi_thread", at);
         }
-        if flavor == Flavor::MultiThread && !features.multi_thread {
-            return Err(Error::needs_feature(flavor_at, entry.needs_multi_thread()));
-        }
-        if let Some((_, at)) = &self.start_paused
-            && !features.test_util
-        {
-            return Err(Error::needs_feature(at.clone(), entry.needs_test_util()));
-        }
         Ok(Options {
             flavor,
             worker_threads: self.worker_threads.map(|(threads, _)| threads),
@@ -313,18 +253,18 @@ impl Collected {
     }
 }
 
-/// Fills a place that may be filled once.
-fn once<T>(place: &mut Given<T>, name: &str, value: T, at: Range<usize>) -> Result<(), Error> {
-    match place {
+/// Sets an option. Returns an error if it is already set.
+fn set_once<T>(option: &mut Given<T>, name: &str, value: T, at: Range<usize>) -> Result<(), Error> {
+    match option {
         Some(_) => Err(Error::new(at, format!("`{name}` set multiple times."))),
         None => {
-            *place = Some((value, at));
+            *option = Some((value, at));
             Ok(())
         }
     }
 }
 
-/// What to say of an argument without a value.
+/// Returns the error message for an argument without a value.
 fn bare_word(name: &str, entry: Entry) -> String {
     let attribute = entry.name();
     match name {
@@ -374,10 +314,10 @@ fn unhandled_panic(text: &str) -> Result<UnhandledPanic, String> {
     }
 }
 
-/// A literal in the wider sense, `true` and `false` included.
+/// A literal; `true` and `false` included.
 struct Literal<'t>(&'t str);
 
-/// The literal that `tokens` are, if they are one.
+/// Returns the literal, if `tokens` are exactly one.
 fn literal(tokens: &[Token]) -> Option<Literal<'_>> {
     match tokens {
         [Token::Literal(text)] => Some(Literal(text)),
@@ -387,7 +327,7 @@ fn literal(tokens: &[Token]) -> Option<Literal<'_>> {
 }
 
 impl<'t> Literal<'t> {
-    /// The content of a string literal. Escapes are left as they are: no value that we know of has any.
+    /// Returns the content of a string literal. Escapes stay as they are: no valid value has any.
     fn text(&self) -> Option<&'t str> {
         let unquoted = |text: &'t str| text.strip_prefix('"')?.strip_suffix('"');
         match self.0.strip_prefix('r') {
@@ -396,7 +336,9 @@ impl<'t> Literal<'t> {
         }
     }
 
-    /// The value of an integer literal, in any base, with or without a suffix such as `usize`.
+    /// Returns the value of an integer literal.
+    ///
+    /// It may have any base, and a suffix such as `usize`.
     fn integer(&self) -> Option<Result<usize, ParseIntError>> {
         let text = self.0.replace('_', "");
         let (radix, digits) = match text.get(..2) {
@@ -417,7 +359,7 @@ impl<'t> Literal<'t> {
     }
 }
 
-/// Whether `text` is a path: names with `::` between them, perhaps one before the first.
+/// Returns whether `text` is a path: names with `::` between them, optionally after a leading `::`.
 fn is_path(text: &str) -> bool {
     let is_name = |name: &str| {
         let name = name.trim();

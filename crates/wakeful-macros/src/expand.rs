@@ -1,18 +1,19 @@
-//! From the compiler's tokens to the compiler's tokens: the only file that touches them.
+//! The expansion. This is the only file that uses the compiler's tokens.
 //!
-//! The function keeps its own tokens, spans and all, so whatever is wrong in it is reported where it stands. What is
-//! added comes from the templates below; its names do not meet those of the function (mixed-site hygiene).
+//! The function keeps its own tokens with their spans, so the compiler reports errors in it at the
+//! right location. All added code comes from the templates below. Mixed-site hygiene keeps its
+//! names apart from those of the function.
 
 use std::ops::Range;
 
 use proc_macro::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 
-use crate::args::{CratePath, Entry, Face, Features, Flavor, Kind, Options, UnhandledPanic};
+use crate::args::{CratePath, Entry, Flavor, Kind, Options, TargetCrate, UnhandledPanic};
 use crate::function::{Function, OutputKind};
 use crate::token::{Bracket, Error, Token};
 
-/// The new body. The runtime comes before the future, so that it outlives it; the future is pinned where it is made,
-/// so that it is not moved around however large it is.
+/// The new body. The runtime is declared before the future, so that it outlives the future. The
+/// future is pinned where it is created, so that a large future is not moved.
 const BODY: &str = r#"
     #[allow(clippy::expect_used, clippy::unwrap_in_result)]
     let runtime = CRATE::runtime::Builder::CONSTRUCTOR()
@@ -24,9 +25,9 @@ const BODY: &str = r#"
     runtime.block_on(body)
 "#;
 
-/// What the future begins with: never run, but it tells the compiler what `return`, `?` and the last expression are
-/// to be, before it has read any of them.
-const OUTPUT_IS: &str = r#"
+/// The first statement of the future. It never runs, but it tells the compiler the type of
+/// `return`, `?` and the last expression before it reads them.
+const OUTPUT_HINT: &str = r#"
     #[allow(
         unreachable_code,
         clippy::diverging_sub_expression,
@@ -40,12 +41,13 @@ const OUTPUT_IS: &str = r#"
     }
 "#;
 
-/// A test's future, behind one type for all tests with the same output: `block_on` is compiled once for them.
+/// The type of a test's future. It is the same for all tests with one output type, so `block_on` is
+/// compiled once for them.
 const PINNED_TYPE: &str = ": ::core::pin::Pin<&mut dyn ::core::future::Future<Output = OUTPUT>>";
 
 /// Expands the attribute `entry` with these arguments on this item.
 ///
-/// After a mistake the function is expanded all the same, so that the mistake is the only thing that is reported.
+/// The function is expanded also after an error, so that the compiler reports only that error.
 pub(crate) fn expand(entry: Entry, args: TokenStream, item: TokenStream) -> TokenStream {
     let args = Source::new(args);
     let source = Source::new(item.clone());
@@ -58,19 +60,15 @@ pub(crate) fn expand(entry: Entry, args: TokenStream, item: TokenStream) -> Toke
     if let Err(error) = function.check(&source.tokens, entry.kind) {
         expansion.extend(source.compile_error(&error));
     }
-    let features = Features::ENABLED;
-    let options = Options::parse(&args.tokens, entry, features).unwrap_or_else(|error| {
-        if error.needs_feature && entry.kind == Kind::Test {
-            expansion.extend(template("#[cfg(test)]", Span::call_site(), &[]));
-        }
+    let options = Options::parse(&args.tokens, entry).unwrap_or_else(|error| {
         expansion.extend(args.compile_error(&error));
-        Options::default_of(entry, features)
+        Options::default_of(entry)
     });
     expansion.extend(source.function(&function, entry, &options, &args));
     expansion
 }
 
-/// Tokens twice: as the compiler has them, and as plain data to parse. Position by position they are the same.
+/// Tokens in two forms: those of the compiler, and plain data for the parser, at equal positions.
 struct Source {
     trees: Vec<TokenTree>,
     tokens: Vec<Token>,
@@ -88,7 +86,7 @@ impl Source {
         self.trees[range].iter().cloned().collect()
     }
 
-    /// `compile_error!("…")`, underlining the tokens that the error points at.
+    /// Returns `compile_error!("…")` with the span of the tokens that the error points at.
     fn compile_error(&self, error: &Error) -> TokenStream {
         let at = &self.trees[error.at.clone()];
         let start = at.first().map_or_else(Span::call_site, TokenTree::span);
@@ -101,7 +99,7 @@ impl Source {
         TokenStream::from_iter(tokens)
     }
 
-    /// The function, made synchronous, with its old body run on a new runtime.
+    /// Returns the synchronous function, which runs the old body on a new runtime.
     fn function(
         &self,
         function: &Function,
@@ -121,7 +119,7 @@ impl Source {
         expansion
     }
 
-    /// The new body in its braces, which are where the old ones are.
+    /// Returns the new body in braces with the span of the old ones.
     fn body(
         &self,
         function: &Function,
@@ -130,7 +128,7 @@ impl Source {
         args: &Source,
     ) -> TokenTree {
         let TokenTree::Group(old_body) = &self.trees[function.body] else {
-            unreachable!("the parser has found the braces here");
+            unreachable!("the parser found braces at this position");
         };
         let mut statements = old_body.stream().into_iter();
         let inner_attributes =
@@ -151,7 +149,7 @@ impl Source {
             None => TokenStream::new(),
         };
 
-        let mut future = with_output(OUTPUT_IS);
+        let mut future = with_output(OUTPUT_HINT);
         future.extend(statements);
         let pinned_type = match entry.kind {
             Kind::Test => with_output(PINNED_TYPE),
@@ -182,13 +180,13 @@ impl Source {
     }
 }
 
-/// The calls on the builder that the options ask for.
+/// Returns the calls on the builder for the options.
 fn settings(
     entry: Entry,
     options: &Options,
     args: &Source,
     runtime_crate: &TokenStream,
-    root_name: &str,
+    block_on_name: &str,
     span: Span,
 ) -> TokenStream {
     let mut calls = TokenStream::new();
@@ -212,33 +210,33 @@ fn settings(
         let call_with_path = ".unhandled_panic(CRATE::runtime::UnhandledPanic::VALUE)";
         call(call_with_path, TokenTree::from(Ident::new(variant, span)).into());
     }
-    call(".root_name(VALUE)", TokenTree::from(Literal::string(root_name)).into());
+    call(".block_on_name(VALUE)", TokenTree::from(Literal::string(block_on_name)).into());
     if entry.kind == Kind::Main {
         call(".dump_on_signal(true)", TokenStream::new());
     }
-    if entry == (Entry { kind: Kind::Test, face: Face::Wakeful }) {
+    if entry == (Entry { kind: Kind::Test, target: TargetCrate::Wakeful }) {
         call(".on_orphan(CRATE::runtime::OrphanPolicy::Panic)", TokenStream::new());
-        call(".always_end_quiescent(true)", TokenStream::new());
+        call(".always_end_stuck_block_on(true)", TokenStream::new());
     }
     calls
 }
 
-/// The path of the crate that has the runtime.
+/// Returns the path of the crate that has the runtime.
 ///
-/// By default that is the crate `wakeful`, whatever else is called so where the function is; but for the tokio face it
-/// is whatever `tokio` means there, as it is with tokio, because programs re-export tokio and rely on it.
+/// The default is the crate `::wakeful`. For the tokio shim it is the name `tokio`, resolved where
+/// the function is, as with tokio: programs re-export tokio and rely on it.
 fn crate_path(entry: Entry, options: &Options, args: &Source) -> TokenStream {
-    match (&options.crate_path, entry.face) {
+    match (&options.crate_path, entry.target) {
         (Some(CratePath::Tokens(range)), _) => args.stream(range.clone()),
         (Some(CratePath::Text { path, at }), _) => template(path, args.trees[*at].span(), &[]),
-        (None, Face::Wakeful) => template("::wakeful", Span::call_site(), &[]),
-        (None, Face::Tokio) => template("tokio", Span::call_site(), &[]),
+        (None, TargetCrate::Wakeful) => template("::wakeful", Span::call_site(), &[]),
+        (None, TargetCrate::Tokio) => template("tokio", Span::call_site(), &[]),
     }
 }
 
-/// The tokens of `text`, all at `span`, with the named holes filled.
+/// Returns the tokens of `text`, all with `span`, with the named holes filled.
 fn template(text: &str, span: Span, holes: &[(&str, TokenStream)]) -> TokenStream {
-    let stream = text.parse::<TokenStream>().expect("a template is made of valid tokens");
+    let stream = text.parse::<TokenStream>().expect("templates have valid tokens");
     fill(stream, span, holes)
 }
 
@@ -272,7 +270,7 @@ fn braces(inside: TokenStream, span: Span) -> TokenTree {
     template_tree(Group::new(Delimiter::Brace, inside).into(), span)
 }
 
-/// Takes away the invisible brackets around what a `macro_rules!` macro has passed on (`$vis`, `$body`, …).
+/// Removes the invisible delimiters around fragments of a `macro_rules!` macro, like `$vis`.
 fn flatten(stream: TokenStream, into: &mut Vec<TokenTree>) {
     for tree in stream {
         match tree {
@@ -294,7 +292,7 @@ fn to_token(tree: &TokenTree) -> Token {
                 Delimiter::Parenthesis => Bracket::Round,
                 Delimiter::Bracket => Bracket::Square,
                 Delimiter::Brace => Bracket::Curly,
-                Delimiter::None => unreachable!("these were taken away"),
+                Delimiter::None => unreachable!("`flatten` removed these"),
             };
             Token::Group(bracket, Source::new(group.stream()).tokens)
         }

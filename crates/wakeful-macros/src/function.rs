@@ -1,4 +1,4 @@
-//! The function under the attribute: where its parts begin and end. Nothing is interpreted that need not be.
+//! Finds the parts of the function under the attribute. Their content is not interpreted.
 //!
 //! ```text
 //! #[a] #[b]   pub async unsafe   fn   name <T: X>   (params)   -> Output   where …   { #![c] body }
@@ -13,7 +13,7 @@ use crate::token::{Bracket, Error, Token, path_len, path_names};
 /// The parts of a function, by position in its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Function {
-    /// The attributes in front of it, one range each.
+    /// The outer attributes, one range each.
     pub(crate) attributes: Vec<Range<usize>>,
     /// The `async` keyword.
     pub(crate) r#async: Option<usize>,
@@ -27,23 +27,23 @@ pub(crate) struct Function {
     pub(crate) output: Option<Range<usize>>,
     /// The braces.
     pub(crate) body: usize,
-    /// How many tokens at the start of the body are attributes of the function (`#![…]`).
+    /// The number of tokens at the start of the body that are inner attributes (`#![…]`).
     pub(crate) inner_attributes: usize,
 }
 
-/// What kind of type a function returns, as far as it matters where that type may be written.
+/// The return type of a function, by where it may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputKind {
-    /// None is written: `()`.
+    /// No return type: `()`.
     Unit,
-    /// One that may be written anywhere.
+    /// A type that may be written anywhere.
     Nameable,
-    /// `!`, or with an `impl Trait` in it: may stand only after `->`.
+    /// `!`, or a type with `impl Trait`: allowed only after `->`.
     OnlyInSignature,
 }
 
 impl Function {
-    /// Finds the parts of the function that `tokens` are.
+    /// Finds the parts of a function in its tokens.
     pub(crate) fn parse(tokens: &[Token]) -> Result<Self, Error> {
         let attributes = outer_attributes(tokens);
         let start = attributes.last().map_or(0, |last| last.end);
@@ -52,7 +52,7 @@ impl Function {
             Error::new(at..tokens.len().min(at + 1), format!("expected {what}"))
         };
 
-        // Before `fn`: visibility (`pub`, `pub(in …)`) and qualifiers (`async`, `unsafe`, `extern "C"`, …).
+        // Before `fn`: visibility (`pub(in …)`) and qualifiers (`async`, `unsafe`, `extern "C"`).
         let at = (start..tokens.len())
             .take_while(|&at| match &tokens[at] {
                 Token::Ident(word) => word != "fn",
@@ -93,9 +93,9 @@ impl Function {
         Ok(Function { attributes, r#async, at, name, params, output, body, inner_attributes })
     }
 
-    /// What is wrong with this function as a main function or as a test.
+    /// Checks that this function can be a main function or a test.
     pub(crate) fn check(&self, tokens: &[Token], kind: Kind) -> Result<(), Error> {
-        // First, because a test attribute has already taken away the `async` that the next check looks for.
+        // This check comes first: a test attribute has already removed the `async`.
         let second = self
             .attributes
             .iter()
@@ -117,7 +117,7 @@ impl Function {
         Ok(())
     }
 
-    /// What kind of type this function returns.
+    /// Returns the kind of the return type.
     pub(crate) fn output_kind(&self, tokens: &[Token]) -> OutputKind {
         fn has_impl(tokens: &[Token]) -> bool {
             tokens.iter().any(|token| match token {
@@ -134,7 +134,7 @@ impl Function {
     }
 }
 
-/// The attributes at the start of an item: pairs of `#` and `[…]`.
+/// Returns the attributes at the start of an item: pairs of `#` and `[…]`.
 fn outer_attributes(tokens: &[Token]) -> Vec<Range<usize>> {
     let is_attribute =
         |pair: &&[Token]| pair[0].is_punct('#') && pair[1].inside(Bracket::Square).is_some();
@@ -142,7 +142,7 @@ fn outer_attributes(tokens: &[Token]) -> Vec<Range<usize>> {
     (0..count).map(|nth| nth * 2..nth * 2 + 2).collect()
 }
 
-/// How many tokens at the start of a body make up `#![…]` attributes.
+/// Returns the number of tokens of the `#![…]` attributes at the start of a body.
 fn inner_attributes(body: &[Token]) -> usize {
     let is_attribute = |triple: &&[Token]| {
         triple[0].is_punct('#')
@@ -152,7 +152,8 @@ fn inner_attributes(body: &[Token]) -> usize {
     body.chunks_exact(3).take_while(is_attribute).count() * 3
 }
 
-/// The position after `<…>`, if there is one at `start`. The `>` of `->` and `=>` closes nothing.
+/// Returns the position after the generics at `start`, if there are any. The `>` of `->` and `=>`
+/// closes nothing.
 fn skip_generics(tokens: &[Token], start: usize) -> usize {
     let mut depth = 0;
     for at in start..tokens.len() {
@@ -166,7 +167,7 @@ fn skip_generics(tokens: &[Token], start: usize) -> usize {
     tokens.len()
 }
 
-/// Whether an attribute is `#[test]`, by that name or by the name of the standard library's.
+/// Returns whether an attribute is `#[test]`, by that name or by its path in the standard library.
 fn is_test_attribute(attribute: &[Token]) -> bool {
     let [_, Token::Group(_, inside)] = attribute else { return false };
     let path = &inside[..path_len(inside)];
@@ -188,7 +189,7 @@ mod tests {
         (tokens, function)
     }
 
-    /// Where the parts of a function with this text are found.
+    /// Asserts that the parser finds these parts of a function.
     #[track_caller]
     fn assert_parts(text: &str, name: &str, output: Option<&str>, kind: OutputKind) {
         let (tokens, function) = parse(text);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn angle_brackets_and_arrows_are_told_apart() {
+    fn arrows_do_not_close_generics() {
         assert_parts(
             "async fn f<T: Iterator<Item = Option<fn() -> ()>>>(_: T) {}",
             "f",
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn some_outputs_can_be_written_only_once() {
+    fn some_outputs_are_allowed_only_in_the_signature() {
         let kind = OutputKind::OnlyInSignature;
         assert_parts("async fn f() -> ! {}", "f", Some("!"), kind);
         assert_parts("async fn f() -> impl Iterator {}", "f", Some("impl Iterator"), kind);
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_function_with_a_body_is_refused() {
+    fn items_other_than_functions_with_a_body_are_refused() {
         for (text, message) in [
             ("struct S;", "expected an async function under this attribute"),
             ("", "expected an async function under this attribute"),
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_pointed_at() {
+    fn errors_point_at_their_tokens() {
         let check = |text: &str, kind| {
             let (tokens, function) = parse(text);
             function.check(&tokens, kind).map_err(|error| (error.message, error.at))

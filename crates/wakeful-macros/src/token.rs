@@ -1,5 +1,8 @@
-//! Tokens as plain data. The compiler's own exist only while it runs a macro, so what parses them could not be tested;
-//! `args.rs` and `function.rs` read these instead, and speak of a token by its position in the list.
+//! Tokens as plain data.
+//!
+//! The compiler's own tokens exist only while it runs a macro, so a parser of them cannot be
+//! tested. `args.rs` and `function.rs` parse these instead, and refer to a token by its position in
+//! the list.
 
 use std::ops::Range;
 
@@ -10,9 +13,9 @@ pub(crate) enum Token {
     Ident(String),
     /// One character of punctuation.
     Punct(char),
-    /// A literal as it is written.
+    /// The text of a literal.
     Literal(String),
-    /// Tokens between a pair of these.
+    /// Tokens between a pair of brackets.
     Group(Bracket, Vec<Token>),
 }
 
@@ -25,17 +28,17 @@ pub(crate) enum Bracket {
 }
 
 impl Token {
-    /// Whether this is the name `name`.
+    /// Returns whether this is the identifier `name`.
     pub(crate) fn is_ident(&self, name: &str) -> bool {
         matches!(self, Token::Ident(ident) if ident == name)
     }
 
-    /// Whether this is the character `char`.
+    /// Returns whether this is the punctuation `char`.
     pub(crate) fn is_punct(&self, char: char) -> bool {
         *self == Token::Punct(char)
     }
 
-    /// What stands between these brackets, if that is what this is.
+    /// Returns the tokens between the brackets, if this is a group with brackets of this kind.
     pub(crate) fn inside(&self, bracket: Bracket) -> Option<&[Token]> {
         match self {
             Token::Group(found, tokens) if *found == bracket => Some(tokens),
@@ -44,27 +47,21 @@ impl Token {
     }
 }
 
-/// What is wrong, and the tokens to point at. An empty range points at the attribute itself.
+/// An error message, and the tokens to point at. An empty range points at the attribute itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Error {
     pub(crate) message: String,
     pub(crate) at: Range<usize>,
-    /// A Cargo feature is missing. For a test, that is an error only in a build of tests, because the
-    /// feature may be one of `[dev-dependencies]`.
-    pub(crate) needs_feature: bool,
 }
 
 impl Error {
     pub(crate) fn new(at: Range<usize>, message: impl Into<String>) -> Self {
-        Error { message: message.into(), at, needs_feature: false }
-    }
-
-    pub(crate) fn needs_feature(at: Range<usize>, message: String) -> Self {
-        Error { message, at, needs_feature: true }
+        Error { message: message.into(), at }
     }
 }
 
-/// How many tokens at the start of `tokens` make a path, `a::b::c` or `::a::b`; 0 if it does not start with one.
+/// Returns the length of the path at the start of `tokens`, `a::b::c` or `::a::b`; 0 if there is
+/// none.
 pub(crate) fn path_len(tokens: &[Token]) -> usize {
     let separator_at = |at: usize| matches!(tokens.get(at..at + 2), Some([a, b]) if a.is_punct(':') && b.is_punct(':'));
     let mut len = if separator_at(0) { 2 } else { 0 };
@@ -80,7 +77,7 @@ pub(crate) fn path_len(tokens: &[Token]) -> usize {
     }
 }
 
-/// The names in a path.
+/// Returns the names in a path.
 pub(crate) fn path_names(tokens: &[Token]) -> impl Iterator<Item = &str> {
     tokens.iter().filter_map(|token| match token {
         Token::Ident(name) => Some(name.as_str()),
@@ -88,7 +85,8 @@ pub(crate) fn path_names(tokens: &[Token]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Enough of a lexer for the tests of this crate: names, numbers, `"strings"`, `'lifetimes`, punctuation, brackets.
+/// A lexer for the tests of this crate: names, numbers, `"strings"`, `'lifetimes`, punctuation,
+/// brackets.
 #[cfg(test)]
 pub(crate) fn lex(text: &str) -> Vec<Token> {
     fn list(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, end: Option<char>) -> Vec<Token> {

@@ -249,7 +249,7 @@ impl Descriptor {
         };
         let is_inline = context::with_current(|shared| {
             let is_preferred = never_blocks && shared.files.backend != FileBackend::Uring;
-            shared.estate().is_closing() || is_preferred
+            shared.base().is_closing() || is_preferred
         });
         // Outside of a runtime no other thread can close it.
         is_inline.unwrap_or(true)

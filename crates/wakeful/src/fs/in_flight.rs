@@ -62,7 +62,7 @@ enum Outcome<R> {
 ///
 /// If no thread drives that runtime, a thread of the blocking pool does it.
 pub(super) fn ensure_ring_is_driven(runtime: &RuntimeRef) {
-    runtime.shared.attend_ring();
+    runtime.shared.ensure_ring_driven();
 }
 
 /// Starts an operation on the current runtime.
@@ -75,11 +75,11 @@ pub(super) fn ensure_ring_is_driven(runtime: &RuntimeRef) {
 /// Panics outside of a runtime.
 #[track_caller]
 pub(super) fn start<T: Operation>(operation: T) -> Arc<InFlightOp<T>> {
-    let runtime = match context::keeper() {
+    let runtime = match context::runtime_ref() {
         Ok(runtime) => runtime,
         Err(_) => no_runtime(),
     };
-    let is_closing = runtime.shared.estate().is_closing();
+    let is_closing = runtime.shared.base().is_closing();
     let in_flight = Arc::new(InFlightOp::new(None, runtime));
     match is_closing {
         false => in_flight.begin(operation),
@@ -128,7 +128,7 @@ impl<T: Operation> InFlightOp<T> {
             entry = entry.flags(io_uring::squeue::Flags::ASYNC);
         }
         self.lock().operation = Some(operation);
-        shared.files.count_ring();
+        shared.files.count_uring_op();
         shared.clock().hold_auto_advance();
         // SAFETY: the operation owns what the entry points to (FILEOP-1). It stays untouched in
         // `self` (FILEOP-2), which the ring keeps until the completion.
@@ -151,7 +151,7 @@ impl<T: Operation> InFlightOp<T> {
     #[track_caller]
     fn to_pool(self: &Arc<Self>, operation: T) {
         let shared = &self.runtime.shared;
-        shared.files.count_pool();
+        shared.files.count_pool_op();
         let job = PoolJob { operation: Some(operation), in_flight: self.clone() };
         // The outcome arrives through `finish`, not through the join handle.
         drop(spawn_blocking_on(shared, move || job.run(), None, T::MUST_FINISH));
@@ -159,7 +159,7 @@ impl<T: Operation> InFlightOp<T> {
 
     fn release_clock(&self) {
         if self.runtime.shared.clock().release_auto_advance() {
-            self.runtime.shared.config().witness.time_may_pass();
+            self.runtime.shared.config().hooks.auto_advance_released();
         }
     }
 
@@ -263,7 +263,7 @@ impl<T: Operation> InFlightOp<T> {
     /// It may if no task waits for it, or if the runtime shuts down and has cancelled it, since it
     /// might block forever.
     fn may_give_up(&self, context: CompletionContext) -> bool {
-        let is_closing = || self.runtime.shared.estate().is_closing();
+        let is_closing = || self.runtime.shared.base().is_closing();
         self.lock().abandoned || context == CompletionContext::BlockingThread || is_closing()
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Makes an operation look as if it was submitted to a ring.
 fn submitted<T: Operation>(operation: T) -> Arc<InFlightOp<T>> {
-    let runtime = context::keeper().expect("in a runtime");
+    let runtime = context::runtime_ref().expect("in a runtime");
     runtime.shared.clock().hold_auto_advance();
     Arc::new(InFlightOp::new(Some(operation), runtime))
 }

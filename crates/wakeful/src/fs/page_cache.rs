@@ -36,7 +36,7 @@ pub(super) const CURSOR: u64 = u64::MAX;
 #[inline]
 pub(super) fn check_inline_allowed() -> io::Result<bool> {
     let state = context::with_current(|shared| {
-        (shared.files.backend == FileBackend::Auto, shared.estate().is_closing())
+        (shared.files.backend == FileBackend::Auto, shared.base().is_closing())
     });
     match state {
         None => no_runtime(),

@@ -4,7 +4,7 @@ use super::in_flight::start;
 use super::op::must_run;
 use super::op_future::run_on_pool;
 use super::page_cache;
-use crate::runtime::{Shared, context};
+use crate::runtime::{RuntimeInner, context};
 use crate::task::coop;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -83,7 +83,7 @@ impl DirCloser {
 impl Drop for DirCloser {
     fn drop(&mut self) {
         let Some(last) = self.last.take() else { return };
-        let is_open = |shared: &Shared| !shared.estate().is_closing();
+        let is_open = |shared: &RuntimeInner| !shared.base().is_closing();
         if context::with_current(is_open) == Some(true) {
             drop(start(must_run(move || drop(last))));
         }

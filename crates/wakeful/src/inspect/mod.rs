@@ -34,4 +34,4 @@ pub(crate) use report::{ReportHook, Reporter};
 pub(crate) use symbols::stack_of;
 pub use task_info::TaskInfo;
 pub(crate) use trace::chrome_trace;
-pub(crate) use wait_graph::{ScanResult, scan};
+pub(crate) use wait_graph::scan;

@@ -28,7 +28,7 @@ impl TaskInfo {
 
     /// Returns `None` if the `block_on` has not started to poll. `name` is the runtime's name for it.
     pub(crate) fn of_block_on(root: &BlockOnState, name: Option<&str>) -> Option<Self> {
-        let note = &root.note;
+        let note = &root.record;
         Some(Self { number: note.id, name: name.map(str::to_owned), spawned_at: note.site()? })
     }
 

@@ -65,14 +65,14 @@ impl Waiter {
     fn number(&self) -> u64 {
         match self {
             Waiter::Task(task) => task.header().id.get(),
-            Waiter::BlockOn(root) => root.note.id,
+            Waiter::BlockOn(root) => root.record.id,
         }
     }
 
     fn record(&self) -> &WaitRecord {
         match self {
             Waiter::Task(task) => &task.header().waiting,
-            Waiter::BlockOn(root) => &root.note.waiting,
+            Waiter::BlockOn(root) => &root.record.waiting,
         }
     }
 
@@ -85,7 +85,7 @@ impl Waiter {
                 waits.then(|| state.wakers())
             }
             Waiter::BlockOn(root) => {
-                let waits = !root.note.is_polled() && !root.is_woken();
+                let waits = !root.record.is_polled() && !root.is_woken();
                 waits.then(|| root.live_wakers() as u64)
             }
         }
@@ -101,7 +101,7 @@ impl Waiter {
     fn polls(&self) -> u32 {
         match self {
             Waiter::Task(task) => task.header().polls(),
-            Waiter::BlockOn(root) => root.note.polls(),
+            Waiter::BlockOn(root) => root.record.polls(),
         }
     }
 
@@ -135,10 +135,10 @@ impl Waiter {
         }
     }
 
-    fn info(&self, root_name: Option<&str>) -> Option<TaskInfo> {
+    fn info(&self, block_on_name: Option<&str>) -> Option<TaskInfo> {
         match self {
             Waiter::Task(task) => Some(TaskInfo::of_task(task.header())),
-            Waiter::BlockOn(root) => TaskInfo::of_block_on(root, root_name),
+            Waiter::BlockOn(root) => TaskInfo::of_block_on(root, block_on_name),
         }
     }
 }
@@ -183,7 +183,7 @@ impl Node {
     fn observe(waiter: Waiter) -> Option<Self> {
         let polls = waiter.polls();
         let rest = match &waiter {
-            Waiter::BlockOn(root) => root.note.poll_number(),
+            Waiter::BlockOn(root) => root.record.poll_number(),
             Waiter::Task(_) => 0,
         };
         let wakers = waiter.wakers()?;
@@ -262,7 +262,7 @@ struct Graph {
     parents_of_others: BTreeSet<u32>,
     /// Other tasks that must be polled once more to learn the owners of their resource.
     unnamed: Vec<Waiter>,
-    root_name: Option<String>,
+    block_on_name: Option<String>,
     /// Time of the observation, on the runtime's clock.
     taken_at: Duration,
 }
@@ -271,7 +271,7 @@ impl Graph {
     fn take(scheduler: &dyn Inspectable) -> Self {
         let (mut nodes, mut others) = (BTreeMap::new(), 0);
         let (mut parents_of_others, mut unnamed) = (BTreeSet::new(), Vec::new());
-        let roots = scheduler.roots().into_iter().map(Waiter::BlockOn);
+        let roots = scheduler.block_ons().into_iter().map(Waiter::BlockOn);
         let mut add = |waiter: Waiter| {
             let parent = waiter.parent();
             match Node::observe(waiter) {
@@ -291,9 +291,9 @@ impl Graph {
                 add(Waiter::Task(task));
             }
         });
-        let config = &scheduler.estate().config;
-        let (root_name, taken_at) = (config.root_name.clone(), config.seam.clock.elapsed());
-        Self { nodes, others, parents_of_others, unnamed, root_name, taken_at }
+        let config = &scheduler.base().config;
+        let (block_on_name, taken_at) = (config.block_on_name.clone(), config.env.clock.elapsed());
+        Self { nodes, others, parents_of_others, unnamed, block_on_name, taken_at }
     }
 
     /// Returns the nodes that depend only on each other, or have no waker.
@@ -386,12 +386,12 @@ impl Graph {
         let edge = node.edge.as_ref()?;
         let (wait, owner) = (&edge.wait, self.owner(number)?);
         Some(Edge {
-            task: node.waiter.info(self.root_name.as_deref())?,
+            task: node.waiter.info(self.block_on_name.as_deref())?,
             wait: wait.kind,
             resource_id: ResourceRecord::display_number(wait.target.target()),
             site: wait.site,
             waited: since(self.taken_at, wait.since_ms),
-            holder: self.nodes.get(&owner.task)?.waiter.info(self.root_name.as_deref())?,
+            holder: self.nodes.get(&owner.task)?.waiter.info(self.block_on_name.as_deref())?,
             acquired_at: owner.site,
             unpolled: owner.granted_unpolled,
             queued_ahead: edge.is_queued_ahead(&owner),
@@ -429,7 +429,7 @@ impl Graph {
         self.others == 0
             && self.nodes.len() == stuck.len()
             && scheduler.is_quiet()
-            && !scheduler.estate().config.seam.clock.is_auto_advance_held()
+            && !scheduler.base().config.env.clock.is_auto_advance_held()
             && !scheduler.workers().iter().any(can_happen)
     }
 
@@ -442,10 +442,10 @@ impl Graph {
     /// A future without a waker may be meant to wait forever while other threads use the runtime. It
     /// counts only if the runtime was built to end such a `block_on`, as tests are.
     fn stuck_block_ons(&self, scheduler: &dyn Inspectable, stuck: &BTreeSet<u64>) -> Vec<&Node> {
-        let config = &scheduler.estate().config;
+        let config = &scheduler.base().config;
         let counts = |number: &&u64| {
             is_block_on_id(**number)
-                && (self.nodes[*number].edge.is_some() || config.always_end_quiescent)
+                && (self.nodes[*number].edge.is_some() || config.always_end_stuck_block_on)
         };
         stuck.iter().filter(counts).map(|root| &self.nodes[root]).collect()
     }
@@ -461,14 +461,14 @@ impl Graph {
 
     /// Returns why only the runtime's own threads can run code, if that is the case.
     fn no_rescue_reason(scheduler: &dyn Inspectable) -> Option<NoRescueReason> {
-        let config = &scheduler.estate().config;
-        let roots: Vec<i32> = scheduler.roots().iter().map(|root| root.thread).collect();
+        let config = &scheduler.base().config;
+        let roots: Vec<i32> = scheduler.block_ons().iter().map(|root| root.thread).collect();
         let others = || thread_registry::foreign_threads(config.address(), &roots);
         match *others()? {
             [] => Some(NoRescueReason::OwnThreadsOnly),
             // The harness may have started a test since the list was read, and the test may have
             // ended. While it starts one it does not wait, so the second list shows that.
-            [main] if config.always_end_quiescent && harness::is_waiting_for_tests(main) => {
+            [main] if config.always_end_stuck_block_on && harness::is_waiting_for_tests(main) => {
                 (*others()? == [main]).then_some(NoRescueReason::OwnThreadsAndHarness)
             }
             _ => None,
@@ -510,7 +510,7 @@ pub(crate) fn scan(scheduler: &dyn Inspectable, runtime: Option<&str>) -> ScanRe
             needs_other_threads = true;
             continue;
         };
-        let Some(who) = node.waiter.info(graph.root_name.as_deref()) else { continue };
+        let Some(who) = node.waiter.info(graph.block_on_name.as_deref()) else { continue };
         let stuck = StuckBlockOn::new(who, node.rest, reason, Dump::take(scheduler, runtime));
         reports.push(Report::StuckBlockOn(stuck));
     }

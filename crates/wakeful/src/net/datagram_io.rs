@@ -139,7 +139,7 @@ impl<S: AsFd> PollEvented<S> {
         site: &'static Location<'static>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.async_io(OpSource::Ours, RECV_READINESS, WaitKind::IoRead, site, operation).await
+        self.async_io(OpSource::Library, RECV_READINESS, WaitKind::IoRead, site, operation).await
     }
 
     /// Waits until `operation` sends. Any number of tasks may wait.
@@ -148,7 +148,7 @@ impl<S: AsFd> PollEvented<S> {
         site: &'static Location<'static>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.async_io(OpSource::Ours, Readiness::WRITE, WaitKind::IoWrite, site, operation).await
+        self.async_io(OpSource::Library, Readiness::WRITE, WaitKind::IoWrite, site, operation).await
     }
 
     /// Receives without waiting.
@@ -156,7 +156,7 @@ impl<S: AsFd> PollEvented<S> {
         &self,
         operation: impl FnOnce(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.try_io(OpSource::Ours, RECV_READINESS, operation)
+        self.try_io(OpSource::Library, RECV_READINESS, operation)
     }
 
     /// Sends without waiting.
@@ -164,7 +164,7 @@ impl<S: AsFd> PollEvented<S> {
         &self,
         operation: impl FnOnce(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.try_io(OpSource::Ours, Readiness::WRITE, operation)
+        self.try_io(OpSource::Library, Readiness::WRITE, operation)
     }
 
     /// Polls a receive. Only the task of the last call is woken.
@@ -179,7 +179,7 @@ impl<S: AsFd> PollEvented<S> {
         }
         // The waker is registered, and an error wakes it. But an error is no read readiness, so
         // `poll_io` does not see one that came before.
-        match self.try_io(OpSource::Ours, Readiness::ERROR, operation) {
+        match self.try_io(OpSource::Library, Readiness::ERROR, operation) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
             result => Poll::Ready(result),
         }

@@ -72,7 +72,7 @@ macro_rules! registered_socket {
                 f: impl FnOnce() -> std::io::Result<R>,
             ) -> std::io::Result<R> {
                 let mask = $crate::net::stream_io::readiness_mask(interest);
-                self.io.try_io($crate::runtime::registration::OpSource::TheUsers, mask, |_| f())
+                self.io.try_io($crate::runtime::registration::OpSource::User, mask, |_| f())
             }
 
             /// Calls `f` until it does not fail with `WouldBlock`, and waits for readiness in
@@ -115,7 +115,7 @@ macro_rules! registered_socket {
                 interest: $crate::io::Interest,
                 mut f: impl FnMut() -> std::io::Result<R>,
             ) -> impl Future<Output = std::io::Result<R>> {
-                let source = $crate::runtime::registration::OpSource::TheUsers;
+                let source = $crate::runtime::registration::OpSource::User;
                 let mask = $crate::net::stream_io::readiness_mask(interest);
                 let kind = $crate::task::wait_kind::WaitKind::IoReady;
                 let site = std::panic::Location::caller();

@@ -123,17 +123,17 @@ impl<S: StreamIo> PollEvented<S> {
     pub(crate) fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         // SAFETY: `recv` writes only initialized bytes, so `buf` stays initialized.
         let space = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
-        self.try_io(OpSource::Ours, Readiness::READ, |io| uninterrupted(|| io.recv(space)))
+        self.try_io(OpSource::Library, Readiness::READ, |io| uninterrupted(|| io.recv(space)))
     }
 
     pub(crate) fn try_recv_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.try_io(OpSource::Ours, Readiness::READ, |io| {
+        self.try_io(OpSource::Library, Readiness::READ, |io| {
             uninterrupted(|| rustix::io::readv(io, bufs))
         })
     }
 
     pub(crate) fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        self.try_io(OpSource::Ours, Readiness::READ, |io| {
+        self.try_io(OpSource::Library, Readiness::READ, |io| {
             let chunk = buf.chunk_mut();
             // SAFETY: `recv` writes only initialized bytes.
             let space = unsafe { chunk.as_uninit_slice_mut() };
@@ -145,11 +145,11 @@ impl<S: StreamIo> PollEvented<S> {
     }
 
     pub(crate) fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.try_io(OpSource::Ours, Readiness::WRITE, |io| uninterrupted(|| io.send(buf)))
+        self.try_io(OpSource::Library, Readiness::WRITE, |io| uninterrupted(|| io.send(buf)))
     }
 
     pub(crate) fn try_send_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.try_io(OpSource::Ours, Readiness::WRITE, |io| {
+        self.try_io(OpSource::Library, Readiness::WRITE, |io| {
             uninterrupted(|| rustix::io::writev(io, bufs))
         })
     }

@@ -52,7 +52,7 @@ macro_rules! streams {
             ) -> std::io::Result<$stream> {
                 let interest = $crate::runtime::poll_evented::BOTH;
                 let io =
-                    $crate::runtime::poll_evented::PollEvented::made_at(stream, interest, site)?;
+                    $crate::runtime::poll_evented::PollEvented::new_at(stream, interest, site)?;
                 Ok(Self { io })
             }
 

@@ -2,7 +2,7 @@
 
 use super::Child;
 use super::reaper::reap_orphans;
-use crate::runtime::registration::keeper_with_io;
+use crate::runtime::registration::runtime_ref_with_io;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -369,7 +369,7 @@ impl Command {
         &mut self,
         with: impl FnOnce(&mut StdCommand) -> io::Result<std::process::Child>,
     ) -> io::Result<Child> {
-        let _runtime = keeper_with_io();
+        let _runtime = runtime_ref_with_io();
         reap_orphans();
         Child::new(with(&mut self.std)?, self.kill_on_drop)
     }

@@ -1,24 +1,26 @@
-//! Which runtime a thread is in. Whether it may block is in `task::enter_guard`.
+//! The current runtime of a thread.
+//!
+//! Whether the thread may block is recorded in `task::enter_guard`.
 
 use super::handle::{Handle, TryCurrentError};
-use crate::runtime::inner::Shared;
+use crate::runtime::inner::RuntimeInner;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 
 struct RuntimeContext {
-    current: Cell<*const Shared>,
+    current: Cell<*const RuntimeInner>,
     depth: Cell<usize>,
-    /// `KEEPER` holds something.
-    has_keeper: Cell<bool>,
+    /// `RUNTIME_REF` is set.
+    has_runtime_ref: Cell<bool>,
 }
 
-/// A reference to a runtime that is shared by what one thread makes: counting
-/// here, threads do not get into each other's way as they would on the runtime
-/// itself.
+/// A reference to a runtime that all timers and I/O objects of one thread share.
+///
+/// Threads count references here, so they do not contend for the runtime's own counter.
 pub(crate) struct RuntimeRef {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<RuntimeInner>,
 }
 
 thread_local! {
@@ -26,69 +28,69 @@ thread_local! {
         RuntimeContext {
             current: Cell::new(ptr::null()),
             depth: Cell::new(0),
-            has_keeper: Cell::new(false),
+            has_runtime_ref: Cell::new(false),
         }
     };
-    /// The keeper of the current runtime, once something asked for one.
-    static KEEPER: RefCell<Option<Arc<RuntimeRef>>> = const { RefCell::new(None) };
+    /// The `RuntimeRef` of the current runtime, made by the first call of `runtime_ref`.
+    static RUNTIME_REF: RefCell<Option<Arc<RuntimeRef>>> = const { RefCell::new(None) };
 }
 
-/// Makes a runtime the current one until it is dropped.
+/// A guard that makes a runtime the current one until it is dropped.
 pub(crate) struct Entered<'a> {
-    own: *const Shared,
-    outer: *const Shared,
+    own: *const RuntimeInner,
+    outer: *const RuntimeInner,
     depth: usize,
-    left: bool,
-    _shared: PhantomData<(&'a Shared, *const ())>,
+    has_left: bool,
+    _shared: PhantomData<(&'a RuntimeInner, *const ())>,
 }
 
 /// Enters the context of `shared`, which the guard borrows.
 #[inline]
-pub(crate) fn enter(shared: &Arc<Shared>) -> Entered<'_> {
-    // SAFETY of the pointer's later use: the guard borrows `shared`, and
-    // `current` is reset when it goes.
+pub(crate) fn enter(shared: &Arc<RuntimeInner>) -> Entered<'_> {
+    // SAFETY of the pointer's later use: the guard borrows `shared`, and its drop resets `current`.
     enter_raw(Arc::as_ptr(shared))
 }
 
-/// As `enter`, for a guard that may be leaked.
+/// Enters the context of `shared` with a guard that may be leaked.
 ///
 /// # Safety
 ///
-/// The caller's reference to `shared` lives as long as the guard, and is leaked
-/// if the guard is.
-pub(crate) unsafe fn enter_leakable(shared: &Arc<Shared>) -> Entered<'static> {
+/// The caller's reference to `shared` lives as long as the guard, and is leaked if the guard is.
+pub(crate) unsafe fn enter_leakable(shared: &Arc<RuntimeInner>) -> Entered<'static> {
     enter_raw(Arc::as_ptr(shared))
 }
 
-fn enter_raw<'a>(shared: *const Shared) -> Entered<'a> {
+fn enter_raw<'a>(shared: *const RuntimeInner) -> Entered<'a> {
     CONTEXT.with(|context| {
         let depth = context.depth.get() + 1;
         context.depth.set(depth);
         let outer = context.current.replace(shared);
-        Entered { own: shared, outer, depth, left: false, _shared: PhantomData }
+        Entered { own: shared, outer, depth, has_left: false, _shared: PhantomData }
     })
 }
 
 impl Entered<'_> {
-    /// Leaves the context, if this guard is the innermost; otherwise it stays,
-    /// since an inner guard will come back to it, and the runtime with it, for ever.
+    /// Leaves the context if this guard is the innermost one. Returns whether it was.
+    ///
+    /// Otherwise an inner guard will restore this runtime as the current one, so the runtime is
+    /// leaked.
     ///
     /// # Panics
     ///
-    /// If it is not the innermost, unless the thread is panicking already.
+    /// If the guard is not the innermost one, unless the thread is panicking already.
     fn leave_once(&self) -> bool {
         CONTEXT.with(|context| {
             if context.depth.get() == self.depth {
-                if context.has_keeper.replace(false) {
-                    let keeper = KEEPER.try_with(RefCell::take).ok().flatten();
-                    drop(keeper);
+                if context.has_runtime_ref.replace(false) {
+                    let runtime_ref = RUNTIME_REF.try_with(RefCell::take).ok().flatten();
+                    drop(runtime_ref);
                 }
                 context.current.set(self.outer);
                 context.depth.set(self.depth - 1);
                 return true;
             }
-            // It is what an inner guard comes back to, when nobody may have the runtime any more.
-            // SAFETY: from an Arc (see `enter_raw`) that the caller still refers to.
+            // An inner guard restores the pointer when this reference may be the last one.
+            // SAFETY: the pointer is from an Arc (see `enter_raw`) that the caller still holds.
             unsafe { Arc::increment_strong_count(self.own) };
             if !std::thread::panicking() {
                 panic!(
@@ -101,9 +103,11 @@ impl Entered<'_> {
         })
     }
 
-    /// As dropping it; true if the context does not refer to the runtime now.
+    /// Leaves the context, like a drop.
+    ///
+    /// Returns true if the context no longer refers to the runtime.
     pub(crate) fn leave(&mut self) -> bool {
-        !std::mem::replace(&mut self.left, true) && self.leave_once()
+        !std::mem::replace(&mut self.has_left, true) && self.leave_once()
     }
 }
 
@@ -115,25 +119,26 @@ impl Drop for Entered<'_> {
 }
 
 /// Calls `f` with the current runtime, if there is one.
-#[inline(always)] // a call costs as much as what most callers do in it
-pub(crate) fn with_current<R>(f: impl FnOnce(&Shared) -> R) -> Option<R> {
+#[inline(always)] // a call costs as much as the work of most closures
+pub(crate) fn with_current<R>(f: impl FnOnce(&RuntimeInner) -> R) -> Option<R> {
     let current = CONTEXT.with(|context| context.current.get());
-    // SAFETY: while it is set, a guard on this thread borrows the Arc.
+    // SAFETY: while the pointer is set, a guard on this thread borrows the Arc.
     unsafe { current.as_ref() }.map(f)
 }
 
-/// How many runtimes this thread has entered and not left.
+/// Returns how many runtimes this thread has entered and not left.
 pub(crate) fn depth() -> usize {
     CONTEXT.with(|context| context.depth.get())
 }
 
+/// Returns a handle to the current runtime of this thread.
 pub(crate) fn try_current() -> Result<Handle, TryCurrentError> {
     let current = CONTEXT.with(|context| context.current.get());
     if current.is_null() {
         return Err(TryCurrentError::missing());
     }
-    // SAFETY: as above; the pointer came from `Arc::as_ptr`, so the count can
-    // be raised for the new handle.
+    // SAFETY: while the pointer is set, a guard on this thread borrows the Arc. The pointer is from
+    // `Arc::as_ptr`, so the count can be increased for the new handle.
     let shared = unsafe {
         Arc::increment_strong_count(current);
         Arc::from_raw(current)
@@ -141,19 +146,19 @@ pub(crate) fn try_current() -> Result<Handle, TryCurrentError> {
     Ok(Handle::from_shared(shared))
 }
 
-/// This thread's keeper of the current runtime.
-pub(crate) fn keeper() -> Result<Arc<RuntimeRef>, TryCurrentError> {
+/// Returns this thread's `RuntimeRef` of the current runtime.
+pub(crate) fn runtime_ref() -> Result<Arc<RuntimeRef>, TryCurrentError> {
     let current = CONTEXT.with(|context| context.current.get());
-    let kept = KEEPER.try_with(|keeper| {
-        let keeper = keeper.borrow();
-        keeper.as_ref().filter(|kept| ptr::eq(Arc::as_ptr(&kept.shared), current)).cloned()
+    let cached = RUNTIME_REF.try_with(|cached| {
+        let cached = cached.borrow();
+        cached.as_ref().filter(|cached| ptr::eq(Arc::as_ptr(&cached.shared), current)).cloned()
     });
-    if let Ok(Some(keeper)) = kept {
-        return Ok(keeper);
+    if let Ok(Some(runtime_ref)) = cached {
+        return Ok(runtime_ref);
     }
-    let keeper = Arc::new(RuntimeRef { shared: try_current()?.shared });
-    let old = KEEPER.try_with(|slot| slot.replace(Some(keeper.clone()))).ok().flatten();
-    CONTEXT.with(|context| context.has_keeper.set(true));
-    drop(old);
-    Ok(keeper)
+    let runtime_ref = Arc::new(RuntimeRef { shared: try_current()?.shared });
+    let old = RUNTIME_REF.try_with(|cached| cached.replace(Some(runtime_ref.clone())));
+    CONTEXT.with(|context| context.has_runtime_ref.set(true));
+    drop(old.ok().flatten());
+    Ok(runtime_ref)
 }

@@ -1,18 +1,18 @@
-//! Dumps for whoever asks from outside: at SIGQUIT (Ctrl-\ on a terminal), and a while
-//! after the start if `WAKEFUL_DUMP_AFTER` says so.
+//! Dumps on SIGQUIT (Ctrl-\ on a terminal), and one after the time in `WAKEFUL_DUMP_AFTER`.
 //!
-//! The handler of the signal writes one byte into a pipe, and a thread of its own reads
-//! there and prints: it needs no worker, so it also works while all of them are stuck.
+//! The signal handler writes one byte into a pipe. A dedicated thread reads the pipe and prints the
+//! dumps. It needs no worker, so it works also while all workers are stuck.
 
 use super::{Handle, registry};
-use crate::runtime::inner::Shared;
+use crate::runtime::inner::RuntimeInner;
 use crate::sys::thread_registry::{ALL_RUNTIMES, RuntimeThread};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// Prints what there is to know about a runtime to stderr, and writes its trace to a
-/// file if its recorder is on.
+/// Prints a dump and the findings of a deadlock scan to stderr.
+///
+/// If the flight recorder is on, it also writes the trace to a file.
 fn print(handle: &Handle) {
     eprintln!("{}", handle.dump());
     for report in handle.diagnose() {
@@ -21,21 +21,23 @@ fn print(handle: &Handle) {
     if handle.is_recording() {
         let path = format!("wakeful-trace-{}-{}.json", std::process::id(), handle.id());
         match std::fs::write(&path, handle.trace()) {
-            Ok(()) => eprintln!("what happened last: {path}, for chrome://tracing or Perfetto"),
-            Err(error) => eprintln!("{path} could not be written: {error}"),
+            Ok(()) => eprintln!("trace: {path}, for chrome://tracing or Perfetto"),
+            Err(error) => eprintln!("wakeful: cannot write {path}: {error}"),
         }
     }
 }
 
-/// If the environment asks for it, prints a dump of the runtime after a while.
-pub(super) fn print_later(shared: &Arc<Shared>) {
+/// Starts a thread that prints a dump after the time in `WAKEFUL_DUMP_AFTER`, if that is set.
+pub(super) fn print_later(shared: &Arc<RuntimeInner>) {
     let Ok(text) = std::env::var("WAKEFUL_DUMP_AFTER") else { return };
     let Some(after) = parse(&text) else {
-        eprintln!("wakeful: WAKEFUL_DUMP_AFTER is {text:?}, and not a time like 10s, 500ms or 2m");
+        eprintln!(
+            "wakeful: WAKEFUL_DUMP_AFTER must be a time like 10s, 500ms or 2m, but it is {text:?}"
+        );
         return;
     };
-    let shared: Weak<Shared> = Arc::downgrade(shared);
-    // Without a thread there is no dump; the program is not to fail for that.
+    let shared: Weak<RuntimeInner> = Arc::downgrade(shared);
+    // If no thread can be started, there is no dump. The program goes on.
     let _ = thread::Builder::new().name("wakeful-dump".to_owned()).spawn(move || {
         let _own = RuntimeThread::new(ALL_RUNTIMES);
         thread::sleep(after);
@@ -57,21 +59,20 @@ fn parse(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Prints dumps of this runtime at SIGQUIT from now on, unless the program handles that
-/// signal itself.
-pub(super) fn print_on_signal(shared: &Arc<Shared>) {
+/// Prints a dump of this runtime at each SIGQUIT, unless the program handles the signal itself.
+pub(super) fn print_on_signal(shared: &Arc<RuntimeInner>) {
     if imp::install() {
-        registry::list_for_dumps(shared.id);
+        registry::add_for_dumps(shared.id);
     }
 }
 
-/// The program asks for SIGQUIT itself: it is the program's.
+/// Stops the dumps, because the program listens for SIGQUIT itself.
 #[cfg(feature = "signal")]
 pub(crate) fn leave_to_program() {
     imp::leave_to_program();
 }
 
-#[cfg(not(miri))]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod imp {
     use super::{ALL_RUNTIMES, RuntimeThread, print, registry};
     use std::ffi::{c_int, c_void};
@@ -83,13 +84,14 @@ mod imp {
     use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
     use std::{ptr, thread};
 
-    /// Where the handler writes.
+    /// The end of the pipe that the handler writes to.
     static PIPE: AtomicI32 = AtomicI32::new(-1);
-    static IS_PROGRAMS: AtomicBool = AtomicBool::new(false);
+    /// The program listens for SIGQUIT itself.
+    static IS_USED_BY_PROGRAM: AtomicBool = AtomicBool::new(false);
 
     extern "C" fn handle(_signal: c_int) {
-        // SAFETY: errno is this thread's own; `write` is async-signal-safe, and takes one
-        // byte from a place that is there.
+        // SAFETY: errno belongs to this thread. `write` is async-signal-safe, and reads one byte of
+        // a static string.
         unsafe {
             let errno = *libc::__errno_location();
             libc::write(PIPE.load(Relaxed), c"!".as_ptr().cast::<c_void>(), 1);
@@ -98,20 +100,22 @@ mod imp {
     }
 
     pub(super) fn leave_to_program() {
-        IS_PROGRAMS.store(true, Relaxed);
+        IS_USED_BY_PROGRAM.store(true, Relaxed);
     }
 
-    /// Whether the signal is ours; the first call sees to it.
+    /// Installs the handler in the first call. Returns whether it is installed.
     pub(super) fn install() -> bool {
         static INSTALLED: OnceLock<bool> = OnceLock::new();
         *INSTALLED.get_or_init(|| is_free() && start().is_some())
     }
 
-    /// Whether nobody handles it. Shells have those ignore it that they start in the
-    /// background, who could use a dump all the same.
+    /// Returns whether SIGQUIT has no handler.
+    ///
+    /// A shell makes background processes ignore the signal. Dumps are useful for them too, so an
+    /// ignored signal counts as free.
     fn is_free() -> bool {
         let mut old = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: fills plain data.
+        // SAFETY: `sigaction` fills a struct of plain data, for which zeroes are valid too.
         unsafe {
             libc::sigaction(libc::SIGQUIT, ptr::null(), old.as_mut_ptr()) == 0
                 && matches!(old.assume_init().sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
@@ -120,21 +124,22 @@ mod imp {
 
     fn start() -> Option<()> {
         let (reader, writer) = std::io::pipe().ok()?;
-        // SAFETY: the descriptor is the file's from here on.
+        // SAFETY: `into_raw_fd` passes the ownership of the descriptor to the file.
         let mut reader = unsafe { File::from_raw_fd(reader.into_raw_fd()) };
         let print_all = move || {
             let _own = RuntimeThread::new(ALL_RUNTIMES);
             let mut byte = [0];
             while reader.read_exact(&mut byte).is_ok() {
-                if !IS_PROGRAMS.load(Relaxed) {
-                    registry::listed_for_dumps().iter().for_each(print);
+                if !IS_USED_BY_PROGRAM.load(Relaxed) {
+                    registry::dumped_on_signal().iter().for_each(print);
                 }
             }
         };
         let name = "wakeful-dump".to_owned();
         thread::Builder::new().name(name).spawn(print_all).ok()?;
         PIPE.store(writer.into_raw_fd(), Relaxed);
-        // SAFETY: plain data that sigaction reads; the handler does what one may.
+        // SAFETY: `sigaction` reads a struct of plain data, for which zeroes are valid. The handler
+        // is async-signal-safe.
         unsafe {
             let mut new: libc::sigaction = MaybeUninit::zeroed().assume_init();
             let handler: extern "C" fn(c_int) = handle;
@@ -145,7 +150,7 @@ mod imp {
     }
 }
 
-#[cfg(miri)]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 mod imp {
     pub(super) fn install() -> bool {
         false
@@ -161,7 +166,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn times_have_a_unit() {
+    fn a_time_needs_a_unit() {
         let cases = [("10s", 10_000), ("500ms", 500), ("2m", 120_000), ("1.5s", 1_500)];
         for (text, millis) in cases {
             assert_eq!(parse(text), Some(Duration::from_millis(millis)));

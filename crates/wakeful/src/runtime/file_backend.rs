@@ -1,53 +1,74 @@
-//! How a runtime's operations on files are carried out.
+//! How a runtime executes file operations: through io_uring or on the blocking pool.
 
+#[cfg(target_os = "linux")]
 use crate::driver::uring::Ring;
-use crate::runtime::inner::{Flavor, Shared};
+use crate::runtime::inner::{Flavor, RuntimeInner};
+#[cfg(target_os = "linux")]
 use crate::runtime::task_api::blocking::spawn_blocking_on;
+#[cfg(target_os = "linux")]
 use crate::runtime::uring_keeper::gate::KeeperGate;
+#[cfg(target_os = "linux")]
 use crate::scheduler::multi_thread::worker;
-use crate::sys::unwind::catch_and_forget;
+#[cfg(target_os = "linux")]
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Rings with operations in flight.
+/// Rings with operations in flight. Dropping it waits until the kernel has completed them.
 ///
-/// Dropping it waits until the kernel has completed them. So a closure that owns it does that
-/// also if no thread of the pool runs it: the pool is closed, or none of its threads starts.
+/// A closure that owns it therefore completes them also if no thread of the pool runs it: because
+/// the pool is closed, or because none of its threads starts.
+#[cfg(target_os = "linux")]
 struct BusyRings(Vec<Arc<Ring>>);
 
+#[cfg(target_os = "linux")]
 impl Drop for BusyRings {
     fn drop(&mut self) {
         self.0.iter().for_each(|ring| ring.drain());
     }
 }
 
-/// Who carries out operations on files; see
+/// How file operations are executed; a setting of
 /// [`Builder::file_backend`](super::Builder::file_backend).
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::runtime::{Builder, FileBackend};
+///
+/// let runtime =
+///     Builder::new_current_thread().enable_all().file_backend(FileBackend::Uring).build()?;
+/// // The blocking pool, if the kernel lacks or forbids io_uring.
+/// println!("{:?}", runtime.metrics().file_backend());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum FileBackend {
-    /// What the kernel has in memory of local file systems is taken from there at once,
-    /// on the thread that asks; everything else that io_uring can do goes there, if it is there
-    /// and permitted, and to the blocking pool if it is not.
+    /// Serves cached data of local file systems on the calling thread; otherwise uses io_uring.
+    ///
+    /// Operations that io_uring does not know use the blocking pool. If the kernel lacks or forbids
+    /// io_uring, all operations do that are not served from the page cache.
     #[default]
     Auto,
-    /// Everything that io_uring can do goes through it, even what could be had at
-    /// once; the rest goes to the blocking pool, and so does everything where
-    /// io_uring is missing or forbidden.
+    /// Uses io_uring for every operation that it knows, also for data in the page cache.
+    ///
+    /// All else uses the blocking pool, and so does everything if the kernel lacks or forbids
+    /// io_uring.
     Uring,
-    /// Everything goes to the blocking pool.
+    /// Uses the blocking pool for every operation.
     Pool,
 }
 
 impl FileBackend {
-    /// The name of the variable of the environment that chooses.
+    /// The environment variable that chooses if the builder does not.
     const VARIABLE: &'static str = "WAKEFUL_FILE_BACKEND";
 
-    /// What the environment says, if the builder says nothing.
+    /// Returns the choice of the environment.
     ///
     /// # Panics
     ///
-    /// If the environment names something else.
+    /// If the variable has an unknown value.
     #[track_caller]
     pub(super) fn from_env() -> Self {
         let Ok(value) = std::env::var(Self::VARIABLE) else { return Self::Auto };
@@ -60,37 +81,40 @@ impl FileBackend {
     }
 }
 
-/// What a runtime knows about its operations on files.
-pub(crate) struct Files {
+/// The file backend of a runtime: the setting, counters and the gate of the io_uring keeper.
+pub(crate) struct FileBackendState {
     pub(crate) backend: FileBackend,
-    /// Operations that went through rings.
-    pub(crate) in_rings: AtomicU64,
-    /// Operations that went to the pool.
-    pub(crate) in_pool: AtomicU64,
-    pub(super) attendance: KeeperGate,
+    /// Operations that were submitted to io_uring.
+    pub(crate) uring_ops: AtomicU64,
+    /// Operations that were sent to the blocking pool.
+    pub(crate) pool_ops: AtomicU64,
+    #[cfg(target_os = "linux")]
+    pub(super) keeper_gate: KeeperGate,
 }
 
-impl Files {
+impl FileBackendState {
     pub(super) fn new(backend: FileBackend) -> Self {
         Self {
             backend,
-            in_rings: AtomicU64::new(0),
-            in_pool: AtomicU64::new(0),
-            attendance: KeeperGate::new(),
+            uring_ops: AtomicU64::new(0),
+            pool_ops: AtomicU64::new(0),
+            #[cfg(target_os = "linux")]
+            keeper_gate: KeeperGate::new(),
         }
     }
 
-    pub(crate) fn count_ring(&self) {
-        self.in_rings.fetch_add(1, Relaxed);
+    pub(crate) fn count_uring_op(&self) {
+        self.uring_ops.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn count_pool(&self) {
-        self.in_pool.fetch_add(1, Relaxed);
+    pub(crate) fn count_pool_op(&self) {
+        self.pool_ops.fetch_add(1, Relaxed);
     }
 }
 
-impl Shared {
-    /// Whether this thread drives tasks here, and so finds what a ring completes.
+impl RuntimeInner {
+    /// Returns whether this thread drives the runtime's tasks, and so processes completions.
+    #[cfg(target_os = "linux")]
     pub(crate) fn is_driven_here(&self) -> bool {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.is_held_here(),
@@ -98,7 +122,8 @@ impl Shared {
         }
     }
 
-    /// The ring of this thread's worker. None: the pool does it.
+    /// Returns the ring of this thread's worker. `None`: the operation uses the blocking pool.
+    #[cfg(target_os = "linux")]
     pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
         if self.files.backend == FileBackend::Pool || !self.has_io() || !self.is_driven_here() {
             return None;
@@ -107,48 +132,56 @@ impl Shared {
         poller.ring_or_init(|| Ring::new(self.config().max_blocking_threads))
     }
 
-    /// Who carries out operations that cannot be done at once: `Uring` or `Pool`.
+    /// Returns what executes operations that the page cache cannot serve: `Uring` or `Pool`.
     pub(super) fn file_backend(&self) -> FileBackend {
+        #[cfg(target_os = "linux")]
         if self.files.backend != FileBackend::Pool && self.has_io() {
-            let pollers = self.pollers();
-            let made = pollers.iter().find(|poller| poller.ring_was_tried());
-            let there = match made {
+            let pollers = self.existing_pollers();
+            let tried = pollers.iter().find(|poller| poller.ring_was_tried());
+            let is_available = match tried {
                 Some(poller) => poller.existing_ring().is_some(),
-                // Nobody needed one yet: try.
+                // No operation has needed a ring yet: try to create one.
                 None => Ring::new(1).is_ok(),
             };
-            if there {
+            if is_available {
                 return FileBackend::Uring;
             }
         }
         FileBackend::Pool
     }
 
-    /// The rings that have operations.
+    /// Returns the rings that have operations in flight.
+    #[cfg(target_os = "linux")]
     fn busy_rings(&self) -> BusyRings {
-        let rings = self.pollers().into_iter().filter_map(|poller| poller.existing_ring());
+        let rings = self.existing_pollers().into_iter().filter_map(|poller| poller.existing_ring());
         BusyRings(rings.filter(|ring| ring.is_busy()).cloned().collect())
     }
 
-    /// Completes the operations of all rings, which no worker turns any more.
+    /// Completes the operations of all rings, which no worker drives any more.
     ///
-    /// Waits for them, or lets a thread of the pool do so. The caller waits also if the pool
-    /// takes no closure.
+    /// Waits for them, or lets a thread of the pool wait if `on_pool`. The caller waits also if the
+    /// pool takes no closure.
     ///
-    /// A runtime that closes calls this twice:
-    /// - `Runtime::shut_down`, after its limit. Workers may still be in a poll, which may begin
+    /// A runtime that shuts down calls this twice:
+    ///
+    /// - `Runtime::shut_down`, after its limit. Workers may still be in a poll, which may submit
     ///   another operation.
-    /// - The last worker, when all have left their seats and the tasks are dropped
-    ///   (`MultiThread::drop_tasks`). No thread begins an operation on a ring after that. Without
-    ///   this call, a ring, its files and its runtime would stay for good.
-    pub(super) fn land_files(self: &Arc<Self>, on_pool: bool) {
-        let rings = self.busy_rings();
-        if !on_pool || rings.0.is_empty() {
-            return drop(rings);
+    /// - The last worker, when all workers have left and the tasks are dropped
+    ///   (`MultiThread::drop_tasks`). No thread submits an operation to a ring after that. Without
+    ///   this call, a ring, its files and its runtime would leak.
+    pub(super) fn complete_file_ops(self: &Arc<Self>, on_pool: bool) {
+        #[cfg(target_os = "linux")]
+        {
+            let rings = self.busy_rings();
+            if !on_pool || rings.0.is_empty() {
+                return drop(rings);
+            }
+            // If the pool cannot start a thread, it drops the closure and panics. That does not
+            // concern the caller, which shuts down.
+            let begin = || spawn_blocking_on(self, move || drop(rings), Some("files"), true);
+            drop(catch_unwind(AssertUnwindSafe(begin)));
         }
-        // A pool without a thread panics after it has dropped the closure. A runtime that
-        // closes does not pass that on.
-        let begin = || spawn_blocking_on(self, move || drop(rings), Some("files"), true);
-        drop(catch_and_forget(begin));
+        #[cfg(not(target_os = "linux"))]
+        let _ = on_pool;
     }
 }

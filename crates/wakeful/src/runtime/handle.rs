@@ -1,8 +1,8 @@
-//! Handles to a runtime, for spawning and blocking from anywhere.
+//! Handles to a runtime, for use on any thread, and the guard that makes a runtime current.
 
 use super::context::{self, Entered};
 use crate::inspect::{self, Dump, Report};
-use crate::runtime::inner::{Flavor, Shared};
+use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::{blocking, spawn};
 use crate::runtime::{Id, RuntimeFlavor, RuntimeMetrics};
 use crate::scheduler::block_on::BlockOnGuard;
@@ -15,59 +15,101 @@ use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-/// A reference to a runtime; cheap to clone, usable from any thread.
+/// A reference to a runtime; cheap to clone and usable on any thread.
 ///
-/// It does not keep the runtime running: once the
-/// [`Runtime`](super::Runtime) is dropped, tasks spawned through a handle are
-/// cancelled at once.
+/// A handle does not keep the runtime running. Once the [`Runtime`](super::Runtime) is dropped, a
+/// task spawned through a handle is cancelled at once.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::runtime::Handle;
+///
+/// # #[wakeful::main]
+/// # async fn main() {
+/// let handle = Handle::current();
+/// let thread = std::thread::spawn(move || handle.spawn(async { 42 }));
+/// let task = thread.join().unwrap();
+/// assert_eq!(task.await.unwrap(), 42);
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Handle {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<RuntimeInner>,
 }
 
-/// Makes a runtime the thread's current one until it is dropped; from
-/// [`Handle::enter`].
+/// A guard that makes a runtime the thread's current one; from [`Handle::enter`].
 ///
-/// The runtime itself may be shut down before that: the guard keeps what it needs.
+/// The runtime stays the current one until the guard is dropped. Guards have to be dropped in the
+/// reverse order of their creation. The runtime may be shut down before the guard is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::runtime::{Handle, Runtime};
+///
+/// let runtime = Runtime::new()?;
+/// let guard = runtime.enter();
+/// assert_eq!(Handle::current().id(), runtime.handle().id());
+/// drop(guard);
+/// assert!(Handle::try_current().is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[must_use = "the runtime is left again when the guard is dropped"]
 pub struct EnterGuard<'a> {
-    _inside: Inside,
+    _state: EnterState,
     _handle: PhantomData<&'a Handle>,
 }
 
-/// What the guard holds. It borrows nothing, and has the destructor, so that the
-/// compiler knows that the guard's does not need what it borrows.
-struct Inside {
+/// The part of an `EnterGuard` with the destructor.
+///
+/// It borrows nothing, so the compiler knows that the destructor does not use the guard's lifetime.
+struct EnterState {
     entered: Entered<'static>,
-    /// A guard can be leaked, or dropped out of order, and then the thread may
-    /// stay in the runtime's context for good: this reference is leaked as well.
-    keep: ManuallyDrop<Arc<Shared>>,
+    /// The reference that the thread's context relies on. If the guard is leaked or dropped out of
+    /// order, the thread may stay in the context forever: then this reference is leaked as well.
+    shared: ManuallyDrop<Arc<RuntimeInner>>,
 }
 
-// SAFETY: through a shared reference a guard can be asked nothing. It has to be
-// dropped on the thread that has entered, and is: it is not `Send`.
-unsafe impl Sync for Inside {}
+// SAFETY: a shared reference to a guard has no methods. The guard is dropped on the thread that
+// entered the runtime, because it is not `Send`.
+unsafe impl Sync for EnterState {}
 
-impl Drop for Inside {
+impl Drop for EnterState {
     fn drop(&mut self) {
         if self.entered.leave() {
-            // SAFETY: dropped once, here; the context does not refer to it now.
-            unsafe { ManuallyDrop::drop(&mut self.keep) };
+            // SAFETY: dropped once, here. `leave` returned true, so the context no longer
+            // refers to it.
+            unsafe { ManuallyDrop::drop(&mut self.shared) };
         }
     }
 }
 
 impl Handle {
-    pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
+    pub(crate) fn from_shared(shared: Arc<RuntimeInner>) -> Self {
         Self { shared }
     }
 
-    /// The runtime that the calling thread is in.
+    /// Returns a handle to the current runtime of the calling thread.
+    ///
+    /// A thread has a current runtime in tasks, inside `block_on`, in closures of the blocking
+    /// pool, and while it holds an [`EnterGuard`].
     ///
     /// # Panics
     ///
-    /// Outside of a runtime. Call it from a task, inside `block_on`, or while an
-    /// [`EnterGuard`] is held, or use [`try_current`](Self::try_current).
+    /// If the thread has no current runtime. Use [`try_current`](Self::try_current) to check.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// let handle = Handle::current();
+    /// assert_eq!(handle.spawn(async { 42 }).await.unwrap(), 42);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn current() -> Self {
         match context::try_current() {
@@ -76,40 +118,93 @@ impl Handle {
         }
     }
 
-    /// The runtime that the calling thread is in, if there is one.
+    /// Returns a handle to the current runtime of the calling thread, if it has one.
     ///
     /// # Errors
     ///
-    /// Outside of a runtime.
+    /// If the thread has no current runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// assert!(Handle::try_current().is_err());
+    /// ```
     pub fn try_current() -> Result<Self, TryCurrentError> {
         context::try_current()
     }
 
-    /// Makes this runtime the thread's current one, so that `spawn` and the like
-    /// find it.
+    /// Makes this runtime the thread's current one until the guard is dropped.
+    ///
+    /// Functions that need a runtime, like [`spawn`](crate::spawn) and
+    /// [`sleep`](crate::time::sleep), then use this one outside of asynchronous code.
     ///
     /// # Panics
     ///
-    /// If guards are dropped in another order than the reverse of their making.
+    /// The guard's drop panics if guards are not dropped in the reverse order of their creation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let handle = runtime.handle().clone();
+    /// let thread = std::thread::spawn(move || {
+    ///     let _guard = handle.enter();
+    ///     wakeful::spawn(async { 42 })
+    /// });
+    /// assert_eq!(runtime.block_on(thread.join().unwrap()).unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn enter(&self) -> EnterGuard<'_> {
-        let keep = self.shared.clone();
-        // SAFETY: the guard gives `keep` up only when it has left the context.
-        let entered = unsafe { context::enter_leakable(&keep) };
-        let inside = Inside { entered, keep: ManuallyDrop::new(keep) };
-        EnterGuard { _inside: inside, _handle: PhantomData }
+        let shared = self.shared.clone();
+        // SAFETY: `EnterState` drops this reference only after it has left the context.
+        let entered = unsafe { context::enter_leakable(&shared) };
+        let state = EnterState { entered, shared: ManuallyDrop::new(shared) };
+        EnterGuard { _state: state, _handle: PhantomData }
     }
 
-    /// Spawns a task on this runtime; it starts to run at once, awaited or not.
+    /// Spawns a task on this runtime.
+    ///
+    /// The task starts at once, awaited or not. Dropping the returned handle detaches it. If the
+    /// runtime is shut down, the task is cancelled before its first poll.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let task = runtime.handle().spawn(async { 42 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        spawn::spawn_on(&self.shared, future, spawn::birth_here())
+        spawn::spawn_on(&self.shared, future, spawn::options_here())
     }
 
     /// Runs a closure that may block on a thread of the blocking pool.
+    ///
+    /// See [`task::spawn_blocking`](crate::task::spawn_blocking).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// let sum = Handle::current().spawn_blocking(|| (1..=100u64).sum::<u64>());
+    /// assert_eq!(sum.await.unwrap(), 5050);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, func: F) -> JoinHandle<R>
     where
@@ -119,27 +214,55 @@ impl Handle {
         blocking::spawn_blocking_on(&self.shared, func, None, true)
     }
 
-    /// Runs a future on the calling thread, to its end.
+    /// Runs a future to completion on the calling thread, and returns its output.
     ///
-    /// On a current-thread runtime this drives neither tasks nor timers: those
-    /// run only while some thread is in [`Runtime::block_on`](super::Runtime::block_on).
+    /// On a current-thread runtime this drives neither tasks nor timers nor I/O: those make
+    /// progress only while a thread is in [`Runtime::block_on`](super::Runtime::block_on).
     ///
     /// # Panics
     ///
-    /// From within a runtime, or if the future panics.
+    /// - If the future panics.
+    /// - If the calling thread runs asynchronous code: await the future there instead.
+    /// - If the `block_on` can provably never return, with the report
+    ///   [`StuckBlockOn`](crate::inspect::StuckBlockOn) as the message.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// let handle = Handle::current();
+    /// // A closure of the blocking pool may block on a future.
+    /// let closure = wakeful::task::spawn_blocking(move || handle.block_on(async { 42 }));
+    /// assert_eq!(closure.await.unwrap(), 42);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _driving = enter_guard::start_driving(true);
         let _entered = context::enter(&self.shared);
         match &self.shared.flavor {
             Flavor::Current(scheduler) => {
-                scheduler.estate.block_on(future, BlockOnVia::Handle, BlockOnGuard::park)
+                scheduler.base.block_on(future, BlockOnVia::Handle, BlockOnGuard::park)
             }
             Flavor::Multi(scheduler) => scheduler.block_on(future, BlockOnVia::Handle),
         }
     }
 
-    /// Which kind of runtime this is.
+    /// Returns the kind of this runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::{Handle, RuntimeFlavor};
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// assert_eq!(Handle::current().runtime_flavor(), RuntimeFlavor::MultiThread);
+    /// # }
+    /// ```
     pub fn runtime_flavor(&self) -> RuntimeFlavor {
         match &self.shared.flavor {
             Flavor::Current(_) => RuntimeFlavor::CurrentThread,
@@ -147,64 +270,173 @@ impl Handle {
         }
     }
 
-    /// The runtime's id, unique in the process.
+    /// Returns the id of the runtime, which is unique in the process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let (first, second) = (Runtime::new()?, Runtime::new()?);
+    /// assert_ne!(first.handle().id(), second.handle().id());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn id(&self) -> Id {
         self.shared.id
     }
 
-    /// The name that [`Builder::name`](super::Builder::name) gave.
+    /// Returns the name that [`Builder::name`](super::Builder::name) has set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread().name("database").build()?;
+    /// assert_eq!(runtime.handle().name(), Some("database"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn name(&self) -> Option<&str> {
         self.shared.name.as_deref()
     }
 
-    /// Every task and worker of the runtime, at this moment: what each does, and
-    /// what it waits for. Any thread may take it, at any time; nothing is stopped or
-    /// polled for it.
+    /// Returns a snapshot of every task and worker: what each does, and what it waits for.
+    ///
+    /// Any thread may call it at any time, also while all workers are blocked. It neither stops a
+    /// worker nor polls a task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::task;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (_tx, rx) = wakeful::sync::oneshot::channel::<()>();
+    /// task::Builder::new().name("waits").spawn(rx)?;
+    /// task::yield_now().await;
+    ///
+    /// let dump = Handle::current().dump();
+    /// let wait = dump.find_named("waits").unwrap().waiting_on().unwrap();
+    /// println!("{} at {}", wait.phrase(), wait.site());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn dump(&self) -> Dump {
-        Dump::take(self.shared.looks(), self.name())
+        Dump::take(self.shared.inspectable(), self.name())
     }
 
-    /// Switches the flight recorder on or off: while it is on, each worker notes what it
-    /// does (polls, wake-ups, spawns, sleeps, thefts) in a ring of the last few thousand
-    /// events, which [`trace`](Self::trace) gives out. It starts with the next turn of
-    /// each worker's loop, and times every poll, so it costs a little while it is on. What
-    /// other threads spawn or wake is noted in a ring of its own.
+    /// Switches the flight recorder on or off.
+    ///
+    /// While it is on, each worker records its polls, wake-ups, spawns, parks and steals in a ring
+    /// buffer of the last few thousand events. One more buffer has the events of all other threads.
+    /// [`trace`](Self::trace) returns them. A worker starts to record when it next checks its
+    /// timers and I/O. Recording times every poll, so it has a small cost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// let handle = Handle::current();
+    /// handle.record(true);
+    /// wakeful::spawn(async {}).await.unwrap();
+    /// handle.record(false);
+    /// # }
+    /// ```
     pub fn record(&self, on: bool) {
-        self.shared.looks().recorders().iter().for_each(|recorder| recorder.switch(on));
-        self.shared.looks().estate().elsewhere.switch(on);
-        self.shared.reporter.recorder.switch(on);
+        let inspectable = self.shared.inspectable();
+        inspectable.recorders().iter().for_each(|recorder| recorder.set_enabled(on));
+        inspectable.base().external_trace.set_enabled(on);
+        self.shared.hooks.reporter.trace.set_enabled(on);
     }
 
-    /// Whether the flight recorder is on.
+    /// Returns whether the flight recorder is on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// assert!(!Handle::current().is_recording());
+    /// # }
+    /// ```
     pub fn is_recording(&self) -> bool {
-        self.shared.reporter.recorder.is_on()
+        self.shared.hooks.reporter.trace.is_enabled()
     }
 
-    /// What the flight recorder has noted, as JSON for `chrome://tracing` or Perfetto: a row
-    /// per worker, one of all other threads, and one of reports. Tasks go by their names; those
-    /// that have ended, by their numbers.
+    /// Returns the events of the flight recorder as JSON for `chrome://tracing` or Perfetto.
+    ///
+    /// There is one row for each worker, one for all other threads, and one for reports. Tasks that
+    /// are alive appear with their names, others with their ids.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let handle = Handle::current();
+    /// handle.record(true);
+    /// // … the part of the program to look at …
+    /// std::fs::write("trace.json", handle.trace())?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn trace(&self) -> String {
-        let looks = self.shared.looks();
-        let workers = looks.recorders().into_iter().map(TraceBuffer::read).enumerate();
+        let inspectable = self.shared.inspectable();
+        let workers = inspectable.recorders().into_iter().map(TraceBuffer::read).enumerate();
         let mut rows: Vec<_> =
-            workers.map(|(worker, noted)| (format!("worker {worker}"), noted)).collect();
-        rows.push(("other threads".to_owned(), looks.estate().elsewhere.read()));
-        rows.push(("reports".to_owned(), self.shared.reporter.recorder.read()));
+            workers.map(|(worker, events)| (format!("worker {worker}"), events)).collect();
+        rows.push(("other threads".to_owned(), inspectable.base().external_trace.read()));
+        rows.push(("reports".to_owned(), self.shared.hooks.reporter.trace.read()));
         let dump = self.dump();
         let names = dump.tasks().iter().filter_map(|task| Some((task.id()?, task.info())));
-        let names = names.map(|(id, who)| (id.as_u64(), who.to_string())).collect();
+        let names = names.map(|(id, task)| (id.as_u64(), task.to_string())).collect();
         inspect::chrome_trace(&rows, &names)
     }
 
-    /// Looks who waits for whom, now: deadlocks and the like, as they would be
-    /// [reported](super::Builder::on_report) when the runtime falls quiet. What is found
-    /// is given back, and not reported; an empty list means that all is well with those
-    /// who wait.
+    /// Scans the runtime for deadlocks now, and returns the findings.
+    ///
+    /// The watchdog makes the same scan when the runtime becomes idle, and
+    /// [reports](super::Builder::on_report) the findings. The findings of this call are not
+    /// reported. An empty list means that the scan has found no deadlock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// for finding in Handle::current().diagnose() {
+    ///     eprintln!("{finding}");
+    /// }
+    /// # }
+    /// ```
     pub fn diagnose(&self) -> Vec<Report> {
-        inspect::scan(self.shared.looks(), self.name()).reports
+        inspect::scan(self.shared.inspectable(), self.name()).reports
     }
 
-    /// MetricsSnapshot about the runtime.
+    /// Returns the metrics of the runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// let metrics = Handle::current().metrics();
+    /// println!("{} workers, {} tasks", metrics.num_workers(), metrics.num_alive_tasks());
+    /// # }
+    /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
         RuntimeMetrics::new(self.clone())
     }
@@ -229,7 +461,16 @@ impl fmt::Debug for EnterGuard<'_> {
     }
 }
 
-/// The thread is in no runtime; from [`Handle::try_current`].
+/// The error of [`Handle::try_current`] on a thread that has no current runtime.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::runtime::Handle;
+///
+/// let error = Handle::try_current().unwrap_err();
+/// assert!(error.is_missing_context());
+/// ```
 pub struct TryCurrentError {
     kind: Kind,
 }
@@ -244,13 +485,14 @@ impl TryCurrentError {
         Self { kind: Kind::Missing }
     }
 
-    /// Whether there is no runtime in this thread's context.
+    /// Returns whether the thread has no current runtime.
     pub fn is_missing_context(&self) -> bool {
         self.kind == Kind::Missing
     }
 
-    /// Whether the thread's context is already being torn down. The context
-    /// here needs no destructor, so it outlives everything else on its thread.
+    /// Returns whether the thread has already destroyed its thread-local context; always false.
+    ///
+    /// The context needs no destructor, so it exists as long as its thread.
     pub fn is_thread_local_destroyed(&self) -> bool {
         false
     }

@@ -1,10 +1,21 @@
-//! Ids of runtimes.
+//! Ids of runtimes and local sets.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Names a runtime (or a `LocalSet`), uniquely in the process.
+/// The id of a runtime or `LocalSet`, unique in the process.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::runtime::Handle;
+///
+/// # #[wakeful::main]
+/// # async fn main() {
+/// println!("runtime {}", Handle::current().id());
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(NonZeroU64);
 

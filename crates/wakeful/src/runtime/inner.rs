@@ -1,69 +1,64 @@
-//! What a runtime and its handles share.
+//! The state that a runtime and its handles share.
+//!
+//! A [`RuntimeInner`] owns the scheduler, the blocking pool and the file backend. `Runtime`, each
+//! `Handle` and each `RuntimeRef` refer to it. This file forwards requests to the scheduler of
+//! either flavor.
 
 use crate::driver::clock::Clock;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
-use crate::inspect::{
-    self, Blocked, Orphan, Report, ReportHook, Reporter, ScanResult, Spinning, TaskInfo,
-    UnobservedPanic,
-};
 use crate::runtime::Id;
-use crate::runtime::file_backend::Files;
-use crate::runtime::{context, registry};
+use crate::runtime::file_backend::FileBackendState;
+use crate::runtime::hooks::ReportingHooks;
+use crate::runtime::registry;
 use crate::scheduler::base::SchedulerBase;
 use crate::scheduler::blocking_pool::BlockingPool;
-use crate::scheduler::config::{BlockedPoll, Config, PolledEntity, Role, RuntimeHooks};
+use crate::scheduler::config::Config;
 use crate::scheduler::current_thread::CurrentThread;
 use crate::scheduler::multi_thread::MultiThread;
-use crate::task::enter_guard;
-use crate::task::header::Header;
 use crate::task::runnable::TaskRef;
 use crate::watchdog::snapshot::Inspectable;
-use std::any::Any;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::ThreadId;
-use std::time::Duration;
 
-/// Everything behind a `Handle`.
-pub(crate) struct Shared {
+/// The state of a runtime, shared by all handles to it.
+pub(crate) struct RuntimeInner {
     pub(crate) id: Id,
-    /// The builder enabled timers. Beside the id, since a time limit needs just these.
+    /// The builder enabled timers. It is next to the id because `timeout` reads these two.
     pub(crate) has_time: bool,
     pub(crate) name: Option<String>,
     pub(crate) flavor: Flavor,
     pub(crate) pool: Arc<BlockingPool>,
-    /// The thread of a `LocalRuntime`, where tasks need not be `Send`.
+    /// The thread of a `LocalRuntime`; `None` for other runtimes.
     pub(crate) local_to: Option<ThreadId>,
-    pub(crate) reporter: Arc<Reporter>,
-    /// Tasks that panicked.
-    pub(crate) panics: Arc<AtomicU64>,
-    pub(crate) files: Files,
+    pub(crate) hooks: Arc<ReportingHooks>,
+    pub(crate) files: FileBackendState,
 }
 
-/// The scheduler, by its kind.
+/// The scheduler of a runtime.
 pub(crate) enum Flavor {
     Current(Arc<CurrentThread>),
     Multi(Arc<MultiThread>),
 }
 
-impl Shared {
-    /// What every scheduler has, whatever its kind.
-    pub(crate) fn estate(&self) -> &SchedulerBase {
+impl RuntimeInner {
+    /// Returns the state that schedulers of both flavors have.
+    pub(crate) fn base(&self) -> &SchedulerBase {
         match &self.flavor {
-            Flavor::Current(scheduler) => &scheduler.estate,
-            Flavor::Multi(scheduler) => &scheduler.estate,
+            Flavor::Current(scheduler) => &scheduler.base,
+            Flavor::Multi(scheduler) => &scheduler.base,
         }
     }
 
-    /// How many tasks panicked.
+    /// Returns how many tasks panicked.
     pub(crate) fn panics(&self) -> u64 {
-        self.panics.load(Relaxed)
+        self.hooks.panics.load(Relaxed)
     }
 
-    /// The scheduler, for those who look.
-    pub(crate) fn looks(&self) -> &dyn Inspectable {
+    /// Returns the read-only view of the scheduler, for diagnostics.
+    pub(crate) fn inspectable(&self) -> &dyn Inspectable {
         match &self.flavor {
             Flavor::Current(scheduler) => &**scheduler,
             Flavor::Multi(scheduler) => &**scheduler,
@@ -71,63 +66,66 @@ impl Shared {
     }
 
     pub(crate) fn config(&self) -> &Config {
-        &self.estate().config
+        &self.base().config
     }
 
     pub(crate) fn clock(&self) -> &Clock {
-        &self.config().seam.clock
+        &self.config().env.clock
     }
 
-    /// Whether the builder enabled I/O.
+    /// Returns whether the builder enabled I/O.
     pub(crate) fn has_io(&self) -> bool {
         self.config().has_io
     }
 
-    /// Whether the scheduler is shutting down, or has.
+    /// Returns whether the scheduler is shutting down or has shut down.
     pub(crate) fn is_closing(&self) -> bool {
         match &self.flavor {
-            Flavor::Current(scheduler) => scheduler.estate.is_closing(),
-            Flavor::Multi(scheduler) => scheduler.estate.is_closing(),
+            Flavor::Current(scheduler) => scheduler.base.is_closing(),
+            Flavor::Multi(scheduler) => scheduler.base.is_closing(),
         }
     }
 
-    /// The poller that watches what is made on this thread, and whose it is.
+    /// Returns the poller for descriptors registered on this thread, and the index of its worker.
+    ///
+    /// Creates the poller if there is none yet.
     pub(crate) fn poller(&self) -> io::Result<(&Arc<Poller>, usize)> {
         let (slot, owner) = match &self.flavor {
             Flavor::Current(scheduler) => (&scheduler.poller, 0),
             Flavor::Multi(scheduler) => {
-                let owner = scheduler.poller_owner();
-                (&scheduler.remotes[owner].poller, owner)
+                let owner = scheduler.driver_owner();
+                (&scheduler.workers[owner].poller, owner)
             }
         };
         if let Some(poller) = slot.get() {
             return Ok((poller, owner));
         }
-        // If two make one at the same time, the first stays.
-        let made = Arc::new(Poller::new(self.config().io_batch)?);
-        Ok((slot.get_or_init(|| made), owner))
+        // If two threads create one at the same time, the second one is dropped.
+        let created = Arc::new(Poller::new(self.config().io_batch)?);
+        Ok((slot.get_or_init(|| created), owner))
     }
 
-    /// All pollers that were made.
-    pub(super) fn pollers(&self) -> Vec<&Arc<Poller>> {
+    /// Returns all pollers that exist.
+    pub(super) fn existing_pollers(&self) -> Vec<&Arc<Poller>> {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.poller.get().into_iter().collect(),
             Flavor::Multi(scheduler) => {
-                scheduler.remotes.iter().filter_map(|remote| remote.poller.get()).collect()
+                scheduler.workers.iter().filter_map(|worker| worker.poller.get()).collect()
             }
         }
     }
 
-    /// Something was registered with the poller of worker number `owner`, which
-    /// may be parked elsewhere.
+    /// Wakes worker `owner` after a registration with its poller.
+    ///
+    /// The worker may be parked outside of its poller, which had no sources so far.
     pub(crate) fn wake_poller(&self, owner: usize) {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.wake_holder(),
-            Flavor::Multi(scheduler) => scheduler.wake_for_timers(owner),
+            Flavor::Multi(scheduler) => scheduler.notify_driver(owner),
         }
     }
 
-    /// The timers for a future that is polled on this thread.
+    /// Returns the timers for a future that is polled on this thread.
     pub(crate) fn timers(&self) -> &Timers {
         match &self.flavor {
             Flavor::Current(scheduler) => &scheduler.timers,
@@ -135,24 +133,24 @@ impl Shared {
         }
     }
 
-    /// The timers of worker number `owner`.
+    /// Returns the timers of worker `owner`.
     pub(crate) fn timers_of(&self, owner: usize) -> &Timers {
         match &self.flavor {
             Flavor::Current(scheduler) => &scheduler.timers,
-            Flavor::Multi(scheduler) => &scheduler.remotes[owner].timers,
+            Flavor::Multi(scheduler) => &scheduler.workers[owner].timers,
         }
     }
 
-    /// Something was registered with `timers` that comes before all else there.
+    /// Wakes the worker that owns `timers`, after a new first deadline was registered there.
     pub(crate) fn wake_timers(&self, timers: &Timers) {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.wake_holder(),
-            Flavor::Multi(scheduler) => scheduler.wake_for_timers(timers.owner),
+            Flavor::Multi(scheduler) => scheduler.notify_driver(timers.owner),
         }
     }
 
-    /// Fires what is due, on a current-thread runtime whose clock was moved.
-    pub(crate) fn turn_timers(&self) {
+    /// Fires the timers that are due on a current-thread runtime, after its clock was advanced.
+    pub(crate) fn fire_due_timers(&self) {
         if let Flavor::Current(scheduler) = &self.flavor {
             scheduler.timers.advance_to(self.clock().tick());
         }
@@ -166,163 +164,8 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for RuntimeInner {
     fn drop(&mut self) {
         registry::remove(self.id);
-    }
-}
-
-/// Puts into words what the schedulers notice, and gives their threads the
-/// runtime's context.
-pub(crate) struct ReportingHooks {
-    /// Set when the runtime is complete; weak, since the schedulers hold us.
-    pub(crate) shared: OnceLock<Weak<Shared>>,
-    pub(crate) reporter: Arc<Reporter>,
-    /// Tasks that panicked.
-    pub(crate) panics: Arc<AtomicU64>,
-    /// Held by the one who looks who waits for whom.
-    looking: Mutex<()>,
-}
-
-impl ReportingHooks {
-    pub(crate) fn new(hook: Option<ReportHook>) -> Arc<Self> {
-        Arc::new(Self {
-            shared: OnceLock::new(),
-            reporter: Arc::new(Reporter::new(hook)),
-            panics: Arc::default(),
-            looking: Mutex::default(),
-        })
-    }
-
-    fn report(&self, report: &Report) -> bool {
-        let shared = self.shared.get().and_then(Weak::upgrade);
-        let now = shared.map_or(Duration::ZERO, |shared| shared.clock().elapsed());
-        self.reporter.report(report, now)
-    }
-
-    fn who(&self, subject: &PolledEntity) -> Option<TaskInfo> {
-        match subject {
-            PolledEntity::Task(task) => Some(TaskInfo::of_task(task.header())),
-            PolledEntity::BlockOnState(root) => {
-                let shared = self.shared.get().and_then(Weak::upgrade)?;
-                TaskInfo::of_block_on(root, shared.estate().config.root_name.as_deref())
-            }
-        }
-    }
-}
-
-impl RuntimeHooks for ReportingHooks {
-    fn orphan(&self, task: &TaskRef) -> String {
-        let report = Report::Orphan(Orphan::new(task));
-        let text = report.to_string();
-        self.report(&report);
-        text
-    }
-
-    fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {
-        self.panics.fetch_add(1, Relaxed);
-    }
-
-    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
-        self.report(&Report::UnobservedPanic(UnobservedPanic::new(task, payload)));
-    }
-
-    fn blocked(&self, stall: &BlockedPoll) {
-        let mut stack = inspect::stack_of(stall.thread);
-        // Where the compiler has made one function of a task and its poll, the stack does
-        // not show the task.
-        if let PolledEntity::Task(task) = &stall.subject
-            && let future = (task.header().vtable.get().future)()
-            && !stack.is_empty()
-            && !stack.iter().any(|name| name == future)
-        {
-            stack.push(future.to_owned());
-        }
-        let Some(who) = self.who(&stall.subject) else { return };
-        self.report(&Report::Blocked(Blocked::new(who, stall, stack)));
-    }
-
-    fn spinning(&self, subject: &PolledEntity, polls: u32, within: Duration) {
-        let Some(who) = self.who(subject) else { return };
-        self.report(&Report::Spinning(Spinning::new(who, polls, within)));
-    }
-
-    fn look_around(&self) -> bool {
-        let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return false };
-        // A hook may be about to help those whom another look has found.
-        let _one = match self.looking.try_lock() {
-            Ok(one) => one,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return true,
-        };
-        let scan = || inspect::scan(shared.looks(), shared.name.as_deref());
-        let is_end = |report: &Report| matches!(report, Report::StuckBlockOn(_));
-        let ends_of = |found: ScanResult| found.reports.into_iter().filter(is_end).collect();
-        let found = scan();
-        let needs_other_threads = found.needs_other_threads;
-        let others = found.reports.iter().filter(|report| !is_end(report));
-        let mut told = others.filter(|report| self.report(report)).count();
-        let mut ends: Vec<Report> = ends_of(found);
-        if told > 0 && !ends.is_empty() {
-            // Whoever was told may have helped: by an abort, say.
-            ends = ends_of(scan());
-        }
-        told = ends.iter().filter(|report| self.report(report)).count();
-        if told > 1 {
-            // Or one that was told of the first has helped the second.
-            ends = ends_of(scan());
-        }
-        for report in ends {
-            let Report::StuckBlockOn(stuck) = &report else { continue };
-            let roots = shared.estate().roots();
-            let root = roots.iter().find(|root| root.note.id == stuck.block_on().number);
-            if let Some(root) = root {
-                root.end(stuck.rest, report.to_string());
-            }
-        }
-        needs_other_threads
-    }
-
-    fn ended_elsewhere(&self) {
-        let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return };
-        match &shared.flavor {
-            Flavor::Current(scheduler) => scheduler.ended_elsewhere(),
-            Flavor::Multi(scheduler) => scheduler.ended_elsewhere(),
-        }
-    }
-
-    fn drivers_shut(&self) {
-        if let Some(shared) = self.shared.get().and_then(Weak::upgrade) {
-            // A thread that blocks in place may wait for one of them, so not on this thread.
-            shared.land_files(true);
-        }
-    }
-
-    fn time_may_pass(&self) {
-        if let Some(shared) = self.shared.get().and_then(Weak::upgrade)
-            && let Flavor::Current(scheduler) = &shared.flavor
-        {
-            scheduler.wake_holder();
-        }
-    }
-
-    fn in_context(&self, role: Role, life: &mut dyn FnMut()) {
-        let _driving = (role == Role::Worker).then(|| enter_guard::start_driving(true));
-        // The first worker may be faster than the builder.
-        let shared = loop {
-            match self.shared.get() {
-                Some(shared) => break shared.upgrade(),
-                None => std::thread::yield_now(),
-            }
-        };
-        match shared {
-            Some(shared) => {
-                let _guard = context::enter(&shared);
-                life();
-            }
-            // The runtime is going down already; the thread still has to
-            // leave in order.
-            None => life(),
-        }
     }
 }

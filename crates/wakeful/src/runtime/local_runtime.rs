@@ -1,7 +1,7 @@
-//! A runtime that may not leave its thread, and whose tasks need not be `Send`.
+//! A runtime that stays on its thread, and whose tasks need not be `Send`.
 
 use super::handle::{EnterGuard, Handle};
-use crate::runtime::inner::{Flavor, Shared};
+use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::spawn;
 use crate::runtime::{Builder, Runtime, RuntimeMetrics};
 use crate::task::JoinHandle;
@@ -10,8 +10,12 @@ use std::io;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// A current-thread runtime that stays on the thread that made it, so that any
-/// future can be spawned on it, `Send` or not.
+/// A current-thread runtime that stays on its thread, so that its tasks need not be `Send`.
+///
+/// [`spawn_local`](crate::task::spawn_local) works anywhere inside of it, without a
+/// [`LocalSet`](crate::task::LocalSet). Dropping it shuts it down like a [`Runtime`].
+///
+/// # Examples
 ///
 /// ```
 /// use std::rc::Rc;
@@ -20,8 +24,8 @@ use std::time::Duration;
 /// let runtime = LocalRuntime::new()?;
 /// let shared = Rc::new(5);
 /// let sum = runtime.block_on(async {
-///     let mine = shared.clone();
-///     wakeful::task::spawn_local(async move { *mine + 1 }).await.unwrap()
+///     let shared = shared.clone();
+///     wakeful::task::spawn_local(async move { *shared + 1 }).await.unwrap()
 /// });
 /// assert_eq!(sum, 6);
 /// # Ok::<(), std::io::Error>(())
@@ -33,10 +37,22 @@ pub struct LocalRuntime {
 }
 
 /// Settings that only a [`LocalRuntime`] has; there are none yet.
+///
+/// Pass it to [`Builder::build_local`].
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::runtime::{Builder, LocalOptions};
+///
+/// let runtime = Builder::new_current_thread().build_local(LocalOptions::default())?;
+/// assert_eq!(runtime.block_on(async { 1 + 1 }), 2);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct LocalOptions {
-    /// Keeps the type from being sent, as what it configures is.
+    /// Makes the type `!Send`, like the runtime that it configures.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -45,32 +61,69 @@ impl LocalRuntime {
         Self { runtime: Runtime::from_handle(handle), _not_send: PhantomData }
     }
 
-    /// A local runtime with everything enabled.
+    /// Creates a local runtime with timers and I/O.
     ///
     /// # Errors
     ///
-    /// If the operating system refuses what it needs.
+    /// None at present: a local runtime starts no thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new()?;
+    /// assert_eq!(runtime.block_on(async { 1 + 1 }), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn new() -> io::Result<LocalRuntime> {
         Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
     }
 
-    /// A handle; through it, `Send` tasks can be spawned from other threads.
+    /// Returns a handle to the runtime. Other threads can spawn `Send` tasks through it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new()?;
+    /// let handle = runtime.handle().clone();
+    /// let task = std::thread::spawn(move || handle.spawn(async { 42 })).join().unwrap();
+    /// assert_eq!(runtime.block_on(task).unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn handle(&self) -> &Handle {
         self.runtime.handle()
     }
 
-    /// Spawns a task, `Send` or not.
+    /// Spawns a task that need not be `Send`. It runs while this thread is in `block_on`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    /// use wakeful::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new()?;
+    /// let words = Rc::new(["stays", "here"]);
+    /// let task = runtime.spawn_local(async move { words.len() });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn_local<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,
     {
-        // SAFETY: a LocalRuntime is not Send, so this is its thread.
-        unsafe { spawn_on_own_thread(&self.handle().shared, future, spawn::birth_here()) }
+        // SAFETY: a `LocalRuntime` is not `Send`, so this is its thread.
+        unsafe { spawn_on_own_thread(&self.handle().shared, future, spawn::options_here()) }
     }
 
     /// Runs a closure that may block on a thread of the blocking pool.
+    ///
+    /// See [`task::spawn_blocking`](crate::task::spawn_blocking).
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, func: F) -> JoinHandle<R>
     where
@@ -80,55 +133,71 @@ impl LocalRuntime {
         self.runtime.spawn_blocking(func)
     }
 
-    /// Runs a future, and the tasks, on this thread.
+    /// Runs a future to completion on this thread, and the runtime's tasks meanwhile.
     ///
     /// # Panics
     ///
-    /// From within a runtime, or if the future panics.
+    /// See [`Runtime::block_on`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new()?;
+    /// assert_eq!(runtime.block_on(async { 1 + 1 }), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
 
-    /// Makes this runtime the thread's current one; see [`Handle::enter`].
+    /// Makes this runtime the thread's current one until the guard is dropped.
+    ///
+    /// See [`Handle::enter`].
     pub fn enter(&self) -> EnterGuard<'_> {
         self.runtime.enter()
     }
 
-    /// MetricsSnapshot about the runtime.
+    /// Returns the metrics of the runtime.
     pub fn metrics(&self) -> RuntimeMetrics {
         self.runtime.metrics()
     }
 
-    /// As [`Runtime::shutdown_timeout`].
+    /// Shuts the runtime down, and waits at most `duration`.
+    ///
+    /// See [`Runtime::shutdown_timeout`].
     pub fn shutdown_timeout(self, duration: Duration) {
         self.runtime.shutdown_timeout(duration);
     }
 
-    /// As [`Runtime::shutdown_background`].
+    /// Shuts the runtime down without waiting.
+    ///
+    /// See [`Runtime::shutdown_background`].
     pub fn shutdown_background(self) {
         self.runtime.shutdown_background();
     }
 }
 
-/// Spawns a task that may not leave this thread on a local runtime.
+/// Spawns a task that need not be `Send` on a local runtime.
 ///
 /// # Safety
 ///
-/// `shared` is a local runtime and this is its thread.
+/// `shared` belongs to a local runtime, and the calling thread is its thread.
 pub(crate) unsafe fn spawn_on_own_thread<F>(
-    shared: &Shared,
+    shared: &RuntimeInner,
     future: F,
-    birth: SpawnOptions,
+    options: SpawnOptions,
 ) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
     match &shared.flavor {
-        // SAFETY: the scheduler runs tasks in `block_on` and drops them in
-        // `close`, both through a LocalRuntime, which never leaves this thread.
-        Flavor::Current(scheduler) => unsafe { scheduler.spawn(future, birth) },
+        // SAFETY: the scheduler polls tasks in `block_on` and drops them in `close`. Both are
+        // called through a `LocalRuntime`, which never leaves this thread.
+        Flavor::Current(scheduler) => unsafe { scheduler.spawn(future, options) },
         Flavor::Multi(_) => unreachable!("a local runtime is a current-thread one"),
     }
 }

@@ -1,14 +1,43 @@
-//! The runtime: what runs tasks, made by a [`Builder`].
+//! The runtime: schedules tasks, drives timers and I/O, and runs blocking closures.
 //!
-//! - [`Runtime`] owns everything and shuts it down; [`LocalRuntime`] is one that
-//!   may not leave its thread.
-//! - [`Handle`] is a reference to it, for spawning from anywhere.
-//! - [`EnterGuard`] makes it the current one of a thread.
+//! - [`Builder`] configures and creates a runtime.
+//! - [`Runtime`] owns a runtime and shuts it down when it is dropped. [`LocalRuntime`] stays on the
+//!   thread that created it, and its tasks need not be `Send`.
+//! - [`Handle`] is a reference to a runtime, for spawning from any thread.
+//! - [`EnterGuard`] makes a runtime the current one of a thread, so that
+//!   [`spawn`](crate::spawn) finds it.
+//! - [`RuntimeMetrics`] reads counters and histograms.
 //!
-//! For readers of the source: schedulers, the blocking pool and the thread's context are put
-//! together here. What spawns and awaits tasks needs a runtime, so it lives here as well, and
-//! is seen from outside as part of `task`: `spawn`, `blocking`, `task_builder`,
-//! `local_set`, `join_set` with its `join_slots` and `join_builder`.
+//! Most programs use [`#[wakeful::main]`](macro@crate::main) and need none of these types.
+//!
+//! # Examples
+//!
+//! ```
+//! use wakeful::runtime::Builder;
+//!
+//! let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+//! let sum = runtime.block_on(async {
+//!     let tasks: Vec<_> = (1..=3).map(|n| wakeful::spawn(async move { n * n })).collect();
+//!     let mut sum = 0;
+//!     for task in tasks {
+//!         sum += task.await.unwrap();
+//!     }
+//!     sum
+//! });
+//! assert_eq!(sum, 14);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # For readers of the source
+//!
+//! This module combines schedulers, drivers and the blocking pool:
+//!
+//! - `inner`: the state behind every handle. `hooks`: the schedulers' upcalls. `context`: the
+//!   current runtime of a thread. `registry`: all runtimes by id.
+//! - `registration` and `poll_evented`: descriptors that a poller watches.
+//! - `file_backend` and `uring_keeper`: file operations.
+//! - `dump_signal`: dumps on SIGQUIT.
+//! - `task_api` and `join_set`: the functions of `wakeful::task` that need a runtime.
 #![allow(unsafe_code)]
 
 mod builder;
@@ -16,6 +45,7 @@ pub(crate) mod context;
 pub(crate) mod dump_signal;
 pub(crate) mod file_backend;
 mod handle;
+mod hooks;
 mod id;
 mod inner;
 pub(crate) mod join_set;
@@ -24,7 +54,8 @@ mod metrics;
 pub(crate) mod poll_evented;
 pub(crate) mod registration;
 pub(crate) mod registry;
-#[expect(clippy::module_inception, reason = "the room's main noun has the room's name")]
+mod rng_seed;
+#[expect(clippy::module_inception, reason = "the type `Runtime` is the main one of the module")]
 mod runtime;
 pub(crate) mod shutdown_error;
 pub(crate) mod task_api;
@@ -34,13 +65,14 @@ mod uring_keeper;
 mod models;
 
 pub use crate::scheduler::config::{OrphanPolicy, UnhandledPanic};
-pub use builder::{Builder, RngSeed};
+pub use builder::Builder;
 pub use file_backend::FileBackend;
 pub use handle::{EnterGuard, Handle, TryCurrentError};
 pub use id::Id;
-pub(crate) use inner::{Flavor, Shared};
+pub(crate) use inner::{Flavor, RuntimeInner};
 pub use local_runtime::{LocalOptions, LocalRuntime};
 pub use metrics::RuntimeMetrics;
+pub use rng_seed::RngSeed;
 pub use runtime::{Runtime, RuntimeFlavor};
 pub use shutdown_error::is_rt_shutdown_err;
 

@@ -1,4 +1,4 @@
-//! Something with a descriptor, together with its registration.
+//! An I/O object with a descriptor, together with its registration.
 
 use super::registration::{OpSource, Registration};
 use crate::driver::io_readiness::{Direction, Readiness, ReadinessSnapshot};
@@ -10,31 +10,33 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::panic::Location;
 use std::task::{Context, Poll};
 
-/// A non-blocking socket, pipe or other thing that a runtime watches until it is
-/// dropped or taken out.
+/// A non-blocking I/O object that is registered with a poller until it is dropped or taken out.
 pub(crate) struct PollEvented<S: AsFd> {
-    /// There until it is taken out.
+    /// `None` after `into_inner`.
     io: Option<S>,
     registration: Registration,
 }
 
-/// More than that, or a little more, the system neither gives nor takes at once.
-const MOST_BYTES: usize = 0x7fff_0000;
+/// A transfer of this size may be short although more is possible: the kernel limits one system
+/// call to slightly more than this.
+const MAX_TRANSFER: usize = 0x7fff_0000;
 
 pub(crate) const BOTH: mio::Interest = mio::Interest::READABLE.add(mio::Interest::WRITABLE);
 
 impl<S: AsFd> PollEvented<S> {
+    /// Registers an I/O object with the poller of this thread's worker.
+    ///
     /// # Panics
     ///
-    /// Outside of a runtime, or on one without I/O.
+    /// If the thread has no current runtime, or if that has no I/O.
     #[track_caller]
     pub(crate) fn new(io: S, interest: mio::Interest) -> io::Result<Self> {
-        Self::made_at(io, interest, Location::caller())
+        Self::new_at(io, interest, Location::caller())
     }
 
-    /// As `new`, for what comes from a call at `site`.
+    /// Registers an I/O object that a call at `site` has created.
     #[track_caller]
-    pub(crate) fn made_at(
+    pub(crate) fn new_at(
         io: S,
         interest: mio::Interest,
         site: &'static Location<'static>,
@@ -43,13 +45,13 @@ impl<S: AsFd> PollEvented<S> {
         Ok(Self { io: Some(io), registration })
     }
 
-    /// For what is both read and written.
+    /// Registers an I/O object that is both read and written.
     #[track_caller]
     pub(crate) fn both(io: S) -> io::Result<Self> {
-        Self::made_at(io, BOTH, Location::caller())
+        Self::new_at(io, BOTH, Location::caller())
     }
 
-    /// Takes it out: nobody watches it any more.
+    /// Deregisters the I/O object and returns it.
     pub(crate) fn into_inner(mut self) -> io::Result<S> {
         let io = self.io.take().expect("taken out once");
         self.registration.deregister()?;
@@ -61,26 +63,27 @@ impl<S: AsFd> PollEvented<S> {
         &self.registration
     }
 
-    /// Reads once it can be done without blocking.
+    /// Reads as soon as that does not block.
     ///
-    /// `operation` gets the thing and answers how many bytes came out of the
-    /// `room` there was: less means that there are no more now. Say 0 where that
-    /// cannot be known.
+    /// `operation` returns the number of bytes that it has read into a buffer of `capacity` bytes.
+    /// Fewer bytes mean that there are no more for now. Pass 0 if that conclusion is not possible.
     #[inline(always)]
     pub(crate) fn poll_read(
         &self,
         cx: &mut Context<'_>,
-        room: usize,
+        capacity: usize,
         mut operation: impl FnMut(&S) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         self.registration.poll_io(Direction::Read, cx, WaitKind::IoRead, |seen| {
             let count = operation(self)?;
-            self.use_up_if_short(Direction::Read, seen, count, room);
+            self.mark_drained_if_short(Direction::Read, seen, count, capacity);
             Ok(count)
         })
     }
 
-    /// Writes once it can be done without blocking; see
+    /// Writes as soon as that does not block.
+    ///
+    /// `operation` returns the number of bytes that it has written out of `size` bytes. See
     /// [`poll_read`](Self::poll_read).
     #[inline(always)]
     pub(crate) fn poll_write(
@@ -91,7 +94,7 @@ impl<S: AsFd> PollEvented<S> {
     ) -> Poll<io::Result<usize>> {
         self.registration.poll_io(Direction::Write, cx, WaitKind::IoWrite, |seen| {
             let count = operation(self)?;
-            self.use_up_if_short(Direction::Write, seen, count, size);
+            self.mark_drained_if_short(Direction::Write, seen, count, size);
             Ok(count)
         })
     }
@@ -100,19 +103,19 @@ impl<S: AsFd> PollEvented<S> {
     ///
     /// Such a stream has no more, so the next operation waits at once, without a system call.
     #[inline]
-    fn use_up_if_short(
+    fn mark_drained_if_short(
         &self,
         direction: Direction,
         seen: &ReadinessSnapshot,
         count: usize,
-        room: usize,
+        capacity: usize,
     ) {
-        if 0 < count && count < room && count < MOST_BYTES {
-            self.registration.use_up(direction, *seen);
+        if cfg!(target_os = "linux") && 0 < count && count < capacity && count < MAX_TRANSFER {
+            self.registration.mark_drained(direction, *seen);
         }
     }
 
-    /// An operation on a datagram socket or a listener, once it can be done.
+    /// Runs an operation on a datagram socket or a listener as soon as it does not block.
     #[inline]
     pub(crate) fn poll_io<R>(
         &self,
@@ -124,26 +127,28 @@ impl<S: AsFd> PollEvented<S> {
         self.registration.poll_io(direction, cx, kind, |_| operation(self))
     }
 
-    /// As `poll_io`, but any number of tasks may wait; dropping it loses nothing.
+    /// Runs an operation as soon as it does not block. Any number of tasks may wait.
+    ///
+    /// It is cancel safe: if the future is dropped before it is ready, no operation was done.
     pub(crate) async fn async_io<R>(
         &self,
-        whose: OpSource,
+        author: OpSource,
         mask: Readiness,
         kind: WaitKind,
         site: &'static Location<'static>,
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.registration.async_io(whose, mask, kind, site, |_| operation(self)).await
+        self.registration.async_io(author, mask, kind, site, |_| operation(self)).await
     }
 
-    /// Tries once, if it is known to be ready.
+    /// Tries an operation once, if the object is known to be ready for any of `mask`.
     pub(crate) fn try_io<R>(
         &self,
-        whose: OpSource,
+        author: OpSource,
         mask: Readiness,
         operation: impl FnOnce(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.registration.try_io(whose, mask, || operation(self))
+        self.registration.try_io(author, mask, || operation(self))
     }
 }
 
@@ -152,14 +157,14 @@ impl<S: AsFd> Deref for PollEvented<S> {
 
     #[inline]
     fn deref(&self) -> &S {
-        self.io.as_ref().expect("there until it is taken out")
+        self.io.as_ref().expect("only `into_inner` removes it")
     }
 }
 
 impl<S: AsFd> Drop for PollEvented<S> {
     fn drop(&mut self) {
         if self.io.is_some() {
-            // The descriptor is closed next, which makes the system forget it in
+            // The descriptor is closed next, which removes it from the kernel's interest list in
             // any case.
             let _ = self.registration.deregister();
         }
@@ -174,4 +179,4 @@ impl<S: AsFd + fmt::Debug> fmt::Debug for PollEvented<S> {
 
 #[cfg(all(test, not(loom)))]
 #[path = "poll_evented_tests.rs"]
-mod evented_tests;
+mod tests;

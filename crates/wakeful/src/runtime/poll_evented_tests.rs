@@ -1,4 +1,4 @@
-//! Descriptors on both kinds of runtime, without the types of `net` on top.
+//! Tests of descriptors on both flavors of runtime, without the types of `net` on top.
 
 use super::*;
 use crate::runtime::{Builder, OrphanPolicy, Runtime};
@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 fn runtimes() -> [Runtime; 3] {
-    // A report that nobody expects ends the test.
+    // An unexpected orphan report ends the test.
     let build = |builder: &mut Builder| {
         builder.enable_all().on_orphan(OrphanPolicy::Panic).build().unwrap()
     };
@@ -53,16 +53,16 @@ fn bytes_go_back_and_forth() {
             }
             echo.await.unwrap();
         };
-        // Once from the root, once from a task.
+        // Once from `block_on`, once from a task.
         runtime.block_on(async {
             ping.await;
         });
         runtime.block_on(async {
             let (a, b) = pair();
             let a = PollEvented::both(a).unwrap();
-            let foreign = std::thread::spawn(move || (&b).write_all(&[7]).map(|()| b));
+            let writer = std::thread::spawn(move || (&b).write_all(&[7]).map(|()| b));
             assert_eq!(read(&a).await, 7);
-            let b = foreign.join().unwrap().unwrap();
+            let b = writer.join().unwrap().unwrap();
             let task = crate::spawn(async move { read(&a).await });
             (&b).write_all(&[8]).unwrap();
             assert_eq!(task.await.unwrap(), 8);
@@ -71,7 +71,7 @@ fn bytes_go_back_and_forth() {
 }
 
 #[test]
-fn many_wait_for_the_same() {
+fn many_tasks_wait_for_one_descriptor() {
     for runtime in runtimes() {
         runtime.block_on(async {
             let (a, b) = pair();
@@ -95,75 +95,75 @@ fn many_wait_for_the_same() {
 }
 
 #[test]
-fn a_runtime_that_goes_tells_those_who_wait() {
+fn shutdown_of_the_runtime_fails_operations() {
     for runtime in runtimes() {
         let (a, _b) = pair();
         let a = runtime.block_on(async { PollEvented::both(a).unwrap() });
         drop(runtime);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut byte = [0];
-        let gone = a.poll_read(&mut cx, 1, |mut io| io.read(&mut byte));
-        assert!(matches!(gone, Poll::Ready(Err(_))));
+        let result = a.poll_read(&mut cx, 1, |mut io| io.read(&mut byte));
+        assert!(matches!(result, Poll::Ready(Err(_))));
         drop(a);
     }
 }
 
-/// As after a message in the error queue of a socket, which the system tells of as of an
-/// end: an operation that would block shows that it was none.
+/// The kernel reports a message in the error queue of a socket like a closed direction. An
+/// operation that would block proves that the direction is open.
 #[test]
-fn an_end_that_is_none_keeps_nobody_busy() {
-    const ENDS: Readiness = Readiness(Readiness::READ_CLOSED.0 | Readiness::WRITE_CLOSED.0);
+fn would_block_clears_a_wrong_closed_direction() {
+    const CLOSED: Readiness = Readiness(Readiness::READ_CLOSED.0 | Readiness::WRITE_CLOSED.0);
     const BOTH: Readiness = Readiness(Readiness::READ.0 | Readiness::WRITE.0);
     for runtime in runtimes() {
         let (a, _b) = pair();
         let a = runtime.block_on(async {
             let a = PollEvented::both(a).unwrap();
-            // The only thing that the system has to tell.
+            // The only event that the kernel reports.
             let here = Location::caller();
             a.registration.ready(Readiness::WRITE, WaitKind::IoReady, here).await.unwrap();
             a
         });
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let block = || Err::<usize, _>(io::Error::from(io::ErrorKind::WouldBlock));
-        let is_known = || !a.registration.look(ENDS).ready.is_empty();
+        let is_closed = || !a.registration.readiness(CLOSED).ready.is_empty();
 
-        a.registration.assume(ENDS);
+        a.registration.assume(CLOSED);
         assert!(a.poll_read(&mut cx, 1, |_| block()).is_pending());
         assert!(a.poll_write(&mut cx, 1, |_| block()).is_pending());
-        assert!(!is_known());
+        assert!(!is_closed());
 
-        a.registration.assume(ENDS);
+        a.registration.assume(CLOSED);
         let here = Location::caller();
-        let mut waits =
-            std::pin::pin!(
-                a.async_io(OpSource::TheUsers, BOTH, WaitKind::IoReady, here, |_| block())
-            );
-        assert!(waits.as_mut().poll(&mut cx).is_pending());
-        assert!(!is_known());
+        let mut wait =
+            std::pin::pin!(a.async_io(OpSource::User, BOTH, WaitKind::IoReady, here, |_| block()));
+        assert!(wait.as_mut().poll(&mut cx).is_pending());
+        assert!(!is_closed());
 
-        a.registration.assume(ENDS);
+        a.registration.assume(CLOSED);
         assert_eq!(
-            a.try_io(OpSource::TheUsers, BOTH, |_| block()).unwrap_err().kind(),
+            a.try_io(OpSource::User, BOTH, |_| block()).unwrap_err().kind(),
             io::ErrorKind::WouldBlock
         );
-        assert!(!is_known());
+        assert!(!is_closed());
     }
 }
 
-/// Who came next may have relied on the one that failed to call the owner of the poller.
+/// A later registration may rely on the failed one to wake the owner of the poller.
 #[test]
-fn a_registration_that_fails_calls_the_owner_of_the_poller() {
+fn failed_registration_wakes_the_owner_of_the_poller() {
     for runtime in runtimes().into_iter().skip(1) {
         let _entered = runtime.enter();
-        let keeper = crate::runtime::registration::keeper_with_io();
-        let (poller, _) = keeper.shared.poller().unwrap();
+        let runtime_ref = crate::runtime::registration::runtime_ref_with_io();
+        let (poller, _) = runtime_ref.shared.poller().unwrap();
         let file = std::fs::File::open("/proc/self/exe").unwrap();
-        let Err(refused) = PollEvented::both(file) else { panic!("the system cannot watch it") };
+        let Err(refused) = PollEvented::both(file) else {
+            panic!("epoll cannot watch a regular file")
+        };
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
-        // What is left of it is cleared away by a turn.
+        // The owner removes the rest of the registration when it next polls.
         let began = std::time::Instant::now();
         while poller.needs_poll() {
-            assert!(began.elapsed().as_secs() < 20, "nobody turns the poller");
+            assert!(began.elapsed().as_secs() < 20, "no thread polls");
             std::thread::yield_now();
         }
     }

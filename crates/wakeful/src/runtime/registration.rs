@@ -1,5 +1,4 @@
-//! A descriptor that a runtime watches: what sockets, pipes and `AsyncFd` wait
-//! with.
+//! The registration of a descriptor with a poller: how sockets, pipes and `AsyncFd` wait.
 
 use super::context::{self, RuntimeRef};
 use super::shutdown_error::shutting_down;
@@ -20,115 +19,121 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// The registration of one descriptor. Whoever owns the descriptor calls
-/// [`deregister`](Self::deregister) before it closes or gives it away.
+/// The registration of one descriptor with the poller of a worker.
+///
+/// The owner of the descriptor calls [`deregister`](Self::deregister) before it closes the
+/// descriptor or passes it to other code.
 pub(crate) struct Registration {
     registered: RegisteredSource,
     poller: Arc<Poller>,
     fd: RawFd,
-    /// Where the descriptor came to the runtime.
+    /// Where the descriptor was registered, for diagnostics.
     site: &'static Location<'static>,
     /// Keeps the runtime's drivers alive.
-    _keeper: Arc<RuntimeRef>,
+    _runtime: Arc<RuntimeRef>,
 }
 
-/// Who has written an operation.
+/// The author of an I/O operation, which decides what its `WouldBlock` proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpSource {
-    Ours,
-    TheUsers,
+    /// This crate. The direction is known, and the operation does not block at its end.
+    Library,
+    /// A closure of the user. Neither is known.
+    User,
 }
 
-// What is shared with the runtime is changed by the runtime, never by the code of
-// the user that a panic cuts short.
+// Only the runtime changes the shared state, so a panic in user code cannot leave it half changed.
 impl UnwindSafe for Registration {}
 impl RefUnwindSafe for Registration {}
 
 impl Registration {
-    /// Registers with the poller of this thread's worker.
+    /// Registers a descriptor with the poller of this thread's worker.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime, or on one without I/O.
+    /// If the thread has no current runtime, or if that has no I/O.
     #[track_caller]
     pub(crate) fn new(
         fd: RawFd,
         interest: mio::Interest,
         site: &'static Location<'static>,
     ) -> io::Result<Self> {
-        let keeper = keeper_with_io();
-        let (poller, owner) = keeper.shared.poller()?;
+        let runtime = runtime_ref_with_io();
+        let (poller, owner) = runtime.shared.poller()?;
         let poller = poller.clone();
         let registered = poller.register(fd, interest).inspect_err(|_| {
-            // For a moment it may have been the first: then who came next told nobody.
-            keeper.shared.wake_poller(owner);
+            // The failed registration may have counted as the first. Then a registration after it
+            // was not the first and did not wake the owner.
+            runtime.shared.wake_poller(owner);
         })?;
-        // Registered first, then looked; whoever closes sets the sign first, and then
-        // tells those who are registered.
-        if keeper.shared.is_closing() {
+        // This thread registers and then reads `is_closing`. The closing thread sets it and then
+        // visits all registrations. So at least one of them sees the other.
+        if runtime.shared.is_closing() {
             let _ = poller.deregister(fd, &registered);
             return Err(shutting_down());
         }
         if registered.is_first {
-            keeper.shared.wake_poller(owner);
+            runtime.shared.wake_poller(owner);
         }
-        Ok(Self { registered, poller, fd, site, _keeper: keeper })
+        Ok(Self { registered, poller, fd, site, _runtime: runtime })
     }
 
     pub(crate) fn deregister(&self) -> io::Result<()> {
         self.poller.deregister(self.fd, &self.registered)
     }
 
-    /// Notes that the current task waits for this descriptor.
+    /// Records that the current task waits for this descriptor.
     #[inline]
-    fn note(&self, kind: WaitKind, site: &'static Location<'static>) {
+    fn record_wait(&self, kind: WaitKind, site: &'static Location<'static>) {
         wait::record_wait_for_target(kind, TargetWord::of_u32(self.fd as u32), site);
     }
 
-    /// What it is ready for, as far as is known.
+    /// Returns the known readiness, restricted to `mask`.
     #[inline]
-    pub(crate) fn look(&self, mask: Readiness) -> ReadinessSnapshot {
+    pub(crate) fn readiness(&self, mask: Readiness) -> ReadinessSnapshot {
         self.registered.source.load(mask)
     }
 
-    /// Somebody says that what was seen is no longer so; an end stays.
+    /// Clears the readiness of a snapshot that has proven wrong. Closed directions stay closed.
     #[inline]
     pub(crate) fn clear(&self, seen: ReadinessSnapshot) {
         self.registered.source.clear_except_closed(seen);
     }
 
-    /// The same after an operation that was short of what it could have been.
+    /// Clears the readiness after an operation that transferred less than it could have.
     #[inline]
-    pub(crate) fn use_up(&self, direction: Direction, seen: ReadinessSnapshot) {
+    pub(crate) fn mark_drained(&self, direction: Direction, seen: ReadinessSnapshot) {
         self.registered.source.mark_drained(direction, seen);
     }
 
-    /// The same, the end of a direction included: a message in the error queue looks like one,
-    /// and so does a named pipe between two writers. An operation of ours knows which direction
-    /// it is about, and does not block at its end. Of one of the user's neither is known: what
-    /// the system still tells of stays.
+    /// Clears the readiness of a snapshot after an operation that would block.
+    ///
+    /// Closed directions are cleared as well: a message in the error queue looks like a closed
+    /// direction, and so does a named pipe between two writers. An operation of the library is
+    /// about a known direction and does not block at its end. Neither is known of a user's
+    /// operation, so the directions stay that the kernel still reports as closed.
     #[inline]
-    fn take_back(&self, seen: ReadinessSnapshot, whose: OpSource) {
-        let asks = seen.is_closed() && whose == OpSource::TheUsers;
-        let seen = if asks { seen.without(self.ends()) } else { seen };
+    fn clear_after_would_block(&self, seen: ReadinessSnapshot, author: OpSource) {
+        let asks_kernel = seen.is_closed() && author == OpSource::User;
+        let seen = if asks_kernel { seen.without(self.closed_directions()) } else { seen };
         self.registered.source.clear_if_unchanged(seen);
     }
 
-    /// The ends that the system tells of now.
+    /// Asks the kernel which directions are closed now.
     #[cold]
-    fn ends(&self) -> Readiness {
-        // SAFETY: it was just used; if it was closed although it is registered, another is
-        // asked, or none, and we are told what does not matter.
+    fn closed_directions(&self) -> Readiness {
+        // SAFETY: the descriptor was just used. If it was closed although it is registered, the
+        // kernel describes another file or none, and the result does not matter.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
-        let mut asked = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+        let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let told = match poll(&mut asked, Some(&now)) {
-            Ok(_) => asked[0].revents(),
-            // Not known, so they stay.
+        let events = match poll(&mut polled, Some(&now)) {
+            Ok(_) => polled[0].revents(),
+            // Unknown, so both directions stay closed.
             Err(_) => PollFlags::HUP,
         };
-        let when = |flags, ends| if told.intersects(flags) { ends } else { Readiness::NONE };
-        // A pipe that nobody reads any more is told of as an error, and so is one packet's.
+        let when = |flags, closed| if events.intersects(flags) { closed } else { Readiness::NONE };
+        // POLLERR means a pipe without a reader, or an error of one packet on a socket.
         let error = when(PollFlags::ERR, Readiness::WRITE_CLOSED);
         let is_socket = || rustix::net::sockopt::socket_type(fd).is_ok();
         when(PollFlags::HUP | PollFlags::RDHUP, Readiness::READ_CLOSED)
@@ -136,17 +141,19 @@ impl Registration {
             | if error.is_empty() || is_socket() { Readiness::NONE } else { error }
     }
 
-    /// Takes it to be ready before the system has said so, as a new socket is. If
-    /// it is not, that costs one operation that would block.
+    /// Assumes readiness that the kernel has not reported yet, as for a new socket.
+    ///
+    /// If the assumption is wrong, it costs one operation that would block.
     #[cfg(feature = "net")]
     pub(crate) fn assume(&self, ready: Readiness) {
         self.registered.source.add(ready);
     }
 
-    /// Waits until one direction is ready, without a budget, and notes nothing: for
-    /// those who are no task. The only error is that the runtime is gone.
+    /// Waits until one direction is ready, outside of a task's accounting.
+    ///
+    /// It uses no budget and records no wait. The only error is that the runtime has shut down.
     #[inline]
-    pub(crate) fn poll_seen(
+    pub(crate) fn poll_ready_unbudgeted(
         &self,
         direction: Direction,
         cx: &mut Context<'_>,
@@ -155,7 +162,7 @@ impl Registration {
         Poll::Ready(if seen.is_shut_down { Err(shutting_down()) } else { Ok(seen) })
     }
 
-    /// Waits until one direction is ready; `kind` says what for.
+    /// Waits until one direction is ready. `kind` is the recorded reason of the wait.
     #[inline]
     pub(crate) fn poll_ready(
         &self,
@@ -164,19 +171,19 @@ impl Registration {
         kind: WaitKind,
     ) -> Poll<io::Result<ReadinessSnapshot>> {
         ready!(coop::poll_budget_available(cx));
-        match self.poll_seen(direction, cx) {
+        match self.poll_ready_unbudgeted(direction, cx) {
             Poll::Ready(seen) => {
                 coop::spend();
                 Poll::Ready(seen)
             }
             Poll::Pending => {
-                self.note(kind, self.site);
+                self.record_wait(kind, self.site);
                 Poll::Pending
             }
         }
     }
 
-    /// Repeats `operation`, one of ours, until it would not block, waiting in between.
+    /// Repeats an operation of the library until it does not block, and waits in between.
     #[inline(always)]
     pub(crate) fn poll_io<R>(
         &self,
@@ -187,51 +194,53 @@ impl Registration {
     ) -> Poll<io::Result<R>> {
         loop {
             ready!(coop::poll_budget_available(cx));
-            let seen = match self.poll_seen(direction, cx) {
+            let seen = match self.poll_ready_unbudgeted(direction, cx) {
                 Poll::Ready(seen) => seen?,
                 Poll::Pending => {
-                    self.note(kind, self.site);
+                    self.record_wait(kind, self.site);
                     return Poll::Pending;
                 }
             };
             let result = operation(&seen);
             let would_block = is_would_block(&result);
-            // Also for an end that stays, and is seen again at once.
+            // A closed direction uses budget as well: it may be reported again at once.
             if !would_block || seen.is_closed() {
                 coop::spend();
             }
             if !would_block {
                 return Poll::Ready(result);
             }
-            self.take_back(seen, OpSource::Ours);
+            self.clear_after_would_block(seen, OpSource::Library);
         }
     }
 
-    /// Tries `operation` once, if the descriptor is known to be ready for it.
+    /// Tries `operation` once, if the descriptor is known to be ready for any of `mask`.
     pub(crate) fn try_io<R>(
         &self,
-        whose: OpSource,
+        author: OpSource,
         mask: Readiness,
         operation: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
-        let seen = self.look(mask);
+        let seen = self.readiness(mask);
         if seen.ready.is_empty() {
-            let gone = seen.is_shut_down.then(shutting_down);
-            return Err(gone.unwrap_or_else(|| io::ErrorKind::WouldBlock.into()));
+            let error = seen.is_shut_down.then(shutting_down);
+            return Err(error.unwrap_or_else(|| io::ErrorKind::WouldBlock.into()));
         }
         match operation() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.take_back(seen, whose);
+                self.clear_after_would_block(seen, author);
                 Err(io::ErrorKind::WouldBlock.into())
             }
             result => result,
         }
     }
 
-    /// As [`poll_io`](Self::poll_io), for any of `mask` and any number of tasks.
+    /// Repeats `operation` until it does not block, and waits for any of `mask` in between.
+    ///
+    /// Any number of tasks may wait, where [`poll_io`](Self::poll_io) has one waker per direction.
     pub(crate) async fn async_io<R>(
         &self,
-        whose: OpSource,
+        author: OpSource,
         mask: Readiness,
         kind: WaitKind,
         site: &'static Location<'static>,
@@ -248,12 +257,13 @@ impl Registration {
             if !would_block {
                 return result;
             }
-            self.take_back(seen, whose);
+            self.clear_after_would_block(seen, author);
         }
     }
 
-    /// Waits until it is ready for any of `mask`; any number of tasks may. That
-    /// costs no budget: the operation that follows does.
+    /// Waits until the descriptor is ready for any of `mask`. Any number of tasks may wait.
+    ///
+    /// It uses no budget: the operation that follows does.
     pub(crate) fn ready(
         &self,
         mask: Readiness,
@@ -270,7 +280,7 @@ fn is_would_block<R>(result: &io::Result<R>) -> bool {
 }
 
 pin_project_lite::pin_project! {
-    /// See [`Registration::ready`].
+    /// The future of [`Registration::ready`].
     #[must_use = "futures do nothing unless polled"]
     pub(crate) struct Ready<'a> {
         registration: &'a Registration,
@@ -300,28 +310,28 @@ impl Future for Ready<'_> {
                 Poll::Ready(if seen.is_shut_down { Err(shutting_down()) } else { Ok(seen) })
             }
             Poll::Pending => {
-                this.registration.note(*this.kind, this.site);
+                this.registration.record_wait(*this.kind, this.site);
                 Poll::Pending
             }
         }
     }
 }
 
-/// The current runtime, which has I/O.
+/// Returns a reference to the current runtime, which has I/O.
 ///
 /// # Panics
 ///
-/// Outside of a runtime, or on one without I/O.
+/// If the thread has no current runtime, or if that has no I/O.
 #[track_caller]
-pub(crate) fn keeper_with_io() -> Arc<RuntimeRef> {
-    let keeper = match context::keeper() {
-        Ok(keeper) => keeper,
+pub(crate) fn runtime_ref_with_io() -> Arc<RuntimeRef> {
+    let runtime = match context::runtime_ref() {
+        Ok(runtime) => runtime,
         Err(_) => no_runtime(),
     };
-    if !keeper.shared.has_io() {
+    if !runtime.shared.has_io() {
         no_io();
     }
-    keeper
+    runtime
 }
 
 #[cold]

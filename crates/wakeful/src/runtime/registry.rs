@@ -1,17 +1,18 @@
-//! The runtimes of this process, by id: for what knows which one it belongs to
-//! but does not want to pay for a reference.
+//! All runtimes of the process, by id.
+//!
+//! A future that stores the id of its runtime finds the runtime here. So it does not need to hold a
+//! reference, whose count costs an atomic operation.
 
-use super::{Handle, Id, Shared};
-use crate::sys::sync::ignore_poison;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use super::{Handle, Id, RuntimeInner};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-static RUNTIMES: Mutex<Vec<(Id, Weak<Shared>)>> = Mutex::new(Vec::new());
+static RUNTIMES: Mutex<Vec<(Id, Weak<RuntimeInner>)>> = Mutex::new(Vec::new());
 
-fn lock() -> MutexGuard<'static, Vec<(Id, Weak<Shared>)>> {
-    ignore_poison(RUNTIMES.lock())
+fn lock() -> MutexGuard<'static, Vec<(Id, Weak<RuntimeInner>)>> {
+    RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(crate) fn add(shared: &Arc<Shared>) {
+pub(crate) fn add(shared: &Arc<RuntimeInner>) {
     lock().push((shared.id, Arc::downgrade(shared)));
 }
 
@@ -21,53 +22,53 @@ pub(crate) fn remove(id: Id) {
         runtimes.swap_remove(at);
     }
     drop(runtimes);
-    let mut listed = lock_listed();
-    if let Some(at) = listed.iter().rposition(|other| *other == id) {
-        listed.swap_remove(at);
+    let mut dumped = lock_dumped();
+    if let Some(at) = dumped.iter().rposition(|other| *other == id) {
+        dumped.swap_remove(at);
     }
 }
 
-/// The runtime of that id, unless it and all handles to it are gone.
+/// Returns the runtime with this id, unless it and all handles to it are dropped.
 pub(crate) fn find(id: Id) -> Option<Handle> {
     let runtimes = lock();
     let (_, shared) = runtimes.iter().find(|(other, _)| *other == id)?;
     shared.upgrade().map(Handle::from_shared)
 }
 
-/// Runtimes of which dumps are printed when the system asks for them.
-static LISTED: Mutex<Vec<Id>> = Mutex::new(Vec::new());
+/// The runtimes that are dumped on SIGQUIT.
+static DUMPED: Mutex<Vec<Id>> = Mutex::new(Vec::new());
 
-fn lock_listed() -> MutexGuard<'static, Vec<Id>> {
-    ignore_poison(LISTED.lock())
+fn lock_dumped() -> MutexGuard<'static, Vec<Id>> {
+    DUMPED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(super) fn list_for_dumps(id: Id) {
-    lock_listed().push(id);
+pub(super) fn add_for_dumps(id: Id) {
+    lock_dumped().push(id);
 }
 
-/// Those that are still there.
-pub(super) fn listed_for_dumps() -> Vec<Handle> {
-    let listed = lock_listed().clone();
-    let there: Vec<Handle> = listed.iter().filter_map(|id| find(*id)).collect();
-    lock_listed().retain(|id| there.iter().any(|handle| handle.id() == *id));
-    there
+/// Returns the runtimes that are dumped on SIGQUIT, and forgets those that no longer exist.
+pub(super) fn dumped_on_signal() -> Vec<Handle> {
+    let ids = lock_dumped().clone();
+    let handles: Vec<Handle> = ids.iter().filter_map(|id| find(*id)).collect();
+    lock_dumped().retain(|id| handles.iter().any(|handle| handle.id() == *id));
+    handles
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{list_for_dumps, lock_listed};
+    use super::{add_for_dumps, lock_dumped};
     use crate::runtime::Builder;
 
     #[test]
-    fn a_runtime_that_is_gone_is_not_listed_for_dumps() {
+    fn dropped_runtime_is_removed_from_the_dump_list() {
         let runtime = Builder::new_current_thread().build().unwrap();
         let id = runtime.handle().id();
-        list_for_dumps(id);
-        assert!(lock_listed().contains(&id));
+        add_for_dumps(id);
+        assert!(lock_dumped().contains(&id));
         drop(runtime);
         assert!(
-            !lock_listed().contains(&id),
-            "without a signal, nothing else would take it off the list"
+            !lock_dumped().contains(&id),
+            "without a signal, no other code removes it from the list"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The runtime itself: made by a builder, shut down when it is dropped.
+//! The owner of a runtime: runs futures to completion, and shuts everything down when dropped.
 
 use super::context;
 use super::handle::{EnterGuard, Handle};
@@ -9,15 +9,24 @@ use crate::task::{JoinHandle, enter_guard};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// An executor for tasks, a blocking pool, and their context.
+/// A runtime: a scheduler for tasks, timers and I/O, and a pool for blocking closures.
 ///
-/// Dropping it drops every task and waits for closures of the blocking pool, those that
-/// run and those that wait for a thread; see [`shutdown_timeout`](Self::shutdown_timeout) and
-/// [`shutdown_background`](Self::shutdown_background) for not waiting.
+/// Create one with [`Runtime::new`] or a [`Builder`], and enter it with
+/// [`block_on`](Self::block_on). Programs with one runtime for everything can use
+/// [`#[wakeful::main]`](macro@crate::main) instead.
 ///
-/// When the drop returns, every worker thread and every thread of the blocking pool has ended,
-/// and the destructors of their thread-local values have run. The exception is a thread that
-/// drops its own runtime.
+/// # Shutdown
+///
+/// Dropping the runtime drops every task at its next `.await`, and waits for the closures of the
+/// blocking pool: those that run, and those in its queue. Use
+/// [`shutdown_timeout`](Self::shutdown_timeout) or
+/// [`shutdown_background`](Self::shutdown_background) to wait less or not at all.
+///
+/// When the drop returns, every worker thread and every thread of the blocking pool has ended, and
+/// the destructors of their thread-local values have run. The exception is a thread that drops its
+/// own runtime.
+///
+/// # Examples
 ///
 /// ```
 /// use wakeful::runtime::Runtime;
@@ -30,11 +39,21 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
-    /// Shut down already.
-    down: bool,
+    is_shut_down: bool,
 }
 
-/// The kinds of runtime.
+/// The kinds of runtime; from [`Handle::runtime_flavor`].
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::runtime::{Handle, RuntimeFlavor};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// assert_eq!(Handle::current().runtime_flavor(), RuntimeFlavor::CurrentThread);
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuntimeFlavor {
@@ -46,26 +65,63 @@ pub enum RuntimeFlavor {
 
 impl Runtime {
     pub(crate) fn from_handle(handle: Handle) -> Self {
-        Self { handle, down: false }
+        Self { handle, is_shut_down: false }
     }
 
-    /// A multi-thread runtime with everything enabled and a worker per core.
+    /// Creates a multi-thread runtime with timers and I/O, and one worker for each CPU.
+    ///
+    /// Use a [`Builder`] for other settings.
     ///
     /// # Errors
     ///
     /// If the operating system refuses a thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// assert_eq!(runtime.block_on(async { 1 + 1 }), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[cfg(feature = "rt-multi-thread")]
     pub fn new() -> io::Result<Runtime> {
         Builder::new_multi_thread().enable_all().build()
     }
 
-    /// A handle for spawning from elsewhere.
+    /// Returns a handle to the runtime, which can be cloned and sent to other threads.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let handle = runtime.handle().clone();
+    /// let thread = std::thread::spawn(move || handle.block_on(async { 42 }));
+    /// assert_eq!(thread.join().unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Spawns a task. On a current-thread runtime it runs while some thread is
-    /// in [`block_on`](Self::block_on).
+    /// Spawns a task on this runtime.
+    ///
+    /// The task starts at once, awaited or not. On a current-thread runtime it runs while a thread
+    /// is in [`block_on`](Self::block_on). Dropping the returned handle detaches the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let task = runtime.spawn(async { 6 * 7 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -76,6 +132,19 @@ impl Runtime {
     }
 
     /// Runs a closure that may block on a thread of the blocking pool.
+    ///
+    /// See [`task::spawn_blocking`](crate::task::spawn_blocking).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let sum = runtime.spawn_blocking(|| (1..=100u64).sum::<u64>());
+    /// assert_eq!(runtime.block_on(sum).unwrap(), 5050);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, func: F) -> JoinHandle<R>
     where
@@ -85,19 +154,43 @@ impl Runtime {
         self.handle.spawn_blocking(func)
     }
 
-    /// Runs a future on the calling thread, to its end. On a current-thread
-    /// runtime, tasks run meanwhile on the same thread; several threads may call
-    /// it at once and take turns.
+    /// Runs a future to completion on the calling thread, and returns its output.
+    ///
+    /// On a current-thread runtime, the calling thread also runs the tasks meanwhile. If several
+    /// threads call it, one of them runs the tasks, and another takes over when that one returns.
+    /// On a multi-thread runtime only the future runs here; its tasks run on the workers.
     ///
     /// # Panics
     ///
-    /// From within a runtime, or if the future panics.
+    /// - If the future panics.
+    /// - If the calling thread runs asynchronous code: await the future there instead.
+    /// - If the `block_on` can provably never return, with the report
+    ///   [`StuckBlockOn`](crate::inspect::StuckBlockOn) as the message.
+    /// - If a task has shut the runtime down by a panic, see
+    ///   [`UnhandledPanic`](super::UnhandledPanic), or by becoming an orphan, see
+    ///   [`OrphanPolicy`](super::OrphanPolicy).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let answer = runtime.block_on(async {
+    ///     wakeful::time::sleep(Duration::from_millis(1)).await;
+    ///     42
+    /// });
+    /// assert_eq!(answer, 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let shared = &self.handle.shared;
         match &shared.flavor {
             Flavor::Current(scheduler) => {
-                let _attended = shared.attend_ring_afterwards();
+                #[cfg(target_os = "linux")]
+                let _keep_ring = shared.keep_ring_after_block_on();
                 let _driving = enter_guard::start_driving(false);
                 let _entered = context::enter(shared);
                 scheduler.block_on(future)
@@ -110,43 +203,96 @@ impl Runtime {
         }
     }
 
-    /// Makes this runtime the thread's current one; see [`Handle::enter`].
+    /// Makes this runtime the thread's current one until the guard is dropped.
+    ///
+    /// Functions that need a runtime, like [`spawn`](crate::spawn) and
+    /// [`sleep`](crate::time::sleep), then use this one outside of asynchronous code.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let task = {
+    ///     let _guard = runtime.enter();
+    ///     wakeful::spawn(async { 42 })
+    /// };
+    /// assert_eq!(runtime.block_on(task).unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn enter(&self) -> EnterGuard<'_> {
         self.handle.enter()
     }
 
-    /// MetricsSnapshot about the runtime.
+    /// Returns the metrics of the runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// println!("{} tasks", runtime.metrics().num_alive_tasks());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
         self.handle.metrics()
     }
 
-    /// Shuts down: drops all tasks and waits for closures of the blocking pool, at most
-    /// `duration`. Those that are not done by then are left behind, and still run.
+    /// Shuts the runtime down, and waits at most `duration`.
+    ///
+    /// It drops all tasks and waits for the closures of the blocking pool. Closures that have not
+    /// ended in time still run to their end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// runtime.spawn_blocking(|| std::thread::sleep(Duration::from_millis(50)));
+    /// runtime.shutdown_timeout(Duration::from_millis(1));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn shutdown_timeout(mut self, duration: Duration) {
         self.shut_down(Some(duration));
     }
 
-    /// Shuts down without waiting for anything; may be called from async code. Closures of
-    /// the blocking pool are left behind, and still run.
+    /// Shuts the runtime down without waiting.
+    ///
+    /// It may be called from asynchronous code, where dropping a runtime panics. Closures of the
+    /// blocking pool still run to their end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let inner = Runtime::new()?;
+    /// let answer = inner.spawn(async { 42 }).await.unwrap();
+    /// inner.shutdown_background();
+    /// assert_eq!(answer, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shutdown_background(mut self) {
         self.shut_down(Some(Duration::ZERO));
     }
 
     fn shut_down(&mut self, limit: Option<Duration>) {
-        if std::mem::replace(&mut self.down, true) {
+        if std::mem::replace(&mut self.is_shut_down, true) {
             return;
         }
-        // A limit beyond all time is none.
+        // A limit that overflows the clock is no limit.
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let shared = self.handle.shared.clone();
         let _entered = context::enter(&shared);
         match &shared.flavor {
-            Flavor::Current(scheduler) => {
-                scheduler.close();
-                if deadline.is_none() {
-                    scheduler.end_watch();
-                }
-            }
+            Flavor::Current(scheduler) => scheduler.close(),
             Flavor::Multi(scheduler) => {
                 scheduler.close();
                 match deadline {
@@ -155,7 +301,8 @@ impl Runtime {
                 }
             }
         }
-        shared.land_files(deadline.is_some());
+        shared.hooks.close_watch(deadline);
+        shared.complete_file_ops(deadline.is_some());
         shared.pool.close();
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         shared.pool.join(left);
@@ -165,7 +312,7 @@ impl Runtime {
 impl Drop for Runtime {
     #[track_caller]
     fn drop(&mut self) {
-        if self.down {
+        if self.is_shut_down {
             return;
         }
         if enter_guard::is_driving() {

@@ -1,9 +1,9 @@
-//! The error of an operation whose runtime is shutting down or gone.
+//! The error of an operation whose runtime is shutting down or has shut down.
 
 use std::fmt;
 use std::io;
 
-/// What is inside the [`io::Error`]: a type of its own, so that no other error can be taken for it.
+/// The payload of the [`io::Error`]. Its type distinguishes it from all other errors.
 #[derive(Debug)]
 struct ShuttingDown;
 
@@ -19,10 +19,12 @@ pub(crate) fn shutting_down() -> io::Error {
     io::Error::other(ShuttingDown)
 }
 
-/// Whether an operation failed because the runtime that it belongs to is shutting down or gone.
+/// Returns whether an operation failed because its runtime is shutting down or has shut down.
 ///
-/// A socket stays with the runtime that it was made on. Used from another one, after the first has ended, it fails
-/// with this error.
+/// A socket belongs to the runtime on which it was created. After that runtime has shut down,
+/// operations on the socket fail with this error, also on another runtime.
+///
+/// # Examples
 ///
 /// ```
 /// use wakeful::net::TcpListener;

@@ -1,433 +1,267 @@
-//! What every scheduler has besides its queues: its configuration, memory for
-//! tasks spawned from outside, and the word that ends `block_on` early.
+//! State that both schedulers share: the configuration, the arena of tasks that are spawned from
+//! other threads, and the fatal error that ends every `block_on`.
 
 use crate::driver::clock::clock_ns::ClockNs;
-use crate::scheduler::block_on::{self, BlockOnGuard, BlockOnState, ParkedBlockOn};
+use crate::scheduler::block_on::ParkedBlockOn;
 use crate::scheduler::config::{Config, OrphanPolicy, UnhandledPanic};
-use crate::scheduler::local_set::LocalHome;
+use crate::scheduler::local_set::LocalShared;
+use crate::scheduler::post_shutdown;
 use crate::sys::sync::Mutex;
-use crate::sys::unwind::catch_and_forget;
 use crate::task::arena::{Allocator, Arena, Schedule};
-use crate::task::block_on::BlockOnVia;
 use crate::task::cell::{self, CellLayout, SpawnOptions};
 use crate::task::header::Header;
 use crate::task::id::IdSource;
 use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::state::{BLOCKING, ORPHANED};
 use crate::task::{JoinHandle, context};
+use crate::telemetry::scan_gate::ScanGate;
 use crate::telemetry::trace_buffer::{Entry, SharedTraceBuffer};
 use std::any::Any;
-use std::pin::pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::{Context, Poll};
 
+/// The part of a scheduler that does not depend on its flavor.
 pub(crate) struct SchedulerBase {
     pub(crate) config: Arc<Config>,
-    /// Memory for tasks spawned by threads that hold no allocator.
-    outside_heap: Arena,
-    outside: Mutex<Option<Allocator>>,
-    /// No more tasks are taken.
+    /// Whether the watchdog visits this scheduler.
+    pub(crate) gate: ScanGate,
+    /// The arena for tasks that are spawned by threads which hold no core.
+    external_arena: Arena,
+    external_allocator: Mutex<Option<Allocator>>,
+    /// New tasks are cancelled.
     closing: AtomicBool,
-    /// Why `block_on` must not go on. The scheduler closes itself once it is set.
-    fatal: OnceLock<String>,
-    /// Threads parked in `block_on`, to be told of `fatal`.
-    parked: Mutex<Vec<ParkedBlockOn>>,
-    /// Sets of local tasks that were polled in this runtime.
-    locals: Mutex<Vec<Weak<LocalHome>>>,
-    /// Milliseconds of the clock when some worker last read it: for tasks spawned
-    /// from outside, whose threads do not read it.
-    turn_ms: AtomicU32,
-    /// Of all threads that are not at a worker's place.
-    pub(crate) elsewhere: SharedTraceBuffer,
-    /// How many `block_on`s there are on threads that run no tasks, and have to wait.
-    beside: AtomicUsize,
+    /// The message with which every `block_on` panics. The scheduler closes itself once it is set.
+    pub(super) fatal_error: OnceLock<String>,
+    /// Threads that are parked in `block_on`, to be unparked after a fatal error.
+    pub(super) parked: Mutex<Vec<ParkedBlockOn>>,
+    /// The local sets that were polled in this runtime.
+    local_sets: Mutex<Vec<Weak<LocalShared>>>,
+    /// The time when a thread of the scheduler last read the clock. For tasks that are spawned by
+    /// other threads, which do not read it.
+    last_clock_ms: AtomicU32,
+    /// The trace of all threads that hold no core.
+    pub(crate) external_trace: SharedTraceBuffer,
+    /// The number of `block_on`s that wait on threads which run no tasks.
+    pub(super) external_block_ons: AtomicUsize,
 }
 
 impl SchedulerBase {
     pub(crate) fn new(config: Arc<Config>) -> Self {
         Self {
             config,
-            outside_heap: Arena::new(),
-            outside: Mutex::new(None),
+            gate: ScanGate::new(),
+            external_arena: Arena::new(),
+            external_allocator: Mutex::new(None),
             closing: AtomicBool::new(false),
-            fatal: OnceLock::new(),
+            fatal_error: OnceLock::new(),
             parked: Mutex::new(Vec::new()),
-            locals: Mutex::new(Vec::new()),
-            turn_ms: AtomicU32::new(0),
-            elsewhere: SharedTraceBuffer::new(),
-            beside: AtomicUsize::new(0),
+            local_sets: Mutex::new(Vec::new()),
+            last_clock_ms: AtomicU32::new(0),
+            external_trace: SharedTraceBuffer::new(),
+            external_block_ons: AtomicUsize::new(0),
         }
     }
 
-    /// Opens the outside heap.
+    /// Opens the external arena.
     ///
     /// # Safety
     ///
-    /// As [`Arena::open`]: once, before sharing; `home` holds this estate.
-    pub(crate) unsafe fn open(&self, home: NonNull<dyn Schedule>) {
+    /// Called once, before the scheduler is shared. `scheduler` contains this base. See
+    /// [`Arena::open`].
+    pub(crate) unsafe fn open(&self, scheduler: NonNull<dyn Schedule>) {
         // SAFETY: by contract.
-        *self.outside.lock() = Some(unsafe { self.outside_heap.open(home) });
+        *self.external_allocator.lock() = Some(unsafe { self.external_arena.open(scheduler) });
     }
 
     pub(crate) fn ids(&self) -> &IdSource {
-        &self.config.seam.ids
+        &self.config.env.ids
     }
 
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Acquire)
     }
 
-    /// True for the one who closes first.
+    /// Starts closing. Returns true to the first caller.
     pub(crate) fn start_closing(&self) -> bool {
         !self.closing.swap(true, AcqRel)
     }
 
-    /// A thread of the scheduler has read the clock.
+    /// Publishes the time that a thread of the scheduler has read from the clock.
     #[inline]
-    pub(crate) fn turned(&self, now: ClockNs) {
+    pub(crate) fn publish_clock(&self, now: ClockNs) {
         let now_ms = now.ms();
-        // Not with every turn: others read what lies beside it with every poll.
-        if self.turn_ms.load(Relaxed) != now_ms {
-            self.turn_ms.store(now_ms, Relaxed);
+        // Not in every round: other threads read the same cache line with every poll.
+        if self.last_clock_ms.load(Relaxed) != now_ms {
+            self.last_clock_ms.store(now_ms, Relaxed);
         }
         context::set_now_ms(now_ms);
     }
 
-    /// A thread that is not at a worker's place woke or spawned this task, and is about to
-    /// inject it.
+    /// Traces a task that a thread without a core has woken or spawned, and is about to inject.
     #[inline]
-    pub(crate) fn note_injected(&self, task: &Runnable) {
-        if self.elsewhere.is_on() {
-            self.elsewhere.note(Entry::woken(task, self.config.seam.clock.elapsed()));
+    pub(crate) fn trace_injected(&self, task: &Runnable) {
+        if self.external_trace.is_enabled() {
+            self.external_trace.record(Entry::woken(task, self.config.env.clock.elapsed()));
         }
     }
 
-    /// Makes a task in the outside heap. If nobody is at work, nobody has read the
-    /// clock lately either.
+    /// Creates a task in the external arena.
+    ///
+    /// `all_idle`: no thread runs tasks, so none has read the clock lately.
     ///
     /// # Safety
     ///
-    /// As [`cell::fill`].
-    pub(crate) unsafe fn fill_outside<F: Future>(
+    /// The contract of [`cell::fill`] must hold.
+    pub(crate) unsafe fn fill_external<F: Future>(
         &self,
         future: F,
-        birth: SpawnOptions,
-        nobody_at_work: bool,
+        options: SpawnOptions,
+        all_idle: bool,
     ) -> (Runnable, JoinHandle<F::Output>) {
-        if nobody_at_work {
-            self.turn_ms.store(self.now_ms(), Relaxed);
+        if all_idle {
+            self.last_clock_ms.store(self.now_ms(), Relaxed);
         }
         // This thread may belong to another runtime, with a clock of its own.
-        let _now = context::set_now_ms_scoped(self.turn_ms.load(Relaxed));
-        let mut outside = self.outside.lock();
-        let (cell, id) = match outside.as_mut() {
+        let _now = context::set_now_ms_scoped(self.last_clock_ms.load(Relaxed));
+        let mut external_allocator = self.external_allocator.lock();
+        let (cell, id) = match external_allocator.as_mut() {
             Some(allocator) => allocator.allocate(CellLayout::<F>::CLASS, self.ids()),
             None => {
-                drop(outside);
+                drop(external_allocator);
                 // SAFETY: by contract.
-                return unsafe { post_shutdown::fill(self.ids(), future, birth) };
+                return unsafe { post_shutdown::fill(self.ids(), future, options) };
             }
         };
-        drop(outside);
-        // SAFETY: freshly allocated; the rest by contract.
-        unsafe { cell::fill(cell, id, future, birth) }
+        drop(external_allocator);
+        // SAFETY: the cell is freshly allocated; the rest is the caller's contract.
+        unsafe { cell::fill(cell, id, future, options) }
     }
 
-    pub(crate) fn for_each_outside(&self, f: impl FnMut(TaskRef)) {
-        self.outside_heap.for_each(f);
+    /// Calls `f` with every task that a thread without a core has spawned.
+    pub(crate) fn for_each_external(&self, f: impl FnMut(TaskRef)) {
+        self.external_arena.for_each(f);
     }
 
-    pub(crate) fn spawned_outside(&self) -> u64 {
-        self.outside_heap.handed_out()
+    pub(crate) fn spawned_externally(&self) -> u64 {
+        self.external_arena.handed_out()
     }
 
-    /// The tasks of local sets.
+    /// Calls `f` with every task of the local sets.
     pub(crate) fn for_each_local(&self, mut f: impl FnMut(TaskRef)) {
-        for local in self.locals() {
-            local.for_each_task(&mut f);
+        for set in self.local_sets() {
+            set.for_each_task(&mut f);
         }
     }
 
-    /// The sets, held while they are looked at: they are let go of outside of the lock.
-    fn locals(&self) -> Vec<Arc<LocalHome>> {
-        self.locals.lock().iter().filter_map(Weak::upgrade).collect()
+    /// Returns the local sets. The references are dropped outside the lock.
+    fn local_sets(&self) -> Vec<Arc<LocalShared>> {
+        self.local_sets.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The one of them that this thread polls.
+    /// Returns the local task that the thread with this id polls.
     pub(crate) fn running_local(&self, thread: i32) -> Option<TaskRef> {
-        self.locals().iter().find_map(|local| local.running_on(thread))
+        self.local_sets().iter().find_map(|set| set.running_on(thread))
     }
 
-    /// The cells of those of them that are being polled.
+    /// Returns the cells of all local tasks that are being polled.
     pub(crate) fn running_locals(&self) -> Vec<usize> {
-        let locals = self.locals();
-        locals.iter().filter_map(|local| local.running()).map(|cell| cell.addr().get()).collect()
+        let sets = self.local_sets();
+        sets.iter().filter_map(|set| set.running()).map(|cell| cell.addr().get()).collect()
     }
 
-    /// A set of local tasks is polled in this runtime from now on.
-    pub(crate) fn add_local(&self, home: Weak<LocalHome>) {
-        let mut locals = self.locals.lock();
-        locals.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&home));
-        locals.push(home);
+    /// Registers a local set that is polled in this runtime from now on.
+    pub(crate) fn add_local(&self, set: Weak<LocalShared>) {
+        let mut sets = self.local_sets.lock();
+        sets.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&set));
+        sets.push(set);
     }
 
-    /// Tells this scheduler from others.
+    /// Returns an address that identifies this scheduler.
     pub(crate) fn address(&self) -> *const () {
         std::ptr::from_ref(self).cast()
     }
 
-    /// The futures of `block_on` on all threads.
-    pub(crate) fn roots(&self) -> Vec<Arc<BlockOnState>> {
-        block_on::roots_of(self.address())
-    }
-
-    /// Whether there is a `block_on` that has to wait on a thread that runs no tasks.
+    /// Has the watchdog visit this scheduler, unless it does already.
+    ///
+    /// Called by a thread that begins to work, after it has stored that (`telemetry::scan_gate`).
     #[inline]
-    pub(crate) fn is_any_beside(&self) -> bool {
-        self.beside.load(Relaxed) > 0
+    pub(crate) fn wake_watchdog_if_asleep(&self) {
+        if self.gate.is_asleep() {
+            self.wake_watchdog();
+        }
     }
 
-    /// Which poll or rest each of them is in.
-    pub(crate) fn rests(&self) -> BlockOnPolls {
-        BlockOnPolls(
-            self.roots().iter().map(|root| (root.note.id, root.note.poll_number())).collect(),
-        )
+    #[cold]
+    fn wake_watchdog(&self) {
+        if self.gate.wake() && !self.config.hooks.wake_watchdog() {
+            self.gate.cancel_wake();
+        }
     }
 
-    /// Drops every future in the outside heap. After all queues are closed.
-    pub(crate) fn cancel_outside(&self) {
-        self.outside_heap.cancel_all();
+    /// Counts an event after which a task may be stuck, on a thread that the watchdog does not
+    /// observe.
+    pub(crate) fn notify_progress(&self) {
+        if self.gate.notify_progress() {
+            self.wake_watchdog();
+        }
     }
 
-    /// Gives the outside heap's allocator up, to be closed.
-    pub(crate) fn take_outside(&self) -> Option<Allocator> {
-        self.outside.lock().take()
+    /// Drops every future in the external arena. Called after all queues are closed.
+    pub(crate) fn cancel_external(&self) {
+        self.external_arena.cancel_all();
     }
 
-    /// Reports an orphan and does what the policy says.
+    /// Takes the external arena's allocator, to be closed.
+    pub(crate) fn take_external_allocator(&self) -> Option<Allocator> {
+        self.external_allocator.lock().take()
+    }
+
+    /// Reports an orphan, and aborts it or fails every `block_on` as the policy says.
     pub(crate) fn orphaned(&self, task: &TaskRef) {
         if self.is_closing() {
-            // Tasks go down in some order; the last to refer to another may
-            // well leave it without a waker.
+            // Tasks are dropped in some order, and one may hold the last waker of another.
             return;
         }
-        // The report goes through a hook of the user's; if that panics, the
-        // thread that dropped a waker or polled a task is not to blame.
-        let told = catch_and_forget(|| self.config.witness.orphan(task));
-        let text = told.unwrap_or_else(|| "the hook for reports panicked".to_owned());
+        // The user's report hook may panic. That must not unwind into the thread that dropped a
+        // waker or polled a task.
+        let report = catch_unwind(AssertUnwindSafe(|| self.config.hooks.orphan(task)));
+        let text = report.unwrap_or_else(|_| "the report hook panicked".to_owned());
         match self.config.on_orphan {
             OrphanPolicy::Report => {}
             OrphanPolicy::Abort => task.abort(ORPHANED),
             OrphanPolicy::Panic => {
                 task.abort(ORPHANED);
-                self.end_block_on(text);
+                self.fail_block_ons(text);
             }
         }
     }
 
+    /// Handles the panic of a task.
     pub(crate) fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
-        self.config.witness.panicked(task, payload);
+        self.config.hooks.panicked(task, payload);
         if task.state.load().has(BLOCKING) {
-            // A closure of the pool has its caller to tell, as ever.
+            // The panic of a blocking closure goes to its JoinHandle alone.
             return;
         }
         if self.config.on_panic == UnhandledPanic::ShutdownRuntime {
-            self.end_block_on(
+            self.fail_block_ons(
                 "a spawned task panicked and the runtime is configured to shut down on unhandled panic"
                     .to_owned(),
             );
         }
     }
 
-    /// A task had panicked, and nobody will ever ask.
+    /// Reports the panic of a task whose JoinHandle was dropped.
     pub(crate) fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
-        // One that has ended the runtime is not lost.
-        if !self.is_closing() && !self.is_fatal() {
-            self.config.witness.unobserved_panic(task, payload);
+        // A panic that has shut down the runtime was observed.
+        if !self.is_closing() && !self.has_fatal_error() {
+            self.config.hooks.unobserved_panic(task, payload);
         }
-    }
-
-    /// Makes every `block_on` of this runtime panic with `why`.
-    pub(crate) fn end_block_on(&self, why: String) {
-        // The first reason is the one that is told.
-        let _ = self.fatal.set(why);
-        self.unpark_block_ons();
-    }
-
-    /// # Panics
-    ///
-    /// If the runtime has given up.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn check_fatal(&self) {
-        if let Some(why) = self.fatal.get() {
-            panic!("{why}");
-        }
-    }
-
-    pub(crate) fn is_fatal(&self) -> bool {
-        self.fatal.get().is_some()
-    }
-
-    /// Makes every thread that is parked in `block_on` look again whether it has to do
-    /// something.
-    pub(crate) fn unpark_block_ons(&self) {
-        for parked in self.parked.lock().iter() {
-            parked.unpark();
-        }
-    }
-
-    /// Polls a future on the calling thread until it is done. `park` waits until it is woken,
-    /// and may return earlier.
-    ///
-    /// # Panics
-    ///
-    /// If the future does, or the runtime has given up.
-    #[track_caller]
-    pub(crate) fn block_on<F: Future>(
-        &self,
-        future: F,
-        through: BlockOnVia,
-        park: impl Fn(&BlockOnGuard),
-    ) -> F::Output {
-        // Dropped after all else.
-        let mut end = (through == BlockOnVia::Handle).then(|| ExternalBlockOnGuard::new(self));
-        let mut future = pin!(future);
-        let held = BlockOnGuard::new(self.address(), through);
-        let mut cx = Context::from_waker(held.waker());
-        let mut listed = None;
-        loop {
-            self.check_fatal();
-            let polled = held.poll_if_woken(|| future.as_mut().poll(&mut cx));
-            if let Some(Poll::Ready(output)) = polled {
-                // It may be this last poll that has lost a waker.
-                self.check_fatal();
-                return output;
-            }
-            // Listed first, then looked, then parked: whoever gives up sets the
-            // reason first and looks at the list then.
-            listed.get_or_insert_with(|| ParkedGuard::new(self, &held));
-            held.note().waiting.set_since_ms(self.now_ms());
-            end.get_or_insert_with(|| ExternalBlockOnGuard::new(self));
-            if polled.is_some() {
-                self.config.witness.ended_elsewhere();
-            }
-            if !held.is_woken() && !self.is_fatal() {
-                park(&held);
-            }
-        }
-    }
-
-    /// Lists a thread that is about to park in `block_on`.
-    pub(crate) fn list_parked(&self, parked: ParkedBlockOn) {
-        parked.root().note.record_first_wait(self.now_ms());
-        self.parked.lock().push(parked);
     }
 
     pub(crate) fn now_ms(&self) -> u32 {
-        self.config.seam.clock.elapsed().as_millis() as u32
-    }
-
-    pub(crate) fn unlist_parked(&self, parked: &ParkedBlockOn) {
-        let mut list = self.parked.lock();
-        if let Some(at) = list.iter().rposition(|other| other.is(parked)) {
-            list.swap_remove(at);
-        }
-    }
-}
-
-/// Which poll or rest each future of `block_on` is in: whoever has looked at them and finds the
-/// same afterwards has missed nothing of theirs.
-#[derive(PartialEq)]
-pub(crate) struct BlockOnPolls(Vec<(u64, u32)>);
-
-impl BlockOnPolls {
-    pub(crate) fn is_any_polled(&self) -> bool {
-        self.0.iter().any(|(_, rest)| rest.is_multiple_of(2))
-    }
-}
-
-/// The end of a `block_on` on a thread that runs no tasks: another may be stuck from then on. Many
-/// a `block_on` ends before anybody could have looked at it, so not all have one.
-pub(crate) struct ExternalBlockOnGuard<'a>(&'a SchedulerBase);
-
-impl<'a> ExternalBlockOnGuard<'a> {
-    #[cold]
-    pub(crate) fn new(estate: &'a SchedulerBase) -> Self {
-        estate.beside.fetch_add(1, SeqCst);
-        Self(estate)
-    }
-}
-
-impl Drop for ExternalBlockOnGuard<'_> {
-    fn drop(&mut self) {
-        self.0.beside.fetch_sub(1, SeqCst);
-        self.0.config.witness.ended_elsewhere();
-    }
-}
-
-/// Keeps a thread on the list of those parked in `block_on`, however it leaves.
-struct ParkedGuard<'a> {
-    estate: &'a SchedulerBase,
-    parked: ParkedBlockOn,
-}
-
-impl<'a> ParkedGuard<'a> {
-    fn new(estate: &'a SchedulerBase, held: &BlockOnGuard) -> Self {
-        estate.list_parked(held.parked());
-        Self { estate, parked: held.parked() }
-    }
-}
-
-impl Drop for ParkedGuard<'_> {
-    fn drop(&mut self) {
-        self.estate.unlist_parked(&self.parked);
-    }
-}
-
-/// Where tasks go that are spawned on a runtime that is gone: they are cancelled
-/// at once, but their JoinHandles need a cell to look at.
-mod post_shutdown {
-    use super::*;
-
-    struct PostShutdown;
-
-    impl Schedule for PostShutdown {
-        fn schedule(&self, task: Runnable) {
-            task.discard();
-        }
-        fn requeue(&self, task: Runnable) {
-            task.cancel();
-        }
-        fn orphaned(&self, _task: &TaskRef) {}
-        fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
-        fn unobserved_panic(&self, _task: &Header, _payload: &(dyn Any + Send)) {}
-        // SAFETY: never called.
-        unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-            unreachable!("post_shutdown is never closed")
-        }
-    }
-
-    static POST_SHUTDOWN: PostShutdown = PostShutdown;
-
-    /// # Safety
-    ///
-    /// As [`cell::fill`].
-    pub(crate) unsafe fn fill<F: Future>(
-        ids: &IdSource,
-        future: F,
-        birth: SpawnOptions,
-    ) -> (Runnable, JoinHandle<F::Output>) {
-        static ALLOCATOR: OnceLock<Mutex<Allocator>> = OnceLock::new();
-        let allocator = ALLOCATOR.get_or_init(|| {
-            let heap: &'static Arena = Box::leak(Box::new(Arena::new()));
-            // SAFETY: not shared yet; both live for ever.
-            Mutex::new(unsafe { heap.open(NonNull::from(&POST_SHUTDOWN)) })
-        });
-        let (cell, id) = allocator.lock().allocate(CellLayout::<F>::CLASS, ids);
-        // SAFETY: freshly allocated; the rest by contract.
-        unsafe { cell::fill(cell, id, future, birth) }
+        self.config.env.clock.elapsed().as_millis() as u32
     }
 }

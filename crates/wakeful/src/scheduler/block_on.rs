@@ -1,39 +1,47 @@
-//! The future of `block_on`: it is no task, it is polled by the thread that
-//! called, and its waker unparks that thread.
+//! The future of `block_on`. It is not a task: the thread that called `block_on` polls it, and its
+//! waker unparks that thread.
+//!
+//! - [`BlockOnState`] is one thread's state in `block_on`. Wakers and diagnostics see it from any
+//!   thread. A thread keeps it for its next `block_on`.
+//! - [`BlockOnGuard`] is that state while the thread is inside `block_on`.
+//! - [`ParkedBlockOn`] refers to a thread that is parked in `block_on`, so that the runtime can
+//!   unpark it.
 
 use crate::sys::backtrace;
 use crate::sys::park::Parker;
-use crate::sys::sync::ignore_poison;
 use crate::task::block_on::{BlockOnRecord, BlockOnVia};
 use crate::task::context;
 use std::cell::Cell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Poll, Wake, Waker};
 
-/// One thread's way of being woken while it is in `block_on`.
+/// One thread's state in `block_on`.
 pub(crate) struct BlockOnState {
-    /// WOKEN: the future is to be polled (again). ENDED: the `block_on` is to end instead,
-    /// unless it is woken after all.
-    woken: AtomicU8,
-    /// Why it is to end, and in which of its rests. Its lock is held while ENDED is set.
-    verdict: Mutex<(u32, String)>,
-    /// The thread is where it cannot miss `woken`, or may be: see `wake_by_ref`.
+    /// PENDING, WOKEN or FAILED.
+    wake_state: AtomicU8,
+    /// The message of a failure, and the poll counter that it is about. The lock is held while
+    /// FAILED is set.
+    failure: Mutex<(u32, String)>,
+    /// Unparked after `wake_state` was stored, so the thread cannot miss it (`wake_by_ref`).
     pub(crate) parker: Parker,
-    /// For those who ask why it does not go on.
-    pub(crate) note: BlockOnRecord,
-    /// The system's number of the thread.
+    /// What diagnostics see of the future.
+    pub(crate) record: BlockOnRecord,
+    /// The kernel's id of the thread.
     pub(crate) thread: i32,
-    /// What the wakers hold: as many references as there are wakers, and one.
-    call: OnceLock<Weak<BlockOnWaker>>,
+    /// What the wakers refer to. There is one reference per waker, and one more.
+    waker: OnceLock<Weak<BlockOnWaker>>,
 }
 
-const RESTS: u8 = 0;
+/// The future waits.
+const PENDING: u8 = 0;
+/// The future is to be polled.
 const WOKEN: u8 = 1;
-const ENDED: u8 = 2;
+/// The `block_on` is to panic, unless it is woken after all.
+const FAILED: u8 = 2;
 
-/// The waker of a root, counted apart from other references to it.
+/// The waker of a `block_on`. Its references are counted apart from other references to the state.
 struct BlockOnWaker(Arc<BlockOnState>);
 
 impl Wake for BlockOnWaker {
@@ -42,234 +50,236 @@ impl Wake for BlockOnWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // The store comes first, and `park` looks at the token last: a thread
-        // that goes to park after this finds the token.
-        let root = &self.0;
-        root.woken.store(WOKEN, Release);
-        if context::is_current_block_on(&root.note) {
-            root.note.count_self_wake();
+        // The store comes first, and `park` takes the token last: a thread that goes to park after
+        // this finds the token.
+        let state = &self.0;
+        state.wake_state.store(WOKEN, Release);
+        if context::is_current_block_on(&state.record) {
+            state.record.count_self_wake();
         } else {
-            root.parker.unpark();
+            state.parker.unpark();
         }
     }
 }
 
 impl BlockOnState {
-    /// How many wakers there are, besides the one that it is polled with.
+    /// Returns the number of wakers, besides the waker that the future is polled with.
     pub(crate) fn live_wakers(&self) -> usize {
-        let call = self.call.get();
-        call.map_or(0, |call| call.strong_count().saturating_sub(1))
-    }
-
-    /// Whether it is to be polled, or to end.
-    pub(crate) fn is_woken(&self) -> bool {
-        self.woken.load(Acquire) != RESTS
+        let waker = self.waker.get();
+        waker.map_or(0, |waker| waker.strong_count().saturating_sub(1))
     }
 
     /// Wakes the future, as one of its wakers would.
     pub(crate) fn wake(&self) {
-        if let Some(call) = self.call.get().and_then(Weak::upgrade) {
-            call.wake();
+        if let Some(waker) = self.waker.get().and_then(Weak::upgrade) {
+            waker.wake();
         }
     }
 
-    /// It can never go on from this rest of its future: its `block_on` panics with `why`,
-    /// unless it has gone on meanwhile.
-    pub(crate) fn end(&self, rest: u32, why: String) {
-        let mut verdict = ignore_poison(self.verdict.lock());
-        // Of two who say so, the one that is late may mean an earlier rest. Who ends takes the
-        // lock, so it sees why.
-        if self.note.poll_number() == rest
-            && self.woken.compare_exchange(RESTS, ENDED, Release, Relaxed).is_ok()
+    /// Returns whether the future is to be polled, or the `block_on` is to panic.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.wake_state.load(Acquire) != PENDING
+    }
+
+    /// Makes the `block_on` panic with `message`, because its future can never become ready.
+    ///
+    /// Does nothing if the future was polled or woken since `poll` was read from the record.
+    pub(crate) fn fail(&self, poll: u32, message: String) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two threads may call this, and the later one may mean an earlier poll. The thread in
+        // `block_on` takes the lock before it panics, so it sees the message.
+        if self.record.poll_number() == poll
+            && self.wake_state.compare_exchange(PENDING, FAILED, Release, Relaxed).is_ok()
         {
-            *verdict = (rest, why);
-            drop(verdict);
+            *failure = (poll, message);
+            drop(failure);
             self.parker.unpark();
         }
     }
 
-    /// By its own thread, which is to end.
+    /// Panics with the message of the failure. Called by the thread in `block_on`.
     ///
-    /// # Panics
-    ///
-    /// Unless that was said of an earlier rest: then it is as if it was woken for nothing.
+    /// Returns if the failure was about an earlier poll; then it is a spurious wake-up.
     #[cold]
     #[track_caller]
-    fn has_ended(&self) {
-        let (rest, why) = std::mem::take(&mut *ignore_poison(self.verdict.lock()));
-        if self.note.poll_number() == rest {
-            // It does not wait: while it unwinds, it lets go of what others wait for.
-            self.note.begin_poll();
-            panic!("{why}");
+    fn panic_if_failed(&self) {
+        let (poll, message) =
+            std::mem::take(&mut *self.failure.lock().unwrap_or_else(PoisonError::into_inner));
+        if self.record.poll_number() == poll {
+            // The future does not wait any more: while it unwinds, it drops what other tasks wait
+            // for.
+            self.record.begin_poll();
+            panic!("{message}");
         }
     }
 }
 
-/// A root and its waker, kept by the thread for the next `block_on`.
-pub(crate) struct BlockOnHandle {
-    pub(crate) root: Arc<BlockOnState>,
+/// A state and its waker, which the thread keeps for its next `block_on`.
+struct BlockOnHandle {
+    state: Arc<BlockOnState>,
     waker: Waker,
 }
 
 impl BlockOnHandle {
     fn new() -> Self {
-        let root = Arc::new(BlockOnState {
-            woken: AtomicU8::new(WOKEN),
-            verdict: Mutex::default(),
+        let state = Arc::new(BlockOnState {
+            wake_state: AtomicU8::new(WOKEN),
+            failure: Mutex::default(),
             parker: Parker::for_current_thread(),
-            note: BlockOnRecord::new(),
+            record: BlockOnRecord::new(),
             thread: backtrace::current_tid(),
-            call: OnceLock::new(),
+            waker: OnceLock::new(),
         });
-        let call = Arc::new(BlockOnWaker(root.clone()));
-        // Set once: made a moment ago.
-        let _ = root.call.set(Arc::downgrade(&call));
-        let mut roots = lock_roots();
-        roots.retain(|root| root.strong_count() > 0);
-        roots.push(Arc::downgrade(&root));
-        drop(roots);
-        let waker = Waker::from(call);
-        root.note.set_waker(&waker);
-        Self { waker, root }
+        let waker = Arc::new(BlockOnWaker(state.clone()));
+        // The cell is new, so this cannot fail.
+        let _ = state.waker.set(Arc::downgrade(&waker));
+        let mut states = lock_states();
+        states.retain(|state| state.strong_count() > 0);
+        states.push(Arc::downgrade(&state));
+        drop(states);
+        let waker = Waker::from(waker);
+        state.record.set_waker(&waker);
+        Self { state, waker }
     }
 }
 
-/// The roots of all threads, for those who ask why: a thread adds its own once.
-static ROOTS: Mutex<Vec<Weak<BlockOnState>>> = Mutex::new(Vec::new());
+/// The states of all threads, for diagnostics. A thread adds its own once.
+static STATES: Mutex<Vec<Weak<BlockOnState>>> = Mutex::new(Vec::new());
 
-fn lock_roots() -> MutexGuard<'static, Vec<Weak<BlockOnState>>> {
-    ignore_poison(ROOTS.lock())
+fn lock_states() -> MutexGuard<'static, Vec<Weak<BlockOnState>>> {
+    STATES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The roots that are in a `block_on` of the scheduler `home`.
-pub(crate) fn roots_of(home: *const ()) -> Vec<Arc<BlockOnState>> {
-    // Let go of outside of the lock, whichever was the last to refer to it.
-    let roots: Vec<_> = lock_roots().iter().filter_map(Weak::upgrade).collect();
-    roots.into_iter().filter(|root| root.note.belongs_to(home)).collect()
+/// Returns the states that are in a `block_on` of the scheduler at this address.
+pub(crate) fn states_of(scheduler: *const ()) -> Vec<Arc<BlockOnState>> {
+    // Collected first, so that a last reference is dropped outside the lock.
+    let states: Vec<_> = lock_states().iter().filter_map(Weak::upgrade).collect();
+    states.into_iter().filter(|state| state.record.belongs_to(scheduler)).collect()
 }
 
 thread_local! {
-    static SPARE: Cell<Option<BlockOnHandle>> = const { Cell::new(None) };
+    /// The state for the next `block_on` of this thread.
+    static CACHED: Cell<Option<BlockOnHandle>> = const { Cell::new(None) };
 }
 
-/// This thread's root while it is inside `block_on`.
+/// The state of the calling thread while it is inside `block_on`.
 pub(crate) struct BlockOnGuard {
     handle: Option<BlockOnHandle>,
-    /// It was woken when its last poll ended: by itself, as a rule, to give way to others.
-    gave_way: Cell<bool>,
+    /// The future was woken when its last poll ended. Usually it woke itself, to yield to tasks.
+    yielded: Cell<bool>,
     outer: *const BlockOnRecord,
-    outer_defers: bool,
+    outer_drains_deferred: bool,
 }
 
 impl BlockOnGuard {
-    /// Takes this thread's root, or makes one. It starts out woken: the first
-    /// poll is due.
+    /// Enters `block_on`. The state starts as woken, because the first poll is due.
     #[track_caller]
-    pub(crate) fn new(home: *const (), through: BlockOnVia) -> Self {
-        let spare = SPARE.try_with(Cell::take).ok().flatten();
-        let handle = spare.unwrap_or_else(BlockOnHandle::new);
-        handle.root.note.begin(Location::caller(), home, through);
-        handle.root.woken.store(WOKEN, Relaxed);
-        let outer = context::set_block_on(&handle.root.note);
-        // Unless this thread goes on to hold a scheduler's core, nobody here
-        // would wake what is put off.
-        let outer_defers = context::set_drains_deferred(false);
-        Self { handle: Some(handle), gave_way: Cell::new(false), outer, outer_defers }
+    pub(crate) fn new(scheduler: *const (), via: BlockOnVia) -> Self {
+        let cached = CACHED.try_with(Cell::take).ok().flatten();
+        let handle = cached.unwrap_or_else(BlockOnHandle::new);
+        handle.state.record.begin(Location::caller(), scheduler, via);
+        handle.state.wake_state.store(WOKEN, Relaxed);
+        let outer = context::set_block_on(&handle.state.record);
+        // Wakers are not deferred: no loop on this thread would wake them, unless the thread goes
+        // on to take a scheduler's core.
+        let outer_drains_deferred = context::set_drains_deferred(false);
+        Self { handle: Some(handle), yielded: Cell::new(false), outer, outer_drains_deferred }
     }
 
     fn handle(&self) -> &BlockOnHandle {
-        self.handle.as_ref().expect("held until dropped")
+        self.handle.as_ref().expect("present until dropped")
     }
 
     pub(crate) fn waker(&self) -> &Waker {
         &self.handle().waker
     }
 
-    pub(crate) fn note(&self) -> &BlockOnRecord {
-        &self.handle().root.note
+    pub(crate) fn record(&self) -> &BlockOnRecord {
+        &self.handle().state.record
     }
 
-    pub(crate) fn root(&self) -> &Arc<BlockOnState> {
-        &self.handle().root
+    pub(crate) fn state(&self) -> &Arc<BlockOnState> {
+        &self.handle().state
     }
 
-    /// Takes the wake-up, if there is one.
+    /// Takes the wake-up. Returns whether there was one.
     ///
     /// # Panics
     ///
-    /// If it is to end.
+    /// If the `block_on` has failed.
     #[inline]
     #[track_caller]
     fn take_woken(&self) -> bool {
-        let woken = &self.handle().root.woken;
-        // The load spares an exchange; a wake that it misses leaves a token
-        // with the parker, or came from this thread and is seen next time.
-        if woken.load(Relaxed) == RESTS {
+        let wake_state = &self.handle().state.wake_state;
+        // The load avoids an exchange. A wake-up that it misses leaves a token with the parker, or
+        // came from this thread and is seen by the next call.
+        if wake_state.load(Relaxed) == PENDING {
             return false;
         }
-        let seen = woken.swap(RESTS, Acquire);
-        if seen == ENDED {
-            self.root().has_ended();
+        let seen = wake_state.swap(PENDING, Acquire);
+        if seen == FAILED {
+            self.state().panic_if_failed();
         }
-        seen != RESTS
+        seen != PENDING
     }
 
     /// Polls the future, if it is woken.
     ///
     /// # Panics
     ///
-    /// If the future does, or it was found that it can never go on.
+    /// If the future panics, or it was found that it can never become ready.
     #[inline]
     #[track_caller]
     pub(crate) fn poll_if_woken<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Option<Poll<R>> {
         if !self.take_woken() {
             return None;
         }
-        let note = self.note();
-        note.begin_poll();
-        let polled = context::poll_block_on(note, poll);
+        let record = self.record();
+        record.begin_poll();
+        let polled = context::poll_block_on(record, poll);
         if polled.is_pending() {
-            note.end_poll();
+            record.end_poll();
         }
         Some(polled)
     }
 
     pub(crate) fn is_woken(&self) -> bool {
-        self.root().is_woken()
+        self.state().is_woken()
     }
 
     /// Parks the thread until it is woken.
     pub(crate) fn park(&self) {
-        self.root().parker.park(None);
+        self.state().parker.park(None);
     }
 
-    /// Its poll has ended, and what it put off was woken.
-    pub(crate) fn has_rested(&self) {
-        self.gave_way.set(self.is_woken());
+    /// Remembers whether the future yielded: it is woken right after its poll and after the
+    /// deferred wakers were woken.
+    pub(crate) fn update_yielded(&self) {
+        self.yielded.set(self.is_woken());
     }
 
-    /// Whether it is woken, and did not give way to others.
-    pub(crate) fn is_called(&self) -> bool {
-        self.is_woken() && !self.gave_way.get()
+    /// Returns whether the future was woken after its last poll, and did not just yield.
+    pub(crate) fn is_woken_after_poll(&self) -> bool {
+        self.is_woken() && !self.yielded.get()
     }
 
     pub(crate) fn parked(&self) -> ParkedBlockOn {
-        ParkedBlockOn(self.root().clone())
+        ParkedBlockOn(self.state().clone())
     }
 }
 
 impl Drop for BlockOnGuard {
     fn drop(&mut self) {
         context::set_block_on(self.outer);
-        context::set_drains_deferred(self.outer_defers);
-        self.note().end();
+        context::set_drains_deferred(self.outer_drains_deferred);
+        self.record().end();
         let handle = self.handle.take();
-        // A nested block_on may have left one already; then this one goes.
-        let _ = SPARE.try_with(|spare| spare.set(handle));
+        // If a nested `block_on` has left its state here, that one is dropped.
+        let _ = CACHED.try_with(|cached| cached.set(handle));
     }
 }
 
-/// Somebody parked in `block_on`, to be woken for a reason of the runtime's.
+/// A thread that is parked in `block_on`, to be unparked by the runtime.
 pub(crate) struct ParkedBlockOn(Arc<BlockOnState>);
 
 impl ParkedBlockOn {
@@ -277,12 +287,12 @@ impl ParkedBlockOn {
         self.0.parker.unpark();
     }
 
-    pub(crate) fn root(&self) -> &Arc<BlockOnState> {
+    pub(crate) fn state(&self) -> &Arc<BlockOnState> {
         &self.0
     }
 
-    /// It no longer waits in a poller.
-    pub(crate) fn unset_kick(&self) {
+    /// Detaches the parker from the poller: the thread does not wait in it any more.
+    pub(crate) fn clear_interrupt(&self) {
         drop(self.0.parker.set_interrupt(None));
     }
 

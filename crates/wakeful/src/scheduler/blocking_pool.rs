@@ -1,15 +1,14 @@
 //! The blocking pool: threads for closures that may block.
 //!
-//! Built for batches. Waking a thread costs more than most closures, and a
-//! closure may also block for ever, so neither "wake one per closure" nor "wake
-//! one for all" will do. The rule: while closures wait and a thread could still
-//! be added, exactly one thread is *coming*. A thread that arrives takes a
-//! closure and, if more wait, sends for the next thread before it runs its own;
-//! a thread that finishes takes the next closure and sends for nobody. So short
-//! closures are drained by a few threads, and behind closures that block, the
-//! pool grows by one thread per wake-up until it is as large as it may be.
+//! Waking a thread costs more than most closures, but a closure may also block forever. So neither
+//! "wake one thread per closure" nor "wake one thread for all" will do. The rule: while closures
+//! wait and a thread could be added, exactly one thread is *coming*. A thread that arrives takes a
+//! closure, and if more closures wait, it requests the next thread before it runs its own. A thread
+//! that finishes a closure takes the next one and requests no thread. So a few threads run many
+//! short closures. Behind closures that block, the pool grows by one thread per wake-up up to its
+//! limit.
 //!
-//! All of it under one lock; the closure itself runs outside of it.
+//! The whole state is under one lock. Closures run outside it.
 
 use crate::scheduler::config::{Config, Role};
 use crate::sys::adaptive_spin::AdaptiveSpin;
@@ -23,13 +22,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// The blocking pool of a runtime.
 pub(crate) struct BlockingPool {
     state: Mutex<State>,
-    /// Signals idle threads: a closure waits, or the pool closes.
+    /// Notified when a closure waits or the pool closes.
     work: Condvar,
-    /// Signals whoever shuts down: a thread has left.
-    left: Condvar,
-    /// A closure waits: for the thread that spins, outside of the lock.
+    /// Notified when a thread exits.
+    thread_exited: Condvar,
+    /// A closure waits. Read by the spinning thread without the lock.
     waiting: AtomicBool,
     config: Arc<Config>,
 }
@@ -39,66 +39,66 @@ struct State {
     queue: VecDeque<Job>,
     /// Threads that take closures.
     threads: usize,
-    /// Those, and the ones that are on their way out.
+    /// Threads that take closures, and those that are about to exit.
     alive: usize,
     idle: usize,
     /// A thread was woken or started and has not arrived yet.
     coming: bool,
-    /// How many did not get past the user's callback, or its name, since one last did.
+    /// Threads in a row that failed in the user's callback, or in the function for thread names.
     failed_starts: usize,
-    /// A thread looks at `waiting` and needs no wake-up.
+    /// A thread spins on `waiting` and needs no wake-up.
     spinning: bool,
     closed: bool,
     handles: Vec<thread::JoinHandle<()>>,
 }
 
-/// So often a thread is started again for closures that no other comes to.
+/// After this many failed starts in a row, no other thread is started for waiting closures.
 const MAX_FAILED_STARTS: usize = 3;
 
-/// A thread's time in the pool.
+/// Counts a thread out of the pool when it is dropped.
 struct PoolThreadGuard<'a> {
     pool: &'a Arc<BlockingPool>,
-    /// It got past the user's callback.
+    /// The user's `on_thread_start` callback has returned.
     started: bool,
-    /// Not counted among those that take closures any more.
-    over: bool,
+    /// The thread is not counted in `threads` any more.
+    is_uncounted: bool,
 }
 
 impl Drop for PoolThreadGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.pool.lock();
-        if !self.over {
+        if !self.is_uncounted {
             state.threads -= 1;
         }
         state.alive -= 1;
         let mut stranded = VecDeque::new();
         if !self.started {
-            // Whoever sent for it waits for nobody now; closures that have no
-            // other thread to wait for are told.
+            // This thread was the coming one. Closures that no other thread will run are
+            // cancelled.
             state.coming = false;
             if state.threads == 0 {
                 stranded = std::mem::take(&mut state.queue);
             } else if !state.queue.is_empty() {
-                // It was counted on for these.
+                // These closures wait for this thread.
                 state.failed_starts += 1;
                 if state.idle > 0 || state.failed_starts < MAX_FAILED_STARTS {
-                    self.pool.send_for_thread(state);
+                    self.pool.request_thread(state);
                     state = self.pool.lock();
                 }
             }
         }
         drop(state);
         self.pool.cancel(stranded);
-        // Last of all: whoever shuts down may go on after this.
-        self.pool.left.notify_all();
+        // The last step: the thread that shuts down may go on after this.
+        self.pool.thread_exited.notify_all();
     }
 }
 
-/// A closure, as a task.
+/// A closure that waits in the pool.
 pub(crate) struct Job {
     pub(crate) task: Runnable,
-    /// Runs even if the pool closes before its turn: whatever a user asked for, who may have
-    /// something saved on the way out, and what must not be lost of ours.
+    /// The closure runs even if the pool closes before a thread takes it. True for all closures of
+    /// users, which may save data at exit, and for internal ones that must not be lost.
     pub(crate) mandatory: bool,
 }
 
@@ -112,7 +112,7 @@ impl BlockingPool {
         Self {
             state: Mutex::new(State::default()),
             work: Condvar::new(),
-            left: Condvar::new(),
+            thread_exited: Condvar::new(),
             waiting: AtomicBool::new(false),
             config,
         }
@@ -130,17 +130,21 @@ impl BlockingPool {
             drop(state);
             return job.task.cancel_spawn();
         }
-        self.config.seam.clock.hold_auto_advance();
+        self.config.env.clock.hold_auto_advance();
         state.queue.push_back(job);
         self.waiting.store(true, Release);
         if !state.coming && !state.spinning {
-            self.send_for_thread(state);
+            self.request_thread(state);
         }
     }
 
     /// Wakes an idle thread or starts one, if either is possible.
+    ///
+    /// # Panics
+    ///
+    /// If the pool has no thread and none can be started.
     #[track_caller]
-    fn send_for_thread(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    fn request_thread(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if state.idle > 0 {
             state.coming = true;
             drop(state);
@@ -148,7 +152,7 @@ impl BlockingPool {
             return;
         }
         if state.threads >= self.config.max_blocking_threads {
-            return; // those there are come to it
+            return; // an existing thread will take the closure
         }
         let this = self.clone();
         match self.config.spawn_thread(Role::Blocking, move || this.work()) {
@@ -159,12 +163,12 @@ impl BlockingPool {
                 join_ended(&mut state.handles);
                 state.handles.push(handle);
             }
-            // It may be for its name, which the next has another of.
+            // The function for thread names may have failed. The next call may succeed.
             Err(_) if state.failed_starts + 1 < MAX_FAILED_STARTS => {
                 state.failed_starts += 1;
-                self.send_for_thread(state);
+                self.request_thread(state);
             }
-            // Threads that exist will come to it; without any, nobody would.
+            // An existing thread will take the closure.
             Err(_) if state.threads > 0 => {}
             Err(error) => {
                 let job = state.queue.pop_back();
@@ -172,31 +176,31 @@ impl BlockingPool {
                 if let Some(job) = job {
                     job.task.cancel_spawn();
                     self.release_clock(1);
-                    self.config.witness.ended_elsewhere();
+                    self.config.hooks.notify_progress();
                 }
                 panic!("OS can't spawn worker thread: {error}");
             }
         }
     }
 
-    /// So many closures are done: time may pass without them.
+    /// Releases a paused clock that these closures kept from advancing.
     fn release_clock(&self, closures: usize) {
         for _ in 0..closures {
-            if self.config.seam.clock.release_auto_advance() {
-                self.config.witness.time_may_pass();
+            if self.config.env.clock.release_auto_advance() {
+                self.config.hooks.auto_advance_released();
             }
         }
     }
 
-    /// The whole life of a pool thread.
+    /// Runs a pool thread from its start to its end.
     fn work(self: &Arc<Self>) {
         OWN_POOL.with(|pool| pool.set(Arc::as_ptr(self)));
-        // Counted out however the thread ends: a user's callback may panic.
-        let mut shift = PoolThreadGuard { pool: self, started: false, over: false };
+        // The thread is counted out even if a callback of the user panics.
+        let mut guard = PoolThreadGuard { pool: self, started: false, is_uncounted: false };
         if let Some(callback) = &self.config.on_thread_start {
             callback();
         }
-        shift.started = true;
+        guard.started = true;
         let mut state = self.lock();
         (state.coming, state.failed_starts) = (false, 0);
         drop(state);
@@ -209,7 +213,7 @@ impl BlockingPool {
                 match self.wait(state, &mut spinner) {
                     Some(woken) => arrived = woken,
                     None => {
-                        shift.over = true;
+                        guard.is_uncounted = true;
                         break;
                     }
                 }
@@ -217,16 +221,16 @@ impl BlockingPool {
             };
             self.waiting.store(!state.queue.is_empty(), Release);
             if arrived && !state.coming && !state.queue.is_empty() {
-                self.send_for_thread(state);
+                self.request_thread(state);
             } else {
                 drop(state);
             }
             arrived = false;
             job.task.run();
             self.release_clock(1);
-            // If closures wait, the last of those tells.
+            // If closures wait, the thread that runs the last of them notifies the watchdog.
             if !self.waiting.load(Acquire) {
-                self.config.witness.ended_elsewhere();
+                self.config.hooks.notify_progress();
             }
         }
         if let Some(callback) = &self.config.on_thread_stop {
@@ -234,8 +238,10 @@ impl BlockingPool {
         }
     }
 
-    /// Waits for a closure. `Some(true)`: this thread has arrived, and sends for
-    /// the next one if more closures wait; `None`: it is to end.
+    /// Waits for a closure.
+    ///
+    /// Returns `Some(true)` if this thread was the coming one: it requests the next thread if
+    /// more closures wait. Returns `None` if the thread has to exit.
     fn wait(&self, mut state: MutexGuard<'_, State>, spinner: &mut AdaptiveSpin) -> Option<bool> {
         if state.closed {
             state.threads -= 1;
@@ -246,13 +252,12 @@ impl BlockingPool {
             drop(state);
             spinner.spin(|_| self.waiting.load(Acquire));
             self.lock().spinning = false;
-            // What was pushed meanwhile sent for nobody: this thread counts as
-            // the one that was sent for.
+            // Pushes meanwhile requested no thread, so this thread counts as the requested one.
             return Some(true);
         }
         state.idle += 1;
         let slept = Instant::now();
-        // None: for ever.
+        // `None`: without a limit.
         let deadline = slept.checked_add(self.config.thread_keep_alive);
         loop {
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -260,19 +265,18 @@ impl BlockingPool {
             if state.coming || state.closed {
                 state.idle -= 1;
                 spinner.record_sleep(slept.elapsed().as_nanos() as u64);
-                // Another thread may have been quicker than the one sent for;
-                // then this one takes its place.
-                let sent_for = std::mem::take(&mut state.coming);
-                return Some(sent_for);
+                // If another thread was quicker than the requested one, it takes that one's place.
+                let was_coming = std::mem::take(&mut state.coming);
+                return Some(was_coming);
             }
             if left.is_some_and(|left| left.is_zero()) {
                 if !state.queue.is_empty() {
-                    // Whoever was sent for has not come.
+                    // The requested thread has not arrived.
                     state.idle -= 1;
                     return Some(true);
                 }
-                // Under the same lock under which it found nothing: whoever
-                // comes next does not count on it.
+                // Under the lock under which it found no closure, so the next push does not count
+                // on this thread.
                 state.idle -= 1;
                 state.threads -= 1;
                 return None;
@@ -293,9 +297,10 @@ impl BlockingPool {
         }
     }
 
-    /// Lets nothing in any more. Closures that wait still run, except those that are not
-    /// mandatory (reads of ours that nobody waits for any more); of these the first does, if
-    /// there is a thread for it.
+    /// Closes the pool for new closures.
+    ///
+    /// Mandatory closures that wait still run. Of the others, internal reads whose result is not
+    /// needed any more, only the first runs, if a thread is coming for it.
     pub(crate) fn close(&self) {
         let dropped: VecDeque<Job> = {
             let mut state = self.lock();
@@ -310,7 +315,7 @@ impl BlockingPool {
         self.cancel(dropped);
     }
 
-    /// Drops closures instead of running them.
+    /// Cancels closures.
     fn cancel(&self, jobs: VecDeque<Job>) {
         let count = jobs.len();
         for job in jobs {
@@ -318,27 +323,30 @@ impl BlockingPool {
         }
         self.release_clock(count);
         if count > 0 {
-            self.config.witness.ended_elsewhere();
+            self.config.hooks.notify_progress();
         }
     }
 
-    /// Waits until every thread has left, at most `limit`, and joins them: their thread-local
-    /// destructors have run when this returns true. False: some are still there.
+    /// Waits until every thread has exited, at most for `limit`, and joins them.
+    ///
+    /// Returns true if all thread-local destructors have run, and false if a thread is still alive.
     pub(crate) fn join(&self, limit: Option<Duration>) -> bool {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        // A closure of this very pool that drops the runtime does not wait for
-        // itself.
+        // A closure of this pool may drop the runtime. Its thread does not wait for itself.
         let own = usize::from(OWN_POOL.with(|pool| ptr::eq(pool.get(), self)));
         let mut state = self.lock();
         while state.alive > own {
             state = match deadline {
-                None => self.left.wait(state).unwrap_or_else(|e| e.into_inner()),
+                None => self.thread_exited.wait(state).unwrap_or_else(|e| e.into_inner()),
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return false;
                     }
-                    self.left.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner()).0
+                    self.thread_exited
+                        .wait_timeout(state, left)
+                        .unwrap_or_else(|e| e.into_inner())
+                        .0
                 }
             };
         }
@@ -352,13 +360,13 @@ impl BlockingPool {
         true
     }
 
-    /// Whether nothing is let in any more.
+    /// Returns whether the pool is closed for new closures.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// Threads, those of them without a closure, and closures that wait for one.
-    pub(crate) fn look(&self) -> (usize, usize, usize) {
+    /// Returns the numbers of threads, of idle threads, and of waiting closures.
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
         let state = self.lock();
         (state.threads, state.idle, state.queue.len())
     }

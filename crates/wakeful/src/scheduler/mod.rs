@@ -3,11 +3,15 @@
 //! - [`multi_thread`]: the work-stealing scheduler. Its tasks run on worker threads.
 //! - [`current_thread`]: runs every task on the thread that calls `block_on`.
 //! - [`local_set`]: tasks that stay on one thread, polled by a task or a `block_on` there.
-//! - [`base`]: state that every flavor shares.
-//! - [`block_on`]: the future of `block_on`, which is polled by its thread and is no task.
-//! - [`blocking_pool`]: threads for closures that block.
+//! - [`base`]: state that both schedulers share.
+//! - [`thread_core`]: what the cores of both schedulers share: rounds of polls, samples, spinning.
 //! - [`poll_estimator`]: estimates how long a poll takes, from recent polls.
-//! - [`config`]: the builder's decisions, and the upcalls to the modules above.
+//! - [`block_on`]: the future of `block_on`, which its thread polls and which is not a task.
+//! - [`external_block_on`]: `block_on` on a thread that runs no tasks.
+//! - [`blocking_pool`]: threads for closures that block.
+//! - `post_shutdown`: the arena of tasks that are spawned on a runtime that has shut down.
+//! - [`config`]: the builder's decisions.
+//! - [`hooks`]: the upcalls to the modules above.
 //!
 //! Tasks reach their scheduler through [`Schedule`](crate::task::arena::Schedule). Control enters
 //! by `spawn`, by `schedule` from a waker, and by `block_on`. It leaves into `Runnable::run`.
@@ -18,9 +22,13 @@ pub(crate) mod block_on;
 pub(crate) mod blocking_pool;
 pub(crate) mod config;
 pub(crate) mod current_thread;
+pub(crate) mod external_block_on;
+pub(crate) mod hooks;
 pub(crate) mod local_set;
 pub(crate) mod multi_thread;
 pub(crate) mod poll_estimator;
+mod post_shutdown;
+pub(crate) mod thread_core;
 
 #[cfg(all(test, loom))]
 mod models;

@@ -20,7 +20,7 @@ use crate::driver::io_readiness::Direction;
 use crate::runtime::Id;
 use crate::runtime::dump_signal;
 use crate::runtime::poll_evented::PollEvented;
-use crate::runtime::registration::keeper_with_io;
+use crate::runtime::registration::runtime_ref_with_io;
 use crate::sys::sync::{Mutex, ignore_poison};
 use crate::wait::rerun_gate::RerunGate;
 use crate::wait::wake_batch::PanicSink;
@@ -60,7 +60,7 @@ impl SignalDriver {
     /// Panics outside of a runtime with I/O enabled.
     #[track_caller]
     pub(super) fn current() -> io::Result<Arc<SignalDriver>> {
-        let runtime = keeper_with_io().shared.id;
+        let runtime = runtime_ref_with_io().shared.id;
         let mut drivers = drivers();
         if let Some(driver) = drivers.iter().find(|driver| driver.runtime == runtime) {
             return Ok(driver.clone());
@@ -129,7 +129,7 @@ impl SignalDriver {
         let registered = self.registered.lock();
         let Some(wake_fd) = &*registered else { return Poll::Pending };
         let registration = wake_fd.registration();
-        registration.poll_seen(Direction::Read, cx).map(|seen| {
+        registration.poll_ready_unbudgeted(Direction::Read, cx).map(|seen| {
             registration.clear(seen?);
             // SIGNAL-1. Fails with `WouldBlock` if it was already drained.
             let _ = rustix::io::read(&**wake_fd, &mut [0; 8]);

@@ -40,6 +40,12 @@ impl Drop for RuntimeThread {
     }
 }
 
+/// Assigns the current thread to another runtime from here on.
+pub(crate) fn reassign(runtime: usize) {
+    let thread = current_tid();
+    lock().iter_mut().filter(|entry| entry.0 == thread).for_each(|entry| entry.1 = runtime);
+}
+
 /// Returns whether the thread belongs to this runtime or to all runtimes.
 fn is_registered(thread: i32, runtime: usize) -> bool {
     lock().iter().any(|entry| entry.0 == thread && [runtime, ALL_RUNTIMES].contains(&entry.1))

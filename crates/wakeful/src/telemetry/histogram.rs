@@ -1,11 +1,12 @@
-//! How long things take, in powers of two: written by one thread with plain stores,
-//! read by anybody.
+//! A histogram of durations with power-of-two buckets.
+//!
+//! One thread writes it with plain stores; any thread may read it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Bucket `n` counts what took less than 2^n ns, and not less than half of that; the
-/// last one also what took longer (18 minutes).
+/// The number of buckets. Bucket `n` counts durations from 2^(n-1) ns up to, not including, 2^n ns.
+/// The last one also counts all longer durations (18 minutes and more).
 pub(crate) const BUCKETS: usize = 41;
 
 #[derive(Debug)]
@@ -15,7 +16,7 @@ pub(crate) struct Histogram {
     max_ns: AtomicU64,
 }
 
-/// A copy of a [`Histogram`].
+/// A copy of the values of a [`Histogram`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     pub(crate) counts: [u64; BUCKETS],
@@ -23,6 +24,7 @@ pub(crate) struct Counts {
     pub(crate) max_ns: u64,
 }
 
+/// Adds to a value that only this thread writes.
 fn add(cell: &AtomicU64, n: u64) {
     cell.store(cell.load(Relaxed).wrapping_add(n), Relaxed);
 }
@@ -36,22 +38,24 @@ impl Histogram {
         }
     }
 
-    /// So many took so long. By the one who writes.
-    pub(crate) fn record(&self, took: Duration, times: u64) {
-        self.count(took, times);
-        self.saw(took);
+    /// Records `times` events of this duration. Only the writing thread may call it.
+    pub(crate) fn record(&self, duration: Duration, times: u64) {
+        self.count(duration, times);
+        self.raise_max(duration);
     }
 
-    /// The same for what may be several: no longest of them.
-    pub(crate) fn count(&self, took: Duration, times: u64) {
-        let ns = took.as_nanos().min(u128::from(u64::MAX)) as u64;
+    /// Records `times` events without raising the maximum, for a duration that may be the sum of
+    /// several events. Only the writing thread may call it.
+    pub(crate) fn count(&self, duration: Duration, times: u64) {
+        let ns = duration.as_nanos().min(u128::from(u64::MAX)) as u64;
         add(&self.counts[bucket_of(ns)], times);
         add(&self.sum_ns, ns.saturating_mul(times));
     }
 
-    /// One took so long that everybody should know, counted or not. By anybody.
-    pub(crate) fn saw(&self, took: Duration) {
-        let ns = took.as_nanos().min(u128::from(u64::MAX)) as u64;
+    /// Raises the maximum to this duration, if it is longer. Any thread may call it; a concurrent
+    /// call may be lost.
+    pub(crate) fn raise_max(&self, duration: Duration) {
+        let ns = duration.as_nanos().min(u128::from(u64::MAX)) as u64;
         if ns > self.max_ns.load(Relaxed) {
             self.max_ns.store(ns, Relaxed);
         }
@@ -83,11 +87,11 @@ mod tests {
     }
 
     #[test]
-    fn sums_up_what_it_counts_and_keeps_the_longest() {
+    fn sums_counts_and_keeps_the_maximum() {
         let histogram = Histogram::new();
         histogram.record(Duration::from_nanos(100), 3);
         histogram.record(Duration::from_nanos(5), 1);
-        histogram.saw(Duration::from_nanos(777));
+        histogram.raise_max(Duration::from_nanos(777));
         let read = histogram.read();
         assert_eq!((read.counts[7], read.counts[3]), (3, 1));
         assert_eq!((read.sum_ns, read.max_ns), (305, 777));

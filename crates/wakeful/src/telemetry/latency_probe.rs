@@ -1,6 +1,8 @@
-//! How long a task waits between its wake-up and its poll, by samples: one wake-up per
-//! turn is marked, and when that task's turn comes, it is known how long it took.
-//! Plain cells of one thread; two instructions with each wake-up and each poll.
+//! Samples the time from a task's wake-up to the poll that follows.
+//!
+//! A thread marks one wake-up per round (`scheduler::thread_core`). When it polls the marked task,
+//! it records how long the task waited. The state is plain cells of one thread, and costs two
+//! instructions per wake-up and per poll.
 
 use crate::driver::clock::clock_ns::ClockNs;
 use crate::task::header::Header;
@@ -11,71 +13,76 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
-/// A mark that is not met after so many turns is given up: its task went elsewhere.
-const PATIENCE: u32 = 16;
+/// After this many sampled rounds a mark is dropped: another thread has taken the task.
+const MAX_ROUNDS: u32 = 16;
 
-/// A weight that says: time every poll, for the recorder.
-pub(crate) const ALL: u32 = u32::MAX;
+/// A sample weight that means: time every poll, because tracing is enabled.
+pub(crate) const TRACE_ALL: u32 = u32::MAX;
 
-/// A turn of so many polls is one of many in a row, most likely: then one of [`RARELY`] is
-/// sampled.
-const LONG_TURN: u32 = 4;
-const RARELY: u32 = 16;
-/// So many turns in a row, each this soon after the one before, are many as well: a
-/// thread that sleeps often and shortly.
-const MANY: u32 = 64;
+/// A round of at least this many polls is likely one of many in a row. Of such rounds, one in
+/// [`SAMPLE_INTERVAL`] is sampled.
+const LONG_ROUND: u32 = 4;
+const SAMPLE_INTERVAL: u32 = 16;
+/// After this many rounds in a row, each at most [`SOON_NS`] after the one before, a thread that
+/// parks often and briefly is sampled rarely as well.
+const MANY_ROUNDS: u32 = 64;
 const SOON_NS: u64 = 250_000;
 
-/// Which turns are sampled: all of a thread that sleeps now and then, some of one that is
-/// at work all the time. A sample reads the clock four times, and a request over a
-/// socket takes less than a hundred such reads.
-pub(crate) struct Sampling {
-    /// Turns since the last that was sampled, of those that are one of many.
-    passed: Cell<u32>,
-    last_turn: Cell<ClockNs>,
-    /// Turns that came soon after another, in a row.
-    hurried: Cell<u32>,
+/// Chooses the rounds that are sampled.
+///
+/// Every round of a thread that parks now and then is sampled, and one in [`SAMPLE_INTERVAL`] of a
+/// thread that is busy. A sample reads the clock four times, and a request over a socket costs less
+/// than a hundred such reads.
+pub(crate) struct Sampler {
+    /// Frequent rounds since the last sampled one.
+    skipped: Cell<u32>,
+    last_round: Cell<ClockNs>,
+    /// Rounds in a row that started soon after the one before.
+    quick_rounds: Cell<u32>,
 }
 
-impl Sampling {
+impl Sampler {
     pub(crate) fn new() -> Self {
-        let (passed, hurried) = (Cell::new(0), Cell::new(0));
-        Self { passed, last_turn: Cell::new(ClockNs::START), hurried }
+        let (skipped, quick_rounds) = (Cell::new(0), Cell::new(0));
+        Self { skipped, last_round: Cell::new(ClockNs::START), quick_rounds }
     }
 
-    /// A turn begins, after one with so many polls. Answers for how many polls the first
-    /// of this turn is to stand; 0: it is not to be timed.
+    /// Starts a round, after one with `polls` polls.
+    ///
+    /// Returns the weight of this round's sample: for how many polls its first poll stands. With 0,
+    /// that poll is not timed.
     #[inline]
-    pub(crate) fn start_turn(&self, now: ClockNs, polls: u32, probe: &LatencyProbe) -> u32 {
-        let is_soon = now.ns_since(self.last_turn.replace(now)) < SOON_NS;
-        let hurried = self.hurried.get();
-        if !is_soon || hurried < MANY {
-            self.hurried.set(if is_soon { hurried + 1 } else { 0 });
-            if polls < LONG_TURN && self.hurried.get() < MANY {
-                probe.start_turn();
+    pub(crate) fn start_round(&self, now: ClockNs, polls: u32, probe: &LatencyProbe) -> u32 {
+        let is_soon = now.ns_since(self.last_round.replace(now)) < SOON_NS;
+        let quick_rounds = self.quick_rounds.get();
+        if !is_soon || quick_rounds < MANY_ROUNDS {
+            self.quick_rounds.set(if is_soon { quick_rounds + 1 } else { 0 });
+            if polls < LONG_ROUND && self.quick_rounds.get() < MANY_ROUNDS {
+                probe.start_round();
                 return polls;
             }
         }
-        let passed = self.passed.get() + 1;
-        if passed < RARELY {
-            self.passed.set(passed);
+        let skipped = self.skipped.get() + 1;
+        if skipped < SAMPLE_INTERVAL {
+            self.skipped.set(skipped);
             return 0;
         }
-        self.passed.set(0);
-        probe.start_turn();
-        polls * RARELY
+        self.skipped.set(0);
+        probe.start_round();
+        polls * SAMPLE_INTERVAL
     }
 }
 
+/// The wake-up that a thread has marked.
 pub(crate) struct LatencyProbe {
-    /// The next wake-up is to be marked, or all are to be recorded.
+    /// The next wake-up is marked, or tracing is enabled and each is recorded.
     due: Cell<bool>,
-    /// The cell of the task that is marked; null for none.
+    /// The cell of the marked task, or null.
     cell: Cell<*const Header>,
     id: Cell<u64>,
     woken_at: Cell<ClockNs>,
-    /// Turns since.
-    turns: Cell<u32>,
+    /// Sampled rounds since the mark was set.
+    rounds: Cell<u32>,
 }
 
 impl LatencyProbe {
@@ -85,64 +92,66 @@ impl LatencyProbe {
             cell: Cell::new(ptr::null()),
             id: Cell::new(0),
             woken_at: Cell::new(ClockNs::START),
-            turns: Cell::new(0),
+            rounds: Cell::new(0),
         }
     }
 
-    /// A turn begins.
-    pub(crate) fn start_turn(&self) {
+    /// Has the next wake-up marked. Drops a mark that is too old.
+    pub(crate) fn start_round(&self) {
         self.due.set(true);
-        self.turns.set(self.turns.get() + 1);
-        if self.turns.get() > PATIENCE {
+        self.rounds.set(self.rounds.get() + 1);
+        if self.rounds.get() > MAX_ROUNDS {
             self.cell.set(ptr::null());
         }
     }
 
+    /// Returns whether the next wake-up is to be passed to [`mark`](Self::mark).
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.due.get()
     }
 
-    /// The task was woken, or spawned, at this moment.
+    /// Marks a task that was woken or spawned `now`, unless another one is marked. Traces the
+    /// wake-up.
     #[cold]
-    pub(crate) fn mark(&self, task: &Runnable, now: ClockNs, recorder: &TraceBuffer) {
+    pub(crate) fn mark(&self, task: &Runnable, now: ClockNs, trace: &TraceBuffer) {
         let (cell, id) = task.cell_and_id();
         if self.cell.get().is_null() {
             self.set(cell.as_ptr(), id, now);
         }
-        self.due.set(recorder.is_on());
-        recorder.note(Entry::woken(task, now.time()));
+        self.due.set(trace.is_enabled());
+        trace.record(Entry::woken(task, now.time()));
     }
 
     fn set(&self, cell: *const Header, id: u64, woken_at: ClockNs) {
         self.cell.set(cell);
         self.id.set(id);
         self.woken_at.set(woken_at);
-        self.turns.set(0);
+        self.rounds.set(0);
     }
 
     pub(crate) fn is_marked(&self) -> bool {
         !self.cell.get().is_null()
     }
 
-    /// Whether this may be the task that is marked.
+    /// Returns whether the mark is in this task's cell. The cell may have been reused since.
     #[inline]
-    pub(crate) fn is_at(&self, task: &Runnable) -> bool {
+    pub(crate) fn marks(&self, task: &Runnable) -> bool {
         ptr::eq(self.cell.get(), task.cell())
     }
 
-    /// Its turn has come.
+    /// Records how long the marked task waited, and clears the mark. Called right before its poll.
     #[cold]
-    pub(crate) fn met(&self, task: &Runnable, now: ClockNs, meter: &WorkerMetrics) {
+    pub(crate) fn finish(&self, task: &Runnable, now: ClockNs, metrics: &WorkerMetrics) {
         let (_, id) = task.cell_and_id();
         self.cell.set(ptr::null());
         if id == self.id.get() {
-            meter.wake_to_poll.record(now.since(self.woken_at.get()), 1);
+            metrics.wake_to_poll.record(now.since(self.woken_at.get()), 1);
         }
     }
 }
 
-/// The same for a task that goes through the injector to a runtime that sleeps.
+/// The mark of a task that goes through the injector to a runtime whose workers all sleep.
 pub(crate) struct InjectedProbe {
     cell: AtomicPtr<Header>,
     woken_ns: AtomicU64,
@@ -153,7 +162,7 @@ impl InjectedProbe {
         Self { cell: AtomicPtr::new(ptr::null_mut()), woken_ns: AtomicU64::new(0) }
     }
 
-    /// The task is about to be injected.
+    /// Marks a task that is about to be pushed to the injector, unless another one is marked.
     pub(crate) fn mark(&self, task: &Runnable, now: ClockNs) {
         if self.cell.load(Relaxed).is_null() {
             self.woken_ns.store(now.ns(), Relaxed);
@@ -161,41 +170,43 @@ impl InjectedProbe {
         }
     }
 
-    /// A worker has it: from here on the mark, if it is this task's, is the worker's.
+    /// Moves the mark to the worker that took the task, if this task is the marked one.
     #[inline]
-    pub(crate) fn pass_on(&self, task: &Runnable, to: &LatencyProbe) -> bool {
-        let is_at = ptr::eq(self.cell.load(Acquire), task.cell());
-        if is_at {
+    pub(crate) fn move_to(&self, task: &Runnable, worker: &LatencyProbe) -> bool {
+        let is_marked = ptr::eq(self.cell.load(Acquire), task.cell());
+        if is_marked {
             let (cell, id) = task.cell_and_id();
-            to.set(cell.as_ptr(), id, ClockNs::from_ns(self.woken_ns.load(Relaxed)));
+            worker.set(cell.as_ptr(), id, ClockNs::from_ns(self.woken_ns.load(Relaxed)));
             self.cell.store(ptr::null_mut(), Relaxed);
         }
-        is_at
+        is_marked
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{ClockNs, LatencyProbe, MANY, RARELY, Sampling};
+    use super::{ClockNs, LatencyProbe, MANY_ROUNDS, SAMPLE_INTERVAL, Sampler};
     use std::time::Duration;
 
     #[test]
-    fn turns_are_sampled_all_until_they_are_many() {
-        let (sampling, probe) = (Sampling::new(), LatencyProbe::new());
+    fn all_rounds_are_sampled_until_they_are_frequent() {
+        let (sampler, probe) = (Sampler::new(), LatencyProbe::new());
         let mut now = Duration::from_secs(1);
-        let mut turn = |after, polls| {
+        let mut round = |after, polls| {
             now += after;
-            sampling.start_turn(ClockNs::from_elapsed(now), polls, &probe)
+            sampler.start_round(ClockNs::from_elapsed(now), polls, &probe)
         };
         let (slow, quick) = (Duration::from_millis(1), Duration::from_micros(9));
-        assert!((0..1000).all(|_| turn(slow, 1) == 1), "one that sleeps now and then");
-        let weights: Vec<u32> = (0..MANY + 10 * RARELY).map(|_| turn(quick, 2)).collect();
-        let (few, many) = weights.split_at(MANY as usize - 1);
+        assert!((0..1000).all(|_| round(slow, 1) == 1), "a thread that parks now and then");
+        let rounds = MANY_ROUNDS + 10 * SAMPLE_INTERVAL;
+        let weights: Vec<u32> = (0..rounds).map(|_| round(quick, 2)).collect();
+        let (few, many) = weights.split_at(MANY_ROUNDS as usize - 1);
         assert!(few.iter().all(|&weight| weight == 2));
         let sum: u32 = many.iter().sum();
-        assert_eq!(sum, 10 * RARELY * 2, "a sample stands for those that were left out");
-        assert_eq!(turn(slow, 2), 2, "after a rest");
-        let weights: Vec<u32> = (0..2 * RARELY).map(|_| turn(slow, 61)).collect();
-        assert_eq!(weights.iter().filter(|&&weight| weight == 61 * RARELY).count(), 2);
+        assert_eq!(sum, 10 * SAMPLE_INTERVAL * 2, "a sample stands for the skipped rounds");
+        assert_eq!(round(slow, 2), 2, "after a pause");
+        let weights: Vec<u32> = (0..2 * SAMPLE_INTERVAL).map(|_| round(slow, 61)).collect();
+        let sampled = weights.iter().filter(|&&weight| weight == 61 * SAMPLE_INTERVAL);
+        assert_eq!(sampled.count(), 2);
     }
 }

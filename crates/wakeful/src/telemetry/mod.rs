@@ -8,8 +8,8 @@
 //! - [`starvation`]: how long threads of the process lacked a CPU.
 //! - [`scan_gate`]: decides when the deadlock scanner may sleep.
 //!
-//! Each value has one writer, the thread that it describes, which uses plain stores. Other threads
-//! only read. Nothing in this module knows a scheduler.
+//! Each value has one writer, which uses plain stores: the thread that it describes, or the
+//! watchdog. Other threads only read. Nothing in this module knows a scheduler.
 #![allow(unsafe_code)]
 
 pub(crate) mod histogram;

@@ -1,5 +1,8 @@
-//! What is seen from outside of a thread that polls tasks: which task it polls, and
-//! since when, as far as the monitor has looked.
+//! Shows other threads which task a thread polls, and since when.
+//!
+//! The thread stores the task's cell and a counter with each poll. It does not read the clock: the
+//! watchdog observes the counter from time to time. If it finds the same value again, the poll has
+//! lasted at least since the first of these observations.
 
 use crate::sys::{backtrace, thread_state};
 use crate::task::header::Header;
@@ -9,42 +12,45 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 
-/// Written by the thread with every poll, by plain stores; read by anybody. Apart from
-/// what other workers look at with every turn: these would wait for the cache line, and
-/// the thread for its return.
+/// The current poll of one thread.
+///
+/// The thread writes the first three fields with plain stores, and the watchdog writes the others.
+/// Any thread may read all of them. The alignment keeps them away from fields that other workers
+/// read once per round: those reads would slow down the stores of each poll.
 #[repr(align(128))]
 pub(crate) struct PollWatch {
-    /// Counts polls, as they start; on one thread also looks for a task that find none.
+    /// The number of polls that have started, wrapping. On a current-thread runtime it also counts
+    /// the searches for a task that found none.
     activity: AtomicU32,
-    /// The cell of the task it polls, or polled a moment ago; null while it runs none.
+    /// The cell of the task that the thread polls or has just polled. Null while it runs no tasks.
     running: AtomicPtr<Header>,
-    /// The system's number of the thread.
+    /// The kernel's id of the thread.
     thread: AtomicI32,
-    /// `activity` at the monitor's last look. This and what follows is written by the
-    /// monitor.
-    seen: AtomicU32,
-    /// When that was first seen, by the runtime's clock.
-    since_ns: AtomicU64,
+    /// `activity` at the last observation.
+    observed: AtomicU32,
+    /// When that value was first observed, on the runtime's clock.
+    observed_since_ns: AtomicU64,
     stuck: AtomicBool,
-    /// The last `activity` that was found again in a later look: a poll that lasted.
-    lasted: AtomicU32,
-    /// For how long it was seen to.
-    lasted_ns: AtomicU64,
-    /// What processor time the thread had had when it was first seen stuck.
-    had_ns: AtomicU64,
-    /// In how many looks it was found to wait.
+    /// The last `activity` that was observed more than once: a poll that lasted.
+    lasting: AtomicU32,
+    /// For how long that poll was observed.
+    lasting_ns: AtomicU64,
+    /// The thread's CPU time when the poll was first observed.
+    cpu_before_ns: AtomicU64,
+    /// The number of observations in a row that found the thread waiting.
     waits: AtomicU32,
-    /// The quiet time (`starvation`) when the thread was first seen to wait in this poll, or UNKNOWN,
+    /// The quiet time (`starvation`) when the thread was first observed waiting in this poll, or
+    /// UNKNOWN.
     quiet_before_ns: AtomicU64,
-    /// and the CPU time that it had had in the poll until then.
-    had_before_ns: AtomicU64,
+    /// The CPU time that the poll had used up to that observation.
+    cpu_before_wait_ns: AtomicU64,
     /// The poll was reported.
     reported: AtomicBool,
 }
 
-/// A poll that waits is long if it waits in so many looks in a row.
-const WAITS: u32 = 2;
-/// The thread was not seen to wait in this poll.
+/// A thread is blocked if it waits in this many observations in a row.
+const MIN_WAITS: u32 = 2;
+/// The thread was not observed waiting in this poll.
 const UNKNOWN: u64 = u64::MAX;
 
 impl PollWatch {
@@ -53,32 +59,34 @@ impl PollWatch {
             activity: AtomicU32::new(0),
             running: AtomicPtr::new(ptr::null_mut()),
             thread: AtomicI32::new(0),
-            seen: AtomicU32::new(0),
-            since_ns: AtomicU64::new(0),
+            observed: AtomicU32::new(0),
+            observed_since_ns: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
-            lasted: AtomicU32::new(0),
-            lasted_ns: AtomicU64::new(0),
-            had_ns: AtomicU64::new(0),
+            lasting: AtomicU32::new(0),
+            lasting_ns: AtomicU64::new(0),
+            cpu_before_ns: AtomicU64::new(0),
             waits: AtomicU32::new(0),
             quiet_before_ns: AtomicU64::new(UNKNOWN),
-            had_before_ns: AtomicU64::new(0),
+            cpu_before_wait_ns: AtomicU64::new(0),
             reported: AtomicBool::new(false),
         }
     }
 
-    /// The calling thread is the one.
+    /// Makes the calling thread the watched one.
     pub(crate) fn bind_thread(&self) {
         self.thread.store(backtrace::current_tid(), Relaxed);
     }
 
-    /// Says of a thread what it has said elsewhere: by the one who looks. `is_polling`: it
-    /// is in the poll of this count.
+    /// Copies the state of a thread that publishes it in a record of its own, as a thread in
+    /// `block_on` does.
+    ///
+    /// Only the watchdog calls it. `is_polling`: the thread is in the poll with this number.
     pub(crate) fn mirror(&self, thread: i32, activity: u32, is_polling: bool) {
         self.thread.store(thread, Relaxed);
         self.set_activity(activity);
-        // Not the cell of a task.
-        let somebody = NonNull::dangling().as_ptr();
-        self.set_running(if is_polling { somebody } else { ptr::null_mut() });
+        // Not null, and not the cell of a task either.
+        let placeholder = NonNull::dangling().as_ptr();
+        self.set_running(if is_polling { placeholder } else { ptr::null_mut() });
     }
 
     pub(crate) fn thread(&self) -> i32 {
@@ -90,7 +98,8 @@ impl PollWatch {
         self.activity.load(Relaxed)
     }
 
-    /// A poll starts. Its end is not said: the next poll starts, or `clear_running`.
+    /// Starts a poll. It ends when the next one starts, or with
+    /// [`clear_running`](Self::clear_running).
     #[inline]
     pub(crate) fn start_poll(&self, task: &Runnable) {
         self.set_activity(self.activity().wrapping_add(1));
@@ -99,27 +108,28 @@ impl PollWatch {
 
     #[inline]
     pub(crate) fn set_running(&self, cell: *mut Header) {
-        // Release: who sees the task sees that it was made, and the count.
+        // Release pairs with the Acquire in `running`: a thread that sees the cell sees an
+        // initialized task, and the poll's number.
         self.running.store(cell, Release);
     }
 
-    /// The thread runs no tasks, for a moment or longer.
+    /// Tells that the thread runs no task now.
     #[inline]
     pub(crate) fn clear_running(&self) {
         self.running.store(ptr::null_mut(), Relaxed);
     }
 
-    /// How many polls have started.
+    /// Sets the number of polls that have started.
     #[inline]
     pub(crate) fn set_activity(&self, activity: u32) {
         self.activity.store(activity, Relaxed);
     }
 
-    /// The cell of the task that is polled, and since when if that was seen.
-    pub(crate) fn polls(&self) -> Option<(NonNull<Header>, Option<Duration>)> {
+    /// Returns the cell of the task in the current poll, and since when it was observed, if it was.
+    pub(crate) fn current_poll(&self) -> Option<(NonNull<Header>, Option<Duration>)> {
         let running = self.running()?;
-        let seen = self.seen.load(Acquire) == self.activity.load(Acquire);
-        let since = seen.then(|| Duration::from_nanos(self.since_ns.load(Relaxed)));
+        let is_observed = self.observed.load(Acquire) == self.activity.load(Acquire);
+        let since = is_observed.then(|| Duration::from_nanos(self.observed_since_ns.load(Relaxed)));
         Some((running, since))
     }
 
@@ -127,109 +137,119 @@ impl PollWatch {
         NonNull::new(self.running.load(Acquire))
     }
 
-    /// The monitor's look: for how long it has seen the thread in this poll, zero if
-    /// it sees it for the first time; None if it is in none.
-    pub(crate) fn look(&self, now: Duration) -> Option<Duration> {
+    /// Observes the thread at the time `now`. Only the watchdog calls it.
+    ///
+    /// Returns for how long the current poll was observed, zero the first time. Returns `None` if
+    /// the thread is in no poll.
+    pub(crate) fn observe(&self, now: Duration) -> Option<Duration> {
         let activity = self.activity.load(Acquire);
-        if self.seen.load(Relaxed) != activity {
-            self.since_ns.store(now.as_nanos() as u64, Relaxed);
-            self.seen.store(activity, Release);
+        if self.observed.load(Relaxed) != activity {
+            self.observed_since_ns.store(now.as_nanos() as u64, Relaxed);
+            self.observed.store(activity, Release);
             self.stuck.store(false, Relaxed);
             self.reported.store(false, Relaxed);
             self.waits.store(0, Relaxed);
             self.quiet_before_ns.store(UNKNOWN, Relaxed);
-            self.had_ns.store(self.processor_ns(), Relaxed);
+            self.cpu_before_ns.store(self.cpu_ns(), Relaxed);
         }
         self.running()?;
-        let stuck = now.saturating_sub(Duration::from_nanos(self.since_ns.load(Relaxed)));
-        if !stuck.is_zero() {
-            self.lasted_ns.store(stuck.as_nanos() as u64, Relaxed);
-            self.lasted.store(activity, Release);
+        let since = Duration::from_nanos(self.observed_since_ns.load(Relaxed));
+        let observed = now.saturating_sub(since);
+        if !observed.is_zero() {
+            self.lasting_ns.store(observed.as_nanos() as u64, Relaxed);
+            self.lasting.store(activity, Release);
         }
-        Some(stuck)
+        Some(observed)
     }
 
-    /// For how long the last poll was seen that lasted, if there was one since this `activity`.
-    /// By the thread itself.
-    pub(crate) fn lasted_since(&self, activity: u32) -> Option<u64> {
-        let nth = self.lasted.load(Acquire).wrapping_sub(activity);
+    /// Returns for how long the last lasting poll was observed, if it started after the poll
+    /// `activity`. Only the watched thread calls it.
+    pub(crate) fn lasting_ns_since(&self, activity: u32) -> Option<u64> {
+        let nth = self.lasting.load(Acquire).wrapping_sub(activity);
         let is_since = (1..=self.activity().wrapping_sub(activity)).contains(&nth);
-        is_since.then(|| self.lasted_ns.load(Relaxed))
+        is_since.then(|| self.lasting_ns.load(Relaxed))
     }
 
-    /// Whether polls have started since the last look.
+    /// Returns whether polls have started since the last observation.
     pub(crate) fn has_moved(&self) -> bool {
-        self.activity.load(Acquire) != self.seen.load(Relaxed)
+        self.activity.load(Acquire) != self.observed.load(Relaxed)
     }
 
-    /// Whether it is in the poll of the last look.
-    pub(crate) fn is_where_it_was(&self) -> bool {
-        self.running().is_some() && self.activity.load(Acquire) == self.seen.load(Relaxed)
+    /// Returns whether the thread is still in the poll of the last observation.
+    pub(crate) fn is_in_observed_poll(&self) -> bool {
+        self.running().is_some() && self.activity.load(Acquire) == self.observed.load(Relaxed)
     }
 
     pub(crate) fn set_stuck(&self, stuck: bool) {
         self.stuck.store(stuck, Relaxed);
     }
 
-    /// Whether the monitor has found it stuck, and it has not moved since.
+    /// Returns whether the watchdog found the thread stuck in the poll that it is still in.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.stuck.load(Relaxed) && self.is_where_it_was()
+        self.stuck.load(Relaxed) && self.is_in_observed_poll()
     }
 
-    /// Whether the poll of the last look was reported.
+    /// Returns whether the poll of the last observation was reported.
     pub(crate) fn is_reported(&self) -> bool {
         self.reported.load(Relaxed)
     }
 
-    fn processor_ns(&self) -> u64 {
+    fn cpu_ns(&self) -> u64 {
         thread_state::cpu_time(self.thread()).map_or(0, |time| time.as_nanos() as u64)
     }
 
-    /// Whether the poll has lasted for `after` by its own fault: its thread has had the CPU for that time, or waits in
-    /// the kernel and has done so for that time. True once per poll. `stuck`: for how long the poll was seen to last.
+    /// Claims the report of a poll that has blocked its thread for `after`. Returns true once per
+    /// poll.
     ///
-    /// On a busy machine a thread may lack a CPU, or wait for a thread that lacks one: for a lock, or inside the kernel
-    /// for the process's memory map. That time does not count (`starvation`), unless the thread sleeps, which no other
-    /// thread could end. Nor does the start of a process count: the thread waits for the new process, which may lack a
-    /// CPU as well and is no thread of this process.
-    pub(crate) fn is_to_report(
+    /// `observed` is for how long the poll was observed. Of that time these parts count: the CPU
+    /// time of the thread, or the time that it waits in the kernel.
+    ///
+    /// On a busy machine a thread may lack a CPU, or wait for a thread that lacks one: for a lock,
+    /// or inside the kernel for the process's memory map. That time does not count (`starvation`).
+    /// It does count if the thread sleeps for a fixed time, because no other thread could end that.
+    /// The start of a process does not count: the thread waits for the new process, which may lack
+    /// a CPU too and is not a thread of this process.
+    pub(crate) fn claim_report(
         &self,
-        stuck: Duration,
+        observed: Duration,
         after: Duration,
         probe: &mut dyn ThreadProbe,
     ) -> bool {
-        if self.is_reported() || !self.is_where_it_was() {
+        if self.is_reported() || !self.is_in_observed_poll() {
             return false;
         }
         let thread = self.thread();
-        let had_ns = probe.cpu_time(thread).as_nanos() as u64;
-        let had = Duration::from_nanos(had_ns.saturating_sub(self.had_ns.load(Relaxed)));
+        let cpu_ns = probe.cpu_time(thread).as_nanos() as u64;
+        let cpu_time =
+            Duration::from_nanos(cpu_ns.saturating_sub(self.cpu_before_ns.load(Relaxed)));
         let is_waiting = probe.is_waiting(thread);
         self.waits.store(if is_waiting { self.waits.load(Relaxed) + 1 } else { 0 }, Relaxed);
         let blocked = match () {
             () if !is_waiting => Duration::ZERO,
-            () if probe.is_in_timed_sleep(thread) => stuck,
+            () if probe.is_in_timed_sleep(thread) => observed,
             () if probe.is_starting_process(thread) => {
                 self.quiet_before_ns.store(UNKNOWN, Relaxed);
                 Duration::ZERO
             }
-            () => self.blocked_time(probe.quiet_time(), had),
+            () => self.blocked_time(probe.quiet_time(), cpu_time),
         };
-        let waits = self.waits.load(Relaxed) >= WAITS && blocked >= after;
-        let at_fault = stuck >= after && (waits || had >= after);
-        at_fault && self.is_where_it_was() && !self.reported.swap(true, Relaxed)
+        let is_blocked = self.waits.load(Relaxed) >= MIN_WAITS && blocked >= after;
+        let is_at_fault = observed >= after && (is_blocked || cpu_time >= after);
+        is_at_fault && self.is_in_observed_poll() && !self.reported.swap(true, Relaxed)
     }
 
-    /// For how long the poll has run, or waited while no thread of the process was starved. Begins to measure in the
-    /// first look that finds the thread waiting. `quiet`: what the probe says now. `had`: the CPU time of the poll.
-    fn blocked_time(&self, quiet: Duration, had: Duration) -> Duration {
+    /// Returns for how long the poll ran, or waited while no thread of the process lacked a CPU.
+    ///
+    /// The wait is measured from the first observation that finds the thread waiting. `quiet` is
+    /// the probe's current value, `cpu_time` that of the poll.
+    fn blocked_time(&self, quiet: Duration, cpu_time: Duration) -> Duration {
         if self.quiet_before_ns.load(Relaxed) == UNKNOWN {
             self.quiet_before_ns.store(quiet.as_nanos() as u64, Relaxed);
-            self.had_before_ns.store(had.as_nanos() as u64, Relaxed);
+            self.cpu_before_wait_ns.store(cpu_time.as_nanos() as u64, Relaxed);
         }
-        let [quiet_before, had_before] = [&self.quiet_before_ns, &self.had_before_ns]
+        let [quiet_before, cpu_before_wait] = [&self.quiet_before_ns, &self.cpu_before_wait_ns]
             .map(|ns| Duration::from_nanos(ns.load(Relaxed)));
-        had_before + quiet.saturating_sub(quiet_before)
+        cpu_before_wait + quiet.saturating_sub(quiet_before)
     }
 }
 
@@ -243,12 +263,12 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// A machine in which every thread does the same.
+    /// A machine whose threads are all in the same state.
     struct Machine {
         is_waiting: bool,
-        sleeps: bool,
+        is_sleeping: bool,
         is_starting_process: bool,
-        had: Duration,
+        cpu_time: Duration,
         quiet: Duration,
     }
 
@@ -258,11 +278,11 @@ mod tests {
         }
 
         fn is_in_timed_sleep(&self, _thread: i32) -> bool {
-            self.sleeps
+            self.is_sleeping
         }
 
         fn cpu_time(&self, _thread: i32) -> Duration {
-            self.had
+            self.cpu_time
         }
 
         fn is_starting_process(&self, _thread: i32) -> bool {
@@ -274,55 +294,66 @@ mod tests {
         }
     }
 
-    /// Waits for another thread, on a machine that was quiet for `quiet` milliseconds.
+    /// Waits for another thread, on a machine where no thread lacked a CPU for `quiet`
+    /// milliseconds.
     fn waits(quiet: u64) -> Machine {
         let quiet = ms(quiet);
-        Machine { is_waiting: true, sleeps: false, is_starting_process: false, had: ms(0), quiet }
+        Machine {
+            is_waiting: true,
+            is_sleeping: false,
+            is_starting_process: false,
+            cpu_time: ms(0),
+            quiet,
+        }
     }
 
     const AFTER: Duration = Duration::from_millis(100);
 
-    /// After how many milliseconds a poll is reported that is looked at every 10 ms, up to a second. `machine` says
-    /// what the system answers at each look.
+    /// Returns after how many milliseconds a poll is reported that is observed every 10 ms, up to a
+    /// second. `machine` gives the state of the machine at each observation.
     fn reported_after(machine: impl Fn(u64) -> Machine) -> Option<u64> {
-        let watched = PollWatch::new();
-        watched.mirror(1, 2, true);
-        watched.look(ms(0));
+        let poll_watch = PollWatch::new();
+        poll_watch.mirror(1, 2, true);
+        poll_watch.observe(ms(0));
         (10..=1000).step_by(10).find(|now| {
-            let stuck = watched.look(ms(*now)).unwrap();
-            watched.is_to_report(stuck, AFTER, &mut machine(*now))
+            let observed = poll_watch.observe(ms(*now)).unwrap();
+            poll_watch.claim_report(observed, AFTER, &mut machine(*now))
         })
     }
 
-    /// Waits for a lock, while some thread lacks a CPU in so many of a hundred milliseconds.
+    /// Waits for a lock, while some thread lacks a CPU for this share of the time.
     fn waits_with(starved_percent: u64) -> Option<u64> {
         reported_after(|now| waits(now * (100 - starved_percent) / 100))
     }
 
     #[test]
     fn waiting_for_a_thread_that_lacks_a_cpu_does_not_count() {
-        assert_eq!(waits_with(0), Some(110), "from the first look at it on");
+        assert_eq!(waits_with(0), Some(110), "from the first observation on");
         assert_eq!(waits_with(50), Some(210));
         assert_eq!(waits_with(90), None, "not within a second");
         assert_eq!(waits_with(100), None);
     }
 
     #[test]
-    fn a_machine_that_was_busy_for_a_while_delays_the_report() {
+    fn a_busy_machine_delays_the_report() {
         assert_eq!(reported_after(|now| waits(now.saturating_sub(300))), Some(400));
     }
 
     #[test]
     fn a_thread_that_sleeps_is_reported_on_any_machine() {
-        assert_eq!(reported_after(|_| Machine { sleeps: true, ..waits(0) }), Some(100));
+        assert_eq!(reported_after(|_| Machine { is_sleeping: true, ..waits(0) }), Some(100));
     }
 
     #[test]
-    fn starting_a_process_is_no_block() {
+    fn starting_a_process_does_not_count() {
         let starts = |now| Machine { is_starting_process: true, ..waits(now) };
         assert_eq!(reported_after(starts), None);
         let then_waits = |now| Machine { is_starting_process: now <= 300, ..waits(now) };
-        assert_eq!(reported_after(then_waits), Some(410), "from the first look after that on");
+        assert_eq!(
+            reported_after(then_waits),
+            Some(410),
+            "from the first observation after that on"
+        );
     }
 
     #[test]
@@ -330,20 +361,16 @@ mod tests {
         let computes = |share: u64| {
             reported_after(move |now| Machine {
                 is_waiting: false,
-                had: ms(now * share / 100),
+                cpu_time: ms(now * share / 100),
                 ..waits(0)
             })
         };
         assert_eq!((computes(100), computes(50), computes(5)), (Some(100), Some(200), None));
         let then_waits = reported_after(|now| Machine {
             is_waiting: now > 60,
-            had: ms(now.min(60)),
+            cpu_time: ms(now.min(60)),
             ..waits(now)
         });
-        assert_eq!(
-            then_waits,
-            Some(110),
-            "60 ms of work, and 40 from the first look at its wait on"
-        );
+        assert_eq!(then_waits, Some(110), "60 ms of work, and 40 ms since its wait was observed");
     }
 }

@@ -1,78 +1,82 @@
-//! When whoever looks who waits for whom (the monitor, or the thread that runs the tasks of a
-//! current-thread runtime) may stop looking.
+//! Decides when the watchdog may stop visiting a scheduler.
 //!
-//! What ends on threads that run no tasks is not seen by it otherwise: a rest or the whole of a
-//! `block_on`, a closure, a poll of a thread without a core.
+//! The watchdog has to scan for deadlocks after anything that may have left a task stuck. What the
+//! scheduler's own threads do, it sees when it visits them. It does not see what ends on other
+//! threads: a `block_on`, a blocking closure, a poll on a thread that gave up its core. Those count
+//! as *progress* here.
 //!
-//! Protocol: the one who looks reads `ends`, looks, says that it rests, and reads `ends` once
-//! more; if that has moved, it does not rest. Who ends something counts that, and then looks
-//! whether the other rests. All of these are SeqCst, so one of them sees the other: the last
-//! look comes after the end, or the one who rests is roused.
+//! # Protocol
+//!
+//! 1. The watchdog reads `progress` and the activity of the scheduler's threads, and scans. It sets
+//!    `asleep`, runs the heavy barrier ([`Barriers`](crate::sys::membarrier::Barriers)), and reads
+//!    both again. If one has changed, or a thread is at work, it clears `asleep` and visits again.
+//! 2. An event increments `progress`, then reads `asleep`. If it is set, the caller wakes the
+//!    watchdog.
+//! 3. A thread that begins to work stores that where the watchdog reads it, runs the light barrier,
+//!    then reads `asleep`. If it is set, the thread wakes the watchdog.
+//!
+//! The race to fear: the watchdog misses an event or a thread that works, and the other side reads
+//! `asleep` before it is set. It cannot happen. In 2 all four accesses are SeqCst. In 3 there is a
+//! barrier between the store and the load of each side. So either the watchdog sees the change in
+//! its second read, or the other side sees `asleep`. (Model: `models/scan_gate.rs`.)
 
 use crate::sys::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::time::Duration;
 
-/// Where nobody would tell of what may leave another stuck (a future of `block_on` that never rested
-/// ends, or a thread from outside does), it is looked again after this time at first, then twice as
-/// long each time,
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// and at most so long.
-pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(60);
-
+/// The handshake between a scheduler's threads and the watchdog.
 pub(crate) struct ScanGate {
-    rests: AtomicBool,
-    ends: CachePadded,
+    asleep: AtomicBool,
+    progress: CachePadded<AtomicU64>,
 }
 
-/// Workers read what lies around it all the time, and others write this.
+/// Keeps a word that other threads write away from words that workers read on every turn.
 #[repr(align(128))]
-struct CachePadded(AtomicU64);
+struct CachePadded<T>(T);
 
 impl ScanGate {
-    pub(crate) fn new(rests: bool) -> Self {
-        Self { rests: AtomicBool::new(rests), ends: CachePadded(AtomicU64::new(0)) }
+    /// Creates a gate that is asleep: the watchdog does not know the scheduler yet.
+    pub(crate) fn new() -> Self {
+        Self { asleep: AtomicBool::new(true), progress: CachePadded(AtomicU64::new(0)) }
     }
 
+    /// Returns whether the watchdog does not visit the scheduler, and would have to be woken.
     #[inline]
-    pub(crate) fn is_over(&self) -> bool {
-        self.rests.load(SeqCst)
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(SeqCst)
     }
 
-    /// How often something has ended elsewhere.
-    pub(crate) fn ends(&self) -> u64 {
-        self.ends.0.load(SeqCst)
+    /// Returns the number of events so far, to be passed to [`try_sleep`](Self::try_sleep).
+    pub(crate) fn progress(&self) -> u64 {
+        self.progress.0.load(SeqCst)
     }
 
-    /// The one who looks rests, unless something has ended since there were so many ends.
-    /// Answers whether it does. (It may be roused right away.)
-    pub(crate) fn rest(&self, ends: u64) -> bool {
-        self.rests.swap(true, SeqCst);
-        let rests = self.ends() == ends;
-        if !rests {
-            self.rouse();
+    /// Puts the gate to sleep, unless an event happened since `progress` was read.
+    ///
+    /// Returns false if the watchdog must scan again. An event may wake the gate right away.
+    #[must_use]
+    pub(crate) fn try_sleep(&self, progress: u64) -> bool {
+        self.asleep.swap(true, SeqCst);
+        let is_unchanged = self.progress() == progress;
+        if !is_unchanged {
+            self.wake();
         }
-        rests
+        is_unchanged
     }
 
-    /// Something has ended. True: the one who looks rests, and is to be roused.
-    pub(crate) fn end(&self) -> bool {
-        self.ends.0.fetch_add(1, SeqCst);
-        self.is_over()
+    /// Counts an event. Returns true if the caller must wake the watchdog.
+    #[must_use]
+    pub(crate) fn notify_progress(&self) -> bool {
+        self.progress.0.fetch_add(1, SeqCst);
+        self.is_asleep()
     }
 
-    /// It is to look again. True for the one who has to wake it.
-    pub(crate) fn rouse(&self) -> bool {
-        self.rests.swap(false, SeqCst)
+    /// Wakes the gate. Returns true to the one caller that must wake the watchdog.
+    pub(crate) fn wake(&self) -> bool {
+        self.asleep.swap(false, SeqCst)
     }
 
-    /// Nobody looks: there is no thread for it.
-    pub(crate) fn give_up(&self) {
-        self.rests.store(true, SeqCst);
-    }
-
-    /// By the one who looks, at work: it does not rest.
-    #[inline]
-    pub(crate) fn go_on(&self) {
-        self.rests.store(false, Relaxed);
+    /// Puts the gate back to sleep, because no thread could be started for the watchdog. The next
+    /// event tries again.
+    pub(crate) fn cancel_wake(&self) {
+        self.asleep.store(true, SeqCst);
     }
 }

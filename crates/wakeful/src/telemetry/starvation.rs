@@ -1,7 +1,7 @@
 //! Measures in how much of the time no thread of this process lacked a CPU.
 //!
 //! A poll that waits for a lock looks blocked while the lock's holder is preempted. That is the fault of a busy
-//! machine, not of the task. So the watchdogs (`monitor`, `warden`) count a wait only as far as every thread of the
+//! machine, not of the task. So the watchdog counts a wait only as far as every thread of the
 //! process either slept or had a CPU. Any thread may hold the lock: the kernel does not say which one does.
 //!
 //! [`Starvation`] compares two samples of all threads. Of the interval between them it adds to [`Starvation::quiet`]
@@ -71,7 +71,7 @@ impl Starvation {
     }
 }
 
-/// What the watchdogs ask the system about threads. Tests answer in its place.
+/// What the watchdog asks the kernel about threads. Tests answer in its place.
 pub(crate) trait ThreadProbe {
     /// Whether the thread waits for something, in the kernel.
     fn is_waiting(&self, thread: i32) -> bool;

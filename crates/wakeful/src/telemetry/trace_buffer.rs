@@ -1,31 +1,32 @@
-//! The flight recorder: what a worker did last, in a ring of fixed size. Off until it
-//! is switched on; written by one thread with plain stores, read by anybody.
+//! A ring buffer of a worker's last scheduling events, for the trace of a runtime.
 //!
-//! An event is a few words. Whoever reads them while they are written over gets
-//! something mixed; so it looks at the count before and after, and leaves out what
-//! may have been written over meanwhile.
+//! It is off until tracing is enabled. One thread writes it with plain stores; any thread may read
+//! it.
+//!
+//! An entry is four words, so a reader may see an entry that is half overwritten. Therefore the
+//! reader reads the count of entries before and after it copies them, and drops those that may have
+//! been overwritten in between.
 
-use crate::sys::sync::ignore_poison;
 use crate::task::runnable::Runnable;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Events that a ring has room for.
-pub(crate) const ROOM: usize = 4096;
+/// The number of entries that a buffer holds.
+pub(crate) const CAPACITY: usize = 4096;
 
-/// What happened.
+/// The kind of a traced event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Event {
-    /// A task was polled; `took` is how long.
+    /// A task was polled for `took`.
     Poll = 0,
     Spawn = 1,
     Wake = 2,
-    /// The worker slept; `took` is how long.
+    /// The worker was parked for `took`.
     Park = 3,
     Steal = 4,
-    /// Something was reported of the task.
+    /// A report about the task was made.
     Report = 5,
 }
 
@@ -42,127 +43,128 @@ impl Event {
     }
 }
 
-/// One thing that happened.
+/// A traced event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) event: Event,
-    /// On the runtime's clock.
+    /// When it began, on the runtime's clock.
     pub(crate) at: Duration,
     pub(crate) took: Duration,
-    /// 0 if it is about no task.
+    /// The task's id, or 0 if the event has no task.
     pub(crate) task: u64,
 }
 
 impl Entry {
-    /// A task was woken, or spawned, at this moment.
+    /// Describes the wake-up of a task, or its spawn if it was never polled.
     pub(crate) fn woken(task: &Runnable, at: Duration) -> Self {
         let event = if task.is_new() { Event::Spawn } else { Event::Wake };
         Self { event, at, took: Duration::ZERO, task: task.cell_and_id().1 }
     }
 }
 
-/// One worker's recorder.
+/// The trace of one worker.
 pub(crate) struct TraceBuffer {
-    on: AtomicBool,
+    enabled: AtomicBool,
+    /// Allocated when tracing is first enabled.
     ring: OnceLock<Box<Ring>>,
 }
 
 struct Ring {
-    /// Entries ever written.
+    /// The number of entries ever written.
     count: AtomicU64,
-    words: [[AtomicU64; 4]; ROOM],
+    entries: [[AtomicU64; 4]; CAPACITY],
 }
 
 impl TraceBuffer {
     pub(crate) fn new() -> Self {
-        Self { on: AtomicBool::new(false), ring: OnceLock::new() }
+        Self { enabled: AtomicBool::new(false), ring: OnceLock::new() }
     }
 
-    pub(crate) fn switch(&self, on: bool) {
-        if on {
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        if enabled {
             self.ring.get_or_init(|| {
-                let words = [const { [const { AtomicU64::new(0) }; 4] }; ROOM];
-                Box::new(Ring { count: AtomicU64::new(0), words })
+                let entries = [const { [const { AtomicU64::new(0) }; 4] }; CAPACITY];
+                Box::new(Ring { count: AtomicU64::new(0), entries })
             });
         }
-        self.on.store(on, Release);
+        self.enabled.store(enabled, Release);
     }
 
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
-        self.on.load(Relaxed)
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled.load(Relaxed)
     }
 
-    /// By the thread that has the worker's key.
-    pub(crate) fn note(&self, entry: Entry) {
-        if !self.on.load(Acquire) {
+    /// Appends an entry, if tracing is enabled. Only the thread that holds the worker's core may
+    /// call it.
+    pub(crate) fn record(&self, entry: Entry) {
+        if !self.enabled.load(Acquire) {
             return;
         }
         let Some(ring) = self.ring.get() else { return };
         let count = ring.count.load(Relaxed);
-        let words = &ring.words[count as usize % ROOM];
+        let words = &ring.entries[count as usize % CAPACITY];
         words[0].store(entry.at.as_nanos() as u64, Relaxed);
         words[1].store(entry.took.as_nanos() as u64, Relaxed);
         words[2].store(entry.task, Relaxed);
         words[3].store(entry.event as u64, Relaxed);
-        // Release: who sees the count sees the entry.
+        // Release pairs with the Acquire in `read`: a reader that sees the count sees the entry.
         ring.count.store(count + 1, Release);
     }
 
-    /// What is in the ring, the oldest first.
+    /// Copies the entries, oldest first.
     pub(crate) fn read(&self) -> Vec<Entry> {
         let Some(ring) = self.ring.get() else { return Vec::new() };
         let before = ring.count.load(Acquire);
-        let first = before.saturating_sub(ROOM as u64);
+        let first = before.saturating_sub(CAPACITY as u64);
         let entries: Vec<(u64, Entry)> = (first..before)
             .map(|nth| {
                 let [at, took, task, event] =
-                    ring.words[nth as usize % ROOM].each_ref().map(|word| word.load(Relaxed));
+                    ring.entries[nth as usize % CAPACITY].each_ref().map(|word| word.load(Relaxed));
                 let (at, took) = (Duration::from_nanos(at), Duration::from_nanos(took));
                 (nth, Entry { event: Event::from_u64(event), at, took, task })
             })
             .collect();
         std::sync::atomic::fence(Acquire);
-        // One more than was counted may be half written.
-        let safe = (ring.count.load(Relaxed) + 1).saturating_sub(ROOM as u64);
-        entries.into_iter().filter(|(nth, _)| *nth >= safe).map(|(_, entry)| entry).collect()
+        // The entry after the last counted one may be half written.
+        let intact = (ring.count.load(Relaxed) + 1).saturating_sub(CAPACITY as u64);
+        entries.into_iter().filter(|(nth, _)| *nth >= intact).map(|(_, entry)| entry).collect()
     }
 }
 
-/// The recorder of all threads that are not at a worker's place: one of them at a time notes
-/// something.
+/// The trace of all threads that are not workers. A lock lets one thread write at a time.
 pub(crate) struct SharedTraceBuffer {
-    recorder: TraceBuffer,
-    turn: Mutex<()>,
+    trace: TraceBuffer,
+    writer: Mutex<()>,
 }
 
 impl SharedTraceBuffer {
     pub(crate) fn new() -> Self {
-        Self { recorder: TraceBuffer::new(), turn: Mutex::new(()) }
+        Self { trace: TraceBuffer::new(), writer: Mutex::new(()) }
     }
 
-    pub(crate) fn switch(&self, on: bool) {
-        self.recorder.switch(on);
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        self.trace.set_enabled(enabled);
     }
 
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
-        self.recorder.is_on()
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.trace.is_enabled()
     }
 
-    pub(crate) fn note(&self, entry: Entry) {
-        let _turn = ignore_poison(self.turn.lock());
-        self.recorder.note(entry);
+    pub(crate) fn record(&self, entry: Entry) {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.trace.record(entry);
     }
 
     pub(crate) fn read(&self) -> Vec<Entry> {
-        self.recorder.read()
+        self.trace.read()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, Event, ROOM, TraceBuffer};
+    use super::{CAPACITY, Entry, Event, TraceBuffer};
     use std::time::Duration;
 
     fn entry(task: u64) -> Entry {
@@ -171,19 +173,19 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_last_and_only_while_it_is_on() {
-        let recorder = TraceBuffer::new();
-        recorder.note(entry(1));
-        assert_eq!(recorder.read(), []);
-        recorder.switch(true);
-        (1..=3).for_each(|task| recorder.note(entry(task)));
-        assert_eq!(recorder.read(), [entry(1), entry(2), entry(3)]);
-        (4..=10_000).for_each(|task| recorder.note(entry(task)));
-        let read = recorder.read();
-        assert_eq!((read.len(), read.last()), (ROOM - 1, Some(&entry(10_000))));
+    fn keeps_the_last_entries_while_enabled() {
+        let trace = TraceBuffer::new();
+        trace.record(entry(1));
+        assert_eq!(trace.read(), []);
+        trace.set_enabled(true);
+        (1..=3).for_each(|task| trace.record(entry(task)));
+        assert_eq!(trace.read(), [entry(1), entry(2), entry(3)]);
+        (4..=10_000).for_each(|task| trace.record(entry(task)));
+        let read = trace.read();
+        assert_eq!((read.len(), read.last()), (CAPACITY - 1, Some(&entry(10_000))));
         assert!(read.is_sorted_by_key(|entry| entry.task));
-        recorder.switch(false);
-        recorder.note(entry(0));
-        assert_eq!(recorder.read().len(), ROOM - 1);
+        trace.set_enabled(false);
+        trace.record(entry(0));
+        assert_eq!(trace.read().len(), CAPACITY - 1);
     }
 }

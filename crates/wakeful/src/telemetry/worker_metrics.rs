@@ -1,51 +1,56 @@
-//! Station 6, counted: how often a worker fell asleep and how long it was at work.
-//! Written by whoever is the worker, a few plain stores where it parks and turns;
-//! read by anybody.
+//! Counters of one worker: parks, polls, steals, busy time.
+//!
+//! The worker writes them with a few plain stores when it parks and when a round of polls ends
+//! (`scheduler::thread_core`). Any thread may read them.
 
 use crate::driver::clock::clock_ns::ClockNs;
 use crate::telemetry::histogram::Histogram;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
-/// A poll that lasts as long is no longer one of many like it.
-pub(crate) const LONG: Duration = Duration::from_millis(10);
+/// A poll of at least this duration is recorded by itself. It does not stand for other polls.
+pub(crate) const LONG_POLL: Duration = Duration::from_millis(10);
 
+/// The counters of one worker. Each has one writer, the thread that holds the worker's core.
 #[derive(Debug)]
 pub(crate) struct WorkerMetrics {
-    /// Goes up when the worker falls asleep and when it wakes up: odd means asleep.
-    /// Released and acquired, so that whoever sees the sleep sees `busy_ns` up to it.
+    /// Incremented when the worker falls asleep and when it wakes up. Odd means asleep.
+    ///
+    /// Stored with Release and read with Acquire: a thread that sees the sleep sees `busy_ns` up to
+    /// it.
     sleeps: AtomicU64,
-    /// How often it was about to fall asleep and did not.
-    waivers: AtomicU64,
-    /// When the worker fell asleep last, by the runtime's clock.
+    /// Sleeps that the worker announced and then cancelled.
+    cancelled_sleeps: AtomicU64,
+    /// When the worker last fell asleep, on the runtime's clock.
     asleep_since_ns: AtomicU64,
-    turns: Turns,
-    /// How long polls take: the first poll of a turn is timed, and stands for all; long
-    /// ones stand for themselves.
+    rounds: RoundCounters,
+    /// Durations of polls. One poll of a round is timed and stands for the others. A long poll
+    /// stands for itself.
     pub(crate) poll_times: Histogram,
-    /// How long tasks wait between wake-up and poll, by samples as well.
+    /// Sampled times from a wake-up to the poll that follows.
     pub(crate) wake_to_poll: Histogram,
 }
 
-/// What is written with every turn, apart from what others look at with every turn of
-/// theirs: whether the worker sleeps.
+/// Counters that are written once per round.
+///
+/// They have a cache line of their own. Other workers read in each of their rounds whether this
+/// worker sleeps, and must not wait for the line that this worker writes.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Turns {
+struct RoundCounters {
     busy_ns: AtomicU64,
-    /// Counted when a turn ends.
     polls: AtomicU64,
-    /// How often it took tasks from another worker.
+    /// How often the worker took tasks from another worker's ring.
     steals: AtomicU64,
 }
 
 impl WorkerMetrics {
-    fn starting_at(sleeps: u64) -> Self {
+    fn with_sleeps(sleeps: u64) -> Self {
         Self {
             sleeps: AtomicU64::new(sleeps),
-            waivers: AtomicU64::new(0),
+            cancelled_sleeps: AtomicU64::new(0),
             asleep_since_ns: AtomicU64::new(0),
-            turns: Turns {
+            rounds: RoundCounters {
                 busy_ns: AtomicU64::new(0),
                 polls: AtomicU64::new(0),
                 steals: AtomicU64::new(0),
@@ -55,128 +60,139 @@ impl WorkerMetrics {
         }
     }
 
-    /// Of a worker that is awake from the start.
+    /// Creates the counters of a worker that starts awake.
     pub(crate) fn awake() -> Self {
-        Self::starting_at(0)
+        Self::with_sleeps(0)
     }
 
-    /// Of a worker that gets a thread only when there is work for it, and sleeps
-    /// deeply until then.
+    /// Creates the counters of a worker that has no thread yet. It counts as asleep.
     pub(crate) fn asleep() -> Self {
-        Self::starting_at(1)
+        Self::with_sleeps(1)
     }
 
     pub(crate) fn is_asleep(&self) -> bool {
         self.sleeps.load(Relaxed) % 2 == 1
     }
 
-    pub(crate) fn fell_asleep(&self, now: ClockNs) {
+    /// Marks the worker as asleep since `now`. It must be awake.
+    pub(crate) fn mark_asleep(&self, now: ClockNs) {
         debug_assert!(!self.is_asleep(), "a worker falls asleep once");
         self.asleep_since_ns.store(now.ns(), Relaxed);
         self.sleeps.store(self.sleeps.load(Relaxed) + 1, Release);
     }
 
-    /// As `fell_asleep`, for a worker that loses its thread wherever it is.
-    pub(crate) fn fall_asleep_if_awake(&self, now: ClockNs) {
+    /// Marks the worker as asleep, for one that loses its thread in any state.
+    pub(crate) fn mark_asleep_if_awake(&self, now: ClockNs) {
         if !self.is_asleep() {
-            self.fell_asleep(now);
+            self.mark_asleep(now);
         }
     }
 
-    /// The worker is awake, from a sleep if it was in one.
-    pub(crate) fn woke_up(&self) {
+    /// Marks the worker as awake. Does nothing if it was not asleep.
+    pub(crate) fn mark_awake(&self) {
         if self.is_asleep() {
             self.sleeps.store(self.sleeps.load(Relaxed) + 1, Release);
         }
     }
 
-    pub(crate) fn was_busy(&self, ns: u64) {
-        self.turns.busy_ns.store(self.turns.busy_ns.load(Relaxed) + ns, Relaxed);
+    /// Adds time in which the worker polled tasks.
+    pub(crate) fn add_busy_ns(&self, ns: u64) {
+        self.rounds.busy_ns.store(self.rounds.busy_ns.load(Relaxed) + ns, Relaxed);
     }
 
-    /// A turn took so long, and its timed poll, if that was long, `timed_ns` of it. If the
-    /// rest is long, and a poll was `seen` to last in it, that is a poll that nobody timed,
-    /// or several; they took no more than `seen` answers.
+    /// Records a long poll of a round that was not the timed one.
+    ///
+    /// The round took `round_ns`, and `timed_ns` of it were spent in its timed poll, if that was
+    /// long. If the rest is long too, `observed_ns` tells whether the watchdog observed one poll in
+    /// it over some time. If so, that poll, or several, took the rest, but not more than the value
+    /// that `observed_ns` returns.
     #[inline]
-    pub(crate) fn turn_lasted(&self, ns: u64, timed_ns: u64, seen: impl FnOnce() -> Option<u64>) {
-        let rest_ns = ns.saturating_sub(timed_ns);
-        if rest_ns >= LONG.as_nanos() as u64
-            && let Some(most_ns) = seen()
+    pub(crate) fn record_unsampled_poll(
+        &self,
+        round_ns: u64,
+        timed_ns: u64,
+        observed_ns: impl FnOnce() -> Option<u64>,
+    ) {
+        let rest_ns = round_ns.saturating_sub(timed_ns);
+        if rest_ns >= LONG_POLL.as_nanos() as u64
+            && let Some(max_ns) = observed_ns()
         {
-            self.poll_times.count(Duration::from_nanos(rest_ns.min(most_ns)), 1);
+            self.poll_times.count(Duration::from_nanos(rest_ns.min(max_ns)), 1);
         }
     }
 
-    pub(crate) fn has_polled(&self, polls: u64) {
-        self.turns.polls.store(self.turns.polls.load(Relaxed) + polls, Relaxed);
+    /// Adds the polls of a round.
+    pub(crate) fn add_polls(&self, polls: u64) {
+        self.rounds.polls.store(self.rounds.polls.load(Relaxed) + polls, Relaxed);
     }
 
-    pub(crate) fn has_stolen(&self) {
-        self.turns.steals.store(self.turns.steals.load(Relaxed) + 1, Relaxed);
+    pub(crate) fn count_steal(&self) {
+        self.rounds.steals.store(self.rounds.steals.load(Relaxed) + 1, Relaxed);
     }
 
+    /// Returns the number of polls in rounds that have ended.
     pub(crate) fn polls(&self) -> u64 {
-        self.turns.polls.load(Relaxed)
+        self.rounds.polls.load(Relaxed)
     }
 
     pub(crate) fn steals(&self) -> u64 {
-        self.turns.steals.load(Relaxed)
+        self.rounds.steals.load(Relaxed)
     }
 
-    /// When it fell asleep, if it sleeps.
+    /// Returns when the worker fell asleep, on the runtime's clock. `None` if it is awake.
     pub(crate) fn asleep_since(&self) -> Option<Duration> {
-        let sleeps = self.sleeps.load(Acquire) % 2 == 1;
-        sleeps.then(|| Duration::from_nanos(self.asleep_since_ns.load(Relaxed)))
+        let is_asleep = self.sleeps.load(Acquire) % 2 == 1;
+        is_asleep.then(|| Duration::from_nanos(self.asleep_since_ns.load(Relaxed)))
     }
 
-    /// The worker was about to fall asleep and found work.
-    pub(crate) fn stayed_awake(&self) {
-        self.waivers.store(self.waivers.load(Relaxed) + 1, Release);
+    /// Counts a sleep that the worker announced, and cancelled because it found work.
+    pub(crate) fn count_cancelled_sleep(&self) {
+        self.cancelled_sleeps.store(self.cancelled_sleeps.load(Relaxed) + 1, Release);
     }
 
-    /// How often the worker fell asleep, woke up, or did not fall asleep after all.
-    pub(crate) fn moves(&self) -> u64 {
-        self.parks_and_unparks() + self.waivers.load(Acquire)
+    /// Returns how often the worker fell asleep, woke up, or cancelled a sleep.
+    pub(crate) fn sleep_transitions(&self) -> u64 {
+        self.parks_and_unparks() + self.cancelled_sleeps.load(Acquire)
     }
 
-    /// How often the worker fell asleep or woke up.
+    /// Returns how often the worker fell asleep or woke up.
     pub(crate) fn parks_and_unparks(&self) -> u64 {
         self.sleeps.load(Acquire)
     }
 
-    /// How often the worker fell asleep.
+    /// Returns how often the worker fell asleep.
     pub(crate) fn parks(&self) -> u64 {
         self.parks_and_unparks().div_ceil(2)
     }
 
     pub(crate) fn busy(&self) -> Duration {
-        Duration::from_nanos(self.turns.busy_ns.load(Relaxed))
+        Duration::from_nanos(self.rounds.busy_ns.load(Relaxed))
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{LONG, WorkerMetrics};
+    use super::{LONG_POLL, WorkerMetrics};
     use std::time::Duration;
 
     #[test]
     fn a_long_poll_is_counted_once() {
-        let meter = WorkerMetrics::awake();
-        let long = LONG.as_nanos() as u64;
-        let counted = |timed_ns, turn_ns, seen| {
-            let before = meter.poll_times.read();
-            meter.turn_lasted(turn_ns, timed_ns, || seen);
-            let after = meter.poll_times.read();
+        let metrics = WorkerMetrics::awake();
+        let long = LONG_POLL.as_nanos() as u64;
+        let counted = |timed_ns, round_ns, observed| {
+            let before = metrics.poll_times.read();
+            metrics.record_unsampled_poll(round_ns, timed_ns, || observed);
+            let after = metrics.poll_times.read();
             let counts = after.counts.iter().zip(before.counts).map(|(now, then)| now - then);
             (counts.sum::<u64>(), Duration::from_nanos(after.sum_ns - before.sum_ns))
         };
         let (all, nothing) = (Some(u64::MAX), (0, Duration::ZERO));
-        assert_eq!(counted(0, long - 1, all), nothing, "a turn like others");
-        assert_eq!(counted(0, long, all), (1, LONG), "one that nobody timed");
-        assert_eq!(counted(0, long, None), nothing, "many short ones");
-        assert_eq!(counted(0, 9 * long, Some(2 * long)), (1, 2 * LONG), "not all of it");
-        assert_eq!(counted(3 * long, 3 * long + 5, all), nothing, "it was timed");
-        assert_eq!(counted(long, 3 * long, all), (1, 2 * LONG), "there was another");
-        assert_eq!(counted(long, 5, all), nothing, "more than there was");
+        assert_eq!(counted(0, long - 1, all), nothing, "a short round");
+        assert_eq!(counted(0, long, all), (1, LONG_POLL), "a long poll that was not timed");
+        assert_eq!(counted(0, long, None), nothing, "many short polls");
+        assert_eq!(counted(0, 9 * long, Some(2 * long)), (1, 2 * LONG_POLL), "a part of the round");
+        assert_eq!(counted(3 * long, 3 * long + 5, all), nothing, "the long poll was timed");
+        assert_eq!(counted(long, 3 * long, all), (1, 2 * LONG_POLL), "a second long poll");
+        assert_eq!(counted(long, 5, all), nothing, "the timed poll is longer than the round");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::driver::clock::PauseError;
 use crate::runtime::task_api::spawn::no_runtime;
-use crate::runtime::{Flavor, Shared, context};
+use crate::runtime::{Flavor, RuntimeInner, context};
 use std::time::Duration;
 
 /// Stops the clock of the current runtime.
@@ -94,14 +94,14 @@ pub async fn advance(duration: Duration) {
     if with_clock("time::advance()", |shared| shared.clock().advance(duration)).is_err() {
         panic!("time is not frozen");
     }
-    context::with_current(Shared::turn_timers);
+    context::with_current(RuntimeInner::turn_timers);
     crate::task::yield_now().await;
 }
 
 #[track_caller]
 fn with_clock(
     what: &str,
-    f: impl FnOnce(&Shared) -> Result<(), PauseError>,
+    f: impl FnOnce(&RuntimeInner) -> Result<(), PauseError>,
 ) -> Result<(), PauseError> {
     let result = context::with_current(|shared| match &shared.flavor {
         Flavor::Current(scheduler) => {

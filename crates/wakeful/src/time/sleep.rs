@@ -134,7 +134,7 @@ enum SleepState {
 impl Sleep {
     #[track_caller]
     fn new(deadline: Instant, site: &'static Location<'static>) -> Self {
-        let runtime = match context::keeper() {
+        let runtime = match context::runtime_ref() {
             Ok(runtime) => runtime,
             Err(_) => no_runtime(),
         };

@@ -5,7 +5,7 @@ use super::error::Elapsed;
 use super::sleep::{Sleep, no_timers, shut_down};
 use crate::driver::clock::tsc::TscInstant;
 use crate::runtime::context::RuntimeRef;
-use crate::runtime::{Id, Shared, context, registry};
+use crate::runtime::{Id, RuntimeInner, context, registry};
 use crate::task::{self, coop};
 use std::panic::Location;
 use std::pin::Pin;
@@ -114,7 +114,7 @@ where
 /// Calls `f` with the current runtime. Panics unless it has timers.
 #[inline(always)]
 #[track_caller]
-fn with_timers<R>(f: impl FnOnce(&Shared) -> R) -> R {
+fn with_timers<R>(f: impl FnOnce(&RuntimeInner) -> R) -> R {
     match context::with_current(|shared| shared.has_time.then(|| f(shared))) {
         Some(Some(result)) => result,
         Some(None) => no_timers(),
@@ -126,7 +126,7 @@ fn with_timers<R>(f: impl FnOnce(&Shared) -> R) -> R {
 ///
 /// The poll may happen in the context of another runtime, or of none.
 fn runtime(id: Id) -> Arc<RuntimeRef> {
-    match context::keeper() {
+    match context::runtime_ref() {
         Ok(runtime) if runtime.shared.id == id => runtime,
         _ => match registry::find(id) {
             Some(handle) => Arc::new(RuntimeRef { shared: handle.shared }),

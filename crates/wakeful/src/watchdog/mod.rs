@@ -1,12 +1,316 @@
-//! Threads that find workers stuck in a poll, tasks that spin, and deadlocks.
+//! The watchdog: one thread of the process that watches every runtime.
 //!
-//! - [`multi_thread`]: the watchdog of one multi-thread runtime.
-//! - [`current_thread`]: the watchdog of all current-thread runtimes.
-//! - [`spin_detector`]: finds tasks that are polled again and again without progress.
-//! - [`snapshot`]: a read-only view of a scheduler, for dumps and metrics.
+//! It reads what schedulers record about themselves (`telemetry`) and does for them what they cannot
+//! do while their threads are blocked or asleep:
+//!
+//! - [`rescue`]: polls that block a worker, and workers that have lost their thread.
+//! - [`spin_detector`]: tasks that wake themselves all the time.
+//! - [`target`]: visits one runtime; decides when it is scanned for deadlocks ([`scan_schedule`]) and
+//!   when the watchdog may stop visiting it.
+//! - [`snapshot`]: the read-only view of a scheduler for diagnostics.
+//!
+//! # The loop
+//!
+//! ```text
+//! diagram
+//!   wake() ──► targets ──► visit() each that is due ──► wait() for the earliest due time
+//!                 ▲            │ idle, scanned                      │
+//!                 └────────────┼────────────────────────────────────┘
+//!                              └──► off the list, its ScanGate is asleep
+//! ```
+//!
+//! Only targets that have something to watch are on the list, so idle runtimes cost nothing. With an
+//! empty list the thread parks without a time limit.
+//!
+//! # Sleep protocol
+//!
+//! Each scheduler has a [`ScanGate`](crate::telemetry::scan_gate::ScanGate). A target leaves the list
+//! only after its gate is asleep, under the lock of the list. A thread that wakes the gate puts the
+//! target on the list under the same lock. If the watchdog is parked for longer than [`MAX_TICK`], the
+//! thread unparks it. Otherwise the watchdog reads the list within that time anyway: before it waits,
+//! it sets `is_parked` and reads `has_news`, also under the lock.
+//!
+//! # User code
+//!
+//! A report hook may block, drop its runtime, or call `block_on`. Before the watchdog calls one, it
+//! hands its role to a new thread ([`hand_off`]); the old thread finishes its visit and ends. A slow
+//! scan is handed off as well. So no runtime waits for another one's hook or scan. If no thread can
+//! be started, the watchdog goes on by itself.
 #![allow(unsafe_code)]
 
-pub(crate) mod current_thread;
-pub(crate) mod multi_thread;
+mod current_thread;
+mod observe;
+mod rescue;
+mod scan_schedule;
 pub(crate) mod snapshot;
-pub(crate) mod spin_detector;
+mod spin_detector;
+mod target;
+
+pub(crate) use target::{Subject, WatchTarget, Watched};
+
+use crate::scheduler::multi_thread::lost_workers::earlier;
+use crate::sys::park::Parker;
+use crate::sys::thread_registry::{self, ALL_RUNTIMES, RuntimeThread};
+use crate::sys::timer_slack::RelaxedSleep;
+use std::cell::Cell;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use target::Next;
+
+/// The shortest wait if several pollers have to be served. Doubles after each wait without events.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+/// How late a visit may be. Most kernels tick this often, so the visit needs no interrupt of its own.
+const MAX_SLACK: Duration = Duration::from_millis(4);
+/// The longest time between two visits of a target that works.
+const MAX_TICK: Duration = Duration::from_millis(25);
+/// How long the watchdog goes on ticking after the last target has fallen asleep. Programs that start
+/// and stop runtimes all the time need not wake it each time.
+const LINGER: Duration = Duration::from_millis(100);
+
+static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
+    targets: Vec::new(),
+    round: Vec::new(),
+    thread: WatchdogThread::None,
+    is_parked: false,
+    has_news: false,
+});
+
+/// Signals that the thread runs.
+static STARTED: Condvar = Condvar::new();
+
+struct Watchdog {
+    /// Targets that have to be visited.
+    targets: Vec<Arc<WatchTarget>>,
+    /// Those of them that are still to be visited in this round.
+    round: Vec<Arc<WatchTarget>>,
+    thread: WatchdogThread,
+    /// The thread is parked for longer than [`MAX_TICK`].
+    is_parked: bool,
+    /// A target was woken since the thread last read `targets`.
+    has_news: bool,
+}
+
+/// The thread that has the role of the watchdog.
+enum WatchdogThread {
+    None,
+    Starting,
+    /// A forked child has no such thread: `process` tells that.
+    Running {
+        parker: Arc<Parker>,
+        process: u32,
+    },
+}
+
+fn lock() -> MutexGuard<'static, Watchdog> {
+    WATCHDOG.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+thread_local! {
+    static ROLE: Cell<WatchdogRole> = const { Cell::new(WatchdogRole::None) };
+}
+
+/// What a thread has to do with the watchdog.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WatchdogRole {
+    None,
+    /// It is the watchdog, and visits the runtime of this address (0: none).
+    OnDuty(usize),
+    /// It was the watchdog, and ends after this visit.
+    HandedOff,
+}
+
+/// Has the watchdog visit `target`, within [`MAX_TICK`]. Starts its thread if there is none.
+///
+/// Returns false if no thread can be started. The next call tries again.
+#[cold]
+pub(crate) fn wake(target: &Arc<WatchTarget>) -> bool {
+    let mut watchdog = lock();
+    if target.is_closed() {
+        return true;
+    }
+    if !watchdog.targets.iter().any(|other| Arc::ptr_eq(other, target)) {
+        watchdog.targets.push(target.clone());
+    }
+    watchdog.notify()
+}
+
+/// Returns whether a thread other than the calling one is the watchdog.
+pub(crate) fn is_other_thread() -> bool {
+    ROLE.get() == WatchdogRole::None && !matches!(lock().thread, WatchdogThread::None)
+}
+
+fn is_on_duty() -> bool {
+    matches!(ROLE.get(), WatchdogRole::OnDuty(_))
+}
+
+/// Passes the role of the watchdog to a new thread, if the calling thread has it.
+///
+/// Call it before user code or anything slow. The calling thread then belongs to the runtime that it
+/// visits: other runtimes take it for a thread that may do anything.
+pub(crate) fn hand_off() {
+    let WatchdogRole::OnDuty(runtime) = ROLE.get() else { return };
+    let mut watchdog = lock();
+    if !watchdog.start_thread() {
+        return;
+    }
+    // A scan takes a thread that is not registered yet for one that may do anything.
+    while matches!(watchdog.thread, WatchdogThread::Starting) {
+        watchdog = STARTED.wait(watchdog).unwrap_or_else(PoisonError::into_inner);
+    }
+    drop(watchdog);
+    ROLE.set(WatchdogRole::HandedOff);
+    thread_registry::reassign(runtime);
+}
+
+impl Watchdog {
+    fn start_thread(&mut self) -> bool {
+        let started = thread::Builder::new().name("wakeful-watchdog".to_owned()).spawn(run);
+        if started.is_ok() {
+            self.thread = WatchdogThread::Starting;
+        }
+        started.is_ok()
+    }
+
+    /// Makes the thread read `targets`. Returns false if there is none, and none can be started.
+    fn notify(&mut self) -> bool {
+        self.has_news = true;
+        match &self.thread {
+            WatchdogThread::Starting => {}
+            WatchdogThread::Running { process, .. } if *process == std::process::id() => {
+                if self.is_parked {
+                    self.unpark();
+                }
+            }
+            _ => return self.start_thread(),
+        }
+        true
+    }
+
+    /// Notes how long the thread is about to wait, and returns the limit of that.
+    fn limit_wait(&mut self, limit: Option<Duration>) -> Option<Duration> {
+        let limit = if self.has_news { earlier(limit, Some(MAX_TICK)) } else { limit };
+        self.is_parked = limit.is_none_or(|limit| limit > MAX_TICK);
+        limit
+    }
+
+    /// Begins a round of visits to all targets.
+    fn begin_round(&mut self) {
+        (self.is_parked, self.has_news) = (false, false);
+        self.round.clone_from(&self.targets);
+    }
+
+    /// Takes `target` off the list, and out of the round.
+    fn remove(&mut self, target: &Arc<WatchTarget>) {
+        for list in [&mut self.targets, &mut self.round] {
+            list.retain(|other| !Arc::ptr_eq(other, target));
+        }
+    }
+
+    fn unpark(&mut self) {
+        self.is_parked = false;
+        if let WatchdogThread::Running { parker, .. } = &self.thread {
+            parker.unpark();
+        }
+    }
+}
+
+fn next_target() -> Option<Arc<WatchTarget>> {
+    lock().round.pop()
+}
+
+/// The life of the watchdog's thread.
+fn run() {
+    let parker = Arc::new(Parker::for_current_thread());
+    let _own = RuntimeThread::new(ALL_RUNTIMES);
+    ROLE.set(WatchdogRole::OnDuty(0));
+    let running = WatchdogThread::Running { parker: parker.clone(), process: std::process::id() };
+    lock().thread = running;
+    STARTED.notify_all();
+    let (slack, mut pace) = (RelaxedSleep::new(), Pace::new());
+    while is_on_duty() {
+        let mut plan = Plan::default();
+        lock().begin_round();
+        while is_on_duty()
+            && let Some(target) = next_target()
+        {
+            let next = target.visit(Instant::now(), pace.serves_all);
+            plan.add(target, next);
+        }
+        if is_on_duty() {
+            let limit = lock().limit_wait(pace.limit(&plan, Instant::now()));
+            let events = plan.events + plan.wait(limit, &parker, &slack);
+            pace.add_wait(events);
+        }
+    }
+    // The new watchdog could not visit the target of this thread's last visit.
+    lock().notify();
+}
+
+/// What the targets want, after a visit of all of them.
+#[derive(Default)]
+struct Plan {
+    /// The earliest due time of a target; `None`: none has any.
+    after: Option<Duration>,
+    /// A target with a poller that needs a thread to wait in it.
+    poller: Option<Arc<WatchTarget>>,
+    /// How many such pollers there are.
+    pollers: usize,
+    /// How many events the visits have found in these.
+    events: usize,
+}
+
+impl Plan {
+    fn add(&mut self, target: Arc<WatchTarget>, next: Next) {
+        self.after = earlier(self.after, next.after);
+        self.pollers += next.pollers;
+        self.events += next.events;
+        if next.pollers > 0 {
+            self.poller = Some(target);
+        }
+    }
+
+    /// Parks the watchdog. Returns how many events there were in a poller.
+    fn wait(self, limit: Option<Duration>, parker: &Parker, slack: &RelaxedSleep) -> usize {
+        match (self.poller, limit) {
+            (Some(target), _) => return target.wait_in_poller(parker, limit),
+            (None, None) => parker.park(None),
+            (None, Some(limit)) => {
+                slack.sleep(MAX_SLACK.min(limit / 4), || parker.park(Some(limit)));
+            }
+        }
+        0
+    }
+}
+
+/// How long the watchdog waits between two rounds of visits.
+struct Pace {
+    /// When a target last wanted to be visited soon.
+    busy_at: Instant,
+    /// There are several pollers that need a thread: the watchdog waits in one of them for
+    /// `short_wait`, and then serves all.
+    serves_all: bool,
+    short_wait: Duration,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { busy_at: Instant::now(), serves_all: false, short_wait: SHORTEST_WAIT }
+    }
+
+    fn limit(&mut self, plan: &Plan, now: Instant) -> Option<Duration> {
+        if plan.after.is_some_and(|after| after <= MAX_TICK) {
+            self.busy_at = now;
+        }
+        self.serves_all = plan.pollers > 1;
+        let lingers = now.saturating_duration_since(self.busy_at) < LINGER;
+        let limit = earlier(plan.after, lingers.then_some(MAX_TICK));
+        earlier(limit, self.serves_all.then_some(self.short_wait))
+    }
+
+    fn add_wait(&mut self, events: usize) {
+        let was_in_vain = self.serves_all && events == 0;
+        self.short_wait =
+            if was_in_vain { MAX_TICK.min(self.short_wait * 2) } else { SHORTEST_WAIT };
+    }
+}

@@ -1,5 +1,7 @@
-//! What the rooms that ask why see of a scheduler: its tasks, its workers and what
-//! they do, as plain data. Taken by any thread, without stopping anything.
+//! A read-only view of a scheduler for diagnostics: its tasks, its workers and what they do.
+//!
+//! Any thread takes a snapshot, without stopping the scheduler. The parts of a snapshot may be from
+//! slightly different times.
 
 use crate::scheduler::base::SchedulerBase;
 use crate::scheduler::block_on::BlockOnState;
@@ -13,48 +15,50 @@ use crate::telemetry::worker_metrics::WorkerMetrics;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A scheduler, to be looked at.
+/// A scheduler that diagnostics can read.
 pub(crate) trait Inspectable {
-    fn estate(&self) -> &SchedulerBase;
-    /// Every task that has a cell, also those that are done and still referred to.
+    fn base(&self) -> &SchedulerBase;
+    /// Calls `f` for every task that has a cell, including completed tasks with references left.
     fn each_task(&self, f: &mut dyn FnMut(TaskRef));
     fn workers(&self) -> Vec<WorkerSnapshot>;
-    /// The same; those whose queues nobody else can look at have their tasks counted one by
-    /// one.
+    /// Returns the workers with the lengths of their queues. Counts the tasks of a current-thread
+    /// scheduler one by one, because only its own thread can read the queue.
     fn workers_and_queues(&self) -> Vec<WorkerSnapshot> {
         self.workers()
     }
-    /// The cells of tasks that are polled by others than workers.
+    /// Returns the cells of tasks that are polled by threads other than workers.
     fn running_elsewhere(&self) -> Vec<usize> {
-        self.estate().running_locals()
+        self.base().running_locals()
     }
-    /// How many tasks were ever spawned.
+    /// Returns how many tasks were spawned so far.
     fn spawned(&self) -> u64;
-    /// What the workers' recorders have noted.
+    /// Returns the trace buffers of all workers.
     fn recorders(&self) -> Vec<&TraceBuffer>;
-    /// Tasks in the queue that all workers share.
+    /// Returns the number of tasks in the injector.
     fn injected(&self) -> usize;
-    /// Nobody is at work, and nothing waits to be done.
+    /// Returns whether no thread is at work, and the injector is empty.
     fn is_quiet(&self) -> bool;
 
-    /// The futures of `block_on`.
-    fn roots(&self) -> Vec<Arc<BlockOnState>> {
-        self.estate().roots()
+    /// Returns the futures of all `block_on` calls of this scheduler.
+    fn block_ons(&self) -> Vec<Arc<BlockOnState>> {
+        self.base().block_ons()
     }
 }
 
 impl CurrentThread {
-    /// The future of `block_on` that the thread polls which runs the tasks.
+    /// Returns the `block_on` whose future is being polled by the thread that runs the tasks.
     fn polled_root(&self) -> Option<u64> {
-        let thread = self.watched().thread();
-        let mut roots = self.estate.roots().into_iter();
-        roots.find(|root| root.thread == thread && root.note.is_polled()).map(|root| root.note.id)
+        let thread = self.poll_watch().thread();
+        let mut roots = self.base.block_ons().into_iter();
+        roots
+            .find(|root| root.thread == thread && root.record.is_polled())
+            .map(|root| root.record.id)
     }
 
-    /// Tasks in the queue of the thread that runs them. Nobody else can look at that, so
-    /// they are counted one by one.
+    /// Returns the number of tasks in the queue. Counts ready tasks one by one, because only the thread
+    /// that runs them can read the queue.
     fn count_queued(&self) -> usize {
-        let running = self.watched().running();
+        let running = self.poll_watch().running();
         let mut ready = 0;
         self.for_each_task(|task| {
             let state = task.state();
@@ -65,7 +69,7 @@ impl CurrentThread {
     }
 }
 
-/// One worker, at one moment.
+/// One worker, at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerSnapshot {
     pub(crate) doing: WorkerActivity,
@@ -84,21 +88,21 @@ pub(crate) struct WorkerSnapshot {
 /// What a worker does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WorkerActivity {
-    /// No thread was started for it yet, or nobody is in `block_on`.
+    /// It has no thread, or no thread is in `block_on`.
     Nothing,
-    /// Since the given moment of the runtime's clock.
+    /// It is parked since this time of the runtime's clock.
     Sleeps(Duration),
-    /// It looks for work, or is between two polls.
-    Inspectable,
-    /// It polls the task in the cell at this address; for that long, if that is known.
+    /// It searches for work, or is between two polls.
+    Searching,
+    /// It polls the task in the cell at this address, for this long if that is known.
     Polls(usize, Option<Duration>),
-    /// It polls the future of `block_on` of this number.
+    /// It polls the future of the `block_on` with this id.
     PollsRoot(u64),
 }
 
 impl WorkerSnapshot {
-    fn of_meter(meter: &WorkerMetrics, doing: WorkerActivity) -> Self {
-        // A poll that lasts is not counted before it ends.
+    fn from_metrics(metrics: &WorkerMetrics, doing: WorkerActivity) -> Self {
+        // The metrics count a poll only after its end.
         let lasts = match doing {
             WorkerActivity::Polls(_, Some(duration)) => duration,
             _ => Duration::ZERO,
@@ -108,54 +112,54 @@ impl WorkerSnapshot {
             queued: 0,
             timers: 0,
             sources: 0,
-            polls: meter.polls(),
-            steals: meter.steals(),
-            parks: meter.parks(),
-            busy: meter.busy() + lasts,
-            poll_times: meter.poll_times.read(),
-            wake_to_poll: meter.wake_to_poll.read(),
+            polls: metrics.polls(),
+            steals: metrics.steals(),
+            parks: metrics.parks(),
+            busy: metrics.busy() + lasts,
+            poll_times: metrics.poll_times.read(),
+            wake_to_poll: metrics.wake_to_poll.read(),
         }
     }
 }
 
 impl Inspectable for MultiThread {
-    fn estate(&self) -> &SchedulerBase {
-        &self.estate
+    fn base(&self) -> &SchedulerBase {
+        &self.base
     }
 
     fn each_task(&self, f: &mut dyn FnMut(TaskRef)) {
         self.for_each_task(&mut *f);
-        self.estate.for_each_local(f);
+        self.base.for_each_local(f);
     }
 
     fn workers(&self) -> Vec<WorkerSnapshot> {
-        let now = self.estate.config.seam.clock.elapsed();
+        let now = self.base.config.env.clock.elapsed();
         let look = |index: usize| {
-            let remote = &self.remotes[index];
-            let doing = match remote.watched.polls() {
+            let remote = &self.workers[index];
+            let doing = match remote.poll_watch.current_poll() {
                 _ if !self.has_thread(index) => WorkerActivity::Nothing,
                 Some((cell, since)) => {
                     let duration = since.map(|since| now.saturating_sub(since));
                     WorkerActivity::Polls(cell.addr().get(), duration)
                 }
-                None => match remote.meter.asleep_since() {
+                None => match remote.metrics.asleep_since() {
                     Some(since) => WorkerActivity::Sleeps(since),
-                    None => WorkerActivity::Inspectable,
+                    None => WorkerActivity::Searching,
                 },
             };
             WorkerSnapshot {
                 queued: remote.ring.len() as usize,
                 timers: remote.timers.len(),
                 sources: remote.poller.get().map_or(0, |poller| poller.source_count()),
-                ..WorkerSnapshot::of_meter(&remote.meter, doing)
+                ..WorkerSnapshot::from_metrics(&remote.metrics, doing)
             }
         };
-        (0..self.remotes.len()).map(look).collect()
+        (0..self.workers.len()).map(look).collect()
     }
 
     fn running_elsewhere(&self) -> Vec<usize> {
-        let mut cells = self.estate.running_locals();
-        cells.extend(self.in_place.lock().iter());
+        let mut cells = self.base.running_locals();
+        cells.extend(self.in_place_polls.lock().iter());
         let spares = self.spares.all();
         cells.extend(
             spares.iter().filter_map(|spare| spare.running()).map(|cell| cell.addr().get()),
@@ -164,11 +168,11 @@ impl Inspectable for MultiThread {
     }
 
     fn spawned(&self) -> u64 {
-        self.spawned_here() + self.estate.spawned_outside()
+        self.spawned_by_workers() + self.base.spawned_externally()
     }
 
     fn recorders(&self) -> Vec<&TraceBuffer> {
-        self.remotes.iter().map(|remote| &remote.recorder).collect()
+        self.workers.iter().map(|remote| &remote.trace).collect()
     }
 
     fn injected(&self) -> usize {
@@ -181,22 +185,22 @@ impl Inspectable for MultiThread {
 }
 
 impl Inspectable for CurrentThread {
-    fn estate(&self) -> &SchedulerBase {
-        &self.estate
+    fn base(&self) -> &SchedulerBase {
+        &self.base
     }
 
     fn each_task(&self, f: &mut dyn FnMut(TaskRef)) {
         self.for_each_task(&mut *f);
-        self.estate.for_each_local(f);
+        self.base.for_each_local(f);
     }
 
     fn workers(&self) -> Vec<WorkerSnapshot> {
-        let now = self.estate.config.seam.clock.elapsed();
-        let doing = match (self.meter.asleep_since(), self.watched().polls()) {
+        let now = self.base.config.env.clock.elapsed();
+        let doing = match (self.metrics.asleep_since(), self.poll_watch().current_poll()) {
             _ if !self.is_held() => WorkerActivity::Nothing,
             (Some(since), _) => WorkerActivity::Sleeps(since),
             (None, None) => {
-                self.polled_root().map_or(WorkerActivity::Inspectable, WorkerActivity::PollsRoot)
+                self.polled_root().map_or(WorkerActivity::Searching, WorkerActivity::PollsRoot)
             }
             (None, Some((cell, since))) => WorkerActivity::Polls(
                 cell.addr().get(),
@@ -206,7 +210,7 @@ impl Inspectable for CurrentThread {
         vec![WorkerSnapshot {
             timers: self.timers.len(),
             sources: self.poller.get().map_or(0, |poller| poller.source_count()),
-            ..WorkerSnapshot::of_meter(&self.meter, doing)
+            ..WorkerSnapshot::from_metrics(&self.metrics, doing)
         }]
     }
 
@@ -216,11 +220,11 @@ impl Inspectable for CurrentThread {
     }
 
     fn spawned(&self) -> u64 {
-        self.spawned_here() + self.estate.spawned_outside()
+        self.spawned_by_workers() + self.base.spawned_externally()
     }
 
     fn recorders(&self) -> Vec<&TraceBuffer> {
-        vec![&self.recorder]
+        vec![&self.trace]
     }
 
     fn injected(&self) -> usize {
@@ -228,7 +232,7 @@ impl Inspectable for CurrentThread {
     }
 
     fn is_quiet(&self) -> bool {
-        let sleeps = !self.is_held() || self.meter.asleep_since().is_some();
+        let sleeps = !self.is_held() || self.metrics.asleep_since().is_some();
         sleeps && CurrentThread::injected(self) == 0
     }
 }

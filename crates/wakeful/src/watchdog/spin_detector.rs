@@ -1,28 +1,30 @@
-//! Tasks that the monitor finds in a poll again and again: those that are polled very
-//! often, and by nobody's wish but their own, spin.
+//! Finds tasks that spin: they wake themselves, are polled very often, and do nothing in most polls.
 //!
-//! Time in which the task's thread lacked a CPU does not count: neither as time in which the task could have been
-//! polled, nor as work that it did. A poll that is preempted takes long and does nothing.
+//! The watchdog samples the task that a thread polls with each visit. A task that it meets again and
+//! again is watched for [`WATCH`].
+//!
+//! Time in which the task's thread lacked a CPU does not count: neither as time in which the task could
+//! have been polled, nor as work that it did. A poll that is preempted takes long and does nothing.
 
 use crate::scheduler::block_on::BlockOnState;
 use crate::sys::thread_state::{self, CpuTimes};
 use crate::task::arena;
-use crate::task::runnable::TaskRef;
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::WaitRecord;
+use crate::task::runnable::TaskRef;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// For how long a task is watched.
 const WATCH: Duration = Duration::from_secs(1);
-/// How many polls in a second are very many.
+/// A task spins only if it is polled at least this often in a second.
 const POLLS_PER_SECOND: u32 = 20_000;
-/// Of so many polls, one may be for a wake-up by another.
+/// A task spins only if fewer than one poll in this many was for a wake-up by another task or thread.
 const POLLS_PER_WAKE: u32 = 100;
-/// A task whose polls take longer in the mean does something in them.
+/// A task whose mean poll takes longer than this does work in its polls.
 const WORK: Duration = Duration::from_micros(2);
 
-/// As far as polls are counted before they begin anew.
+/// Poll counters wrap at this value.
 const COUNTED: u32 = u32::MAX >> 1;
 
 /// A task that spins.
@@ -31,59 +33,60 @@ pub(crate) struct Spin {
     pub(crate) within: Duration,
 }
 
-struct Seen {
+/// What is known of a task that is watched.
+struct WatchedTask {
     first: Duration,
     last: Duration,
     polls: u32,
     wakes: u32,
     busy: Duration,
-    /// The thread that polled it at the last look, and what that had had by then.
+    /// The thread that polled it in the last sample, and the times of that thread by then.
     thread: i32,
     times: CpuTimes,
-    /// The CPU time of its threads while it was watched, or more.
+    /// An upper bound of its threads' CPU time while it was watched.
     had: Duration,
     /// The time for which its threads were known to lack a CPU while it was watched.
     delayed: Duration,
-    /// It was seen to give way on purpose.
+    /// It was seen to yield on purpose.
     yields: bool,
 }
 
-impl Seen {
-    /// Adds what its thread got since the last look.
-    fn add_times(&mut self, look: &Look, now: Duration) {
-        if look.thread == self.thread {
-            self.had += look.times.cpu.saturating_sub(self.times.cpu);
-            self.delayed += look.times.queued.saturating_sub(self.times.queued);
+impl WatchedTask {
+    /// Adds the times of its thread since the last sample.
+    fn add_times(&mut self, sample: &PollSample, now: Duration) {
+        if sample.thread == self.thread {
+            self.had += sample.times.cpu.saturating_sub(self.times.cpu);
+            self.delayed += sample.times.queued.saturating_sub(self.times.queued);
         } else {
-            // It has moved, at an unknown moment. It had no more than all of the time.
+            // It has moved to another thread, at an unknown time. It had at most all of the interval.
             self.had += now.saturating_sub(self.last);
         }
-        (self.thread, self.times) = (look.thread, look.times);
+        (self.thread, self.times) = (sample.thread, sample.times);
     }
 }
 
-/// What is seen of a task, or a root, at one look.
-pub(crate) struct Look {
+/// One sample of a task, or of the future of a `block_on`.
+pub(crate) struct PollSample {
     number: u64,
     polls: u32,
-    /// By others.
+    /// Wake-ups by other tasks and threads.
     wakes: u32,
-    /// How long its polls took, all together; nothing is known of a root.
+    /// The time that all its polls took. Zero for a `block_on`, of which it is not known.
     busy: Duration,
-    /// The thread that polls it, and what that has had so far.
+    /// The thread that polls it, and the times of that thread so far.
     thread: i32,
     times: CpuTimes,
     yields: bool,
 }
 
-/// Who yields, or has spent its budget, means to be polled again.
+/// Returns whether the task waits for its turn: it has yielded, or used up its budget.
 fn yields(waiting: &WaitRecord) -> bool {
     waiting.read().is_some_and(|wait| wait.kind == WaitKind::Yield)
 }
 
-impl Look {
-    /// `thread` polls the task.
-    pub(crate) fn at_task(task: &TaskRef, thread: i32) -> Self {
+impl PollSample {
+    /// Samples a task that `thread` polls.
+    pub(crate) fn of_task(task: &TaskRef, thread: i32) -> Self {
         let header = task.header();
         Self {
             number: header.id.get(),
@@ -96,33 +99,34 @@ impl Look {
         }
     }
 
-    pub(crate) fn at_root(root: &BlockOnState) -> Self {
-        let polls = root.note.poll_number() / 2;
+    /// Samples the future of a `block_on`.
+    pub(crate) fn of_block_on(root: &BlockOnState) -> Self {
+        let polls = root.record.poll_number() / 2;
         Self {
-            number: root.note.id,
+            number: root.record.id,
             polls,
-            wakes: polls.wrapping_sub(root.note.self_wakes()),
+            wakes: polls.wrapping_sub(root.record.self_wakes()),
             busy: Duration::ZERO,
             thread: root.thread,
             times: thread_state::run_times(root.thread).unwrap_or_default(),
-            yields: yields(&root.note.waiting),
+            yields: yields(&root.record.waiting),
         }
     }
 }
 
-/// The tasks that are being watched, by number.
-pub(crate) struct SpinDetector(BTreeMap<u64, Seen>);
+/// The tasks that are being watched, by id.
+pub(crate) struct SpinDetector(BTreeMap<u64, WatchedTask>);
 
 impl SpinDetector {
     pub(crate) fn new() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// A task that is being polled at this moment, or a root.
-    pub(crate) fn saw(&mut self, look: &Look, now: Duration) -> Option<Spin> {
-        let Look { number, polls, wakes, busy, thread, times, yields } = *look;
+    /// Adds a sample of a task that is being polled. Returns what is known of it if it spins.
+    pub(crate) fn add(&mut self, sample: &PollSample, now: Duration) -> Option<Spin> {
+        let PollSample { number, polls, wakes, busy, thread, times, yields } = *sample;
         self.0.retain(|_, seen| now.saturating_sub(seen.last) < WATCH);
-        let new = || Seen {
+        let new = || WatchedTask {
             first: now,
             last: now,
             polls,
@@ -135,7 +139,7 @@ impl SpinDetector {
             yields: false,
         };
         let seen = self.0.entry(number).or_insert_with(new);
-        seen.add_times(look, now);
+        seen.add_times(sample, now);
         seen.last = now;
         seen.yields |= yields;
         let within = now.saturating_sub(seen.first);
@@ -157,7 +161,7 @@ impl SpinDetector {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{COUNTED, Look, SpinDetector};
+    use super::{COUNTED, PollSample, SpinDetector};
     use crate::sys::thread_state::CpuTimes;
     use std::time::Duration;
 
@@ -185,7 +189,7 @@ mod tests {
             (0..=2000).any(|tick| {
                 let (now, polls) = (Duration::from_millis(10) * tick, self.per_second / 100 * tick);
                 let had = now * self.cpu_percent as u32 / 100;
-                let look = Look {
+                let look = PollSample {
                     number: 1,
                     polls: self.first.wrapping_add(polls) & COUNTED,
                     wakes: self.first.wrapping_add(self.wakes_per_second / 100 * tick),
@@ -194,7 +198,7 @@ mod tests {
                     times: CpuTimes { cpu: had, queued: now - had },
                     yields: false,
                 };
-                spinners.saw(&look, now).is_some()
+                spinners.add(&look, now).is_some()
             })
         }
     }

@@ -67,13 +67,13 @@ pub struct Dump {
 impl Dump {
     /// Takes a dump of a scheduler.
     pub(crate) fn take(scheduler: &dyn Inspectable, runtime: Option<&str>) -> Self {
-        let config = &scheduler.estate().config;
-        let now = config.seam.clock.elapsed();
+        let config = &scheduler.base().config;
+        let now = config.env.clock.elapsed();
         let workers = scheduler.workers_and_queues();
         let elsewhere = scheduler.running_elsewhere();
         let mut tasks = Vec::new();
-        for root in scheduler.roots() {
-            tasks.extend(TaskDump::of_block_on(&root, config.root_name.as_deref(), now));
+        for root in scheduler.block_ons() {
+            tasks.extend(TaskDump::of_block_on(&root, config.block_on_name.as_deref(), now));
         }
         scheduler
             .each_task(&mut |task| tasks.push(TaskDump::of_task(&task, &workers, &elsewhere, now)));

@@ -160,7 +160,7 @@ impl TaskDump {
         name: Option<&str>,
         now: Duration,
     ) -> Option<Self> {
-        let note = &root.note;
+        let note = &root.record;
         let state = match () {
             () if note.is_polled() => TaskState::Running(None),
             () if root.is_woken() => TaskState::Queued,

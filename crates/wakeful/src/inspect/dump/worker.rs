@@ -56,7 +56,7 @@ impl WorkerDump {
             WorkerActivity::Sleeps(since) => {
                 (WorkerState::Asleep, None, Some(now.saturating_sub(since)))
             }
-            WorkerActivity::Inspectable => (WorkerState::Searching, None, None),
+            WorkerActivity::Searching => (WorkerState::Searching, None, None),
             WorkerActivity::Polls(cell, duration) => {
                 (WorkerState::Polling, info(tasks.iter().find(|task| task.cell == cell)), duration)
             }

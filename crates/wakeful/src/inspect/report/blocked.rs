@@ -2,7 +2,7 @@
 
 use super::text::{Short, field};
 use crate::inspect::task_info::TaskInfo;
-use crate::scheduler::config::BlockedPoll;
+use crate::scheduler::hooks::BlockedPoll;
 use std::fmt;
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ pub(crate) struct Reporter {
     counts: [AtomicU64; KINDS.len()],
     limits: Mutex<ReportLimits>,
     /// Written under the lock of `limits`.
-    pub(crate) recorder: TraceBuffer,
+    pub(crate) trace: TraceBuffer,
 }
 
 /// What was reported, and when, on the runtime's clock.
@@ -93,17 +93,24 @@ impl Reporter {
             hook,
             counts: Default::default(),
             limits: Mutex::default(),
-            recorder: TraceBuffer::new(),
+            trace: TraceBuffer::new(),
         }
     }
 
     /// Delivers a report, unless it is a repetition or over the rate limit. Returns whether it did.
-    pub(crate) fn report(&self, report: &Report, now: Duration) -> bool {
+    ///
+    /// Calls `before_hook` before anything that may block.
+    pub(crate) fn report(
+        &self,
+        report: &Report,
+        now: Duration,
+        before_hook: impl FnOnce(),
+    ) -> bool {
         let mut limits = ignore_poison(self.limits.lock());
         let admission = limits.admit(report, now);
         if let Admission::Deliver { .. } = admission {
             let (took, task) = (Duration::ZERO, report.task());
-            self.recorder.note(Entry { event: Event::Report, at: now, took, task });
+            self.trace.record(Entry { event: Event::Report, at: now, took, task });
         }
         drop(limits);
         if let Admission::Repeated = admission {
@@ -111,6 +118,7 @@ impl Reporter {
         }
         self.counts[report.index()].fetch_add(1, Relaxed);
         let Admission::Deliver { suppressed } = admission else { return false };
+        before_hook();
         record(report);
         // The caller may be a worker in the middle of its loop, or a user's thread that drops a
         // waker. A hook that panics, or a closed stderr, must not unwind into it.

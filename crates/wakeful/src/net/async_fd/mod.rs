@@ -342,7 +342,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ) -> impl Future<Output = io::Result<R>> {
         let (mask, kind, site) =
             (readiness_mask(interest), wait_kind(interest), Location::caller());
-        self.registration.async_io(OpSource::TheUsers, mask, kind, site, move |_| f(self.get_ref()))
+        self.registration.async_io(OpSource::User, mask, kind, site, move |_| f(self.get_ref()))
     }
 
     /// Calls `f` with exclusive access until it does not fail with `WouldBlock`, and waits in
@@ -364,7 +364,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         let (mask, kind, site) =
             (readiness_mask(interest), wait_kind(interest), Location::caller());
         let inner = self.inner.as_mut().expect("registered until `into_inner` or `drop`");
-        self.registration.async_io(OpSource::TheUsers, mask, kind, site, move |_| f(inner))
+        self.registration.async_io(OpSource::User, mask, kind, site, move |_| f(inner))
     }
 
     /// Calls `f` once if the descriptor is ready for `interest`.
@@ -380,7 +380,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         interest: Interest,
         f: impl FnOnce(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.registration.try_io(OpSource::TheUsers, readiness_mask(interest), || f(self.get_ref()))
+        self.registration.try_io(OpSource::User, readiness_mask(interest), || f(self.get_ref()))
     }
 
     /// Calls `f` once, with exclusive access, if the descriptor is ready for `interest`.
@@ -397,7 +397,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         f: impl FnOnce(&mut T) -> io::Result<R>,
     ) -> io::Result<R> {
         let inner = self.inner.as_mut().expect("registered until `into_inner` or `drop`");
-        self.registration.try_io(OpSource::TheUsers, readiness_mask(interest), || f(inner))
+        self.registration.try_io(OpSource::User, readiness_mask(interest), || f(inner))
     }
 }
 

@@ -119,7 +119,7 @@ impl TcpListener {
         let site = Location::caller();
         async move {
             let accepted =
-                self.io.async_io(OpSource::Ours, Readiness::READ, WaitKind::Accept, site, accept);
+                self.io.async_io(OpSource::Library, Readiness::READ, WaitKind::Accept, site, accept);
             let (stream, peer) = accepted.await?;
             Ok((TcpStream::from_accepted(stream, site)?, peer))
         }

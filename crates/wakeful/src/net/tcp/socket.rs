@@ -160,7 +160,7 @@ impl TcpSocket {
         {
             return Err(error);
         }
-        let io = PollEvented::made_at(net::TcpStream::from(self.socket), BOTH, site)?;
+        let io = PollEvented::new_at(net::TcpStream::from(self.socket), BOTH, site)?;
         // The socket becomes writable when it is connected, or when connecting failed.
         let registration = io.registration();
         registration.ready(Readiness::WRITE, WaitKind::Connect, site).await?;

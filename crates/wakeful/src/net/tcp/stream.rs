@@ -199,7 +199,7 @@ impl TcpStream {
         buf: &'a mut [u8],
     ) -> impl Future<Output = io::Result<usize>> + Send + 'a {
         let site = Location::caller();
-        self.io.async_io(OpSource::Ours, Readiness::READ, WaitKind::IoRead, site, move |io| {
+        self.io.async_io(OpSource::Library, Readiness::READ, WaitKind::IoRead, site, move |io| {
             io.peek(buf)
         })
     }

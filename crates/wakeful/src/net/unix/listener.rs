@@ -175,7 +175,7 @@ impl UnixListener {
         let site = Location::caller();
         async move {
             let accepted =
-                self.io.async_io(OpSource::Ours, Readiness::READ, WaitKind::Accept, site, accept);
+                self.io.async_io(OpSource::Library, Readiness::READ, WaitKind::Accept, site, accept);
             let (stream, peer) = accepted.await?;
             Ok((UnixStream::from_accepted(stream, site)?, peer))
         }

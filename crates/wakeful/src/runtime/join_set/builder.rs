@@ -1,4 +1,4 @@
-//! Tasks with settings for a `JoinSet`.
+//! The builder of tasks for a `JoinSet`.
 
 use crate::runtime::Handle;
 use crate::runtime::join_set::JoinSet;
@@ -8,7 +8,22 @@ use crate::task::AbortHandle;
 use std::fmt;
 use std::io;
 
-/// Configures a task of a [`JoinSet`]; from [`JoinSet::build_task`].
+/// Configures a task before it is spawned on a [`JoinSet`]; from [`JoinSet::build_task`].
+///
+/// The methods that spawn return an `io::Result`, which is always `Ok` at present.
+///
+/// # Examples
+///
+/// ```
+/// # #[wakeful::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut set = wakeful::task::JoinSet::new();
+/// set.build_task().name("first").spawn(async { 1 })?;
+/// set.build_task().name("second").spawn_blocking(|| 2)?;
+/// assert_eq!(set.join_all().await.iter().sum::<i32>(), 3);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "builders do nothing unless used to spawn a task"]
 pub struct Builder<'a, T> {
     set: &'a mut JoinSet<T>,
@@ -20,21 +35,27 @@ impl<'a, T: 'static> Builder<'a, T> {
         Self { set, task: TaskBuilder::new() }
     }
 
-    /// Names the task, for reports.
+    /// Names the task, for dumps and reports.
     pub fn name(self, name: &'a str) -> Self {
         Self { task: self.task.name(name), ..self }
     }
 
+    /// Allows the task to wait until it is aborted, with no waker left.
+    ///
     /// See [`task::Builder::forever`](crate::task::Builder::forever).
     pub fn forever(self) -> Self {
         Self { task: self.task.forever(), ..self }
     }
 
-    /// As [`JoinSet::spawn`].
+    /// Spawns the task on the current runtime, like [`JoinSet::spawn`].
     ///
     /// # Errors
     ///
     /// None at present.
+    ///
+    /// # Panics
+    ///
+    /// If the thread has no current runtime.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> io::Result<AbortHandle>
     where
@@ -45,7 +66,7 @@ impl<'a, T: 'static> Builder<'a, T> {
         Ok(self.set.insert(self.task.spawn(future)?))
     }
 
-    /// As [`JoinSet::spawn_on`].
+    /// Spawns the task on the runtime of `handle`, like [`JoinSet::spawn_on`].
     ///
     /// # Errors
     ///
@@ -60,11 +81,16 @@ impl<'a, T: 'static> Builder<'a, T> {
         Ok(self.set.insert(self.task.spawn_on(future, handle)?))
     }
 
-    /// As [`JoinSet::spawn_blocking`].
+    /// Runs a closure on the blocking pool of the current runtime, like
+    /// [`JoinSet::spawn_blocking`].
     ///
     /// # Errors
     ///
     /// None at present.
+    ///
+    /// # Panics
+    ///
+    /// If the thread has no current runtime.
     #[track_caller]
     pub fn spawn_blocking<F>(self, f: F) -> io::Result<AbortHandle>
     where
@@ -75,7 +101,7 @@ impl<'a, T: 'static> Builder<'a, T> {
         Ok(self.set.insert(self.task.spawn_blocking(f)?))
     }
 
-    /// As [`JoinSet::spawn_blocking_on`].
+    /// Runs a closure on the blocking pool of another runtime, like [`JoinSet::spawn_blocking_on`].
     ///
     /// # Errors
     ///
@@ -90,11 +116,15 @@ impl<'a, T: 'static> Builder<'a, T> {
         Ok(self.set.insert(self.task.spawn_blocking_on(f, handle)?))
     }
 
-    /// As [`JoinSet::spawn_local`].
+    /// Spawns a task that need not be `Send`, like [`JoinSet::spawn_local`].
     ///
     /// # Errors
     ///
     /// None at present.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a `LocalSet` and of a `LocalRuntime`.
     #[track_caller]
     pub fn spawn_local<F>(self, future: F) -> io::Result<AbortHandle>
     where
@@ -104,7 +134,7 @@ impl<'a, T: 'static> Builder<'a, T> {
         Ok(self.set.insert(self.task.spawn_local(future)?))
     }
 
-    /// As [`JoinSet::spawn_local_on`].
+    /// Spawns the task on a [`LocalSet`], like [`JoinSet::spawn_local_on`].
     ///
     /// # Errors
     ///

@@ -1,26 +1,26 @@
-//! Models of coming and going: whoever relies on an attendant has one.
+//! Models of the io_uring keeper's gate: an operation always has a thread that completes it.
 
-use crate::runtime::uring_keeper::gate::{Called, KeeperGate, Leaving};
+use crate::runtime::uring_keeper::gate::{KeeperExit, KeeperGate, KeeperRequest};
 use crate::sys::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use crate::sys::sync::{Arc, Mutex, thread};
 use crate::task::models::scheduler::{model, start};
 
-/// A ring with operations that are done as soon as somebody looks, and its runtime.
-struct World {
-    attendance: KeeperGate,
+/// A runtime and its ring, whose operations complete as soon as a thread drives it.
+struct ModelRuntime {
+    keeper_gate: KeeperGate,
     operations: Mutex<usize>,
-    /// The same, to be looked at without the lock.
+    /// Equal to `operations`, and readable without the lock.
     in_flight: AtomicUsize,
-    held: AtomicBool,
+    is_held: AtomicBool,
 }
 
-impl World {
+impl ModelRuntime {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            attendance: KeeperGate::new(),
+            keeper_gate: KeeperGate::new(),
             operations: Mutex::new(0),
             in_flight: AtomicUsize::new(0),
-            held: AtomicBool::new(true),
+            is_held: AtomicBool::new(true),
         })
     }
 
@@ -35,69 +35,69 @@ impl World {
     }
 
     fn is_needed(&self) -> bool {
-        self.is_busy() && (!self.held.load(SeqCst) || self.attendance.is_waited_for())
+        self.is_busy() && (!self.is_held.load(SeqCst) || self.keeper_gate.has_outside_waiter())
     }
 }
 
-/// Answers the attendant's thread, if one was sent.
-fn send_attendant(world: &Arc<World>) -> Option<thread::JoinHandle<()>> {
-    if !world.is_busy() || world.attendance.call() == Called::IsThere {
+/// Starts a keeper if one is needed. Returns its thread.
+fn start_keeper(runtime: &Arc<ModelRuntime>) -> Option<thread::JoinHandle<()>> {
+    if !runtime.is_busy() || runtime.keeper_gate.request() == KeeperRequest::AlreadyRunning {
         return None;
     }
-    let world = world.clone();
+    let runtime = runtime.clone();
     Some(thread::spawn(move || {
         loop {
-            while world.is_needed() {
-                world.set_operations(0);
+            while runtime.is_needed() {
+                runtime.set_operations(0);
             }
-            if world.attendance.leave(|| world.is_needed()) == Leaving::Go {
+            if runtime.keeper_gate.try_end(|| runtime.is_needed()) == KeeperExit::End {
                 return;
             }
         }
     }))
 }
 
-fn wait_for(attendants: impl IntoIterator<Item = Option<thread::JoinHandle<()>>>) {
-    for attendant in attendants.into_iter().flatten() {
-        attendant.join().unwrap();
+fn join(keepers: impl IntoIterator<Item = Option<thread::JoinHandle<()>>>) {
+    for keeper in keepers.into_iter().flatten() {
+        keeper.join().unwrap();
     }
 }
 
-/// The second time while the attendant of the first is about to leave.
+/// The second operation is submitted while the keeper of the first is about to end.
 #[test]
-fn what_is_left_behind_twice_is_looked_after_twice() {
+fn operations_left_by_two_block_ons_complete() {
     model(4, || {
-        let world = World::new();
-        let attendants = [1, 2].map(|_| {
-            world.held.store(true, SeqCst);
-            world.set_operations(1);
-            world.held.store(false, SeqCst);
-            send_attendant(&world)
+        let runtime = ModelRuntime::new();
+        let keepers = [1, 2].map(|_| {
+            runtime.is_held.store(true, SeqCst);
+            runtime.set_operations(1);
+            runtime.is_held.store(false, SeqCst);
+            start_keeper(&runtime)
         });
-        wait_for(attendants);
-        assert!(!world.is_busy(), "an operation was left to an attendant that has gone");
+        join(keepers);
+        assert!(!runtime.is_busy(), "an operation was left to a keeper that has ended");
     });
 }
 
 #[test]
-fn who_waits_outside_has_an_attendant_although_somebody_drives() {
+fn outside_waiter_has_a_keeper_during_block_on() {
     model(4, || {
-        let world = World::new();
-        world.set_operations(1);
+        let runtime = ModelRuntime::new();
+        runtime.set_operations(1);
         let outside = {
-            let world = world.clone();
+            let runtime = runtime.clone();
             thread::spawn(move || {
-                world.attendance.wait_outside();
-                wait_for([send_attendant(&world)]);
+                runtime.keeper_gate.set_outside_waiter();
+                join([start_keeper(&runtime)]);
             })
         };
         start();
         // Meanwhile `block_on` ends, and begins once more.
-        world.held.store(false, SeqCst);
-        let attendant = send_attendant(&world);
-        world.held.store(true, SeqCst);
+        runtime.is_held.store(false, SeqCst);
+        let keeper = start_keeper(&runtime);
+        runtime.is_held.store(true, SeqCst);
         outside.join().unwrap();
-        wait_for([attendant]);
-        assert!(!world.is_busy(), "nobody looks after the one who waits");
+        join([keeper]);
+        assert!(!runtime.is_busy(), "no thread completes the operation of the outside waiter");
     });
 }

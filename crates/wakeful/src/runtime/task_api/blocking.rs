@@ -1,7 +1,7 @@
-//! Closures for the blocking pool, as tasks.
+//! Closures of the blocking pool, spawned as tasks.
 
 use crate::runtime::context;
-use crate::runtime::inner::{Flavor, Shared};
+use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::spawn::no_runtime;
 use crate::scheduler::blocking_pool::Job;
 use crate::task::JoinHandle;
@@ -12,7 +12,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Runs the closure in its one and only poll.
+/// A future that runs the closure in its first poll.
 struct Closure<F>(Option<F>);
 
 impl<F> Unpin for Closure<F> {}
@@ -21,23 +21,25 @@ impl<F: FnOnce() -> R, R> Future for Closure<F> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<R> {
-        let run = self.0.take().expect("a closure is run once");
+        let run = self.0.take().expect("a closure is polled once");
         Poll::Ready(crate::task::context::without_budget(run))
     }
 }
 
-/// Runs a closure that may block on a thread of the current runtime's blocking
-/// pool.
+/// Runs a closure that may block on a thread of the current runtime's blocking pool.
 ///
-/// The pool grows up to
-/// [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads);
-/// beyond that closures wait their turn. A closure that has started cannot be
-/// aborted. A runtime that is dropped waits for those that run, and for those that wait
-/// their turn.
+/// Use it for system calls that block and for long computations, which would hold up a worker. The
+/// pool grows up to [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads); then
+/// closures wait in its queue.
+///
+/// A closure that has started cannot be aborted. A runtime that is dropped waits for closures that
+/// run and for those in the queue.
 ///
 /// # Panics
 ///
-/// Outside of a runtime.
+/// If the thread has no current runtime.
+///
+/// # Examples
 ///
 /// ```
 /// # #[wakeful::main]
@@ -61,7 +63,7 @@ where
 
 #[track_caller]
 pub(crate) fn spawn_blocking_on<F, R>(
-    shared: &Shared,
+    shared: &RuntimeInner,
     f: F,
     name: Option<&str>,
     mandatory: bool,
@@ -74,17 +76,22 @@ where
 }
 
 #[track_caller]
-fn spawn_closure<F, R>(shared: &Shared, f: F, origin: Origin, mandatory: bool) -> JoinHandle<R>
+fn spawn_closure<F, R>(
+    shared: &RuntimeInner,
+    f: F,
+    origin: Origin,
+    mandatory: bool,
+) -> JoinHandle<R>
 where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    let (closure, birth) = (Closure(Some(f)), SpawnOptions { origin, flags: BLOCKING });
-    // SAFETY: closure and result are Send.
+    let (closure, options) = (Closure(Some(f)), SpawnOptions { origin, flags: BLOCKING });
+    // SAFETY: the closure and its result are `Send`.
     let (task, join) = unsafe {
         match &shared.flavor {
-            Flavor::Current(scheduler) => scheduler.fill(closure, birth),
-            Flavor::Multi(scheduler) => scheduler.fill(closure, birth),
+            Flavor::Current(scheduler) => scheduler.fill(closure, options),
+            Flavor::Multi(scheduler) => scheduler.fill(closure, options),
         }
     };
     shared.pool.push(Job { task, mandatory });

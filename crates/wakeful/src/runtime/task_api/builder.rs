@@ -1,8 +1,8 @@
-//! Station 1 with settings: a task's name, and that it may wait for ever.
+//! Station 1 with settings: the name of a task, and whether it may wait forever.
 
 use crate::runtime::Handle;
 use crate::runtime::task_api::blocking::spawn_blocking_on;
-use crate::runtime::task_api::local_set::{LocalSet, spawn_local_born};
+use crate::runtime::task_api::local_set::{LocalSet, spawn_local_with};
 use crate::runtime::task_api::spawn;
 use crate::task::JoinHandle;
 use crate::task::cell::SpawnOptions;
@@ -12,6 +12,11 @@ use std::io;
 use std::panic::Location;
 
 /// Configures a task before it is spawned.
+///
+/// A name appears in dumps and reports. The methods that spawn return an `io::Result`, which is
+/// always `Ok` at present.
+///
+/// # Examples
 ///
 /// ```
 /// use wakeful::task;
@@ -31,26 +36,57 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// A task like any other.
+    /// Creates a builder without a name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let task = task::Builder::new().spawn(async { 42 })?;
+    /// assert_eq!(task.await.unwrap(), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Names the task, for reports.
+    /// Names the task, for dumps and reports.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    /// use wakeful::task;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let task = task::Builder::new().name("accountant").spawn(async {})?;
+    /// assert!(Handle::current().dump().find_named("accountant").is_some());
+    /// # task.await.unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self, name: &'a str) -> Self {
         Self { name: Some(name), ..*self }
     }
 
-    /// The task may wait until it is aborted, with nothing left that could wake
-    /// it: it is never taken for an orphan. To say so of one part of a task, use
+    /// Allows the task to wait until it is aborted, with no waker left.
+    ///
+    /// Such a task is never reported as an orphan. For one part of a task, use
     /// [`may_wait_forever`](crate::task::may_wait_forever).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[wakeful::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {
-    /// let keeper = wakeful::task::Builder::new().forever().spawn(std::future::pending::<()>())?;
+    /// let task = wakeful::task::Builder::new().forever().spawn(std::future::pending::<()>())?;
     /// # wakeful::task::yield_now().await;
-    /// keeper.abort();
+    /// task.abort();
     /// # Ok(())
     /// # }
     /// ```
@@ -59,16 +95,16 @@ impl<'a> Builder<'a> {
     }
 
     #[track_caller]
-    fn birth(self) -> SpawnOptions {
-        self.birth_at(Location::caller())
+    fn options(self) -> SpawnOptions {
+        self.options_at(Location::caller())
     }
 
-    fn birth_at(self, site: &'static Location<'static>) -> SpawnOptions {
+    fn options_at(self, site: &'static Location<'static>) -> SpawnOptions {
         let flags = if self.forever { FOREVER } else { 0 };
         SpawnOptions { origin: Origin::at(site, self.name), flags }
     }
 
-    /// As [`task::spawn`](crate::task::spawn).
+    /// Spawns the task on the current runtime, like [`task::spawn`](crate::task::spawn).
     ///
     /// # Errors
     ///
@@ -76,7 +112,20 @@ impl<'a> Builder<'a> {
     ///
     /// # Panics
     ///
-    /// Outside of a runtime.
+    /// If the thread has no current runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let task = task::Builder::new().name("accountant").spawn(async { 40 + 2 })?;
+    /// assert_eq!(task.await.unwrap(), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn<Fut>(self, future: Fut) -> io::Result<JoinHandle<Fut::Output>>
     where
@@ -86,21 +135,38 @@ impl<'a> Builder<'a> {
         self.spawn_on(future, &Handle::current())
     }
 
-    /// Spawns on another runtime.
+    /// Spawns the task on the runtime of `handle`.
     ///
     /// # Errors
     ///
     /// None at present.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let other = wakeful::runtime::Runtime::new()?;
+    /// let builder = task::Builder::new().name("accountant");
+    /// let task = builder.spawn_on(async { 40 + 2 }, other.handle())?;
+    /// assert_eq!(task.await.unwrap(), 42);
+    /// other.shutdown_background();
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn_on<Fut>(self, future: Fut, handle: &Handle) -> io::Result<JoinHandle<Fut::Output>>
     where
         Fut: Future + Send + 'static,
         Fut::Output: Send + 'static,
     {
-        Ok(spawn::spawn_on(&handle.shared, future, self.birth()))
+        Ok(spawn::spawn_on(&handle.shared, future, self.options()))
     }
 
-    /// As [`task::spawn_local`](crate::task::spawn_local).
+    /// Spawns the task on the current `LocalSet` or `LocalRuntime`, like
+    /// [`task::spawn_local`](crate::task::spawn_local).
     ///
     /// # Errors
     ///
@@ -109,6 +175,23 @@ impl<'a> Builder<'a> {
     /// # Panics
     ///
     /// Outside of a `LocalSet` and of a `LocalRuntime`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let set = task::LocalSet::new();
+    /// let task = set.run_until(async {
+    ///     let builder = task::Builder::new().name("local");
+    ///     builder.spawn_local(async { 40 + 2 })?.await.map_err(std::io::Error::other)
+    /// });
+    /// assert_eq!(task.await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn_local<Fut>(self, future: Fut) -> io::Result<JoinHandle<Fut::Output>>
     where
@@ -116,14 +199,29 @@ impl<'a> Builder<'a> {
         Fut::Output: 'static,
     {
         let site = Location::caller();
-        Ok(spawn_local_born(future, || self.birth_at(site)))
+        Ok(spawn_local_with(future, || self.options_at(site)))
     }
 
-    /// Spawns on a [`LocalSet`]. The task runs when that is polled.
+    /// Spawns the task on a [`LocalSet`]. It runs when the set is polled.
     ///
     /// # Errors
     ///
     /// None at present.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let set = task::LocalSet::new();
+    /// let task = task::Builder::new().name("local").spawn_local_on(async { 40 + 2 }, &set)?;
+    /// set.await;
+    /// assert_eq!(task.await.unwrap(), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn_local_on<Fut>(
         self,
@@ -134,10 +232,11 @@ impl<'a> Builder<'a> {
         Fut: Future + 'static,
         Fut::Output: 'static,
     {
-        Ok(local_set.spawn(future, self.birth()))
+        Ok(local_set.spawn(future, self.options()))
     }
 
-    /// As [`task::spawn_blocking`](crate::task::spawn_blocking).
+    /// Runs a closure on the blocking pool of the current runtime, like
+    /// [`task::spawn_blocking`](crate::task::spawn_blocking).
     ///
     /// # Errors
     ///
@@ -145,7 +244,20 @@ impl<'a> Builder<'a> {
     ///
     /// # Panics
     ///
-    /// Outside of a runtime.
+    /// If the thread has no current runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let task = task::Builder::new().name("sum").spawn_blocking(|| (1..=9).sum::<u32>())?;
+    /// assert_eq!(task.await.unwrap(), 45);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn_blocking<Function, Output>(
         self,
@@ -158,11 +270,25 @@ impl<'a> Builder<'a> {
         self.spawn_blocking_on(function, &Handle::current())
     }
 
-    /// Runs a closure on the blocking pool of another runtime.
+    /// Runs a closure on the blocking pool of the runtime of `handle`.
     ///
     /// # Errors
     ///
     /// None at present.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let handle = wakeful::runtime::Handle::current();
+    /// let task = task::Builder::new().name("sum").spawn_blocking_on(|| 40 + 2, &handle)?;
+    /// assert_eq!(task.await.unwrap(), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn spawn_blocking_on<Function, Output>(
         self,

@@ -1,46 +1,40 @@
-//! Sets of tasks that stay on one thread: what the user sees of
-//! `scheduler::local`.
+//! `LocalSet`: a set of tasks that stay on one thread.
+//!
+//! It is the public interface of `scheduler::local_set`.
 
-use crate::inspect::{Orphan, Report, Reporter};
-use crate::runtime::inner::{Flavor, Shared};
+mod host;
+
 use crate::runtime::local_runtime::spawn_on_own_thread;
-use crate::runtime::task_api::spawn::birth_here;
+use crate::runtime::task_api::spawn::options_here;
 use crate::runtime::{Id, Runtime, UnhandledPanic, context};
-use crate::scheduler::base::SchedulerBase;
-use crate::scheduler::config::NextTask;
-use crate::scheduler::local_set::context::Entered;
-use crate::scheduler::local_set::wakers::SetWaker;
-use crate::scheduler::local_set::{Host, Left, LocalScheduler};
-use crate::task::arena::Schedule as _;
+use crate::scheduler::local_set::context::EnterGuard;
+use crate::scheduler::local_set::wakers::SetPollerId;
+use crate::scheduler::local_set::{AfterPoll, LocalScheduler};
 use crate::task::cell::SpawnOptions;
-use crate::task::id::IdSource;
-use crate::task::runnable::TaskRef;
-use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::Wait;
+use crate::task::wait_kind::WaitKind;
+use crate::task::id::IdSource;
 use crate::task::wait_target::TargetWord;
 use crate::task::{JoinHandle, enter_guard};
 use std::fmt;
 use std::marker::PhantomPinned;
 use std::panic::Location;
 use std::pin::Pin;
-use std::ptr;
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-/// A set of tasks that all run on the thread that made the set, so that they
-/// need not be `Send`.
+/// A set of tasks that run on the thread that created the set, so that they need not be `Send`.
 ///
-/// The tasks run while the set is polled: inside [`run_until`](Self::run_until)
-/// or [`block_on`](Self::block_on), or while the set itself is awaited, which
-/// goes on until all its tasks are done. In between they wait. Dropping the set
-/// drops them.
+/// The tasks run while the set is polled: inside [`run_until`](Self::run_until) or
+/// [`block_on`](Self::block_on), or while the set itself is awaited, which waits until all its
+/// tasks have ended. In between, the tasks wait. Dropping the set drops them.
 ///
-/// A set needs no runtime of its own, only somebody to poll it; inside a
-/// multi-thread runtime, that has to be a thread in `block_on`, since the set
-/// cannot be moved to a worker. [`spawn`](crate::spawn) from within a set still
-/// spawns on the runtime.
+/// A set needs no runtime of its own, only a thread that polls it. Inside a multi-thread runtime
+/// that is the thread in `block_on`, because the set cannot move to a worker.
+/// [`spawn`](crate::spawn) from within a set still spawns on the runtime. If all tasks of a program
+/// are local, a [`LocalRuntime`](crate::runtime::LocalRuntime) is simpler.
+///
+/// # Examples
 ///
 /// ```
 /// use std::rc::Rc;
@@ -52,8 +46,8 @@ use std::time::Duration;
 /// let set = LocalSet::new();
 /// let length = set
 ///     .run_until(async {
-///         let mine = words.clone();
-///         spawn_local(async move { mine.concat().len() }).await.unwrap()
+///         let words = words.clone();
+///         spawn_local(async move { words.concat().len() }).await.unwrap()
 ///     })
 ///     .await;
 /// assert_eq!(length, 8);
@@ -62,32 +56,80 @@ use std::time::Duration;
 pub struct LocalSet {
     local: Rc<LocalScheduler>,
     id: Id,
-    made_at: &'static Location<'static>,
+    created_at: &'static Location<'static>,
 }
 
-/// Makes a set the one that [`spawn_local`] spawns on, until it is dropped; from
-/// [`LocalSet::enter`].
+/// A guard that makes [`spawn_local`] spawn on a set; from [`LocalSet::enter`].
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::task::{LocalSet, spawn_local};
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let set = LocalSet::new();
+/// let guard = set.enter();
+/// let task = spawn_local(async { 42 });
+/// drop(guard);
+/// set.await;
+/// assert_eq!(task.await.unwrap(), 42);
+/// # }
+/// ```
 #[must_use = "the set is left again when the guard is dropped"]
 pub struct LocalEnterGuard {
-    _entered: Entered,
+    _entered: EnterGuard,
 }
 
 impl LocalSet {
-    /// An empty set for the calling thread.
+    /// Creates an empty set on the calling thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task::LocalSet;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let set = LocalSet::new();
+    /// set.spawn_local(async { println!("local") });
+    /// set.await;
+    /// # }
+    /// ```
     #[track_caller]
     pub fn new() -> LocalSet {
-        let local = LocalScheduler::new(report_alone, context::depth);
-        LocalSet { local, id: Id::next(), made_at: Location::caller() }
+        let local = LocalScheduler::new(host::report_without_host, context::depth);
+        LocalSet { local, id: Id::next(), created_at: Location::caller() }
     }
 
-    /// Makes this set the one that [`spawn_local`] spawns on, without polling it:
-    /// the tasks wait until somebody does. Tasks spawned through a guard that
-    /// outlives the set are cancelled at once.
+    /// Makes [`spawn_local`] spawn on this set until the guard is dropped.
+    ///
+    /// The tasks do not run before the set is polled. If the guard outlives the set, tasks spawned
+    /// after that are cancelled at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task::{LocalSet, spawn_local};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let set = LocalSet::new();
+    /// let task = {
+    ///     let _guard = set.enter();
+    ///     spawn_local(async { 42 })
+    /// };
+    /// set.await;
+    /// assert_eq!(task.await.unwrap(), 42);
+    /// # }
+    /// ```
     pub fn enter(&self) -> LocalEnterGuard {
         LocalEnterGuard { _entered: self.local.enter() }
     }
 
-    /// Spawns a task on this set. It runs when the set is polled, now or later.
+    /// Spawns a task on this set. It runs when the set is polled.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use wakeful::task::LocalSet;
@@ -106,24 +148,37 @@ impl LocalSet {
         F: Future + 'static,
         F::Output: 'static,
     {
-        self.spawn(future, birth_here())
+        self.spawn(future, options_here())
     }
 
-    pub(crate) fn spawn<F>(&self, future: F, birth: SpawnOptions) -> JoinHandle<F::Output>
+    pub(crate) fn spawn<F>(&self, future: F, options: SpawnOptions) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,
     {
-        spawn_in(&self.local, future, birth)
+        spawn_in(&self.local, future, options)
     }
 
-    /// Runs a future on a runtime and on this thread, to its end, and the set's
-    /// tasks meanwhile. Tasks that are not done by then wait for the next poll of
-    /// the set.
+    /// Runs a future to completion on this thread and on a runtime, and the set's tasks meanwhile.
+    ///
+    /// Tasks that have not ended by then wait for the next poll of the set.
     ///
     /// # Panics
     ///
-    /// From within a runtime, or if the future panics.
+    /// See [`Runtime::block_on`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Runtime;
+    /// use wakeful::task::{LocalSet, spawn_local};
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let set = LocalSet::new();
+    /// let answer = set.block_on(&runtime, async { spawn_local(async { 42 }).await.unwrap() });
+    /// assert_eq!(answer, 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn block_on<F>(&self, rt: &Runtime, future: F) -> F::Output
     where
@@ -132,56 +187,93 @@ impl LocalSet {
         rt.block_on(self.run_until(future))
     }
 
-    /// Runs a future and, meanwhile, the set's tasks. Inside the future
-    /// [`spawn_local`] spawns on this set. Tasks that are not done when the future
-    /// is wait for the next poll of the set.
+    /// Runs a future, and the set's tasks meanwhile.
+    ///
+    /// Inside the future, [`spawn_local`] spawns on this set. Tasks that have not ended when the
+    /// future is ready wait for the next poll of the set.
     ///
     /// # Cancel safety
     ///
-    /// As cancel safe as `future`: the tasks are not cancelled when it is
-    /// dropped. The set keeps the waker of the last poll: see
-    /// [wakers](crate::sync#wakers).
+    /// As cancel safe as `future`: dropping the returned future does not cancel the tasks. The set
+    /// keeps the waker of the last poll: see [wakers](crate::sync#wakers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task::{LocalSet, spawn_local};
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let set = LocalSet::new();
+    /// let answer = set.run_until(async { spawn_local(async { 42 }).await.unwrap() }).await;
+    /// assert_eq!(answer, 42);
+    /// # }
+    /// ```
     pub fn run_until<F>(&self, future: F) -> RunUntil<'_, F>
     where
         F: Future,
     {
-        RunUntil { set: self, future, poller: None, _pinned: PhantomPinned }
+        RunUntil { set: self, future, waker: None, _pinned: PhantomPinned }
     }
 
-    /// The set's id, unique among sets and runtimes of the process.
+    /// Returns the id of the set, which is unique among the sets and runtimes of the process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::task::LocalSet;
+    ///
+    /// assert_ne!(LocalSet::new().id(), LocalSet::new().id());
+    /// ```
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// What happens when a task of this set panics. With
-    /// [`UnhandledPanic::ShutdownRuntime`] all tasks are dropped and whoever polls
-    /// the set panics.
+    /// Sets what happens when a task of this set panics.
+    ///
+    /// With [`UnhandledPanic::ShutdownRuntime`], all tasks of the set are dropped, and the next
+    /// poll of the set panics.
+    ///
+    /// # Examples
+    ///
+    /// ```should_panic
+    /// use wakeful::runtime::UnhandledPanic;
+    /// use wakeful::task::LocalSet;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut set = LocalSet::new();
+    /// set.unhandled_panic(UnhandledPanic::ShutdownRuntime);
+    /// set.spawn_local(async { panic!("this ends the set") });
+    /// set.await;
+    /// # }
+    /// ```
     pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
         self.local.set_on_panic(behavior);
         self
     }
 
-    /// One poll of the set: `before` first, and the tasks unless that is ready.
+    /// Polls the set: calls `before`, and then polls the tasks unless `before` is ready.
     fn poll_tasks<R>(
         &self,
-        poller: SetWaker,
+        waker: SetPollerId,
         cx: &mut Context<'_>,
         before: impl FnOnce(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<R> {
-        // What is polled here may not leave the thread.
+        // The tasks must not move to another thread.
         let _no_blocking = enter_guard::forbid_block_in_place();
-        let order = settle_in(&self.local);
+        let order = host::attach(&self.local);
         self.local.in_poll(|| {
             let ready = before(cx);
             if ready.is_ready() {
                 return ready;
             }
             match self.local.run_tasks(order) {
-                Left::Work => {
+                AfterPoll::Ready => {
                     crate::task::context::mark_block_on_worked();
                     cx.waker().wake_by_ref();
                 }
-                Left::Nothing => self.local.wait(poller, cx.waker()),
+                AfterPoll::Idle => self.local.wait(waker, cx.waker()),
             }
             Poll::Pending
         })
@@ -202,18 +294,18 @@ impl Drop for LocalSet {
     }
 }
 
-/// Runs the tasks until all of them are done.
+/// Runs the tasks until all of them have ended.
 impl Future for LocalSet {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let until_empty = |_: &mut Context<'_>| Poll::<()>::Pending;
-        let _ = self.poll_tasks(SetWaker::OF_THE_SET, cx, until_empty);
+        let _ = self.poll_tasks(SetPollerId::OF_THE_SET, cx, until_empty);
         if self.local.is_empty() {
-            self.local.leave(SetWaker::OF_THE_SET);
+            self.local.leave(SetPollerId::OF_THE_SET);
             return Poll::Ready(());
         }
-        let site = self.made_at;
+        let site = self.created_at;
         crate::task::context::record_wait(|since_ms| Wait {
             kind: WaitKind::Join,
             target: TargetWord::NONE,
@@ -231,16 +323,16 @@ pin_project_lite::pin_project! {
         set: &'a LocalSet,
         #[pin]
         future: F,
-        // Who we are to the set, from the first poll to the last.
-        poller: Option<SetWaker>,
+        // Identifies this future in the set, from its first poll to its last.
+        waker: Option<SetPollerId>,
         #[pin]
         _pinned: PhantomPinned,
     }
 
     impl<F> PinnedDrop for RunUntil<'_, F> {
         fn drop(this: Pin<&mut Self>) {
-            if let Some(poller) = this.poller {
-                this.set.local.leave_waker(poller);
+            if let Some(waker) = this.waker {
+                this.set.local.leave_waker(waker);
             }
         }
     }
@@ -252,25 +344,28 @@ impl<F: Future> Future for RunUntil<'_, F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let local = &this.set.local;
-        let poller = *this.poller.get_or_insert_with(|| local.new_poller());
-        let polled = this.set.poll_tasks(poller, cx, |cx| this.future.poll(cx));
+        let waker = *this.waker.get_or_insert_with(|| local.new_poller());
+        let polled = this.set.poll_tasks(waker, cx, |cx| this.future.poll(cx));
         if polled.is_ready() {
-            *this.poller = None;
-            local.leave(poller);
+            *this.waker = None;
+            local.leave(waker);
         }
         polled
     }
 }
 
-/// Spawns a task that stays on this thread: on the [`LocalSet`] that the calling
-/// code runs in, or on the [`LocalRuntime`](crate::runtime::LocalRuntime). If there
-/// are several, the one that was entered last counts: within a set that is polled
-/// inside a `LocalRuntime`, that is the set.
+/// Spawns a task that stays on this thread and need not be `Send`.
+///
+/// It belongs to the [`LocalSet`] or [`LocalRuntime`](crate::runtime::LocalRuntime) that the
+/// calling code runs in. If the code runs in several, the one that was entered last counts: within
+/// a set that is polled inside a `LocalRuntime`, that is the set.
 ///
 /// # Panics
 ///
-/// Outside of both, and on a thread that has entered the `LocalRuntime` of
-/// another.
+/// - Outside of a `LocalSet` and of a `LocalRuntime`.
+/// - On a thread that has entered the `LocalRuntime` of another thread.
+///
+/// # Examples
 ///
 /// ```
 /// use std::cell::Cell;
@@ -282,8 +377,8 @@ impl<F: Future> Future for RunUntil<'_, F> {
 /// LocalSet::new()
 ///     .run_until(async {
 ///         let count = Rc::new(Cell::new(0));
-///         let mine = count.clone();
-///         spawn_local(async move { mine.set(mine.get() + 1) }).await.unwrap();
+///         let shared = count.clone();
+///         spawn_local(async move { shared.set(shared.get() + 1) }).await.unwrap();
 ///         assert_eq!(count.get(), 1);
 ///     })
 ///     .await;
@@ -295,15 +390,15 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    let birth = birth_here();
-    spawn_local_born(future, || birth)
+    let options = options_here();
+    spawn_local_with(future, || options)
 }
 
-/// As [`spawn_local`]; the task is born only if there is a place for it.
+/// Spawns like [`spawn_local`]. Calls `options` only if there is a set or runtime to spawn on.
 #[track_caller]
-pub(crate) fn spawn_local_born<F>(
+pub(crate) fn spawn_local_with<F>(
     future: F,
-    birth: impl FnOnce() -> SpawnOptions,
+    options: impl FnOnce() -> SpawnOptions,
 ) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
@@ -313,20 +408,20 @@ where
     if let Some((local, runtimes)) = LocalScheduler::current() {
         let entered_later = context::depth() > runtimes;
         if !(entered_later && matches!(runtime, Some(Some(_)))) {
-            return spawn_in(&local, future, birth());
+            return spawn_in(&local, future, options());
         }
     }
     match runtime {
         Some(Some(thread)) if thread == std::thread::current().id() => {
-            let birth = birth();
+            let options = options();
             let spawned = context::with_current(|shared| {
-                // SAFETY: a local runtime, and this is its thread.
-                unsafe { spawn_on_own_thread(shared, future, birth) }
+                // SAFETY: `local_to` says that this is a local runtime, and this is its thread.
+                unsafe { spawn_on_own_thread(shared, future, options) }
             });
-            spawned.expect("asked a moment ago")
+            spawned.expect("the thread has a current runtime: `local_to` was read from it")
         }
         Some(Some(_)) => panic!(
-            "LocalScheduler tasks can only be spawned on a LocalRuntime from the thread the runtime was \
+            "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was \
              created on"
         ),
         Some(None) | None => panic!(
@@ -335,67 +430,21 @@ where
     }
 }
 
-/// Spawns on a set, with an id from the runtime around it.
-fn spawn_in<F>(local: &LocalScheduler, future: F, birth: SpawnOptions) -> JoinHandle<F::Output>
+/// Spawns a task on a set, with an id from the current runtime if there is one.
+fn spawn_in<F>(local: &LocalScheduler, future: F, options: SpawnOptions) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
     static PROCESS: IdSource = IdSource::Process;
-    let mut born = Some((future, birth));
+    let mut task = Some((future, options));
     let mut spawn = |ids: &IdSource| {
-        let (future, birth) = born.take().expect("spawned once");
-        local.spawn(future, birth, ids)
+        let (future, options) = task.take().expect("spawned once");
+        local.spawn(future, options, ids)
     };
-    match context::with_current(|shared| spawn(shared.estate().ids())) {
+    match context::with_current(|shared| spawn(shared.base().ids())) {
         Some(join) => join,
         None => spawn(&PROCESS),
-    }
-}
-
-/// Tells the set which runtime polls it, and gives back in which order that
-/// runtime wants tasks to run.
-fn settle_in(local: &LocalScheduler) -> NextTask {
-    let around = context::with_current(|shared| {
-        (ptr::from_ref(shared).cast::<()>(), shared.estate().config.seam.next_task)
-    });
-    let (address, order) = around.unwrap_or((ptr::null(), NextTask::InOrder));
-    if !local.is_hosted_by(address) {
-        let host = context::try_current().ok();
-        let host = host.map(|host| -> Weak<dyn Host> {
-            let shared: Arc<Shared> = host.shared;
-            Arc::<Shared>::downgrade(&shared)
-        });
-        local.set_host(address, host);
-    }
-    order
-}
-
-impl Host for Shared {
-    fn estate(&self) -> &SchedulerBase {
-        Shared::estate(self)
-    }
-
-    fn orphaned(&self, task: &TaskRef) {
-        match &self.flavor {
-            Flavor::Current(scheduler) => scheduler.orphaned(task),
-            Flavor::Multi(scheduler) => scheduler.orphaned(task),
-        }
-    }
-
-    fn be_watched(&self) {
-        // The workers of the other kind always are.
-        if let Flavor::Current(scheduler) = &self.flavor {
-            scheduler.be_listed();
-        }
-    }
-}
-
-/// Reports an orphan of a set that is polled in no runtime: to the runtime of the
-/// thread that noticed, or to stderr.
-fn report_alone(task: &TaskRef) {
-    if context::with_current(|shared| shared.estate().orphaned(task)).is_none() {
-        Reporter::new(None).report(&Report::Orphan(Orphan::new(task)), Duration::ZERO);
     }
 }
 

@@ -1,4 +1,6 @@
 //! The functions of `wakeful::task` that need a runtime: spawning, blocking closures, local sets.
+//!
+//! `task/reexports.rs` makes them public there.
 
 pub(crate) mod blocking;
 pub(crate) mod builder;

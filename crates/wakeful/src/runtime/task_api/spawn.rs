@@ -1,27 +1,32 @@
-//! Station 1: spawning, and leaving a worker to block.
+//! Station 1: spawning a task, and `block_in_place`.
 
 use crate::runtime::context;
-use crate::runtime::inner::{Flavor, Shared};
-use crate::scheduler::multi_thread::worker;
+use crate::runtime::inner::{Flavor, RuntimeInner};
+use crate::scheduler::multi_thread::{block_in_place, worker};
 use crate::task::cell::SpawnOptions;
 use crate::task::context::wake_deferred;
 use crate::task::origin::Origin;
 use crate::task::{JoinHandle, enter_guard};
 
-/// A plain spawn, at the caller's place.
+/// Returns the options of a plain spawn at the caller's location.
 #[track_caller]
 #[inline]
-pub(crate) fn birth_here() -> SpawnOptions {
+pub(crate) fn options_here() -> SpawnOptions {
     SpawnOptions { origin: Origin::here(), flags: 0 }
 }
 
-/// Spawns a task on the current runtime; it starts to run at once, awaited or
-/// not. Dropping the handle detaches it.
+/// Spawns a task on the current runtime.
+///
+/// The task starts at once, awaited or not. Dropping the returned [`JoinHandle`] detaches it. To
+/// wait for several tasks, use a [`JoinSet`](crate::task::JoinSet). To name a task, use
+/// [`task::Builder`](crate::task::Builder).
 ///
 /// # Panics
 ///
-/// Outside of a runtime: call it from a task, inside `block_on`, or while an
-/// [`EnterGuard`](crate::runtime::EnterGuard) is held.
+/// If the thread has no current runtime. Call it from a task, inside `block_on`, or while holding
+/// an [`EnterGuard`](crate::runtime::EnterGuard).
+///
+/// # Examples
 ///
 /// ```
 /// # #[wakeful::main]
@@ -40,8 +45,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let birth = birth_here();
-    match context::with_current(|shared| spawn_on(shared, future, birth)) {
+    let options = options_here();
+    match context::with_current(|shared| spawn_on(shared, future, options)) {
         Some(handle) => handle,
         None => no_runtime(),
     }
@@ -54,23 +59,41 @@ pub(crate) fn no_runtime() -> ! {
 }
 
 #[inline]
-pub(crate) fn spawn_on<F>(shared: &Shared, future: F, birth: SpawnOptions) -> JoinHandle<F::Output>
+pub(crate) fn spawn_on<F>(
+    shared: &RuntimeInner,
+    future: F,
+    options: SpawnOptions,
+) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    // SAFETY: the future and its output are Send.
+    // SAFETY: the future and its output are `Send`.
     unsafe {
         match &shared.flavor {
-            Flavor::Current(scheduler) => scheduler.spawn(future, birth),
-            Flavor::Multi(scheduler) => scheduler.spawn(future, birth),
+            Flavor::Current(scheduler) => scheduler.spawn(future, options),
+            Flavor::Multi(scheduler) => scheduler.spawn(future, options),
         }
     }
 }
 
-/// The number of the worker that the calling code runs on, if it runs on a
-/// worker thread of the current runtime. The only worker of a current-thread
-/// runtime is the thread that runs its tasks inside `block_on`.
+/// Returns the index of the worker that runs the calling code.
+///
+/// `None` means that the calling thread is no worker of its current runtime. A current-thread
+/// runtime has one worker, with the index 0: the thread that runs its tasks inside `block_on`.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::runtime::worker_index;
+///
+/// # #[wakeful::main]
+/// # async fn main() {
+/// let index = wakeful::spawn(async { worker_index() }).await.unwrap();
+/// assert!(index.is_some());
+/// assert_eq!(worker_index(), None, "the thread in `block_on` is no worker");
+/// # }
+/// ```
 pub fn worker_index() -> Option<usize> {
     context::with_current(|shared| match &shared.flavor {
         Flavor::Multi(scheduler) => worker::index(scheduler),
@@ -79,39 +102,54 @@ pub fn worker_index() -> Option<usize> {
     .flatten()
 }
 
-/// Runs a closure that may block on the current thread, while the other tasks
-/// of this worker carry on elsewhere.
+/// Runs a closure that may block on the current thread, while another thread takes over the worker.
 ///
-/// The closure belongs to the calling task, so nothing else in that task makes
-/// progress meanwhile (other branches of a `join!`, say). Outside of a runtime
-/// it is simply called.
+/// The other tasks of the worker go on. The closure belongs to the calling task, so nothing else in
+/// that task makes progress meanwhile, for example the other branches of a `join!`. On a thread
+/// that runs no asynchronous code, the closure is simply called.
 ///
-/// If no thread can be started to carry on, the other threads of the runtime run this
-/// worker's tasks and serve its timers and sockets. This thread is the worker again when the
-/// closure has ended.
+/// If no thread can be started to take over, the other threads of the runtime run this worker's
+/// tasks and serve its timers and sockets. This thread becomes the worker again when the closure
+/// has ended.
+///
+/// Prefer [`spawn_blocking`](crate::task::spawn_blocking) for closures that are `'static` and
+/// `Send`: it does not hold up the calling task.
 ///
 /// # Shutdown
 ///
 /// A runtime that shuts down waits for the closure, unless
 /// [`shutdown_background`](crate::runtime::Runtime::shutdown_background) or the limit of
-/// [`shutdown_timeout`](crate::runtime::Runtime::shutdown_timeout) says otherwise. What the closure
-/// waits for ends, if it belongs to that runtime:
+/// [`shutdown_timeout`](crate::runtime::Runtime::shutdown_timeout) ends the wait. A wait inside of
+/// the closure ends if it belongs to that runtime:
 ///
-/// - a timer panics with "A Tokio 1.x context was found, but it is being shutdown.",
-/// - an operation on a socket fails, and
-///   [`is_rt_shutdown_err`](crate::runtime::is_rt_shutdown_err) says so,
-/// - a [`JoinHandle`](crate::task::JoinHandle) says that its task was cancelled,
-/// - a channel whose other end is in a task is closed, and a lock that a task held is free, when
-///   the tasks are dropped,
-/// - a file operation is completed or cancelled.
+/// - A timer panics with "A Tokio 1.x context was found, but it is being shutdown.".
+/// - An operation on a socket fails with an error for which
+///   [`is_rt_shutdown_err`](crate::runtime::is_rt_shutdown_err) is true.
+/// - A [`JoinHandle`](crate::task::JoinHandle) returns that its task was cancelled.
+/// - A channel whose other end is in a task is closed, and a lock held by a task is released, when
+///   the tasks are dropped.
+/// - A file operation is completed or cancelled.
 ///
 /// A wait for another runtime, another thread or a closure of
-/// [`spawn_blocking`](crate::task::spawn_blocking) ends when that does: the shutdown waits with it.
+/// [`spawn_blocking`](crate::task::spawn_blocking) ends when that ends: the shutdown waits for it.
 ///
 /// # Panics
 ///
-/// On a current-thread runtime, where nobody could carry on: use
+/// On a current-thread runtime, where no other thread can take over. Use
 /// [`spawn_blocking`](crate::task::spawn_blocking) there.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::task;
+///
+/// # #[wakeful::main]
+/// # async fn main() {
+/// let text = String::from("the closure may borrow");
+/// let length = task::block_in_place(|| text.len());
+/// assert_eq!(length, 22);
+/// # }
+/// ```
 #[track_caller]
 pub fn block_in_place<F, R>(f: F) -> R
 where
@@ -124,10 +162,10 @@ where
              `task::spawn_blocking` here"
         ),
         enter_guard::BlockInPlace::Allowed => {
-            // The others that this task put off must not wait for it.
+            // Deferred wake-ups of other tasks must not wait for the closure.
             wake_deferred();
-            let _free = enter_guard::stop_driving();
-            worker::block_in_place(f)
+            let _may_block = enter_guard::stop_driving();
+            block_in_place::block_in_place(f)
         }
     }
 }

@@ -1,77 +1,89 @@
-//! Whether somebody looks after the ring of a current-thread runtime that nobody
-//! drives: the flags by which attendants come and go.
+//! The gate of the io_uring keeper: decides when one starts and when it may end.
 //!
-//! Actors: *callers* need an attendant; the *attendant* stays while it is needed.
+//! The ring of a current-thread runtime needs a keeper, a job of the blocking pool, while no thread
+//! is in `block_on`. At most one keeper runs.
 //!
-//! Rules:
-//! - A1. A caller first makes it so that one is needed (the ring has something, and
-//!   the core is let go of or `is_waited_for` is set), and then exchanges `is_there`.
-//! - A2. An attendant that wants to leave first exchanges `is_there`, and then looks
-//!   once more whether it is needed.
+//! # Protocol
 //!
-//! The race one fears: the caller relies on an attendant that has looked for the last
-//! time. There is one order of the exchanges. If the caller's comes first, that of
-//! the attendant finds it and acquires what the caller did before, so the attendant
-//! sees that it is needed. If the attendant's comes first, the caller finds nobody
-//! and sends another one. With a plain store instead of the attendant's exchange, its
-//! look could miss what a caller did before.
+//! Actors: *callers* need a keeper; the *keeper* runs while it is needed.
+//!
+//! - KEEPER-1: A caller first makes the keeper necessary: the ring has operations, and the caller
+//!   has released the core or set `has_outside_waiter`. Then it exchanges `is_running`.
+//! - KEEPER-2: A keeper that wants to end first exchanges `is_running`, and then checks once more
+//!   whether it is needed.
+//!
+//! The race one fears: a caller relies on a keeper that has made its last check. All exchanges of
+//! `is_running` have one order. If the caller's comes first, the keeper's exchange reads it and
+//! acquires what the caller did before, so the keeper sees that it is needed. If the keeper's comes
+//! first, the caller finds no keeper and starts one. With a plain store instead of the keeper's
+//! exchange, the last check could miss what a caller did before. (Model: `models/uring_keeper.rs`.)
 
 use crate::sys::sync::atomic::{AtomicBool, Ordering::*};
 
 pub(in crate::runtime) struct KeeperGate {
-    /// There is an attendant, or there will be.
-    is_there: AtomicBool,
-    /// Somebody has waited outside: whoever drives may be waiting for him, so the
-    /// attendant does not leave the ring to those who drive any more.
-    is_waited_for: AtomicBool,
+    /// A keeper runs, or a caller is about to start one.
+    is_running: AtomicBool,
+    /// A thread outside of the runtime has waited for an operation. The thread in `block_on` may
+    /// wait for that thread in turn, so from then on the keeper runs also during `block_on`.
+    has_outside_waiter: AtomicBool,
 }
 
-/// What a caller has to do.
+/// The duty of a caller that needs a keeper.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::runtime) enum Called {
-    /// Send an attendant: whoever does is spoken of by `is_there` from now on.
-    Send,
-    /// Nothing: there is one.
-    IsThere,
+pub(in crate::runtime) enum KeeperRequest {
+    /// Start a keeper. `is_running` is set on its behalf.
+    Start,
+    /// Nothing: a keeper runs.
+    AlreadyRunning,
 }
 
-/// What an attendant has to do that found itself not needed.
+/// The duty of a keeper that found itself not needed.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::runtime) enum Leaving {
+pub(in crate::runtime) enum KeeperExit {
     /// Go on: it is needed again.
-    Stay,
-    Go,
+    Continue,
+    /// End: it is not needed, or another keeper has started.
+    End,
 }
 
 impl KeeperGate {
     pub(in crate::runtime) fn new() -> Self {
-        Self { is_there: AtomicBool::new(false), is_waited_for: AtomicBool::new(false) }
+        Self { is_running: AtomicBool::new(false), has_outside_waiter: AtomicBool::new(false) }
     }
 
-    /// Somebody waits outside of the runtime; a call follows.
-    pub(in crate::runtime) fn wait_outside(&self) {
-        self.is_waited_for.store(true, Relaxed);
+    /// Records that a thread outside of the runtime waits. The caller calls
+    /// [`request`](Self::request) next.
+    pub(in crate::runtime) fn set_outside_waiter(&self) {
+        self.has_outside_waiter.store(true, Relaxed);
     }
 
-    pub(in crate::runtime) fn is_waited_for(&self) -> bool {
-        self.is_waited_for.load(Relaxed)
+    pub(in crate::runtime) fn has_outside_waiter(&self) -> bool {
+        self.has_outside_waiter.load(Relaxed)
     }
 
-    /// One is needed (A1).
-    pub(in crate::runtime) fn call(&self) -> Called {
-        if self.is_there.swap(true, AcqRel) { Called::IsThere } else { Called::Send }
+    /// Requests a keeper, after the caller has made one necessary (KEEPER-1).
+    pub(in crate::runtime) fn request(&self) -> KeeperRequest {
+        if self.is_running.swap(true, AcqRel) {
+            KeeperRequest::AlreadyRunning
+        } else {
+            KeeperRequest::Start
+        }
     }
 
-    /// The attendant is not needed any more, as far as it knows (A2).
-    pub(in crate::runtime) fn leave(&self, is_needed: impl FnOnce() -> bool) -> Leaving {
-        self.resign();
-        if is_needed() && self.call() == Called::Send { Leaving::Stay } else { Leaving::Go }
+    /// Ends the keeper, unless the second check says that it is needed again (KEEPER-2).
+    pub(in crate::runtime) fn try_end(&self, is_needed: impl FnOnce() -> bool) -> KeeperExit {
+        self.end();
+        if is_needed() && self.request() == KeeperRequest::Start {
+            KeeperExit::Continue
+        } else {
+            KeeperExit::End
+        }
     }
 
-    /// There is no attendant, although it may be needed.
-    pub(in crate::runtime) fn resign(&self) {
-        self.is_there.swap(false, AcqRel);
+    /// Ends the keeper, although it may be needed: the pool did not run it, or it panicked.
+    pub(in crate::runtime) fn end(&self) {
+        self.is_running.swap(false, AcqRel);
     }
 }

@@ -1,75 +1,79 @@
-//! The ring of a current-thread runtime while nobody is in `block_on`: a thread of
-//! the pool looks after it until it has nothing to do, so that what was accepted
-//! goes on its way, and who waits outside of the runtime is told.
-//! How it comes and goes is in `attendance`.
+//! The io_uring keeper: drives the ring of a current-thread runtime outside of `block_on`.
+//!
+//! The thread in `block_on` drives the ring of such a runtime. Without that thread, operations in
+//! flight would not complete, and a thread that waits for one outside of the runtime would wait
+//! forever. So a job of the blocking pool drives the ring until it has no operations in flight.
+//! [`gate`] decides when the keeper starts and ends.
 
 pub(crate) mod gate;
 
 use crate::driver::uring::Ring;
-use crate::runtime::inner::{Flavor, Shared};
+use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::blocking::spawn_blocking_on;
-use crate::runtime::uring_keeper::gate::{Called, Leaving};
-use crate::sys::unwind::catch_and_forget;
+use crate::runtime::uring_keeper::gate::{KeeperExit, KeeperRequest};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-struct Attendant {
-    shared: Arc<Shared>,
+struct UringKeeper {
+    shared: Arc<RuntimeInner>,
     ring: Arc<Ring>,
-    /// `is_there` speaks of this one.
-    on_duty: bool,
+    /// The gate's `is_running` is set on behalf of this keeper.
+    is_registered: bool,
 }
 
-impl Drop for Attendant {
+impl Drop for UringKeeper {
     fn drop(&mut self) {
-        // The pool did not take it, or it panicked.
-        if self.on_duty {
-            self.shared.files.attendance.resign();
+        // The pool did not run the keeper, or it panicked.
+        if self.is_registered {
+            self.shared.files.keeper_gate.end();
         }
     }
 }
 
-impl Shared {
-    /// For somebody who waits for the ring of a current-thread runtime that this
-    /// thread does not drive: it may be that nobody does.
-    pub(crate) fn attend_ring(self: &Arc<Self>) {
+impl RuntimeInner {
+    /// Makes sure that a thread drives the ring that the calling thread waits for.
+    ///
+    /// Only a current-thread runtime whose tasks this thread does not drive needs a keeper.
+    pub(crate) fn ensure_ring_driven(self: &Arc<Self>) {
         let Flavor::Current(scheduler) = &self.flavor else { return };
         if !scheduler.is_held_here() {
-            self.files.attendance.wait_outside();
-            self.send_attendant();
+            self.files.keeper_gate.set_outside_waiter();
+            self.start_uring_keeper();
         }
     }
 
-    /// Sees to the ring when the guard is dropped: after `block_on`.
-    pub(in crate::runtime) fn attend_ring_afterwards(self: &Arc<Self>) -> Afterwards<'_> {
-        Afterwards(self)
+    /// Returns a guard that starts a keeper, if one is needed, when `block_on` ends.
+    pub(in crate::runtime) fn keep_ring_after_block_on(self: &Arc<Self>) -> KeepRingOnDrop<'_> {
+        KeepRingOnDrop(self)
     }
 
-    fn send_attendant(self: &Arc<Self>) {
+    fn start_uring_keeper(self: &Arc<Self>) {
         let Flavor::Current(scheduler) = &self.flavor else { return };
         let Some(ring) = scheduler.poller.get().and_then(|poller| poller.existing_ring()) else {
             return;
         };
-        if ring.is_busy() && self.files.attendance.call() == Called::Send {
-            Attendant { shared: self.clone(), ring: ring.clone(), on_duty: true }.go_to_pool();
+        if ring.is_busy() && self.files.keeper_gate.request() == KeeperRequest::Start {
+            UringKeeper { shared: self.clone(), ring: ring.clone(), is_registered: true }
+                .run_on_pool();
         }
     }
 }
 
-/// See [`Shared::attend_ring_afterwards`].
-pub(in crate::runtime) struct Afterwards<'a>(&'a Arc<Shared>);
+/// The guard of [`RuntimeInner::keep_ring_after_block_on`].
+pub(in crate::runtime) struct KeepRingOnDrop<'a>(&'a Arc<RuntimeInner>);
 
-impl Drop for Afterwards<'_> {
+impl Drop for KeepRingOnDrop<'_> {
     fn drop(&mut self) {
-        // A pool that has no thread panics. Then it is done with the next `block_on`,
-        // or the runtime's end.
-        catch_and_forget(|| self.0.send_attendant());
+        // A pool that cannot start a thread panics. Then the next `block_on` completes the
+        // operations, or the shutdown of the runtime does.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.0.start_uring_keeper()));
     }
 }
 
-impl Attendant {
-    fn go_to_pool(self) {
+impl UringKeeper {
+    fn run_on_pool(self) {
         let shared = self.shared.clone();
-        drop(spawn_blocking_on(&shared, move || self.look_after(), Some("files"), true));
+        drop(spawn_blocking_on(&shared, move || self.run(), Some("files"), true));
     }
 
     fn is_needed(&self) -> bool {
@@ -77,31 +81,31 @@ impl Attendant {
             Flavor::Current(scheduler) => scheduler.is_held(),
             Flavor::Multi(_) => true,
         };
-        self.ring.is_busy() && (!is_driven || self.shared.files.attendance.is_waited_for())
+        self.ring.is_busy() && (!is_driven || self.shared.files.keeper_gate.has_outside_waiter())
     }
 
-    /// Whether others wait for the thread that this one has.
-    fn is_in_the_way(&self) -> bool {
-        let (threads, idle, waiting) = self.shared.pool.look();
+    /// Returns whether closures wait for the pool thread that this keeper occupies.
+    fn blocks_other_closures(&self) -> bool {
+        let (threads, idle, waiting) = self.shared.pool.counts();
         waiting > idle && threads >= self.shared.config().max_blocking_threads
     }
 
-    fn look_after(mut self) {
+    fn run(mut self) {
         loop {
             while self.is_needed() {
                 if self.ring.process_completions() == 0 {
                     self.ring.wait_for_completion();
                 }
-                if self.is_in_the_way() {
-                    return self.go_to_pool();
+                if self.blocks_other_closures() {
+                    return self.run_on_pool();
                 }
             }
-            // Of another one, if it goes.
-            self.on_duty = false;
-            if self.shared.files.attendance.leave(|| self.is_needed()) == Leaving::Go {
+            // After `try_end`, `is_running` may belong to another keeper.
+            self.is_registered = false;
+            if self.shared.files.keeper_gate.try_end(|| self.is_needed()) == KeeperExit::End {
                 return;
             }
-            self.on_duty = true;
+            self.is_registered = true;
         }
     }
 }

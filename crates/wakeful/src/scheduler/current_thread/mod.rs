@@ -1,113 +1,81 @@
-//! The current-thread scheduler: every task runs on the thread that is inside
-//! `block_on`. Tasks come in from `spawn` and from wakers, and leave to the loop
-//! in [`CurrentThread::block_on`].
+//! The current-thread scheduler: every task runs on a thread that is inside `block_on`.
 //!
-//! The queue and the heap belong to the thread that holds the core. Several
-//! threads may be in `block_on` at once: one of them holds the core and runs
-//! everybody's tasks, each polls its own future, and when the holder leaves, it
-//! wakes one of the others to take over.
+//! - [`core`]: the queue and the counters of the thread that runs the tasks.
+//! - `run_loop`: the loop of that thread.
+//! - `park`: what it does without a task, and how a thread waits for the core.
 //!
-//! Protocols, all SeqCst:
-//! - Wake from outside: push to the injector, then look at `sleeping`. The
-//!   holder sets `sleeping`, then looks at the injector, then parks. At least
-//!   one sees the other.
-//! - Hand-over: a thread that wants the core lists itself, then looks at `held`.
-//!   The holder clears `held`, then looks at the list.
-//! - Timers from outside: whoever sets one, or lets a standing clock go, looks
-//!   for the named holder after that. The holder names itself, then looks at
-//!   timers and clock, then parks. Named already, it finds a token instead.
+//! Tasks come in from `spawn` and from wakers, and leave to the loop. Queue and arena belong to the
+//! thread that holds the core (CORE-2). Several threads may be in `block_on` at once. One of them
+//! holds the core and runs all tasks; each polls its own future. When the holder leaves, it wakes
+//! one of the others, which takes the core.
 //!
-//! What that thread works with is its core (`holder`, with rule W2).
+//! Protocols, all SeqCst. In each, at least one side sees the other:
+//!
+//! - Wake-up from another thread: that thread pushes to the injector, then reads `sleeping`. The
+//!   holder sets `sleeping`, then reads the injector, then parks.
+//! - Hand-over: a thread that wants the core puts itself on the list, then reads `held`. The holder
+//!   clears `held`, then reads the list.
+//! - Timers from another thread: that thread sets a timer, or releases a paused clock, then reads
+//!   `holder`. The holder publishes itself there, then reads timers and clock, then parks. If it
+//!   was published before, it finds a token instead.
 
 pub(crate) mod core;
 mod park;
-mod quiet;
+mod run_loop;
 
-use crate::driver::clock::clock_ns::ClockNs;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
 use crate::queue::injector::Injector;
-use crate::scheduler::base::{ExternalBlockOnGuard, SchedulerBase};
-use crate::scheduler::block_on::{BlockOnGuard, ParkedBlockOn};
+use crate::scheduler::base::SchedulerBase;
+use crate::scheduler::block_on::ParkedBlockOn;
 use crate::scheduler::config::{Config, NextTask};
 use crate::scheduler::current_thread::core::CurrentCore;
-use crate::scheduler::poll_estimator;
 use crate::sys::membarrier::Barriers;
 use crate::sys::rng::Rng;
 use crate::sys::sync::Mutex;
 use crate::sys::timer_slack::TimerSlack;
-use crate::task::arena::{self, Arena, Schedule};
-use crate::task::block_on::BlockOnVia;
+use crate::task::arena::{Arena, Schedule};
 use crate::task::cell::{self, CellLayout, SpawnOptions};
 use crate::task::header::Header;
 use crate::task::runnable::{Runnable, TaskRef};
 use crate::task::state::COMPLETE;
 use crate::task::{JoinHandle, context};
-use crate::telemetry::latency_probe::ALL;
 use crate::telemetry::poll_watch::PollWatch;
-use crate::telemetry::trace_buffer::{Entry, Event, TraceBuffer};
-use crate::telemetry::worker_metrics::{self, WorkerMetrics};
-use crate::watchdog::current_thread::WatchTarget;
+use crate::telemetry::trace_buffer::TraceBuffer;
+use crate::telemetry::worker_metrics::WorkerMetrics;
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::pin::pin;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*, fence};
-use std::sync::{Arc, OnceLock, Weak};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, OnceLock};
 
-/// So many tasks that gave way are put behind those that were woken by the driver; more
-/// are too dear to move.
-const FEW: usize = 64;
-
+/// The current-thread scheduler.
 pub(crate) struct CurrentThread {
-    pub(crate) estate: SchedulerBase,
+    pub(crate) base: SchedulerBase,
     injector: Injector,
-    heap: Arena,
+    arena: Arena,
     pub(crate) timers: Timers,
-    /// Made when the first descriptor is registered.
+    /// Created when the first descriptor is registered.
     pub(crate) poller: OnceLock<Arc<Poller>>,
     /// Written by the thread that holds the core.
-    pub(crate) meter: WorkerMetrics,
-    pub(crate) recorder: TraceBuffer,
+    pub(crate) metrics: WorkerMetrics,
+    pub(crate) trace: TraceBuffer,
     barriers: Barriers,
-    /// How the warden finds this scheduler.
-    ward: OnceLock<Arc<WatchTarget>>,
-    me: Weak<Self>,
+    /// A task may be kept waiting here, so the watchdog visits this scheduler.
+    is_watched: AtomicBool,
     core: CurrentCore,
-    /// Somebody holds the core.
+    /// A thread holds the core.
     held: AtomicBool,
     /// The holder is parked, or about to be.
     sleeping: AtomicBool,
-    /// The holder's parking spot, set before its first sleep.
+    /// The holder, published before it first parks.
     holder: Mutex<Option<ParkedBlockOn>>,
     /// Threads in `block_on` that wait for the core.
     waiting: Mutex<VecDeque<ParkedBlockOn>>,
     waiting_len: AtomicUsize,
-    /// One reference per heap with cells that outlive the scheduler.
-    leftover: Mutex<Vec<Arc<Self>>>,
-}
-
-/// What came of a step.
-#[must_use]
-enum Step {
-    /// A task was polled.
-    Ran,
-    /// There is none, or the root future goes first.
-    GiveWay,
-}
-
-/// What came of running tasks.
-#[must_use]
-enum Ran {
-    /// There may be more.
-    Part,
-    /// There are no more, or the root future goes first.
-    All,
-    /// There were none.
-    Nothing,
+    /// One reference for each arena that has cells which outlive the scheduler.
+    kept_alive: Mutex<Vec<Arc<Self>>>,
 }
 
 thread_local! {
@@ -115,25 +83,26 @@ thread_local! {
     static CURRENT: Cell<*const CurrentThread> = const { Cell::new(ptr::null()) };
 }
 
-/// The core, while this thread holds it; what the thread was before comes back
-/// at the end.
+/// The core, while the calling thread holds it. Restores the thread's former state when it is
+/// dropped.
 struct CoreGuard<'a> {
     scheduler: &'a CurrentThread,
     outer: *const CurrentThread,
-    outer_heap: *const Arena,
+    outer_arena: *const Arena,
     outer_rng: Option<Rng>,
-    outer_defers: bool,
-    /// This thread is named as the holder.
-    named: Cell<bool>,
-    /// Its parking spot knows of the poller.
-    kicks: Cell<bool>,
-    /// Since the last poll of its future it was noted since when that waits.
-    noted: Cell<bool>,
-    /// Taken up for the first timer that this thread sleeps for.
+    outer_drains_deferred: bool,
+    /// This thread is published as the holder.
+    is_published: Cell<bool>,
+    /// An unpark of this thread interrupts the poller.
+    interrupts_poller: Cell<bool>,
+    /// It was recorded, after the last poll of the future of `block_on`, since when that waits.
+    is_wait_recorded: Cell<bool>,
+    /// Minimized before the first park with a timer.
     slack: TimerSlack,
 }
 
 impl<'a> CoreGuard<'a> {
+    /// Takes the core. Returns `None` if another thread holds it.
     fn try_take(scheduler: &'a CurrentThread) -> Option<Self> {
         if scheduler.held.swap(true, SeqCst) {
             return None;
@@ -141,12 +110,12 @@ impl<'a> CoreGuard<'a> {
         Some(Self {
             scheduler,
             outer: CURRENT.with(|current| current.replace(scheduler)),
-            outer_heap: context::set_arena(&scheduler.heap),
-            outer_rng: context::set_rng(Some(scheduler.core.rng.get())),
-            outer_defers: context::set_drains_deferred(true),
-            named: Cell::new(false),
-            kicks: Cell::new(false),
-            noted: Cell::new(false),
+            outer_arena: context::set_arena(&scheduler.arena),
+            outer_rng: context::set_rng(Some(scheduler.core.thread.rng.get())),
+            outer_drains_deferred: context::set_drains_deferred(true),
+            is_published: Cell::new(false),
+            interrupts_poller: Cell::new(false),
+            is_wait_recorded: Cell::new(false),
             slack: TimerSlack::new(),
         })
     }
@@ -154,152 +123,154 @@ impl<'a> CoreGuard<'a> {
 
 impl Drop for CoreGuard<'_> {
     fn drop(&mut self) {
-        // What was put off during the last poll must not be left behind.
+        // Wakers that were deferred during the last poll must not be lost.
         context::wake_deferred();
         CURRENT.with(|current| current.set(self.outer));
-        context::restore_arena(&self.scheduler.heap, self.outer_heap);
-        context::set_drains_deferred(self.outer_defers);
+        context::restore_arena(&self.scheduler.arena, self.outer_arena);
+        context::set_drains_deferred(self.outer_drains_deferred);
         if let Some(rng) = context::set_rng(self.outer_rng) {
-            self.scheduler.core.rng.set(rng);
+            self.scheduler.core.thread.rng.set(rng);
         }
         if self.scheduler.core.polls() > 0 {
-            self.scheduler.end_turn(self.scheduler.estate.config.seam.clock.now_approx());
-            self.scheduler.core.plan();
+            self.scheduler.end_round(self.scheduler.base.config.env.clock.now_approx());
+            self.scheduler.core.update_due_tick();
         }
-        self.scheduler.core.turn_started.set(None);
-        if self.named.get()
+        self.scheduler.core.round_started.set(None);
+        if self.is_published.get()
             && let Some(parked) = self.scheduler.holder.lock().take()
         {
-            if self.kicks.get() {
-                parked.unset_kick();
+            if self.interrupts_poller.get() {
+                parked.clear_interrupt();
             }
-            self.scheduler.estate.unlist_parked(&parked);
+            self.scheduler.base.unlist_parked(&parked);
         }
         self.scheduler.held.store(false, SeqCst);
         self.scheduler.wake_waiting();
-        if self.scheduler.estate.is_any_beside() {
-            self.scheduler.ended_elsewhere();
+        if self.scheduler.base.has_external_block_on() {
+            self.scheduler.base.notify_progress();
         }
     }
 }
 
 impl CurrentThread {
+    /// Creates the scheduler. It starts no thread.
     pub(crate) fn start(config: Arc<Config>) -> Arc<Self> {
-        let rng = config.seam.rng();
-        let this = Arc::new_cyclic(|me: &Weak<Self>| Self {
-            estate: SchedulerBase::new(config),
+        let rng = config.env.rng();
+        // Saves a copy of some kilobytes that `Arc::new` makes.
+        let this = Arc::new_cyclic(|_| Self {
+            base: SchedulerBase::new(config),
             injector: Injector::new(),
-            heap: Arena::new(),
+            arena: Arena::new(),
             poller: OnceLock::new(),
             timers: Timers::new(0),
-            meter: WorkerMetrics::awake(),
-            recorder: TraceBuffer::new(),
+            metrics: WorkerMetrics::awake(),
+            trace: TraceBuffer::new(),
             barriers: Barriers::detect(),
-            ward: OnceLock::new(),
-            me: me.clone(),
+            is_watched: AtomicBool::new(false),
             core: CurrentCore::new(rng),
             held: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
             holder: Mutex::new(None),
             waiting: Mutex::new(VecDeque::new()),
             waiting_len: AtomicUsize::new(0),
-            leftover: Mutex::new(Vec::new()),
+            kept_alive: Mutex::new(Vec::new()),
         });
-        let home: NonNull<dyn Schedule> = NonNull::from(&*this);
-        // SAFETY: not shared yet; the heaps lie inside of their home.
+        let scheduler: NonNull<dyn Schedule> = NonNull::from(&*this);
+        // SAFETY: not shared yet; the arenas are inside their scheduler.
         unsafe {
-            this.estate.open(home);
-            this.core.allocator.set(Some(this.heap.open(home)));
+            this.base.open(scheduler);
+            this.core.thread.allocator.set(Some(this.arena.open(scheduler)));
         }
         this
     }
 
-    /// What the thread polls that runs the tasks.
-    pub(crate) fn watched(&self) -> &PollWatch {
-        &self.core.watched
+    /// Returns which task the holder of the core polls.
+    pub(crate) fn poll_watch(&self) -> &PollWatch {
+        &self.core.poll_watch
     }
 
-    /// Whether some thread is at work here.
+    /// Returns whether a thread holds the core and does not sleep.
     pub(crate) fn is_awake(&self) -> bool {
         self.is_held() && !self.sleeping.load(SeqCst)
     }
 
-    /// Whether there are tasks that have not ended. Without any, timers and descriptors are
-    /// those of the futures of `block_on`.
+    /// Returns whether there are tasks that have not completed. If not, all timers and descriptors
+    /// belong to futures of `block_on`.
     pub(crate) fn has_tasks(&self) -> bool {
         let mut has_tasks = false;
-        let mut saw = |task: TaskRef| has_tasks |= !task.state().has(COMPLETE);
-        self.for_each_task(&mut saw);
-        self.estate.for_each_local(&mut saw);
+        let mut check = |task: TaskRef| has_tasks |= !task.state().has(COMPLETE);
+        self.for_each_task(&mut check);
+        self.base.for_each_local(&mut check);
         has_tasks
     }
 
-    /// Whether some thread runs the tasks.
+    /// Returns whether a thread holds the core.
     pub(crate) fn is_held(&self) -> bool {
         self.held.load(SeqCst)
     }
 
-    /// Whether this thread runs the tasks.
+    /// Returns whether the calling thread holds the core.
     #[inline]
     pub(crate) fn is_held_here(&self) -> bool {
         CURRENT.with(|current| ptr::eq(current.get(), self))
     }
 
-    /// Makes a task in the memory that the calling thread may use.
+    /// Creates a task without scheduling it, in the arena that the calling thread may use.
     ///
     /// # Safety
     ///
-    /// As [`cell::fill`].
+    /// The contract of [`cell::fill`] must hold.
     #[inline]
     pub(crate) unsafe fn fill<F: Future>(
         &self,
         future: F,
-        birth: SpawnOptions,
+        options: SpawnOptions,
     ) -> (Runnable, JoinHandle<F::Output>) {
-        // SAFETY: by contract; with the core comes the allocator (W2).
+        // SAFETY: by contract; the holder of the core owns the allocator (CORE-2).
         unsafe {
             if self.is_held_here() {
-                let (cell, id) = self.heap.allocate(CellLayout::<F>::CLASS, self.estate.ids());
-                cell::fill(cell, id, future, birth)
+                let (cell, id) = self.arena.allocate(CellLayout::<F>::CLASS, self.base.ids());
+                cell::fill(cell, id, future, options)
             } else {
-                let idle = !self.is_held() || self.sleeping.load(Relaxed);
-                self.estate.fill_outside(future, birth, idle)
+                let all_idle = !self.is_held() || self.sleeping.load(Relaxed);
+                self.base.fill_external(future, options, all_idle)
             }
         }
     }
 
-    /// Spawns a task from any thread.
+    /// Spawns a task, from any thread.
     ///
     /// # Safety
     ///
-    /// As [`cell::fill`]: the future must be `Send`, unless the scheduler never
-    /// leaves this thread.
+    /// The contract of [`cell::fill`] must hold. The future must be `Send`, unless the scheduler
+    /// never leaves this thread.
     #[inline]
     pub(crate) unsafe fn spawn<F: Future>(
         &self,
         future: F,
-        birth: SpawnOptions,
+        options: SpawnOptions,
     ) -> JoinHandle<F::Output> {
         // SAFETY: by contract.
-        let (task, join) = unsafe { self.fill(future, birth) };
+        let (task, join) = unsafe { self.fill(future, options) };
         if let Err(task) = self.push(task) {
             task.cancel_spawn();
         }
         join
     }
 
+    /// Queues a task. Returns it if the scheduler is closed.
     #[inline]
     fn push(&self, task: Runnable) -> Result<(), Runnable> {
         if self.is_held_here() {
-            if self.core.probe.is_due() {
-                self.mark(&task);
+            if self.core.thread.probe.is_due() {
+                self.mark_wakeup(&task);
             }
             self.core.push_woken(task);
             return Ok(());
         }
-        self.estate.note_injected(&task);
+        self.base.trace_injected(&task);
         self.injector.push(task)?;
-        self.be_listed();
+        self.ensure_watched();
         if self.sleeping.load(SeqCst)
             && let Some(holder) = &*self.holder.lock()
         {
@@ -308,432 +279,66 @@ impl CurrentThread {
         Ok(())
     }
 
-    /// The wake-up of this task, which comes to the end of the queue next, is marked, or
-    /// recorded. The first that comes here is.
+    /// Marks the wake-up of a task that is queued next as a latency sample, and traces it.
     #[cold]
-    fn mark(&self, task: &Runnable) {
-        self.be_listed();
+    fn mark_wakeup(&self, task: &Runnable) {
+        self.ensure_watched();
         let core = &self.core;
-        let is_other_marked = core.probe.is_marked();
-        core.probe.mark(task, self.estate.config.seam.clock.now_approx(), &self.recorder);
+        let is_other_marked = core.thread.probe.is_marked();
+        core.thread.probe.mark(task, self.base.config.env.clock.now_approx(), &self.trace);
         if is_other_marked {
             return;
         }
-        core.expect(match self.estate.config.seam.next_task {
+        core.expect_marked(match self.base.config.env.next_task {
             NextTask::Shuffled => 0,
             NextTask::InOrder => core.queue.borrow().len(),
         });
     }
 
-    /// Runs a future on the calling thread, and tasks while it waits.
-    #[track_caller]
-    pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
-        // Dropped after all else.
-        let mut end = None;
-        let mut future = pin!(future);
-        let held = BlockOnGuard::new(self.estate.address(), BlockOnVia::Runtime);
-        let mut cx = Context::from_waker(held.waker());
-        let mut poll = || future.as_mut().poll(&mut cx);
-        loop {
-            if let Some(guard) = CoreGuard::try_take(self) {
-                return self.run(&guard, &held, poll);
-            }
-            end.get_or_insert_with(|| ExternalBlockOnGuard::new(&self.estate));
-            match held.poll_if_woken(&mut poll) {
-                Some(Poll::Ready(output)) => {
-                    self.estate.check_fatal();
-                    return output;
-                }
-                Some(Poll::Pending) => {
-                    let now_ms = self.estate.now_ms();
-                    held.note().record_first_wait(now_ms);
-                    held.note().waiting.set_since_ms(now_ms);
-                    self.ended_elsewhere();
-                }
-                None => {}
-            }
-            self.wait_for_core(&held);
-        }
-    }
-
-    #[track_caller]
-    fn run<R>(
-        self: &Arc<Self>,
-        guard: &CoreGuard<'_>,
-        held: &BlockOnGuard,
-        mut poll: impl FnMut() -> Poll<R>,
-    ) -> R {
-        self.bind_thread();
-        loop {
-            if self.estate.is_fatal() {
-                self.give_up(guard);
-            }
-            if let Some(polled) = held.poll_if_woken(&mut poll) {
-                self.core.root_polled.set(true);
-                if let Poll::Ready(output) = polled {
-                    // It may be this last poll that has lost a waker.
-                    if self.estate.is_fatal() {
-                        self.give_up(guard);
-                    }
-                    return output;
-                }
-                guard.noted.set(false);
-                self.core.quiet.stir();
-                context::wake_deferred();
-                held.has_rested();
-            }
-            match self.run_tasks(held) {
-                Ran::Part => {}
-                // It gave way to others, so to those of whom only the poller knows.
-                Ran::Nothing if held.is_woken() => _ = self.look_at_poller(),
-                Ran::All if held.is_woken() => {}
-                Ran::All | Ran::Nothing => {
-                    if !self.pass_time() {
-                        self.park(guard, held);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Something fatal has happened: drops all tasks, unless that was done, and
-    /// panics with the reason.
-    #[cold]
-    #[track_caller]
-    fn give_up(self: &Arc<Self>, guard: &CoreGuard<'_>) -> ! {
-        if self.estate.start_closing() {
-            self.drop_tasks(guard);
-        }
-        self.estate.check_fatal();
-        unreachable!("called when something fatal has happened")
-    }
-
-    /// Runs tasks until the root future, if it is woken, is due.
-    fn run_tasks(&self, held: &BlockOnGuard) -> Ran {
-        let mut any = false;
-        let mut ran = Ran::Part;
-        let mut spent_ns = 0;
-        for _ in 0..self.estate.config.turn_interval {
-            // Also if there are none: a root future may never rest.
-            let step = if self.core.is_due() {
-                self.step_when_due(held, any, &mut spent_ns)
-            } else {
-                self.step(held, any, !any, |task| self.poll_task(task))
-            };
-            match step {
-                Step::Ran => any = true,
-                Step::GiveWay => {
-                    ran = if any { Ran::All } else { Ran::Nothing };
-                    break;
-                }
-            }
-            if self.estate.is_fatal() {
-                break;
-            }
-        }
-        self.core.watched.clear_running();
-        ran
-    }
-
-    /// Polls the next task. `any`: it is not the first of `run_tasks`; `starts`: it may be
-    /// the first of its turn.
-    #[inline(always)]
-    fn step(
-        &self,
-        held: &BlockOnGuard,
-        any: bool,
-        starts: bool,
-        poll: impl FnOnce(Runnable),
-    ) -> Step {
-        if self.all_gave_way() {
-            self.let_others_first();
-            if any && held.is_woken() {
-                return Step::GiveWay; // to the root future as well
-            }
-        }
-        let Some(task) = self.next_task() else { return Step::GiveWay };
-        if starts {
-            self.start_running();
-        }
-        poll(task);
-        Step::Ran
-    }
-
-    /// A step that something else is due with: a turn is over, or the poll is timed. `spent_ns`:
-    /// how long the turns of `run_tasks` have lasted.
-    #[inline(never)]
-    fn step_when_due(&self, held: &BlockOnGuard, any: bool, spent_ns: &mut u64) -> Step {
-        let core = &self.core;
-        self.core.watched.clear_running();
-        let polls = core.tick().wrapping_sub(core.turn_tick.get());
-        if polls >= core.turn_polls.get() + core.overtook.get() {
-            // Once per turn: the clock is read, timers and descriptors are looked at.
-            *spent_ns += self.change_turn();
-            let waiting = core.queue.borrow().len();
-            let may_go_first = waiting <= FEW && core.may_others_go_first();
-            self.turn_timers();
-            self.look_at_poller();
-            if may_go_first && core.queue.borrow().len() > waiting {
-                core.put_back(waiting);
-            }
-            // Long polls do not keep the root future waiting for as many as short ones, unless
-            // it gave way to them.
-            if any && poll_estimator::is_long(*spent_ns) && held.is_called() {
-                core.plan();
-                return Step::GiveWay;
-            }
-        }
-        let step = self.step(held, any, true, |task| {
-            if core.probe.is_at(&task) {
-                let now = self.estate.config.seam.clock.now_approx();
-                core.probe.met(&task, now, &self.meter);
-            }
-            match core.weight.get() {
-                0 => self.poll_task(task),
-                _ => self.time_task(task),
-            }
-        });
-        core.plan();
-        step
-    }
-
-    /// Passes on what became ready; whether anything did.
-    fn look_at_poller(&self) -> bool {
-        self.watching().is_some_and(|poller| self.turn_poller(poller, Some(Duration::ZERO)) > 0)
-    }
-
-    /// Waits for descriptors at most so long; answers how many became ready.
-    fn turn_poller(&self, poller: &Poller, limit: Option<Duration>) -> usize {
-        debug_assert!(self.is_held_here());
-        // SAFETY: W2: who holds the core turns the poller, and nobody else does.
-        unsafe { poller.poll_exclusive(limit) }
-    }
-
-    /// Whether every task in the queue has given way to others.
-    #[inline]
-    fn all_gave_way(&self) -> bool {
-        let gave_way = self.core.gave_way.get();
-        gave_way > 0 && gave_way >= self.core.queue.borrow().len()
-    }
-
-    /// They gave way to those, too, who are in the injector, and of whom only the
-    /// poller knows. These go first.
-    #[inline(always)]
-    fn let_others_first(&self) {
-        self.core.watched.clear_running();
-        self.core.gave_way.set(0);
-        let gave_way = self.core.queue.borrow().len();
-        if !self.injector.is_empty() {
-            self.take_injected(gave_way);
-        }
-        self.look_at_poller();
-        if self.core.queue.borrow().len() > gave_way {
-            self.core.put_back(gave_way);
-        }
-    }
-
-    /// Takes all that is in the injector to the queue, in order, behind so many.
-    #[inline(never)]
-    fn take_injected(&self, behind: usize) {
-        let mut queue = self.core.queue.borrow_mut();
-        let first = self.injector.take(|ready| ready, |task| queue.push_back(task));
-        if let Some(first) = first {
-            queue.insert(behind, first);
-        }
-    }
-
-    #[inline(always)]
-    fn poll_task(&self, task: Runnable) {
-        self.core.watched.set_running(task.cell());
-        task.run();
-        context::wake_deferred();
-    }
-
-    /// Runs the task that stands for those of its turn, and measures it.
-    #[inline(never)]
-    fn time_task(&self, task: Runnable) {
-        let weight = self.core.weight.replace(if self.recorder.is_on() { ALL } else { 0 });
-        let (cell, id) = task.cell_and_id();
-        let clock = &self.estate.config.seam.clock;
-        // SAFETY: a cell of this scheduler, which the caller keeps alive.
-        let before = unsafe { arena::poll_time_of(cell, id) };
-        let started = clock.now_approx();
-        self.poll_task(task);
-        let took = clock.now_approx().since(started);
-        self.recorder.note(Entry { event: Event::Poll, at: started.time(), took, task: id });
-        if weight == ALL {
-            return; // timed for the recorder only
-        }
-        if took < worker_metrics::LONG {
-            self.meter.poll_times.record(took, u64::from(weight));
-            // Less what the warden saw of it.
-            // SAFETY: as above.
-            unsafe { arena::add_remaining_poll_time(cell, id, before, took * weight) };
-        } else {
-            // One of a kind, of which the warden has charged what it saw.
-            self.meter.poll_times.record(took, 1);
-            self.core.timed_ns.set(took.as_nanos() as u64);
-            // SAFETY: as above.
-            unsafe { arena::add_remaining_poll_time(cell, id, before, took) };
-        }
-    }
-
-    /// The poller, if there is something to watch.
-    #[inline]
-    fn watching(&self) -> Option<&Arc<Poller>> {
-        self.poller.get().filter(|poller| poller.needs_poll())
-    }
-
-    /// Fires the timers that are due.
-    #[inline]
-    pub(crate) fn turn_timers(&self) -> bool {
-        let Some(next) = self.timers.next() else { return false };
-        let clock = &self.estate.config.seam.clock;
-        clock
-            .tick_if_due(next, clock.now_approx())
-            .is_some_and(|tick| self.timers.fire_due(tick) > 0)
-    }
-
-    /// Answers how long tasks kept the thread in the turn that ends, if they did so alone.
-    fn change_turn(&self) -> u64 {
-        let clock = &self.estate.config.seam.clock;
-        // A clock that was moved by hand says nothing.
-        let is_theirs = !self.core.root_polled.get() && !clock.was_ever_paused();
-        let (now, started) = (clock.now_approx(), self.core.turn_started.get());
-        let polls = self.end_turn(now);
-        self.start_turn(now, polls);
-        started.filter(|_| is_theirs).map_or(0, |started| now.ns_since(started))
-    }
-
-    /// A turn starts, after one with so many polls.
-    #[inline]
-    fn start_turn(&self, now: ClockNs, polls: u32) {
-        let core = &self.core;
-        let weight = core.sampling.start_turn(now, polls.max(1), &core.probe);
-        core.weight.set(if weight == 0 && self.recorder.is_on() { ALL } else { weight });
-        core.turn_started.set(Some(now));
-        core.plan();
-        self.estate.turned(now);
-        self.be_watched();
-    }
-
-    /// This thread is the one that runs the tasks.
+    /// Publishes that the calling thread runs the tasks.
     fn bind_thread(&self) {
-        self.core.watched.bind_thread();
-        if self.ward.get().is_some() {
-            self.be_watched();
+        self.core.poll_watch.bind_thread();
+        if self.is_watched.load(Relaxed) {
+            self.wake_watchdog_if_asleep();
         }
     }
 
-    /// There is something that could be kept waiting here: the warden is to know of this
-    /// scheduler. Not from the start: many a `block_on` ends before.
+    /// Has the watchdog visit this scheduler from now on, because a task may be kept waiting here.
+    ///
+    /// This is not done from the start, because many a `block_on` ends before that.
     #[inline]
-    pub(crate) fn be_listed(&self) {
-        if self.ward.get().is_none() {
-            self.be_listed_first();
+    pub(crate) fn ensure_watched(&self) {
+        if !self.is_watched.load(Relaxed) {
+            self.begin_watch();
         }
     }
 
     #[cold]
-    fn be_listed_first(&self) {
-        let report_after = self.estate.config.report_blocked_after;
-        let ward = self.ward.get_or_init(|| WatchTarget::new(self.me.clone(), report_after));
-        // Whoever closes says so first, and then looks for a ward.
-        fence(SeqCst);
-        if self.estate.is_closing() {
-            return ward.unlist();
-        }
-        self.be_watched();
+    fn begin_watch(&self) {
+        self.is_watched.store(true, Relaxed);
+        self.wake_watchdog_if_asleep();
     }
 
-    /// This thread, which sat down, is at work: somebody is to watch it. After `held` was
-    /// set, or `sleeping` cleared (see `warden`).
+    /// Has the watchdog visit this scheduler, because the calling thread is at work. Called after
+    /// `held` was set or `sleeping` cleared (`telemetry::scan_gate`).
     #[inline]
-    fn be_watched(&self) {
+    fn wake_watchdog_if_asleep(&self) {
         self.barriers.light();
-        if crate::watchdog::current_thread::is_asleep() {
-            crate::watchdog::current_thread::wake();
-        }
+        self.base.wake_watchdog_if_asleep();
     }
 
-    /// A turn with tasks in it. The first of a `block_on` has not asked the clock.
-    fn start_running(&self) {
-        self.core.quiet.stir();
-        if self.core.turn_started.get().is_none() {
-            self.core.turn_started.set(Some(self.estate.config.seam.clock.now_approx()));
-            self.be_watched();
-        }
+    /// Returns the number of tasks that were spawned on the thread that holds the core.
+    pub(crate) fn spawned_by_workers(&self) -> u64 {
+        self.arena.handed_out()
     }
 
-    /// Ends the turn: counts its polls, and if there were any, the time until now.
-    /// Answers how many they were.
-    #[inline]
-    fn end_turn(&self, now: ClockNs) -> u32 {
-        let core = &self.core;
-        let polls = core.polls();
-        let first = core.turn_tick.replace(core.tick());
-        core.vain.set(0);
-        let (root_polled, timed_ns) = (core.root_polled.take(), core.timed_ns.take());
-        self.meter.has_polled(u64::from(polls));
-        let started = core.turn_started.take();
-        if polls > 0
-            && let Some(started) = started
-        {
-            let spent_ns = now.ns_since(started);
-            self.meter.was_busy(spent_ns);
-            let seen = || {
-                // A clock that was moved by hand says nothing.
-                let is_real = !self.estate.config.seam.clock.was_ever_paused();
-                let lasted = core.watched.lasted_since(first).filter(|_| is_real);
-                lasted.map(|seen_ns| if root_polled { seen_ns } else { u64::MAX })
-            };
-            self.meter.turn_lasted(spent_ns, timed_ns, seen);
-            let others = polls.saturating_sub(core.overtook.take());
-            core.learn(if others > 0 { others } else { polls }, spent_ns, &self.estate.config);
-        }
-        polls
-    }
-
-    /// Station 4: the next task to poll.
-    #[inline(always)]
-    fn next_task(&self) -> Option<Runnable> {
-        let (core, config) = (&self.core, &self.estate.config);
-        let tick = self.core.tick().wrapping_add(1);
-        self.core.watched.set_activity(tick);
-        if tick.wrapping_sub(core.injector_tick.get()) >= config.injector_interval {
-            core.injector_tick.set(tick);
-            if let Some(task) = self.injector.pop() {
-                core.woken_until.set(core.woken_until.get().wrapping_add(1));
-                return Some(task);
-            }
-        }
-        let mut queue = core.queue.borrow_mut();
-        if queue.is_empty() {
-            let first = self.injector.take(|ready| ready, |task| queue.push_back(task));
-            let Some(first) = first else {
-                core.vain.set(core.vain.get() + 1);
-                return None;
-            };
-            core.woken_until.set(tick.wrapping_add(queue.len() as u32));
-            queue.push_front(first);
-        }
-        if config.seam.next_task == NextTask::Shuffled {
-            let chosen = context::random_below(queue.len() as u32) as usize;
-            queue.swap(0, chosen);
-        }
-        queue.pop_front()
-    }
-
-    pub(crate) fn spawned_here(&self) -> u64 {
-        self.heap.handed_out()
-    }
-
+    /// Calls `f` with every task that has a cell, except those of local sets.
     pub(crate) fn for_each_task(&self, mut f: impl FnMut(TaskRef)) {
-        self.heap.for_each(&mut f);
-        self.estate.for_each_outside(f);
+        self.arena.for_each(&mut f);
+        self.base.for_each_external(f);
     }
 
-    /// The holder, if it sleeps, has to look at its timers again.
+    /// Unparks the holder, so that it reads its timers and the clock again.
     pub(crate) fn wake_holder(&self) {
         if !self.is_held_here()
             && let Some(holder) = &*self.holder.lock()
@@ -742,18 +347,14 @@ impl CurrentThread {
         }
     }
 
-    /// Tasks that wait in the injector.
+    /// Returns the number of tasks in the injector.
     pub(crate) fn injected(&self) -> usize {
         self.injector.len()
     }
 
-    /// Drops every task. Nobody is in `block_on` any more: the runtime is gone.
+    /// Drops every task. No thread is in `block_on` any more, because the runtime is dropped.
     pub(crate) fn close(self: &Arc<Self>) {
-        let is_first = self.estate.start_closing();
-        fence(SeqCst);
-        if let Some(ward) = self.ward.get() {
-            ward.unlist();
-        }
+        let is_first = self.base.start_closing();
         if !is_first {
             return;
         }
@@ -763,18 +364,10 @@ impl CurrentThread {
         self.drop_tasks(&guard);
     }
 
-    /// After `close`: waits until nobody else watches this scheduler.
-    pub(crate) fn end_watch(&self) {
-        if let Some(ward) = self.ward.get() {
-            ward.release();
-        }
-    }
-
-    /// Drops every task, and closes what they lie in. By the one who closes, with
-    /// the core.
+    /// Drops every task and closes the arenas. Called by the closing thread, which holds the core.
     fn drop_tasks(self: &Arc<Self>, guard: &CoreGuard<'_>) {
-        // The driver goes first: a destructor that waits for a timer or a socket of this runtime
-        // would otherwise wait for the thread that it is on.
+        // The driver is closed first: a destructor that waits for a timer or a socket of this
+        // runtime would otherwise wait for the thread that it is on.
         self.timers.close();
         if let Some(poller) = self.poller.get() {
             poller.shut_down();
@@ -784,22 +377,24 @@ impl CurrentThread {
             let Some(task) = task else { break };
             task.cancel();
         }
-        // From here on wakes find the closed injector, not the queue.
+        // From here on, wakers find the closed injector, not the queue.
         CURRENT.with(|current| current.set(guard.outer));
         for task in self.injector.close() {
             task.cancel();
         }
-        self.heap.cancel_all();
-        self.estate.cancel_outside();
+        self.arena.cancel_all();
+        self.base.cancel_external();
         context::wake_deferred();
-        context::restore_arena(&self.heap, guard.outer_heap);
-        for allocator in self.core.allocator.take().into_iter().chain(self.estate.take_outside()) {
-            // For the cells that outlive us; `last_cell_freed` gives it back,
-            // or we do if there are none.
-            self.leftover.lock().push(self.clone());
+        context::restore_arena(&self.arena, guard.outer_arena);
+        for allocator in
+            self.core.thread.allocator.take().into_iter().chain(self.base.take_external_allocator())
+        {
+            // Keeps the scheduler alive for cells that outlive it. `last_cell_freed` returns this
+            // reference. If there are no such cells, it is dropped here.
+            self.kept_alive.lock().push(self.clone());
             if allocator.close().is_some() {
-                let keep = self.leftover.lock().pop();
-                drop(keep);
+                let reference = self.kept_alive.lock().pop();
+                drop(reference);
             }
         }
     }
@@ -815,27 +410,27 @@ impl Schedule for CurrentThread {
 
     #[inline]
     fn requeue(&self, task: Runnable) {
-        // The poll that just ended was in the core holder's loop.
+        // The poll that has just ended was one of the holder's.
         debug_assert!(self.is_held_here());
         self.core.queue.borrow_mut().push_back(task);
-        self.core.gave_way.set(self.core.gave_way.get() + 1);
+        self.core.yielded.set(self.core.yielded.get() + 1);
     }
 
     fn orphaned(&self, task: &TaskRef) {
-        self.estate.orphaned(task);
+        self.base.orphaned(task);
     }
 
     fn panicked(&self, task: &Header, payload: &(dyn Any + Send)) {
-        self.estate.panicked(task, payload);
+        self.base.panicked(task, payload);
     }
 
     fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
-        self.estate.unobserved_panic(task, payload);
+        self.base.unobserved_panic(task, payload);
     }
 
-    // SAFETY: asks nothing of its caller; there is one reference per heap.
+    // SAFETY: has no requirement on its caller; there is one reference per arena.
     unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        let keep = self.leftover.lock().pop()?;
-        Some(keep)
+        let reference = self.kept_alive.lock().pop()?;
+        Some(reference)
     }
 }

@@ -1,41 +1,39 @@
-//! Station 6, current-thread: the thread that runs the tasks has none to run. It lets time
-//! pass or goes to sleep, in the poller if there is something to watch; a thread that waits
-//! for the core sleeps beside it. The protocols are those of `current`.
+//! Station 6, current-thread: what the thread that holds the core does without a task to run.
+//!
+//! It advances a paused clock or parks, in the poller if that has sources. Other threads in `block_on`
+//! park until they get the core. The protocols are described in `current_thread`.
 
 use crate::scheduler::block_on::BlockOnGuard;
 use crate::scheduler::current_thread::{CoreGuard, CurrentThread};
-use crate::sys::unwind::catch_and_forget;
 use crate::task::context;
 use crate::telemetry::trace_buffer::{Entry, Event};
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
 impl CurrentThread {
-    /// Whether a timer is due, or a paused clock could be moved to where one is:
-    /// everything waits, so time may as well pass.
-    pub(crate) fn pass_time(&self) -> bool {
-        if self.turn_timers() {
+    /// Fires due timers, or advances a paused clock to the next timer. Returns whether it did either.
+    pub(crate) fn advance_time(&self) -> bool {
+        if self.fire_due_timers() {
             return true;
         }
-        let Some(tick) = self.may_jump_to() else { return false };
-        if let Some(poller) = self.watching()
-            && self.turn_poller(poller, Some(Duration::ZERO)) > 0
+        let Some(tick) = self.auto_advance_target() else { return false };
+        if let Some(poller) = self.active_poller()
+            && self.poll_io(poller, Some(Duration::ZERO)) > 0
         {
-            return true; // that comes first: it took no time
+            return true; // events come before time
         }
-        let clock = &self.estate.config.seam.clock;
-        self.end_turn(clock.now_approx());
-        self.core.plan();
+        let clock = &self.base.config.env.clock;
+        self.end_round(clock.now_approx());
+        self.core.update_due_tick();
         clock.advance_to(tick);
-        self.turn_timers();
+        self.fire_due_timers();
         true
     }
 
-    /// The next timer, if the clock is paused and nothing keeps it from being
-    /// moved there.
+    /// Returns the next timer, if the clock is paused and may advance by itself.
     #[inline]
-    fn may_jump_to(&self) -> Option<u64> {
-        let clock = &self.estate.config.seam.clock;
+    fn auto_advance_target(&self) -> Option<u64> {
+        let clock = &self.base.config.env.clock;
         if !clock.is_paused() || clock.is_auto_advance_held() {
             return None;
         }
@@ -43,140 +41,101 @@ impl CurrentThread {
     }
 
     pub(super) fn park(&self, guard: &CoreGuard<'_>, held: &BlockOnGuard) {
-        if self.core.spinner.get().should_spin() && self.spin(held) {
+        if self.core.thread.spinner.get().should_spin() && self.spin(held) {
             return;
         }
-        self.be_listed();
-        let config = &*self.estate.config;
+        self.ensure_watched();
+        let config = &*self.base.config;
         if let Some(callback) = &config.on_thread_park {
             callback();
             context::wake_deferred();
         }
-        if !guard.named.get() {
-            self.name_holder(guard, held);
+        if !guard.is_published.get() {
+            self.publish_holder(guard, held);
         }
-        let clock = &config.seam.clock;
+        let clock = &config.env.clock;
         let fell_asleep = clock.now_approx();
-        let polls = self.end_turn(fell_asleep);
+        let polls = self.end_round(fell_asleep);
         self.sleeping.store(true, SeqCst);
-        // Time passed until here: a clock that was held, or had nowhere to jump
-        // to, may have been let go while there was no holder to tell.
-        let stands = self.may_jump_to().is_none();
+        // A clock that could not advance before may have been released while no holder was published.
+        let stands = self.auto_advance_target().is_none();
         let mut events = 0;
-        if stands && self.has_nothing(held) && !self.estate.is_fatal() {
-            self.meter.fell_asleep(fell_asleep);
-            // Not if it was woken for others since: it waits for as long as before.
-            if !guard.noted.replace(true) {
-                held.note().waiting.set_since_ms(fell_asleep.ms());
+        if stands && self.has_nothing(held) && !self.base.has_fatal_error() {
+            self.metrics.mark_asleep(fell_asleep);
+            // Not if the thread was only woken for tasks: the future waits since its own last poll.
+            if !guard.is_wait_recorded.replace(true) {
+                held.record().waiting.set_since_ms(fell_asleep.ms());
             }
             events = self.sleep(guard, held);
-            self.meter.woke_up();
+            self.metrics.mark_awake();
         }
-        // Late is early enough for who pushes; for the warden see `be_watched`.
+        // A pushing thread may read this late. `wake_watchdog_if_asleep` orders it for the watchdog.
         self.sleeping.store(false, Release);
-        if self.recorder.is_on() {
+        if self.trace.is_enabled() {
             let (at, took) = (fell_asleep.time(), clock.now_approx().since(fell_asleep));
-            self.recorder.note(Entry { event: Event::Park, at, took, task: 0 });
+            self.trace.record(Entry { event: Event::Park, at, took, task: 0 });
         }
         let woke_up = clock.now_approx();
-        // Looking around does not show what the poller knows.
+        // Spinning would not have seen events of the poller.
         if events == 0 {
-            let mut spinner = self.core.spinner.get();
+            let mut spinner = self.core.thread.spinner.get();
             spinner.record_sleep(woke_up.ns_since(fell_asleep));
-            self.core.spinner.set(spinner);
+            self.core.thread.spinner.set(spinner);
         }
         if let Some(callback) = &config.on_thread_unpark {
             callback();
         }
-        self.start_turn(woke_up, polls);
+        self.start_round(woke_up, polls);
     }
 
-    /// Looks around for a moment instead of sleeping; whether something came.
+    /// Spins for a short time instead of parking. Returns whether there is something to run.
     #[cold]
     fn spin(&self, held: &BlockOnGuard) -> bool {
-        let mut spinner = self.core.spinner.get();
+        let mut spinner = self.core.thread.spinner.get();
         let came = spinner.spin(|_| !self.injector.is_empty() || held.is_woken());
-        self.core.spinner.set(spinner);
+        self.core.thread.spinner.set(spinner);
         came
     }
 
     #[cold]
-    fn name_holder(&self, guard: &CoreGuard<'_>, held: &BlockOnGuard) {
-        guard.named.set(true);
+    fn publish_holder(&self, guard: &CoreGuard<'_>, held: &BlockOnGuard) {
+        guard.is_published.set(true);
         *self.holder.lock() = Some(held.parked());
-        self.estate.list_parked(held.parked());
+        self.base.list_parked(held.parked());
     }
 
-    /// Whether there is neither a task to poll nor the root future.
+    /// Returns whether there is no task to poll, and the `block_on` future is not woken.
     #[inline]
     fn has_nothing(&self, held: &BlockOnGuard) -> bool {
         self.injector.is_empty() && self.core.queue.borrow().is_empty() && !held.is_woken()
     }
 
-    /// Sleeps until something comes, in the poller if there is something to watch; answers
-    /// what that told of.
+    /// Parks, in the poller if that has sources. Returns how many events there were.
     #[inline]
     fn sleep(&self, guard: &CoreGuard<'_>, held: &BlockOnGuard) -> usize {
-        let clock = &self.estate.config.seam.clock;
-        // A paused clock makes nobody wait for a timer.
+        let clock = &self.base.config.env.clock;
+        // A paused clock does not advance while the thread sleeps.
         let limit = self.timers.next_wake_up().filter(|_| !clock.is_paused()).map(|tick| {
             guard.slack.minimize();
             clock.until(tick)
         });
-        let poller = self.watching();
-        let limit = self.core.quiet.limit(poller, limit);
-        let parker = &held.root().parker;
+        let poller = self.active_poller();
+        let parker = &held.state().parker;
         let mut events = 0;
         match poller {
             Some(poller) => {
-                if !guard.kicks.get() {
-                    guard.kicks.set(true);
+                if !guard.interrupts_poller.get() {
+                    guard.interrupts_poller.set(true);
                     parker.set_interrupt(Some(poller.clone()));
                 }
-                parker.park_in(|| events = self.turn_poller(poller, limit));
+                parker.park_in(|| events = self.poll_io(poller, limit));
             }
             None => parker.park(limit),
-        }
-        if self.core.quiet.is_over(poller, limit) && self.has_nothing(held) {
-            self.look_around();
         }
         events
     }
 
-    #[cold]
-    fn look_around(&self) {
-        let (config, quiet) = (&self.estate.config, &self.core.quiet);
-        let (before, ends, rests) =
-            (config.seam.clock.now_approx(), quiet.vigil.ends(), self.estate.rests());
-        let again = catch_and_forget(|| config.witness.look_around());
-        let took = config.seam.clock.now_approx().since(before);
-        quiet.has_looked(ends, took, again.unwrap_or(false));
-        if self.estate.rests() != rests {
-            quiet.vigil.rouse();
-        }
-    }
-
-    /// Something has ended, or a future of `block_on` rests, on a thread that does not hold the
-    /// core, and whoever does may have looked around already.
-    pub(crate) fn ended_elsewhere(&self) {
-        if self.core.quiet.vigil.end() {
-            self.is_to_look_again();
-        }
-        if !self.is_held() {
-            // It is on its own with a handle, and nobody looks but the warden.
-            self.be_listed();
-            self.ward.get().inspect(|ward| ward.is_to_look());
-        }
-    }
-
-    /// Whoever has the core is to look around once more, even if it sleeps.
-    fn is_to_look_again(&self) {
-        if self.core.quiet.vigil.rouse() {
-            self.wake_holder();
-        }
-    }
-
-    /// Another thread has the core: waits for it, or for the future's waker.
+    /// Parks until another thread passes the core on, or the future is woken.
     #[track_caller]
     pub(crate) fn wait_for_core(&self, held: &BlockOnGuard) {
         let parked = held.parked();
@@ -185,22 +144,22 @@ impl CurrentThread {
             waiting.push_back(held.parked());
             self.waiting_len.store(waiting.len(), SeqCst);
         }
-        if self.held.load(SeqCst) && !held.is_woken() && !self.estate.is_fatal() {
-            held.root().parker.park(None);
+        if self.held.load(SeqCst) && !held.is_woken() && !self.base.has_fatal_error() {
+            held.state().parker.park(None);
         }
         let mut waiting = self.waiting.lock();
-        // If it is gone from the list, we were woken to take the core over, and
-        // that is what the caller tries next.
+        // If it is gone from the list, this thread was woken to take the core. The caller tries that
+        // next.
         if let Some(at) = waiting.iter().position(|other| other.is(&parked)) {
             waiting.remove(at);
         }
         self.waiting_len.store(waiting.len(), SeqCst);
         drop(waiting);
-        // Whoever had the core may have gone for good.
-        self.is_to_look_again();
+        // The thread that had the core may not come back.
+        self.base.notify_progress();
     }
 
-    /// The core is free: the one who has waited longest may try.
+    /// Wakes the thread that has waited longest for the core, which is free.
     pub(crate) fn wake_waiting(&self) {
         if self.waiting_len.load(SeqCst) == 0 {
             return;

@@ -1,6 +1,6 @@
-//! Which sets of local tasks a thread is inside of, innermost first: in a poll of
-//! the set, in its end, or under an enter guard. This is where `spawn_local`
-//! looks.
+//! The local sets that a thread has entered, innermost first. `spawn_local` finds its set here.
+//!
+//! A thread enters a set while it polls it, while it closes it, and under an enter guard.
 
 use crate::scheduler::local_set::LocalScheduler;
 use std::cell::Cell;
@@ -8,49 +8,50 @@ use std::ptr;
 use std::rc::Rc;
 
 thread_local! {
-    /// The list of sets that this thread is inside of, the innermost first. Every
-    /// frame on it is alive: it is taken off before it goes.
+    /// A linked list of the sets that this thread has entered, innermost first. Every element is
+    /// alive: it is unlinked before it is dropped.
     static INNERMOST: Cell<*const EnteredSet> = const { Cell::new(ptr::null()) };
 }
 
-/// The thread is inside a set. Frames of polls are nested like calls; those of
-/// enter guards may be dropped in any order.
+/// A set that the thread has entered.
+///
+/// The elements of polls are nested like calls. Enter guards may be dropped in any order.
 pub(crate) struct EnteredSet {
-    local: Rc<LocalScheduler>,
-    /// How many runtimes the thread had entered by then.
+    scheduler: Rc<LocalScheduler>,
+    /// How many runtimes the thread had entered before.
     runtimes: usize,
     outer: Cell<*const EnteredSet>,
 }
 
 impl EnteredSet {
-    pub(crate) fn new(local: Rc<LocalScheduler>) -> Self {
-        let runtimes = local.runtimes_entered();
-        Self { local, runtimes, outer: Cell::new(ptr::null()) }
+    pub(crate) fn new(scheduler: Rc<LocalScheduler>) -> Self {
+        let runtimes = scheduler.runtimes_entered();
+        Self { scheduler, runtimes, outer: Cell::new(ptr::null()) }
     }
 
-    /// Puts the frame on the list until the guard is dropped.
+    /// Links the element into the list until the guard is dropped.
     pub(crate) fn list(&self) -> Listed<'_> {
         self.outer.set(INNERMOST.replace(self));
         Listed(self)
     }
 
     fn unlist(&self) {
-        let mut slot = INNERMOST.get();
-        if ptr::eq(slot, self) {
+        let mut element = INNERMOST.get();
+        if ptr::eq(element, self) {
             return INNERMOST.set(self.outer.get());
         }
-        // SAFETY: frames on the list are alive.
-        while let Some(inner) = unsafe { slot.as_ref() } {
+        // SAFETY: listed elements are alive.
+        while let Some(inner) = unsafe { element.as_ref() } {
             if ptr::eq(inner.outer.get(), self) {
                 return inner.outer.set(self.outer.get());
             }
-            slot = inner.outer.get();
+            element = inner.outer.get();
         }
-        unreachable!("a frame is on the list until it is taken off")
+        unreachable!("an element is listed until it is unlisted")
     }
 }
 
-/// Keeps a frame where it is while it is on the list.
+/// Borrows an element while it is listed, so that it does not move.
 pub(crate) struct Listed<'a>(&'a EnteredSet);
 
 impl Drop for Listed<'_> {
@@ -60,28 +61,28 @@ impl Drop for Listed<'_> {
 }
 
 /// Makes a set the thread's innermost one until it is dropped.
-pub(crate) struct Entered(Rc<EnteredSet>);
+pub(crate) struct EnterGuard(Rc<EnteredSet>);
 
-impl Drop for Entered {
+impl Drop for EnterGuard {
     fn drop(&mut self) {
         self.0.unlist();
     }
 }
 
 impl LocalScheduler {
-    /// Enters the set; the guard keeps what is needed for a spawn.
-    pub(crate) fn enter(self: &Rc<Self>) -> Entered {
-        let frame = Rc::new(EnteredSet::new(self.clone()));
-        // Taken off by `Entered`; a guard that is leaked leaks the frame too.
-        std::mem::forget(frame.list());
-        Entered(frame)
+    /// Enters the set.
+    pub(crate) fn enter(self: &Rc<Self>) -> EnterGuard {
+        let entered = Rc::new(EnteredSet::new(self.clone()));
+        // `EnterGuard` unlists it. If the guard is leaked, the element is leaked as well.
+        std::mem::forget(entered.list());
+        EnterGuard(entered)
     }
 
-    /// The set that this thread is inside of, the innermost if there are several,
-    /// and how many runtimes the thread was in when it entered that.
+    /// Returns the innermost set that this thread has entered, and how many runtimes the thread had
+    /// entered before it.
     pub(crate) fn current() -> Option<(Rc<Self>, usize)> {
-        // SAFETY: frames on the list are alive.
-        let frame = unsafe { INNERMOST.get().as_ref() }?;
-        Some((frame.local.clone(), frame.runtimes))
+        // SAFETY: listed elements are alive.
+        let innermost = unsafe { INNERMOST.get().as_ref() }?;
+        Some((innermost.scheduler.clone(), innermost.runtimes))
     }
 }

@@ -1,44 +1,47 @@
-//! Station 7 for a set of local tasks: the wakers of those who poll the set, woken
-//! when one of its tasks is woken from outside of such a poll.
+//! Station 7 for a local set: the wakers of the futures that poll the set.
 //!
-//! Usually there is one poller. There may be several (two `run_until` futures of
-//! one set); then all of them are woken, since any of them may be stuck or about
-//! to go, and each that is polled lists itself again. A poller has at most one
-//! waker here, the one of its last poll, and takes it along when it is ready.
-//! A `run_until` that is dropped before leaves its waker, until the next one is
-//! listed: the task may make a new future for each of its polls.
+//! They are woken when a task of the set is woken outside of such a poll. Usually one future polls
+//! a set. There may be several, for example two `run_until` futures of one set. Then all of them
+//! are woken, because any of them may be stuck or about to be dropped, and each one that is polled
+//! registers again.
 //!
-//! Protocol, all SeqCst. Whoever hands a task over pushes it first and then looks
-//! at `any`. The poller lists itself, which sets `any`, and then looks at the
-//! queues once more before it returns `Pending`. At least one sees the other.
+//! A poller has at most one waker here, that of its last poll, and removes it when it is ready. A
+//! `run_until` future that is dropped before that leaves its waker here until the next one
+//! registers: the task may create a new future for each of its polls.
 //!
-//! Wakers are foreign code: they are cloned, woken and dropped outside of the
-//! lock.
+//! # Protocol
+//!
+//! All accesses are SeqCst. A thread that wakes a task pushes it, then reads `any`. The poller
+//! registers, which sets `any`, then checks the queues once more before it returns `Pending`. So at
+//! least one of them sees the other.
+//!
+//! Wakers are foreign code. They are cloned, woken and dropped outside the lock.
 
 use crate::sys::sync::Mutex;
 use crate::sys::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::wait::wake_batch::{drop_all, wake_all};
 use std::task::Waker;
 
-/// Tells the pollers of one set apart.
+/// Identifies a poller of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SetWaker(pub(crate) u64);
+pub(crate) struct SetPollerId(pub(crate) u64);
 
-impl SetWaker {
-    /// Whoever awaits the set itself.
-    pub(crate) const OF_THE_SET: SetWaker = SetWaker(0);
+impl SetPollerId {
+    /// The poller that awaits the set itself.
+    pub(crate) const OF_THE_SET: SetPollerId = SetPollerId(0);
 
-    /// A future that was dropped before it was ready.
-    const DROPPED: SetWaker = SetWaker(u64::MAX);
+    /// A poller whose future was dropped before it was ready.
+    const DROPPED: SetPollerId = SetPollerId(u64::MAX);
 }
 
+/// The wakers of the pollers of one set.
 pub(crate) struct SetWakers {
     list: Mutex<List>,
-    /// The list is not empty; written under its lock.
+    /// The list is not empty. Written under its lock.
     any: AtomicBool,
 }
 
-/// Room for the usual one without an allocation.
+/// The first entry, which is usually the only one, needs no allocation.
 #[derive(Default)]
 struct List {
     first: Option<Entry>,
@@ -46,22 +49,22 @@ struct List {
 }
 
 struct Entry {
-    poller: SetWaker,
+    poller: SetPollerId,
     waker: Waker,
 }
 
 impl List {
-    fn get(&self, poller: SetWaker) -> Option<&Entry> {
+    fn get(&self, poller: SetPollerId) -> Option<&Entry> {
         self.first.iter().chain(&self.others).find(|entry| entry.poller == poller)
     }
 
-    /// Whether this waker of the poller is listed, and none that a dropped future has left.
-    fn is_up_to_date(&self, poller: SetWaker, waker: &Waker) -> bool {
+    /// Returns whether the poller is listed with this waker, and no dropped future has left one.
+    fn is_up_to_date(&self, poller: SetPollerId, waker: &Waker) -> bool {
         self.get(poller).is_some_and(|entry| entry.waker.will_wake(waker))
-            && self.get(SetWaker::DROPPED).is_none()
+            && self.get(SetPollerId::DROPPED).is_none()
     }
 
-    fn remove(&mut self, poller: SetWaker) -> Option<Entry> {
+    fn remove(&mut self, poller: SetPollerId) -> Option<Entry> {
         if self.first.as_ref().is_some_and(|entry| entry.poller == poller) {
             return std::mem::replace(&mut self.first, self.others.pop());
         }
@@ -82,35 +85,34 @@ impl SetWakers {
         Self { list: Mutex::new(List::default()), any: AtomicBool::new(false) }
     }
 
-    /// Lists a poller with its present waker. Only the thread of the set does
-    /// this.
-    pub(crate) fn add(&self, poller: SetWaker, waker: &Waker) {
-        // Only this thread ever sets `any`, so a "no" is not out of date.
+    /// Registers a poller with its current waker. Only the set's thread calls it.
+    pub(crate) fn add(&self, poller: SetPollerId, waker: &Waker) {
+        // Only this thread sets `any`, so `false` is not outdated.
         if self.any.load(SeqCst) && self.list.lock().is_up_to_date(poller, waker) {
             return;
         }
         let entry = Entry { poller, waker: waker.clone() };
         let mut list = self.list.lock();
-        let old = [list.remove(poller), list.remove(SetWaker::DROPPED)];
+        let old = [list.remove(poller), list.remove(SetPollerId::DROPPED)];
         list.insert(entry);
         self.any.store(true, SeqCst);
         drop(list);
         drop_all(old.into_iter().flatten().map(|entry| entry.waker));
     }
 
-    /// The future of a poller is dropped before it was ready: its waker stays.
-    pub(crate) fn leave_waker(&self, poller: SetWaker) {
+    /// Removes a poller whose future is dropped before it was ready. Its waker stays.
+    pub(crate) fn leave_waker(&self, poller: SetPollerId) {
         let mut list = self.list.lock();
-        // None if it was woken since.
+        // `None` if it was woken meanwhile.
         let Some(entry) = list.remove(poller) else { return };
-        let old = list.remove(SetWaker::DROPPED);
-        list.insert(Entry { poller: SetWaker::DROPPED, ..entry });
+        let old = list.remove(SetPollerId::DROPPED);
+        list.insert(Entry { poller: SetPollerId::DROPPED, ..entry });
         drop(list);
         drop(old);
     }
 
-    /// Takes a poller off the list, if it is there.
-    pub(crate) fn remove(&self, poller: SetWaker) {
+    /// Removes a poller, if it is registered.
+    pub(crate) fn remove(&self, poller: SetPollerId) {
         if !self.any.load(SeqCst) {
             return;
         }
@@ -121,25 +123,25 @@ impl SetWakers {
         drop(old);
     }
 
-    /// Wakes everybody on the list and empties it.
+    /// Removes all wakers and wakes them.
     ///
-    /// Touches nothing of the set after the first waker was woken: that may be
-    /// the end of the set.
+    /// After the first waker was woken, this touches nothing of the set, because that may drop the
+    /// set.
     pub(crate) fn wake(&self) {
         if !self.any.load(SeqCst) {
             return;
         }
-        let List { first, others } = self.take();
+        let List { first, others } = self.take_all();
         wake_all(first.into_iter().chain(others).map(|entry| entry.waker));
     }
 
-    /// Empties the list and wakes nobody.
+    /// Removes all wakers without waking them.
     pub(crate) fn clear(&self) {
-        let List { first, others } = self.take();
+        let List { first, others } = self.take_all();
         drop_all(first.into_iter().chain(others).map(|entry| entry.waker));
     }
 
-    fn take(&self) -> List {
+    fn take_all(&self) -> List {
         let mut list = self.list.lock();
         self.any.store(false, SeqCst);
         std::mem::take(&mut *list)
@@ -164,36 +166,36 @@ mod tests {
     }
 
     #[test]
-    fn a_poller_has_one_waker_however_often_it_changes() {
-        let pollers = SetWakers::new();
+    fn a_poller_has_one_waker() {
+        let wakers = SetWakers::new();
         let stable = Arc::new(Counter::default());
-        pollers.add(SetWaker(1), &Waker::from(stable.clone()));
-        let fleeting: Vec<Arc<Counter>> = (0..100).map(|_| Arc::default()).collect();
-        for counter in &fleeting {
-            pollers.add(SetWaker(2), &Waker::from(counter.clone()));
+        wakers.add(SetPollerId(1), &Waker::from(stable.clone()));
+        let replaced: Vec<Arc<Counter>> = (0..100).map(|_| Arc::default()).collect();
+        for counter in &replaced {
+            wakers.add(SetPollerId(2), &Waker::from(counter.clone()));
         }
-        let kept = fleeting.iter().map(|counter| Arc::strong_count(counter) - 1);
+        let kept = replaced.iter().map(|counter| Arc::strong_count(counter) - 1);
         assert_eq!(kept.collect::<Vec<_>>(), [vec![0; 99], vec![1]].concat());
-        pollers.wake();
-        pollers.wake();
+        wakers.wake();
+        wakers.wake();
         assert_eq!(stable.0.load(SeqCst), 1);
-        let woken = fleeting.iter().map(|counter| counter.0.load(SeqCst));
+        let woken = replaced.iter().map(|counter| counter.0.load(SeqCst));
         assert_eq!(woken.collect::<Vec<_>>(), [vec![0; 99], vec![1]].concat());
     }
 
     #[test]
     fn pollers_leave_in_any_order() {
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
-            let pollers = SetWakers::new();
+            let wakers = SetWakers::new();
             let counters: [Arc<Counter>; 3] = Default::default();
             for (number, counter) in counters.iter().enumerate() {
-                pollers.add(SetWaker(number as u64), &Waker::from(counter.clone()));
+                wakers.add(SetPollerId(number as u64), &Waker::from(counter.clone()));
             }
             for &number in &order[..2] {
-                pollers.remove(SetWaker(number));
-                pollers.remove(SetWaker(number));
+                wakers.remove(SetPollerId(number));
+                wakers.remove(SetPollerId(number));
             }
-            pollers.wake();
+            wakers.wake();
             for (number, counter) in counters.iter().enumerate() {
                 let left = usize::from(number as u64 == order[2]);
                 assert_eq!(counter.0.load(SeqCst), left, "left in the order {order:?}");
@@ -201,9 +203,10 @@ mod tests {
             }
         }
     }
-    /// Two wakers are replaced at once. Both panic, and neither panic meets the other.
+
+    /// Two wakers are replaced at once. Both panic, one after the other.
     #[test]
-    fn wakers_that_panic_when_they_are_dropped_are_dropped_one_by_one() {
+    fn panics_of_dropped_wakers_do_not_overlap() {
         struct OnDrop;
         impl Wake for OnDrop {
             fn wake(self: Arc<Self>) {}
@@ -213,17 +216,17 @@ mod tests {
                 panic!("a foreign waker that is dropped");
             }
         }
-        let pollers = SetWakers::new();
-        let fill = |poller| pollers.add(poller, &Waker::from(Arc::new(OnDrop)));
+        let wakers = SetWakers::new();
+        let fill = |poller| wakers.add(poller, &Waker::from(Arc::new(OnDrop)));
         let panics = |action: &dyn Fn()| catch_unwind(AssertUnwindSafe(action)).is_err();
-        fill(SetWaker(1));
-        pollers.leave_waker(SetWaker(1));
-        pollers.list.lock().insert(Entry { poller: SetWaker(2), waker: Arc::new(OnDrop).into() });
-        assert!(panics(&|| pollers.add(SetWaker(2), Waker::noop())));
-        pollers.remove(SetWaker(2));
-        pollers.list.lock().insert(Entry { poller: SetWaker(1), waker: Arc::new(OnDrop).into() });
-        pollers.list.lock().insert(Entry { poller: SetWaker(2), waker: Arc::new(OnDrop).into() });
-        assert!(panics(&|| pollers.clear()));
-        assert!(pollers.list.lock().first.is_none());
+        fill(SetPollerId(1));
+        wakers.leave_waker(SetPollerId(1));
+        wakers.list.lock().insert(Entry { poller: SetPollerId(2), waker: Arc::new(OnDrop).into() });
+        assert!(panics(&|| wakers.add(SetPollerId(2), Waker::noop())));
+        wakers.remove(SetPollerId(2));
+        wakers.list.lock().insert(Entry { poller: SetPollerId(1), waker: Arc::new(OnDrop).into() });
+        wakers.list.lock().insert(Entry { poller: SetPollerId(2), waker: Arc::new(OnDrop).into() });
+        assert!(panics(&|| wakers.clear()));
+        assert!(wakers.list.lock().first.is_none());
     }
 }

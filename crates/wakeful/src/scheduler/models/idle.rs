@@ -1,6 +1,7 @@
-//! Models of the sleep protocol, and of the parking spot that it ends in. The
-//! workers here take the steps of `worker::Worker::{work, search, park, sleep}`
-//! with the injector as the only queue.
+//! Models of the sleep protocol, and of the parker that it ends in.
+//!
+//! The workers here take the steps of `worker::Worker::{run_loop, search, park, sleep}`, with the
+//! injector as the only queue.
 
 use crate::queue::injector::Injector;
 use crate::scheduler::multi_thread::idle::{BeforeParking, Idle};
@@ -18,35 +19,35 @@ struct ModelScheduler {
     idle: Idle,
     injector: Injector,
     entries: Arc<Entries>,
-    seats: Vec<Mutex<Option<Arc<Parker>>>>,
-    /// Workers don't search where there is plainly nothing to be found.
-    look_first: bool,
-    /// Not part of the model.
+    parkers: Vec<Mutex<Option<Arc<Parker>>>>,
+    /// Workers do not become searchers while the injector is empty.
+    check_first: bool,
+    /// Tasks that have not run yet. Not part of the model.
     left: AtomicUsize,
     closing: StdBool,
 }
 
 impl ModelScheduler {
-    /// With all workers awake and without work.
-    fn new(workers: usize, tasks: usize, look_first: bool) -> Arc<ModelScheduler> {
-        Self::with_unborn(workers, 0, tasks, look_first)
+    /// Creates a scheduler with all workers awake and without work.
+    fn new(workers: usize, tasks: usize, check_first: bool) -> Arc<ModelScheduler> {
+        Self::with_unstarted(workers, 0, tasks, check_first)
     }
 
-    /// As `new`, with more workers asleep that cannot be woken.
-    fn with_unborn(
+    /// Creates a scheduler that also has sleeping workers whose threads cannot be started.
+    fn with_unstarted(
         workers: usize,
-        unborn: usize,
+        unstarted: usize,
         tasks: usize,
-        look_first: bool,
+        check_first: bool,
     ) -> Arc<ModelScheduler> {
-        let idle = Idle::new(workers + unborn);
+        let idle = Idle::new(workers + unstarted);
         (0..workers).for_each(|worker| assert!(idle.cancel_sleep(worker)));
         Arc::new(ModelScheduler {
             idle,
             injector: Injector::new(),
             entries: Entries::new(tasks),
-            seats: (0..workers).map(|_| Mutex::new(None)).collect(),
-            look_first,
+            parkers: (0..workers).map(|_| Mutex::new(None)).collect(),
+            check_first,
             left: AtomicUsize::new(tasks),
             closing: StdBool::new(false),
         })
@@ -60,9 +61,9 @@ impl ModelScheduler {
     fn notify(&self) {
         let Some(mut worker) = self.idle.worker_to_wake() else { return };
         let mut tried = Vec::new();
-        // As `MultiThread::wake_or_pass_on`.
-        while self.is_unborn(worker) {
-            worker = match self.idle.pass_on(worker, &mut tried) {
+        // As `MultiThread::wake_chosen`.
+        while self.is_unstarted(worker) {
+            worker = match self.idle.choose_other(worker, &mut tried) {
                 Some(other) => other,
                 None => return,
             };
@@ -70,13 +71,13 @@ impl ModelScheduler {
         self.unpark(worker);
     }
 
-    /// Beyond the workers with a seat there are those that get no thread.
-    fn is_unborn(&self, worker: usize) -> bool {
-        worker >= self.seats.len()
+    /// Returns whether the worker gets no thread.
+    fn is_unstarted(&self, worker: usize) -> bool {
+        worker >= self.parkers.len()
     }
 
     fn unpark(&self, worker: usize) {
-        let parker = self.seats[worker].lock().clone();
+        let parker = self.parkers[worker].lock().clone();
         if let Some(parker) = parker {
             parker.unpark();
         }
@@ -91,28 +92,28 @@ impl ModelScheduler {
         self.entries.end(task);
         if self.left.fetch_sub(1, Relaxed) == 1 {
             self.closing.store(true, Relaxed);
-            (0..self.seats.len()).for_each(|worker| self.unpark(worker));
+            (0..self.parkers.len()).for_each(|worker| self.unpark(worker));
         }
         true
     }
 
-    fn work(&self, me: usize) {
+    fn run_loop(&self, me: usize) {
         let parker = Arc::new(Parker::for_current_thread());
-        *self.seats[me].lock() = Some(parker.clone());
+        *self.parkers[me].lock() = Some(parker.clone());
         let mut searching = false;
         while !self.closing.load(Relaxed) {
             if self.run_one(&mut searching) {
                 continue;
             }
-            let is_plain = self.look_first && self.injector.is_empty();
-            if !searching && !is_plain && self.idle.start_searching() {
+            let is_empty = self.check_first && self.injector.is_empty();
+            if !searching && !is_empty && self.idle.start_searching() {
                 searching = true;
                 if self.run_one(&mut searching) {
                     continue;
                 }
             }
             let before = self.idle.sleep(me, std::mem::take(&mut searching));
-            if before == BeforeParking::LookAgain && !self.injector.is_empty() {
+            if before == BeforeParking::SearchAgain && !self.injector.is_empty() {
                 searching = !self.idle.cancel_sleep(me) || self.idle.start_searching();
                 continue;
             }
@@ -124,93 +125,91 @@ impl ModelScheduler {
     }
 }
 
-fn workers(house: &Arc<ModelScheduler>) -> Vec<thread::JoinHandle<()>> {
+fn workers(scheduler: &Arc<ModelScheduler>) -> Vec<thread::JoinHandle<()>> {
     let work = |worker| {
-        let house = house.clone();
-        thread::spawn(move || house.work(worker))
+        let scheduler = scheduler.clone();
+        thread::spawn(move || scheduler.run_loop(worker))
     };
-    (0..house.seats.len()).map(work).collect()
+    (0..scheduler.parkers.len()).map(work).collect()
 }
 
-/// One worker falls asleep while two tasks are pushed. If the worker misses the
-/// first in its last look and the pusher misses the sleeper, everybody waits,
-/// which loom reports as a deadlock.
+/// One worker falls asleep while two tasks are pushed. If the worker misses the first task in its
+/// last check and the pusher misses the sleeper, both wait, which loom reports as a deadlock.
 #[test]
 fn one_worker_misses_no_task() {
-    for look_first in [false, true] {
+    for check_first in [false, true] {
         model(6, move || {
-            let house = ModelScheduler::new(1, 2, look_first);
-            let workers = workers(&house);
+            let scheduler = ModelScheduler::new(1, 2, check_first);
+            let workers = workers(&scheduler);
             start();
-            house.push(0);
-            house.push(1);
+            scheduler.push(0);
+            scheduler.push(1);
             workers.into_iter().for_each(|worker| worker.join().unwrap());
         });
     }
 }
 
-/// Two workers, of which only one may search, fall asleep while a task is
-/// pushed. Catches a pusher that trusts a searcher who has looked already, and
-/// a worker that was refused as a searcher and parks without having looked.
+/// Two workers, of which only one may search, fall asleep while a task is pushed. Catches a pusher
+/// that relies on a searcher which has already checked the queue. Also catches a worker that was
+/// refused as a searcher and parks without a check.
 #[test]
 fn two_workers_miss_no_task() {
-    for look_first in [false, true] {
+    for check_first in [false, true] {
         model(4, move || {
-            let house = ModelScheduler::new(2, 1, look_first);
-            let workers = workers(&house);
+            let scheduler = ModelScheduler::new(2, 1, check_first);
+            let workers = workers(&scheduler);
             start();
-            house.push(0);
+            scheduler.push(0);
             workers.into_iter().for_each(|worker| worker.join().unwrap());
         });
     }
 }
 
-/// Two pushers and two workers. Catches a second task that is left behind by
-/// the searcher its pusher trusted, because that one found the first.
+/// Two pushers and two workers. Catches a second task that is left behind: its pusher relied on a
+/// searcher which found the first task.
 #[test]
 fn two_pushers_are_both_served() {
-    for look_first in [false, true] {
+    for check_first in [false, true] {
         model(2, move || {
-            let house = ModelScheduler::new(2, 2, look_first);
-            let workers = workers(&house);
+            let scheduler = ModelScheduler::new(2, 2, check_first);
+            let workers = workers(&scheduler);
             let pusher = thread::spawn({
-                let house = house.clone();
-                move || house.push(1)
+                let scheduler = scheduler.clone();
+                move || scheduler.push(1)
             });
             start();
-            house.push(0);
+            scheduler.push(0);
             pusher.join().unwrap();
             workers.into_iter().for_each(|worker| worker.join().unwrap());
         });
     }
 }
 
-/// A pusher picks a worker that gets no thread, while the one that has a thread
-/// falls asleep trusting it, and while another pusher trusts it too. Catches a
-/// mark that stays with a worker that never comes.
+/// A pusher chooses a worker that gets no thread. Meanwhile the worker that has a thread falls
+/// asleep relying on it, and another pusher relies on it too. Catches a worker without a thread
+/// that stays a searcher.
 #[test]
-fn workers_without_a_thread_are_not_trusted() {
-    for unborn in [1, 2] {
+fn workers_without_a_thread_do_not_stay_searchers() {
+    for unstarted in [1, 2] {
         model(3, move || {
-            let house = ModelScheduler::with_unborn(1, unborn, 2, false);
-            let workers = workers(&house);
+            let scheduler = ModelScheduler::with_unstarted(1, unstarted, 2, false);
+            let workers = workers(&scheduler);
             let pusher = thread::spawn({
-                let house = house.clone();
-                move || house.push(1)
+                let scheduler = scheduler.clone();
+                move || scheduler.push(1)
             });
             start();
-            house.push(0);
+            scheduler.push(0);
             pusher.join().unwrap();
             workers.into_iter().for_each(|worker| worker.join().unwrap());
         });
     }
 }
 
-/// A worker takes itself off the list of sleepers while a pusher wakes it.
-/// Catches a worker that is counted as a searcher by nobody or by both: the
-/// counts would then keep everybody from being woken, for good.
+/// A worker takes itself off the list of sleepers while a pusher wakes it. Catches a worker that is
+/// counted as a searcher by neither or by both: with such counts no worker is ever woken again.
 #[test]
-fn a_sleep_is_called_off_while_it_is_ended() {
+fn a_sleep_is_cancelled_while_the_worker_is_woken() {
     model(6, || {
         let idle = Arc::new(Idle::new(2));
         assert!(idle.cancel_sleep(1));
@@ -219,27 +218,27 @@ fn a_sleep_is_called_off_while_it_is_ended() {
             move || idle.worker_to_wake()
         });
         start();
-        let called_off = idle.cancel_sleep(0);
+        let cancelled = idle.cancel_sleep(0);
         let woken = pusher.join().unwrap();
-        assert_eq!(woken, (!called_off).then_some(0));
-        assert!(!called_off || idle.start_searching());
+        assert_eq!(woken, (!cancelled).then_some(0));
+        assert!(!cancelled || idle.start_searching());
         assert!(!idle.start_searching(), "one of two searches already");
         assert!(idle.found_work(), "it was the only searcher");
-        assert_eq!(idle.sleep(1, false), BeforeParking::LookAgain);
+        assert_eq!(idle.sleep(1, false), BeforeParking::SearchAgain);
         assert_eq!(idle.worker_to_wake(), Some(1));
     });
 }
 
-/// The monitor goes to sleep while the only worker wakes up, or calls its sleep
-/// off. Catches a worker that runs with nobody to watch it. The steps are those
-/// of `monitor::Monitor::sleep` and of a worker after its sleep.
+/// The watchdog goes to sleep while the only worker wakes up, or cancels its sleep. Catches a
+/// worker that runs while the watchdog does not watch it. The steps are those of the watchdog's
+/// `try_sleep` and of a worker after its sleep.
 #[test]
-fn the_monitor_sleeps_only_while_all_workers_do() {
-    for called_off in [false, true] {
+fn the_watchdog_sleeps_only_while_all_workers_do() {
+    for cancelled in [false, true] {
         model(6, move || {
             let idle = Arc::new(Idle::new(1));
             let asleep = Arc::new(AtomicBool::new(false));
-            let monitor = thread::spawn({
+            let watchdog = thread::spawn({
                 let (idle, asleep) = (idle.clone(), asleep.clone());
                 move || {
                     asleep.store(true, SeqCst);
@@ -250,20 +249,19 @@ fn the_monitor_sleeps_only_while_all_workers_do() {
             });
             start();
             let awake =
-                if called_off { idle.cancel_sleep(0) } else { idle.worker_to_wake().is_some() };
+                if cancelled { idle.cancel_sleep(0) } else { idle.worker_to_wake().is_some() };
             assert!(awake);
             if asleep.load(SeqCst) {
                 asleep.swap(false, SeqCst);
             }
-            monitor.join().unwrap();
+            watchdog.join().unwrap();
             assert!(!asleep.load(SeqCst));
         });
     }
 }
 
-/// A token is left before, while or after the thread parks, by two others.
-/// Catches a token that is lost, and a flag set before the token that is not
-/// seen after it.
+/// Two other threads leave a token before, while or after the thread parks. Catches a lost token,
+/// and a flag that is set before the token and not seen after it.
 #[test]
 fn a_token_is_never_lost() {
     model(5, || {
@@ -284,23 +282,23 @@ fn a_token_is_never_lost() {
     });
 }
 
-/// What a thread waits inside of, in a model: another parking spot.
-struct Bell(Parker);
+/// What a thread waits in, in place of a poller: another parker.
+struct ModelPoller(Parker);
 
-impl Interrupt for Bell {
+impl Interrupt for ModelPoller {
     fn interrupt(&self) {
         self.0.unpark();
     }
 }
 
-/// The same for a thread that waits inside of something. Catches one that goes to wait
-/// there with a token, as it did not see it and was not seen, which nothing ends.
+/// Two other threads leave a token for a thread that waits in a poller. Catches a thread that waits
+/// there although it has a token: it did not see the token, and was not interrupted.
 #[test]
-fn a_token_ends_the_wait_inside() {
+fn a_token_ends_a_wait_in_the_poller() {
     model(5, || {
         let parker = Arc::new(Parker::for_current_thread());
-        let bell = Arc::new(Bell(Parker::for_current_thread()));
-        parker.set_interrupt(Some(bell.clone()));
+        let poller = Arc::new(ModelPoller(Parker::for_current_thread()));
+        parker.set_interrupt(Some(poller.clone()));
         let flags = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
         let others = [0, 1].map(|own| {
             let (parker, flags) = (parker.clone(), flags.clone());
@@ -311,38 +309,38 @@ fn a_token_ends_the_wait_inside() {
         });
         start();
         while flags.iter().any(|flag| flag.load(Relaxed) == 0) {
-            parker.park_in(|| bell.0.park(None));
+            parker.park_in(|| poller.0.park(None));
         }
         others.into_iter().for_each(|other| other.join().unwrap());
     });
 }
 
-/// Another waits for a moment where a thread is to wait, one at a time, as the monitor does in
-/// the poller of a worker that is stuck; it gets the kick that was meant for the thread.
-/// Catches one that goes to wait there without a second look for a token.
+/// Another thread waits in the poller of a thread, one at a time, as the watchdog does for a stuck
+/// worker. It may consume the interrupt that was meant for the thread. Catches a thread that goes
+/// to wait without checking for a token once more.
 #[test]
-fn a_kick_that_another_got_is_not_missed() {
+fn an_interrupt_that_another_thread_consumed_is_not_missed() {
     model(4, || {
         let parker = Arc::new(Parker::for_current_thread());
-        let bell = Arc::new(Bell(Parker::for_current_thread()));
-        parker.set_interrupt(Some(bell.clone()));
-        let (turn, flag) = (Arc::new(SpinLock::new(())), Arc::new(AtomicU32::new(0)));
-        let (others, rings) = (turn.clone(), bell.clone());
-        let stands_by = thread::spawn(move || {
-            // Takes a kick if there is one, and does not wait.
-            others.try_with(|()| rings.0.park_in(|| ()));
+        let poller = Arc::new(ModelPoller(Parker::for_current_thread()));
+        parker.set_interrupt(Some(poller.clone()));
+        let (exclusive, flag) = (Arc::new(SpinLock::new(())), Arc::new(AtomicU32::new(0)));
+        let (other_exclusive, other_poller) = (exclusive.clone(), poller.clone());
+        let watchdog = thread::spawn(move || {
+            // Takes an interrupt if there is one, and does not wait.
+            other_exclusive.try_with(|()| other_poller.0.park_in(|| ()));
         });
-        let (unparks, sets) = (parker.clone(), flag.clone());
+        let (other_parker, other_flag) = (parker.clone(), flag.clone());
         let waker = thread::spawn(move || {
-            sets.store(1, Relaxed);
-            unparks.unpark();
+            other_flag.store(1, Relaxed);
+            other_parker.unpark();
         });
         start();
         while flag.load(Relaxed) == 0 {
             parker.park_in(|| {
-                let waited = turn.try_with(|()| {
+                let waited = exclusive.try_with(|()| {
                     if !parker.has_token() {
-                        bell.0.park(None);
+                        poller.0.park(None);
                     }
                 });
                 if waited.is_none() {
@@ -350,13 +348,13 @@ fn a_kick_that_another_got_is_not_missed() {
                 }
             });
         }
-        stands_by.join().unwrap();
+        watchdog.join().unwrap();
         waker.join().unwrap();
     });
 }
 
-/// A park with a time-out ends by itself while the token is left: it either
-/// takes the token, and then sees the flag, or leaves it for the next park.
+/// A park with a time limit ends by itself while a token is left. It either takes the token, and
+/// then sees the flag, or leaves it for the next park.
 #[test]
 fn a_token_survives_a_time_out() {
     model(6, || {

@@ -1,4 +1,4 @@
-//! Models of workers that lose their thread: the steps L1 to L3 of `lost`, the monitor's sleep, and
+//! Models of workers that lose their thread: the steps LOST-1 to LOST-3, the watchdog's sleep, and
 //! a thread that takes its worker back while another wakes it.
 
 use crate::scheduler::multi_thread::idle::{BeforeParking, Idle};
@@ -50,41 +50,41 @@ fn a_helper_sees_what_is_registered_with_a_lost_worker() {
     });
 }
 
-/// A timer is registered with a lost worker while the monitor goes to sleep. Catches a monitor that
+/// A timer is registered with a lost worker while the watchdog goes to sleep. Catches a watchdog that
 /// reads the timers before it reads how much has ended: it would sleep for good, which loom reports
 /// as a deadlock.
 #[test]
-fn the_monitor_sees_what_is_registered_with_a_lost_worker() {
+fn the_watchdog_sees_what_is_registered_with_a_lost_worker() {
     struct Model {
-        vigil: ScanGate,
+        gate: ScanGate,
         /// The timers of the worker: 0 is none.
         next: AtomicU32,
-        monitor: Parker,
+        watchdog: Parker,
     }
     model(6, || {
         let shared = Arc::new(Model {
-            vigil: ScanGate::new(false),
+            gate: ScanGate::new(),
             next: AtomicU32::new(0),
-            monitor: Parker::for_current_thread(),
+            watchdog: Parker::for_current_thread(),
         });
         let registers = thread::spawn({
             let shared = shared.clone();
             move || {
                 shared.next.store(1, SeqCst);
-                if shared.vigil.end() && shared.vigil.rouse() {
-                    shared.monitor.unpark();
+                if shared.gate.notify_progress() && shared.gate.wake() {
+                    shared.watchdog.unpark();
                 }
             }
         });
         start();
         loop {
-            let ends = shared.vigil.ends();
+            let progress = shared.gate.progress();
             if shared.next.load(SeqCst) == 1 {
                 break;
             }
-            if shared.vigil.rest(ends) {
-                while shared.vigil.is_over() {
-                    shared.monitor.park(None);
+            if shared.gate.try_sleep(progress) {
+                while shared.gate.is_asleep() {
+                    shared.watchdog.park(None);
                 }
             }
         }
@@ -105,7 +105,7 @@ fn try_to_start(seat: &Seat, worker: usize, tried: &mut Vec<usize>) -> Result<()
     if !*has_key {
         return Ok(());
     }
-    Err(seat.idle.pass_on(worker, tried))
+    Err(seat.idle.choose_other(worker, tried))
 }
 
 /// A thread takes its lost worker back, while a pusher wakes that worker and fails to start a thread
@@ -119,7 +119,7 @@ fn a_worker_is_taken_back_while_no_thread_starts_for_it() {
         {
             let mut has_key = seat.has_key.lock();
             *has_key = true;
-            assert_eq!(seat.idle.lose(0, false), BeforeParking::LookAgain);
+            assert_eq!(seat.idle.lose(0, false), BeforeParking::SearchAgain);
         }
         let pusher = thread::spawn({
             let seat = seat.clone();
@@ -140,7 +140,7 @@ fn a_worker_is_taken_back_while_no_thread_starts_for_it() {
         if searching {
             assert!(seat.idle.found_work(), "it was the only searcher");
         }
-        assert_eq!(seat.idle.sleep(0, false), BeforeParking::LookAgain);
+        assert_eq!(seat.idle.sleep(0, false), BeforeParking::SearchAgain);
         assert_eq!(seat.idle.worker_to_wake(), Some(0));
     });
 }

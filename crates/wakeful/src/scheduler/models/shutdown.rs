@@ -1,32 +1,32 @@
-//! Models of shutdown: whoever is last drops what is left, however late somebody comes with
-//! a task in hand. The threads here take the steps of `MultiThread::{while_seated, leave}`,
-//! `monitor::rescue` and `worker::block_in_place`.
+//! Models of shutdown: the last thread drops what is left, however late another thread comes with a
+//! task. The threads here take the steps of `MultiThread::{while_active, leave}`, of the watchdog's
+//! rescue and of `block_in_place`.
 
-use crate::scheduler::multi_thread::shutdown::{Left, ShutdownGate};
+use crate::scheduler::multi_thread::shutdown::{GateExit, ShutdownGate};
 use crate::sys::sync::{Mutex, thread};
 use crate::task::models::scheduler::model;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 struct ModelScheduler {
-    attendance: ShutdownGate,
-    /// A worker's queue, from which the monitor may take.
+    shutdown_gate: ShutdownGate,
+    /// A worker's queue, from which the watchdog may take.
     ring: Mutex<usize>,
-    /// None: closed.
+    /// `None` if it is closed.
     injector: Mutex<Option<usize>>,
-    /// Not part of the model: what came of the tasks, and of the house.
+    /// The results. Not part of the model.
     cancelled: AtomicUsize,
-    closed_up: AtomicUsize,
+    closed_arenas: AtomicUsize,
 }
 
 impl ModelScheduler {
     fn new(workers: usize, tasks: usize) -> Arc<Self> {
         Arc::new(Self {
-            attendance: ShutdownGate::new(workers),
+            shutdown_gate: ShutdownGate::new(workers),
             ring: Mutex::new(tasks),
             injector: Mutex::new(Some(0)),
             cancelled: AtomicUsize::new(0),
-            closed_up: AtomicUsize::new(0),
+            closed_arenas: AtomicUsize::new(0),
         })
     }
 
@@ -37,45 +37,45 @@ impl ModelScheduler {
         self.cancelled.fetch_add(ring + injected, Relaxed);
     }
 
-    fn close_up(&self) {
+    fn close_arenas(&self) {
         self.drop_tasks();
-        self.closed_up.fetch_add(1, Relaxed);
+        self.closed_arenas.fetch_add(1, Relaxed);
     }
 
-    fn leave_inside(&self) {
-        if self.attendance.leave_inside() == Left::Nobody {
-            self.close_up();
+    fn detach(&self) {
+        if self.shutdown_gate.detach() == GateExit::Last {
+            self.close_arenas();
         }
     }
 
-    fn leave_seat(&self) {
-        if self.attendance.leave_seat() == Left::Nobody {
+    fn deactivate(&self) {
+        if self.shutdown_gate.deactivate() == GateExit::Last {
             self.drop_tasks();
         }
     }
 
     fn leave(&self) {
-        self.leave_seat();
-        self.leave_inside();
+        self.deactivate();
+        self.detach();
     }
 
-    /// As a look of the monitor.
+    /// As a visit of the watchdog.
     fn rescue(&self) {
-        if !self.attendance.try_enter_inside() {
+        if !self.shutdown_gate.try_attach() {
             return;
         }
-        // As `MultiThread::while_seated`.
-        if self.attendance.try_take_seat() {
+        // As `MultiThread::while_active`.
+        if self.shutdown_gate.try_activate() {
             let moved = std::mem::take(&mut *self.ring.lock());
-            // A1: seated, so it is open.
-            *self.injector.lock().as_mut().expect("open while a thread is seated") += moved;
-            self.leave_seat();
+            // SHUTDOWN-1: this thread is active, so the injector is open.
+            *self.injector.lock().as_mut().expect("open while a thread is active") += moved;
+            self.deactivate();
         }
-        self.leave_inside();
+        self.detach();
     }
 
-    /// As the end of a poll that has blocked in place.
-    fn put_back(&self) {
+    /// As the end of a poll that has blocked in place and requeues its task.
+    fn requeue(&self) {
         let mut injector = self.injector.lock();
         match injector.as_mut() {
             Some(tasks) => *tasks += 1,
@@ -84,55 +84,56 @@ impl ModelScheduler {
     }
 
     fn check(&self, tasks: usize) {
-        assert_eq!(self.closed_up.load(Relaxed), 1, "the last of all closes up, once");
+        assert_eq!(self.closed_arenas.load(Relaxed), 1, "the last thread closes the arenas, once");
         assert_eq!(self.cancelled.load(Relaxed), tasks, "every task is found");
     }
 }
 
 #[test]
-fn what_the_monitor_moves_is_found_by_the_last_to_leave() {
+fn tasks_that_the_watchdog_moves_are_found() {
     model(3, || {
-        let house = ModelScheduler::new(2, 2);
-        let (other, monitor) = (house.clone(), house.clone());
+        let scheduler = ModelScheduler::new(2, 2);
+        let (other, watchdog) = (scheduler.clone(), scheduler.clone());
         let threads =
-            [thread::spawn(move || other.leave()), thread::spawn(move || monitor.rescue())];
-        house.leave();
+            [thread::spawn(move || other.leave()), thread::spawn(move || watchdog.rescue())];
+        scheduler.leave();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        house.check(2);
+        scheduler.check(2);
     });
 }
 
 #[test]
-fn a_poll_that_blocks_in_place_puts_its_task_back_after_the_others_left() {
+fn a_poll_that_blocks_in_place_requeues_after_the_others_left() {
     model(3, || {
-        let house = ModelScheduler::new(1, 1);
-        // The worker blocks in place, and another thread has its seat.
-        house.attendance.stay_in_poll();
-        let (successor, monitor) = (house.clone(), house.clone());
+        let scheduler = ModelScheduler::new(1, 1);
+        // The worker blocks in place, and another thread takes its active count.
+        scheduler.shutdown_gate.attach_again();
+        let (successor, watchdog) = (scheduler.clone(), scheduler.clone());
         let threads =
-            [thread::spawn(move || successor.leave()), thread::spawn(move || monitor.rescue())];
-        house.put_back();
-        house.leave_inside();
+            [thread::spawn(move || successor.leave()), thread::spawn(move || watchdog.rescue())];
+        scheduler.requeue();
+        scheduler.detach();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        house.check(2);
+        scheduler.check(2);
     });
 }
 
-/// A poll that blocks in place while the runtime closes gets no successor, and gives its seat up
-/// itself; the other worker leaves meanwhile. Catches a seat that is given up twice or never.
+/// A poll that blocks in place while the runtime closes gets no other thread for its core, and
+/// deactivates itself. The other worker leaves meanwhile. Catches a count that is given up twice or
+/// never.
 #[test]
-fn a_poll_that_blocks_in_place_while_the_runtime_closes_gives_its_seat_up() {
+fn a_poll_that_blocks_in_place_while_the_runtime_closes_deactivates() {
     model(3, || {
-        let house = ModelScheduler::new(2, 1);
-        let (other, monitor) = (house.clone(), house.clone());
+        let scheduler = ModelScheduler::new(2, 1);
+        let (other, watchdog) = (scheduler.clone(), scheduler.clone());
         let threads =
-            [thread::spawn(move || other.leave()), thread::spawn(move || monitor.rescue())];
-        house.attendance.stay_in_poll();
-        house.leave();
+            [thread::spawn(move || other.leave()), thread::spawn(move || watchdog.rescue())];
+        scheduler.shutdown_gate.attach_again();
+        scheduler.leave();
         // The closure ends, and then the poll.
-        house.put_back();
-        house.leave_inside();
+        scheduler.requeue();
+        scheduler.detach();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        house.check(2);
+        scheduler.check(2);
     });
 }

@@ -1,46 +1,46 @@
-//! Station 6, the sleep protocol: who searches, who sleeps, whom to wake.
+//! Station 6: the sleep protocol. Decides which worker searches, which one sleeps, and which one is
+//! woken.
 //!
-//! A sleeping worker is woken only for work that nobody is already coming for:
-//! waking costs microseconds, and a worker that is woken for nothing costs them
-//! again to fall asleep.
+//! A sleeping worker is woken only for work that no other worker is about to find. A wake-up costs
+//! microseconds, and a worker that is woken for nothing needs some more to fall asleep again.
 //!
-//! Actors. *Pushers* put a task where other workers can find it (the injector, a
-//! ring) and then ask [`Idle::worker_to_wake`]. *Searchers* are workers without
-//! work who look at every queue; at most half of all workers search at a time.
-//! *Sleepers* have announced themselves and parked.
+//! Actors. *Pushers* put a task where other workers can find it (the injector, a ring) and then
+//! call [`Idle::worker_to_wake`]. *Searchers* are workers without work that check every queue; at
+//! most half of all workers search at a time. *Sleepers* are on the list of sleepers, and parked or
+//! about to park.
 //!
-//! One word holds both counts, so that "nobody searches and somebody sleeps" is
-//! one load. The steps that matter are SeqCst, so they have one order:
+//! One word holds both counts, so one load tells whether no worker searches and one sleeps. The
+//! steps that matter are SeqCst, so they have one order.
 //!
 //! A pusher:
-//! - S1. pushes the task;
-//! - S2. loads the word;
-//! - S3. if nobody searches and somebody sleeps, wakes one.
+//! - SLEEP-1. pushes the task;
+//! - SLEEP-2. loads the word;
+//! - SLEEP-3. if no worker searches and one sleeps, wakes one.
 //!
 //! A worker that runs out of work:
-//! - S4. announces it (`sleep`): searching - 1, sleeping + 1, in one step;
-//! - S5. if it was the last searcher, looks at every queue once more;
-//! - S6. parks.
+//! - SLEEP-4. announces its sleep: searching - 1, sleeping + 1, in one step;
+//! - SLEEP-5. if it was the last searcher, checks every queue once more;
+//! - SLEEP-6. parks.
 //!
-//! The race one fears: the pusher sees a searcher and trusts it, while the
-//! searcher has already looked past the queue in question and goes to sleep.
-//! - If S4 comes before S2, the pusher sees the new counts and wakes a sleeper.
-//! - If S2 comes before S4, then S1 comes before S5, and the searcher that goes
-//!   to sleep last sees the task. Only the last one need look: an earlier one
-//!   leaves a searcher behind who has its own S4 still ahead.
+//! The race to fear: the pusher sees a searcher and relies on it, but the searcher has already
+//! passed the queue in question and goes to sleep. It cannot happen:
+//! - If SLEEP-4 comes before SLEEP-2, the pusher sees the new counts and wakes a sleeper.
+//! - If SLEEP-2 comes before SLEEP-4, then SLEEP-1 comes before SLEEP-5, and the last searcher to
+//!   go to sleep sees the task. Only the last one has to check: an earlier one leaves a searcher
+//!   behind that has its own SLEEP-4 still ahead.
 //!
-//! A searcher that finds work calls [`Idle::found_work`]; if it was the last, it
-//! takes over the pushers' duty: it asks whether there is more than it took, and
-//! wakes one more if so (those who pushed while it searched trusted it).
+//! A searcher that finds work calls [`Idle::found_work`]. If it was the last searcher, it takes
+//! over the pushers' duty: it checks whether there is more work, and wakes one more worker if so.
+//! Pushers that pushed while it searched relied on it.
 //!
-//! A worker's pushes to its own ring need less: the worker is awake and will
-//! come to the task itself, so skipping a wake loses parallelism for a moment,
-//! never the task. That is why workers may skip it for short backlogs.
+//! A worker's pushes to its own ring need less. The worker is awake and will reach the task itself,
+//! so a skipped wake-up only loses parallelism for a short time, never the task. That is why
+//! workers may skip it for short backlogs.
 //!
-//! A woken worker starts as a searcher, counted by the one who wakes it, so that
-//! two pushers do not wake two workers for one task. Others trust that searcher
-//! at once; so a worker that has no thread and gets none passes the mark on to
-//! the next sleeper (`pass_on`), and only if there is none does it end.
+//! A woken worker starts as a searcher, and the waking thread counts it as one, so that two pushers
+//! don't wake two workers for one task. Other pushers rely on that searcher at once. So if the
+//! worker has no thread and gets none, the next sleeper becomes the searcher in its place
+//! ([`Idle::choose_other`]). (Model: `models/idle.rs`.)
 
 use crate::sys::spin_lock::SpinUnlessModel;
 use crate::sys::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -49,32 +49,35 @@ const SEARCHING_ONE: u32 = 1;
 const SLEEPING_ONE: u32 = 1 << 16;
 const SEARCHING_MASK: u32 = SLEEPING_ONE - 1;
 
-/// As many workers as the counts have room for.
+/// The largest number of workers that the counts can hold.
 pub(crate) const MAX_WORKERS: usize = SEARCHING_MASK as usize;
 
-/// Apart by two cache lines from what changes more often: workers read it with
-/// every push.
+/// The searching and sleeping workers.
+///
+/// The alignment keeps it two cache lines away from data that changes more often: workers read it
+/// with every push.
 #[repr(align(128))]
 pub(crate) struct Idle {
+    /// Searching workers in the low half, sleeping ones in the high half.
     counts: AtomicU32,
-    /// The sleepers; the last to fall asleep is the first to be woken, its
-    /// caches are the warmest. There is room for all workers from the start.
+    /// The sleeping workers. The last to fall asleep is woken first, because its caches are the
+    /// warmest. The capacity is enough for all workers from the start.
     sleepers: SpinUnlessModel<Vec<usize>>,
     workers: u32,
 }
 
-/// What a worker owes after it announced its sleep.
+/// What a worker has to do after it announced its sleep.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BeforeParking {
-    /// Others still search: just park.
+    /// Others still search: park.
     Park,
-    /// The last searcher: look at every queue once more (S5).
-    LookAgain,
+    /// No other worker searches: check every queue once more (SLEEP-5).
+    SearchAgain,
 }
 
 impl Idle {
-    /// All workers start asleep: the threads are not even there yet.
+    /// Creates the list with all workers asleep: their threads are not started yet.
     pub(crate) fn new(workers: usize) -> Self {
         assert!(workers <= MAX_WORKERS, "at most {MAX_WORKERS} worker threads are possible");
         let count = workers as u32;
@@ -86,18 +89,18 @@ impl Idle {
     }
 
     #[inline]
-    fn wants_waking(counts: u32) -> bool {
+    fn needs_wake(counts: u32) -> bool {
         counts & SEARCHING_MASK == 0 && counts >= SLEEPING_ONE
     }
 
-    /// A cheap look: is there anybody to wake at all?
+    /// Returns whether a push would have to wake a worker. It is one load.
     #[inline]
     pub(crate) fn may_wake(&self) -> bool {
-        Self::wants_waking(self.counts.load(SeqCst))
+        Self::needs_wake(self.counts.load(SeqCst))
     }
 
-    /// S2 and S3: the sleeper to wake for work that was just pushed, if any. It
-    /// counts as a searcher from here.
+    /// Chooses the sleeper to wake for work that was just pushed, if any (SLEEP-2, SLEEP-3). It
+    /// counts as a searcher from here on.
     pub(crate) fn worker_to_wake(&self) -> Option<usize> {
         if !self.may_wake() {
             return None;
@@ -112,7 +115,7 @@ impl Idle {
         })
     }
 
-    /// A worker without work asks to become a searcher.
+    /// Makes a worker without work a searcher. Returns false if enough workers search.
     pub(crate) fn start_searching(&self) -> bool {
         let searching = self.counts.load(SeqCst) & SEARCHING_MASK;
         if 2 * searching >= self.workers {
@@ -122,16 +125,16 @@ impl Idle {
         true
     }
 
-    /// A searcher found work. True: it was the last, and owes a look whether
-    /// there is more.
+    /// Ends a search that found work. Returns true if it was the last searcher, which then has to
+    /// check whether there is more.
     #[must_use]
     pub(crate) fn found_work(&self) -> bool {
         let before = self.counts.fetch_sub(SEARCHING_ONE, SeqCst);
-        debug_assert!(before & SEARCHING_MASK > 0, "nobody searched");
+        debug_assert!(before & SEARCHING_MASK > 0, "no worker searched");
         before & SEARCHING_MASK == 1
     }
 
-    /// S4: the worker is about to park.
+    /// Announces that the worker is about to park (SLEEP-4).
     pub(crate) fn sleep(&self, worker: usize, searching: bool) -> BeforeParking {
         self.fall_asleep(searching, |sleepers| sleepers.push(worker))
     }
@@ -142,19 +145,21 @@ impl Idle {
             list(sleepers);
             self.counts.fetch_add(change, SeqCst)
         });
-        // A worker that did not search has not looked either, so it looks now unless
-        // somebody searches.
+        // A worker that was not a searcher has not checked the queues, so it does that now unless
+        // another worker searches.
         let others = (before & SEARCHING_MASK) - u32::from(searching);
-        if others == 0 { BeforeParking::LookAgain } else { BeforeParking::Park }
+        if others == 0 { BeforeParking::SearchAgain } else { BeforeParking::Park }
     }
 
-    /// The worker found work on its last look, or its parking spot returned
-    /// without a token: it takes itself off the list. False: somebody woke it
-    /// meanwhile, and it counts as a searcher.
+    /// Takes the worker off the list of sleepers, because it found work or was not woken through
+    /// the list.
+    ///
+    /// Returns false if another thread has chosen the worker meanwhile. Then it counts as a
+    /// searcher.
     #[must_use]
     pub(crate) fn cancel_sleep(&self, worker: usize) -> bool {
         self.sleepers.with(|sleepers| {
-            // Whoever wakes up by itself is most likely the one who fell asleep last.
+            // A worker that wakes up by itself is most likely the last that fell asleep.
             if sleepers.pop_if(|last| *last == worker).is_none() {
                 let Some(at) = sleepers.iter().position(|&sleeper| sleeper == worker) else {
                     return false;
@@ -166,16 +171,17 @@ impl Idle {
         })
     }
 
-    /// The worker that was to be woken cannot be: it goes to the end of the list,
-    /// and the next sleeper counts as the searcher in its place. `None`: every sleeper
-    /// is in `tried`, and no worker searches; decided under the same lock under which others
-    /// fall asleep, so no worker trusts a searcher that does not exist.
+    /// Chooses another sleeper in place of a worker that cannot be woken.
+    ///
+    /// The worker goes to the end of the list, and the next sleeper counts as the searcher. Returns
+    /// `None` if every sleeper is in `tried`; then no worker searches. This is decided under the
+    /// lock under which others fall asleep, so no worker relies on a searcher that does not exist.
     #[must_use]
-    pub(crate) fn pass_on(&self, worker: usize, tried: &mut Vec<usize>) -> Option<usize> {
+    pub(crate) fn choose_other(&self, worker: usize, tried: &mut Vec<usize>) -> Option<usize> {
         tried.push(worker);
         self.sleepers.with(|sleepers| {
             sleepers.insert(0, worker);
-            // Those that were tried are at the front: if the last was, all were.
+            // Those that were tried are at the front: if the last was tried, all were.
             sleepers.pop_if(|last| !tried.contains(last)).or_else(|| {
                 self.counts.fetch_add(SLEEPING_ONE - SEARCHING_ONE, SeqCst);
                 None
@@ -183,12 +189,12 @@ impl Idle {
         })
     }
 
-    /// A worker that was awake has lost its thread: it goes to the end of the list.
+    /// Puts a worker that was awake and has lost its thread at the end of the list.
     pub(crate) fn lose(&self, worker: usize, searching: bool) -> BeforeParking {
         self.fall_asleep(searching, |sleepers| sleepers.insert(0, worker))
     }
 
-    /// Whether this worker is still on the list.
+    /// Returns whether this worker is on the list.
     pub(crate) fn is_asleep(&self, worker: usize) -> bool {
         self.sleepers.with(|sleepers| sleepers.contains(&worker))
     }

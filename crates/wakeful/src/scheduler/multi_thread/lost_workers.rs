@@ -1,36 +1,35 @@
-//! Workers that have lost their thread: other threads serve their drivers, until a thread starts
-//! for them again.
+//! Workers that have lost their thread: other threads serve their drivers until a new thread starts.
 //!
-//! A worker is lost if its thread ends or blocks in place, and no thread can be started in its
-//! place: the system refuses one, or the user's callbacks panic. The worker's [`WorkerToken`] goes back to
-//! its seat, so that the next wake-up tries to start a thread again, or the thread that blocks in
-//! place takes the key back when its closure has ended.
+//! A worker is *lost* if its thread ends or blocks in place, and no thread can be started instead: the
+//! kernel refuses one, or a callback of the user panics. The worker keeps its [`WorkerToken`] in its
+//! thread slot. The next wake-up tries to start a thread again. A thread that blocks in place takes
+//! the token back when its closure has ended.
 //!
-//! Timers and descriptors that are registered with a lost worker stay where they are. Its driver is
-//! turned
-//! - by workers that sleep, which get up for it (`Worker::sleep`),
-//! - by workers that are busy (`WorkerCore::look_after_another`),
-//! - by the monitor at each of its looks, and it waits for descriptors in the lost worker's poller
-//!   (`monitor::poll_for_stuck_worker`, `Monitor::sleep`), so that no other helper gets up for these; if several
-//!   lost workers have descriptors, it waits in the poller of one and gets up for the others,
-//! - by threads in `block_on`, since there may be neither another worker nor a monitor.
+//! Timers and descriptors that are registered with a lost worker stay there. Its driver is polled by
+//!
+//! - sleeping workers, which wake up for it,
+//! - busy workers, between two rounds of their own,
+//! - the watchdog with each visit; it waits for descriptors in the lost worker's poller
+//!   (`watchdog::rescue`), so that no other helper has to wake up for these,
+//! - threads in `block_on`, because there may be neither another worker nor a watchdog.
 //!
 //! These are the *helpers*. A helper computes how long it may sleep from the timers and sources of
-//! lost workers. Two events shorten that: a worker is lost, or something is registered with a lost
-//! worker.
+//! lost workers. Two events shorten that time: a worker is lost, or something is registered with a
+//! lost worker.
 //!
-//! - L1. The losing thread sets `is_lost` and the count, and then wakes all helpers.
-//! - L2. A registering thread registers, and then reads `is_lost`; if it is set, it wakes all
+//! - LOST-1. The losing thread sets `is_lost` and the count, and then wakes all helpers.
+//! - LOST-2. A registering thread registers, and then reads `is_lost`. If it is set, it wakes all
 //!   helpers.
-//! - L3. A helper reads the count and `is_lost`, then the timers and sources, and then parks.
+//! - LOST-3. A helper reads the count and `is_lost`, then the timers and sources, and then parks.
 //!
-//! The race to fear: something is registered that no helper gets up for. All accesses are SeqCst.
-//! If the registering thread reads `is_lost` as unset, L1's store comes later, so the helpers that
-//! L1 wakes see the registration. If it reads it as set, it wakes them itself. A helper that is
-//! about to park finds the token (`sys::park`). (Model: `loom_lost`.)
+//! The race to fear: something is registered that no helper wakes up for. It cannot happen: all
+//! accesses are SeqCst. If the registering thread reads `is_lost` as unset, the store of LOST-1 comes
+//! later, so the helpers that it wakes see the registration. If it reads it as set, it wakes them
+//! itself. A helper that is about to park finds the token (`sys::park`). (Model:
+//! `models/lost_workers.rs`.)
 
 use crate::scheduler::block_on::BlockOnGuard;
-use crate::scheduler::multi_thread::core::{UNTURNED_MS, WorkerToken};
+use crate::scheduler::multi_thread::core::{DRIVER_OVERDUE_MS, WorkerToken};
 use crate::scheduler::multi_thread::idle::BeforeParking;
 use crate::scheduler::multi_thread::worker;
 use crate::scheduler::multi_thread::{MultiThread, WorkerShared, WorkerThread};
@@ -41,16 +40,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::Duration;
 
-/// Without a monitor, a lost worker's descriptors are looked at this often by helpers that have
-/// nothing else to do.
-const HELP_INTERVAL: Duration = Duration::from_millis(UNTURNED_MS as u64);
+/// How often helpers poll a lost worker's descriptors if no watchdog waits for them.
+const HELP_INTERVAL: Duration = Duration::from_millis(DRIVER_OVERDUE_MS as u64);
 
-/// A worker whose threads end in a panic of `on_thread_start` this often in a row
+/// How often in a row a thread of a worker may end by a panic of `on_thread_start` before the worker
+/// has to wait for the next one.
 const MAX_FAILED_STARTS: u32 = 8;
-/// gets the next one after this time at the earliest.
+/// How long such a worker waits for its next thread.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How many workers are lost.
+/// Counts the workers that have lost their thread.
 pub(crate) struct LostWorkers {
     count: AtomicUsize,
     /// Workers whose threads have failed [`MAX_FAILED_STARTS`] times in a row.
@@ -62,88 +61,92 @@ impl LostWorkers {
         Self { count: AtomicUsize::new(0), failing: AtomicUsize::new(0) }
     }
 
-    /// Whether there are any.
+    /// Returns whether a worker is lost.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.count.load(SeqCst) > 0
     }
 }
 
-/// Whether a thread that wants its worker back has got it.
+/// The result of [`MultiThread::reclaim`].
 #[must_use]
 pub(crate) enum Reclaimed {
     Yes(WorkerToken),
-    /// Another thread has it, or the runtime has closed.
+    /// Another thread has the worker, or the runtime has closed.
     No,
 }
 
 impl MultiThread {
-    /// The worker's thread ends or blocks in place, and there is no other thread for it. If the
-    /// runtime closes, gives the worker's seat up.
+    /// Marks a worker as lost: its thread ends or blocks in place, and no other thread can be started.
+    ///
+    /// If the runtime shuts down, the worker leaves the scheduler instead.
     pub(crate) fn lose_thread(&self, key: WorkerToken) {
         let index = key.0;
-        let (core, remote) = (&self.cores[index], &self.remotes[index]);
+        let (core, remote) = (&self.cores[index], &self.workers[index]);
         let searching = core.searching.replace(false);
-        // Seated until here: the injector is open (A1).
+        // This thread is active, so the injector is open (SHUTDOWN-1).
         let queued: Vec<Runnable> = iter::from_fn(|| core.take_queued()).collect();
         if !queued.is_empty() {
             self.injector.push_batch(queued);
         }
-        let mut seat = remote.seat.lock();
-        // Under the lock: the closing thread looks at the seat after it has set this.
-        if self.estate.is_closing() {
+        let mut seat = remote.thread.lock();
+        // Under the lock: the closing thread sets this before it reads the thread slot.
+        if self.base.is_closing() {
             drop(seat);
             return self.leave();
         }
-        remote.meter.fall_asleep_if_awake(self.estate.config.seam.clock.now_approx());
+        remote.metrics.mark_asleep_if_awake(self.base.config.env.clock.now_approx());
         if !remote.is_lost.swap(true, SeqCst) {
-            self.lost.count.fetch_add(1, SeqCst); // L1
+            self.lost.count.fetch_add(1, SeqCst); // LOST-1
         }
-        *seat = WorkerThread::Unborn(key);
-        // Under the lock: a thread that wakes the worker or takes it back sees both or neither.
+        *seat = WorkerThread::NotStarted(key);
+        // Under the lock: a thread that wakes or reclaims the worker sees both stores or neither.
         let before = self.idle.lose(index, searching);
         drop(seat);
-        if before == BeforeParking::LookAgain && self.is_work_anywhere() {
+        if before == BeforeParking::SearchAgain && self.is_work_anywhere() {
             self.notify();
         }
         self.wake_helpers();
     }
 
-    /// A thread that has blocked in place takes its worker back, if that is still lost.
+    /// Takes a worker back for a thread that has blocked in place, if the worker is still lost.
     pub(crate) fn reclaim(&self, index: usize, parker: &Arc<Parker>) -> Reclaimed {
-        let remote = &self.remotes[index];
-        let mut seat = remote.seat.lock();
-        let key = match std::mem::replace(&mut *seat, WorkerThread::Taken(parker.clone())) {
-            WorkerThread::Unborn(key) => key,
+        let remote = &self.workers[index];
+        let mut seat = remote.thread.lock();
+        let key = match std::mem::replace(&mut *seat, WorkerThread::Running(parker.clone())) {
+            WorkerThread::NotStarted(key) => key,
             other => {
                 *seat = other;
                 return Reclaimed::No;
             }
         };
-        // Chosen to be woken, it counts as a searcher.
+        // If it was chosen to be woken, it counts as a searcher.
         self.cores[index].searching.set(!self.idle.cancel_sleep(index));
-        remote.meter.woke_up();
+        remote.metrics.mark_awake();
         self.mark_found(remote);
         Reclaimed::Yes(key)
     }
 
-    /// The worker's thread has started, after `on_thread_start`.
+    /// Notes that the thread of a worker has got past `on_thread_start`.
     pub(crate) fn has_started(&self, index: usize) {
         let core = &self.cores[index];
         if core.failed_starts.replace(0) >= MAX_FAILED_STARTS {
             self.lost.failing.fetch_sub(1, SeqCst);
         }
-        self.mark_found(&self.remotes[index]);
+        self.mark_found(&self.workers[index]);
     }
 
-    /// The worker is not lost any more: it has a thread, or the runtime closes.
+    /// Clears the lost mark of a worker that has a thread again, or whose runtime shuts down.
     pub(crate) fn mark_found(&self, remote: &WorkerShared) {
         if remote.is_lost.load(Relaxed) && remote.is_lost.swap(false, SeqCst) {
             self.lost.count.fetch_sub(1, SeqCst);
         }
     }
 
-    /// A thread of the worker has ended by a panic in one of the user's callbacks.
+    /// Replaces a thread that has ended by a panic in a callback of the user.
+    ///
+    /// After [`MAX_FAILED_STARTS`] panics in a row the worker is lost. If all workers are, the runtime
+    /// shuts down.
     pub(crate) fn thread_failed(&self, key: WorkerToken) {
         let core = &self.cores[key.0];
         let failed = core.failed_starts.get() + 1;
@@ -151,69 +154,78 @@ impl MultiThread {
         if failed < MAX_FAILED_STARTS {
             return self.replace_thread(key);
         }
-        core.retry_at.set(self.estate.config.seam.clock.elapsed() + RETRY_AFTER);
+        core.retry_at.set(self.base.config.env.clock.elapsed() + RETRY_AFTER);
         let is_first = failed == MAX_FAILED_STARTS;
         let failing = self.lost.failing.fetch_add(usize::from(is_first), SeqCst);
-        let is_last_to_fail = is_first && failing + 1 == self.remotes.len();
+        let is_last_to_fail = is_first && failing + 1 == self.workers.len();
         self.lose_thread(key);
         if is_last_to_fail {
-            self.estate.end_block_on(format!(
+            self.base.fail_block_ons(format!(
                 "no worker thread of this runtime starts: `on_thread_start` has panicked \
                  {MAX_FAILED_STARTS} times in a row on each of its workers ({}). The panics were \
                  printed by those threads. Tasks of this runtime are cancelled.",
-                self.remotes.len()
+                self.workers.len()
             ));
             self.close();
         }
     }
 
-    /// Whether tasks wait where any worker finds them.
+    /// Returns whether tasks wait in the injector or in a ring, where any worker finds them.
     pub(crate) fn is_work_anywhere(&self) -> bool {
-        !self.injector.is_empty() || self.remotes.iter().any(|remote| !remote.ring.is_empty())
+        !self.injector.is_empty() || self.workers.iter().any(|remote| !remote.ring.is_empty())
     }
 
-    /// The worker whose driver serves threads that are no workers: the first, unless it is lost
-    /// and another is not.
+    /// Returns the worker whose driver serves threads that are no workers: the first that has a thread,
+    /// or worker 0.
     pub(crate) fn first_served(&self) -> usize {
         if !self.lost.is_any() {
             return 0;
         }
         let is_served = |remote: &WorkerShared| {
-            !remote.is_lost.load(SeqCst) && matches!(&*remote.seat.lock(), WorkerThread::Taken(_))
+            !remote.is_lost.load(SeqCst)
+                && matches!(&*remote.thread.lock(), WorkerThread::Running(_))
         };
-        self.remotes.iter().position(is_served).unwrap_or(0)
+        self.workers.iter().position(is_served).unwrap_or(0)
     }
 
-    /// Whether a worker is left that has a thread.
+    /// Returns whether a worker is left that has a thread.
     pub(crate) fn has_helper(&self) -> bool {
         let has_thread = |remote: &WorkerShared| {
-            !remote.is_lost.load(SeqCst) && !matches!(&*remote.seat.lock(), WorkerThread::Unborn(_))
+            !remote.is_lost.load(SeqCst)
+                && !matches!(&*remote.thread.lock(), WorkerThread::NotStarted(_))
         };
-        self.remotes.iter().any(has_thread)
+        self.workers.iter().any(has_thread)
     }
 
-    /// Makes every thread that may help look at the drivers of lost workers.
+    /// Wakes every helper, so that it polls the drivers of lost workers.
     #[cold]
     pub(crate) fn wake_helpers(&self) {
         self.unpark_all();
-        self.estate.unpark_block_ons();
-        // Rouses the monitor, or starts its thread.
-        self.ended_elsewhere();
+        self.base.unpark_block_ons();
+        self.base.notify_progress();
     }
 
-    /// Turns the drivers of lost workers. Returns after how long that has to be done again; `None`:
-    /// not before helpers are woken. With `looks_at_sources`, the caller has to look at the sources
-    /// of lost workers from time to time, since no other thread waits for them.
+    /// Polls the drivers of lost workers. Returns after how long that has to be done again; `None`: not
+    /// before the helpers are woken.
     #[cold]
-    pub(crate) fn help_lost(&self, looks_at_sources: bool) -> Option<Duration> {
+    pub(crate) fn help_lost(&self) -> Option<Duration> {
+        // The watchdog waits for their sources, unless it is the calling thread: a report hook may call
+        // `block_on`.
+        let polls_sources = !self.base.config.hooks.has_other_watchdog();
+        self.poll_lost(polls_sources)
+    }
+
+    /// Polls the drivers of lost workers, like [`help_lost`](Self::help_lost). With `polls_sources`, no
+    /// other thread waits for their sources, so the caller has to come back for these.
+    pub(crate) fn poll_lost(&self, polls_sources: bool) -> Option<Duration> {
         let mut limit = None;
-        for (index, remote) in self.remotes.iter().enumerate() {
+        for (index, remote) in self.workers.iter().enumerate() {
             if remote.is_lost.load(SeqCst) {
-                self.turn_driver(index);
-                limit = earlier(limit, self.next_help(remote, looks_at_sources));
+                self.poll_driver(index);
+                limit = earlier(limit, self.next_help(remote, polls_sources));
             }
         }
-        // A task that waits for a thread: perhaps one can be started now.
+        // A task waits for a thread. Perhaps one can be started now.
         if !self.injector.is_empty() && !self.has_helper() {
             self.notify();
             limit = earlier(limit, Some(HELP_INTERVAL * 5));
@@ -221,39 +233,39 @@ impl MultiThread {
         limit
     }
 
-    /// After how long a driver that this thread turns for its owner has to be turned again.
-    fn next_help(&self, remote: &WorkerShared, looks_at_sources: bool) -> Option<Duration> {
-        let clock = &self.estate.config.seam.clock;
+    /// Returns after how long this thread has to poll the driver of `remote` again.
+    fn next_help(&self, remote: &WorkerShared, polls_sources: bool) -> Option<Duration> {
+        let clock = &self.base.config.env.clock;
         let timer = remote.timers.next().map(|tick| clock.until(tick));
         let needs_poll = || remote.poller.get().is_some_and(|poller| poller.needs_poll());
-        earlier(timer, (looks_at_sources && needs_poll()).then_some(HELP_INTERVAL))
+        earlier(timer, (polls_sources && needs_poll()).then_some(HELP_INTERVAL))
     }
 
-    /// Parks a thread in `block_on`, which turns what no other thread turns: the drivers of lost
-    /// workers, and its own, if it is a worker in one of the user's callbacks.
+    /// Parks a thread in `block_on`, which polls the drivers that no other thread polls: those of lost
+    /// workers, and its own, if it is a worker in a callback of the user.
     pub(crate) fn park_in_block_on(&self, held: &BlockOnGuard) {
         let own = worker::index(self);
         if own.is_none() && !self.lost.is_any() {
             return held.park();
         }
-        // A hook for reports may be what calls `block_on`, on the monitor's thread.
-        let mut limit = self.help_lost(!self.monitor().is_elsewhere());
+        let mut limit = self.help_lost();
         if let Some(own) = own {
-            // This thread has a seat, so what it waits for does not end before it leaves.
-            if self.estate.is_closing() {
+            // This thread is active, so nothing that it waits for is cancelled before it leaves
+            // (SHUTDOWN-4).
+            if self.base.is_closing() {
                 self.shut_drivers();
             }
-            self.turn_driver(own);
-            limit = earlier(limit, self.next_help(&self.remotes[own], true));
+            self.poll_driver(own);
+            limit = earlier(limit, self.next_help(&self.workers[own], true));
         }
-        // What this thread wakes leaves no token.
+        // A wake-up by this thread leaves no token.
         if !held.is_woken() {
-            held.root().parker.park(limit);
+            held.state().parker.park(limit);
         }
     }
 }
 
-/// The earlier of two moments, if there are any.
+/// Returns the shorter of two time limits; `None` is no limit.
 pub(crate) fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

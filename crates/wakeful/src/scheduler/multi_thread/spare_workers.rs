@@ -1,9 +1,11 @@
-//! Spare threads: while every worker is stuck in a poll, somebody else runs what is
-//! in the injector, where the monitor puts what the workers cannot come to.
+//! Spare workers: threads that run the tasks in the injector while every worker is stuck in a poll.
 //!
-//! A spare has no core: what is woken or spawned on it goes to the injector, its
-//! timers and descriptors to the first worker's driver, which it turns as it does
-//! those of the others. It leaves as soon as one of the workers has moved again.
+//! The watchdog moves the tasks of stuck workers to the injector (`watchdog::rescue`) and starts spare
+//! workers for them.
+//!
+//! A spare worker has no core. Tasks that are woken or spawned on it go to the injector. Its timers and
+//! descriptors go to the first worker's driver. It polls the drivers of all workers. It ends as soon
+//! as a worker has left its poll.
 
 use crate::scheduler::config::Role;
 use crate::scheduler::multi_thread::{MultiThread, ThreadExitGuard};
@@ -18,24 +20,23 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::thread;
 use std::time::Duration;
 
-/// How long a spare without work waits before it looks again. Only while all workers
-/// are stuck.
+/// How long a spare worker without work waits before it searches again.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The spares that are there.
+/// The spare workers of a scheduler.
 pub(crate) struct SpareWorkers {
     list: Mutex<Vec<Arc<PollWatch>>>,
     started: AtomicU64,
     polls: AtomicU64,
-    /// How many polls everybody had begun at the last look, and for how many looks no more.
-    /// Written by the monitor.
-    seen: AtomicU64,
-    still: AtomicU64,
+    /// Polls that workers and spare workers had begun by the last visit. Written by the watchdog.
+    seen_polls: AtomicU64,
+    /// Visits in a row in which that did not change.
+    stalled_visits: AtomicU64,
 }
 
-/// After so many looks without a poll that begins, one more thread is started in any case:
-/// those that compute may wait for a task that nobody comes to.
-const STILL: u64 = 10;
+/// After this many visits without a new poll, one more spare worker is started even for CPU-bound
+/// tasks: these may wait for a task that no thread runs.
+const MAX_STALLED_VISITS: u64 = 10;
 
 impl SpareWorkers {
     pub(crate) fn new() -> Self {
@@ -43,8 +44,8 @@ impl SpareWorkers {
             list: Mutex::new(Vec::new()),
             started: AtomicU64::new(0),
             polls: AtomicU64::new(0),
-            seen: AtomicU64::new(0),
-            still: AtomicU64::new(0),
+            seen_polls: AtomicU64::new(0),
+            stalled_visits: AtomicU64::new(0),
         }
     }
 
@@ -52,72 +53,73 @@ impl SpareWorkers {
         self.list.lock().clone()
     }
 
-    /// How many were ever started.
+    /// Returns how many spare workers were started so far.
     pub(crate) fn started(&self) -> u64 {
         self.started.load(Relaxed)
     }
 
-    /// How many polls they have made, all together.
+    /// Returns how many tasks spare workers have polled so far.
     pub(crate) fn polls(&self) -> u64 {
         self.polls.load(Relaxed)
     }
 
-    /// How many there are.
+    /// Returns how many spare workers there are.
     pub(crate) fn len(&self) -> usize {
         self.list.lock().len()
     }
 
-    /// Starts as many as there are, or one, unless there is one that is not stuck; if they compute,
-    /// one, and only if nothing has happened for long. By the monitor, which is inside of the
-    /// scheduler.
-    pub(crate) fn send_for_more(&self, shared: &MultiThread) {
+    /// Doubles the number of spare workers if every one is stuck.
+    ///
+    /// If the stuck threads are CPU-bound, adds one, and only after [`MAX_STALLED_VISITS`] visits
+    /// without a new poll. Called by the watchdog, which is attached to the scheduler.
+    pub(crate) fn start_more(&self, shared: &MultiThread) {
         let there = self.all();
         if there.iter().any(|spare| !spare.is_stuck()) {
             return;
         }
-        // Threads that compute get no more done by being many; one more is for the tasks that
-        // do not.
-        let workers = shared.remotes.iter().map(|remote| &remote.watched);
+        // More threads do not speed up CPU-bound tasks. One more is for the tasks that are not.
+        let workers = shared.workers.iter().map(|remote| &remote.poll_watch);
         let all = workers.chain(there.iter().map(|spare| &**spare));
-        let computing = all.filter(|watched| !thread_state::is_blocked(watched.thread())).count();
-        let compute = computing > shared.remotes.len();
-        if compute && !self.has_long_been_still(shared) {
+        let computing =
+            all.filter(|poll_watch| !thread_state::is_blocked(poll_watch.thread())).count();
+        let is_cpu_bound = computing > shared.workers.len();
+        if is_cpu_bound && !self.count_stalled_visit(shared) {
             return;
         }
-        let more = if compute { 1 } else { there.len().max(1) };
-        let room = shared.estate.config.max_spare_threads.saturating_sub(there.len());
+        let more = if is_cpu_bound { 1 } else { there.len().max(1) };
+        let room = shared.base.config.max_spare_threads.saturating_sub(there.len());
         for _ in 0..more.min(shared.injector.len()).min(room) {
-            self.send_for_one(shared);
+            self.start_one(shared);
         }
     }
 
-    /// Whether no poll has begun for a while, neither of a worker nor of a spare.
-    fn has_long_been_still(&self, shared: &MultiThread) -> bool {
-        let workers = shared.remotes.iter().map(|remote| u64::from(remote.watched.activity()));
+    /// Counts a visit without a new poll. Returns true, and starts again, at [`MAX_STALLED_VISITS`].
+    fn count_stalled_visit(&self, shared: &MultiThread) -> bool {
+        let workers = shared.workers.iter().map(|remote| u64::from(remote.poll_watch.activity()));
         let begun = workers.sum::<u64>() + self.polls();
-        let still = match self.seen.swap(begun, Relaxed) == begun {
-            true => self.still.load(Relaxed) + 1,
+        let stalled = match self.seen_polls.swap(begun, Relaxed) == begun {
+            true => self.stalled_visits.load(Relaxed) + 1,
             false => 0,
         };
-        self.still.store(still % STILL, Relaxed);
-        still >= STILL
+        self.stalled_visits.store(stalled % MAX_STALLED_VISITS, Relaxed);
+        stalled >= MAX_STALLED_VISITS
     }
 
-    fn send_for_one(&self, shared: &MultiThread) {
+    fn start_one(&self, shared: &MultiThread) {
         if !shared.try_enter() {
             return;
         }
         let me = Arc::new(PollWatch::new());
         self.list.lock().push(me.clone());
         let started = shared.begin_thread(|shared| {
-            let config = shared.estate.config.clone();
+            let config = shared.base.config.clone();
             let mine = me.clone();
             config.spawn_thread(Role::Worker, move || {
                 let leaving = ThreadExitGuard(shared);
-                SEATED.set(Arc::as_ptr(&leaving.0));
-                let out = Out(&leaving.0, &mine);
-                out.0.stand_in(&mine);
-                drop(out);
+                ACTIVE_SPARE.set(Arc::as_ptr(&leaving.0));
+                let guard = SpareGuard(&leaving.0, &mine);
+                guard.0.run_spare(&mine);
+                drop(guard);
             })
         });
         if started.is_err() {
@@ -133,10 +135,10 @@ impl SpareWorkers {
     }
 }
 
-/// A spare's time inside of the scheduler, which ends also if a callback panics.
-struct Out<'a>(&'a Arc<MultiThread>, &'a Arc<PollWatch>);
+/// Detaches a spare worker from the scheduler, also if a callback of the user panics.
+struct SpareGuard<'a>(&'a Arc<MultiThread>, &'a Arc<PollWatch>);
 
-impl Drop for Out<'_> {
+impl Drop for SpareGuard<'_> {
     fn drop(&mut self) {
         context::wake_deferred();
         context::set_drains_deferred(false);
@@ -144,42 +146,43 @@ impl Drop for Out<'_> {
         if !self.0.injector.is_empty() {
             self.0.notify();
         }
-        give_seat_up();
-        self.0.leave_poll();
+        deactivate_spare();
+        self.0.detach();
     }
 }
 
 thread_local! {
-    /// The scheduler that this thread is a spare of, while it has a seat there.
-    static SEATED: Cell<*const MultiThread> = const { Cell::new(ptr::null()) };
+    /// The scheduler that this thread is an active spare worker of.
+    static ACTIVE_SPARE: Cell<*const MultiThread> = const { Cell::new(ptr::null()) };
 }
 
-/// If this thread is a spare, it moves no tasks any more and leaves when its poll has ended. For a
-/// closure that may block (A4).
-pub(crate) fn give_seat_up() {
-    // SAFETY: set by a spare, whose `Out` keeps the scheduler, and clears this.
-    if let Some(shared) = unsafe { SEATED.replace(ptr::null()).as_ref() } {
-        shared.leave_seat();
+/// Deactivates the calling thread if it is a spare worker: it moves no more tasks, and ends after its
+/// poll. Call it before a closure that may block (SHUTDOWN-4).
+pub(crate) fn deactivate_spare() {
+    // SAFETY: set by a spare worker, whose `SpareGuard` keeps the scheduler and clears this.
+    if let Some(shared) = unsafe { ACTIVE_SPARE.replace(ptr::null()).as_ref() } {
+        shared.deactivate();
     }
 }
 
 impl MultiThread {
-    /// Whether no worker will come to what is in the injector.
+    /// Returns whether every worker is stuck, so that none will take a task from the injector.
     pub(crate) fn is_all_stuck(&self) -> bool {
-        self.remotes.iter().all(|remote| remote.watched.is_stuck())
+        self.workers.iter().all(|remote| remote.poll_watch.is_stuck())
     }
 
-    /// Fires the timers of a worker that is stuck, and looks at its descriptors.
-    pub(crate) fn turn_driver(&self, worker: usize) -> usize {
-        let remote = &self.remotes[worker];
-        let timers = remote.timers.fire_due(self.estate.config.seam.clock.tick());
+    /// Fires the due timers of a stuck or lost worker, and polls its descriptors. Returns how many events
+    /// and timers there were.
+    pub(crate) fn poll_driver(&self, worker: usize) -> usize {
+        let remote = &self.workers[worker];
+        let timers = remote.timers.fire_due(self.base.config.env.clock.tick());
         let poller = remote.poller.get();
         timers + poller.map_or(0, |poller| poller.poll(Some(Duration::ZERO)))
     }
 
-    /// Waits for a moment, where descriptors are watched if there are any.
+    /// Waits for [`NAP`], in a poller if one has sources.
     fn nap(&self) {
-        let pollers = self.remotes.iter().filter_map(|remote| remote.poller.get());
+        let pollers = self.workers.iter().filter_map(|remote| remote.poller.get());
         let waited =
             pollers.filter(|poller| poller.needs_poll()).find_map(|it| it.try_poll(Some(NAP)));
         if waited.is_none() {
@@ -187,24 +190,24 @@ impl MultiThread {
         }
     }
 
-    /// The life of a spare thread.
-    fn stand_in(&self, me: &PollWatch) {
-        let config = &self.estate.config;
+    /// The life of a spare worker.
+    fn run_spare(&self, me: &PollWatch) {
+        let config = &self.base.config;
         me.bind_thread();
-        context::set_rng(Some(config.seam.rng()));
+        context::set_rng(Some(config.env.rng()));
         context::set_drains_deferred(true);
         if let Some(callback) = &config.on_thread_start {
             callback();
         }
-        while !SEATED.get().is_null()
+        while !ACTIVE_SPARE.get().is_null()
             && self.is_all_stuck()
-            && !self.estate.is_closing()
-            && !self.estate.is_fatal()
+            && !self.base.is_closing()
+            && !self.base.has_fatal_error()
         {
-            self.estate.turned(config.seam.clock.now_approx());
+            self.base.publish_clock(config.env.clock.now_approx());
             let Some(task) = self.injector.pop() else {
-                for worker in 0..self.remotes.len() {
-                    self.turn_driver(worker);
+                for worker in 0..self.workers.len() {
+                    self.poll_driver(worker);
                 }
                 if self.injector.is_empty() {
                     self.nap();
@@ -216,9 +219,9 @@ impl MultiThread {
             task.run();
             context::wake_deferred();
             me.clear_running();
-            self.ended_elsewhere();
+            self.base.notify_progress();
         }
-        give_seat_up();
+        deactivate_spare();
         if let Some(callback) = &config.on_thread_stop {
             callback();
         }

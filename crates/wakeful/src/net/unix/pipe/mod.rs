@@ -235,7 +235,7 @@ macro_rules! ends {
             /// Returns `WouldBlock` without calling `f` if the pipe is not known to be ready, and
             /// the error of `f` otherwise.
             pub fn try_io<R>(&self, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-                self.io.try_io(OpSource::TheUsers, $mask, |_| f())
+                self.io.try_io(OpSource::User, $mask, |_| f())
             }
         }
 

@@ -1,59 +1,60 @@
-//! Whether the face is in tokio's place, and if not, who stands in the way.
+//! Whether the shim replaces tokio, and if not, which packages prevent it.
 
-use crate::face::WITHOUT_MEANING;
 use crate::project::{Demand, Project, Tokio, demands, tokios};
+use crate::tokio_shim::IGNORED_FEATURES;
 use serde_json::Value;
 use std::fmt;
 
-pub enum Verdict {
-    /// The face is there, and nothing else of its major version.
-    Taken(Taken),
-    NotTaken(NotTaken),
+/// The result of resolving the dependencies with the shim.
+pub enum PatchStatus {
+    /// The shim is the only package named `tokio` of its major version.
+    Applied(Applied),
+    NotApplied(NotApplied),
 }
 
-/// The face is in tokio's place.
-pub struct Taken {
-    face: Tokio,
-    /// Other tokios beside it, of other major versions: they stay what they are.
+/// The shim replaces tokio.
+pub struct Applied {
+    shim: Tokio,
+    /// Packages named `tokio` of other major versions, which are not replaced.
     others: Vec<Tokio>,
-    /// Features that were asked for and mean nothing, and by whom.
-    pub without_meaning: Vec<(&'static str, &'static str, Vec<String>)>,
+    /// Features without effect, the reason, and the packages that ask for them.
+    pub ignored_features: Vec<(&'static str, &'static str, Vec<String>)>,
 }
 
-/// The face is not in tokio's place.
-pub struct NotTaken {
-    face: semver::Version,
+/// The shim does not replace tokio.
+pub struct NotApplied {
+    shim: semver::Version,
     tokios: Vec<Tokio>,
     obstacles: Vec<Obstacle>,
-    /// What cargo said when it was asked to take the face's version.
+    /// The error of cargo when it was to change the locked version to that of the shim.
     refusal: Option<String>,
 }
 
-/// Who stands in the way.
+/// A dependency that prevents the replacement.
 #[derive(Debug, PartialEq, Eq)]
 enum Obstacle {
     Version { by: String, requirement: String },
     Feature { by: String, feature: String },
 }
 
-impl Verdict {
+impl PatchStatus {
     pub fn of(project: &Project, metadata: &Value, refusal: Option<String>) -> Self {
-        let face = project.face;
+        let shim = project.shim;
         let (demands, tokios) = (demands(metadata), tokios(metadata));
-        let is_face = |tokio: &Tokio| {
+        let is_shim = |tokio: &Tokio| {
             let folder = tokio.manifest.parent().and_then(|folder| folder.canonicalize().ok());
-            tokio.source.is_none() && folder.as_ref() == Some(&face.folder)
+            tokio.source.is_none() && folder.as_ref() == Some(&shim.folder)
         };
-        let (mut taken, others): (Vec<Tokio>, Vec<Tokio>) = tokios.into_iter().partition(is_face);
-        let has_rival = others.iter().any(|tokio| tokio.version.major == face.version.major);
-        match taken.pop() {
-            Some(face) if !has_rival => {
-                let without_meaning = without_meaning(&demands);
-                Verdict::Taken(Taken { face, others, without_meaning })
+        let (mut shims, others): (Vec<Tokio>, Vec<Tokio>) = tokios.into_iter().partition(is_shim);
+        let has_rival = others.iter().any(|tokio| tokio.version.major == shim.version.major);
+        match shims.pop() {
+            Some(shim) if !has_rival => {
+                let ignored_features = ignored_features(&demands);
+                PatchStatus::Applied(Applied { shim, others, ignored_features })
             }
-            _ => Verdict::NotTaken(NotTaken {
-                obstacles: obstacles(&demands, &face.version, |name| face.features.contains(name)),
-                face: face.version.clone(),
+            _ => PatchStatus::NotApplied(NotApplied {
+                obstacles: obstacles(&demands, &shim.version, |name| shim.features.contains(name)),
+                shim: shim.version.clone(),
                 tokios: others,
                 refusal,
             }),
@@ -61,25 +62,25 @@ impl Verdict {
     }
 }
 
-fn without_meaning(demands: &[Demand]) -> Vec<(&'static str, &'static str, Vec<String>)> {
+fn ignored_features(demands: &[Demand]) -> Vec<(&'static str, &'static str, Vec<String>)> {
     let asked = |name: &str| {
         let by =
             demands.iter().filter(|demand| demand.features.iter().any(|feature| feature == name));
         by.map(|demand| demand.by.clone()).collect::<Vec<_>>()
     };
-    let all = WITHOUT_MEANING.iter().map(|(name, why)| (*name, *why, asked(name)));
+    let all = IGNORED_FEATURES.iter().map(|(name, why)| (*name, *why, asked(name)));
     all.filter(|(.., by)| !by.is_empty()).collect()
 }
 
 fn obstacles(
     demands: &[Demand],
-    face: &semver::Version,
+    shim: &semver::Version,
     has_feature: impl Fn(&str) -> bool,
 ) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
     for demand in demands {
         let requirement = semver::VersionReq::parse(&demand.requirement);
-        if requirement.is_ok_and(|requirement| !requirement.matches(face)) {
+        if requirement.is_ok_and(|requirement| !requirement.matches(shim)) {
             let (by, requirement) = (demand.by.clone(), demand.requirement.clone());
             obstacles.push(Obstacle::Version { by, requirement });
         }
@@ -90,18 +91,18 @@ fn obstacles(
     obstacles
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for PatchStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Verdict::Taken(taken) => taken.fmt(f),
-            Verdict::NotTaken(not_taken) => not_taken.fmt(f),
+            PatchStatus::Applied(applied) => applied.fmt(f),
+            PatchStatus::NotApplied(not_applied) => not_applied.fmt(f),
         }
     }
 }
 
-impl fmt::Display for Taken {
+impl fmt::Display for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "wakeful is in the place of tokio {}", self.face.version)?;
+        write!(f, "wakeful is in the place of tokio {}", self.shim.version)?;
         for other in &self.others {
             write!(f, "; tokio {} beside it stays what it is", other.version)?;
         }
@@ -109,7 +110,7 @@ impl fmt::Display for Taken {
     }
 }
 
-impl fmt::Display for NotTaken {
+impl fmt::Display for NotApplied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.tokios.is_empty() && self.obstacles.is_empty() {
             return f.write_str(
@@ -133,7 +134,7 @@ impl fmt::Display for NotTaken {
                 Obstacle::Version { by, requirement } => write!(
                     f,
                     "\n  in the way: {by} asks for tokio `{requirement}`, and wakeful stands in for {}",
-                    self.face
+                    self.shim
                 )?,
                 Obstacle::Feature { by, feature } => write!(
                     f,
@@ -154,18 +155,18 @@ mod tests {
 
     fn demand(requirement: &str, features: &[&str]) -> Demand {
         let features = features.iter().map(|feature| (*feature).to_owned()).collect();
-        Demand { by: "somebody 1.0.0".into(), requirement: requirement.into(), features }
+        Demand { by: "helper 1.0.0".into(), requirement: requirement.into(), features }
     }
 
     #[test]
-    fn who_asks_for_what_is_not_there_is_named() {
+    fn packages_that_prevent_the_replacement_are_named() {
         let demands = [
             demand("^1.20", &["rt", "net"]),
             demand("=1.40.0", &["rt"]),
             demand("^0.2", &[]),
             demand("^1", &["rt", "telepathy"]),
         ];
-        let by = || "somebody 1.0.0".to_owned();
+        let by = || "helper 1.0.0".to_owned();
         let found =
             obstacles(&demands, &"1.54.1".parse().unwrap(), |name| ["rt", "net"].contains(&name));
         let expected = [
@@ -177,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn features_without_a_meaning_are_known() {
-        let found = without_meaning(&[demand("^1", &["rt", "tracing"]), demand("^1", &["rt"])]);
+    fn ignored_features_are_named() {
+        let found = ignored_features(&[demand("^1", &["rt", "tracing"]), demand("^1", &["rt"])]);
         let names: Vec<_> = found.iter().map(|(name, ..)| *name).collect();
         assert_eq!(names, ["tracing"]);
     }

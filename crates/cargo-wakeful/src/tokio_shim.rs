@@ -1,32 +1,34 @@
-//! Where wakeful's face is: the package named `tokio` that goes in tokio's place.
+//! The tokio shim: wakeful's package named `tokio`, which replaces tokio.
 
 use crate::Failure;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Says where the face is, if it is not where this program was installed from.
+/// The environment variable with the folder of the shim.
 const VARIABLE: &str = "WAKEFUL_TOKIO_SHIM";
 
-/// The package that goes in tokio's place.
-pub struct Face {
+/// The package that replaces tokio.
+pub struct TokioShim {
     pub folder: PathBuf,
     pub version: semver::Version,
     pub features: BTreeSet<String>,
-    /// The oldest compiler that it can be built with.
+    /// The oldest compiler that can build it.
     pub rust_version: Option<semver::Version>,
 }
 
-/// Features that tokio has and that mean nothing to wakeful.
-pub const WITHOUT_MEANING: &[(&str, &str)] = &[
+/// Features of tokio that have no effect on wakeful, and why.
+pub const IGNORED_FEATURES: &[(&str, &str)] = &[
     ("io-uring", "wakeful uses io_uring for files by itself, where the kernel has it"),
     ("schedule-latency", "an unstable metric of tokio's"),
     ("taskdump", "wakeful can list its tasks without it: `wakeful::inspect`"),
     ("tracing", "wakeful has no events for `tracing`"),
 ];
 
-impl Face {
-    /// From the environment, or beside the folder that this program was built in.
+impl TokioShim {
+    /// Finds the shim.
+    ///
+    /// The environment names it, or it is in the checkout that this program was built in.
     pub fn find() -> Result<Self, Failure> {
         let folder = match std::env::var_os(VARIABLE) {
             Some(folder) => PathBuf::from(folder),
@@ -34,7 +36,7 @@ impl Face {
         };
         let folder = folder.canonicalize().map_err(|error| {
             format!(
-                "wakeful's face, the package named `tokio`, is not at {}: {error}\n  set {VARIABLE} to the folder \
+                "wakeful's tokio shim, the package named `tokio`, is not at {}: {error}\n  set {VARIABLE} to the folder \
                  crates/tokio of a checkout of wakeful, or install this program from one again:\n  cargo install \
                  --path …/wakeful/crates/cargo-wakeful",
                 folder.display()
@@ -60,27 +62,27 @@ impl Face {
         let features = package["features"].as_object();
         let rust_version = package["rust_version"].as_str().and_then(full_version);
         Ok(Self {
-            version: version.ok_or("the face has no version that can be read")?,
+            version: version.ok_or("the version of the tokio shim cannot be read")?,
             features: features.into_iter().flatten().map(|(name, _)| name.clone()).collect(),
             rust_version,
             folder,
         })
     }
 
-    /// What tells cargo to take it.
+    /// Returns the configuration that makes cargo replace tokio by the shim.
     pub fn patch(&self) -> String {
-        // A TOML string, as JSON writes them.
+        // A JSON string is also a TOML string.
         let path = serde_json::Value::from(self.folder.to_string_lossy().as_ref());
         format!("patch.crates-io.tokio.path={path}")
     }
 }
 
-/// The cargo that called this program, or the one in `PATH`.
+/// Returns the cargo that called this program, or the one in `PATH`.
 pub fn cargo() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// `1.95` is `1.95.0`.
+/// Parses a version with missing parts: `1.95` is `1.95.0`.
 pub fn full_version(text: &str) -> Option<semver::Version> {
     let dots = text.matches('.').count();
     let missing = 2usize.checked_sub(dots)?;

@@ -1,0 +1,186 @@
+//! Turns the settings of a builder into a runtime.
+
+use super::{Builder, Kind};
+use crate::driver::clock::Clock;
+use crate::runtime::file_backend::FileBackendState;
+use crate::runtime::hooks::ReportingHooks;
+use crate::runtime::inner::{Flavor, RuntimeInner};
+use crate::runtime::{
+    FileBackend, Handle, Id, LocalOptions, LocalRuntime, Runtime, dump_signal, registry,
+};
+use crate::scheduler::blocking_pool::BlockingPool;
+use crate::scheduler::config::{Config, Environment, NextTask};
+use crate::scheduler::current_thread::CurrentThread;
+use crate::scheduler::multi_thread::MultiThread;
+use crate::task::id::IdSource;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::io;
+use std::sync::Arc;
+
+/// The end of a builder: making the runtime.
+impl Builder {
+    /// Builds the runtime.
+    ///
+    /// # Errors
+    ///
+    /// If the operating system refuses a thread.
+    ///
+    /// # Panics
+    ///
+    /// - If a multi-thread runtime is to start with its clock paused (`start_paused`).
+    /// - If `WAKEFUL_WORKER_THREADS`, `TOKIO_WORKER_THREADS` or `WAKEFUL_FILE_BACKEND` is needed
+    ///   and has a value that means nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().enable_all().build()?;
+    /// let task = runtime.spawn(async { 6 * 7 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn build(&mut self) -> io::Result<Runtime> {
+        assert!(
+            self.kind == Kind::CurrentThread || !self.start_paused,
+            "`time::pause()` requires the `current_thread` Tokio runtime, and so does \
+             `start_paused(true)`: a multi-thread runtime cannot pause its clock. Use \
+             Builder::new_current_thread, or leave out start_paused."
+        );
+        Ok(Runtime::from_handle(Handle::from_shared(self.build_shared(false)?)))
+    }
+
+    /// Builds a runtime that stays on this thread, for tasks that need not be `Send`.
+    ///
+    /// # Errors
+    ///
+    /// None at present: a local runtime starts no thread.
+    ///
+    /// # Panics
+    ///
+    /// - If the builder is for a multi-thread runtime.
+    /// - If `WAKEFUL_FILE_BACKEND` is needed and has a value that means nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    /// use wakeful::runtime::{Builder, LocalOptions};
+    ///
+    /// let runtime = Builder::new_current_thread().build_local(LocalOptions::default())?;
+    /// let words = Rc::new(["stays", "here"]);
+    /// let task = runtime.spawn_local(async move { words.len() });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn build_local(&mut self, _options: LocalOptions) -> io::Result<LocalRuntime> {
+        assert!(
+            self.kind == Kind::CurrentThread,
+            "multi_thread is not supported for LocalRuntime: use Builder::new_current_thread"
+        );
+        Ok(LocalRuntime::from_handle(Handle::from_shared(self.build_shared(true)?)))
+    }
+
+    fn build_shared(&mut self, is_local: bool) -> io::Result<Arc<RuntimeInner>> {
+        let hooks = ReportingHooks::new(self.on_report.clone());
+        let config = Arc::new(self.config(hooks.clone()));
+        // Before a thread starts: `from_env` panics at a value that it does not know.
+        let backend = self.file_backend.unwrap_or_else(FileBackend::from_env);
+        let files = FileBackendState::new(backend);
+        let pool = Arc::new(BlockingPool::new(config.clone()));
+        let flavor = match self.kind {
+            Kind::CurrentThread => Flavor::Current(CurrentThread::start(config)),
+            Kind::MultiThread => Flavor::Multi(MultiThread::start(config)?),
+        };
+        let shared = Arc::new(RuntimeInner {
+            id: Id::next(),
+            has_time: self.has_time,
+            name: self.name.clone(),
+            flavor,
+            pool,
+            local_to: is_local.then(|| std::thread::current().id()),
+            hooks: hooks.clone(),
+            files,
+        });
+        hooks.set_runtime(&shared);
+        registry::add(&shared);
+        dump_signal::print_later(&shared);
+        if self.dump_on_signal {
+            dump_signal::print_on_signal(&shared);
+        }
+        Ok(shared)
+    }
+
+    fn config(&self, hooks: Arc<ReportingHooks>) -> Config {
+        Config {
+            worker_threads: match (self.kind, self.worker_threads) {
+                (Kind::CurrentThread, _) => 1,
+                (Kind::MultiThread, Some(count)) => count,
+                (Kind::MultiThread, None) => default_workers(),
+            },
+            thread_name: self.thread_name.clone(),
+            thread_stack_size: self.thread_stack_size,
+            max_blocking_threads: self.max_blocking_threads,
+            thread_keep_alive: self.thread_keep_alive,
+            on_thread_start: self.on_thread_start.clone(),
+            on_thread_stop: self.on_thread_stop.clone(),
+            on_thread_park: self.on_thread_park.clone(),
+            on_thread_unpark: self.on_thread_unpark.clone(),
+            injector_interval: self.global_queue_interval.unwrap_or(31),
+            event_interval: self.event_interval,
+            lifo_slot_enabled: self.lifo_slot_enabled,
+            has_io: self.has_io,
+            io_batch: self.io_batch,
+            block_on_name: self.block_on_name.clone(),
+            on_orphan: self.on_orphan,
+            on_panic: self.on_panic,
+            rescue_after: self.rescue_after,
+            report_blocked_after: self.report_blocked_after,
+            max_spare_threads: self.max_spare_threads,
+            always_end_stuck_block_on: self.always_end_stuck_block_on,
+            hooks,
+            env: self.environment(),
+        }
+    }
+
+    /// The sources of time, task ids and random numbers: all that makes two runs differ.
+    fn environment(&self) -> Environment {
+        let clock = Clock::new(self.start_paused);
+        let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        if self.shuffle {
+            Environment::new(clock, IdSource::own(), seed, NextTask::Shuffled)
+        } else {
+            Environment::new(clock, IdSource::Process, seed, NextTask::InOrder)
+        }
+    }
+}
+
+/// The number of workers if the builder names none: that of the environment, or of the CPUs.
+fn default_workers() -> usize {
+    for name in ["WAKEFUL_WORKER_THREADS", "TOKIO_WORKER_THREADS"] {
+        let Ok(value) = std::env::var(name) else { continue };
+        match value.parse::<usize>() {
+            Ok(count) if count > 0 => return count,
+            _ => panic!("\"{name}\" must be a positive number of threads, but it is {value:?}"),
+        }
+    }
+    std::thread::available_parallelism().map_or(1, |count| count.get())
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("kind", &self.kind)
+            .field("worker_threads", &self.worker_threads)
+            .field("max_blocking_threads", &self.max_blocking_threads)
+            .field("thread_keep_alive", &self.thread_keep_alive)
+            .field("on_orphan", &self.on_orphan)
+            .field("on_panic", &self.on_panic)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,255 @@
+//! Settings of the builder for the watchdog, reports and dumps.
+
+use super::Builder;
+use crate::inspect::Report;
+use crate::runtime::{OrphanPolicy, UnhandledPanic};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Settings of diagnostics: what the runtime detects, and what it does then.
+impl Builder {
+    /// Names the futures of this runtime's `block_on`, for dumps and reports.
+    ///
+    /// `#[wakeful::main]` and `#[wakeful::test]` use the name of the function.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::{Builder, Handle};
+    ///
+    /// let runtime = Builder::new_current_thread().block_on_name("main").build()?;
+    /// let dump = runtime.block_on(async { Handle::current().dump() });
+    /// assert!(dump.find_named("main").is_some());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn block_on_name(&mut self, val: impl Into<String>) -> &mut Self {
+        self.block_on_name = Some(val.into());
+        self
+    }
+
+    /// Sets what happens to the runtime when a task panics.
+    ///
+    /// By default nothing happens beyond an error from the task's `JoinHandle`.
+    ///
+    /// # Examples
+    ///
+    /// ```should_panic
+    /// use wakeful::runtime::{Builder, UnhandledPanic};
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .unhandled_panic(UnhandledPanic::ShutdownRuntime)
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.block_on(async {
+    ///     wakeful::spawn(async { panic!("this ends the runtime") });
+    ///     wakeful::task::may_wait_forever(std::future::pending::<()>()).await;
+    /// });
+    /// ```
+    pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
+        self.on_panic = behavior;
+        self
+    }
+
+    /// Sets what happens to an orphan: a task that waits while no waker for it is left.
+    ///
+    /// An orphan can never run again. By default it is reported.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::{Builder, OrphanPolicy};
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_orphan(OrphanPolicy::Abort)
+    ///     .on_report(|_| {})
+    ///     .build()?;
+    /// let error = runtime.block_on(async {
+    ///     wakeful::spawn(std::future::pending::<()>()).await.unwrap_err()
+    /// });
+    /// assert!(error.is_orphaned());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_orphan(&mut self, policy: OrphanPolicy) -> &mut Self {
+        self.on_orphan = policy;
+        self
+    }
+
+    /// Sets how long one poll may take before its worker counts as stuck; 20 ms by default.
+    ///
+    /// Other workers then steal the tasks in the queue and the LIFO slot of the stuck worker. They
+    /// and the watchdog also serve its timers and descriptors. If all workers are stuck, a spare
+    /// thread is started. With `None`, tasks behind a stuck worker wait for it.
+    ///
+    /// The watchdog checks about every 10 ms while it observes polls, and every 25 ms while the
+    /// runtime works otherwise. It sleeps while the runtime is idle.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread()
+    ///     .rescue_after(Some(Duration::from_millis(50)))
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn rescue_after(&mut self, after: Option<Duration>) -> &mut Self {
+        self.rescue_after = after;
+        self
+    }
+
+    /// Sets how long a poll may take before it is reported; 100 ms by default.
+    ///
+    /// The report is [`Report::Blocked`], made by the watchdog. With `None` there is none. The
+    /// watchdog observes a current-thread runtime every 25 ms. If a quarter of `after` is less, it
+    /// takes that, but not less than 5 ms.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wakeful::inspect::Report;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let (tx, rx) = mpsc::channel();
+    /// let runtime = Builder::new_multi_thread()
+    ///     .report_blocked_after(Some(Duration::from_millis(30)))
+    ///     .on_report(move |report| drop(tx.send(report.clone())))
+    ///     .build()?;
+    /// let task = runtime.spawn(async move {
+    ///     // Blocks its worker until the report is there.
+    ///     let Report::Blocked(blocked) = rx.recv().unwrap() else { unreachable!() };
+    ///     blocked.duration()
+    /// });
+    /// assert!(runtime.block_on(task).unwrap() >= Duration::from_millis(30));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn report_blocked_after(&mut self, after: Option<Duration>) -> &mut Self {
+        self.report_blocked_after = after;
+        self
+    }
+
+    /// Sets how many spare threads may replace stuck workers; 64 by default.
+    ///
+    /// The number is reached only if tasks block their threads while they wait. Once more threads
+    /// compute than there are workers, another one starts only if no poll has begun for 100 ms.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().max_spare_threads(8).build()?;
+    /// assert_eq!(runtime.metrics().spare_threads(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn max_spare_threads(&mut self, val: usize) -> &mut Self {
+        self.max_spare_threads = val;
+        self
+    }
+
+    /// Prints a dump of this runtime to stderr whenever the process receives SIGQUIT.
+    ///
+    /// Ctrl-\\ on a terminal and `kill -QUIT` send the signal. The output has the
+    /// [dump](crate::runtime::Handle::dump) and the findings of
+    /// [`Handle::diagnose`](crate::runtime::Handle::diagnose). It works also while every worker is
+    /// blocked. If the flight recorder is on, the [trace](crate::runtime::Handle::trace) goes to
+    /// the file `wakeful-trace-….json` in the current directory, and the output names it.
+    ///
+    /// The program goes on after the dump. SIGTERM still ends it, and so does SIGABRT with a core
+    /// dump.
+    ///
+    /// - `#[wakeful::main]` enables it.
+    /// - A program that handles SIGQUIT itself, through `wakeful::signal` or otherwise, keeps its
+    ///   handler and prints no dumps.
+    /// - A program that ignores SIGQUIT prints dumps, and its child processes no longer inherit
+    ///   that the signal is ignored.
+    ///
+    /// The environment variable `WAKEFUL_DUMP_AFTER`, a time like `10s`, prints one dump of every
+    /// runtime that long after it was built.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().enable_all().dump_on_signal(true).build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn dump_on_signal(&mut self, on: bool) -> &mut Self {
+        self.dump_on_signal = on;
+        self
+    }
+
+    /// Ends a `block_on` in more of the cases in which it can never return.
+    ///
+    /// `#[wakeful::test]` enables it. A `block_on` that provably can never return panics with the
+    /// report [`StuckBlockOn`](crate::inspect::StuckBlockOn) as its message. With this setting, two
+    /// more cases count as proven:
+    ///
+    /// - The future of the `block_on` has no waker left. Outside of tests that may be intended,
+    ///   because the `block_on` can serve tasks that other threads spawn.
+    /// - The only other thread of the process is the main thread of the standard test harness,
+    ///   which waits for its tests to end. It runs no code of the test, so it holds no guard,
+    ///   permit or channel of the test.
+    ///
+    /// While another thread lives, for example that of another test, it may hold the guard or
+    /// permit. Then the deadlock is reported as [suspected](crate::inspect::Certainty::Suspected),
+    /// and the `block_on` goes on.
+    ///
+    /// # Examples
+    ///
+    /// ```should_panic
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let mut builder = Builder::new_current_thread();
+    /// let runtime = builder.always_end_stuck_block_on(true).build().unwrap();
+    /// runtime.block_on(std::future::pending::<()>());
+    /// ```
+    pub fn always_end_stuck_block_on(&mut self, always: bool) -> &mut Self {
+        self.always_end_stuck_block_on = always;
+        self
+    }
+
+    /// Sets a hook that receives every report instead of stderr.
+    ///
+    /// A finding is reported once in ten seconds. In the long run, no more than a hundred reports
+    /// of one kind are passed on per second; all are counted. If the environment variable
+    /// `WAKEFUL_REPORTS` names a file, each report is also appended to it as one line.
+    ///
+    /// The thread that detects a problem calls the hook: the watchdog, a worker, or a thread that
+    /// drops a waker. That thread does nothing else until the hook returns, so the hook should be
+    /// quick. The watchdog hands its role to another thread before it calls the hook. A panic of
+    /// the hook is caught.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use wakeful::inspect::Report;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let (tx, rx) = mpsc::channel();
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_report(move |report| tx.send(report.clone()).unwrap())
+    ///     .build()?;
+    /// runtime.block_on(async {
+    ///     wakeful::spawn(std::future::pending::<()>());
+    ///     wakeful::task::yield_now().await;
+    /// });
+    /// let Report::Orphan(orphan) = rx.try_recv().unwrap() else { unreachable!() };
+    /// assert_eq!(orphan.polls(), 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_report<F>(&mut self, hook: F) -> &mut Self
+    where
+        F: Fn(&Report) + Send + Sync + 'static,
+    {
+        self.on_report = Some(Arc::new(hook));
+        self
+    }
+}

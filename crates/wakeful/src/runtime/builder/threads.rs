@@ -1,0 +1,229 @@
+//! Settings of the builder for worker threads and the blocking pool.
+
+use super::Builder;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Settings of the runtime's threads.
+impl Builder {
+    /// Sets the number of worker threads of a multi-thread runtime.
+    ///
+    /// Without this setting, the environment variable `WAKEFUL_WORKER_THREADS` decides, then
+    /// `TOKIO_WORKER_THREADS`. Without both it is the number of CPUs that the process may use. A
+    /// current-thread runtime ignores it.
+    ///
+    /// # Panics
+    ///
+    /// If `val` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().worker_threads(2).build()?;
+    /// assert_eq!(runtime.metrics().num_workers(), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn worker_threads(&mut self, val: usize) -> &mut Self {
+        assert!(val > 0, "Worker threads cannot be set to 0");
+        self.worker_threads = Some(val);
+        self
+    }
+
+    /// Sets how many threads the blocking pool may have; 512 by default.
+    ///
+    /// The pool starts a thread when a closure needs one. If all threads are busy and the limit is
+    /// reached, closures wait in the pool's queue.
+    ///
+    /// # Panics
+    ///
+    /// If `val` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().max_blocking_threads(4).build()?;
+    /// let sum = runtime.spawn_blocking(|| (1..=10).sum::<u32>());
+    /// assert_eq!(runtime.block_on(sum).unwrap(), 55);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn max_blocking_threads(&mut self, val: usize) -> &mut Self {
+        assert!(val > 0, "Max blocking threads cannot be set to 0");
+        self.max_blocking_threads = val;
+        self
+    }
+
+    /// Names all threads of the runtime; `wakeful-worker` by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().thread_name("database").build()?;
+    /// let name = runtime.spawn(async { std::thread::current().name().map(str::to_owned) });
+    /// assert_eq!(runtime.block_on(name).unwrap().as_deref(), Some("database"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn thread_name(&mut self, val: impl Into<String>) -> &mut Self {
+        let name = val.into();
+        self.thread_name = Arc::new(move || name.clone());
+        self
+    }
+
+    /// Sets a function that is called for the name of each new thread of the runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let count = AtomicUsize::new(0);
+    /// let runtime = Builder::new_multi_thread()
+    ///     .thread_name_fn(move || format!("database-{}", count.fetch_add(1, Relaxed)))
+    ///     .build()?;
+    /// let name = runtime.spawn(async { std::thread::current().name().map(str::to_owned) });
+    /// assert!(runtime.block_on(name).unwrap().unwrap().starts_with("database-"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn thread_name_fn<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn() -> String + Send + Sync + 'static,
+    {
+        self.thread_name = Arc::new(f);
+        self
+    }
+
+    /// Sets the stack size of the runtime's threads, in bytes.
+    ///
+    /// The default is that of the standard library.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().thread_stack_size(4 << 20).build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn thread_stack_size(&mut self, val: usize) -> &mut Self {
+        self.thread_stack_size = Some(val);
+        self
+    }
+
+    /// Sets how long an idle thread of the blocking pool waits before it ends; 10 s by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime =
+    ///     Builder::new_multi_thread().thread_keep_alive(Duration::from_secs(60)).build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn thread_keep_alive(&mut self, duration: Duration) -> &mut Self {
+        self.thread_keep_alive = duration;
+        self
+    }
+
+    /// Sets a callback that each thread of the runtime runs when it starts.
+    ///
+    /// These are the worker threads, spare threads and the threads of the blocking pool. The thread
+    /// that calls `block_on` is not one of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime =
+    ///     Builder::new_multi_thread().on_thread_start(|| println!("a thread starts")).build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_thread_start<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        self.on_thread_start = Some(Arc::new(f));
+        self
+    }
+
+    /// Sets a callback that each thread of the runtime runs before it ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime =
+    ///     Builder::new_multi_thread().on_thread_stop(|| println!("a thread ends")).build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_thread_stop<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        self.on_thread_stop = Some(Arc::new(f));
+        self
+    }
+
+    /// Sets a callback that a thread runs before it parks because it has no tasks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let parks = Arc::new(AtomicU32::new(0));
+    /// let count = parks.clone();
+    /// let runtime = Builder::new_current_thread()
+    ///     .enable_time()
+    ///     .on_thread_park(move || drop(count.fetch_add(1, Relaxed)))
+    ///     .build()?;
+    /// runtime.block_on(async { wakeful::time::sleep(Duration::from_millis(1)).await });
+    /// assert!(parks.load(Relaxed) > 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_thread_park<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        self.on_thread_park = Some(Arc::new(f));
+        self
+    }
+
+    /// Sets a callback that a thread runs after it was unparked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime =
+    ///     Builder::new_multi_thread().on_thread_unpark(|| println!("a thread wakes up")).build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_thread_unpark<F>(&mut self, f: F) -> &mut Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        self.on_thread_unpark = Some(Arc::new(f));
+        self
+    }
+}

@@ -1,0 +1,207 @@
+//! The schedulers' upcalls: reports, metrics and the runtime's context.
+
+use crate::inspect::{
+    self, Blocked, Orphan, Report, ReportHook, Reporter, Spinning, TaskInfo, UnobservedPanic,
+};
+use crate::runtime::context;
+use crate::runtime::inner::{Flavor, RuntimeInner};
+use crate::scheduler::config::Role;
+use crate::scheduler::hooks::{BlockedPoll, PolledEntity, RuntimeHooks};
+use crate::task::enter_guard;
+use crate::task::header::Header;
+use crate::task::runnable::TaskRef;
+use crate::watchdog::{self, Subject, WatchTarget, Watched};
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+/// Turns the upcalls of a scheduler into reports, and enters the runtime on its threads.
+pub(crate) struct ReportingHooks {
+    /// Set by [`set_runtime`](Self::set_runtime) once the runtime is complete. It is weak because
+    /// the schedulers hold these hooks.
+    shared: OnceLock<Weak<RuntimeInner>>,
+    pub(crate) reporter: Reporter,
+    /// Tasks that panicked.
+    pub(super) panics: AtomicU64,
+    /// Made when the watchdog is first woken.
+    watch_target: OnceLock<Arc<WatchTarget>>,
+    me: Weak<Self>,
+}
+
+impl ReportingHooks {
+    pub(crate) fn new(hook: Option<ReportHook>) -> Arc<Self> {
+        Arc::new_cyclic(|me: &Weak<Self>| Self {
+            shared: OnceLock::new(),
+            reporter: Reporter::new(hook),
+            panics: AtomicU64::new(0),
+            watch_target: OnceLock::new(),
+            me: me.clone(),
+        })
+    }
+
+    /// Connects the hooks with their runtime. The builder calls it once.
+    pub(super) fn set_runtime(&self, shared: &Arc<RuntimeInner>) {
+        let is_first = self.shared.set(Arc::downgrade(shared)).is_ok();
+        debug_assert!(is_first, "each runtime has hooks of its own");
+    }
+
+    /// Returns the runtime, unless it is being built or was dropped.
+    fn runtime(&self) -> Option<Arc<RuntimeInner>> {
+        self.shared.get()?.upgrade()
+    }
+
+    fn report(&self, report: &Report) -> bool {
+        let now = self.runtime().map_or(Duration::ZERO, |shared| shared.clock().elapsed());
+        // A hook may block: the watchdog does not wait for it.
+        self.reporter.report(report, now, watchdog::hand_off)
+    }
+
+    /// Ends the watch, after the scheduler has closed.
+    ///
+    /// Waits for the watchdog, at most until `deadline` if there is one.
+    pub(super) fn close_watch(&self, deadline: Option<Instant>) {
+        if let Some(target) = self.watch_target.get() {
+            target.close(deadline);
+        }
+    }
+
+    fn task_info(&self, subject: &PolledEntity) -> Option<TaskInfo> {
+        match subject {
+            PolledEntity::Task(task) => Some(TaskInfo::of_task(task.header())),
+            PolledEntity::BlockOnState(block_on) => {
+                let shared = self.runtime()?;
+                TaskInfo::of_block_on(block_on, shared.base().config.block_on_name.as_deref())
+            }
+        }
+    }
+}
+
+impl RuntimeHooks for ReportingHooks {
+    fn orphan(&self, task: &TaskRef) -> String {
+        let report = Report::Orphan(Orphan::new(task));
+        let text = report.to_string();
+        self.report(&report);
+        text
+    }
+
+    fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {
+        self.panics.fetch_add(1, Relaxed);
+    }
+
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+        self.report(&Report::UnobservedPanic(UnobservedPanic::new(task, payload)));
+    }
+
+    fn blocked(&self, stall: &BlockedPoll) {
+        // Sampling a stack is slow.
+        watchdog::hand_off();
+        let mut stack = inspect::stack_of(stall.thread);
+        // If the compiler has inlined the task's future into its poll, the stack does not show it.
+        if let PolledEntity::Task(task) = &stall.subject
+            && let future = (task.header().vtable.get().future)()
+            && !stack.is_empty()
+            && !stack.iter().any(|name| name == future)
+        {
+            stack.push(future.to_owned());
+        }
+        let Some(task) = self.task_info(&stall.subject) else { return };
+        self.report(&Report::Blocked(Blocked::new(task, stall, stack)));
+    }
+
+    fn spinning(&self, subject: &PolledEntity, polls: u32, within: Duration) {
+        let Some(task) = self.task_info(subject) else { return };
+        self.report(&Report::Spinning(Spinning::new(task, polls, within)));
+    }
+
+    fn scan_for_deadlocks(&self) -> bool {
+        let Some(shared) = self.runtime() else { return false };
+        let mut may_change = false;
+        let mut scan = || {
+            let found = inspect::scan(shared.inspectable(), shared.name.as_deref());
+            may_change |= found.needs_other_threads;
+            found.reports.into_iter().partition(|it| matches!(it, Report::StuckBlockOn(_)))
+        };
+        let (mut stuck, others): (Vec<Report>, Vec<Report>) = scan();
+        let reported = others.iter().filter(|report| self.report(report)).count();
+        if reported > 0 && !stuck.is_empty() {
+            // The hook may have helped, by an abort for example.
+            (stuck, _) = scan();
+        }
+        let reported = stuck.iter().filter(|report| self.report(report)).count();
+        if reported > 1 {
+            // A hook that was told of the first may have helped the second.
+            (stuck, _) = scan();
+        }
+        for report in stuck {
+            let Report::StuckBlockOn(stuck) = &report else { continue };
+            let block_ons = shared.base().block_ons();
+            let block_on = block_ons.iter().find(|state| state.record.id == stuck.block_on().number);
+            if let Some(block_on) = block_on {
+                block_on.fail(stuck.rest, report.to_string());
+            }
+        }
+        may_change
+    }
+
+    fn wake_watchdog(&self) -> bool {
+        let new_target = || Arc::new(WatchTarget::new(self.me.clone()));
+        let target = self.watch_target.get_or_init(new_target);
+        watchdog::wake(target)
+    }
+
+    fn has_other_watchdog(&self) -> bool {
+        watchdog::is_other_thread()
+    }
+
+    fn notify_progress(&self) {
+        if let Some(shared) = self.runtime() {
+            shared.base().notify_progress();
+        }
+    }
+
+    fn drivers_closed(&self) {
+        if let Some(shared) = self.runtime() {
+            // On the pool, so that this thread does not block. A closure of `block_in_place` may
+            // wait for one of the operations.
+            shared.complete_file_ops(true);
+        }
+    }
+
+    fn auto_advance_released(&self) {
+        if let Some(shared) = self.runtime()
+            && let Flavor::Current(scheduler) = &shared.flavor
+        {
+            scheduler.wake_holder();
+        }
+    }
+
+    fn in_context(&self, role: Role, life: &mut dyn FnMut()) {
+        let _driving = (role == Role::Worker).then(|| enter_guard::start_driving(true));
+        // The first worker may start before the builder has called `set_runtime`.
+        let shared = loop {
+            match self.shared.get() {
+                Some(shared) => break shared.upgrade(),
+                None => std::thread::yield_now(),
+            }
+        };
+        match shared {
+            Some(shared) => {
+                let _guard = context::enter(&shared);
+                life();
+            }
+            // The runtime is already dropped. The thread still runs its shutdown steps.
+            None => life(),
+        }
+    }
+}
+
+impl Subject for ReportingHooks {
+    fn scheduler(&self) -> Option<Arc<dyn Watched>> {
+        let shared = self.runtime()?;
+        Some(match &shared.flavor {
+            Flavor::Current(scheduler) => scheduler.clone(),
+            Flavor::Multi(scheduler) => scheduler.clone(),
+        })
+    }
+}

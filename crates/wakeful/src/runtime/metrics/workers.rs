@@ -1,0 +1,256 @@
+//! Metrics of the workers: parks, polls, steals, durations and spare threads.
+
+use super::RuntimeMetrics;
+use crate::inspect::Histogram;
+use crate::runtime::inner::Flavor;
+use crate::telemetry::worker_metrics::WorkerMetrics;
+use std::time::Duration;
+
+/// Metrics of the workers.
+impl RuntimeMetrics {
+    /// Returns the number of workers; 1 for a current-thread runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(Handle::current().metrics().num_workers(), 1);
+    /// # }
+    /// ```
+    pub fn num_workers(&self) -> usize {
+        match &self.handle.shared.flavor {
+            Flavor::Current(_) => 1,
+            Flavor::Multi(scheduler) => scheduler.workers.len(),
+        }
+    }
+
+    #[track_caller]
+    fn worker_metrics(&self, worker: usize) -> &WorkerMetrics {
+        let workers = self.num_workers();
+        assert!(worker < workers, "there is no worker {worker}: they are 0 to {}", workers - 1);
+        match &self.handle.shared.flavor {
+            Flavor::Current(scheduler) => &scheduler.metrics,
+            Flavor::Multi(scheduler) => &scheduler.workers[worker].metrics,
+        }
+    }
+
+    /// Returns how long this worker has worked, by the runtime's clock.
+    ///
+    /// It is the time in which the worker polled tasks, with the search for more tasks in between.
+    /// It is counted after [`event_interval`](crate::runtime::Builder::event_interval) polls, or
+    /// when the worker runs out of tasks.
+    ///
+    /// # Panics
+    ///
+    /// If `worker` is not less than [`num_workers`](Self::num_workers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let busy = Handle::current().metrics().worker_total_busy_duration(0);
+    /// println!("worker 0 has worked for {busy:?}");
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn worker_total_busy_duration(&self, worker: usize) -> Duration {
+        self.worker_metrics(worker).busy()
+    }
+
+    /// Returns how often this worker parked because it had no tasks.
+    ///
+    /// A worker whose thread has not started yet counts as parked.
+    ///
+    /// # Panics
+    ///
+    /// If `worker` is not less than [`num_workers`](Self::num_workers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// println!("{}", Handle::current().metrics().worker_park_count(0));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn worker_park_count(&self, worker: usize) -> u64 {
+        self.worker_metrics(worker).parks()
+    }
+
+    /// Returns how often this worker parked or was unparked. An odd number means that it is parked.
+    ///
+    /// # Panics
+    ///
+    /// If `worker` is not less than [`num_workers`](Self::num_workers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let is_parked = Handle::current().metrics().worker_park_unpark_count(0) % 2 == 1;
+    /// assert!(!is_parked, "it runs this code");
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn worker_park_unpark_count(&self, worker: usize) -> u64 {
+        self.worker_metrics(worker).parks_and_unparks()
+    }
+
+    /// Returns how often this worker polled a task.
+    ///
+    /// The worker updates the count when it checks its timers and I/O.
+    ///
+    /// # Panics
+    ///
+    /// If `worker` is not less than [`num_workers`](Self::num_workers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// println!("{}", Handle::current().metrics().worker_poll_count(0));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn worker_poll_count(&self, worker: usize) -> u64 {
+        self.worker_metrics(worker).polls()
+    }
+
+    /// Returns how often this worker stole tasks from the queue of another one.
+    ///
+    /// # Panics
+    ///
+    /// If `worker` is not less than [`num_workers`](Self::num_workers).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(Handle::current().metrics().worker_steal_count(0), 0);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn worker_steal_count(&self, worker: usize) -> u64 {
+        self.worker_metrics(worker).steals()
+    }
+
+    /// Returns the histogram of poll durations.
+    ///
+    /// The durations are sampled. A worker times the first poll after each check of its timers and
+    /// I/O; that duration stands for all polls since the previous check. A poll of 10 ms and longer
+    /// is counted by itself, if it is timed or if the watchdog observes it. The watchdog observes
+    /// polls from 30 ms on, or 60 ms on a current-thread runtime. Several such polls between two
+    /// checks are counted as one. The maximum is the longest poll that was timed or observed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let times = Handle::current().metrics().poll_times();
+    /// println!("p50 {:?}, p99 {:?}, max {:?}", times.p50(), times.p99(), times.max());
+    /// # }
+    /// ```
+    pub fn poll_times(&self) -> Histogram {
+        Histogram::of_polls(&self.handle.shared.inspectable().workers())
+    }
+
+    /// Returns the histogram of the times between a task's wake-up and its poll.
+    ///
+    /// The times are sampled. A worker times one of its own wake-ups between two checks of its
+    /// timers and I/O. Wake-ups that unpark an idle runtime are timed as well.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let times = Handle::current().metrics().wake_to_poll_times();
+    /// println!("p50 {:?}, p99 {:?}, max {:?}", times.p50(), times.p99(), times.max());
+    /// # }
+    /// ```
+    pub fn wake_to_poll_times(&self) -> Histogram {
+        Histogram::of_wake_ups(&self.handle.shared.inspectable().workers())
+    }
+
+    /// Returns the number of spare threads that currently replace stuck workers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(Handle::current().metrics().spare_threads(), 0);
+    /// # }
+    /// ```
+    pub fn spare_threads(&self) -> usize {
+        match &self.handle.shared.flavor {
+            Flavor::Current(_) => 0,
+            Flavor::Multi(scheduler) => scheduler.spares.len(),
+        }
+    }
+
+    /// Returns how many spare threads were started so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(Handle::current().metrics().spare_threads_started(), 0);
+    /// # }
+    /// ```
+    pub fn spare_threads_started(&self) -> u64 {
+        match &self.handle.shared.flavor {
+            Flavor::Current(_) => 0,
+            Flavor::Multi(scheduler) => scheduler.spares.started(),
+        }
+    }
+
+    /// Returns how many polls spare threads have made.
+    ///
+    /// [`worker_poll_count`](Self::worker_poll_count) does not include them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(Handle::current().metrics().spare_thread_polls(), 0);
+    /// # }
+    /// ```
+    pub fn spare_thread_polls(&self) -> u64 {
+        match &self.handle.shared.flavor {
+            Flavor::Current(_) => 0,
+            Flavor::Multi(scheduler) => scheduler.spares.polls(),
+        }
+    }
+}

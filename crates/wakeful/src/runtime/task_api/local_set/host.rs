@@ -1,0 +1,59 @@
+//! The runtime around a `LocalSet`: the set's host, which lends it an order and reports for it.
+
+use crate::inspect::{Orphan, Report, Reporter};
+use crate::runtime::context;
+use crate::runtime::inner::{Flavor, RuntimeInner};
+use crate::scheduler::base::SchedulerBase;
+use crate::scheduler::config::NextTask;
+use crate::scheduler::local_set::{Host, LocalScheduler};
+use crate::task::arena::Schedule as _;
+use crate::task::runnable::TaskRef;
+use std::ptr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Makes the current runtime the host of the set. Returns the order in which its tasks run.
+pub(super) fn attach(local: &LocalScheduler) -> NextTask {
+    let current = context::with_current(|shared| {
+        (ptr::from_ref(shared).cast::<()>(), shared.base().config.env.next_task)
+    });
+    let (address, order) = current.unwrap_or((ptr::null(), NextTask::InOrder));
+    if !local.is_hosted_by(address) {
+        let host = context::try_current().ok();
+        let host = host.map(|host| -> Weak<dyn Host> {
+            let shared: Arc<RuntimeInner> = host.shared;
+            Arc::<RuntimeInner>::downgrade(&shared)
+        });
+        local.set_host(address, host);
+    }
+    order
+}
+
+impl Host for RuntimeInner {
+    fn base(&self) -> &SchedulerBase {
+        RuntimeInner::base(self)
+    }
+
+    fn orphaned(&self, task: &TaskRef) {
+        match &self.flavor {
+            Flavor::Current(scheduler) => scheduler.orphaned(task),
+            Flavor::Multi(scheduler) => scheduler.orphaned(task),
+        }
+    }
+
+    fn ensure_watched(&self) {
+        // The watchdog always watches the workers of a multi-thread runtime.
+        if let Flavor::Current(scheduler) = &self.flavor {
+            scheduler.ensure_watched();
+        }
+    }
+}
+
+/// Reports an orphan of a set that is polled in no runtime.
+///
+/// The report goes to the current runtime of the thread that found the orphan, or to stderr.
+pub(super) fn report_without_host(task: &TaskRef) {
+    if context::with_current(|shared| shared.base().orphaned(task)).is_none() {
+        Reporter::new(None).report(&Report::Orphan(Orphan::new(task)), Duration::ZERO, || ());
+    }
+}

@@ -1,0 +1,62 @@
+//! Upcalls of the scheduler to the modules above it.
+
+use crate::scheduler::block_on::BlockOnState;
+use crate::scheduler::config::Role;
+use crate::task::header::Header;
+use crate::task::runnable::TaskRef;
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the scheduler asks of the runtime that it belongs to.
+pub(crate) trait RuntimeHooks: Send + Sync {
+    /// Reports an orphan. Returns the text of the report.
+    fn orphan(&self, task: &TaskRef) -> String;
+    /// Records that a task panicked.
+    fn panicked(&self, task: &Header, payload: &(dyn Any + Send));
+    /// Reports the panic of a task whose JoinHandle was dropped.
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send));
+    /// Reports a poll that blocks its thread.
+    fn blocked(&self, poll: &BlockedPoll);
+    /// Reports a task that wakes itself all the time: it was polled `polls` times `within` a time.
+    fn spinning(&self, subject: &PolledEntity, polls: u32, within: Duration);
+    /// Scans the runtime for deadlocks and reports them.
+    ///
+    /// Returns whether a thread outside of the runtime may change the result. Then the scan has to
+    /// be repeated after a while, although nothing happens.
+    fn scan_for_deadlocks(&self) -> bool;
+    /// Has the watchdog visit the scheduler. Returns false if no thread can be started for it.
+    fn wake_watchdog(&self) -> bool;
+    /// Returns whether another thread than the calling one is the watchdog.
+    fn has_other_watchdog(&self) -> bool;
+    /// Counts an event after which a task may be stuck: the end of a blocking closure.
+    fn notify_progress(&self);
+    /// Completes the pending operations of the io_uring instances, without blocking the calling
+    /// thread. Called when no worker polls a driver any more; a closure of `block_in_place` may
+    /// wait for such an operation.
+    fn drivers_closed(&self);
+    /// Tells that the last blocking closure has ended which kept a paused clock from advancing by
+    /// itself.
+    fn auto_advance_released(&self);
+    /// Runs `main`, the whole life of a thread, inside the runtime's context.
+    fn in_context(&self, role: Role, main: &mut dyn FnMut());
+}
+
+/// The task or `block_on` that a report is about.
+pub(crate) enum PolledEntity {
+    Task(TaskRef),
+    /// The future of a `block_on`.
+    BlockOnState(Arc<BlockOnState>),
+}
+
+/// A poll that blocks its thread.
+pub(crate) struct BlockedPoll {
+    pub(crate) subject: PolledEntity,
+    /// The worker's index. `None` for a spare worker.
+    pub(crate) worker: Option<usize>,
+    /// The runtime has no other thread that runs tasks.
+    pub(crate) alone: bool,
+    pub(crate) duration: Duration,
+    /// The kernel's id of the thread, or 0 if it is not known.
+    pub(crate) thread: i32,
+}

@@ -1,0 +1,188 @@
+//! What other threads see of a local set: the target of wakers and JoinHandles.
+
+use crate::queue::injector::Injector;
+use crate::scheduler::base::SchedulerBase;
+use crate::scheduler::config::UnhandledPanic;
+use crate::scheduler::local_set::wakers::SetWakers;
+use crate::sys::sync::Mutex;
+use crate::task::arena::{Allocator, Arena, Schedule};
+use crate::task::header::Header;
+use crate::task::runnable::{Runnable, TaskRef};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::{Arc, Weak};
+
+/// Returns a number for the calling thread that no other thread ever has, not even after this one
+/// has ended.
+pub(super) fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Relaxed));
+        }
+        number.get()
+    })
+}
+
+/// The runtime in which a set is polled.
+pub(crate) trait Host: Send + Sync {
+    fn base(&self) -> &SchedulerBase;
+    /// Handles an orphan among the local tasks.
+    fn orphaned(&self, task: &TaskRef);
+    /// Has the watchdog visit the runtime, because a poll may keep local tasks waiting.
+    fn ensure_watched(&self);
+}
+
+/// The part of a set that wakers, JoinHandles and cells refer to, from any thread. The rules are in
+/// [`local_set`](super).
+pub(crate) struct LocalShared {
+    /// For a thread that has to keep this alive while it pushes (LOCAL-3).
+    pub(super) weak_self: Weak<LocalShared>,
+    /// The number of the set's thread.
+    pub(super) owner: u64,
+    /// The kernel's id of the set's thread.
+    pub(super) thread: i32,
+    pub(super) local: LocalState,
+    pub(super) arena: Arena,
+    /// Tasks that other threads have woken.
+    pub(super) injector: Injector,
+    pub(super) wakers: SetWakers,
+    /// The task that is being polled, or null. Read by diagnostics.
+    pub(super) running: AtomicPtr<Header>,
+    /// The tasks are being dropped, or were dropped.
+    pub(super) closing: AtomicBool,
+    /// The runtime in which the set was last polled.
+    pub(super) host: Mutex<Option<Weak<dyn Host>>>,
+    /// Reports an orphan if there is no host.
+    pub(super) report: fn(&TaskRef),
+    /// A reference to this, while cells outlive [`LocalScheduler`](super::LocalScheduler)
+    /// (LOCAL-3).
+    pub(super) kept_alive: Mutex<Option<Arc<LocalShared>>>,
+}
+
+/// The part of a set that only the set's thread touches (LOCAL-1).
+pub(super) struct LocalState {
+    pub(super) queue: RefCell<VecDeque<Runnable>>,
+    /// Taken out when [`LocalScheduler`](super::LocalScheduler) is dropped.
+    pub(super) allocator: Cell<Option<Allocator>>,
+    /// The set is being polled. The queue is checked before that poll ends.
+    pub(super) is_polled: Cell<bool>,
+    /// The number of tasks whose future was not dropped yet.
+    pub(super) unfinished: Cell<usize>,
+    /// The number of task polls so far, wrapping.
+    pub(super) tick: Cell<u32>,
+    /// The last number that was given to a poller.
+    pub(super) last_poller: Cell<u64>,
+    /// The address of the host. Only compared, never dereferenced.
+    pub(super) host_address: Cell<*const ()>,
+    pub(super) on_panic: Cell<UnhandledPanic>,
+    /// A task panicked, and the set is to be closed for it.
+    pub(super) fatal: Cell<bool>,
+}
+
+// SAFETY: LOCAL-1. It may be dropped on another thread. The queue is empty by then (LOCAL-2), and
+// the other fields have no destructor.
+unsafe impl Send for LocalState {}
+// SAFETY: LOCAL-1.
+unsafe impl Sync for LocalState {}
+
+impl LocalShared {
+    /// Returns the part that belongs to the set's thread, if the calling thread is that one
+    /// (LOCAL-1).
+    #[inline]
+    fn local_if_owner(&self) -> Option<&LocalState> {
+        (self.owner == thread_number()).then_some(&self.local)
+    }
+
+    /// Returns the cell of the task that is being polled.
+    pub(crate) fn running(&self) -> Option<NonNull<Header>> {
+        NonNull::new(self.running.load(Relaxed))
+    }
+
+    /// Returns the task that is being polled, if the thread with this id polls it.
+    pub(crate) fn running_on(&self, thread: i32) -> Option<TaskRef> {
+        let is_thread = self.thread == thread;
+        self.running().filter(|_| is_thread).and_then(TaskRef::try_from_cell)
+    }
+
+    /// Calls `f` with every task that has a cell, from any thread.
+    pub(crate) fn for_each_task(&self, f: impl FnMut(TaskRef)) {
+        self.arena.for_each(f);
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Acquire)
+    }
+}
+
+impl Schedule for LocalShared {
+    fn schedule(&self, task: Runnable) {
+        if let Some(local) = self.local_if_owner() {
+            if self.is_closing() {
+                return task.discard();
+            }
+            local.queue.borrow_mut().push_back(task);
+            if !local.is_polled.get() {
+                self.wakers.wake();
+            }
+            return;
+        }
+        // LOCAL-3: right after the push, task and set may be dropped.
+        let Some(this) = self.weak_self.upgrade() else { return task.discard() };
+        match this.injector.push(task) {
+            Ok(()) => this.wakers.wake(),
+            Err(task) => task.discard(),
+        }
+    }
+
+    fn requeue(&self, task: Runnable) {
+        // The poll that has just ended was one of `run_tasks`, so LOCAL-1 and LOCAL-2 hold.
+        debug_assert_eq!(self.owner, thread_number());
+        if self.is_closing() {
+            return task.cancel();
+        }
+        self.local.queue.borrow_mut().push_back(task);
+    }
+
+    fn orphaned(&self, task: &TaskRef) {
+        if self.is_closing() {
+            // Tasks are dropped in some order, and one may hold the last waker of another.
+            return;
+        }
+        let host = self.host.lock().as_ref().and_then(Weak::upgrade);
+        match host {
+            Some(host) => host.orphaned(task),
+            None => (self.report)(task),
+        }
+    }
+
+    fn panicked(&self, _task: &Header, _payload: &(dyn Any + Send)) {
+        // On another thread, only the destructor of an output can panic. That is for the owner of
+        // the JoinHandle to handle.
+        if let Some(local) = self.local_if_owner()
+            && local.on_panic.get() == UnhandledPanic::ShutdownRuntime
+        {
+            local.fatal.set(true);
+        }
+    }
+
+    fn unobserved_panic(&self, task: &Header, payload: &(dyn Any + Send)) {
+        let host = self.host.lock().as_ref().and_then(Weak::upgrade);
+        if let Some(host) = host.filter(|_| !self.is_closing()) {
+            host.base().unobserved_panic(task, payload);
+        }
+    }
+
+    // SAFETY: has no requirement on its caller; `kept_alive` is empty unless cells outlive
+    // `LocalScheduler`.
+    unsafe fn last_cell_freed(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let reference = self.kept_alive.lock().take()?;
+        Some(reference)
+    }
+}

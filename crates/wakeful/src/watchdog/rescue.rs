@@ -1,0 +1,199 @@
+//! Watches a multi-thread runtime, and rescues what waits behind blocked workers.
+//!
+//! A worker that is inside of the same poll for long is *stuck*. What waits in its LIFO slot and its
+//! ring moves to the injector, where any other worker finds it. The watchdog turns its driver. If all
+//! workers are stuck, spare workers run what is in the injector (`spare_workers`).
+//!
+//! A worker that has *lost* its thread is served likewise (`lost_workers`).
+//!
+//! The watchdog waits in the poller of a stuck or lost worker, so that what becomes ready there is
+//! passed on at once.
+//!
+//! While it looks at tasks, the watchdog is attached to the scheduler (SHUTDOWN-2 in `shutdown`). It is
+//! active only while it moves tasks: the thread that shuts down finds these in the injector
+//! (SHUTDOWN-1), and a report hook may wait for tasks that are dropped only then (SHUTDOWN-4).
+
+use super::earlier;
+use super::observe::PollObservation;
+use super::target::{Observations, Served, Watched};
+use crate::scheduler::base::SchedulerBase;
+use crate::scheduler::config::Config;
+use crate::scheduler::multi_thread::{MultiThread, WorkerShared};
+use crate::sys::park::Parker;
+use crate::task::arena;
+use crate::telemetry::poll_watch::PollWatch;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+use std::time::Duration;
+
+/// How often workers are observed while one is in a poll, or has tasks in its ring.
+const BUSY_TICK: Duration = Duration::from_millis(10);
+/// How often workers are observed otherwise. A worker that gets stuck after such a visit is found by
+/// the next, and rescued by the one after that.
+const IDLE_TICK: Duration = super::MAX_TICK;
+/// How long the watchdog waits if another thread turns the poller that it would wait in.
+const CONTENDED: Duration = Duration::from_millis(1);
+
+impl Watched for MultiThread {
+    fn base(&self) -> &SchedulerBase {
+        &self.base
+    }
+
+    fn is_idle(&self) -> bool {
+        self.idle.all_asleep()
+    }
+
+    fn activity(&self) -> u64 {
+        self.workers.iter().map(|remote| remote.metrics.sleep_transitions()).sum()
+    }
+
+    fn observe(&self, observations: &mut Observations) -> Duration {
+        if self.try_attach() {
+            // The waker of another crate may panic.
+            ignore_panic(|| observe_workers(self, observations));
+            self.detach();
+        }
+        if is_any_busy(self) { BUSY_TICK } else { IDLE_TICK }
+    }
+
+    fn serve_lost_workers(&self) -> Option<Duration> {
+        if !self.lost.is_any() || !self.try_attach() {
+            return None;
+        }
+        // The watchdog waits for their sources.
+        let next = ignore_panic(|| self.poll_lost(false)).unwrap_or(Some(BUSY_TICK));
+        self.detach();
+        next.filter(|_| !self.has_helper())
+    }
+
+    fn unserved_pollers(&self) -> usize {
+        unserved(self).count()
+    }
+
+    fn wait_in_poller(&self, parker: &Parker, limit: Option<Duration>) -> Served {
+        let found = unserved(self).find_map(|worker| Some((worker, worker.poller.get()?)));
+        let Some((worker, poller)) = found else {
+            parker.park(limit);
+            return Served::default();
+        };
+        if !self.try_attach() {
+            return Served::default();
+        }
+        let clock = &self.base.config.env.clock;
+        let timer = worker.timers.next().map(|tick| clock.until(tick));
+        let limit = earlier(limit, timer);
+        let mut turned = None;
+        drop(parker.set_interrupt(Some(poller.clone())));
+        parker.park_in(|| {
+            turned = ignore_panic(|| {
+                let events = poller.try_poll_unless(limit, || parker.has_token())?;
+                Some(events + worker.timers.fire_due(clock.tick()))
+            });
+        });
+        drop(parker.set_interrupt(None));
+        self.detach();
+        let Some(events) = turned.flatten() else {
+            // The worker is back, or another thread turns its driver.
+            parker.park(earlier(limit, Some(CONTENDED)));
+            return Served::default();
+        };
+        // A visit starts the spare workers that have to run what has become ready.
+        let needs_visit = self.is_all_stuck() && !self.injector.is_empty();
+        Served { events, needs_visit }
+    }
+
+    fn propagate_fatal_error(&self) {
+        MultiThread::propagate_fatal_error(self);
+    }
+}
+
+/// The workers that are stuck or lost, and have sources, while no spare worker waits for these.
+fn unserved(scheduler: &MultiThread) -> impl Iterator<Item = &WorkerShared> {
+    let has_spares = scheduler.spares.len() > 0;
+    scheduler.workers.iter().filter(move |remote| {
+        let is_stuck = || remote.poll_watch.is_stuck() || remote.is_lost.load(SeqCst);
+        let has_sources = || remote.poller.get().is_some_and(|poller| poller.needs_poll());
+        !has_spares && is_stuck() && has_sources()
+    })
+}
+
+/// Compares every worker with the last visit, and does for those that are stuck what they cannot.
+fn observe_workers(scheduler: &MultiThread, observations: &mut Observations) {
+    let config = &scheduler.base.config;
+    let now = config.env.clock.elapsed();
+    let since = now.saturating_sub(std::mem::replace(&mut observations.at, now));
+    let Observations { spin_detector, probe, .. } = observations;
+    // One worker, and no spare worker for it.
+    let has_spares = config.rescue_after.is_some() && config.max_spare_threads > 0;
+    let alone = scheduler.workers.len() == 1 && !has_spares;
+    for (index, remote) in scheduler.workers.iter().enumerate() {
+        let Some(stuck) = remote.poll_watch.observe(now) else { continue };
+        let (watched, worker) = (&remote.poll_watch, Some(index));
+        let observation = PollObservation { config, watched, worker, alone, stuck, now };
+        if let Some(task) = observation.observe(spin_detector, probe) {
+            // SAFETY: a cell of this scheduler, whose arenas are open while this thread is attached (SHUTDOWN-2).
+            unsafe { arena::add_poll_time(task.cell(), task.header().id.get(), since.min(stuck)) };
+            remote.metrics.poll_times.raise_max(stuck);
+        }
+        if is_stuck(config, stuck) {
+            remote.poll_watch.set_stuck(true);
+            observations.events += rescue(scheduler, index);
+        }
+    }
+    for spare in scheduler.spares.all() {
+        if let Some(stuck) = spare.observe(now) {
+            spare.set_stuck(is_stuck(config, stuck));
+            let (watched, worker, alone) = (&*spare, None, false);
+            let observation = PollObservation { config, watched, worker, alone, stuck, now };
+            if let Some(task) = observation.observe(spin_detector, probe) {
+                // SAFETY: a cell of this scheduler, whose arenas are open while this thread is attached (SHUTDOWN-2).
+                unsafe {
+                    arena::add_poll_time(task.cell(), task.header().id.get(), since.min(stuck))
+                };
+            }
+        }
+    }
+    // Workers put off waking others for what they take to be short work. It may turn out to be long.
+    if scheduler.idle.may_wake() && scheduler.is_work_anywhere() {
+        scheduler.notify();
+    }
+    if scheduler.is_all_stuck() && !scheduler.injector.is_empty() {
+        scheduler.spares.start_more(scheduler);
+    }
+}
+
+/// Returns whether a poll is going on that may turn out to be long, or tasks wait for one to end.
+fn is_any_busy(scheduler: &MultiThread) -> bool {
+    let is_busy =
+        |remote: &WorkerShared| remote.poll_watch.running().is_some() || !remote.ring.is_empty();
+    let is_polling = |spare: &Arc<PollWatch>| spare.running().is_some();
+    scheduler.workers.iter().any(is_busy) || scheduler.spares.all().iter().any(is_polling)
+}
+
+/// Returns whether a thread is to be rescued that was seen in one poll for this time.
+fn is_stuck(config: &Config, stuck: Duration) -> bool {
+    !stuck.is_zero() && config.rescue_after.is_some_and(|after| stuck + BUSY_TICK >= after)
+}
+
+/// Turns the driver of a stuck worker, and moves its tasks to the injector. Returns how many events
+/// and timers there were.
+fn rescue(scheduler: &MultiThread, worker: usize) -> usize {
+    let events = scheduler.poll_driver(worker);
+    let remote = &scheduler.workers[worker];
+    scheduler.while_active(|| {
+        let mut moved = Vec::new();
+        moved.extend(remote.lifo_slot.take());
+        remote.ring.drain(|task| moved.push(task));
+        if !moved.is_empty() {
+            scheduler.injector.push_batch(moved);
+            scheduler.notify();
+        }
+    });
+    events
+}
+
+/// Calls `f`. Returns `None` if it panics: that does not end the watch.
+fn ignore_panic<R>(f: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(std::mem::forget).ok() // its drop might panic again
+}

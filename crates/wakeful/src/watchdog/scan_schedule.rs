@@ -1,0 +1,225 @@
+//! When a runtime is scanned for deadlocks, and when the watchdog may stop visiting it.
+//!
+//! A scan is due
+//! - once nothing has happened in an idle runtime for [`QUIET_PERIOD`],
+//! - every [`BUSY_INTERVAL`] while the runtime works,
+//! - after [`MIN_PATIENCE`], doubling up to [`MAX_PATIENCE`], if a scan found that a thread outside of
+//!   the runtime may still help, or a `block_on` was being polled: the end of either is not announced.
+//!
+//! Scans take at most one part in [`SCAN_SHARE`] of a CPU.
+
+use super::target::Watched;
+use crate::scheduler::external_block_on::BlockOnPolls;
+use std::time::{Duration, Instant};
+
+/// How long nothing happens before the runtime is scanned, and may be left alone after that.
+const QUIET_PERIOD: Duration = Duration::from_millis(100);
+/// How often a runtime is scanned that works.
+const BUSY_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_PATIENCE: Duration = Duration::from_secs(1);
+const MAX_PATIENCE: Duration = Duration::from_secs(60);
+/// The next scan comes after this many times the CPU time of the last one, at the earliest.
+const SCAN_SHARE: u32 = 100;
+
+/// A fingerprint of what has happened in a scheduler. Two equal ones mean: nothing in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProgressSnapshot {
+    /// What its own threads did: [`Watched::activity`](super::Watched::activity).
+    pub(super) activity: u64,
+    /// What ended on other threads: `ScanGate::progress`.
+    pub(super) events: u64,
+}
+
+impl ProgressSnapshot {
+    pub(super) fn of(scheduler: &dyn Watched) -> Self {
+        Self { activity: scheduler.activity(), events: scheduler.base().gate.progress() }
+    }
+}
+
+/// When to scan one runtime. The times are those of the process, not of the runtime's clock.
+pub(super) struct ScanSchedule {
+    progress: Option<ProgressSnapshot>,
+    /// When the last progress was seen.
+    quiet_since: Instant,
+    /// The runtime was scanned after that, and these were its `block_on` polls before the scan.
+    scanned: Option<BlockOnPolls>,
+    /// When to scan in any case.
+    next: Option<Instant>,
+    /// No scan before.
+    earliest: Instant,
+    /// How long to wait for a thread outside of the runtime.
+    patience: Duration,
+    /// The CPU time of the last scan.
+    pub(super) last_cost: Duration,
+}
+
+impl ScanSchedule {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            progress: None,
+            quiet_since: now,
+            scanned: None,
+            next: Some(now + BUSY_INTERVAL),
+            earliest: now,
+            patience: MIN_PATIENCE,
+            last_cost: Duration::ZERO,
+        }
+    }
+
+    /// Notes the progress that a visit has seen.
+    pub(super) fn update(&mut self, now: Instant, progress: ProgressSnapshot, is_idle: bool) {
+        if !is_idle || self.progress != Some(progress) {
+            self.progress = Some(progress);
+            self.restart(now);
+        }
+    }
+
+    /// Something has happened: a new quiet period begins.
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.quiet_since = now;
+        self.patience = MIN_PATIENCE;
+        if self.scanned.take().is_some() {
+            self.next = Some(now + BUSY_INTERVAL);
+        }
+    }
+
+    fn is_quiet(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.quiet_since) >= QUIET_PERIOD
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        let is_new = self.is_quiet(now) && self.scanned.is_none();
+        now >= self.earliest && (is_new || self.next.is_some_and(|next| now >= next))
+    }
+
+    /// Notes a scan that began at `now` and took `cost` of CPU time. `polls` were read before it.
+    /// `may_change`: an event that no thread announces may change its result.
+    pub(super) fn add_scan(
+        &mut self,
+        now: Instant,
+        cost: Duration,
+        polls: BlockOnPolls,
+        may_change: bool,
+    ) {
+        let pause = cost * SCAN_SHARE;
+        self.last_cost = cost;
+        self.earliest = now + pause;
+        if self.is_quiet(now) {
+            self.next = may_change.then(|| now + self.patience.max(pause));
+            self.patience = MAX_PATIENCE.min(self.patience * 2);
+            self.scanned = Some(polls);
+        } else {
+            self.next = Some(now + BUSY_INTERVAL.max(pause));
+        }
+    }
+
+    /// The state that the last scan has seen, if nothing has happened since: then the watchdog may
+    /// leave the runtime alone until `next_in`.
+    pub(super) fn scanned(&self) -> Option<(ProgressSnapshot, &BlockOnPolls)> {
+        Some((self.progress?, self.scanned.as_ref()?))
+    }
+
+    /// How long until the next scan that does not need progress.
+    pub(super) fn next_in(&self, now: Instant) -> Option<Duration> {
+        self.next.map(|next| next.saturating_duration_since(now))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{
+        BUSY_INTERVAL, BlockOnPolls, MAX_PATIENCE, ProgressSnapshot, QUIET_PERIOD, SCAN_SHARE,
+        ScanSchedule,
+    };
+    use std::time::{Duration, Instant};
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    fn progress(events: u64) -> ProgressSnapshot {
+        ProgressSnapshot { activity: 0, events }
+    }
+
+    /// A schedule that has seen an idle runtime at `now`.
+    fn idle(now: Instant) -> ScanSchedule {
+        let mut schedule = ScanSchedule::new(now);
+        schedule.update(now, progress(0), true);
+        schedule
+    }
+
+    fn scan(schedule: &mut ScanSchedule, now: Instant, may_change: bool) {
+        schedule.add_scan(now, Duration::ZERO, BlockOnPolls::default(), may_change);
+    }
+
+    #[test]
+    fn a_quiet_runtime_is_scanned_once() {
+        let now = Instant::now();
+        let mut schedule = idle(now);
+        schedule.update(now + MOMENT, progress(0), true);
+        assert!(!schedule.is_due(now + QUIET_PERIOD - MOMENT));
+        let now = now + QUIET_PERIOD;
+        assert!(schedule.is_due(now) && schedule.scanned().is_none());
+        scan(&mut schedule, now, false);
+        assert!(schedule.scanned().is_some());
+        assert!(!schedule.is_due(now + MAX_PATIENCE) && schedule.next_in(now).is_none());
+    }
+
+    #[test]
+    fn progress_begins_a_new_quiet_period() {
+        let now = Instant::now() + QUIET_PERIOD;
+        let mut schedule = idle(now - QUIET_PERIOD);
+        schedule.update(now, progress(1), true);
+        assert!(!schedule.is_due(now), "an event has happened");
+        let now = now + QUIET_PERIOD;
+        scan(&mut schedule, now, false);
+        schedule.update(now, progress(1), false);
+        assert!(schedule.scanned().is_none(), "a thread is at work");
+        assert!(!schedule.is_due(now) && schedule.is_due(now + QUIET_PERIOD));
+    }
+
+    #[test]
+    fn a_busy_runtime_is_scanned_now_and_then() {
+        let start = Instant::now();
+        let mut schedule = ScanSchedule::new(start);
+        let mut scans = Vec::new();
+        for ms in 0..3500 {
+            let now = start + Duration::from_millis(ms);
+            schedule.update(now, progress(ms), true);
+            if schedule.is_due(now) {
+                scan(&mut schedule, now, true);
+                scans.push(ms);
+            }
+        }
+        let interval = BUSY_INTERVAL.as_millis() as u64;
+        assert_eq!(scans, [interval, 2 * interval, 3 * interval]);
+    }
+
+    #[test]
+    fn a_scan_that_another_thread_may_change_is_repeated_after_longer_and_longer() {
+        let mut now = Instant::now();
+        let mut schedule = idle(now);
+        now += QUIET_PERIOD;
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            scan(&mut schedule, now, true);
+            let next = schedule.next_in(now).unwrap();
+            assert_eq!(next.as_secs(), seconds);
+            now += next;
+            assert!(schedule.is_due(now) && !schedule.is_due(now - MOMENT));
+            schedule.update(now, progress(0), true);
+        }
+        schedule.restart(now);
+        now += QUIET_PERIOD;
+        scan(&mut schedule, now, true);
+        assert_eq!(schedule.next_in(now).unwrap().as_secs(), 1, "from the start");
+    }
+
+    #[test]
+    fn scans_take_a_small_share_of_the_time() {
+        let now = Instant::now() + QUIET_PERIOD;
+        let mut schedule = idle(now - QUIET_PERIOD);
+        let cost = Duration::from_millis(50);
+        schedule.add_scan(now, cost, BlockOnPolls::default(), false);
+        schedule.update(now, progress(1), true);
+        let pause = cost * SCAN_SHARE;
+        assert!(!schedule.is_due(now + pause - MOMENT) && schedule.is_due(now + pause));
+    }
+}

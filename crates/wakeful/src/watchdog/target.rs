@@ -1,0 +1,376 @@
+//! One runtime that the watchdog watches.
+//!
+//! # Rules
+//!
+//! - WATCH-1. The watchdog refers to a scheduler only during a visit, and drops its references before
+//!   the visit ends.
+//! - WATCH-2. A runtime that shuts down closes its target and waits until the visit has ended, unless
+//!   it was told not to wait, or it is dropped by the visiting thread itself: by a report hook.
+
+use super::scan_schedule::{ProgressSnapshot, ScanSchedule};
+use super::spin_detector::SpinDetector;
+use super::{ROLE, WatchdogRole, earlier};
+use crate::scheduler::base::SchedulerBase;
+use crate::scheduler::config::Role;
+use crate::scheduler::external_block_on::BlockOnPolls;
+use crate::sys::backtrace::current_tid;
+use crate::sys::membarrier::Barriers;
+use crate::sys::park::Parker;
+use crate::sys::thread_state;
+use crate::telemetry::poll_watch::PollWatch;
+use crate::telemetry::starvation::SystemProbe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+/// How soon a runtime is visited again that is not built yet, or whose visit panicked.
+const RETRY_AFTER: Duration = Duration::from_millis(5);
+/// The watchdog is handed off before a scan, if the last one took this long.
+const SLOW_SCAN: Duration = Duration::from_millis(5);
+
+/// A scheduler, as the watchdog sees it.
+pub(crate) trait Watched: Send + Sync {
+    fn base(&self) -> &SchedulerBase;
+
+    /// Whether no thread of the scheduler is at work.
+    fn is_idle(&self) -> bool;
+
+    /// Counts what the threads of the scheduler do. Unchanged in two visits that find the scheduler
+    /// idle, it means that nothing ran in between.
+    fn activity(&self) -> u64;
+
+    /// Compares its threads with the last visit: reports polls that block and tasks that spin, and
+    /// rescues what waits behind them. Returns when to do so again.
+    fn observe(&self, observations: &mut Observations) -> Duration;
+
+    /// Turns the drivers of workers that have lost their thread. Returns when to do so again.
+    fn serve_lost_workers(&self) -> Option<Duration>;
+
+    /// How many pollers have sources, and no thread that waits for them.
+    fn unserved_pollers(&self) -> usize;
+
+    /// Parks the watchdog in the first of these.
+    fn wait_in_poller(&self, parker: &Parker, limit: Option<Duration>) -> Served;
+
+    /// After a scan: if a report hook has caused a fatal error, tells the threads of the scheduler.
+    fn propagate_fatal_error(&self);
+}
+
+/// What came of a wait in a poller.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Served {
+    pub(super) events: usize,
+    /// The scheduler has to be visited at once.
+    pub(super) needs_visit: bool,
+}
+
+/// Finds the scheduler of a runtime.
+pub(crate) trait Subject: Send + Sync {
+    /// `None` while the runtime is being built, and after it was dropped.
+    fn scheduler(&self) -> Option<Arc<dyn Watched>>;
+}
+
+/// What the watchdog remembers of a scheduler's threads.
+pub(crate) struct Observations {
+    pub(super) spin_detector: SpinDetector,
+    pub(super) probe: SystemProbe,
+    /// The last observation, by the runtime's clock.
+    pub(super) at: Duration,
+    /// The future of `block_on` on the thread that runs the tasks of a current-thread runtime.
+    pub(super) block_on: Option<Box<PollWatch>>,
+    /// The task of a local set that was polled inside of it, and which poll that was.
+    pub(super) local: Option<(u64, u32)>,
+    /// Events and timers of stuck workers, in this visit.
+    pub(super) events: usize,
+}
+
+/// What the watchdog remembers of a target between two visits.
+struct Notes {
+    observations: Observations,
+    schedule: ScanSchedule,
+    /// When the next visit is due; `None`: when the target is woken.
+    due_at: Option<Instant>,
+    /// The scheduler's gate was asleep after the last visit.
+    is_asleep: bool,
+    /// How many of its pollers the watchdog has to wait in.
+    pollers: usize,
+}
+
+impl Notes {
+    fn new(now: Instant) -> Self {
+        let observations = Observations {
+            spin_detector: SpinDetector::new(),
+            probe: SystemProbe::new(),
+            at: Duration::ZERO,
+            block_on: None,
+            local: None,
+            events: 0,
+        };
+        let schedule = ScanSchedule::new(now);
+        Self { observations, schedule, due_at: Some(now), is_asleep: false, pollers: 0 }
+    }
+
+    fn next(&mut self) -> Next {
+        let now = Instant::now();
+        let after = self.due_at.map(|due_at| due_at.saturating_duration_since(now));
+        Next { after, pollers: self.pollers, events: std::mem::take(&mut self.observations.events) }
+    }
+}
+
+/// When a target wants its next visit.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Next {
+    /// `None`: not before it is woken.
+    pub(super) after: Option<Duration>,
+    /// How many of its pollers the watchdog has to wait in.
+    pub(super) pollers: usize,
+    /// How many events there were in pollers that the watchdog did not wait in.
+    pub(super) events: usize,
+}
+
+impl Next {
+    fn after(after: Duration) -> Self {
+        Self { after: Some(after), ..Self::default() }
+    }
+}
+
+/// A runtime on the watchdog's list.
+pub(crate) struct WatchTarget {
+    subject: Weak<dyn Subject>,
+    state: Mutex<State>,
+    /// Signals the end of a visit.
+    visit_ended: Condvar,
+}
+
+struct State {
+    /// Made by the first visit, and taken out during each.
+    notes: Option<Box<Notes>>,
+    visitor: Option<ThreadId>,
+    is_closed: bool,
+}
+
+impl WatchTarget {
+    pub(crate) fn new(subject: Weak<dyn Subject>) -> Self {
+        let state = Mutex::new(State { notes: None, visitor: None, is_closed: false });
+        Self { subject, state, visit_ended: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// Ends the watch (WATCH-2). Waits for a visit at most until `deadline`, if there is one.
+    pub(crate) fn close(self: &Arc<Self>, deadline: Option<Instant>) {
+        let mut watchdog = super::lock();
+        let mut state = self.lock();
+        state.is_closed = true;
+        watchdog.remove(self);
+        if state.visitor.is_some() {
+            // It may wait in a poller of this runtime.
+            watchdog.unpark();
+        }
+        drop(watchdog);
+        let own = thread::current().id();
+        while state.visitor.is_some_and(|visitor| visitor != own) {
+            state = match deadline {
+                None => self.visit_ended.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return;
+                    }
+                    let waited = self.visit_ended.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        state.notes = None;
+    }
+
+    /// Begins a visit, unless the target is closed or another thread visits it: the watchdog before
+    /// this one, in a report hook.
+    fn begin_visit(&self) -> Option<Visit<'_>> {
+        let mut state = self.lock();
+        if state.is_closed || state.visitor.is_some() {
+            return None;
+        }
+        state.visitor = Some(thread::current().id());
+        let notes = state.notes.take().unwrap_or_else(|| Box::new(Notes::new(Instant::now())));
+        Some(Visit { target: self, notes: Some(notes) })
+    }
+
+    fn scheduler(&self) -> Option<Arc<dyn Watched>> {
+        self.subject.upgrade()?.scheduler()
+    }
+
+    /// Visits the target if it is due, or was woken. With `serves_pollers`, also if it has pollers
+    /// that need a thread.
+    pub(super) fn visit(self: &Arc<Self>, now: Instant, serves_pollers: bool) -> Next {
+        let Some(mut visit) = self.begin_visit() else { return Next::default() };
+        // Dropped before the visit ends (WATCH-1).
+        let Some(scheduler) = self.scheduler() else {
+            // It is being built, or is gone.
+            let is_gone = self.subject.strong_count() == 0;
+            return if is_gone { self.unlist() } else { Next::after(RETRY_AFTER) };
+        };
+        let (scheduler, notes) = (&*scheduler, visit.notes());
+        let base = scheduler.base();
+        if base.is_closing() {
+            return self.unlist();
+        }
+        let was_woken = notes.is_asleep && !base.gate.is_asleep();
+        let is_due = notes.due_at.is_some_and(|due_at| now >= due_at);
+        if is_due || was_woken || (serves_pollers && notes.pollers > 0) {
+            if was_woken {
+                notes.schedule.restart(now);
+            }
+            let mut after = Some(RETRY_AFTER);
+            in_context(scheduler, || after = look_at(scheduler, notes, now));
+            notes.due_at = after.map(|after| Instant::now() + after);
+            if notes.is_asleep && after.is_none() && notes.pollers == 0 {
+                self.unlist_if_asleep(base);
+            }
+        }
+        notes.next()
+    }
+
+    /// Parks the watchdog in a poller of this runtime that needs a thread. Returns how many events
+    /// there were.
+    pub(super) fn wait_in_poller(&self, parker: &Parker, limit: Option<Duration>) -> usize {
+        let Some(mut visit) = self.begin_visit() else { return 0 };
+        // Dropped before the visit ends (WATCH-1).
+        let Some(scheduler) = self.scheduler() else { return 0 };
+        let (scheduler, notes) = (&*scheduler, visit.notes());
+        let mut events = 0;
+        in_context(scheduler, || {
+            let served = scheduler.wait_in_poller(parker, limit);
+            events = served.events;
+            if served.needs_visit {
+                notes.due_at = Some(Instant::now());
+            }
+        });
+        events
+    }
+
+    /// Takes the target off the list.
+    fn unlist(self: &Arc<Self>) -> Next {
+        super::lock().remove(self);
+        Next::default()
+    }
+
+    /// Takes the target off the list, unless its gate was woken: then the waking thread counts on it
+    /// being there, or is about to put it there under the same lock.
+    fn unlist_if_asleep(self: &Arc<Self>, base: &SchedulerBase) {
+        let mut watchdog = super::lock();
+        if base.gate.is_asleep() {
+            watchdog.remove(self);
+        }
+    }
+}
+
+/// The time in which a thread refers to a target's scheduler.
+struct Visit<'a> {
+    target: &'a WatchTarget,
+    notes: Option<Box<Notes>>,
+}
+
+impl Visit<'_> {
+    fn notes(&mut self) -> &mut Notes {
+        self.notes.as_mut().expect("there until the visit ends")
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        let mut state = self.target.lock();
+        state.visitor = None;
+        if state.is_closed {
+            self.target.visit_ended.notify_all();
+        } else {
+            state.notes = self.notes.take();
+        }
+    }
+}
+
+/// Runs `visit` in the context of the runtime: it may drop tasks and call user code. A panic of that
+/// does not end the watch.
+fn in_context(scheduler: &dyn Watched, mut visit: impl FnMut()) {
+    let config = &scheduler.base().config;
+    ROLE.set(WatchdogRole::OnDuty(config.address()));
+    let visited = || config.hooks.in_context(Role::Blocking, &mut visit);
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(visited)) {
+        std::mem::forget(payload); // its drop might panic again
+    }
+    if ROLE.get() != WatchdogRole::HandedOff {
+        ROLE.set(WatchdogRole::OnDuty(0));
+    }
+}
+
+/// One visit. Returns after how long the next one is due; `None`: not before the target is woken.
+fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> Option<Duration> {
+    let gate = &scheduler.base().gate;
+    let tick = scheduler.observe(&mut notes.observations);
+    // Read before the timers of lost workers: a thread that registers one later counts as progress.
+    // Read before `is_idle`: a worker that wakes up later changes it.
+    let progress = ProgressSnapshot::of(scheduler);
+    let lost_timer = scheduler.serve_lost_workers();
+    notes.schedule.update(now, progress, scheduler.is_idle());
+    if notes.schedule.is_due(now) {
+        scan(scheduler, &mut notes.schedule, now);
+    }
+    let scanned = notes.schedule.scanned();
+    let is_scanned = scanned.is_some();
+    notes.is_asleep =
+        scanned.is_some_and(|(progress, polls)| try_sleep(scheduler, progress, polls));
+    if !notes.is_asleep {
+        gate.wake();
+        if is_scanned {
+            notes.schedule.restart(now);
+        }
+    }
+    // After that: a thread that loses a worker or registers a source later wakes the gate.
+    notes.pollers = scheduler.unserved_pollers();
+    let own = if notes.is_asleep { notes.schedule.next_in(now) } else { Some(tick) };
+    earlier(own, lost_timer)
+}
+
+/// Has the runtime scanned for deadlocks.
+fn scan(scheduler: &dyn Watched, schedule: &mut ScanSchedule, now: Instant) {
+    let base = scheduler.base();
+    let polls = base.block_on_polls();
+    if schedule.last_cost >= SLOW_SCAN {
+        super::hand_off();
+    }
+    let before = cpu_time();
+    let may_change = catch_unwind(AssertUnwindSafe(|| base.config.hooks.scan_for_deadlocks()));
+    scheduler.propagate_fatal_error();
+    let may_change = may_change.unwrap_or(false) || polls.is_any_polled();
+    schedule.add_scan(now, cpu_time().saturating_sub(before), polls, may_change);
+}
+
+/// Returns the CPU time of the calling thread. A hook that blocks during a scan does not delay the next.
+fn cpu_time() -> Duration {
+    thread_state::cpu_time(current_tid()).unwrap_or_default()
+}
+
+/// Puts the scheduler's gate to sleep, unless something has happened since the given state was read.
+fn try_sleep(scheduler: &dyn Watched, progress: ProgressSnapshot, polls: &BlockOnPolls) -> bool {
+    let base = scheduler.base();
+    if !base.gate.try_sleep(progress.events) {
+        return false;
+    }
+    // Pairs with the light barrier of a thread that begins to work (`telemetry::scan_gate`).
+    let is_unchanged = Barriers::detect().try_heavy()
+        && scheduler.is_idle()
+        && ProgressSnapshot::of(scheduler) == progress
+        && base.block_on_polls() == *polls;
+    if !is_unchanged {
+        base.gate.wake();
+    }
+    is_unchanged
+}
