@@ -32,7 +32,7 @@ fn builders() -> Vec<Builder> {
         let mut two = Builder::new_multi_thread();
         two.worker_threads(2);
         for mut builder in [Builder::new_current_thread(), two] {
-            builder.enable_all().root_name("root").always_end_quiescent(is_test);
+            builder.enable_all().block_on_name("root").always_end_stuck_block_on(is_test);
             builders.push(builder);
         }
     }

@@ -26,7 +26,7 @@ fn builders() -> Vec<Builder> {
 }
 
 fn build(builder: &mut Builder) -> Runtime {
-    builder.enable_time().root_name("root").on_report(|_| {}).build().unwrap()
+    builder.enable_time().block_on_name("root").on_report(|_| {}).build().unwrap()
 }
 
 /// Returns whether the `block_on` future and all tasks wait, and no worker is busy.
@@ -437,7 +437,7 @@ fn a_task_that_is_granted_a_lock_is_not_reported() {
 #[test]
 fn only_the_block_on_that_cannot_return_ends() {
     for mut builder in builders() {
-        let rt = build(builder.always_end_quiescent(true));
+        let rt = build(builder.always_end_stuck_block_on(true));
         let stuck = || {
             rt.block_on(async {
                 wakeful::spawn(async {}).await.unwrap();
@@ -458,7 +458,7 @@ fn only_the_block_on_that_cannot_return_ends() {
 #[test]
 fn every_block_on_that_cannot_return_ends() {
     for mut builder in builders() {
-        let rt = build(builder.always_end_quiescent(true));
+        let rt = build(builder.always_end_stuck_block_on(true));
         let stuck = || {
             let ended =
                 catch_unwind(AssertUnwindSafe(|| rt.block_on(std::future::pending::<()>())));

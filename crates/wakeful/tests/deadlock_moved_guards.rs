@@ -18,7 +18,7 @@ fn runtimes() -> Vec<(Runtime, Receiver<Report>)> {
     let told = |builder: &mut Builder| {
         let (tell, told) = channel();
         let hook = move |report: &Report| drop(tell.send(report.clone()));
-        (builder.enable_time().root_name("root").on_report(hook).build().unwrap(), told)
+        (builder.enable_time().block_on_name("root").on_report(hook).build().unwrap(), told)
     };
     vec![
         told(&mut Builder::new_current_thread()),

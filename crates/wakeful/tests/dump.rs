@@ -13,11 +13,11 @@ use wakeful::task::{self, JoinHandle, yield_now};
 
 fn runtimes() -> Vec<Runtime> {
     vec![
-        Builder::new_current_thread().enable_all().root_name("the root").build().unwrap(),
+        Builder::new_current_thread().enable_all().block_on_name("the root").build().unwrap(),
         Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
-            .root_name("the root")
+            .block_on_name("the root")
             .build()
             .unwrap(),
     ]

@@ -157,7 +157,7 @@ async fn foreign() {
 
 #[test]
 fn a_finished_wait_is_not_listed() {
-    let rt = Builder::new_current_thread().enable_all().root_name("block_on").build().unwrap();
+    let rt = Builder::new_current_thread().enable_all().block_on_name("block_on").build().unwrap();
     let lock = Arc::new(Mutex::new(()));
     let (held, theirs) = (rt.block_on(lock.clone().lock_owned()), lock.clone());
     let task = rt.block_on(async {
@@ -260,7 +260,7 @@ fn a_lock_future_that_moved_holds_the_lock_in_its_new_task() {
 
 #[test]
 fn the_one_worker_of_a_thread_polls_its_block_on_and_has_a_queue() {
-    let rt = Builder::new_current_thread().root_name("the root").build().unwrap();
+    let rt = Builder::new_current_thread().block_on_name("the root").build().unwrap();
     let dump = rt.block_on(async {
         for _ in 0..5 {
             task::spawn(async {});

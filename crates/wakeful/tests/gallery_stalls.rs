@@ -293,7 +293,7 @@ fn current_thread() -> (Runtime, Receiver<Report>) {
     let (tell, told) = channel();
     let hook = move |report: &Report| drop(tell.send(report.clone()));
     let mut builder = Builder::new_current_thread();
-    (builder.enable_all().root_name("main").on_report(hook).build().unwrap(), told)
+    (builder.enable_all().block_on_name("main").on_report(hook).build().unwrap(), told)
 }
 
 /// A `block_on` future may keep its thread if no task waits for it, and may be polled as often as others wake it.

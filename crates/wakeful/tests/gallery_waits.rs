@@ -37,7 +37,7 @@ fn watched(builder: &mut Builder) -> (Runtime, Receiver<Report>) {
     let (tell, told) = channel();
     let hook = move |report: &Report| drop(tell.send(report.clone()));
     // To print a panic with its stack can take longer than a poll should.
-    builder.enable_all().root_name("root").report_blocked_after(None);
+    builder.enable_all().block_on_name("root").report_blocked_after(None);
     (builder.on_report(hook).build().unwrap(), told)
 }
 
@@ -314,7 +314,7 @@ fn everything_asleep_alone() {
     unsafe { libc::alarm(60) };
     // One after the other: the threads of another runtime are other threads.
     for mut builder in builders() {
-        let (rt, told) = watched(builder.always_end_quiescent(true));
+        let (rt, told) = watched(builder.always_end_stuck_block_on(true));
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             rt.block_on(waits::everything_asleep(Buggy));
         }));

@@ -75,7 +75,7 @@ fn nothing_wakes_up_by_itself() {
     }
     assert_eq!(still, 3, "somebody wakes up again and again: {before:?}");
     let is_there = |name: &str| before.keys().any(|thread| thread.starts_with(name));
-    for name in ["idle-worker", "wakeful-monitor", "idle-root", "wakeful-warden"] {
+    for name in ["idle-worker", "idle-root", "wakeful-watchdo"] {
         assert!(is_there(name), "{name}: {before:?}");
     }
     let _client = std::net::TcpStream::connect(listening.address).unwrap();

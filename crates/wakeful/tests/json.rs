@@ -18,7 +18,7 @@ fn a_dump_parses_and_says_what_the_dump_says() {
     let rt = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
-        .root_name("main")
+        .block_on_name("main")
         .name(NAME)
         .build()
         .unwrap();

@@ -23,8 +23,8 @@ fn end_of(rt: &Runtime) -> String {
     end_of_future(rt, async { wakeful::spawn(waits_for_itself()).await.unwrap() })
 }
 
-/// Those who look sleep without a limit: they look at nothing any more. That is the monitor, or who runs the tasks.
-fn is_quiet(flavor: RuntimeFlavor) -> bool {
+/// Returns whether the watchdog is parked without a time limit: it scans nothing any more.
+fn is_quiet() -> bool {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let read = |path: &Path, name| std::fs::read_to_string(path.join(name)).unwrap_or_default();
     threads.map(|thread| thread.unwrap().path()).any(|thread| {
@@ -32,22 +32,15 @@ fn is_quiet(flavor: RuntimeFlavor) -> bool {
         let words: Vec<&str> = call.split(' ').collect();
         let waits_for_ever =
             words[0] == libc::SYS_futex.to_string() && words.get(4) == Some(&"0x0");
-        let looks = match flavor {
-            RuntimeFlavor::MultiThread => read(&thread, "comm").trim() == "wakeful-monitor",
-            _ => thread.ends_with(std::process::id().to_string()),
-        };
-        looks && waits_for_ever
+        // The kernel keeps 15 characters of a name.
+        waits_for_ever && read(&thread, "comm").trim() == "wakeful-watchdo"
     })
 }
 
-fn wait_until_quiet(flavor: RuntimeFlavor) {
-    while !is_quiet(flavor) {
+fn wait_until_quiet() {
+    while !is_quiet() {
         std::thread::yield_now();
     }
-}
-
-fn fall_quiet() {
-    wait_until_quiet(RuntimeFlavor::MultiThread);
 }
 
 /// The text with which it ended.
@@ -58,22 +51,25 @@ fn end_of_future(rt: &Runtime, future: impl Future) -> String {
 
 /// The text with which one ended that could have been helped by a closure, until that ended.
 fn end_after_closure(rt: &Runtime) -> String {
-    let flavor = rt.handle().runtime_flavor();
     end_of_future(rt, async {
         let task = wakeful::spawn(std::future::pending::<()>());
-        drop(spawn_blocking(move || wait_until_quiet(flavor)));
+        drop(spawn_blocking(wait_until_quiet));
         task.await.unwrap();
     })
 }
 
-/// The same of another `block_on`. (While that is polled, a monitor never sleeps without a limit.)
+/// The text with which one ended that could have been helped by another `block_on`, until that ended.
 fn end_after_another(rt: &Runtime) -> String {
-    let flavor = rt.handle().runtime_flavor();
     let (tell, told) = std::sync::mpsc::channel();
+    let (call, called) = futures::channel::oneshot::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             told.recv().unwrap();
-            rt.block_on(async { wait_until_quiet(flavor) });
+            scope.spawn(move || {
+                wait_until_quiet();
+                call.send(()).unwrap();
+            });
+            rt.block_on(called).unwrap();
         });
         end_of_future(rt, async {
             let task = wakeful::spawn(std::future::pending::<()>());
@@ -100,7 +96,6 @@ fn end_after_thread(
 
 /// The texts with which two ended of which the second got stuck after the first had been looked at.
 fn ends_of_two(rt: &Runtime) -> [String; 2] {
-    let flavor = rt.handle().runtime_flavor();
     let (tell, told) = std::sync::mpsc::channel();
     let (call, called) = futures::channel::oneshot::channel::<()>();
     std::thread::scope(|scope| {
@@ -108,7 +103,7 @@ fn ends_of_two(rt: &Runtime) -> [String; 2] {
             let task: JoinHandle<()> = told.recv().unwrap();
             end_of_future(rt, async {
                 scope.spawn(move || {
-                    wait_until_quiet(flavor);
+                    wait_until_quiet();
                     call.send(()).unwrap();
                 });
                 called.await.unwrap();
@@ -128,20 +123,20 @@ fn ends_of_two(rt: &Runtime) -> [String; 2] {
 fn late_ends_of(rt: &Runtime) -> [String; 3] {
     let of_root = async {
         let task = wakeful::spawn(std::future::pending::<()>());
-        spawn_blocking(fall_quiet).await.unwrap();
+        spawn_blocking(wait_until_quiet).await.unwrap();
         task.await.unwrap();
     };
     let of_lock = async {
         let lock = Mutex::new(());
         let _first = lock.lock().await;
-        spawn_blocking(fall_quiet).await.unwrap();
+        spawn_blocking(wait_until_quiet).await.unwrap();
         drop(lock.lock().await);
     };
     let in_place = async {
         let late = async {
             let lock = Mutex::new(());
             let _first = lock.lock().await;
-            block_in_place(fall_quiet);
+            block_in_place(wait_until_quiet);
             drop(lock.lock().await);
         };
         wakeful::spawn(late).await.unwrap();

@@ -59,7 +59,7 @@ fn runtime() -> (Runtime, Receiver<Report>) {
     let (tell, told) = channel();
     let hook = move |report: &Report| drop(tell.send(report.clone()));
     let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().root_name("main").on_report(hook);
+    builder.worker_threads(2).enable_all().block_on_name("main").on_report(hook);
     (builder.build().expect("the system has threads to give"), told)
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::{env, fs};
 
 /// Threads that wakeful starts once for the whole process, and those of the stress program itself.
-const PROCESS_WIDE: &[&str] = &["wakeful-warden", "wakeful-dump", "stress-watchdog"];
+const PROCESS_WIDE: &[&str] = &["wakeful-watchdo", "wakeful-dump", "stress-watchdog"];
 
 /// The threads and descriptors at one moment.
 pub struct ProcessState {

@@ -4,7 +4,6 @@
 //!   upper bound or approximately. A [`ClockNs`](clock::clock_ns::ClockNs) is a time in one word.
 //! - [`poller`]: one worker's epoll instance. [`io_readiness`] is one descriptor registered with
 //!   it; [`event_buffer`] is the wait itself.
-//! - [`alarm`]: ends a wait in a poller after some time, whichever wait it is then.
 //! - [`uring`]: one worker's io_uring for files, registered with its poller. [`in_flight`] holds
 //!   the operations that the kernel is working on.
 //! - [`timers`]: one worker's timers, behind a spin lock. [`wheel`] is the data structure inside.
@@ -19,7 +18,6 @@
 //! [`Timers::fire_due`]: timers::Timers::fire_due
 #![allow(unsafe_code)]
 
-pub(crate) mod alarm;
 pub(crate) mod clock;
 mod event_buffer;
 pub(crate) mod in_flight;

@@ -22,7 +22,6 @@
 //!
 //! Registration is mio's. The wait itself is in [`event_buffer`](super::event_buffer).
 
-use super::alarm::Alarm;
 use super::event_buffer::EventBuffer;
 pub(crate) use super::event_buffer::EventLimits;
 use super::io_readiness::IoReadiness;
@@ -44,10 +43,8 @@ use std::time::Duration;
 const INTERRUPT: Token = Token(0);
 /// The token of the ring's file descriptor.
 const RING: Token = Token(1);
-/// The token of the alarm's timerfd.
-const ALARM: Token = Token(2);
 /// Tokens up to this one are the poller's own. No source has such a low address.
-const LAST_OWN: usize = 2;
+const LAST_OWN: usize = 1;
 
 /// Every time this many sources were retired, a poll is requested that frees them.
 const MANY_RETIRED: usize = 64;
@@ -68,10 +65,6 @@ pub(crate) struct Poller {
     has_retired: AtomicBool,
     /// Created for the first operation on a file. `Some(None)` if that failed.
     ring: OnceLock<Option<Arc<Ring>>>,
-    /// Created when it is first set. `Some(None)` if that failed.
-    alarm: OnceLock<Option<Alarm>>,
-    /// The alarm rang. Set by the polling thread (POLLER-1), cleared by `has_rung`.
-    rang: AtomicBool,
 }
 
 /// A registered file descriptor's source, as its owner holds it.
@@ -113,8 +106,6 @@ impl Poller {
             count: AtomicUsize::new(0),
             unused: Mutex::new(UnusedSources::default()),
             ring: OnceLock::new(),
-            alarm: OnceLock::new(),
-            rang: AtomicBool::new(false),
             has_retired: AtomicBool::new(false),
         })
     }
@@ -155,25 +146,6 @@ impl Poller {
     #[inline]
     fn is_ring_busy(&self) -> bool {
         self.existing_ring().is_some_and(|ring| ring.is_busy())
-    }
-
-    /// Ends one wait in this poller `after` some time, whichever wait it is then.
-    ///
-    /// Returns false if there is no alarm.
-    #[must_use]
-    pub(crate) fn set_alarm(&self, after: Duration) -> bool {
-        let watched = |alarm: Alarm| {
-            self.registry.register(&mut SourceFd(&alarm.fd()), ALARM, Interest::READABLE)?;
-            Ok(alarm)
-        };
-        let alarm = self.alarm.get_or_init(|| Alarm::new().and_then(watched).ok());
-        alarm.as_ref().is_some_and(|alarm| alarm.set(after).is_ok())
-    }
-
-    /// Returns whether the alarm rang since the last call.
-    #[inline]
-    pub(crate) fn has_rung(&self) -> bool {
-        self.rang.load(Relaxed) && self.rang.swap(false, Relaxed)
     }
 
     /// Processes the ring's completions. Returns their number.
@@ -308,9 +280,6 @@ impl Poller {
         let limit = if count > 0 { Some(Duration::ZERO) } else { limit };
         events.wait(poll, limit, |token, ready| {
             if token <= LAST_OWN {
-                if token == ALARM.0 {
-                    self.rang.store(true, Relaxed);
-                }
                 return;
             }
             count += 1;

@@ -110,7 +110,7 @@ mod tests {
         let none = Histogram::sum_of([]);
         assert_eq!((none.count(), none.p99()), (0, Duration::ZERO));
         let seen = Writer::new();
-        seen.saw(Duration::from_millis(9));
+        seen.raise_max(Duration::from_millis(9));
         let seen = Histogram::sum_of([&seen.read()]);
         assert_eq!((seen.p50(), seen.max()), (Duration::ZERO, Duration::from_millis(9)));
     }

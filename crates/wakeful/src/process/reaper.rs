@@ -68,7 +68,8 @@ impl ExitNotifier {
             match self {
                 ExitNotifier::Pidfd(pidfd) => {
                     let registration = pidfd.registration();
-                    let Ok(seen) = ready!(registration.poll_ready_unbudgeted(Direction::Read, cx)) else {
+                    let Ok(seen) = ready!(registration.poll_ready_unbudgeted(Direction::Read, cx))
+                    else {
                         return Poll::Ready(WaitOutcome::RuntimeGone);
                     };
                     // The process has exited since `try_wait`. If a debugger still holds back the

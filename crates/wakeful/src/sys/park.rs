@@ -53,11 +53,6 @@ impl Parker {
         Self { state, in_wait, thread: thread::current(), interrupt: Mutex::new(None) }
     }
 
-    /// Returns whether this is the parker of the calling thread.
-    pub(crate) fn belongs_to_current_thread(&self) -> bool {
-        self.thread.id() == thread::current().id()
-    }
-
     /// Blocks until there is a token, at most for `limit`, and consumes the token.
     ///
     /// With a limit it may return early without a token, as std's `park_timeout` may. A caller that

@@ -94,7 +94,7 @@ pub async fn advance(duration: Duration) {
     if with_clock("time::advance()", |shared| shared.clock().advance(duration)).is_err() {
         panic!("time is not frozen");
     }
-    context::with_current(RuntimeInner::turn_timers);
+    context::with_current(RuntimeInner::fire_due_timers);
     crate::task::yield_now().await;
 }
 

@@ -9,9 +9,9 @@
 use crate::scheduler::block_on::BlockOnState;
 use crate::sys::thread_state::{self, CpuTimes};
 use crate::task::arena;
+use crate::task::runnable::TaskRef;
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::WaitRecord;
-use crate::task::runnable::TaskRef;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -118,8 +118,13 @@ impl TcpListener {
     pub fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + '_ {
         let site = Location::caller();
         async move {
-            let accepted =
-                self.io.async_io(OpSource::Library, Readiness::READ, WaitKind::Accept, site, accept);
+            let accepted = self.io.async_io(
+                OpSource::Library,
+                Readiness::READ,
+                WaitKind::Accept,
+                site,
+                accept,
+            );
             let (stream, peer) = accepted.await?;
             Ok((TcpStream::from_accepted(stream, site)?, peer))
         }

@@ -174,8 +174,13 @@ impl UnixListener {
     ) -> impl Future<Output = io::Result<(UnixStream, SocketAddr)>> + Send + Sync + '_ {
         let site = Location::caller();
         async move {
-            let accepted =
-                self.io.async_io(OpSource::Library, Readiness::READ, WaitKind::Accept, site, accept);
+            let accepted = self.io.async_io(
+                OpSource::Library,
+                Readiness::READ,
+                WaitKind::Accept,
+                site,
+                accept,
+            );
             let (stream, peer) = accepted.await?;
             Ok((UnixStream::from_accepted(stream, site)?, peer))
         }

@@ -2,8 +2,8 @@
 
 use crate::runtime::join_set::JoinSet;
 use crate::runtime::join_set::slots::Ended;
-use crate::task::wait_record::Wait;
 use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::Wait;
 use crate::task::wait_target::TargetWord;
 use crate::task::{Id, JoinError, context, coop};
 use std::marker::PhantomPinned;
