@@ -28,6 +28,7 @@ use super::io_readiness::IoReadiness;
 use super::uring::Ring;
 use crate::sys::park::Interrupt;
 use crate::sys::spin_lock::SpinLock;
+use crate::sys::sync::ignore_poison;
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
@@ -36,7 +37,7 @@ use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// The token of the eventfd that interrupts a wait.
@@ -323,7 +324,7 @@ impl Interrupt for Poller {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(mutex.lock())
 }
 
 #[cfg(all(test, not(loom)))]

@@ -16,6 +16,7 @@
 //! zero time-out costs many times as much as a plain system call.
 
 use super::in_flight::{Completion, CompletionContext, InFlight, OpId};
+use crate::sys::sync::ignore_poison;
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, Probe, opcode};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -24,7 +25,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Size of the submission queue: one operation, and the cancellations of a shutdown.
 const ENTRIES: u32 = 64;
@@ -104,7 +105,7 @@ impl Ring {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.inner.lock())
     }
 
     /// Submits an operation. It may complete before this call returns.

@@ -19,6 +19,7 @@ use super::mounts::{self, DeviceLatency};
 use super::op::{Operation, Step};
 use crate::runtime::context;
 use crate::runtime::file_backend::FileBackend;
+use crate::sys::sync::ignore_poison;
 use crate::task::wait_kind::WaitKind;
 use rustix::fs::{FileType, OFlags};
 use std::fs::File;
@@ -26,7 +27,7 @@ use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, OnceLock, RwLock, TryLockError};
 
 /// What answers requests about an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +165,7 @@ impl Descriptor {
     /// Uses the cursor on a thread that may block (CURSOR-1).
     pub(super) fn with_cursor<R>(&self, f: impl FnOnce(&File) -> R) -> R {
         let cursor_lock = self.cursor_lock.get();
-        let _shared = cursor_lock.map(|lock| lock.read().unwrap_or_else(PoisonError::into_inner));
+        let _shared = cursor_lock.map(|lock| ignore_poison(lock.read()));
         f(self.std())
     }
 

@@ -22,12 +22,13 @@ use crate::driver::uring::Ring;
 use crate::runtime::context::{self, RuntimeRef};
 use crate::runtime::task_api::blocking::spawn_blocking_on;
 use crate::runtime::task_api::spawn::no_runtime;
+use crate::sys::sync::ignore_poison;
+use crate::sys::unwind::catch_and_forget;
 use crate::wait::wake_batch::wake_all;
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 /// An operation that was started, shared by its executor and its waiters.
@@ -103,7 +104,7 @@ impl<T: Operation> InFlightOp<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.state.lock())
     }
 
     /// Submits the operation to the ring if possible, otherwise to the pool.
@@ -317,7 +318,7 @@ impl<T: Operation> Completion for InFlightOp<T> {
         };
         // If the pool cannot start a thread it panics. By then it has dropped the job, which
         // finishes the operation. The panic must not end the thread that drives the ring.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.take_step(step, context)));
+        catch_and_forget(|| self.take_step(step, context));
     }
 
     fn must_finish(&self) -> bool {

@@ -5,9 +5,10 @@
 //! `AT_STATX_DONT_SYNC` returns the mount, and the kernel's list of mounts has its type. Only types
 //! on a fixed list count as local. Results are cached for the process.
 
+use crate::sys::sync::ignore_poison;
 use rustix::fs::{AtFlags, FileType, StatxFlags};
 use std::os::fd::AsFd;
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
 
 /// How fast a file system answers requests about cached names and attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +66,13 @@ const CACHE_SIZE: usize = 64;
 /// Returns the latency of an open file's file system.
 pub(super) fn latency_of(fd: impl AsFd, identity: &FileIdentity) -> DeviceLatency {
     {
-        let mounts = CACHE.read().unwrap_or_else(PoisonError::into_inner);
+        let mounts = ignore_poison(CACHE.read());
         if let Some((_, latency)) = mounts.iter().find(|(mount, _)| *mount == identity.mount) {
             return *latency;
         }
     }
     let latency = look_up(fd);
-    let mut mounts = CACHE.write().unwrap_or_else(PoisonError::into_inner);
+    let mut mounts = ignore_poison(CACHE.write());
     mounts.retain(|(mount, _)| *mount != identity.mount);
     if mounts.len() == CACHE_SIZE {
         mounts.remove(0);

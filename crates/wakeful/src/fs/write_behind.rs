@@ -16,13 +16,14 @@ use super::fd_ops::{Position, Write, WriteProgress};
 use super::in_flight::{ensure_ring_is_driven, start};
 use super::op::{Operation, Step};
 use crate::runtime::context::RuntimeRef;
+use crate::sys::sync::ignore_poison;
 use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::wake_batch::wake_all;
 use std::io::{self, IoSlice};
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 /// The queue of one file's data that is still to be written.
@@ -64,7 +65,7 @@ impl WriteQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.state.lock())
     }
 
     /// Returns whether data is still to be written, or a detached change is in flight.

@@ -366,6 +366,7 @@ impl Builder {
     /// assert!(began.elapsed() < Duration::from_secs(3600));
     /// # Ok::<(), std::io::Error>(())
     /// ```
+    #[cfg(feature = "test-util")]
     pub fn start_paused(&mut self, start_paused: bool) -> &mut Self {
         self.start_paused = start_paused;
         self

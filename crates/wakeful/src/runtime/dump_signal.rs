@@ -72,7 +72,7 @@ pub(crate) fn leave_to_program() {
     imp::leave_to_program();
 }
 
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(not(miri))]
 mod imp {
     use super::{ALL_RUNTIMES, RuntimeThread, print, registry};
     use std::ffi::{c_int, c_void};
@@ -150,7 +150,7 @@ mod imp {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(miri))))]
+#[cfg(miri)]
 mod imp {
     pub(super) fn install() -> bool {
         false

@@ -1,16 +1,11 @@
 //! How a runtime executes file operations: through io_uring or on the blocking pool.
 
-#[cfg(target_os = "linux")]
 use crate::driver::uring::Ring;
 use crate::runtime::inner::{Flavor, RuntimeInner};
-#[cfg(target_os = "linux")]
 use crate::runtime::task_api::blocking::spawn_blocking_on;
-#[cfg(target_os = "linux")]
 use crate::runtime::uring_keeper::gate::KeeperGate;
-#[cfg(target_os = "linux")]
 use crate::scheduler::multi_thread::worker;
-#[cfg(target_os = "linux")]
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::sys::unwind::catch_and_forget;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,10 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 ///
 /// A closure that owns it therefore completes them also if no thread of the pool runs it: because
 /// the pool is closed, or because none of its threads starts.
-#[cfg(target_os = "linux")]
 struct BusyRings(Vec<Arc<Ring>>);
 
-#[cfg(target_os = "linux")]
 impl Drop for BusyRings {
     fn drop(&mut self) {
         self.0.iter().for_each(|ring| ring.drain());
@@ -88,7 +81,6 @@ pub(crate) struct FileBackendState {
     pub(crate) uring_ops: AtomicU64,
     /// Operations that were sent to the blocking pool.
     pub(crate) pool_ops: AtomicU64,
-    #[cfg(target_os = "linux")]
     pub(super) keeper_gate: KeeperGate,
 }
 
@@ -98,7 +90,6 @@ impl FileBackendState {
             backend,
             uring_ops: AtomicU64::new(0),
             pool_ops: AtomicU64::new(0),
-            #[cfg(target_os = "linux")]
             keeper_gate: KeeperGate::new(),
         }
     }
@@ -114,7 +105,6 @@ impl FileBackendState {
 
 impl RuntimeInner {
     /// Returns whether this thread drives the runtime's tasks, and so processes completions.
-    #[cfg(target_os = "linux")]
     pub(crate) fn is_driven_here(&self) -> bool {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.is_held_here(),
@@ -123,7 +113,6 @@ impl RuntimeInner {
     }
 
     /// Returns the ring of this thread's worker. `None`: the operation uses the blocking pool.
-    #[cfg(target_os = "linux")]
     pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
         if self.files.backend == FileBackend::Pool || !self.has_io() || !self.is_driven_here() {
             return None;
@@ -134,7 +123,6 @@ impl RuntimeInner {
 
     /// Returns what executes operations that the page cache cannot serve: `Uring` or `Pool`.
     pub(super) fn file_backend(&self) -> FileBackend {
-        #[cfg(target_os = "linux")]
         if self.files.backend != FileBackend::Pool && self.has_io() {
             let pollers = self.existing_pollers();
             let tried = pollers.iter().find(|poller| poller.ring_was_tried());
@@ -151,7 +139,6 @@ impl RuntimeInner {
     }
 
     /// Returns the rings that have operations in flight.
-    #[cfg(target_os = "linux")]
     fn busy_rings(&self) -> BusyRings {
         let rings = self.existing_pollers().into_iter().filter_map(|poller| poller.existing_ring());
         BusyRings(rings.filter(|ring| ring.is_busy()).cloned().collect())
@@ -170,18 +157,13 @@ impl RuntimeInner {
     ///   (`MultiThread::drop_tasks`). No thread submits an operation to a ring after that. Without
     ///   this call, a ring, its files and its runtime would leak.
     pub(super) fn complete_file_ops(self: &Arc<Self>, on_pool: bool) {
-        #[cfg(target_os = "linux")]
-        {
-            let rings = self.busy_rings();
-            if !on_pool || rings.0.is_empty() {
-                return drop(rings);
-            }
-            // If the pool cannot start a thread, it drops the closure and panics. That does not
-            // concern the caller, which shuts down.
-            let begin = || spawn_blocking_on(self, move || drop(rings), Some("files"), true);
-            drop(catch_unwind(AssertUnwindSafe(begin)));
+        let rings = self.busy_rings();
+        if !on_pool || rings.0.is_empty() {
+            return drop(rings);
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = on_pool;
+        // If the pool cannot start a thread, it drops the closure and panics. That does not
+        // concern the caller, which shuts down.
+        let begin = || spawn_blocking_on(self, move || drop(rings), Some("files"), true);
+        drop(catch_and_forget(begin));
     }
 }

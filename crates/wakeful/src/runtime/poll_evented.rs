@@ -110,7 +110,7 @@ impl<S: AsFd> PollEvented<S> {
         count: usize,
         capacity: usize,
     ) {
-        if cfg!(target_os = "linux") && 0 < count && count < capacity && count < MAX_TRANSFER {
+        if 0 < count && count < capacity && count < MAX_TRANSFER {
             self.registration.mark_drained(direction, *seen);
         }
     }

@@ -4,12 +4,13 @@
 //! reference, whose count costs an atomic operation.
 
 use super::{Handle, Id, RuntimeInner};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use crate::sys::sync::ignore_poison;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 static RUNTIMES: Mutex<Vec<(Id, Weak<RuntimeInner>)>> = Mutex::new(Vec::new());
 
 fn lock() -> MutexGuard<'static, Vec<(Id, Weak<RuntimeInner>)>> {
-    RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(RUNTIMES.lock())
 }
 
 pub(crate) fn add(shared: &Arc<RuntimeInner>) {
@@ -39,7 +40,7 @@ pub(crate) fn find(id: Id) -> Option<Handle> {
 static DUMPED: Mutex<Vec<Id>> = Mutex::new(Vec::new());
 
 fn lock_dumped() -> MutexGuard<'static, Vec<Id>> {
-    DUMPED.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(DUMPED.lock())
 }
 
 pub(super) fn add_for_dumps(id: Id) {

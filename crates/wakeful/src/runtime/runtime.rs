@@ -189,7 +189,6 @@ impl Runtime {
         let shared = &self.handle.shared;
         match &shared.flavor {
             Flavor::Current(scheduler) => {
-                #[cfg(target_os = "linux")]
                 let _keep_ring = shared.keep_ring_after_block_on();
                 let _driving = enter_guard::start_driving(false);
                 let _entered = context::enter(shared);

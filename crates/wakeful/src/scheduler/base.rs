@@ -7,6 +7,7 @@ use crate::scheduler::config::{Config, OrphanPolicy, UnhandledPanic};
 use crate::scheduler::local_set::LocalShared;
 use crate::scheduler::post_shutdown;
 use crate::sys::sync::Mutex;
+use crate::sys::unwind::catch_and_forget;
 use crate::task::arena::{Allocator, Arena, Schedule};
 use crate::task::cell::{self, CellLayout, SpawnOptions};
 use crate::task::header::Header;
@@ -17,7 +18,6 @@ use crate::task::{JoinHandle, context};
 use crate::telemetry::scan_gate::ScanGate;
 use crate::telemetry::trace_buffer::{Entry, SharedTraceBuffer};
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock, Weak};
@@ -226,8 +226,8 @@ impl SchedulerBase {
         }
         // The user's report hook may panic. That must not unwind into the thread that dropped a
         // waker or polled a task.
-        let report = catch_unwind(AssertUnwindSafe(|| self.config.hooks.orphan(task)));
-        let text = report.unwrap_or_else(|_| "the report hook panicked".to_owned());
+        let report = catch_and_forget(|| self.config.hooks.orphan(task));
+        let text = report.unwrap_or_else(|| "the report hook panicked".to_owned());
         match self.config.on_orphan {
             OrphanPolicy::Report => {}
             OrphanPolicy::Abort => task.abort(ORPHANED),

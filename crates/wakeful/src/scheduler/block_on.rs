@@ -9,12 +9,13 @@
 
 use crate::sys::backtrace;
 use crate::sys::park::Parker;
+use crate::sys::sync::ignore_poison;
 use crate::task::block_on::{BlockOnRecord, BlockOnVia};
 use crate::task::context;
 use std::cell::Cell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Poll, Wake, Waker};
 
 /// One thread's state in `block_on`.
@@ -85,7 +86,7 @@ impl BlockOnState {
     ///
     /// Does nothing if the future was polled or woken since `poll` was read from the record.
     pub(crate) fn fail(&self, poll: u32, message: String) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failure = ignore_poison(self.failure.lock());
         // Two threads may call this, and the later one may mean an earlier poll. The thread in
         // `block_on` takes the lock before it panics, so it sees the message.
         if self.record.poll_number() == poll
@@ -103,8 +104,7 @@ impl BlockOnState {
     #[cold]
     #[track_caller]
     fn panic_if_failed(&self) {
-        let (poll, message) =
-            std::mem::take(&mut *self.failure.lock().unwrap_or_else(PoisonError::into_inner));
+        let (poll, message) = std::mem::take(&mut *ignore_poison(self.failure.lock()));
         if self.record.poll_number() == poll {
             // The future does not wait any more: while it unwinds, it drops what other tasks wait
             // for.
@@ -147,7 +147,7 @@ impl BlockOnHandle {
 static STATES: Mutex<Vec<Weak<BlockOnState>>> = Mutex::new(Vec::new());
 
 fn lock_states() -> MutexGuard<'static, Vec<Weak<BlockOnState>>> {
-    STATES.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(STATES.lock())
 }
 
 /// Returns the states that are in a `block_on` of the scheduler at this address.

@@ -5,8 +5,8 @@ use crate::driver::poller::EventLimits;
 use crate::scheduler::hooks::RuntimeHooks;
 use crate::sys::rng::Rng;
 use crate::sys::thread_registry::RuntimeThread;
+use crate::sys::unwind::catch_and_forget;
 use crate::task::id::IdSource;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -146,10 +146,8 @@ impl Config {
     ) -> std::io::Result<thread::JoinHandle<()>> {
         // The user's function is called while locks are held. Its panic must not unwind; it is one
         // more reason why there is no thread.
-        let name = catch_unwind(AssertUnwindSafe(|| (self.thread_name)())).map_err(|payload| {
-            std::mem::forget(payload); // its drop might panic again
-            std::io::Error::other("the function for thread names panicked")
-        })?;
+        let name = catch_and_forget(|| (self.thread_name)())
+            .ok_or_else(|| std::io::Error::other("the function for thread names panicked"))?;
         let mut builder = thread::Builder::new().name(name);
         if let Some(bytes) = self.thread_stack_size {
             builder = builder.stack_size(bytes);

@@ -3,7 +3,8 @@
 //! The deadlock detector needs to know whether there are other threads: those may wake any task.
 
 use super::backtrace::current_tid;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use super::sync::ignore_poison;
+use std::sync::{Mutex, MutexGuard};
 
 /// The registered threads: kernel thread id, and the address that identifies the runtime.
 static REGISTERED: Mutex<Vec<(i32, usize)>> = Mutex::new(Vec::new());
@@ -12,7 +13,7 @@ static REGISTERED: Mutex<Vec<(i32, usize)>> = Mutex::new(Vec::new());
 pub(crate) const ALL_RUNTIMES: usize = 0;
 
 fn lock() -> MutexGuard<'static, Vec<(i32, usize)>> {
-    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(REGISTERED.lock())
 }
 
 /// Registers the current thread as one of a runtime, until it is dropped.

@@ -7,9 +7,10 @@
 //! reader reads the count of entries before and after it copies them, and drops those that may have
 //! been overwritten in between.
 
+use crate::sys::sync::ignore_poison;
 use crate::task::runnable::Runnable;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 /// The number of entries that a buffer holds.
@@ -153,7 +154,7 @@ impl SharedTraceBuffer {
     }
 
     pub(crate) fn record(&self, entry: Entry) {
-        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writer = ignore_poison(self.writer.lock());
         self.trace.record(entry);
     }
 

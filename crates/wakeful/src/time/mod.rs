@@ -37,6 +37,7 @@
 //! ```
 
 #[cfg(feature = "test-util")]
+#[cfg(feature = "test-util")]
 mod control;
 pub mod error;
 mod instant;
@@ -46,6 +47,7 @@ mod send_timeout;
 mod sleep;
 mod timeout;
 
+#[cfg(feature = "test-util")]
 #[cfg(feature = "test-util")]
 pub use control::{advance, pause, resume};
 pub use instant::Instant;

@@ -50,10 +50,11 @@ pub(crate) use target::{Subject, WatchTarget, Watched};
 
 use crate::scheduler::multi_thread::lost_workers::earlier;
 use crate::sys::park::Parker;
+use crate::sys::sync::ignore_poison;
 use crate::sys::thread_registry::{self, ALL_RUNTIMES, RuntimeThread};
 use crate::sys::timer_slack::RelaxedSleep;
 use std::cell::Cell;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 use target::Next;
@@ -103,7 +104,7 @@ enum WatchdogThread {
 }
 
 fn lock() -> MutexGuard<'static, Watchdog> {
-    WATCHDOG.lock().unwrap_or_else(PoisonError::into_inner)
+    ignore_poison(WATCHDOG.lock())
 }
 
 thread_local! {
@@ -156,7 +157,7 @@ pub(crate) fn hand_off() {
     }
     // A scan takes a thread that is not registered yet for one that may do anything.
     while matches!(watchdog.thread, WatchdogThread::Starting) {
-        watchdog = STARTED.wait(watchdog).unwrap_or_else(PoisonError::into_inner);
+        watchdog = ignore_poison(STARTED.wait(watchdog));
     }
     drop(watchdog);
     ROLE.set(WatchdogRole::HandedOff);

@@ -16,6 +16,7 @@ use crate::scheduler::external_block_on::BlockOnPolls;
 use crate::sys::backtrace::current_tid;
 use crate::sys::membarrier::Barriers;
 use crate::sys::park::Parker;
+use crate::sys::sync::ignore_poison;
 use crate::sys::thread_state;
 use crate::telemetry::poll_watch::PollWatch;
 use crate::telemetry::starvation::SystemProbe;
@@ -157,7 +158,7 @@ impl WatchTarget {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.state.lock())
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -178,7 +179,7 @@ impl WatchTarget {
         let own = thread::current().id();
         while state.visitor.is_some_and(|visitor| visitor != own) {
             state = match deadline {
-                None => self.visit_ended.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => ignore_poison(self.visit_ended.wait(state)),
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {

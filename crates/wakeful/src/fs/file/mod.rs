@@ -9,6 +9,7 @@ use self::cursor::{CursorState, Waiters};
 use super::descriptor::Descriptor;
 use super::write_behind::WriteQueue;
 use super::{OpenOptions, page_cache};
+use crate::sys::sync::ignore_poison;
 use crate::task::wait_kind::WaitKind;
 use crate::task::yield_now;
 use crate::wait;
@@ -19,7 +20,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::Location;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 
 pub use positional::{ReadAt, ReadExactAt, WriteAllAt, WriteAt};
@@ -252,7 +253,7 @@ impl File {
     }
 
     fn lock_cursor(&self) -> MutexGuard<'_, CursorState> {
-        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.cursor.lock())
     }
 
     /// Waits until no operation is in flight. An error of a read is ignored, since its future was

@@ -11,7 +11,7 @@ use crate::driver::uring::Ring;
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::blocking::spawn_blocking_on;
 use crate::runtime::uring_keeper::gate::{KeeperExit, KeeperRequest};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::sys::unwind::catch_and_forget;
 use std::sync::Arc;
 
 struct UringKeeper {
@@ -66,7 +66,7 @@ impl Drop for KeepRingOnDrop<'_> {
     fn drop(&mut self) {
         // A pool that cannot start a thread panics. Then the next `block_on` completes the
         // operations, or the shutdown of the runtime does.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.0.start_uring_keeper()));
+        catch_and_forget(|| self.0.start_uring_keeper());
     }
 }
 
