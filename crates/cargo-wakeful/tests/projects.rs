@@ -179,7 +179,7 @@ fn the_doctor_says_from_which_version_to_which_the_locked_tokio_moves() {
     let place = Place::with("tokio = { version = \"1\", features = [\"rt\"] }");
     place.cargo(&["generate-lockfile"]);
     place.cargo(&["update", "-p", "tokio", "--precise", "1.50.0"]);
-    // The second time, the lock file with wakeful is the one that the first call has kept.
+    // The second time, the lock file with wakeful is the file that the first call has kept.
     for _ in 0..2 {
         let output = place.wakeful(&["doctor"]);
         assert_success(&output);

@@ -1,5 +1,4 @@
 //! One thread watches all runtimes, and no runtime keeps it from the others.
-#![cfg(target_os = "linux")]
 
 use std::fs;
 use std::sync::Mutex;

@@ -34,7 +34,7 @@
 //!   them, a thread with `&Wheel` may read them. The links of an unlinked entry belong to the
 //!   entry's owner.
 //! - WHEEL-2. From `insert` until it is popped or removed, an entry is alive and does not move.
-//! - WHEEL-3. A linked entry is in exactly one list, the one that its `slot` names. The first entry
+//! - WHEEL-3. A linked entry is in exactly one list, which its `slot` names. The first entry
 //!   of a list has no `prev` and the last no `next`. An empty list has neither first nor last. A
 //!   bit in `occupied` or `levels` is set exactly if there is an entry behind it.
 //! - WHEEL-4. An entry's level is the highest digit in which its deadline differs from `elapsed`.

@@ -136,7 +136,7 @@ pub(super) fn open(path: &Path, flags: OFlags) -> Attempt<(File, DeviceLatency)>
     }
 }
 
-/// Sets the flags that the caller asked for, if the opened file is the one that was resolved.
+/// Sets the flags that the caller asked for, if the opened file is the resolved file.
 ///
 /// Returns false if it has another type or mount, or if the flags could not be set.
 fn restore_flags_if_unchanged(fd: &OwnedFd, expected: FileIdentity, flags: OFlags) -> bool {

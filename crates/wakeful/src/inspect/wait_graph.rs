@@ -3,7 +3,7 @@
 //! # The graph
 //!
 //! The nodes are tasks and `block_on` futures that wait. A node has a [`WaitEdge`] if exactly one
-//! live waker for it exists, and its wait record is linked to a resource (LINK-1 in
+//! live waker for it exists, and its wait record is linked to a resource (RECORD-1 in
 //! [`resource_record`](crate::wait::ownership::resource_record)). Then that waker is queued at that
 //! resource, so only the resource or an abort can wake the node. This is exact.
 //!
@@ -25,7 +25,7 @@
 //!
 //! Three assumptions are wrong too often, so the scan does not make them:
 //!
-//! - An owned guard or permit can be moved freely (LINK-2). A task that waits for such a resource has
+//! - An owned guard or permit can be moved freely (RECORD-2). A task that waits for such a resource has
 //!   no edge.
 //! - Permits and receivers are often moved into a child task. A task that waits for them is stuck only
 //!   if the children of their owner are stuck too.
@@ -465,11 +465,11 @@ impl Graph {
         let roots: Vec<i32> = scheduler.block_ons().iter().map(|root| root.thread).collect();
         let others = || thread_registry::foreign_threads(config.address(), &roots);
         match *others()? {
-            [] => Some(NoRescueReason::OwnThreadsOnly),
+            [] => Some(NoRescueReason::RuntimeThreadsOnly),
             // The harness may have started a test since the list was read, and the test may have
             // ended. While it starts one it does not wait, so the second list shows that.
             [main] if config.always_end_stuck_block_on && harness::is_waiting_for_tests(main) => {
-                (*others()? == [main]).then_some(NoRescueReason::OwnThreadsAndHarness)
+                (*others()? == [main]).then_some(NoRescueReason::RuntimeThreadsAndHarness)
             }
             _ => None,
         }

@@ -19,7 +19,7 @@ const MAX_BLOCK_ON_DELAY_NS: u64 = 5_000_000;
 /// A backlog that its worker finishes within this time is not worth a wake-up, which takes about as
 /// long.
 const WORTH_WAKING_NS: u64 = 20_000;
-/// The same limit for tasks that the driver woke, if polls are shorter than a wake-up.
+/// The limit for tasks that the driver woke, if polls are shorter than a wake-up.
 ///
 /// Tasks that talk to each other over sockets are faster and cheaper on one core than on two that
 /// pass the sockets' memory back and forth. Measured with 64 and 512 connections.

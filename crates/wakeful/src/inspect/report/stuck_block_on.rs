@@ -25,9 +25,9 @@ pub(crate) enum NoRescueReason {
     /// The future of the `block_on` has no waker.
     WakersGone,
     /// The process has no other threads.
-    OwnThreadsOnly,
+    RuntimeThreadsOnly,
     /// The only other thread is the main thread of the test harness, which waits for its tests.
-    OwnThreadsAndHarness,
+    RuntimeThreadsAndHarness,
 }
 
 impl StuckBlockOn {
@@ -50,10 +50,10 @@ impl fmt::Display for StuckBlockOn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let no_helper = match self.reason {
             NoRescueReason::WakersGone => "and no waker of its future is left",
-            NoRescueReason::OwnThreadsOnly => {
+            NoRescueReason::RuntimeThreadsOnly => {
                 "and the process has no threads but those of this runtime"
             }
-            NoRescueReason::OwnThreadsAndHarness => {
+            NoRescueReason::RuntimeThreadsAndHarness => {
                 "and the process has no threads but those of this runtime and the test harness"
             }
         };

@@ -357,7 +357,7 @@ impl<F: Future> Future for RunUntil<'_, F> {
 /// Spawns a task that stays on this thread and need not be `Send`.
 ///
 /// It belongs to the [`LocalSet`] or [`LocalRuntime`](crate::runtime::LocalRuntime) that the
-/// calling code runs in. If the code runs in several, the one that was entered last counts: within
+/// calling code runs in. If the code runs in several, the innermost counts: within
 /// a set that is polled inside a `LocalRuntime`, that is the set.
 ///
 /// # Panics

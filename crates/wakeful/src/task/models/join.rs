@@ -82,10 +82,10 @@ impl Event {
     }
 }
 
-/// Waits for an event, then returns the witness.
+/// Waits for an event, then returns the token.
 struct Waiting {
     event: Arc<Event>,
-    witness: Option<Arc<()>>,
+    token: Option<Arc<()>>,
 }
 
 impl Future for Waiting {
@@ -95,7 +95,7 @@ impl Future for Waiting {
         let mut event = self.event.0.lock();
         if event.0 {
             drop(event);
-            return Poll::Ready(self.witness.take().expect("polled after completion"));
+            return Poll::Ready(self.token.take().expect("polled after completion"));
         }
         event.1 = Some(cx.waker().clone());
         Poll::Pending
@@ -110,8 +110,8 @@ impl Future for Waiting {
 fn joiner_replaces_its_waker() {
     model(6, || {
         let (scheduler, mut allocator) = ModelScheduler::open();
-        let witness = Arc::new(());
-        let output = witness.clone();
+        let token = Arc::new(());
+        let output = token.clone();
         let (task, mut handle) = spawn(&mut allocator, async move { output });
         let joiner = thread::spawn(move || {
             let (first, second) = (CountingWaker::new(), CountingWaker::new());
@@ -137,7 +137,7 @@ fn joiner_replaces_its_waker() {
         let (first, second) = joiner.join().unwrap();
         assert!(first.wakes() + second.wakes() <= 1);
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
-        assert_eq!(Arc::strong_count(&witness), 1);
+        assert_eq!(Arc::strong_count(&token), 1);
         scheduler.close(allocator);
     });
 }
@@ -149,8 +149,8 @@ fn joiner_replaces_its_waker() {
 fn join_handle_is_dropped_at_completion() {
     model(6, || {
         let (scheduler, mut allocator) = ModelScheduler::open();
-        let witness = Arc::new(());
-        let output = witness.clone();
+        let token = Arc::new(());
+        let output = token.clone();
         let (task, mut handle) = spawn(&mut allocator, async move { output });
         let joiner = thread::spawn(move || {
             let counting = CountingWaker::new();
@@ -163,7 +163,7 @@ fn join_handle_is_dropped_at_completion() {
         let (counting, pending) = joiner.join().unwrap();
         assert!(counting.wakes() <= usize::from(pending));
         assert_eq!(Arc::strong_count(&counting), 1);
-        assert_eq!(Arc::strong_count(&witness), 1);
+        assert_eq!(Arc::strong_count(&token), 1);
         scheduler.close(allocator);
     });
 }
@@ -175,8 +175,8 @@ fn join_handle_is_dropped_at_completion() {
 fn abort_races_with_wake() {
     model(4, || {
         let (scheduler, mut allocator) = ModelScheduler::open();
-        let (event, witness) = (Event::new(), Arc::new(()));
-        let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
+        let (event, token) = (Event::new(), Arc::new(()));
+        let waiting = Waiting { event: event.clone(), token: Some(token.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
         task.run();
         let joiner = thread::spawn({
@@ -194,7 +194,7 @@ fn abort_races_with_wake() {
         event.fire().expect("the task waits").wake();
         scheduler.run_all();
         joiner.join().unwrap();
-        assert_eq!((Arc::strong_count(&witness), scheduler.orphans()), (1, 0));
+        assert_eq!((Arc::strong_count(&token), scheduler.orphans()), (1, 0));
         scheduler.close(allocator);
     });
 }
@@ -206,8 +206,8 @@ fn abort_races_with_wake() {
 fn wake_reaches_the_joiner() {
     model(3, || {
         let (scheduler, mut allocator) = ModelScheduler::open();
-        let (event, witness) = (Event::new(), Arc::new(()));
-        let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
+        let (event, token) = (Event::new(), Arc::new(()));
+        let waiting = Waiting { event: event.clone(), token: Some(token.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
         let joiner = thread::spawn(move || drop(wait(handle).expect("it is not aborted")));
         let waker = thread::spawn({
@@ -224,7 +224,7 @@ fn wake_reaches_the_joiner() {
         scheduler.run_all();
         joiner.join().unwrap();
         waker.join().unwrap();
-        assert_eq!((Arc::strong_count(&witness), scheduler.orphans()), (1, 0));
+        assert_eq!((Arc::strong_count(&token), scheduler.orphans()), (1, 0));
         scheduler.close(allocator);
     });
 }
@@ -236,8 +236,8 @@ fn wake_reaches_the_joiner() {
 fn dropped_event_makes_one_orphan() {
     model(6, || {
         let (scheduler, mut allocator) = ModelScheduler::open();
-        let (event, witness) = (Event::new(), Arc::new(()));
-        let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
+        let (event, token) = (Event::new(), Arc::new(()));
+        let waiting = Waiting { event: event.clone(), token: Some(token.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
         let dropper = thread::spawn({
             let event = event.clone();
@@ -253,7 +253,7 @@ fn dropped_event_makes_one_orphan() {
         scheduler.run_all();
         assert!(wait(handle).unwrap_err().is_cancelled());
         drop(event);
-        assert_eq!(Arc::strong_count(&witness), 1);
+        assert_eq!(Arc::strong_count(&token), 1);
         scheduler.close(allocator);
     });
 }
@@ -266,8 +266,8 @@ fn dropped_event_makes_one_orphan() {
 fn waker_outlives_its_task() {
     model(4, || {
         let (scheduler, mut allocator) = ModelScheduler::open();
-        let (event, witness) = (Event::new(), Arc::new(()));
-        let waiting = Waiting { event: event.clone(), witness: Some(witness.clone()) };
+        let (event, token) = (Event::new(), Arc::new(()));
+        let waiting = Waiting { event: event.clone(), token: Some(token.clone()) };
         let (task, handle) = spawn(&mut allocator, waiting);
         task.run();
         let waker = event.fire().expect("the task waits");
@@ -279,7 +279,7 @@ fn waker_outlives_its_task() {
         waker.join().unwrap();
         joiner.join().unwrap();
         scheduler.run_all();
-        assert_eq!((Arc::strong_count(&witness), scheduler.orphans()), (1, 0));
+        assert_eq!((Arc::strong_count(&token), scheduler.orphans()), (1, 0));
         scheduler.close(allocator);
     });
 }

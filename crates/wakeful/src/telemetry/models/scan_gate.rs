@@ -1,6 +1,6 @@
 //! Models the sleep protocol of the watchdog: an event and a thread that begins to work, while the
 //! watchdog stops visiting the scheduler. Catches a change that the last scan came too early for, and
-//! that wakes nobody.
+//! that wakes no thread.
 
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
