@@ -79,7 +79,7 @@ pub enum Verdict {
     Behind,
 }
 
-/// Only wakeful has targets, and only for what is timed or weighed.
+/// Only wakeful has targets, and only for times and bytes.
 pub fn verdict(run: &Run<'_>, outcome: &Outcome<'_>) -> Option<Verdict> {
     if run.instructions || !outcome.peer.starts_with("wakeful") {
         return None;

@@ -47,11 +47,11 @@ pub fn rows() -> Vec<Row> {
 }
 
 fn mem0<P: Peer>() -> Work {
-    detach_and_drop::<P, 0>()
+    bytes_per_idle_task::<P, 0>()
 }
 
 fn mem100<P: Peer>() -> Work {
-    detach_and_drop::<P, 100>()
+    bytes_per_idle_task::<P, 100>()
 }
 
 /// A future that is never ready and leaks a clone of its waker.
@@ -67,11 +67,12 @@ impl Future for Idle {
     }
 }
 
-fn detach_and_drop<P: Peer, const CAPTURED: usize>() -> Work {
+/// Measures how much the process grows for each idle task.
+fn bytes_per_idle_task<P: Peer, const CAPTURED: usize>() -> Work {
     let peer = P::build();
     Work::once(move || {
         let grown = peer.run(async {
-            // Whatever the runtime allocates once is there before the first look.
+            // The runtime's one-time allocations happen before the first measurement.
             spawn_idle::<P, CAPTURED>(10 * WAVE).await;
             let before = resident_bytes();
             spawn_idle::<P, CAPTURED>(TASKS).await;
@@ -101,8 +102,8 @@ async fn spawn_idle<P: Peer, const CAPTURED: usize>(tasks: u64) {
     }
 }
 
-/// Waits for a task that queues up behind the rest: not every peer's yield
-/// lets others go first.
+/// Waits for a task that is queued behind the rest. The yield of some peers
+/// does not let other tasks run first.
 async fn let_others_run<P: Peer>() {
     P::spawn(async {}).await;
 }

@@ -5,8 +5,10 @@ use crate::project::{Project, rustc};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints whether the project can run on wakeful. Returns success if it can.
-pub fn report(project: &Project, status: &PatchStatus) -> ExitCode {
+/// Prints whether the project can run on wakeful, and what would change. Returns success if it can.
+///
+/// `locked` are the versions of tokio in the project's own lock file.
+pub fn report(project: &Project, status: &PatchStatus, locked: &[semver::Version]) -> ExitCode {
     println!("project: {}", project.root.display());
     println!(
         "shim:    {} (stands in for tokio {})",
@@ -17,6 +19,15 @@ pub fn report(project: &Project, status: &PatchStatus) -> ExitCode {
     match status {
         PatchStatus::Applied(applied) => {
             println!("yes:     {applied}");
+            let shim = &project.shim.version;
+            for version in locked.iter().filter(|version| version.major == shim.major) {
+                if version != shim {
+                    println!(
+                        "note:    Cargo.lock has tokio {version}, and wakeful stands in for tokio {shim}: the \
+                         locked version moves from {version} to {shim} while cargo runs"
+                    );
+                }
+            }
             for (name, why, by) in &applied.ignored_features {
                 println!(
                     "note:    the feature `{name}` does nothing here ({why}); asked for by {}",

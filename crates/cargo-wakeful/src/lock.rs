@@ -87,6 +87,12 @@ impl LockSwap {
         Ok(status)
     }
 
+    /// Returns the versions of tokio in the project's own lock file.
+    pub fn locked_tokios(&self) -> Vec<semver::Version> {
+        let lock = String::from_utf8_lossy(self.original.as_deref().unwrap_or_default());
+        locked_versions(&lock, "tokio")
+    }
+
     /// Caches the lock file with the shim for the next call.
     fn cache(&self) -> io::Result<()> {
         put(&self.made_from, Some(self.original.as_deref().unwrap_or_default()))?;
@@ -124,6 +130,20 @@ impl Drop for LockSwap {
 /// Returns the content of the original. An empty backup means that there was no lock file.
 fn original_of(backup: &[u8]) -> Option<&[u8]> {
     (!backup.is_empty()).then_some(backup)
+}
+
+/// Returns the versions of a package in the text of a lock file.
+///
+/// cargo writes `name` and `version` as the first two lines of each `[[package]]`.
+fn locked_versions(lock: &str, name: &str) -> Vec<semver::Version> {
+    let name = format!("name = \"{name}\"");
+    let mut versions = Vec::new();
+    let mut lines = lock.lines();
+    while lines.any(|line| line.trim_end() == name) {
+        let version = lines.next().and_then(|line| line.trim_end().strip_prefix("version = \""));
+        versions.extend(version.and_then(|text| text.strip_suffix('"')?.parse().ok()));
+    }
+    versions
 }
 
 fn names_wakeful(lock: &[u8]) -> bool {
@@ -200,6 +220,17 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
+    }
+
+    #[test]
+    fn the_locked_versions_of_a_package_are_found() {
+        let lock = "version = 4\n\n[[package]]\nname = \"tokio\"\nversion = \"0.2.25\"\n\n\
+                    [[package]]\nname = \"tokio-util\"\nversion = \"0.7.1\"\ndependencies = [\n \"tokio\",\n]\n\n\
+                    [[package]]\r\nname = \"tokio\"\r\nversion = \"1.50.0\"\r\n";
+        let found: Vec<String> =
+            locked_versions(lock, "tokio").iter().map(semver::Version::to_string).collect();
+        assert_eq!(found, ["0.2.25", "1.50.0"]);
+        assert!(locked_versions("", "tokio").is_empty());
     }
 
     #[test]

@@ -51,12 +51,15 @@ fn main() -> ExitCode {
 }
 
 fn act(options: &Options) -> Result<ExitCode, Failure> {
-    let Action::Help = options.action else {
-        let shim = TokioShim::find()?;
-        let project = Project::open(options, &shim)?;
-        return build(options, &project);
-    };
-    println!("{}", options::USAGE);
+    match options.action {
+        Action::Help => println!("{}", options::USAGE),
+        Action::Version => println!("cargo-wakeful {}", env!("CARGO_PKG_VERSION")),
+        Action::Doctor | Action::Run | Action::Cargo(_) => {
+            let shim = TokioShim::find()?;
+            let project = Project::open(options, &shim)?;
+            return build(options, &project);
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -65,8 +68,9 @@ fn build(options: &Options, project: &Project) -> Result<ExitCode, Failure> {
     let mut swap = LockSwap::begin(project)?;
     let status = swap.resolve(project)?;
     if let Action::Doctor = options.action {
+        let locked = swap.locked_tokios();
         swap.end()?;
-        return Ok(doctor::report(project, &status));
+        return Ok(doctor::report(project, &status, &locked));
     }
     let PatchStatus::Applied(applied) = status else {
         swap.end()?;

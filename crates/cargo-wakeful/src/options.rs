@@ -6,6 +6,7 @@ Builds a tokio project on wakeful, without editing it.
 
 usage: cargo wakeful run|test|bench|build|check|clippy|doc|tree [arguments of that command]
        cargo wakeful doctor [--manifest-path …] [--features …]
+       cargo wakeful --version
 
 The manifest and the lock file stay as they are. Build output goes to the folder `wakeful` in the target folder.
 WAKEFUL_TOKIO_SHIM is the folder of the tokio shim, the package that replaces tokio. The default is crates/tokio of the
@@ -14,6 +15,8 @@ checkout that this program was installed from.";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Help,
+    /// Prints the version of this program.
+    Version,
     /// Reports whether the project can run on wakeful, and what it would lack.
     Doctor,
     /// Builds a program and executes it in this process.
@@ -81,6 +84,7 @@ impl Options {
         arguments.next_if(|first| first == "wakeful");
         let action = match arguments.next().as_deref() {
             None | Some("help" | "-h" | "--help") => Action::Help,
+            Some("version" | "-V" | "--version") => Action::Version,
             Some("doctor") => Action::Doctor,
             Some("run" | "r") => Action::Run,
             Some("test" | "t") => Action::Cargo("test".into()),

@@ -8,7 +8,7 @@ macro_rules! names {
     ($($module:ident: $path:path { $($name:ident)* })*) => {
         $(
             mod $module {
-                #[allow(unused_imports, reason = "to be named is all that is asked of them")]
+                #[allow(unused_imports, reason = "the import alone is the test")]
                 use $path::{$($name),*};
             }
         )*

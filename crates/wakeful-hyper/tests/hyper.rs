@@ -272,7 +272,7 @@ fn nothing_is_lost_through_two_adaptors() {
 
 /// A reader that swaps the buffer it was lent must not make us trust the other one.
 #[test]
-#[should_panic(expected = "another buffer in the place of its own")]
+#[should_panic(expected = "replaced the buffer by another one")]
 fn a_swapped_buffer_is_noticed() {
     struct Swaps;
     impl AsyncRead for Swaps {

@@ -40,12 +40,64 @@ impl Entry {
         }
     }
 
+    /// Returns the name of the crate in the user's Cargo.toml.
+    fn crate_name(self) -> &'static str {
+        match self.target {
+            TargetCrate::Wakeful => "wakeful",
+            TargetCrate::Tokio => "tokio",
+        }
+    }
+
+    /// Returns the error message for the flavor `multi_thread` without the feature
+    /// `rt-multi-thread`.
+    fn needs_multi_thread(self) -> String {
+        let (attribute, package) = (self.name(), self.crate_name());
+        let cause = match self.kind {
+            Kind::Main => " (the default of this attribute)",
+            Kind::Test => "",
+        };
+        format!(
+            "The runtime flavor `multi_thread`{cause} needs the feature `rt-multi-thread` of the \
+             crate `{package}`, which is not enabled. Add it in Cargo.toml: \
+             `{package} = {{ …, features = [\"rt-multi-thread\"] }}`, or choose the other flavor: \
+             `#[{attribute}(flavor = \"current_thread\")]`"
+        )
+    }
+
+    /// Returns the error message for `start_paused` without the feature `test-util`.
+    fn needs_test_util(self) -> String {
+        let package = self.crate_name();
+        format!(
+            "The option `start_paused` needs the feature `test-util` of the crate `{package}`, which \
+             is not enabled. Add it in Cargo.toml: \
+             `{package} = {{ …, features = [\"test-util\"] }}`, under `[dev-dependencies]` if only \
+             tests need it"
+        )
+    }
+
     fn default_flavor(self) -> Flavor {
         match self.kind {
             Kind::Main => Flavor::MultiThread,
             Kind::Test => Flavor::CurrentThread,
         }
     }
+}
+
+/// The Cargo features of wakeful that decide which arguments are allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Features {
+    /// `rt-multi-thread`: there is a multi-thread runtime.
+    pub(crate) multi_thread: bool,
+    /// `test-util`: the clock of a runtime can be paused.
+    pub(crate) test_util: bool,
+}
+
+impl Features {
+    /// The features that this build of wakeful has. Its features forward to those of this crate.
+    pub(crate) const ENABLED: Self = Self {
+        multi_thread: cfg!(feature = "rt-multi-thread"),
+        test_util: cfg!(feature = "test-util"),
+    };
 }
 
 /// `flavor = "…"`.
@@ -101,13 +153,19 @@ struct Collected {
 }
 
 impl Options {
-    /// Returns the options of an attribute without arguments.
-    pub(crate) fn default_of(entry: Entry) -> Self {
-        Collected::default().check(entry).expect("the defaults are compatible")
+    /// Returns the options of an attribute without arguments, with a flavor that `features` allow.
+    ///
+    /// The expansion of an attribute with an error uses them, so that it causes no second error.
+    pub(crate) fn default_of(entry: Entry, features: Features) -> Self {
+        let mut collected = Collected::default();
+        if !features.multi_thread {
+            collected.flavor = Some((Flavor::CurrentThread, 0..0));
+        }
+        collected.check(entry, features).expect("the defaults are compatible")
     }
 
-    /// Reads the arguments of `entry`.
-    pub(crate) fn parse(tokens: &[Token], entry: Entry) -> Result<Self, Error> {
+    /// Reads the arguments of `entry` and checks that `features` allow them.
+    pub(crate) fn parse(tokens: &[Token], entry: Entry, features: Features) -> Result<Self, Error> {
         let mut collected = Collected::default();
         let mut start = 0;
         while start < tokens.len() {
@@ -116,7 +174,7 @@ impl Options {
             collected.read(tokens, start..end, entry)?;
             start = end + 1;
         }
-        collected.check(entry)
+        collected.check(entry, features)
     }
 }
 
@@ -219,8 +277,9 @@ impl Collected {
         }
     }
 
-    /// Checks that the options are compatible.
-    fn check(self, entry: Entry) -> Result<Options, Error> {
+    /// Checks that the options are compatible and that `features` allow them.
+    fn check(self, entry: Entry, features: Features) -> Result<Options, Error> {
+        let flavor_at = self.flavor.as_ref().map_or(0..0, |(_, at)| at.clone());
         let flavor = self.flavor.map_or(entry.default_flavor(), |(flavor, _)| flavor);
         let requires = |option: &str, flavor: &str, at: &Range<usize>| {
             let attribute = entry.name();
@@ -241,6 +300,14 @@ impl Collected {
             }
         } else if let Some((_, at)) = &self.worker_threads {
             return requires("worker_threads", "multi_thread", at);
+        }
+        if flavor == Flavor::MultiThread && !features.multi_thread {
+            return Err(Error::needs_feature(flavor_at, entry.needs_multi_thread()));
+        }
+        if let Some((_, at)) = &self.start_paused
+            && !features.test_util
+        {
+            return Err(Error::needs_feature(at.clone(), entry.needs_test_util()));
         }
         Ok(Options {
             flavor,

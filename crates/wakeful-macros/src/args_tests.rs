@@ -7,14 +7,18 @@ const MAIN: Entry = Entry { kind: Kind::Main, target: TargetCrate::Wakeful };
 const TEST: Entry = Entry { kind: Kind::Test, target: TargetCrate::Wakeful };
 const TOKIO_TEST: Entry = Entry { kind: Kind::Test, target: TargetCrate::Tokio };
 
+/// The features of a build with `full` and `test-util`.
+const ALL: Features = Features { multi_thread: true, test_util: true };
+
 fn parse(text: &str, entry: Entry) -> Options {
-    Options::parse(&lex(text), entry).unwrap_or_else(|error| panic!("{text}: {error:?}"))
+    Options::parse(&lex(text), entry, ALL).unwrap_or_else(|error| panic!("{text}: {error:?}"))
 }
 
 /// Returns the message, and the tokens that it points at, separated by spaces.
-fn error(text: &str, entry: Entry) -> (String, String) {
+fn error(text: &str, entry: Entry, features: Features) -> (String, String) {
     let tokens = lex(text);
-    let error = Options::parse(&tokens, entry).expect_err(text);
+    let error = Options::parse(&tokens, entry, features).expect_err(text);
+    assert_eq!(error.needs_feature, features != ALL, "{text}");
     let at = tokens[error.at].iter().map(|token| match token {
         Token::Ident(text) | Token::Literal(text) => text.clone(),
         Token::Punct(char) => char.to_string(),
@@ -25,14 +29,14 @@ fn error(text: &str, entry: Entry) -> (String, String) {
 
 #[track_caller]
 fn assert_error(text: &str, entry: Entry, message: &str, at: &str) {
-    assert_eq!(error(text, entry), (message.to_owned(), at.to_owned()), "{text}");
+    assert_eq!(error(text, entry, ALL), (message.to_owned(), at.to_owned()), "{text}");
 }
 
 #[test]
 fn without_arguments_main_is_multi_thread_and_test_is_current_thread() {
     assert_eq!(parse("", MAIN).flavor, Flavor::MultiThread);
     assert_eq!(parse("", TEST).flavor, Flavor::CurrentThread);
-    assert_eq!(parse("", TOKIO_TEST), Options::default_of(TOKIO_TEST));
+    assert_eq!(parse("", TOKIO_TEST), Options::default_of(TOKIO_TEST, ALL));
     let nothing = parse("", MAIN);
     assert_eq!((nothing.worker_threads, nothing.start_paused, nothing.name), (None, None, None));
     assert_eq!((nothing.crate_path, nothing.unhandled_panic), (None, None));
@@ -242,4 +246,50 @@ fn each_option_may_be_set_once() {
     ] {
         assert_error(text, MAIN, &format!("`{name}` set multiple times."), second);
     }
+}
+
+#[test]
+fn multi_thread_without_its_feature_names_the_feature_and_the_other_flavor() {
+    let features = Features { multi_thread: false, ..ALL };
+    let (message, at) = error("", MAIN, features);
+    assert_eq!(
+        message,
+        "The runtime flavor `multi_thread` (the default of this attribute) needs the feature \
+         `rt-multi-thread` of the crate `wakeful`, which is not enabled. Add it in Cargo.toml: \
+         `wakeful = { …, features = [\"rt-multi-thread\"] }`, or choose the other flavor: \
+         `#[wakeful::main(flavor = \"current_thread\")]`"
+    );
+    assert_eq!(at, "", "there is no argument to point at");
+
+    let (message, at) = error(r#"flavor = "multi_thread""#, TOKIO_TEST, features);
+    assert_eq!(
+        message,
+        "The runtime flavor `multi_thread` needs the feature `rt-multi-thread` of the crate \
+         `tokio`, which is not enabled. Add it in Cargo.toml: \
+         `tokio = { …, features = [\"rt-multi-thread\"] }`, or choose the other flavor: \
+         `#[tokio::test(flavor = \"current_thread\")]`"
+    );
+    assert_eq!(at, "\"multi_thread\"");
+
+    for (text, entry) in [("", TEST), (r#"flavor = "local""#, MAIN)] {
+        assert!(Options::parse(&lex(text), entry, features).is_ok(), "{text}");
+    }
+    assert_eq!(Options::default_of(MAIN, features).flavor, Flavor::CurrentThread);
+}
+
+#[test]
+fn start_paused_without_its_feature_names_the_feature() {
+    let features = Features { test_util: false, ..ALL };
+    for text in ["start_paused = true", "start_paused = false"] {
+        let (message, at) = error(text, TEST, features);
+        assert_eq!(
+            message,
+            "The option `start_paused` needs the feature `test-util` of the crate `wakeful`, which \
+             is not enabled. Add it in Cargo.toml: \
+             `wakeful = { …, features = [\"test-util\"] }`, under `[dev-dependencies]` if only tests \
+             need it"
+        );
+        assert!(text.ends_with(&at), "{at}");
+    }
+    assert!(Options::parse(&lex(r#"name = "mine""#), TEST, features).is_ok());
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use proc_macro::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 
-use crate::args::{CratePath, Entry, Flavor, Kind, Options, TargetCrate, UnhandledPanic};
+use crate::args::{CratePath, Entry, Features, Flavor, Kind, Options, TargetCrate, UnhandledPanic};
 use crate::function::{Function, OutputKind};
 use crate::token::{Bracket, Error, Token};
 
@@ -60,9 +60,13 @@ pub(crate) fn expand(entry: Entry, args: TokenStream, item: TokenStream) -> Toke
     if let Err(error) = function.check(&source.tokens, entry.kind) {
         expansion.extend(source.compile_error(&error));
     }
-    let options = Options::parse(&args.tokens, entry).unwrap_or_else(|error| {
+    let features = Features::ENABLED;
+    let options = Options::parse(&args.tokens, entry, features).unwrap_or_else(|error| {
+        if error.needs_feature && entry.kind == Kind::Test {
+            expansion.extend(template("#[cfg(test)]", Span::call_site(), &[]));
+        }
         expansion.extend(args.compile_error(&error));
-        Options::default_of(entry)
+        Options::default_of(entry, features)
     });
     expansion.extend(source.function(&function, entry, &options, &args));
     expansion

@@ -52,11 +52,18 @@ impl Token {
 pub(crate) struct Error {
     pub(crate) message: String,
     pub(crate) at: Range<usize>,
+    /// Whether a Cargo feature is missing. For `#[test]`, that is an error only in a build of tests,
+    /// because the feature may be enabled only in `[dev-dependencies]`.
+    pub(crate) needs_feature: bool,
 }
 
 impl Error {
     pub(crate) fn new(at: Range<usize>, message: impl Into<String>) -> Self {
-        Error { message: message.into(), at }
+        Error { message: message.into(), at, needs_feature: false }
+    }
+
+    pub(crate) fn needs_feature(at: Range<usize>, message: String) -> Self {
+        Error { message, at, needs_feature: true }
     }
 }
 

@@ -394,5 +394,5 @@ fn a_task_that_waits_is_listed_with_the_place() {
     let orphan = rt.reports.wait_for_one();
     assert_eq!(orphan.id(), lost.id());
     let (what, site) = orphan.last_waited_for().unwrap();
-    assert_eq!((what, site.file()), ("a child process to end (Child::wait)", file!()));
+    assert_eq!((what, site.file()), ("a child process to exit (Child::wait)", file!()));
 }

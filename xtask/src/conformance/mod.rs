@@ -62,7 +62,7 @@ pub fn run(root: &Path, args: &[String]) -> ExitCode {
 
 /// Runs one suite. True: every test passes that should, and nothing hangs.
 fn try_run(root: &Path, suite: &'static Suite, options: &Options) -> Result<bool, String> {
-    let mut result = run_suite(root, suite, Subject::Face, options)?;
+    let mut result = run_suite(root, suite, Subject::Shim, options)?;
     if options.has_baseline() {
         let baseline = run_suite(root, suite, Subject::Real, options)?;
         result.compare(&baseline);

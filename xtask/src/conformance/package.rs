@@ -1,7 +1,7 @@
 //! A scratch package with a suite's tests.
 //!
-//! cargo falls back to the tokio of the registry with no more than a warning if a patch does not fit. So the package's
-//! dependencies are asked for before anything is built: there must be one tokio among them, and it must be the face.
+//! If a patch does not fit, cargo prints a warning and uses the tokio of the registry. So the resolved
+//! dependencies are checked before anything is built: every tokio among them must be the shim.
 
 use std::env;
 use std::fs;
@@ -13,25 +13,26 @@ use serde_json::Value;
 use super::build::UNIT_TESTS;
 use super::suite::{Kind, Suite};
 
-/// Which tokio the tests are run with.
+/// The tokio that the tests run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    Face,
-    /// The one from the registry, to compare with.
+    /// The tokio shim.
+    Shim,
+    /// The tokio of the registry, for comparison.
     Real,
 }
 
 impl Subject {
     pub fn describe(self) -> &'static str {
         match self {
-            Subject::Face => "on wakeful",
+            Subject::Shim => "on wakeful",
             Subject::Real => "with the real tokio",
         }
     }
 
     fn folder(self) -> &'static str {
         match self {
-            Subject::Face => "face",
+            Subject::Shim => "shim",
             Subject::Real => "real",
         }
     }
@@ -46,7 +47,7 @@ pub struct Package {
     pub scratch: PathBuf,
     /// The names of its test files.
     tests: Vec<String>,
-    face: PathBuf,
+    shim: PathBuf,
 }
 
 /// Stands in for tokio's own package: the tests ask for the features of the package that they are in, so the names
@@ -104,8 +105,8 @@ impl Package {
             env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let scratch = target.join("conformance").join(subject.folder());
         let folder = scratch.join(suite.name);
-        let face = root.join("crates").join("tokio");
-        let mut package = Self { suite, subject, folder, scratch, tests: Vec::new(), face };
+        let shim = root.join("crates").join("tokio");
+        let mut package = Self { suite, subject, folder, scratch, tests: Vec::new(), shim };
         let source = package.fetch()?;
         package.fill(&source).map_err(|error| format!("{}: {error}", package.title()))?;
         let own = package.check()?;
@@ -124,8 +125,8 @@ impl Package {
         cargo.current_dir(&self.folder);
         cargo.args(["--config", "profile.dev.debug=\"line-tables-only\""]);
         cargo.args(["--config", "profile.dev.incremental=false"]);
-        if self.subject == Subject::Face {
-            let patch = format!("patch.crates-io.tokio.path={:?}", self.face.display().to_string());
+        if self.subject == Subject::Shim {
+            let patch = format!("patch.crates-io.tokio.path={:?}", self.shim.display().to_string());
             cargo.args(["--config", &patch]);
         }
         cargo
@@ -188,8 +189,8 @@ impl Package {
         let metadata = metadata(&mut self.cargo("metadata"))?;
         let tokios = || packages(&metadata).filter(|package| package["name"] == "tokio");
         let fits = match self.subject {
-            Subject::Face => tokios().count() > 0 && tokios().all(|p| is_in(p, &self.face)),
-            Subject::Real => !tokios().any(|package| is_in(package, &self.face)),
+            Subject::Shim => tokios().count() > 0 && tokios().all(|p| is_in(p, &self.shim)),
+            Subject::Real => !tokios().any(|package| is_in(package, &self.shim)),
         };
         if fits {
             let own = packages(&metadata).find(|package| is_in(package, &self.folder));
@@ -200,7 +201,7 @@ impl Package {
             .collect();
         Err(format!(
             "the patch was not used: the tests of {} would run with tokio {}. The version of the \
-             face is too low, or it lacks the name of a feature.",
+             shim is too low, or it lacks the name of a feature.",
             self.title(),
             found.join(" and "),
         ))

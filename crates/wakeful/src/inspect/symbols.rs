@@ -53,7 +53,7 @@ fn polls_the_task(name: &str) -> bool {
     let name = name.trim_start_matches('<');
     name.starts_with("wakeful::task::cell::Cell<")
         || name == "wakeful::task::runnable::poll"
-        || name.starts_with("wakeful::scheduler::current_thread::CurrentThread")
+        || name.starts_with("wakeful::scheduler::current_thread::")
 }
 
 /// A file mapping of the process.
@@ -279,8 +279,8 @@ mod tests {
         for name in [
             "wakeful::task::cell::Cell<F,S>::poll",
             "<wakeful::task::cell::Cell<app::main::{closure#0}, app::S>>::poll",
-            "wakeful::scheduler::current::CurrentThread::poll_root",
-            "<wakeful::scheduler::current::CurrentThread>::poll_root",
+            "wakeful::scheduler::current_thread::CurrentThread::block_on",
+            "<wakeful::scheduler::current_thread::run_loop::CurrentThread>::run",
         ] {
             assert!(polls_the_task(name), "{name}");
         }
