@@ -95,6 +95,8 @@ pub struct HolderDump {
 /// How a task came to be named as the holder of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HolderKind {
+    /// It is the joined task.
+    Joined,
     /// It acquired the resource, and the guard borrows it.
     Holds,
     /// It acquired the resource with a guard or permit that can be moved freely.
@@ -403,7 +405,7 @@ fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
 
 impl HolderDump {
     fn running(id: u64) -> Self {
-        Self { number: id, task: None, site: None, granted: false, kind: HolderKind::Holds }
+        Self { number: id, task: None, site: None, granted: false, kind: HolderKind::Joined }
     }
 
     /// Returns the task, or `None` if it has ended or the holder is no task.
@@ -422,7 +424,7 @@ impl HolderDump {
     ///
     /// True for owned guards and permits, which can be moved freely, and for a channel's receiver.
     pub fn may_have_moved(&self) -> bool {
-        self.kind != HolderKind::Holds
+        !matches!(self.kind, HolderKind::Holds | HolderKind::Joined)
     }
 
     /// Returns whether the resource was granted to a future that was not polled since.

@@ -151,6 +151,7 @@ impl fmt::Display for WaitDump {
 impl fmt::Display for HolderDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (before, at, after) = match self.kind {
+            HolderKind::Joined => ("joins", " at", ""),
             HolderKind::Holds => ("held by", ", acquired at", ""),
             HolderKind::MayHaveMoved => ("acquired by", " at", ", may have been moved since"),
             HolderKind::LastReceiver => ("last received by", " at", ""),
