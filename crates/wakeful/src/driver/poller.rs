@@ -1,4 +1,4 @@
-//! Station 6 for I/O: one worker's poller.
+//! Station 6 for I/O: the epoll loop of one worker, its poller.
 //!
 //! A worker parks in its poller while the poller has file descriptors to watch. Sockets, pipes and
 //! other descriptors are registered by the code that creates them. Each registered descriptor has
@@ -13,9 +13,9 @@
 //!   fetches one for it.
 //! - POLLER-3. A source lives as long as its poller. If a program closes a descriptor before it is
 //!   deregistered, and has a duplicate of it, epoll reports the old token for good. If epoll then
-//!   refuses to deregister the descriptor, its source is never reused. If the descriptor's number
-//!   belongs to another registered descriptor by then, deregistering succeeds for the wrong one,
-//!   and a later owner of the source may be woken spuriously.
+//!   refuses to deregister the descriptor, its source is never reused. By then the number may belong
+//!   to another registered descriptor. Then epoll deregisters that one, and a later owner of the
+//!   source may see a spurious wake-up.
 //!
 //! A poller may have a ring for files ([`uring`](super::uring)). The ring's descriptor is
 //! registered like any other, and every poll processes the ring's completions.

@@ -25,8 +25,8 @@
 //!
 //! Eight levels hold any `u64`, so every deadline has its exact slot. The upper levels cost only
 //! their part of the table. Digits have eight bits rather than six, although the bits of six would
-//! fit into one word. The cost of a timer is fetching its entry from memory once per cascade, and
-//! with eight bits most sleeps of up to four seconds cascade once.
+//! fit into one word. Each cascade fetches the timer's entry from memory. With eight bits, most
+//! sleeps of up to four seconds cascade once.
 //!
 //! # Rules
 //!

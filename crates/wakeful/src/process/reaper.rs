@@ -1,7 +1,7 @@
 //! The process reaper: learns that child processes have exited, with or without a waiting task.
 //!
 //! [`RunningChild`] is a child whose exit status is not known yet. If it is dropped, an
-//! [`OrphanChild`] waits for the exit in place of a task. If the runtime shuts down before, the
+//! [`OrphanChild`] waits for the exit in place of a task. If the runtime shuts down first, the
 //! child goes to `ORPHAN_CHILDREN`, which [`reap_orphans`] checks whenever a child is started or
 //! exits.
 

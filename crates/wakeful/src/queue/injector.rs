@@ -5,10 +5,11 @@
 //!
 //! # Protocol
 //!
-//! A pusher puts a task on a [`Stack`] with one exchange and never blocks. A taker holds the lock
+//! A pusher of one task puts it on a [`Stack`] with one compare-exchange and never blocks. A batch,
+//! the overflow of a ring, takes the lock of `ready`. A taker holds the lock
 //! of `ready`, a list in arrival order. It refills `ready` by taking the whole stack and reversing
 //! it. So the order is kept, and pushers and takers share only one atomic word. A taker that is
-//! preempted inside the lock delays other takers, but no pusher.
+//! preempted inside the lock delays other takers and batches, but no pusher of one task.
 //!
 //! The race to fear: a taker moves tasks from the stack to `ready` and keeps only one of them.
 //! Meanwhile a worker that is about to sleep finds the injector empty. It cannot happen.

@@ -2,7 +2,7 @@
 //!
 //! Its data is then still in the cache. The owner uses the slot on every wake, so it must not need
 //! an atomic read-modify-write or a fence. But a task in it must not starve when its owner is stuck
-//! in a poll: then another thread, the thief, takes it. The cost is moved to the thief, who is
+//! in a poll: then another thread, the thief, takes it. The thief pays for that, and thieves are
 //! rare.
 //!
 //! # Protocol

@@ -1,7 +1,7 @@
 //! Dumps on SIGQUIT (Ctrl-\ on a terminal), and one after the time in `WAKEFUL_DUMP_AFTER`.
 //!
 //! The signal handler writes one byte into a pipe. A dedicated thread reads the pipe and prints the
-//! dumps. It needs no worker, so it works also while all workers are stuck.
+//! dumps. It needs no worker, so it also works while all workers are stuck.
 
 use super::{Handle, registry};
 use crate::runtime::inner::RuntimeInner;

@@ -251,7 +251,7 @@ fn run() {
 /// What the targets want, after a visit of all of them.
 #[derive(Default)]
 struct Plan {
-    /// The earliest due time of a target; `None`: none has any.
+    /// The earliest due time of a target. `None` if no target has one.
     after: Option<Duration>,
     /// A target with a poller that needs a thread to wait in it.
     poller: Option<Arc<WatchTarget>>,

@@ -1,8 +1,8 @@
 //! Watches a multi-thread runtime, and rescues what waits behind blocked workers.
 //!
 //! A worker that is inside of the same poll for long is *stuck*. What waits in its LIFO slot and its
-//! ring moves to the injector, where any other worker finds it. The watchdog turns its driver. If all
-//! workers are stuck, spare workers run what is in the injector (`spare_workers`).
+//! ring moves to the injector, where any other worker finds it. The watchdog polls the stuck
+//! worker's driver. If all workers are stuck, spare workers run what is in the injector (`spare_workers`).
 //!
 //! A worker that has *lost* its thread is served likewise (`lost_workers`).
 //!
@@ -94,7 +94,7 @@ impl Watched for MultiThread {
         drop(parker.set_interrupt(None));
         self.detach();
         let Some(events) = turned.flatten() else {
-            // The worker is back, or another thread turns its driver.
+            // The worker is back, or another thread polls its driver.
             parker.park(earlier(limit, Some(CONTENDED)));
             return Served::default();
         };

@@ -4,8 +4,8 @@
 //!
 //! - WATCH-1. The watchdog refers to a scheduler only during a visit, and drops its references before
 //!   the visit ends.
-//! - WATCH-2. A runtime that shuts down closes its target and waits until the visit has ended, unless
-//!   it was told not to wait, or it is dropped by the visiting thread itself: by a report hook.
+//! - WATCH-2. A runtime that shuts down closes its target and waits for the visit to end. It does not
+//!   wait if the caller said so, or if a report hook drops the runtime during the visit.
 
 use super::scan_schedule::{ProgressSnapshot, ScanSchedule};
 use super::spin_detector::SpinDetector;

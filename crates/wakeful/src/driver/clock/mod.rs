@@ -1,6 +1,6 @@
-//! The runtime's clock: every promise about time is measured by it.
+//! The runtime's clock: timers, intervals and time-outs read it.
 //!
-//! The clock is part of the seam for simulation: a paused clock stands still until it is advanced.
+//! The clock is part of the runtime's environment, so that time can be simulated: a paused clock stands still until it is advanced.
 //! Only code that waits for real threads (shutdown, idle threads of the blocking pool) or measures
 //! the machine (spinning) reads the system's clock directly.
 

@@ -1,4 +1,4 @@
-//! A task that waits without a waker.
+//! A task that waits without a waker. The orphan check itself is in `task::state`.
 
 use super::text::field;
 use crate::driver::clock::time_of;

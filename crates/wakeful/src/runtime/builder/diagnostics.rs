@@ -155,7 +155,7 @@ impl Builder {
     ///
     /// Ctrl-\\ on a terminal and `kill -QUIT` send the signal. The output has the
     /// [dump](crate::runtime::Handle::dump) and the findings of
-    /// [`Handle::diagnose`](crate::runtime::Handle::diagnose). It works also while every worker is
+    /// [`Handle::diagnose`](crate::runtime::Handle::diagnose). It also works while every worker is
     /// blocked. If the flight recorder is on, the [trace](crate::runtime::Handle::trace) goes to
     /// the file `wakeful-trace-….json` in the current directory, and the output names it.
     ///

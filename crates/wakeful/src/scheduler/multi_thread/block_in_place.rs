@@ -2,8 +2,8 @@
 //!
 //! The blocking thread gives its [`WorkerToken`] to a new thread and stays in its poll without a
 //! core. When the poll ends, the thread ends too. If no thread can be started, the worker is *lost*
-//! ([`lost_workers`](super::lost_workers)) and the blocking thread takes it back when its closure
-//! has ended, unless another thread did so first.
+//! ([`lost_workers`](super::lost_workers)). The blocking thread takes it back after its closure,
+//! unless another thread already has.
 
 use crate::scheduler::multi_thread::core::WorkerToken;
 use crate::scheduler::multi_thread::lost_workers::Reclaimed;

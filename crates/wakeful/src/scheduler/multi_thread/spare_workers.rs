@@ -30,7 +30,7 @@ pub(crate) struct SpareWorkers {
     polls: AtomicU64,
     /// Polls that workers and spare workers had begun by the last visit. Written by the watchdog.
     seen_polls: AtomicU64,
-    /// Visits in a row in which that did not change.
+    /// Consecutive visits in which `seen_polls` did not change.
     stalled_visits: AtomicU64,
 }
 

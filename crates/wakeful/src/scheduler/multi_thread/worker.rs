@@ -1,7 +1,7 @@
 //! Stations 4 and 6: the loop of a worker thread.
 //!
-//! The worker takes tasks from its LIFO slot, its ring, the injector and the rings of other
-//! workers, in this order, and polls them. Without a task it searches for a while, then parks.
+//! The worker takes tasks from its LIFO slot, its ring and the injector, in this order, and polls
+//! them. If all are empty, it steals from the rings of other workers (work stealing). Without a task it searches for a while, then parks.
 
 use crate::driver::poller::Poller;
 use crate::scheduler::multi_thread::core::{WorkerCore, WorkerToken};
