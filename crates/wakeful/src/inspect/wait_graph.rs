@@ -41,6 +41,7 @@ use super::report::{Basis, Deadlock, Edge, Futurelock, NoRescueReason, Report, S
 use super::task_info::TaskInfo;
 use crate::scheduler::block_on::BlockOnState;
 use crate::sys::thread_registry;
+use crate::sys::unwind::catch_and_forget;
 use crate::task::block_on::is_block_on_id;
 use crate::task::id;
 use crate::task::runnable::TaskRef;
@@ -50,6 +51,7 @@ use crate::task::wait_record::{Wait, WaitRecord};
 use crate::task::wait_target::WaitTarget;
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
+use crate::watchdog;
 use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -221,14 +223,16 @@ impl Node {
         (wait.kind == WaitKind::Join).then(|| holders[0].task)
     }
 
-    /// Returns whether it would have an edge if all owners of its resource were named.
+    /// Returns the record of its resource if the node has no edge only because an owner is not named.
     ///
-    /// Its next poll copies their names to the resource record.
-    fn waits_for_unnamed(&self) -> bool {
-        let target = || self.waiter.record().linked_target();
-        self.wakers == 1
-            && matches!(target(), Some(WaitTarget::Record(index))
-                if ResourceRecord::at(index).is_some_and(|record| record.owner_table.has_unnamed()))
+    /// Its next poll copies the names to the record.
+    fn unnamed_record(&self) -> Option<&'static ResourceRecord> {
+        match self.waiter.record().linked_target()? {
+            WaitTarget::Record(index) if self.wakers == 1 => {
+                ResourceRecord::at(index).filter(|record| record.owner_table.has_unnamed())
+            }
+            _ => None,
+        }
     }
 
     /// Returns whether it has an edge, or has no waker and was not declared to need none.
@@ -261,7 +265,7 @@ struct Graph {
     /// Lower halves of the numbers of their parents.
     parents_of_others: BTreeSet<u32>,
     /// Other tasks that must be polled once more to learn the owners of their resource.
-    unnamed: Vec<Waiter>,
+    unnamed: Vec<(Waiter, &'static ResourceRecord)>,
     block_on_name: Option<String>,
     /// Time of the observation, on the runtime's clock.
     taken_at: Duration,
@@ -281,7 +285,8 @@ impl Graph {
                 node => {
                     others += 1;
                     parents_of_others.extend(parent);
-                    unnamed.extend(node.filter(Node::waits_for_unnamed).map(|node| node.waiter));
+                    let record = node.as_ref().and_then(Node::unnamed_record);
+                    unnamed.extend(node.map(|node| node.waiter).zip(record));
                 }
             }
         };
@@ -490,7 +495,14 @@ pub(crate) fn scan(scheduler: &dyn Inspectable, runtime: Option<&str>) -> ScanRe
     let graph = Graph::take(scheduler);
     // An owner had not written its name yet when the first waiter copied the names. After another
     // poll of that waiter, the next scan finds it.
-    graph.unnamed.iter().for_each(Waiter::wake);
+    // One wake-up per resource: a waiter whose poll skips the wait would be woken for ever.
+    for (waiter, record) in &graph.unnamed {
+        if record.owner_table.claim_scan_wake() {
+            // The waker of a local set may be the user's.
+            watchdog::hand_off();
+            catch_and_forget(|| waiter.wake());
+        }
+    }
     let stuck = graph.stuck();
     if stuck.is_empty() {
         return ScanResult::default();

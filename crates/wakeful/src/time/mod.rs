@@ -37,7 +37,6 @@
 //! ```
 
 #[cfg(feature = "test-util")]
-#[cfg(feature = "test-util")]
 mod control;
 pub mod error;
 mod instant;
@@ -47,7 +46,6 @@ mod send_timeout;
 mod sleep;
 mod timeout;
 
-#[cfg(feature = "test-util")]
 #[cfg(feature = "test-util")]
 pub use control::{advance, pause, resume};
 pub use instant::Instant;

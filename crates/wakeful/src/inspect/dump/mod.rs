@@ -3,7 +3,7 @@
 //! Any thread can take a dump. It stops and polls no task, and works while every worker is blocked:
 //! it walks the task arenas cell by cell. It reads a cell only under a counted reference, which
 //! `State::try_clone_handle` takes in one step if the cell holds a task. While the reference is held
-//! the cell is not reused, and the fields written at spawn don't change (task R5). The other fields
+//! the cell is not reused, and the fields written at spawn don't change (TASK-5). The other fields
 //! are single words that the task's threads write with plain stores. So a line of a dump is exact for
 //! a task that does not run, and approximate for one that does.
 

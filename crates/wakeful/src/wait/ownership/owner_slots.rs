@@ -1,6 +1,7 @@
 //! Owner slots that any thread may read at any time.
 //!
-//! A slot has one owner. An [`OwnerTable`] has a few slots, and a flag for owners without one.
+//! A slot has one owner. An [`OwnerTable`] has a few slots, and flags for
+//! owners without a slot or without a name.
 //!
 //! - OWNER-1. One thread at a time writes a slot: its claimant, until it frees the slot. The
 //!   slots of a resource record are written by the holder of the list's lock. Only the owner itself
@@ -152,7 +153,7 @@ impl OwnerSlot {
 #[derive(Debug)]
 pub(crate) struct OwnerTable {
     pub(crate) slots: [OwnerSlot; OWNER_SLOTS],
-    /// UNLISTED and UNNAMED. Written under the list's lock.
+    /// UNLISTED, UNNAMED and SCANNED. The first two are written under the list's lock.
     flags: AtomicU32,
 }
 
@@ -160,6 +161,8 @@ pub(crate) struct OwnerTable {
 const UNLISTED: u32 = 1;
 /// An owner had a slot and no name when the names were copied.
 const UNNAMED: u32 = 2;
+/// The deadlock scan has woken a waiter since UNNAMED was set. A lost update costs one more wake-up.
+const SCANNED: u32 = 4;
 
 /// How many owners a table names at most.
 pub(crate) const OWNER_SLOTS: usize = 4;
@@ -191,6 +194,15 @@ impl OwnerTable {
     /// Sets whether an owner has a slot and no name. Called while all names are copied.
     pub(crate) fn set_unnamed(&self, unnamed: bool) {
         self.set_flag(UNNAMED, unnamed);
+        if unnamed {
+            self.set_flag(SCANNED, false);
+        }
+    }
+
+    /// Returns true to the first deadlock scan since a name was missing. It wakes a waiter, whose
+    /// next poll copies the names.
+    pub(crate) fn claim_scan_wake(&self) -> bool {
+        self.has_unnamed() && self.flags.fetch_or(SCANNED, Relaxed) & SCANNED == 0
     }
 
     /// Sets whether there are owners without a slot.
@@ -223,5 +235,6 @@ impl OwnerTable {
         self.slots.iter().for_each(|slot| slot.update(SlotState::Free));
         self.set_unlisted(false);
         self.set_unnamed(false);
+        self.set_flag(SCANNED, false);
     }
 }
