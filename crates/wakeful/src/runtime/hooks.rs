@@ -12,7 +12,7 @@ use crate::task::header::Header;
 use crate::task::runnable::TaskRef;
 use crate::watchdog::{self, Subject, WatchTarget, Watched};
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ pub(crate) struct ReportingHooks {
     pub(super) panics: AtomicU64,
     /// Made when the watchdog is first woken.
     watch_target: OnceLock<Arc<WatchTarget>>,
+    /// The runtime has shut down. The watchdog is not woken any more.
+    watch_closed: AtomicBool,
     me: Weak<Self>,
 }
 
@@ -36,6 +38,7 @@ impl ReportingHooks {
             reporter: Reporter::new(hook),
             panics: AtomicU64::new(0),
             watch_target: OnceLock::new(),
+            watch_closed: AtomicBool::new(false),
             me: me.clone(),
         })
     }
@@ -61,6 +64,9 @@ impl ReportingHooks {
     ///
     /// Waits for the watchdog, at most until `deadline` if there is one.
     pub(super) fn close_watch(&self, deadline: Option<Instant>) {
+        self.watch_closed.store(true, Relaxed);
+        // Pairs with the fence in `wake_watchdog`: that sees the flag, or this sees its target.
+        fence(SeqCst);
         if let Some(target) = self.watch_target.get() {
             target.close(deadline);
         }
@@ -148,6 +154,11 @@ impl RuntimeHooks for ReportingHooks {
     fn wake_watchdog(&self) -> bool {
         let new_target = || Arc::new(WatchTarget::new(self.me.clone()));
         let target = self.watch_target.get_or_init(new_target);
+        // Pairs with the fence in `close_watch`. A blocking closure may end after its runtime.
+        fence(SeqCst);
+        if self.watch_closed.load(Relaxed) {
+            return true;
+        }
         watchdog::wake(target)
     }
 

@@ -70,6 +70,7 @@ const MAX_TICK: Duration = Duration::from_millis(25);
 const LINGER: Duration = Duration::from_millis(100);
 
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
+    process: 0,
     targets: Vec::new(),
     round: Vec::new(),
     thread: WatchdogThread::None,
@@ -81,6 +82,8 @@ static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
 static STARTED: Condvar = Condvar::new();
 
 struct Watchdog {
+    /// The process that the other fields are of. A forked child inherits those of its parent.
+    process: u32,
     /// Targets that have to be visited.
     targets: Vec<Arc<WatchTarget>>,
     /// Those of them that are still to be visited in this round.
@@ -96,11 +99,7 @@ struct Watchdog {
 enum WatchdogThread {
     None,
     Starting,
-    /// A forked child has no such thread: `process` tells that.
-    Running {
-        parker: Arc<Parker>,
-        process: u32,
-    },
+    Running(Arc<Parker>),
 }
 
 fn lock() -> MutexGuard<'static, Watchdog> {
@@ -127,6 +126,7 @@ enum WatchdogRole {
 #[cold]
 pub(crate) fn wake(target: &Arc<WatchTarget>) -> bool {
     let mut watchdog = lock();
+    watchdog.forget_parent();
     if target.is_closed() {
         return true;
     }
@@ -138,7 +138,12 @@ pub(crate) fn wake(target: &Arc<WatchTarget>) -> bool {
 
 /// Returns whether a thread other than the calling one is the watchdog.
 pub(crate) fn is_other_thread() -> bool {
-    ROLE.get() == WatchdogRole::None && !matches!(lock().thread, WatchdogThread::None)
+    if ROLE.get() != WatchdogRole::None {
+        return false;
+    }
+    let mut watchdog = lock();
+    watchdog.forget_parent();
+    !matches!(watchdog.thread, WatchdogThread::None)
 }
 
 fn is_on_duty() -> bool {
@@ -165,6 +170,22 @@ pub(crate) fn hand_off() {
 }
 
 impl Watchdog {
+    /// In a forked child, discards the state of the parent.
+    ///
+    /// The child has no watchdog thread yet. Its watchdog must not visit the runtimes of the parent:
+    /// it would take events from the epoll instances that both processes share.
+    fn forget_parent(&mut self) {
+        let process = std::process::id();
+        if self.process != process {
+            self.process = process;
+            // Not dropped: other threads of the parent may have held locks at the fork.
+            std::mem::forget(std::mem::take(&mut self.targets));
+            std::mem::forget(std::mem::take(&mut self.round));
+            std::mem::forget(std::mem::replace(&mut self.thread, WatchdogThread::None));
+            (self.is_parked, self.has_news) = (false, false);
+        }
+    }
+
     fn start_thread(&mut self) -> bool {
         let started = thread::Builder::new().name("wakeful-watchdog".to_owned()).spawn(run);
         if started.is_ok() {
@@ -178,12 +199,9 @@ impl Watchdog {
         self.has_news = true;
         match &self.thread {
             WatchdogThread::Starting => {}
-            WatchdogThread::Running { process, .. } if *process == std::process::id() => {
-                if self.is_parked {
-                    self.unpark();
-                }
-            }
-            _ => return self.start_thread(),
+            WatchdogThread::Running(_) if self.is_parked => self.unpark(),
+            WatchdogThread::Running(_) => {}
+            WatchdogThread::None => return self.start_thread(),
         }
         true
     }
@@ -210,7 +228,7 @@ impl Watchdog {
 
     fn unpark(&mut self) {
         self.is_parked = false;
-        if let WatchdogThread::Running { parker, .. } = &self.thread {
+        if let WatchdogThread::Running(parker) = &self.thread {
             parker.unpark();
         }
     }
@@ -220,14 +238,29 @@ fn next_target() -> Option<Arc<WatchTarget>> {
     lock().round.pop()
 }
 
+/// Starts another watchdog if this thread unwinds while it has the role.
+///
+/// A visit may drop the last reference to a runtime, with the user's callbacks. Their drop may panic.
+struct ReplaceOnPanic;
+
+impl Drop for ReplaceOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() && is_on_duty() {
+            let mut watchdog = lock();
+            watchdog.thread = WatchdogThread::None;
+            watchdog.notify();
+        }
+    }
+}
+
 /// The life of the watchdog's thread.
 fn run() {
     let parker = Arc::new(Parker::for_current_thread());
     let _own = RuntimeThread::new(ALL_RUNTIMES);
     ROLE.set(WatchdogRole::OnDuty(0));
-    let running = WatchdogThread::Running { parker: parker.clone(), process: std::process::id() };
-    lock().thread = running;
+    lock().thread = WatchdogThread::Running(parker.clone());
     STARTED.notify_all();
+    let _replace = ReplaceOnPanic;
     let (slack, mut pace) = (RelaxedSleep::new(), Pace::new());
     while is_on_duty() {
         let mut plan = Plan::default();
