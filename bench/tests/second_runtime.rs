@@ -36,10 +36,11 @@ macro_rules! side {
             /// Echoes every connection to its end; says where before it starts.
             pub async fn serve(addr: mpsc::Sender<SocketAddr>) {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-                addr.send(listener.local_addr().expect("it is bound")).expect("somebody asks");
+                addr.send(listener.local_addr().expect("it is bound"))
+                    .expect("the client waits for the address");
                 let mut tasks = Vec::new();
                 for _ in 0..CONNECTIONS {
-                    let (mut stream, _) = listener.accept().await.expect("somebody connects");
+                    let (mut stream, _) = listener.accept().await.expect("a client connects");
                     tasks.push(::$name::spawn(async move {
                         let (mut read, mut write) = stream.split();
                         let copied = ::$name::io::copy(&mut read, &mut write).await;

@@ -103,7 +103,7 @@ macro_rules! tokio_shaped {
 
             #[inline]
             async fn acquire(semaphore: &Self::Semaphore) -> Self::Permit<'_> {
-                semaphore.acquire().await.expect("nobody closes it")
+                semaphore.acquire().await.expect("it is never closed")
             }
         }
     };

@@ -24,7 +24,7 @@ fn mutex_rows() -> Vec<Row> {
     vec![
         Row {
             name: "mutex",
-            what: "a task locks and unlocks a mutex that nobody else wants",
+            what: "a task locks and unlocks an uncontended mutex",
             unit: Unit::Nanoseconds,
             ops_per_batch: 1,
             target: Target::each(0.45, 0.50),
@@ -65,7 +65,7 @@ fn permit_rows() -> Vec<Row> {
     vec![
         Row {
             name: "rwlock_read",
-            what: "a task takes and drops a read lock that nobody else wants",
+            what: "a task takes and drops an uncontended read lock",
             unit: Unit::Nanoseconds,
             ops_per_batch: 1,
             target: Target::each(0.65, 0.75),
@@ -74,7 +74,7 @@ fn permit_rows() -> Vec<Row> {
         },
         Row {
             name: "semaphore",
-            what: "a task takes and gives back one permit of ten that nobody else wants",
+            what: "a task takes and gives back one permit of an uncontended semaphore with ten",
             unit: Unit::Nanoseconds,
             ops_per_batch: 1,
             target: Target::each(0.60, 0.70),

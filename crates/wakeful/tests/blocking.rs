@@ -62,7 +62,7 @@ fn results_arrive_from_tasks_roots_and_handles() {
         assert_eq!(rt.block_on(task).unwrap(), [1, 2, 3]);
         let handle = rt.handle().clone();
         let outside = thread::spawn(move || executor::block_on(handle.spawn_blocking(|| 'x')));
-        assert_eq!(outside.join().unwrap().unwrap(), 'x', "nobody need be in block_on");
+        assert_eq!(outside.join().unwrap().unwrap(), 'x', "no thread needs to be in block_on");
         assert!(rt.metrics().num_blocking_threads() > 0);
     }
 }

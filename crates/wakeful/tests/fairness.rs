@@ -107,7 +107,7 @@ fn tasks_spawned_before_block_on_run_in_it_in_order() {
         let trace = trace.clone();
         rt.spawn(async move { trace.note(n.to_string()) });
     }
-    assert!(trace.take().is_empty(), "nobody drives the runtime yet");
+    assert!(trace.take().is_empty(), "no thread drives the runtime yet");
     rt.settle();
     assert_eq!(trace.take(), Vec::from_iter((0..100).map(|n: u32| n.to_string())));
 }

@@ -34,7 +34,7 @@ fn accept(file: &mut File, data: &[u8]) {
     let mut cx = Context::from_waker(Waker::noop());
     match Pin::new(file).poll_write(&mut cx, data) {
         Poll::Ready(Ok(count)) => assert_eq!(count, data.len()),
-        other => panic!("a file that nobody writes to accepts: {other:?}"),
+        other => panic!("a file without a writer accepts: {other:?}"),
     }
 }
 

@@ -494,7 +494,7 @@ fn opening_a_pipe_waits_for_the_other_side() {
         rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let mut opening = pin!(File::open(path.clone()));
         let polled = poll_fn(|cx| Poll::Ready(opening.as_mut().poll(cx))).await;
-        assert!(polled.is_pending(), "nobody is there to write");
+        assert!(polled.is_pending(), "the pipe has no writer");
         let writer = wakeful::spawn(async move {
             let mut writer = OpenOptions::new().write(true).open(path).await.unwrap();
             writer.write_all(b"through the pipe").await.unwrap();
@@ -601,7 +601,7 @@ fn a_file_in_memory_needs_no_thread() {
         rustix::io::ReadWriteFlags::NOWAIT,
     )
     .is_ok();
-    assert_eq!(asked == 0, can_tell, "{asked} operations went elsewhere");
+    assert_eq!(asked == 0, can_tell, "{asked} operations went to the ring or the pool");
 }
 
 #[test]

@@ -304,8 +304,7 @@ fn a_block_on_that_delays_no_task_is_no_stall() {
     rt.block_on(async {
         let sleeps = async {
             wakeful::task::yield_now().await;
-            // A real sleep: for longer than what would be reported.
-            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(300)); // a real sleep: longer than the limit of a report
         };
         wakeful::time::timeout(LIMIT, sleeps).await.unwrap();
     });
@@ -348,7 +347,7 @@ fn the_rescue_can_be_switched_off() {
     is_in_poll.recv().unwrap();
     let after = rt.spawn(async {});
     assert!(matches!(told.recv_timeout(LIMIT).unwrap(), Report::Blocked(_)));
-    assert!(!after.is_finished(), "nobody rescues");
+    assert!(!after.is_finished(), "rescue is off");
     assert_eq!(rt.metrics().spare_threads_started(), 0);
     drop(release);
     rt.block_on(stuck).unwrap();
@@ -395,7 +394,7 @@ fn a_runtime_ends_although_its_hook_waits_for_one_of_its_tasks() {
     let (tell, told) = channel();
     let hook = move |_: &Report| {
         let _ = tell.send(());
-        assert!(full.blocking_send(1).is_err(), "nobody receives");
+        assert!(full.blocking_send(1).is_err(), "the receiver was dropped");
     };
     let rt = Builder::new_current_thread().on_report(hook).build().unwrap();
     let receiver = async move {

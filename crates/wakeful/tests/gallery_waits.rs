@@ -373,7 +373,7 @@ fn a_panic_that_ends_the_runtime_is_not_lost() {
 fn a_closure_whose_panic_is_lost() {
     for (rt, told) in runtimes() {
         rt.block_on(async {
-            drop(wakeful::task::spawn_blocking(|| panic!("nobody looks")));
+            drop(wakeful::task::spawn_blocking(|| panic!("unobserved")));
             let report = report(&told).await;
             let text = report.to_string();
             assert!(matches!(report, Report::UnobservedPanic(_)), "{text}");

@@ -65,7 +65,7 @@ fn nothing_wakes_up_by_itself() {
     let mut before = switches();
     let mut still = 0;
     for _ in 0..100 {
-        std::thread::sleep(Duration::from_millis(300)); // the time in which nothing is to happen
+        std::thread::sleep(Duration::from_millis(300)); // a real sleep: in this time no thread may wake up
         let after = switches();
         still = if after == before { still + 1 } else { 0 };
         before = after;
@@ -73,7 +73,7 @@ fn nothing_wakes_up_by_itself() {
             break;
         }
     }
-    assert_eq!(still, 3, "somebody wakes up again and again: {before:?}");
+    assert_eq!(still, 3, "a thread keeps waking up: {before:?}");
     let is_there = |name: &str| before.keys().any(|thread| thread.starts_with(name));
     for name in ["idle-worker", "idle-root", "wakeful-watchdo"] {
         assert!(is_there(name), "{name}: {before:?}");

@@ -105,7 +105,7 @@ fn each_wakes_the_other_once_and_lets_go_of_its_waker() {
         a.write(b"x").now_or_never().unwrap().unwrap();
         assert_eq!((count.take(), count.other_clones()), (1, 0));
         a.write(b"y").now_or_never().unwrap().unwrap();
-        assert_eq!(count.take(), 0, "nobody waits any more");
+        assert_eq!(count.take(), 0, "no task waits any more");
         assert!(read.as_mut().poll(&mut cx).is_ready());
     }
     let mut write = pin!(a.write_all(b"123"));
@@ -119,7 +119,7 @@ fn each_wakes_the_other_once_and_lets_go_of_its_waker() {
         assert!(pin!(a.read(&mut buffer)).poll(&mut cx).is_pending());
         assert!(pin!(a.write_all(b"123")).poll(&mut cx).is_pending());
     }
-    assert_eq!(count.other_clones(), 2, "given up, but nobody told the pipe");
+    assert_eq!(count.other_clones(), 2, "the future was dropped, and the pipe keeps its waker");
     drop(a);
     assert_eq!((count.take(), count.other_clones()), (0, 0), "an end that goes is not woken");
     drop(b);

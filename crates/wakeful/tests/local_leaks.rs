@@ -119,7 +119,7 @@ fn burst(runtime: &Runtime) {
 
 /// Named tasks that find no place to be spawned on.
 fn refused_by_name(_runtime: &Runtime) {
-    let named = task::Builder::new().name("nobody's task");
+    let named = task::Builder::new().name("unpolled");
     let refused = panic_site(move || named.spawn_local(async {}));
     assert!(refused.message.contains("called from outside"), "{refused:?}");
 }

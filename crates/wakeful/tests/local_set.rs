@@ -248,7 +248,7 @@ fn sets_nest_and_the_innermost_is_found() {
             })
             .await;
         let traced = mine.clone();
-        nested.spawn_local(async move { traced.note("inner, but nobody polls it") });
+        nested.spawn_local(async move { traced.note("inner, but its set is not polled") });
         spawn_local(async move { mine.note("outer") });
     });
     outer.block_on(&runtime, task).unwrap();

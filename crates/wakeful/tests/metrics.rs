@@ -57,7 +57,7 @@ fn a_sleep_has_a_beginning_and_an_end() {
         drop(rt);
         let (parks, both) = (metrics.worker_park_count(0), metrics.worker_park_unpark_count(0));
         assert!(parks > 0, "{name}");
-        assert_eq!(both, 2 * parks, "whoever slept was woken in the end, {name}");
+        assert_eq!(both, 2 * parks, "each park was followed by an unpark, {name}");
     }
 }
 

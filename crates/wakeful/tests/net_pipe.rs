@@ -136,7 +136,7 @@ fn a_pipe_with_a_name_is_opened_at_both_ends() {
         let path = fifo(&folder);
         rt.block_on(async {
             let early = options().open_sender(&path).unwrap_err();
-            assert_eq!(early.raw_os_error(), Some(libc::ENXIO), "nobody receives yet");
+            assert_eq!(early.raw_os_error(), Some(libc::ENXIO), "the pipe has no receiver yet");
             let mut receiver = options().open_receiver(&path).unwrap();
             let mut sender = options().open_sender(&path).unwrap();
             sender.write_all(b"named").await.unwrap();

@@ -454,7 +454,7 @@ fn a_runtime_that_goes_ends_a_wait_for_connections() {
             }))
             .map(drop)
         });
-        assert!(tell.recv().unwrap(), "nobody connects");
+        assert!(tell.recv().unwrap(), "no client connects");
         drop(rt.runtime);
         waiting.join().unwrap()
     });

@@ -204,7 +204,7 @@ fn dropping_waits_for_closures_and_shutdown_timeout_at_most_its_limit() {
         });
         has_started.recv().unwrap();
         runtime.shutdown_timeout(Duration::from_millis(5));
-        assert!(!closure.is_finished(), "nobody has released it, {name}");
+        assert!(!closure.is_finished(), "it is not released yet, {name}");
         release.send(()).unwrap();
         assert!(executor::block_on(closure).unwrap(), "it was left behind, not killed, {name}");
         drop(reports);

@@ -175,7 +175,7 @@ fn on_many_threads() -> bool {
 async fn padded<const N: usize>(future: impl Future<Output = ()>) {
     let padding = [7u8; N];
     future.await;
-    assert!(padding.iter().all(|&byte| byte == 7), "somebody wrote into the future");
+    assert!(padding.iter().all(|&byte| byte == 7), "the future's memory was overwritten");
 }
 
 /// A task of some size.

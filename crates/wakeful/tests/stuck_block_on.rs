@@ -184,7 +184,8 @@ fn main() {
         let text = end_of(&rt);
         assert!(text.contains("can never return") && text.contains("Mutex::lock"), "{text}");
         let of_handle = catch_unwind(AssertUnwindSafe(|| rt.handle().block_on(waits_for_itself())));
-        let text = *of_handle.expect_err("nobody else could help").downcast::<String>().unwrap();
+        let text =
+            *of_handle.expect_err("no other thread could help").downcast::<String>().unwrap();
         assert!(text.contains("no threads but those of this runtime"), "{text}");
         let [first, second] = ends_of_two(&rt);
         let mut texts = vec![end_after_closure(&rt), first, second];

@@ -117,7 +117,11 @@ fn values_are_dropped_when_all_have_seen_them() {
     drop(one);
     assert_eq!(sender.len(), 2, "the other has not seen them");
     drop(two);
-    assert_eq!((Arc::strong_count(&alive), sender.len()), (1, 0), "nobody is left to see them");
+    assert_eq!(
+        (Arc::strong_count(&alive), sender.len()),
+        (1, 0),
+        "no receiver is left to see them"
+    );
     let SendError(value) = sender.send(alive.clone()).unwrap_err();
     drop((value, sender));
     assert_eq!(Arc::strong_count(&alive), 1);
@@ -161,7 +165,7 @@ fn a_dropped_wait_loses_nothing_and_leaves_no_waker() {
     assert_eq!((one.other_clones(), two.other_clones()), (0, 0));
     sender.send(2).unwrap();
     drop((receiver, sender));
-    assert_eq!((one.take(), two.take()), (0, 0), "nobody waits");
+    assert_eq!((one.take(), two.take()), (0, 0), "no task waits");
 }
 
 #[test]
@@ -178,7 +182,7 @@ fn closed_means_that_there_is_no_receiver() {
     drop(two);
     assert_eq!(count.take(), 1);
     let three = sender.subscribe();
-    assert!(poll(closed.as_mut(), &waker).is_pending(), "somebody came before it looked");
+    assert!(poll(closed.as_mut(), &waker).is_pending(), "a receiver subscribed before the poll");
     drop(three);
     assert_eq!(count.take(), 1);
     assert!(poll(closed.as_mut(), &waker).is_ready());
@@ -349,7 +353,10 @@ impl Listener {
         Self { receiver, waits: None, queue: VecDeque::new(), missed: 0, waker: None }
     }
 
-    #[allow(clippy::await_holding_refcell_ref, reason = "nobody else borrows it while this waits")]
+    #[allow(
+        clippy::await_holding_refcell_ref,
+        reason = "no other code borrows it while this waits"
+    )]
     fn start(&mut self) {
         let receiver = self.receiver.clone();
         self.waits = Some(Box::pin(async move { receiver.borrow_mut().recv().await }));

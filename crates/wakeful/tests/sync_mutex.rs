@@ -50,7 +50,7 @@ fn first_come_first_served() {
         guard.push(number);
         drop(guard);
         assert_eq!(wait.take_wakes(), 1, "handed to the one in front");
-        assert!(mutex.try_lock().is_err(), "nobody gets in between");
+        assert!(mutex.try_lock().is_err(), "no other task acquires it in between");
         let mut late = ManualPoll::new(mutex.lock());
         assert!(late.poll().is_pending());
         drop(late);
@@ -98,7 +98,7 @@ fn the_last_that_gives_up_leaves_the_lock_as_it_was() {
     let handed = ManualPoll::pending(mutex.lock());
     drop(guard);
     drop(handed);
-    assert!(mutex.try_lock().is_ok(), "handed to one that gave up, with nobody behind it");
+    assert!(mutex.try_lock().is_ok(), "granted to a cancelled waiter, with no waiter behind it");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn agrees_with_a_naive_model() {
             step(&mut walk, &mut rng, &mutex);
         }
         walk.end(&mut rng);
-        assert!(mutex.try_lock().is_ok(), "given back by everybody");
+        assert!(mutex.try_lock().is_ok(), "released by all tasks");
     }
 }
 
@@ -325,7 +325,7 @@ fn nothing_is_lost_between_threads() {
             .collect();
         let locked: usize =
             tasks.into_iter().map(|task| runtime.block_on(task).expect("no panic")).sum();
-        assert_eq!(*mutex.try_lock().expect("nobody has it any more"), locked);
+        assert_eq!(*mutex.try_lock().expect("no task holds it"), locked);
     }
 }
 

@@ -346,7 +346,7 @@ fn a_channel_is_as_its_model() {
         }
         drop((sender, receiver));
         for (count, _) in &wakers {
-            assert_eq!(count.other_clones(), 0, "kept by nobody");
+            assert_eq!(count.other_clones(), 0, "the channel keeps no waker");
             count.take();
         }
     }

@@ -305,7 +305,7 @@ fn agrees_with_a_naive_model() {
             });
         }
         walk.end(&mut rng);
-        assert!(lock.try_write().is_ok(), "given back by everybody");
+        assert!(lock.try_write().is_ok(), "released by all tasks");
     }
 }
 
@@ -353,6 +353,6 @@ fn nothing_is_lost_between_threads() {
             .collect();
         let written: usize =
             tasks.into_iter().map(|task| runtime.block_on(task).expect("no panic")).sum();
-        assert_eq!(*lock.try_write().expect("nobody has it any more"), (written, written));
+        assert_eq!(*lock.try_write().expect("no task holds it"), (written, written));
     }
 }

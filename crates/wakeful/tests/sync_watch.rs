@@ -218,7 +218,7 @@ fn a_dropped_wait_has_seen_nothing_and_leaves_no_waker() {
     assert_eq!((one.other_clones(), two.other_clones()), (0, 0));
     sender.send(2).unwrap();
     drop((sender, receiver));
-    assert_eq!((one.take(), two.take()), (0, 0), "nobody waits");
+    assert_eq!((one.take(), two.take()), (0, 0), "no task waits");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn closed_means_that_no_receiver_is_left() {
     drop(second);
     assert_eq!(count.take(), 1);
     let third = sender.subscribe();
-    assert!(poll(closed.as_mut(), &waker).is_pending(), "somebody came before it looked");
+    assert!(poll(closed.as_mut(), &waker).is_pending(), "a receiver subscribed before the poll");
     drop(third);
     assert_eq!(count.take(), 1);
     assert!(poll(closed.as_mut(), &waker).is_ready());
@@ -309,7 +309,10 @@ struct Watcher {
 }
 
 impl Watcher {
-    #[allow(clippy::await_holding_refcell_ref, reason = "nobody else borrows it while this waits")]
+    #[allow(
+        clippy::await_holding_refcell_ref,
+        reason = "no other code borrows it while this waits"
+    )]
     fn start(&mut self) {
         let receiver = self.receiver.clone();
         self.waits = Some(Box::pin(async move { receiver.borrow_mut().changed().await.is_ok() }));

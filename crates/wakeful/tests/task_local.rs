@@ -52,7 +52,7 @@ fn a_value_is_there_only_while_its_future_is_polled() {
     assert!(ID.try_get().is_err());
     assert!(poll_once(first.as_mut()).is_pending());
     assert!(poll_once(second.as_mut()).is_pending());
-    assert!(ID.try_get().is_err(), "between polls nobody has the value");
+    assert!(ID.try_get().is_err(), "between polls the value is not set");
     assert_eq!(poll_once(first.as_mut()), Poll::Ready(1));
     assert_eq!(poll_once(second.as_mut()), Poll::Ready(2));
     assert!(ID.try_get().is_err());
@@ -197,7 +197,7 @@ fn polling_inside_with_panics_and_leaves_everything_as_it_was() {
         assert_eq!(site.message, BORROWED);
         assert_eq!(ID.get(), 1);
     });
-    assert_eq!(poll_once(inner.as_mut()), Poll::Ready(2), "the future can be polled elsewhere");
+    assert_eq!(poll_once(inner.as_mut()), Poll::Ready(2), "another task can poll the future");
 }
 
 #[test]

@@ -189,7 +189,7 @@ async fn a_reset_sleep_is_elapsed_without_a_poll() {
     assert!(!done.is_elapsed() && !fresh.is_elapsed());
     advance(ms(1)).await;
     assert!(done.is_elapsed() && fresh.is_elapsed());
-    assert!(!never_polled.is_elapsed(), "nobody has asked it anything");
+    assert!(!never_polled.is_elapsed(), "it was not polled");
     assert!(poll_once(done.as_mut()).await.is_ready());
 }
 

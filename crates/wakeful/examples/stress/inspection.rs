@@ -132,7 +132,7 @@ pub fn round(round: &mut Round) {
             for task in tasks {
                 task.await.expect("churn neither panics nor is cancelled");
             }
-            assert!(!anchor.is_finished(), "nobody has notified it");
+            assert!(!anchor.is_finished(), "no task has notified it");
             is_running.store(false, SeqCst);
             // A permit, in case that it has not been polled yet.
             release.notify_one();

@@ -205,7 +205,7 @@ fn event(page: &mut Page<'_>, rt: &Runtime) {
     rt.spawn(async move { event.fire() });
     let woken = rt.block_on(join_all(waiting));
     page.show(format_args!("{} tasks were released", woken.len()));
-    page.expect(woken.iter().all(Result::is_ok), "everybody who waited went on");
+    page.expect(woken.iter().all(Result::is_ok), "all waiting tasks went on");
 }
 
 /// Says when it is dropped.

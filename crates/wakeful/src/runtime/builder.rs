@@ -236,7 +236,7 @@ impl Builder {
     /// Sets how many I/O events a thread with tasks left to run fetches with one system call.
     ///
     /// The default is the value of [`max_io_events_per_tick`](Self::max_io_events_per_tick). With a
-    /// smaller one, a busy thread leaves the other events to the kernel for now.
+    /// smaller value, a busy thread fetches the other events with its next system calls.
     ///
     /// # Panics
     ///

@@ -66,7 +66,7 @@ impl<S: AsFd> PollEvented<S> {
     /// Reads as soon as that does not block.
     ///
     /// `operation` returns the number of bytes that it has read into a buffer of `capacity` bytes.
-    /// Fewer bytes mean that there are no more for now. Pass 0 if that conclusion is not possible.
+    /// Fewer bytes mean that the next read would block. Pass 0 if that conclusion is not possible.
     #[inline(always)]
     pub(crate) fn poll_read(
         &self,

@@ -482,7 +482,7 @@ fn bound() -> (UnixListener, std::os::unix::net::SocketAddr) {
         NEXT.fetch_add(1, SeqCst)
     );
     let addr = std::os::unix::net::SocketAddr::from_abstract_name(name).expect("a short name");
-    let listener = std::os::unix::net::UnixListener::bind_addr(&addr).expect("nobody else has it");
+    let listener = std::os::unix::net::UnixListener::bind_addr(&addr).expect("the address is free");
     listener.set_nonblocking(true).expect("a socket can");
     (UnixListener::from_std(listener).expect("it can be polled"), addr)
 }

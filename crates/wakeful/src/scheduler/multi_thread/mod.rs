@@ -190,7 +190,7 @@ impl MultiThread {
     ) -> JoinHandle<F::Output> {
         // SAFETY: by contract.
         let (task, join) = unsafe { self.fill(future, options) };
-        self.schedule_spawned(task);
+        self.enqueue(task, Runnable::cancel_spawn);
         join
     }
 
@@ -226,8 +226,9 @@ impl MultiThread {
         }
     }
 
+    /// Queues a task on this worker, or in the injector. If that is closed, calls `on_closed`.
     #[inline]
-    fn schedule_spawned(&self, task: Runnable) {
+    fn enqueue(&self, task: Runnable, on_closed: impl FnOnce(Runnable)) {
         let task = match worker::push_local(self, task) {
             Ok(()) => return,
             Err(task) => task,
@@ -235,7 +236,7 @@ impl MultiThread {
         self.record_injected(&task);
         match self.injector.push(task) {
             Ok(()) => self.notify(),
-            Err(task) => task.cancel_spawn(),
+            Err(task) => on_closed(task),
         }
     }
 
@@ -311,15 +312,7 @@ impl MultiThread {
 impl Schedule for MultiThread {
     #[inline]
     fn schedule(&self, task: Runnable) {
-        let task = match worker::push_local(self, task) {
-            Ok(()) => return,
-            Err(task) => task,
-        };
-        self.record_injected(&task);
-        match self.injector.push(task) {
-            Ok(()) => self.notify(),
-            Err(task) => task.discard(),
-        }
+        self.enqueue(task, Runnable::discard);
     }
 
     #[inline]
