@@ -50,7 +50,7 @@ fn sockets_have_addresses_moments_come_in_a_while_and_tasks_have_numbers() {
         assert_eq!(resource_of(&dump, "sleeps"), Some("in 90 s"), "{text}");
         assert_eq!(resource_of(&dump, "joins"), Some(format!("task {awaited}").as_str()), "{text}");
         assert_eq!(resource_of(&dump, "any"), Some("any of several"), "{text}");
-        assert!(text.contains(&format!("for data to read: {reading}, at ")), "{text}");
+        assert!(text.contains(&format!("for data to read: {reading}, awaited at ")), "{text}");
         let json = dump.to_json();
         assert!(json.contains(&format!("\"resource\":\"{reading}\"")), "{json}");
         drop(client);
@@ -340,4 +340,58 @@ fn the_age_of_a_block_on_is_its_own() {
     let dump = rt.block_on(async { Handle::current().dump() });
     let root = dump.tasks().iter().find(|task| task.info().is_block_on()).unwrap();
     assert_eq!(root.age(), Duration::ZERO, "it had not to wait yet: {dump}");
+}
+
+/// A future that is itself the resource does not know where it is awaited.
+#[test]
+fn each_place_says_what_it_is() {
+    let rt = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    rt.block_on(async {
+        let mut tasks = task::JoinSet::new();
+        for (kind, waits) in all_kinds() {
+            tasks.build_task().name(kind).spawn(waits).unwrap();
+        }
+        let mut ticks = wakeful::time::interval(Duration::from_secs(90));
+        let start = ticks.tick().await;
+        let late = Box::pin(async move { while ticks.tick().await > start {} });
+        let (mut near, far) = wakeful::io::duplex(8);
+        let by_call = Box::pin(async move { drop((near.read_u8().await, far)) });
+        let (mut near, far) = wakeful::io::duplex(8);
+        let by_poll = Box::pin(async move {
+            let mut byte = [0];
+            let mut buf = wakeful::io::ReadBuf::new(&mut byte);
+            let mut read =
+                poll_fn(|cx| wakeful::io::AsyncRead::poll_read(Pin::new(&mut near), cx, &mut buf));
+            drop(((&mut read).await, &far));
+        });
+        let mut set = task::JoinSet::new();
+        set.spawn(sleep(Duration::from_secs(90)));
+        let any = Box::pin(async move { drop(set.join_next().await) });
+        let others: [(_, Boxed); 4] =
+            [("interval", late), ("by call", by_call), ("by poll", by_poll), ("any", any)];
+        for (name, waits) in others {
+            tasks.build_task().name(name).spawn(waits).unwrap();
+        }
+        let dump = dump_at_rest().await;
+        let place = |name: &str| dump.find_named(name).unwrap().waiting_on().unwrap().place();
+        for (name, expected) in [
+            ("JoinHandle", "spawned at"),
+            ("any", "awaited at"),
+            ("oneshot::Receiver", "channel made at"),
+            ("sleep", "made at"),
+            ("interval", "made at"),
+            ("by call", "awaited at"),
+            ("by poll", "made at"),
+        ] {
+            assert_eq!(place(name), expected, "{name}: {dump}");
+        }
+        for (kind, _) in all_kinds() {
+            if !matches!(kind, "JoinHandle" | "oneshot::Receiver" | "sleep") {
+                assert_eq!(place(kind), "awaited at", "{kind}: {dump}");
+            }
+        }
+        assert!(!dump.to_string().contains(", at "), "each place has a word: {dump}");
+        let json = dump.to_json();
+        assert!(json.contains(r#""place":"channel made at""#), "{json}");
+    });
 }

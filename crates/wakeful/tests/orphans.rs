@@ -105,7 +105,10 @@ fn the_report_says_what_the_task_last_waited_for() {
         let (what, site) = orphan.last_waited_for().unwrap();
         assert_eq!(what, "a task to end (JoinHandle)");
         assert_eq!((site.file(), site.line()), (file!(), lines.recv().unwrap()));
-        assert!(orphan.to_string().contains(&format!("(JoinHandle), at {site}")), "{orphan}");
+        assert!(
+            orphan.to_string().contains(&format!("(JoinHandle), spawned at {site}")),
+            "{orphan}"
+        );
     }
 }
 
@@ -127,7 +130,7 @@ fn the_report_says_which_moment_the_task_last_waited_for() {
     assert_eq!(what, "a timer (sleep, interval or timeout)");
     assert_eq!((site.file(), site.line()), (file!(), line));
     assert_eq!(orphan.last_waited_until(), Some(Duration::from_millis(1_250)));
-    let text = format!("{what}, 1.25s after the runtime started, at {site}");
+    let text = format!("{what}, 1.25s after the runtime started, made at {site}");
     assert!(orphan.to_string().contains(&text), "{orphan}");
 
     rt.spawn(pending::<()>());

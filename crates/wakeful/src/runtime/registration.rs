@@ -88,6 +88,12 @@ impl Registration {
         wait::record_wait_for_target(kind, TargetWord::of_u32(self.fd as u32), site);
     }
 
+    /// Records that the current task waits for this descriptor, in a poll without a place of its own.
+    #[inline]
+    fn record_polled_wait(&self, kind: WaitKind) {
+        wait::record_wait_at_resource(kind, TargetWord::of_u32(self.fd as u32), self.site);
+    }
+
     /// Returns the known readiness, restricted to `mask`.
     #[inline]
     pub(crate) fn readiness(&self, mask: Readiness) -> ReadinessSnapshot {
@@ -177,7 +183,7 @@ impl Registration {
                 Poll::Ready(seen)
             }
             Poll::Pending => {
-                self.record_wait(kind, self.site);
+                self.record_polled_wait(kind);
                 Poll::Pending
             }
         }
@@ -197,7 +203,7 @@ impl Registration {
             let seen = match self.poll_ready_unbudgeted(direction, cx) {
                 Poll::Ready(seen) => seen?,
                 Poll::Pending => {
-                    self.record_wait(kind, self.site);
+                    self.record_polled_wait(kind);
                     return Poll::Pending;
                 }
             };

@@ -216,7 +216,12 @@ impl Signal {
     ///
     /// Only the task of the last call is woken.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
-        self.poll_at(cx, self.site)
+        let polled = self.poll_at(cx, self.site);
+        if polled.is_pending() {
+            let signal = TargetWord::of_u32(self.kind.0 as u32);
+            wait::record_wait_at_resource(WaitKind::Signal, signal, self.site);
+        }
+        polled
     }
 
     fn poll_at(

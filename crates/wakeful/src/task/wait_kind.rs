@@ -1,5 +1,7 @@
 //! The kinds of waits that wakeful's own futures record.
 
+use super::wait_target::WaitTarget;
+
 /// What kind of resource a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -200,6 +202,20 @@ impl WaitKind {
             WaitKind::Signal => "a signal",
             WaitKind::Stdin => "standard input",
             WaitKind::Stdout => "a write to standard output or error",
+        }
+    }
+
+    /// Says what the recorded place of a wait is, in words that precede it.
+    ///
+    /// A future that is a resource itself knows only where it was made. `of_resource` is
+    /// [`WaitRecord::has_site_of_resource`](super::wait_record::WaitRecord::has_site_of_resource).
+    pub(crate) fn place(self, target: WaitTarget, of_resource: bool) -> &'static str {
+        match (self, target) {
+            (WaitKind::Join, WaitTarget::Task(_)) => "spawned at",
+            (WaitKind::OneshotRecv, _) => "channel made at",
+            (WaitKind::Sleep, _) => "made at",
+            _ if of_resource => "made at",
+            _ => "awaited at",
         }
     }
 }

@@ -19,6 +19,7 @@ pub(crate) struct WaitRecord {
     /// A [`TargetWord`]: kind, link and value in one word, so that readers see all or none of a
     /// write. Only `set_target` stores here.
     target: AtomicU64,
+    /// Where the task waits. The bit [`OF_RESOURCE`] says that the resource was made there.
     site: AtomicPtr<Location<'static>>,
     /// Milliseconds of the runtime's clock when the wait began.
     since_ms: AtomicU32,
@@ -37,6 +38,10 @@ pub(crate) struct WaitRecord {
 const NOTHING: u8 = 0;
 const YIELD: u8 = WaitKind::Yield as u8;
 const OUTCOME_SHIFT: u32 = 8;
+/// A flag in the address of a site: the place is where the resource was made, because the future does
+/// not know where it is awaited.
+const OF_RESOURCE: usize = 1;
+const _: () = assert!(align_of::<Location<'static>>() > OF_RESOURCE);
 
 /// A copy of a [`WaitRecord`].
 #[derive(Clone, Copy, Debug)]
@@ -121,10 +126,11 @@ impl WaitRecord {
         !matches!(tag as u8, NOTHING | YIELD) && PollStamp::from_word(tag).same_poll(poll)
     }
 
+    /// `site` is a `&'static Location`, perhaps with the flag OF_RESOURCE.
     #[inline]
-    fn describe(&self, tag: u32, since_ms: u32, site: &'static Location<'static>) {
+    fn describe(&self, tag: u32, since_ms: u32, site: *const Location<'static>) {
         self.since_ms.store(since_ms, Relaxed);
-        self.site.store(std::ptr::from_ref(site).cast_mut(), Relaxed);
+        self.site.store(site.cast_mut(), Relaxed);
         // Release pairs with the Acquire load of `read`: a reader that sees the kind does not see
         // the site of the task before in this cell.
         self.tag.store(tag, Release);
@@ -133,6 +139,11 @@ impl WaitRecord {
     /// Replaces only the time when the wait began.
     pub(crate) fn set_since_ms(&self, since_ms: u32) {
         self.since_ms.store(since_ms, Relaxed);
+    }
+
+    /// Returns whether the recorded place is where the resource was made.
+    pub(crate) fn has_site_of_resource(&self) -> bool {
+        self.site.load(Relaxed).addr() & OF_RESOURCE != 0
     }
 
     /// Returns the last recorded wait, without its link.
@@ -144,12 +155,14 @@ impl WaitRecord {
             NOTHING => return None,
             kind => WaitKind::from_u8(kind),
         };
-        let site = NonNull::new(self.site.load(Relaxed))?;
+        let site = self.site.load(Relaxed).map_addr(|addr| addr & !OF_RESOURCE);
+        let site = NonNull::new(site)?;
         let target = match kind {
             WaitKind::Yield => TargetWord::NONE,
             _ => self.target(Relaxed).unlinked(),
         };
-        // SAFETY: `describe` and `set_site` store here, both a `&'static`; null was ruled out.
+        // SAFETY: `describe` and `set_site` store here, both a `&'static`. Its flag was removed, and
+        // null was ruled out.
         let site = unsafe { site.as_ref() };
         Some(Wait { kind, target, site, since_ms: self.since_ms.load(Relaxed) })
     }
@@ -168,6 +181,14 @@ impl WaitWriter<'_> {
     pub(crate) fn record(self, wait: Wait) {
         self.waiting.set_target(wait.target, Relaxed);
         self.describe(wait.kind, wait.since_ms, wait.site);
+    }
+
+    /// Records a wait at the place where its resource was made. Its target is unlinked.
+    #[inline]
+    pub(crate) fn record_at_resource(self, wait: Wait) {
+        self.waiting.set_target(wait.target, Relaxed);
+        let site = std::ptr::from_ref(wait.site).map_addr(|addr| addr | OF_RESOURCE);
+        self.waiting.describe(wait.kind as u32 | self.stamp.to_word(), wait.since_ms, site);
     }
 
     /// Records a wait whose target is linked.

@@ -71,6 +71,18 @@ pub(crate) fn record_wait_for_target(
     context::record_wait(|since_ms| Wait { kind, target, site, since_ms });
 }
 
+/// Records a wait of a future that knows only where its resource was made, which is `site`.
+///
+/// The methods of the extension traits replace that place by the one of the call.
+#[inline]
+pub(crate) fn record_wait_at_resource(
+    kind: WaitKind,
+    target: TargetWord,
+    site: &'static Location<'static>,
+) {
+    context::record_wait_at_resource(|since_ms| Wait { kind, target, site, since_ms });
+}
+
 /// Records a wait for a resource whose list links the wait records of its waiters. Keeps a link.
 ///
 /// `target` comes from [`RecordCell::target`](ownership::resource_record::RecordCell::target).

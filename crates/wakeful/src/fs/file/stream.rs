@@ -11,17 +11,33 @@ use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::runtime::context;
 use crate::task::coop;
 use crate::task::wait_kind::WaitKind;
+use crate::task::wait_target::TargetWord;
 use crate::wait;
 use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 impl File {
+    /// Records a wait in a poll, which has no place of its own.
+    fn record_polled_wait(&self, kind: WaitKind) {
+        let target = TargetWord::of_address(&*self.descriptor);
+        wait::record_wait_at_resource(kind, target, self.site);
+    }
+
+    /// Waits until no write is queued or in flight.
+    fn poll_queue_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let polled = self.queue.poll_idle(cx, self.site);
+        if polled.is_pending() {
+            self.record_polled_wait(WaitKind::FileWrite);
+        }
+        polled
+    }
+
     /// Waits for a seek in flight, and records the wait.
     fn poll_seeking(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = self.cursor_mut().poll_seek_finished(Waiters::One, cx);
         if polled.is_pending() {
-            wait::record_wait(WaitKind::FileOp, &*self.descriptor, self.site);
+            self.record_polled_wait(WaitKind::FileOp);
         }
         polled
     }
@@ -30,7 +46,7 @@ impl File {
     fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let polled = self.cursor_mut().poll_read_finished(Waiters::One, cx);
         if polled.is_pending() {
-            wait::record_wait(WaitKind::FileRead, &*self.descriptor, self.site);
+            self.record_polled_wait(WaitKind::FileRead);
         }
         polled
     }
@@ -84,7 +100,7 @@ impl File {
         let cursor = self.cursor.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         let polled = cursor.poll_cursor_settled(&self.descriptor, Waiters::One, cx);
         if polled.is_pending() {
-            wait::record_wait(WaitKind::FileRead, &*self.descriptor, self.site);
+            self.record_polled_wait(WaitKind::FileRead);
         }
         polled
     }
@@ -101,15 +117,13 @@ impl File {
             progress.made_progress();
             return Poll::Ready(written);
         }
-        let accepted = ready!(self.queue.poll_accept(
-            &self.descriptor,
-            parts,
-            self.max_buf_size,
-            cx,
-            self.site
-        ));
-        progress.made_progress();
-        Poll::Ready(accepted)
+        let limit = self.max_buf_size;
+        let accepted = self.queue.poll_accept(&self.descriptor, parts, limit, cx, self.site);
+        match accepted {
+            Poll::Ready(_) => progress.made_progress(),
+            Poll::Pending => self.record_polled_wait(WaitKind::FileWrite),
+        }
+        accepted
     }
 
     /// Writes to the page cache, if the file system can do that without blocking.
@@ -145,7 +159,7 @@ impl AsyncRead for File {
         let progress = ready!(coop::poll_proceed(cx));
         let this = self.get_mut();
         // A read sees all data that was written before.
-        ready!(this.queue.poll_idle(cx, this.site));
+        ready!(this.poll_queue_idle(cx));
         if dst.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
@@ -196,7 +210,7 @@ impl AsyncWrite for File {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let progress = ready!(coop::poll_proceed(cx));
-        ready!(self.queue.poll_idle(cx, self.site));
+        ready!(self.poll_queue_idle(cx));
         progress.made_progress();
         Poll::Ready(self.queue.take_error().map_or(Ok(()), Err))
     }
@@ -239,7 +253,7 @@ impl AsyncSeek for File {
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let progress = ready!(coop::poll_proceed(cx));
         let this = self.get_mut();
-        ready!(this.queue.poll_idle(cx, this.site));
+        ready!(this.poll_queue_idle(cx));
         ready!(this.poll_seeking(cx))?;
         let _ = ready!(this.poll_reading(cx));
         progress.made_progress();

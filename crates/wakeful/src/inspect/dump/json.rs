@@ -22,6 +22,7 @@ impl Dump {
     ///                  "age_ms": 12, "polls": 1, "busy_ms": 0, "wakes": 0, "wakers": 1,
     ///                  "waiting_on": { "kind": "Mutex::lock", "resource_id": 4711,
     ///                                  "resource": "#1267", "site": "src/main.rs:4:9",
+    ///                                  "place": "awaited at",
     ///                                  "since_ms": 12, "earlier": false, "certain": true,
     ///                                  "holders": [ { "id": 6, "block_on": null, "name": null,
     ///                                                 "acquired_at": "src/main.rs:9:9",
@@ -112,6 +113,7 @@ fn wait(json: &mut Json, wait: &WaitDump) {
         json.field("resource_id", |json| json.plain(wait.resource_id()));
         json.field("resource", |json| json.string(wait.resource()));
         json.field("site", |json| site(json, wait.site()));
+        json.field("place", |json| json.string(wait.place()));
         json.field("since_ms", |json| millis(json, wait.since()));
         json.field("earlier", |json| json.plain(wait.is_earlier()));
         json.field("certain", |json| json.plain(wait.is_certain()));

@@ -75,6 +75,7 @@ pub struct WaitDump {
     resource_id: u64,
     resource: String,
     site: &'static Location<'static>,
+    place: &'static str,
     since: Duration,
     earlier: bool,
     certain: bool,
@@ -265,6 +266,11 @@ impl TaskDump {
     pub fn waiting_on(&self) -> Option<&WaitDump> {
         self.waiting.as_ref()
     }
+
+    /// Returns everything that it is known to wait for, [`waiting_on`](Self::waiting_on) first.
+    pub fn waits(&self) -> &[WaitDump] {
+        self.waiting.as_slice()
+    }
 }
 
 impl WaitDump {
@@ -315,6 +321,7 @@ impl WaitDump {
             resource_id: ResourceRecord::display_number(target),
             resource: describe(wait.kind, target, now),
             site: wait.site,
+            place: wait.kind.place(target, record.has_site_of_resource()),
             since: since(now, wait.since_ms),
             earlier,
             certain,
@@ -341,14 +348,27 @@ impl WaitDump {
     }
 
     /// Describes the resource: a task, a descriptor with its addresses, a process, a signal, or the
-    /// time until a timer fires. A resource without a name is shown by its number.
+    /// time until a timer fires. A resource without a name is shown as `#` and its address. Empty if
+    /// there is none, as for `yield_now`.
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// Returns the place of the call in the program.
+    /// Returns a place in the program; [`place`](Self::place) says what it is the place of.
     pub fn site(&self) -> &'static Location<'static> {
         self.site
+    }
+
+    /// Says what the [`site`](Self::site) is, in words that precede it.
+    ///
+    /// | words | the site is |
+    /// | --- | --- |
+    /// | `"awaited at"` | the call whose future is awaited, for example of `lock` |
+    /// | `"spawned at"` | where the joined task was spawned: a `JoinHandle` does not know where it is awaited |
+    /// | `"made at"` | where the timer, socket or stream was made, for the same reason |
+    /// | `"channel made at"` | where the channel of a `oneshot::Receiver` was made |
+    pub fn place(&self) -> &'static str {
+        self.place
     }
 
     /// Returns the time since it last returned `Pending` there.
@@ -397,8 +417,9 @@ fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
             None => format!("{} ago", Short(now.saturating_sub(time_of(tick)))),
         },
         (kind, WaitTarget::Number(number)) if kind.is_for_descriptor() => {
-            descriptor::describe(number).unwrap_or_else(|| format!("#{number:x}"))
+            descriptor::describe(number).unwrap_or_else(|| format!("descriptor {number}"))
         }
+        (_, WaitTarget::Number(0)) => String::new(),
         (_, WaitTarget::Number(number)) => format!("#{number:x}"),
     }
 }

@@ -135,16 +135,20 @@ impl fmt::Display for TaskDump {
 
 impl fmt::Display for WaitDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (phrase, resource, since) = (self.phrase(), self.resource(), Short(self.since()));
+        let resource = match self.resource() {
+            "" => String::new(),
+            resource => format!(": {resource}"),
+        };
+        let (phrase, since) = (self.phrase(), Short(self.since()));
+        let place = format_args!("{} {}", self.place(), self.site());
         if self.is_earlier() {
             let unknown = "waiting in a future that is not wakeful's own, or was not polled again";
             return write!(
                 f,
-                "{unknown}; before that for {phrase}: {resource}, at {}, {since} ago",
-                self.site()
+                "{unknown}; before that for {phrase}{resource}, {place}, {since} ago"
             );
         }
-        write!(f, "waiting for {phrase}: {resource}, at {}, since {since}", self.site())
+        write!(f, "waiting for {phrase}{resource}, {place}, since {since}")
     }
 }
 

@@ -76,7 +76,9 @@ impl Edge {
     /// Writes the lines below the task's name.
     fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         let (kind, site, waited) = (self.kind(), self.site, Short(self.waited));
-        field(f, indent, "waiting", format_args!("{kind} at {site}, for {waited}"))?;
+        // A JoinHandle knows only where its task was spawned.
+        let at = if self.is_for(WaitKind::Join) { ", spawned at" } else { " at" };
+        field(f, indent, "waiting", format_args!("{kind}{at} {site}, for {waited}"))?;
         let holder = &self.holder;
         let at = self.acquired_at.map_or(String::new(), |site| format!(" at {site}"));
         match self.wait {

@@ -22,6 +22,8 @@ pub struct Orphan {
     spawned_at: &'static Location<'static>,
     polls: u32,
     last_wait: Option<Wait>,
+    /// What the site of `last_wait` is.
+    place: &'static str,
     /// `last_wait` is of an earlier poll than the last.
     is_earlier: bool,
     /// The descriptor of `last_wait`, in words.
@@ -34,6 +36,8 @@ impl Orphan {
         let origin = header.origin.get();
         let last_wait = header.waiting.read();
         let socket = last_wait.filter(|wait| wait.kind.is_for_descriptor());
+        let of_resource = header.waiting.has_site_of_resource();
+        let place = last_wait.map_or("", |w| w.kind.place(w.target.target(), of_resource));
         let descriptor = socket.and_then(|wait| match wait.target.target() {
             WaitTarget::Number(number) => descriptor::describe(number),
             WaitTarget::Record(_) | WaitTarget::Task(_) => None,
@@ -44,6 +48,7 @@ impl Orphan {
             spawned_at: origin.spawned_at(),
             polls: header.polls(),
             last_wait,
+            place,
             is_earlier: !header.waiting.is_from_poll(header.poll_stamp()),
             descriptor,
         }
@@ -112,7 +117,7 @@ impl fmt::Display for Orphan {
                 if let Some(until) = self.last_waited_until() {
                     text += &format!(", {until:?} after the runtime started");
                 }
-                text += &format!(", at {site}");
+                text += &format!(", {} {site}", self.place);
                 if self.is_earlier {
                     text += ", before its last poll";
                 }

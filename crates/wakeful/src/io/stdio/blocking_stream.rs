@@ -10,6 +10,7 @@ use crate::runtime::shutdown_error::shutting_down;
 use crate::runtime::task_api::blocking;
 use crate::sys::eintr::uninterrupted;
 use crate::task::wait_kind::WaitKind;
+use crate::task::wait_target::TargetWord;
 use crate::task::{JoinHandle, coop};
 use crate::wait;
 use std::io;
@@ -108,7 +109,7 @@ impl BlockingStream {
             return Poll::Ready(Ok(()));
         };
         let Poll::Ready(joined) = Pin::new(handle).poll(cx) else {
-            wait::record_wait(self.kind, self, self.site);
+            wait::record_wait_at_resource(self.kind, TargetWord::of_address(self), self.site);
             return Poll::Pending;
         };
         self.in_flight = None;

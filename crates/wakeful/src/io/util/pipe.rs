@@ -17,6 +17,7 @@ use crate::io::ReadBuf;
 use crate::sys::sync::Mutex;
 use crate::task::coop;
 use crate::task::wait_kind::WaitKind;
+use crate::task::wait_target::TargetWord;
 use crate::wait;
 use crate::wait::atomic_waker::{AtomicWaker, Registered};
 use std::collections::VecDeque;
@@ -152,7 +153,7 @@ impl Pipe {
             waker_cell.deregister();
             return Poll::Ready(result);
         }
-        wait::record_wait(kind, self, self.site);
+        wait::record_wait_at_resource(kind, TargetWord::of_address(self), self.site);
         Poll::Pending
     }
 

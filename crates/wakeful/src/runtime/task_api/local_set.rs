@@ -306,7 +306,7 @@ impl Future for LocalSet {
             return Poll::Ready(());
         }
         let site = self.created_at;
-        crate::task::context::record_wait(|since_ms| Wait {
+        crate::task::context::record_wait_at_resource(|since_ms| Wait {
             kind: WaitKind::Join,
             target: TargetWord::NONE,
             site,

@@ -85,6 +85,16 @@ pub(crate) fn record_wait(wait: impl FnOnce(u32) -> Wait) {
     });
 }
 
+/// Records a wait of a future that knows only where its resource was made: the site of the wait.
+#[inline]
+pub(crate) fn record_wait_at_resource(wait: impl FnOnce(u32) -> Wait) {
+    CONTEXT.with(|context| {
+        if let Some(writer) = context.wait_writer() {
+            writer.record_at_resource(wait(context.now_ms.get()));
+        }
+    });
+}
+
 /// Records a wait that usually only ends another one: a deadline, a notification.
 ///
 /// It does not replace a wait of this poll that is linked to a resource record. A lock that the
