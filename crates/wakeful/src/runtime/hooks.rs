@@ -7,9 +7,11 @@ use crate::runtime::context;
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::scheduler::config::Role;
 use crate::scheduler::hooks::{BlockedPoll, PolledEntity, RuntimeHooks};
+use crate::task::block_on::BlockOnRecord;
 use crate::task::enter_guard;
 use crate::task::header::Header;
 use crate::task::runnable::TaskRef;
+use crate::wait;
 use crate::watchdog::{self, Subject, WatchTarget, Watched};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -45,6 +47,7 @@ impl ReportingHooks {
 
     /// Connects the hooks with their runtime. The builder calls it once.
     pub(super) fn set_runtime(&self, shared: &Arc<RuntimeInner>) {
+        wait::block_on::set_on_block(thread_blocks);
         let is_first = self.shared.set(Arc::downgrade(shared)).is_ok();
         debug_assert!(is_first, "each runtime has hooks of its own");
     }
@@ -81,6 +84,14 @@ impl ReportingHooks {
             }
         }
     }
+}
+
+/// Notes that a thread waits in a `blocking_…` method: a closure of the pool, for example.
+fn thread_blocks(record: &BlockOnRecord) {
+    context::with_current(|shared| {
+        record.waiting.set_since_ms(shared.base().now_ms());
+        shared.base().notify_progress();
+    });
 }
 
 impl RuntimeHooks for ReportingHooks {

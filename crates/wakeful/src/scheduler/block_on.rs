@@ -150,11 +150,18 @@ fn lock_states() -> MutexGuard<'static, Vec<Weak<BlockOnState>>> {
     ignore_poison(STATES.lock())
 }
 
-/// Returns the states that are in a `block_on` of the scheduler at this address.
-pub(crate) fn states_of(scheduler: *const ()) -> Vec<Arc<BlockOnState>> {
+/// Returns the states of all threads that are in a `block_on` of any scheduler.
+pub(crate) fn all_states() -> Vec<Arc<BlockOnState>> {
     // Collected first, so that a last reference is dropped outside the lock.
     let states: Vec<_> = lock_states().iter().filter_map(Weak::upgrade).collect();
-    states.into_iter().filter(|state| state.record.belongs_to(scheduler)).collect()
+    states.into_iter().filter(|state| state.record.is_active()).collect()
+}
+
+/// Returns the states that are in a `block_on` of the scheduler at this address.
+pub(crate) fn states_of(scheduler: *const ()) -> Vec<Arc<BlockOnState>> {
+    let mut states = all_states();
+    states.retain(|state| state.record.belongs_to(scheduler));
+    states
 }
 
 thread_local! {

@@ -3,6 +3,7 @@
 //! The future of `block_on` is no task and has no cell, but it waits, holds locks and spawns tasks
 //! as a task does. Its thread writes this record; dumps, reports and the watchdog read it.
 
+use super::context;
 use super::poll_stamp::PollStamp;
 use super::wait_record::{WaitRecord, WaitWriter};
 use std::panic::Location;
@@ -44,6 +45,8 @@ pub(crate) struct BlockOnRecord {
     /// The address of the scheduler, plus one if `block_on` was called on a handle. Null between
     /// two calls of `block_on`.
     scheduler: AtomicPtr<()>,
+    /// The id of the task or outer `block_on` future whose poll called this `block_on`; 0 for none.
+    outer: AtomicU64,
 }
 
 /// What `block_on` was called on.
@@ -75,6 +78,7 @@ impl BlockOnRecord {
             waker: AtomicPtr::new(ptr::null_mut()),
             waker_vtable: AtomicPtr::new(ptr::null_mut()),
             scheduler: AtomicPtr::new(ptr::null_mut()),
+            outer: AtomicU64::new(0),
         }
     }
 
@@ -88,6 +92,7 @@ impl BlockOnRecord {
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.waiting.clear();
         self.first_waited_ms.store(UNKNOWN, Relaxed);
+        self.outer.store(context::current_id(), Relaxed);
         let start = (self.poll_counter.load(Relaxed) | 1).wrapping_add(1);
         self.poll_counter.store(start, Relaxed);
         self.counter_at_start.store(start, Relaxed);
@@ -110,6 +115,16 @@ impl BlockOnRecord {
     /// Ends the `block_on`.
     pub(crate) fn end(&self) {
         self.scheduler.store(ptr::null_mut(), Relaxed);
+    }
+
+    /// Returns the task or outer `block_on` future that waits for this `block_on`; 0 for none.
+    pub(crate) fn outer(&self) -> u64 {
+        self.outer.load(Relaxed)
+    }
+
+    /// Returns whether a `block_on` of any scheduler is going on.
+    pub(crate) fn is_active(&self) -> bool {
+        !self.scheduler.load(Relaxed).is_null()
     }
 
     /// Returns whether a `block_on` of the scheduler at this address is going on.

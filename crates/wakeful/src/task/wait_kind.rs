@@ -74,6 +74,8 @@ pub(crate) enum WaitKind {
     Stdin = 42,
     /// The end of a write to standard output or standard error.
     Stdout = 43,
+    /// The end of a `block_on` that the task has called in its poll.
+    BlockOn = 44,
     /// A future that is not wakeful's own: only the place is known.
     Unknown = 255,
 }
@@ -121,6 +123,7 @@ impl WaitKind {
             41 => WaitKind::Signal,
             42 => WaitKind::Stdin,
             43 => WaitKind::Stdout,
+            44 => WaitKind::BlockOn,
             _ => WaitKind::Unknown,
         }
     }
@@ -161,6 +164,7 @@ impl WaitKind {
             WaitKind::Signal => "Signal::recv",
             WaitKind::Stdin => "Stdin::read",
             WaitKind::Stdout => "Stdout::write",
+            WaitKind::BlockOn => "block_on",
             WaitKind::MemoryRead => "in-memory read",
             WaitKind::MemoryWrite => "in-memory write",
         }
@@ -202,6 +206,7 @@ impl WaitKind {
             WaitKind::Signal => "a signal",
             WaitKind::Stdin => "standard input",
             WaitKind::Stdout => "a write to standard output or error",
+            WaitKind::BlockOn => "a block_on that it has called",
         }
     }
 

@@ -1,14 +1,36 @@
 //! Blocks a thread on a future, for the `blocking_…` methods.
 //!
 //! They work inside and outside of a runtime, and with other executors.
+//!
+//! Actors: the *blocked thread* polls its future and parks. A *waker* unparks it. The *deadlock
+//! scanner* reads from [`blocked_threads`] what each thread waits for. A thread keeps its
+//! [`BlockedThread`] for its next blocking call, so such a call allocates nothing.
 
 use crate::sys::park::Parker;
+use crate::sys::sync::ignore_poison;
+use crate::task::block_on::{BlockOnRecord, BlockOnVia};
 use crate::task::{context, enter_guard};
+use std::cell::Cell;
+use std::panic::Location;
 use std::pin::pin;
-use std::sync::Arc;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
-struct Unpark(Parker);
+/// A thread that waits for a future in a `blocking_…` method, or did so before.
+pub(crate) struct BlockedThread {
+    parker: Parker,
+    /// The future is to be polled.
+    woken: AtomicBool,
+    /// What diagnostics see of the wait.
+    pub(crate) record: BlockOnRecord,
+    /// What the wakers refer to. There is one reference per waker, and one more.
+    waker: OnceLock<Weak<Unpark>>,
+}
+
+/// The waker of a blocked thread. Its references are counted apart from others.
+struct Unpark(Arc<BlockedThread>);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -16,7 +38,128 @@ impl Wake for Unpark {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
+        // Release pairs with the Acquire load of `is_waiting`. The token of the parker is left
+        // after it, so the thread does not miss the wake-up.
+        self.0.woken.store(true, Release);
+        self.0.parker.unpark();
+    }
+}
+
+/// The address in the place of a scheduler, in the records of blocked threads.
+static NO_SCHEDULER: u64 = 0;
+
+fn no_scheduler() -> *const () {
+    ptr::from_ref(&NO_SCHEDULER).cast()
+}
+
+impl BlockedThread {
+    /// Returns whether the thread is in a blocking call.
+    fn is_blocked(&self) -> bool {
+        self.record.belongs_to(no_scheduler())
+    }
+
+    /// Returns whether the thread is parked, or about to park, and was not woken.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_blocked() && !self.record.is_polled() && !self.woken.load(Acquire)
+    }
+
+    /// Returns the number of wakers, besides the waker that the future is polled with.
+    pub(crate) fn live_wakers(&self) -> usize {
+        let waker = self.waker.get();
+        waker.map_or(0, |waker| waker.strong_count().saturating_sub(1))
+    }
+
+    /// Wakes the thread, as one of its wakers would.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = self.waker.get().and_then(Weak::upgrade) {
+            waker.wake();
+        }
+    }
+}
+
+/// The state of all threads that have blocked. A thread adds its own once.
+static THREADS: Mutex<Vec<Weak<BlockedThread>>> = Mutex::new(Vec::new());
+
+fn lock_threads() -> MutexGuard<'static, Vec<Weak<BlockedThread>>> {
+    ignore_poison(THREADS.lock())
+}
+
+/// Returns the threads that are in a blocking call.
+pub(crate) fn blocked_threads() -> Vec<Arc<BlockedThread>> {
+    // Collected first, so that a last reference is dropped outside the lock.
+    let threads: Vec<_> = lock_threads().iter().filter_map(Weak::upgrade).collect();
+    threads.into_iter().filter(|thread| thread.is_blocked()).collect()
+}
+
+/// Called by a thread that is about to park: a task may be stuck from then on.
+static ON_BLOCK: OnceLock<fn(&BlockOnRecord)> = OnceLock::new();
+
+/// Sets the function that tells the runtime of a thread that the thread blocks. The first one counts.
+pub(crate) fn set_on_block(on_block: fn(&BlockOnRecord)) {
+    let _ = ON_BLOCK.set(on_block);
+}
+
+/// A state and its waker, which the thread keeps for its next blocking call.
+struct ThreadHandle {
+    state: Arc<BlockedThread>,
+    waker: Waker,
+}
+
+impl ThreadHandle {
+    #[cold]
+    fn new() -> Self {
+        let state = Arc::new(BlockedThread {
+            parker: Parker::for_current_thread(),
+            woken: AtomicBool::new(false),
+            record: BlockOnRecord::new(),
+            waker: OnceLock::new(),
+        });
+        let unpark = Arc::new(Unpark(state.clone()));
+        // The cell is new, so this cannot fail.
+        let _ = state.waker.set(Arc::downgrade(&unpark));
+        let mut threads = lock_threads();
+        threads.retain(|thread| thread.strong_count() > 0);
+        threads.push(Arc::downgrade(&state));
+        drop(threads);
+        let waker = Waker::from(unpark);
+        state.record.set_waker(&waker);
+        Self { state, waker }
+    }
+}
+
+thread_local! {
+    /// The state for the next blocking call of this thread.
+    static CACHED: Cell<Option<ThreadHandle>> = const { Cell::new(None) };
+}
+
+/// A blocking call, from its start to its end.
+struct BlockingCall {
+    handle: Option<ThreadHandle>,
+    outer: *const BlockOnRecord,
+}
+
+impl BlockingCall {
+    #[track_caller]
+    fn new() -> Self {
+        let cached = CACHED.try_with(Cell::take).ok().flatten();
+        let handle = cached.unwrap_or_else(ThreadHandle::new);
+        let record = &handle.state.record;
+        record.begin(Location::caller(), no_scheduler(), BlockOnVia::Runtime);
+        let outer = context::set_block_on(record);
+        Self { handle: Some(handle), outer }
+    }
+
+    fn handle(&self) -> &ThreadHandle {
+        self.handle.as_ref().expect("present until dropped")
+    }
+}
+
+impl Drop for BlockingCall {
+    fn drop(&mut self) {
+        context::set_block_on(self.outer);
+        self.handle().state.record.end();
+        let handle = self.handle.take();
+        let _ = CACHED.try_with(|cached| cached.set(handle));
     }
 }
 
@@ -28,14 +171,23 @@ impl Wake for Unpark {
 #[track_caller]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     enter_guard::check_may_block();
+    // Dropped after the future, whose waker is alive until then.
+    let call = BlockingCall::new();
     let mut future = pin!(future);
-    let unpark = Arc::new(Unpark(Parker::for_current_thread()));
-    let waker = Waker::from(unpark.clone());
-    let mut cx = Context::from_waker(&waker);
+    let ThreadHandle { state, waker } = call.handle();
+    let mut cx = Context::from_waker(waker);
     loop {
-        if let Poll::Ready(output) = context::without_budget(|| future.as_mut().poll(&mut cx)) {
+        state.record.begin_poll();
+        // The poll is about to find what a waker has announced.
+        state.woken.store(false, Relaxed);
+        let poll = || context::without_budget(|| future.as_mut().poll(&mut cx));
+        if let Poll::Ready(output) = context::poll_blocked_thread(&state.record, poll) {
             return output;
         }
-        unpark.0.park(None);
+        state.record.end_poll();
+        if let Some(on_block) = ON_BLOCK.get() {
+            on_block(&state.record);
+        }
+        state.parker.park(None);
     }
 }

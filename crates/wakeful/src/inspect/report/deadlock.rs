@@ -69,6 +69,12 @@ impl Edge {
         self.unpolled
     }
 
+    /// Returns whether the holder is known, wherever guards are: a joined task, or a `block_on` that
+    /// the task has called.
+    pub(crate) fn is_exact(&self) -> bool {
+        matches!(self.wait, WaitKind::Join | WaitKind::BlockOn)
+    }
+
     fn is_for(&self, kind: WaitKind) -> bool {
         self.wait == kind
     }
@@ -90,6 +96,14 @@ impl Edge {
                 field(f, indent, "granted to", future)?;
             }
             WaitKind::Join => field(f, indent, "joins", holder)?,
+            WaitKind::BlockOn => {
+                field(
+                    f,
+                    indent,
+                    "inside",
+                    format_args!("its poll, for the future of that block_on"),
+                )?;
+            }
             WaitKind::MpscSend => {
                 field(f, indent, "receiver", format_args!("last used by {holder},{at}"))?;
             }

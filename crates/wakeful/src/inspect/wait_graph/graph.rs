@@ -1,5 +1,6 @@
 //! The wait-for graph of one runtime: which nodes are stuck, and which of them form cycles.
 
+use super::inner_waits::InnerWaits;
 use super::node::Node;
 use super::waiter::Waiter;
 use crate::task::block_on::is_block_on_id;
@@ -31,7 +32,9 @@ impl Graph {
         let (mut nodes, mut others) = (BTreeMap::new(), 0);
         let (mut parents_of_others, mut unnamed) = (BTreeSet::new(), Vec::new());
         let roots = scheduler.block_ons().into_iter().map(Waiter::BlockOn);
+        let inner_waits = InnerWaits::read();
         let mut add = |waiter: Waiter| {
+            let waiter = inner_waits.wrap(waiter);
             let parent = waiter.parent();
             match Node::observe(waiter) {
                 Some(node) if node.may_be_stuck() => {

@@ -7,6 +7,9 @@
 //! [`resource_record`](crate::wait::ownership::resource_record)). Then that waker is queued at that
 //! resource, so only the resource or an abort can wake the node. This is exact.
 //!
+//! A task in `block_in_place`, and a closure of the blocking pool, is a node while its thread waits
+//! inside of it: in a `blocking_…` method, or in a nested `block_on` ([`inner_waits`]).
+//!
 //! A node is *stuck* if every owner of its resource is stuck, or if it has no waker at all. The scan
 //! starts with all nodes that may be stuck and removes those that depend on a node outside of the
 //! set, until the set no longer changes. A cycle in the rest is a deadlock. At the end the scan reads
@@ -35,6 +38,7 @@
 //! A `block_on` is ended only if it provably can never return (`proof_of`).
 
 mod graph;
+mod inner_waits;
 mod node;
 mod verdict;
 mod waiter;

@@ -48,7 +48,7 @@ impl Node {
         let polls = waiter.polls();
         let rest = match &waiter {
             Waiter::BlockOn(root) => root.record.poll_number(),
-            Waiter::Task(_) => 0,
+            Waiter::Task(_) | Waiter::Inner { .. } => 0,
         };
         let wakers = waiter.wakers()?;
         let mut node = Self { waiter, polls, rest, wakers, edge: None };

@@ -3,11 +3,11 @@
 
 use super::graph::Graph;
 use super::node::Node;
+use super::waiter::Waiter;
 use crate::inspect::dump::since;
 use crate::inspect::harness;
 use crate::inspect::report::{Basis, Deadlock, Edge, Futurelock, NoRescueReason, Report};
 use crate::sys::thread_registry;
-use crate::task::block_on::is_block_on_id;
 use crate::task::id;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
@@ -37,7 +37,7 @@ impl Graph {
     /// `nothing_runs` says that no code of the process can run.
     pub(super) fn report_cycle(&self, cycle: &[u64], nothing_runs: bool) -> Option<Report> {
         let edges = cycle.iter().map(|number| self.edge(*number)).collect::<Option<Vec<_>>>()?;
-        let only_joins = cycle.iter().all(|number| self.nodes[number].joined_task().is_some());
+        let only_joins = edges.iter().all(Edge::is_exact);
         let basis = match () {
             () if only_joins && id::are_unique() => Basis::OnlyJoins,
             () if nothing_runs => Basis::NothingRuns,
@@ -85,7 +85,7 @@ impl Graph {
     ) -> Vec<&Node> {
         let config = &scheduler.base().config;
         let counts = |number: &&u64| {
-            is_block_on_id(**number)
+            matches!(self.nodes[*number].waiter, Waiter::BlockOn(_))
                 && (self.nodes[*number].edge.is_some() || config.always_end_stuck_block_on)
         };
         stuck.iter().filter(counts).map(|root| &self.nodes[root]).collect()

@@ -1,5 +1,6 @@
 //! A task or a `block_on` future, as the deadlock scan sees it.
 
+use super::inner_waits::InnerWait;
 use crate::inspect::task_info::TaskInfo;
 use crate::scheduler::block_on::BlockOnState;
 use crate::task::runnable::TaskRef;
@@ -11,6 +12,14 @@ use std::sync::Arc;
 pub(super) enum Waiter {
     Task(TaskRef),
     BlockOn(Arc<BlockOnState>),
+    /// A task, closure or `block_on` future whose thread waits inside of its poll.
+    Inner {
+        outer: Box<Waiter>,
+        inner: InnerWait,
+        /// Linked to the inner `block_on`. `None` if the thread is in a `blocking_…` method, which
+        /// has a record of its own.
+        record: Option<WaitRecord>,
+    },
 }
 
 impl Waiter {
@@ -18,6 +27,7 @@ impl Waiter {
         match self {
             Waiter::Task(task) => task.header().id.get(),
             Waiter::BlockOn(root) => root.record.id,
+            Waiter::Inner { outer, .. } => outer.number(),
         }
     }
 
@@ -25,6 +35,9 @@ impl Waiter {
         match self {
             Waiter::Task(task) => &task.header().waiting,
             Waiter::BlockOn(root) => &root.record.waiting,
+            Waiter::Inner { record: Some(record), .. } => record,
+            Waiter::Inner { inner: InnerWait::Thread(thread), .. } => &thread.record.waiting,
+            Waiter::Inner { inner: InnerWait::BlockOn(inner), .. } => &inner.record.waiting,
         }
     }
 
@@ -40,6 +53,7 @@ impl Waiter {
                 let waits = !root.record.is_polled() && !root.is_woken();
                 waits.then(|| root.live_wakers() as u64)
             }
+            Waiter::Inner { outer, inner, .. } => inner.wakers(outer.number()),
         }
     }
 
@@ -47,6 +61,7 @@ impl Waiter {
         match self {
             Waiter::Task(task) => task.wake(),
             Waiter::BlockOn(root) => root.wake(),
+            Waiter::Inner { inner, .. } => inner.wake(),
         }
     }
 
@@ -54,6 +69,7 @@ impl Waiter {
         match self {
             Waiter::Task(task) => task.header().polls(),
             Waiter::BlockOn(root) => root.record.polls(),
+            Waiter::Inner { inner, .. } => inner.poll_number(),
         }
     }
 
@@ -63,7 +79,8 @@ impl Waiter {
     pub(super) fn may_be_aborted(&self, is_awaited: bool) -> bool {
         match self {
             Waiter::Task(task) => task.state().handles() > 1 + u64::from(is_awaited),
-            Waiter::BlockOn(_) => false,
+            // An abort does not end a poll that is going on.
+            Waiter::BlockOn(_) | Waiter::Inner { .. } => false,
         }
     }
 
@@ -72,11 +89,16 @@ impl Waiter {
         match self {
             Waiter::Task(task) => Some(task.header().parent.get()).filter(|parent| *parent != 0),
             Waiter::BlockOn(_) => None,
+            Waiter::Inner { outer, .. } => outer.parent(),
         }
     }
 
     pub(super) fn is_awaited(&self) -> bool {
-        matches!(self, Waiter::Task(task) if task.state().has(JOIN_WAKER))
+        match self {
+            Waiter::Task(task) => task.state().has(JOIN_WAKER),
+            Waiter::BlockOn(_) => false,
+            Waiter::Inner { outer, .. } => outer.is_awaited(),
+        }
     }
 
     /// Returns whether the program declared that the task may wait forever.
@@ -84,6 +106,7 @@ impl Waiter {
         match self {
             Waiter::Task(task) => task.state().has(EXEMPT | FOREVER),
             Waiter::BlockOn(_) => false,
+            Waiter::Inner { outer, .. } => outer.is_exempt(),
         }
     }
 
@@ -91,6 +114,7 @@ impl Waiter {
         match self {
             Waiter::Task(task) => Some(TaskInfo::of_task(task.header())),
             Waiter::BlockOn(root) => TaskInfo::of_block_on(root, block_on_name),
+            Waiter::Inner { outer, .. } => outer.info(block_on_name),
         }
     }
 }

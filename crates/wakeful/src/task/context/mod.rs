@@ -14,7 +14,7 @@ mod waits;
 mod yields;
 
 pub(super) use poll_locals::{enter_poll, exempt_current, poll_id, unexempt_current, with_budget};
-pub(crate) use poll_locals::{poll_block_on, poll_unattributed};
+pub(crate) use poll_locals::{poll_block_on, poll_blocked_thread, poll_unattributed};
 pub(super) use waits::record_join_wait;
 pub(crate) use waits::{
     record_linked_wait, record_secondary_wait, record_wait, record_wait_at_resource,

@@ -132,6 +132,16 @@ pub(crate) fn poll_block_on<R>(record: &BlockOnRecord, poll: impl FnOnce() -> R)
     poll_without_task(record.id, poll)
 }
 
+/// Polls the future of a `blocking_…` method, which the calling thread waits for.
+///
+/// Its waits are recorded for the thread. What it acquires belongs to the task or closure that
+/// called the method.
+#[inline]
+pub(crate) fn poll_blocked_thread<R>(record: &BlockOnRecord, poll: impl FnOnce() -> R) -> R {
+    debug_assert!(is_current_block_on(record));
+    poll_without_task(super::current_id(), poll)
+}
+
 /// Polls a future that is neither a task nor the future of `block_on`. Its waits are not recorded.
 pub(crate) fn poll_unattributed<R>(poll: impl FnOnce() -> R) -> R {
     struct Restore(*const BlockOnRecord);

@@ -1,0 +1,97 @@
+//! Threads that wait inside of a poll or a closure: in `blocking_lock`, or in a nested `block_on`.
+//!
+//! A task that calls `block_in_place` and a closure of the blocking pool run, as their state word
+//! says. If their thread waits inside of them, they depend on what it waits for. [`InnerWaits`] finds
+//! these threads by the id that was current when the inner wait began.
+
+use super::waiter::Waiter;
+use crate::scheduler::block_on::{self, BlockOnState};
+use crate::task::id;
+use crate::task::poll_stamp::PollStamp;
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::{Wait, WaitRecord, WaitWriter};
+use crate::task::wait_target::TargetWord;
+use crate::wait::block_on::{BlockedThread, blocked_threads};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a task, closure or `block_on` future waits for on its own thread.
+#[derive(Clone)]
+pub(super) enum InnerWait {
+    /// Its thread is in a `blocking_…` method.
+    Thread(Arc<BlockedThread>),
+    /// It has called `block_on`.
+    BlockOn(Arc<BlockOnState>),
+}
+
+impl InnerWait {
+    /// Returns the number of live wakers of the inner wait, or `None` if the thread does not wait
+    /// there any more.
+    pub(super) fn wakers(&self, outer: u64) -> Option<u64> {
+        match self {
+            InnerWait::Thread(thread) => (thread.record.outer() == outer && thread.is_waiting())
+                .then(|| thread.live_wakers() as u64),
+            // The outer one has no waker of its own. It goes on when the inner one ends.
+            InnerWait::BlockOn(inner) => {
+                let waits =
+                    inner.record.outer() == outer && !inner.record.is_polled() && !inner.is_woken();
+                waits.then_some(1)
+            }
+        }
+    }
+
+    pub(super) fn poll_number(&self) -> u32 {
+        match self {
+            InnerWait::Thread(thread) => thread.record.poll_number(),
+            InnerWait::BlockOn(inner) => inner.record.poll_number(),
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        match self {
+            InnerWait::Thread(thread) => thread.wake(),
+            InnerWait::BlockOn(inner) => inner.wake(),
+        }
+    }
+
+    /// The wait record of the outer waiter, if it is not that of the thread itself: linked to the
+    /// inner `block_on`, for whose end it waits.
+    fn outer_record(&self) -> Option<WaitRecord> {
+        let InnerWait::BlockOn(inner) = self else { return None };
+        let record = WaitRecord::nothing();
+        let writer = WaitWriter { waiting: &record, stamp: PollStamp::from_doubled(0) };
+        let since_ms = inner.record.first_waited_ms().unwrap_or(0);
+        let target = TargetWord::of_task(inner.record.id).linked();
+        let site = inner.record.site()?;
+        writer.record_linked(Wait { kind: WaitKind::BlockOn, target, site, since_ms });
+        Some(record)
+    }
+}
+
+/// The inner waits of all threads, by the number of the task or future around them.
+pub(super) struct InnerWaits(BTreeMap<u64, InnerWait>);
+
+impl InnerWaits {
+    pub(super) fn read() -> Self {
+        let mut waits = BTreeMap::new();
+        // Simulated runtimes give out the same ids.
+        if id::are_unique() {
+            let inner = block_on::all_states().into_iter();
+            waits.extend(inner.map(|inner| (inner.record.outer(), InnerWait::BlockOn(inner))));
+            let threads = blocked_threads().into_iter();
+            waits.extend(threads.map(|it| (it.record.outer(), InnerWait::Thread(it))));
+        }
+        waits.remove(&0);
+        Self(waits)
+    }
+
+    /// Returns the waiter, with what its thread waits for inside of it.
+    pub(super) fn wrap(&self, waiter: Waiter) -> Waiter {
+        let number = waiter.number();
+        let Some(inner) = self.0.get(&number).filter(|inner| inner.wakers(number).is_some()) else {
+            return waiter;
+        };
+        let record = inner.outer_record();
+        Waiter::Inner { outer: Box::new(waiter), inner: inner.clone(), record }
+    }
+}
