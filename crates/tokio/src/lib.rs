@@ -36,6 +36,14 @@
 //! use tokio::task::may_wait_forever;
 //! ```
 //!
+//! `#[tokio::test]` has the arguments of tokio's. A time limit for tests comes from the environment
+//! variable `WAKEFUL_TEST_TIMEOUT`:
+//!
+//! ```compile_fail
+//! #[tokio::test(timeout = "5s")]
+//! async fn limited() {}
+//! ```
+//!
 //! # What is left out
 //!
 //! - tokio's unstable API (`--cfg tokio_unstable`), except where wakeful has the same item:

@@ -5,6 +5,7 @@
 
 use std::num::ParseIntError;
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::token::{Error, Token, path_len, path_names};
 
@@ -75,6 +76,16 @@ impl Entry {
         )
     }
 
+    /// Returns whether the attribute has the argument `timeout`: tests do, except for tokio's.
+    fn has_timeout(self) -> bool {
+        self.kind == Kind::Test && self.target == TargetCrate::Wakeful
+    }
+
+    fn unknown_attribute(self, name: &str) -> String {
+        let expected = if self.has_timeout() { EXPECTED_OF_TEST } else { EXPECTED };
+        format!("Unknown attribute {name} is specified; {expected}")
+    }
+
     fn default_flavor(self) -> Flavor {
         match self.kind {
             Kind::Main => Flavor::MultiThread,
@@ -134,9 +145,11 @@ pub(crate) struct Options {
     pub(crate) crate_path: Option<CratePath>,
     /// The literal that names the runtime, by its position.
     pub(crate) name: Option<usize>,
+    pub(crate) timeout: Option<Duration>,
 }
 
 const EXPECTED: &str = "expected one of: `flavor`, `worker_threads`, `start_paused`, `crate`, `unhandled_panic`, `name`.";
+const EXPECTED_OF_TEST: &str = "expected one of: `flavor`, `worker_threads`, `start_paused`, `crate`, `unhandled_panic`, `name`, `timeout`.";
 
 /// A value, and the tokens that it was parsed from.
 type Given<T> = Option<(T, Range<usize>)>;
@@ -150,6 +163,7 @@ struct Collected {
     unhandled_panic: Given<UnhandledPanic>,
     crate_path: Given<CratePath>,
     name: Given<usize>,
+    timeout: Given<Duration>,
 }
 
 impl Options {
@@ -202,7 +216,7 @@ impl Collected {
             _ if more => Err(Error::new(argument.start..path_end, "Must have specified ident")),
             None => Err(Error::new(argument, bare_word(&name, entry))),
             Some(token) if token.is_punct('=') => {
-                self.set(&name, tokens, path_end + 1..argument.end, argument)
+                self.set(&name, tokens, path_end + 1..argument.end, argument, entry)
             }
             Some(_) => Err(Error::new(argument, "Unknown attribute inside the macro")),
         }
@@ -215,6 +229,7 @@ impl Collected {
         tokens: &[Token],
         value: Range<usize>,
         argument: Range<usize>,
+        entry: Entry,
     ) -> Result<(), Error> {
         let Some(literal) = literal(&tokens[value.clone()]) else {
             if name == "crate"
@@ -267,13 +282,15 @@ impl Collected {
                 literal.text().ok_or_else(|| wrong("string."))?;
                 set_once(&mut self.name, name, value.start, value)
             }
+            "timeout" if entry.has_timeout() => {
+                let text = literal.text().ok_or_else(|| wrong("string."))?;
+                let limit = timeout(text).map_err(|message| Error::new(value.clone(), message))?;
+                set_once(&mut self.timeout, name, limit, value)
+            }
             "core_threads" => {
                 Err(Error::new(argument, "Attribute `core_threads` is renamed to `worker_threads`"))
             }
-            _ => Err(Error::new(
-                argument,
-                format!("Unknown attribute {name} is specified; {EXPECTED}"),
-            )),
+            _ => Err(Error::new(argument, entry.unknown_attribute(name))),
         }
     }
 
@@ -316,6 +333,7 @@ impl Collected {
             unhandled_panic: self.unhandled_panic.map(|(policy, _)| policy),
             crate_path: self.crate_path.map(|(path, _)| path),
             name: self.name.map(|(at, _)| at),
+            timeout: self.timeout.map(|(limit, _)| limit),
         })
     }
 }
@@ -345,8 +363,28 @@ fn bare_word(name: &str, entry: Entry) -> String {
         "flavor" | "worker_threads" | "start_paused" | "crate" | "unhandled_panic" | "name" => {
             format!("The `{name}` attribute requires an argument.")
         }
-        _ => format!("Unknown attribute {name} is specified; {EXPECTED}"),
+        "timeout" if entry.has_timeout() => {
+            "The `timeout` attribute requires an argument.".to_owned()
+        }
+        _ => entry.unknown_attribute(name),
     }
+}
+
+/// Parses a time like `5s`, `500ms` or `2m`, in the form of `WAKEFUL_TEST_TIMEOUT`.
+fn timeout(text: &str) -> Result<Duration, String> {
+    let unit = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    let seconds_per_unit = match unit {
+        "ms" => Some(0.001),
+        "s" => Some(1.0),
+        "m" => Some(60.0),
+        _ => None,
+    };
+    let seconds = number.parse::<f64>().ok().zip(seconds_per_unit).map(|(n, unit)| n * unit);
+    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| {
+        format!("`timeout` must be a time like \"5s\", \"500ms\" or \"2m\", but it is {text:?}.")
+    })
 }
 
 fn flavor(text: &str) -> Result<Flavor, String> {

@@ -40,6 +40,7 @@ fn without_arguments_main_is_multi_thread_and_test_is_current_thread() {
     let nothing = parse("", MAIN);
     assert_eq!((nothing.worker_threads, nothing.start_paused, nothing.name), (None, None, None));
     assert_eq!((nothing.crate_path, nothing.unhandled_panic), (None, None));
+    assert_eq!(nothing.timeout, None);
 }
 
 #[test]
@@ -104,8 +105,10 @@ fn unknown_and_bare_words_say_what_would_be_right() {
     let expected = "Unknown attribute foo is specified; expected one of: `flavor`, `worker_threads`, \
                     `start_paused`, `crate`, `unhandled_panic`, `name`.";
     assert_error("foo", MAIN, expected, "foo");
-    assert_error("foo = 123", TEST, expected, "foo = 123");
-    assert_error(r#"flavor = "local", foo = 1, name = "x""#, TEST, expected, "foo = 1");
+    let expected_of_test = expected.replace("`name`.", "`name`, `timeout`.");
+    assert_error("foo = 123", TEST, &expected_of_test, "foo = 123");
+    assert_error(r#"flavor = "local", foo = 1, name = "x""#, TEST, &expected_of_test, "foo = 1");
+    assert_error("foo = 123", TOKIO_TEST, expected, "foo = 123");
     assert_error("threadpool::bar", MAIN, "Must have specified ident", "threadpool : : bar");
     assert_error("::bar = 1", MAIN, "Must have specified ident", ": : bar");
     assert_error("foo(1)", MAIN, "Unknown attribute inside the macro", "foo (…)");
@@ -194,6 +197,42 @@ fn values_of_the_wrong_kind_are_pointed_at() {
          The unhandled panic behaviors are `ignore` and `shutdown_runtime`.",
         "\"explode\"",
     );
+}
+
+#[test]
+fn a_test_may_have_a_timeout() {
+    let cases = [("10s", 10_000), ("500ms", 500), ("2m", 120_000), ("1.5s", 1_500)];
+    for (text, millis) in cases {
+        let options = parse(&format!("timeout = {text:?}"), TEST);
+        assert_eq!(options.timeout, Some(Duration::from_millis(millis)), "{text}");
+    }
+    for text in ["10", "s", "-1s", "10 s", "", "0s", "1e999s", "5 minutes"] {
+        assert_error(
+            &format!("timeout = {text:?}"),
+            TEST,
+            &format!(
+                "`timeout` must be a time like \"5s\", \"500ms\" or \"2m\", but it is {text:?}."
+            ),
+            &format!("{text:?}"),
+        );
+    }
+    assert_error("timeout = 5", TEST, "Failed to parse value of `timeout` as string.", "5");
+    assert_error("timeout", TEST, "The `timeout` attribute requires an argument.", "timeout");
+    assert_error(
+        r#"timeout = "1s", timeout = "2s""#,
+        TEST,
+        "`timeout` set multiple times.",
+        "\"2s\"",
+    );
+}
+
+#[test]
+fn only_tests_of_wakeful_have_a_timeout() {
+    let unknown = "Unknown attribute timeout is specified; expected one of: `flavor`, `worker_threads`, \
+                   `start_paused`, `crate`, `unhandled_panic`, `name`.";
+    assert_error(r#"timeout = "5s""#, MAIN, unknown, "timeout = \"5s\"");
+    assert_error(r#"timeout = "5s""#, TOKIO_TEST, unknown, "timeout = \"5s\"");
+    assert_error("timeout", TOKIO_TEST, unknown, "timeout");
 }
 
 #[test]

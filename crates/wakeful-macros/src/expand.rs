@@ -215,8 +215,17 @@ fn settings(
         call(call_with_path, TokenTree::from(Ident::new(variant, span)).into());
     }
     call(".block_on_name(VALUE)", TokenTree::from(Literal::string(block_on_name)).into());
-    if entry.kind == Kind::Main {
-        call(".dump_on_signal(true)", TokenStream::new());
+    call(".dump_on_signal(true)", TokenStream::new());
+    if entry.kind == Kind::Test {
+        match options.timeout {
+            Some(limit) => {
+                let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+                let some = ".test_timeout(::core::option::Option::Some(\
+                            ::core::time::Duration::from_nanos(VALUE)))";
+                call(some, TokenTree::from(Literal::u64_unsuffixed(nanos)).into());
+            }
+            None => call(".test_timeout(::core::option::Option::None)", TokenStream::new()),
+        }
     }
     if entry == (Entry { kind: Kind::Test, target: TargetCrate::Wakeful }) {
         call(".on_orphan(CRATE::runtime::OrphanPolicy::Panic)", TokenStream::new());

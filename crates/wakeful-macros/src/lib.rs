@@ -50,7 +50,7 @@ mod token;
 ///
 /// Two of these settings are not defaults of the builder. `block_on_name` names the future of
 /// `block_on` after the function, for dumps and reports. `dump_on_signal` installs a handler for
-/// SIGQUIT (Ctrl-\\ on a terminal) that prints a dump of the runtime to stderr, and the program
+/// SIGQUIT (Ctrl-\\ on a terminal) that prints a dump of all runtimes to stderr, and the program
 /// goes on. A program that handles SIGQUIT itself keeps its own handler. Use the builder for a
 /// runtime without the handler.
 ///
@@ -101,12 +101,24 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// Other attributes are kept: `#[should_panic]`, `#[ignore]`, `#[cfg(…)]`. The test may return
 /// every type that a test may return.
 ///
-/// The arguments are those of [`main`](macro@main), but the default flavor is `current_thread`.
+/// The arguments are those of [`main`](macro@main), but the default flavor is `current_thread`. There
+/// is one more:
+///
+/// | argument | meaning |
+/// | --- | --- |
+/// | `timeout = "5s"` | the test fails with a dump if it takes longer; `500ms`, `1.5s` and `2m` are times as well |
 ///
 /// # Tests that would hang
 ///
-/// Two settings of the builder turn a test that would hang into one that fails with a report:
+/// Some settings of the builder turn a test that would hang into one that fails with a report:
 ///
+/// - `test_timeout`: the time limit is that of the argument `timeout`, or of the environment variable
+///   `WAKEFUL_TEST_TIMEOUT` for tests without one. It is real time, also if the clock is paused. The
+///   panic message has the deadlocks that were found, and the dump of all tasks. If the test's thread is
+///   blocked inside a poll, it cannot panic: then the process prints the same and aborts. A test with
+///   `#[should_panic]` needs `expected = "…"` to tell that panic from its own.
+/// - `dump_on_signal(true)`: SIGQUIT (Ctrl-\\ on a terminal, `kill -QUIT`) prints a dump of all
+///   runtimes of the process to stderr, past the test harness, and the tests go on.
 /// - `on_orphan(OrphanPolicy::Panic)`: a task that waits while no waker for it is left fails the
 ///   test. Wrap a future that may wait forever in `task::may_wait_forever`.
 /// - `always_end_stuck_block_on(true)`: a `block_on` that can never return fails the test in more
@@ -126,7 +138,8 @@ pub fn tokio_main(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// [`test`](macro@test) for the tokio shim, the crate named `tokio`.
 ///
-/// It behaves like tokio's: a task that can never be woken is reported, but does not end the test.
+/// It behaves like tokio's: a task that can never be woken is reported, but does not end the test. It
+/// has no argument `timeout`, because tokio's has none. `WAKEFUL_TEST_TIMEOUT` limits it.
 #[proc_macro_attribute]
 pub fn tokio_test(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(Entry { kind: Kind::Test, target: TargetCrate::Tokio }, args, item)

@@ -95,6 +95,7 @@
 //! | `WAKEFUL_WORKER_THREADS` | number of workers, unless `Builder::worker_threads` is set |
 //! | `TOKIO_WORKER_THREADS` | the same, if `WAKEFUL_WORKER_THREADS` is not set |
 //! | `WAKEFUL_DUMP_AFTER` | prints a dump of each runtime once, after a duration such as `10s` |
+//! | `WAKEFUL_TEST_TIMEOUT` | time limit of each test, such as `30s` |
 //! | `WAKEFUL_REPORTS` | appends each report to this file |
 //! | `WAKEFUL_FILE_BACKEND` | how file operations run: `auto`, `uring` or `pool` |
 //!

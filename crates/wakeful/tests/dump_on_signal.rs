@@ -41,7 +41,8 @@ fn is_child() -> bool {
 
 /// In the child: says that it is ready, and blocks until the parent lets it go.
 fn ready_until_let_go() {
-    println!("ready");
+    // Not `println!`, which the harness captures.
+    std::io::stdout().write_all(b"ready\n").unwrap();
     std::io::stdout().flush().unwrap();
     let mut rest = Vec::new();
     std::io::stdin().read_to_end(&mut rest).unwrap();
@@ -61,9 +62,10 @@ fn stderr_until(child: &mut Child, mark: &str) -> String {
     text
 }
 
-fn wait_until_ready(child: &mut Child) {
-    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().contains("ready")), "the child says so");
+fn wait_until_ready(child: &mut Child, times: usize) {
+    let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    let ready = lines.filter(|line| line.as_ref().unwrap().contains("ready"));
+    assert_eq!(ready.take(times).count(), times, "the child says so");
 }
 
 fn quit(child: &Child) {
@@ -96,7 +98,7 @@ fn sigquit_prints_a_dump_while_every_worker_is_blocked() {
         return block_all_workers(Builder::new_multi_thread().dump_on_signal(true));
     }
     let mut child = child("sigquit_prints_a_dump_while_every_worker_is_blocked", &[]);
-    wait_until_ready(&mut child);
+    wait_until_ready(&mut child, 1);
     quit(&child);
     let text = stderr_until(&mut child, "wakers");
     assert!(text.contains("\"stuck one\" running on worker"), "{text}");
@@ -112,7 +114,7 @@ fn a_program_that_was_started_to_ignore_sigquit_prints_a_dump() {
     }
     let test = "a_program_that_was_started_to_ignore_sigquit_prints_a_dump";
     let mut child = child_of("sh", &["-c", "trap '' QUIT; exec \"$0\" \"$@\""], test, &[]);
-    wait_until_ready(&mut child);
+    wait_until_ready(&mut child, 1);
     quit(&child);
     let text = stderr_until(&mut child, "wakers");
     assert!(text.contains("\"stuck one\" running on worker"), "{text}");
@@ -126,7 +128,7 @@ fn without_it_sigquit_is_what_it_was() {
         return block_all_workers(&mut Builder::new_multi_thread());
     }
     let mut child = child("without_it_sigquit_is_what_it_was", &[]);
-    wait_until_ready(&mut child);
+    wait_until_ready(&mut child, 1);
     quit(&child);
     assert!(!child.wait().unwrap().success());
 }
@@ -144,11 +146,61 @@ fn a_program_that_handles_sigquit_keeps_it() {
         });
     }
     let mut child = child("a_program_that_handles_sigquit_keeps_it", &[]);
-    wait_until_ready(&mut child);
+    wait_until_ready(&mut child, 1);
     quit(&child);
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !text.contains("block_on"), "{text}");
+}
+
+/// Tests that a child runs at the same time.
+mod planted {
+    use super::{ready_until_let_go, task};
+
+    #[wakeful::test]
+    #[ignore = "for a child process"]
+    async fn one() {
+        let waits =
+            task::Builder::new().name("of one").spawn(std::future::pending::<()>()).unwrap();
+        ready_until_let_go();
+        waits.abort();
+    }
+
+    #[wakeful::test(flavor = "multi_thread", worker_threads = 1)]
+    #[ignore = "for a child process"]
+    async fn two() {
+        let waits = task::may_wait_forever(std::future::pending::<()>());
+        let waits = task::Builder::new().name("of two").spawn(waits).unwrap();
+        ready_until_let_go();
+        waits.abort();
+    }
+}
+
+#[test]
+fn sigquit_prints_one_dump_of_each_test_past_the_harness() {
+    let this = std::env::current_exe().expect("a test binary knows where it is");
+    let mut command = Command::new(this);
+    command.args(["--exact", "--ignored", "--test-threads=2", "planted::one", "planted::two"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until_ready(&mut child, 2);
+    quit(&child);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut text = String::new();
+    while !(text.contains("\"of one\"") && text.contains("\"of two\"")) {
+        text += &lines.next().expect("both dumps").unwrap();
+        text.push('\n');
+    }
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success(), "and the tests go on");
+    text.extend(lines.map(|line| line.unwrap() + "\n"));
+    for test in ["one", "two"] {
+        assert_eq!(text.matches(&format!("block_on {test:?} running")).count(), 1, "{text}");
+    }
 }
 
 #[test]

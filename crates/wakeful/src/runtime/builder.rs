@@ -11,6 +11,7 @@ mod threads;
 use super::{FileBackend, OrphanPolicy, RngSeed, UnhandledPanic};
 use crate::driver::poller::EventLimits;
 use crate::inspect::ReportHook;
+use crate::runtime::test_limit::TestLimitSetting;
 use crate::scheduler::config::Callback;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,7 @@ pub struct Builder {
     max_spare_threads: usize,
     always_end_stuck_block_on: bool,
     dump_on_signal: bool,
+    test_limit: TestLimitSetting,
     seed: Option<u64>,
     shuffle: bool,
     file_backend: Option<FileBackend>,
@@ -104,6 +106,7 @@ impl Builder {
             max_spare_threads: 64,
             always_end_stuck_block_on: false,
             dump_on_signal: false,
+            test_limit: TestLimitSetting::Unlimited,
             seed: None,
             shuffle: false,
             file_backend: None,

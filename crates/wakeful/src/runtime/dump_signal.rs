@@ -1,40 +1,45 @@
 //! Dumps on SIGQUIT (Ctrl-\ on a terminal), and one after the time in `WAKEFUL_DUMP_AFTER`.
 //!
 //! The signal handler writes one byte into a pipe. A dedicated thread reads the pipe and prints the
-//! dumps. It needs no worker, so it also works while all workers are stuck.
+//! dumps of all runtimes of the process. It needs no worker, so it also works while all workers are
+//! stuck.
 
-use super::{Handle, registry};
+use super::{Handle, environment, registry};
 use crate::runtime::inner::RuntimeInner;
 use crate::sys::thread_registry::{ALL_RUNTIMES, RuntimeThread};
+use std::io::Write;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
 
 /// Prints a dump and the findings of a deadlock scan to stderr.
 ///
 /// If the flight recorder is on, it also writes the trace to a file.
 fn print(handle: &Handle) {
-    eprintln!("{}", handle.dump());
+    let mut text = format!("{}\n", handle.dump());
     for report in handle.diagnose() {
-        eprintln!("{report}");
+        text += &format!("{report}\n");
     }
     if handle.is_recording() {
         let path = format!("wakeful-trace-{}-{}.json", std::process::id(), handle.id());
-        match std::fs::write(&path, handle.trace()) {
-            Ok(()) => eprintln!("trace: {path}, for chrome://tracing or Perfetto"),
-            Err(error) => eprintln!("wakeful: cannot write {path}: {error}"),
-        }
+        text += &match std::fs::write(&path, handle.trace()) {
+            Ok(()) => format!("trace: {path}, for chrome://tracing or Perfetto\n"),
+            Err(error) => format!("wakeful: cannot write {path}: {error}\n"),
+        };
     }
+    // Not `eprint!`: a test harness captures that for the test whose thread has started this one.
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Starts a thread that prints a dump after the time in `WAKEFUL_DUMP_AFTER`, if that is set.
 pub(super) fn print_later(shared: &Arc<RuntimeInner>) {
-    let Ok(text) = std::env::var("WAKEFUL_DUMP_AFTER") else { return };
-    let Some(after) = parse(&text) else {
-        eprintln!(
-            "wakeful: WAKEFUL_DUMP_AFTER must be a time like 10s, 500ms or 2m, but it is {text:?}"
-        );
-        return;
+    let after = match environment::duration("WAKEFUL_DUMP_AFTER") {
+        None => return,
+        Some(Ok(after)) => after,
+        Some(Err(text)) => {
+            return eprintln!(
+                "wakeful: WAKEFUL_DUMP_AFTER must be a time like 10s, 500ms or 2m, but it is {text:?}"
+            );
+        }
     };
     let shared: Weak<RuntimeInner> = Arc::downgrade(shared);
     // If no thread can be started, there is no dump. The program goes on.
@@ -47,23 +52,9 @@ pub(super) fn print_later(shared: &Arc<RuntimeInner>) {
     });
 }
 
-fn parse(text: &str) -> Option<Duration> {
-    let unit = text.find(|char: char| !char.is_ascii_digit() && char != '.')?;
-    let number: f64 = text[..unit].parse().ok()?;
-    let seconds = match &text[unit..] {
-        "ms" => number / 1000.0,
-        "s" => number,
-        "m" => number * 60.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-/// Prints a dump of this runtime at each SIGQUIT, unless the program handles the signal itself.
-pub(super) fn print_on_signal(shared: &Arc<RuntimeInner>) {
-    if imp::install() {
-        registry::add_for_dumps(shared.id);
-    }
+/// Prints a dump of every runtime at each SIGQUIT, unless the program handles the signal itself.
+pub(super) fn print_on_signal() {
+    imp::install();
 }
 
 /// Stops the dumps, because the program listens for SIGQUIT itself.
@@ -103,10 +94,10 @@ mod imp {
         IS_USED_BY_PROGRAM.store(true, Relaxed);
     }
 
-    /// Installs the handler in the first call. Returns whether it is installed.
-    pub(super) fn install() -> bool {
+    /// Installs the handler in the first call, for all runtimes of the process.
+    pub(super) fn install() {
         static INSTALLED: OnceLock<bool> = OnceLock::new();
-        *INSTALLED.get_or_init(|| is_free() && start().is_some())
+        INSTALLED.get_or_init(|| is_free() && start().is_some());
     }
 
     /// Returns whether SIGQUIT has no handler.
@@ -131,7 +122,7 @@ mod imp {
             let mut byte = [0];
             while reader.read_exact(&mut byte).is_ok() {
                 if !IS_USED_BY_PROGRAM.load(Relaxed) {
-                    registry::dumped_on_signal().iter().for_each(print);
+                    registry::all().iter().for_each(print);
                 }
             }
         };
@@ -152,25 +143,8 @@ mod imp {
 
 #[cfg(miri)]
 mod imp {
-    pub(super) fn install() -> bool {
-        false
-    }
+    pub(super) fn install() {}
 
     #[cfg(feature = "signal")]
     pub(super) fn leave_to_program() {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse;
-    use std::time::Duration;
-
-    #[test]
-    fn a_time_needs_a_unit() {
-        let cases = [("10s", 10_000), ("500ms", 500), ("2m", 120_000), ("1.5s", 1_500)];
-        for (text, millis) in cases {
-            assert_eq!(parse(text), Some(Duration::from_millis(millis)));
-        }
-        assert_eq!(["10", "s", "-1s", "10 s", ""].map(parse), [None; 5]);
-    }
 }

@@ -11,6 +11,7 @@ use crate::runtime::Id;
 use crate::runtime::file_backend::FileBackendState;
 use crate::runtime::hooks::ReportingHooks;
 use crate::runtime::registry;
+use crate::runtime::test_limit::TestLimit;
 use crate::scheduler::base::SchedulerBase;
 use crate::scheduler::blocking_pool::BlockingPool;
 use crate::scheduler::config::Config;
@@ -35,6 +36,8 @@ pub(crate) struct RuntimeInner {
     pub(crate) local_to: Option<ThreadId>,
     pub(crate) hooks: Arc<ReportingHooks>,
     pub(crate) files: FileBackendState,
+    /// The time limit of a test.
+    pub(super) test_limit: Option<TestLimit>,
 }
 
 /// The scheduler of a runtime.
@@ -83,6 +86,13 @@ impl RuntimeInner {
         match &self.flavor {
             Flavor::Current(scheduler) => scheduler.base.is_closing(),
             Flavor::Multi(scheduler) => scheduler.base.is_closing(),
+        }
+    }
+
+    /// Makes the workers leave after a fatal error.
+    pub(super) fn propagate_fatal_error(&self) {
+        if let Flavor::Multi(scheduler) = &self.flavor {
+            scheduler.propagate_fatal_error();
         }
     }
 

@@ -36,13 +36,15 @@
 //!   current runtime of a thread. `registry`: all runtimes by id.
 //! - `registration` and `poll_evented`: descriptors that a poller watches.
 //! - `file_backend` and `uring_keeper`: file operations.
-//! - `dump_signal`: dumps on SIGQUIT.
+//! - `dump_signal`: dumps on SIGQUIT. `test_limit`: time limits of tests. `environment`: settings from
+//!   environment variables.
 //! - `task_api` and `join_set`: the functions of `wakeful::task` that need a runtime.
 #![allow(unsafe_code)]
 
 mod builder;
 pub(crate) mod context;
 pub(crate) mod dump_signal;
+mod environment;
 pub(crate) mod file_backend;
 mod handle;
 mod hooks;
@@ -59,6 +61,7 @@ mod rng_seed;
 mod runtime;
 pub(crate) mod shutdown_error;
 pub(crate) mod task_api;
+mod test_limit;
 mod uring_keeper;
 
 #[cfg(all(test, loom))]

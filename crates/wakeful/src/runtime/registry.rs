@@ -20,12 +20,7 @@ pub(crate) fn add(shared: &Arc<RuntimeInner>) {
 pub(crate) fn remove(id: Id) {
     let mut runtimes = lock();
     if let Some(at) = runtimes.iter().rposition(|(other, _)| *other == id) {
-        runtimes.swap_remove(at);
-    }
-    drop(runtimes);
-    let mut dumped = lock_dumped();
-    if let Some(at) = dumped.iter().rposition(|other| *other == id) {
-        dumped.swap_remove(at);
+        runtimes.remove(at);
     }
 }
 
@@ -36,40 +31,9 @@ pub(crate) fn find(id: Id) -> Option<Handle> {
     shared.upgrade().map(Handle::from_shared)
 }
 
-/// The runtimes that are dumped on SIGQUIT.
-static DUMPED: Mutex<Vec<Id>> = Mutex::new(Vec::new());
-
-fn lock_dumped() -> MutexGuard<'static, Vec<Id>> {
-    ignore_poison(DUMPED.lock())
-}
-
-pub(super) fn add_for_dumps(id: Id) {
-    lock_dumped().push(id);
-}
-
-/// Returns the runtimes that are dumped on SIGQUIT, and forgets those that no longer exist.
-pub(super) fn dumped_on_signal() -> Vec<Handle> {
-    let ids = lock_dumped().clone();
-    let handles: Vec<Handle> = ids.iter().filter_map(|id| find(*id)).collect();
-    lock_dumped().retain(|id| handles.iter().any(|handle| handle.id() == *id));
-    handles
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::{add_for_dumps, lock_dumped};
-    use crate::runtime::Builder;
-
-    #[test]
-    fn dropped_runtime_is_removed_from_the_dump_list() {
-        let runtime = Builder::new_current_thread().build().unwrap();
-        let id = runtime.handle().id();
-        add_for_dumps(id);
-        assert!(lock_dumped().contains(&id));
-        drop(runtime);
-        assert!(
-            !lock_dumped().contains(&id),
-            "without a signal, no other code removes it from the list"
-        );
-    }
+/// Returns all runtimes of the process that are not dropped, oldest first.
+pub(super) fn all() -> Vec<Handle> {
+    // Collected first: to drop a last reference under the lock would lock it again.
+    let shared: Vec<_> = lock().iter().filter_map(|(_, shared)| shared.upgrade()).collect();
+    shared.into_iter().map(Handle::from_shared).collect()
 }

@@ -4,6 +4,7 @@ use super::context;
 use super::handle::{EnterGuard, Handle};
 use super::{Builder, RuntimeMetrics};
 use crate::runtime::inner::Flavor;
+use crate::runtime::test_limit::{self, TestLimit};
 use crate::task::block_on::BlockOnVia;
 use crate::task::{JoinHandle, enter_guard};
 use std::io;
@@ -305,6 +306,18 @@ impl Runtime {
         shared.pool.close();
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         shared.pool.join(left);
+        test_limit::end(&shared);
+    }
+
+    /// Shuts the runtime of a test down, until the time limit of the test at most.
+    ///
+    /// # Panics
+    ///
+    /// If the shutdown has reached the limit.
+    #[track_caller]
+    fn shut_down_within(&mut self, limit: &TestLimit) {
+        self.shut_down(Some(limit.shutdown_limit()));
+        limit.check_shutdown(&self.handle.shared);
     }
 }
 
@@ -325,6 +338,10 @@ impl Drop for Runtime {
                  or call `shutdown_background` on it."
             );
         }
-        self.shut_down(None);
+        let shared = self.handle.shared.clone();
+        match &shared.test_limit {
+            Some(limit) => self.shut_down_within(limit),
+            None => self.shut_down(None),
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::driver::clock::Clock;
 use crate::runtime::file_backend::FileBackendState;
 use crate::runtime::hooks::ReportingHooks;
 use crate::runtime::inner::{Flavor, RuntimeInner};
+use crate::runtime::test_limit::{self, TestLimit};
 use crate::runtime::{
     FileBackend, Handle, Id, LocalOptions, LocalRuntime, Runtime, dump_signal, registry,
 };
@@ -30,8 +31,8 @@ impl Builder {
     /// # Panics
     ///
     /// - If a multi-thread runtime is to start with its clock paused (`start_paused`).
-    /// - If `WAKEFUL_WORKER_THREADS`, `TOKIO_WORKER_THREADS` or `WAKEFUL_FILE_BACKEND` is needed
-    ///   and has a value that means nothing.
+    /// - If `WAKEFUL_WORKER_THREADS`, `TOKIO_WORKER_THREADS`, `WAKEFUL_FILE_BACKEND` or
+    ///   `WAKEFUL_TEST_TIMEOUT` is needed and has a value that means nothing.
     ///
     /// # Examples
     ///
@@ -63,7 +64,8 @@ impl Builder {
     /// # Panics
     ///
     /// - If the builder is for a multi-thread runtime.
-    /// - If `WAKEFUL_FILE_BACKEND` is needed and has a value that means nothing.
+    /// - If `WAKEFUL_FILE_BACKEND` or `WAKEFUL_TEST_TIMEOUT` is needed and has a value that means
+    ///   nothing.
     ///
     /// # Examples
     ///
@@ -86,12 +88,14 @@ impl Builder {
         Ok(LocalRuntime::from_handle(Handle::from_shared(self.build_shared(true)?)))
     }
 
+    #[track_caller]
     fn build_shared(&mut self, is_local: bool) -> io::Result<Arc<RuntimeInner>> {
         let hooks = ReportingHooks::new(self.on_report.clone());
         let config = Arc::new(self.config(hooks.clone()));
         // Before a thread starts: `from_env` panics at a value that it does not know.
         let backend = self.file_backend.unwrap_or_else(FileBackend::from_env);
         let files = FileBackendState::new(backend);
+        let test_limit = TestLimit::start(self.test_limit);
         let pool = Arc::new(BlockingPool::new(config.clone()));
         let flavor = match self.kind {
             Kind::CurrentThread => Flavor::Current(CurrentThread::start(config)),
@@ -106,13 +110,15 @@ impl Builder {
             local_to: is_local.then(|| std::thread::current().id()),
             hooks: hooks.clone(),
             files,
+            test_limit,
         });
         hooks.set_runtime(&shared);
         registry::add(&shared);
         dump_signal::print_later(&shared);
         if self.dump_on_signal {
-            dump_signal::print_on_signal(&shared);
+            dump_signal::print_on_signal();
         }
+        test_limit::watch(&shared);
         Ok(shared)
     }
 

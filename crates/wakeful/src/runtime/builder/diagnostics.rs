@@ -2,6 +2,7 @@
 
 use super::Builder;
 use crate::inspect::Report;
+use crate::runtime::test_limit::TestLimitSetting;
 use crate::runtime::{OrphanPolicy, UnhandledPanic};
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,7 +152,7 @@ impl Builder {
         self
     }
 
-    /// Prints a dump of this runtime to stderr whenever the process receives SIGQUIT.
+    /// Prints a dump of every runtime of the process to stderr whenever it receives SIGQUIT.
     ///
     /// Ctrl-\\ on a terminal and `kill -QUIT` send the signal. The output has the
     /// [dump](crate::runtime::Handle::dump) and the findings of
@@ -162,7 +163,8 @@ impl Builder {
     /// The program goes on after the dump. SIGTERM still ends it, and so does SIGABRT with a core
     /// dump.
     ///
-    /// - `#[wakeful::main]` enables it.
+    /// - `#[wakeful::main]` and `#[wakeful::test]` enable it. One runtime with the setting is enough:
+    ///   the dumps of all runtimes are printed, each once. A test harness does not capture them.
     /// - A program that handles SIGQUIT itself, through `wakeful::signal` or otherwise, keeps its
     ///   handler and prints no dumps.
     /// - A program that ignores SIGQUIT prints dumps, and its child processes no longer inherit
@@ -182,6 +184,40 @@ impl Builder {
     /// ```
     pub fn dump_on_signal(&mut self, on: bool) -> &mut Self {
         self.dump_on_signal = on;
+        self
+    }
+
+    /// Fails the test that this runtime is for, if the runtime lives longer than `limit`.
+    ///
+    /// `#[wakeful::test]` sets it, with its argument `timeout` or with `None`. With `None`, the
+    /// environment variable `WAKEFUL_TEST_TIMEOUT` is the limit, a time like `30s`; without the
+    /// variable there is none. `WAKEFUL_TEST_TIMEOUT=off` removes every limit, for a debugger.
+    ///
+    /// The limit is real time since the runtime was built, also if its clock is paused. After it:
+    ///
+    /// - Each `block_on` of the runtime panics. The message has the findings of
+    ///   [`Handle::diagnose`](crate::runtime::Handle::diagnose) and the
+    ///   [dump](crate::runtime::Handle::dump).
+    /// - The drop of the runtime waits no longer for closures and workers that block, and panics if
+    ///   the test has not failed yet.
+    /// - A thread that is blocked inside a poll cannot panic. If the runtime is not shut down after
+    ///   a grace time, which is as long as the limit but 1 s to 5 s, the process prints the message
+    ///   with the stack of the thread, and aborts.
+    ///
+    /// # Examples
+    ///
+    /// ```should_panic
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Builder;
+    /// use wakeful::sync::mpsc;
+    ///
+    /// let mut builder = Builder::new_current_thread();
+    /// let runtime = builder.test_timeout(Some(Duration::from_millis(50))).build().unwrap();
+    /// let (_kept, mut receiver) = mpsc::channel::<()>(1);
+    /// runtime.block_on(receiver.recv());
+    /// ```
+    pub fn test_timeout(&mut self, limit: Option<Duration>) -> &mut Self {
+        self.test_limit = limit.map_or(TestLimitSetting::Environment, TestLimitSetting::Given);
         self
     }
 

@@ -1,0 +1,41 @@
+//! Reads settings from environment variables.
+
+use std::time::Duration;
+
+/// Returns the time that the environment variable `name` sets, or its text if that is no time.
+pub(super) fn duration(name: &str) -> Option<Result<Duration, String>> {
+    let text = std::env::var_os(name)?;
+    let text = text.to_string_lossy().into_owned();
+    Some(parse_duration(&text).ok_or(text))
+}
+
+/// Parses a time like `10s`, `500ms` or `2m`.
+///
+/// The argument `timeout` of `#[wakeful::test]` has the same form. `args.rs` of the macros parses it
+/// at compile time.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let unit = text.find(|char: char| !char.is_ascii_digit() && char != '.')?;
+    let number: f64 = text[..unit].parse().ok()?;
+    let seconds = match &text[unit..] {
+        "ms" => number / 1000.0,
+        "s" => number,
+        "m" => number * 60.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_duration;
+    use std::time::Duration;
+
+    #[test]
+    fn a_time_needs_a_unit() {
+        let cases = [("10s", 10_000), ("500ms", 500), ("2m", 120_000), ("1.5s", 1_500)];
+        for (text, millis) in cases {
+            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)));
+        }
+        assert_eq!(["10", "s", "-1s", "10 s", ""].map(parse_duration), [None; 5]);
+    }
+}
