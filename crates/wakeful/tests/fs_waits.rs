@@ -32,7 +32,7 @@ use support::fuse::{CONTENTS, Request, Served};
 use support::runtimes::TestRuntime;
 
 /// Only a thread that waits inside the kernel comes near it.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs something on a thread of its own; fails if it does not end.
 #[track_caller]

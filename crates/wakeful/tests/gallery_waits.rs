@@ -20,7 +20,7 @@ use gallery::{named, waits};
 use load::{Load, rounds};
 
 /// A report is there long before; only a bug of wakeful's comes near it.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 const GALLERY: &str = "waits.rs";
 
 fn runtimes() -> Vec<(Runtime, Receiver<Report>)> {

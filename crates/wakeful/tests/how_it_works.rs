@@ -27,7 +27,7 @@ const TEXT: &str = include_str!("../../../docs/HOW_IT_WORKS.md");
 const HERE: &str = include_str!("how_it_works.rs");
 
 /// A report arrives long before. Only a defect of wakeful comes near this limit.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 
 // ── The executor ────────────────────────────────────────────────────────────────────────────────
 

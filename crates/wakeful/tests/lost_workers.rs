@@ -24,7 +24,7 @@ mod support {
 use support::panic_site::panic_site;
 
 /// The time limit of a wait; a test that reaches it hangs.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// Runs `scenario` on a new thread, and panics if it does not end in time.

@@ -31,7 +31,7 @@ use support::runtimes::watch;
 use support::sockets::{current_thread, poll_once, runtimes};
 
 /// Only a bug comes near it.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 /// The number of attempts after which a test fails.
 const ATTEMPTS: usize = 256;
 

@@ -27,7 +27,7 @@ use support::rng::{TestRng, seed};
 use support::runtimes::{TestRuntime, watch};
 
 /// Only a bug comes near it.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 
 fn runtimes() -> [TestRuntime; 3] {
     let multi = |workers| {

@@ -24,7 +24,7 @@ mod support {
 use support::panic_site::panic_site;
 
 /// The time limit of a wait; a test that reaches it hangs.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 const FOREVER: Duration = Duration::from_secs(100_000);
 const SHUT_DOWN: &str = "A Tokio 1.x context was found, but it is being shutdown.";
 

@@ -10,7 +10,7 @@ use wakeful::inspect::Report;
 use wakeful::runtime::{Builder, Runtime};
 
 /// Only a bug comes near it.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 
 const KINDS: [fn() -> Builder; 2] = [Builder::new_current_thread, one_worker];
 
