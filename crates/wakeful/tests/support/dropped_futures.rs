@@ -4,7 +4,8 @@
 // crate. (An included file cannot begin with inner documentation.)
 //
 // Not in the table: futures that are ready at the first poll (`bind`, `TcpSocket::connect` to a path), futures of `fs`
-// that one runtime answers from the page cache, and the sends of `UdpSocket`, whose buffer does not stay full.
+// that one runtime answers from the page cache, the sends of `UdpSocket`, whose buffer does not stay full, and standard
+// output and error, which belong to the test harness.
 
 use super::rt;
 
@@ -244,6 +245,10 @@ pub fn rows() -> Vec<Row> {
     rows_of_io::processes(&mut rows);
     rows_of_io::signals(&mut rows);
     rows_of_io::pool(&mut rows);
+    rows_of_polls::writes(&mut rows);
+    rows_of_polls::datagrams(&mut rows);
+    rows_of_polls::channels(&mut rows);
+    rows_of_polls::stdin(&mut rows);
     rows
 }
 
@@ -692,5 +697,7 @@ fn broadcast_and_watch(rows: &mut Vec<Row>) {
 // After the macro `row`, which they use.
 #[path = "dropped_futures_io.rs"]
 mod rows_of_io;
+#[path = "dropped_futures_polls.rs"]
+mod rows_of_polls;
 #[path = "dropped_futures_tasks.rs"]
 mod rows_of_tasks;

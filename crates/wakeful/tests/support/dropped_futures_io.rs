@@ -281,7 +281,7 @@ pub fn buffered(rows: &mut Vec<Row>) {
 }
 
 /// Two ends of a TCP connection.
-async fn tcp_pair() -> (TcpStream, TcpStream) {
+pub async fn tcp_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let near = TcpStream::connect(listener.local_addr().expect("it is bound")).await;
     let (far, _) = listener.accept().await.expect("it was connected to");
@@ -444,10 +444,14 @@ pub fn unix(rows: &mut Vec<Row>) {
             write.write(b"x");
         "unix::WriteHalf::writable": |near| { let (_read, write) = near.split(); }
             write.writable();
+        "unix::WriteHalf::ready": |near| { let (_read, write) = near.split(); }
+            write.ready(Interest::WRITABLE);
         "unix::OwnedWriteHalf, write": |near| { let (_read, mut write) = near.into_split(); }
             write.write(b"x");
         "unix::OwnedWriteHalf::writable": |near| { let (_read, write) = near.into_split(); }
             write.writable();
+        "unix::OwnedWriteHalf::ready": |near| { let (_read, write) = near.into_split(); }
+            write.ready(Interest::WRITABLE);
     }
     row!(
         rows,
@@ -487,7 +491,7 @@ fn bound() -> (UnixListener, std::os::unix::net::SocketAddr) {
     (UnixListener::from_std(listener).expect("it can be polled"), addr)
 }
 
-async fn udp_pair() -> (UdpSocket, UdpSocket) {
+pub async fn udp_pair() -> (UdpSocket, UdpSocket) {
     let near = UdpSocket::bind("127.0.0.1:0").await.expect("a port is free");
     let far = UdpSocket::bind("127.0.0.1:0").await.expect("a port is free");
     far.connect(near.local_addr().expect("it is bound")).await.expect("no packet is sent");
