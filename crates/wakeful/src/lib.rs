@@ -97,6 +97,7 @@
 //! | `WAKEFUL_DUMP_AFTER` | prints a dump of each runtime once, after a duration such as `10s` |
 //! | `WAKEFUL_TEST_TIMEOUT` | time limit of each test, such as `30s` |
 //! | `WAKEFUL_REPORTS` | appends each report to this file |
+//! | `WAKEFUL_BACKTRACE` | `full`: the stacks of reports show the frames of libraries |
 //! | `WAKEFUL_FILE_BACKEND` | how file operations run: `auto`, `uring` or `pool` |
 //!
 //! `docs/CONFIGURATION.md` in the repository has the details. ARCHITECTURE.md draws how a task

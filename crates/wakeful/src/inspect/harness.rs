@@ -58,7 +58,7 @@ mod tests {
         if current_tid() == main {
             return eprintln!("skipped: the harness runs its tests on the main thread");
         }
-        let stack = || super::stack_of(main);
+        let stack = || super::super::symbols::stack_of(main);
         while !is_waiting_for_tests(main) {
             std::thread::yield_now();
             assert!(!stack().is_empty(), "the system allows stack captures");

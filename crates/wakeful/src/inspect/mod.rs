@@ -8,7 +8,8 @@
 //!   [`RuntimeMetrics`](crate::runtime::RuntimeMetrics).
 
 // Inside: this module reads the records of the other modules and formats them. No scheduling
-// decision depends on it. `wait_graph` is the deadlock scan, `symbols` names the functions of a stack,
+// decision depends on it. `wait_graph` is the deadlock scan, `stack` shows the
+// frames of a thread, `symbols` names their functions,
 // `prometheus` and `trace` write metrics and the trace buffer, `harness` recognises the test harness.
 
 mod dump;
@@ -17,6 +18,7 @@ mod histogram;
 mod json;
 mod prometheus;
 mod report;
+mod stack;
 mod symbols;
 mod task_info;
 mod trace;
@@ -31,7 +33,8 @@ pub use report::{
     UnobservedPanic,
 };
 pub(crate) use report::{ReportHook, Reporter};
-pub(crate) use symbols::stack_of;
+pub use stack::StackFrame;
+pub(crate) use stack::stack_text;
 pub use task_info::TaskInfo;
 pub(crate) use trace::chrome_trace;
 pub(crate) use wait_graph::scan;

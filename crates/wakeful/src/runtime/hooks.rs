@@ -113,17 +113,12 @@ impl RuntimeHooks for ReportingHooks {
     fn blocked(&self, stall: &BlockedPoll) {
         // Sampling a stack is slow.
         watchdog::hand_off();
-        let mut stack = inspect::stack_of(stall.thread);
-        // If the compiler has inlined the task's future into its poll, the stack does not show it.
-        if let PolledEntity::Task(task) = &stall.subject
-            && let future = (task.header().vtable.get().future)()
-            && !stack.is_empty()
-            && !stack.iter().any(|name| name == future)
-        {
-            stack.push(future.to_owned());
-        }
+        let future = match &stall.subject {
+            PolledEntity::Task(task) => Some((task.header().vtable.get().future)()),
+            PolledEntity::BlockOnState(_) => None,
+        };
         let Some(task) = self.task_info(&stall.subject) else { return };
-        self.report(&Report::Blocked(Blocked::new(task, stall, stack)));
+        self.report(&Report::Blocked(Blocked::new(task, stall, future)));
     }
 
     fn spinning(&self, subject: &PolledEntity, polls: u32, within: Duration) {

@@ -119,9 +119,9 @@ impl TestLimit {
     fn abort(&self, shared: &RuntimeInner) -> ! {
         let failure = self.failure.get().map_or("", String::as_str);
         let mut text = format!("wakeful: {failure}");
-        for (nth, function) in inspect::stack_of(self.thread).iter().enumerate() {
+        for (nth, line) in inspect::stack_text(self.thread).iter().enumerate() {
             let label = if nth == 0 { "stack" } else { "" };
-            text += &format!("    {label:<11} {nth:>2}: {function}\n");
+            text += &format!("    {label:<11} {line}\n");
         }
         text += &format!(
             "wakeful: the thread of {} blocks, so the test cannot be ended alone. Aborting all tests of \

@@ -13,7 +13,7 @@ use crate::task::cell::{self, CellLayout, SpawnOptions};
 use crate::task::header::Header;
 use crate::task::id::IdSource;
 use crate::task::runnable::{Runnable, TaskRef};
-use crate::task::state::{BLOCKING, ORPHANED};
+use crate::task::state::{BLOCKING, COMPLETE, ORPHANED};
 use crate::task::{JoinHandle, context};
 use crate::telemetry::scan_gate::ScanGate;
 use crate::telemetry::trace_buffer::{Entry, SharedTraceBuffer};
@@ -163,6 +163,23 @@ impl SchedulerBase {
     /// Returns the local task that the thread with this id polls.
     pub(crate) fn running_local(&self, thread: i32) -> Option<TaskRef> {
         self.local_sets().iter().find_map(|set| set.running_on(thread))
+    }
+
+    /// Returns the threads whose local sets were polled in this runtime.
+    pub(crate) fn local_set_threads(&self) -> Vec<i32> {
+        self.local_sets().iter().map(|set| set.thread()).collect()
+    }
+
+    /// Returns whether the thread has a local task that has not completed, besides `running`.
+    pub(crate) fn has_other_local(&self, thread: i32, running: Option<&TaskRef>) -> bool {
+        let running = running.map(TaskRef::cell);
+        let mut has_other = false;
+        for set in self.local_sets().iter().filter(|set| set.thread() == thread) {
+            set.for_each_task(|task| {
+                has_other |= !task.state().has(COMPLETE) && Some(task.cell()) != running;
+            });
+        }
+        has_other
     }
 
     /// Returns the cells of all local tasks that are being polled.

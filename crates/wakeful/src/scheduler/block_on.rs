@@ -12,6 +12,7 @@ use crate::sys::park::Parker;
 use crate::sys::sync::ignore_poison;
 use crate::task::block_on::{BlockOnRecord, BlockOnVia};
 use crate::task::context;
+use crate::telemetry::poll_watch::PollWatch;
 use std::cell::Cell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering::*};
@@ -68,6 +69,12 @@ impl BlockOnState {
     pub(crate) fn live_wakers(&self) -> usize {
         let waker = self.waker.get();
         waker.map_or(0, |waker| waker.strong_count().saturating_sub(1))
+    }
+
+    /// Copies what the thread tells of the future's polls. A poll may have ended since the last copy.
+    pub(crate) fn mirror_to(&self, watched: &PollWatch) {
+        let poll = self.record.poll_number();
+        watched.mirror(self.thread, poll, poll.is_multiple_of(2));
     }
 
     /// Wakes the future, as one of its wakers would.

@@ -49,13 +49,22 @@ pub(crate) enum PolledEntity {
     BlockOnState(Arc<BlockOnState>),
 }
 
+/// What a thread that polls is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PollingThread {
+    /// The worker with this index.
+    Worker(usize),
+    /// The only thread of its runtime that runs tasks: worker 0.
+    OnlyWorker,
+    SpareWorker,
+    /// A thread in `block_on` that runs no tasks but those of local sets.
+    BlockOn,
+}
+
 /// A poll that blocks its thread.
 pub(crate) struct BlockedPoll {
     pub(crate) subject: PolledEntity,
-    /// The worker's index. `None` for a spare worker.
-    pub(crate) worker: Option<usize>,
-    /// The runtime has no other thread that runs tasks.
-    pub(crate) alone: bool,
+    pub(crate) role: PollingThread,
     pub(crate) duration: Duration,
     /// The kernel's id of the thread, or 0 if it is not known.
     pub(crate) thread: i32,

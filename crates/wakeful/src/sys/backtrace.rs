@@ -28,8 +28,24 @@
 
 #![allow(unsafe_code)]
 
+/// Why a stack was not captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(target_env = "gnu", not(any(all(test, loom), miri)))),
+    allow(dead_code, reason = "no stack is captured here")
+)]
+pub(crate) enum NoStack {
+    /// The signal would end the thread's system call with EINTR.
+    WouldInterrupt,
+    /// The thread does not handle the signal in time: it blocks it, or gets no CPU.
+    NoAnswer,
+    /// The system has no way to ask the thread, or the program handles the signal itself.
+    Unavailable,
+}
+
 #[cfg(all(target_env = "gnu", not(any(all(test, loom), miri))))]
 mod imp {
+    use super::NoStack;
     use crate::sys::thread_state;
     use std::cell::Cell;
     use std::ffi::{c_int, c_void};
@@ -165,17 +181,21 @@ mod imp {
     }
 
     /// Returns the return addresses on the stack of a thread of this process, innermost first.
-    ///
-    /// Empty if the thread does not answer, or if the system has no way to ask it.
-    pub(crate) fn capture(thread: i32) -> Vec<usize> {
+    pub(crate) fn capture(thread: i32) -> Result<Vec<usize>, NoStack> {
         capture_within(thread, ANSWER_TIMEOUT)
     }
 
-    pub(super) fn capture_within(thread: i32, timeout: AnswerTimeout) -> Vec<usize> {
+    pub(super) fn capture_within(
+        thread: i32,
+        timeout: AnswerTimeout,
+    ) -> Result<Vec<usize>, NoStack> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread <= 0 || !ensure_installed() || !thread_state::tolerates_signal(thread) {
-            return Vec::new();
+        if thread <= 0 || !ensure_installed() {
+            return Err(NoStack::Unavailable);
+        }
+        if !thread_state::tolerates_signal(thread) {
+            return Err(NoStack::WouldInterrupt);
         }
         let cpu_time = || thread_state::cpu_time(thread).unwrap_or(Duration::MAX);
         let (requested_at, cpu_before) = (Instant::now(), cpu_time());
@@ -195,7 +215,7 @@ mod imp {
             thread::sleep(Duration::from_millis(1));
         }
         if REQUEST.compare_exchange(thread, IDLE, AcqRel, Acquire).is_ok() {
-            return Vec::new(); // the request is withdrawn
+            return Err(NoStack::NoAnswer); // the request is withdrawn
         }
         while REQUEST.load(Acquire) != DONE {
             thread::yield_now();
@@ -205,7 +225,7 @@ mod imp {
         let frames: Vec<usize> = FRAMES[..count].iter().map(|frame| frame.load(Relaxed)).collect();
         let interrupted = INTERRUPTED.load(Relaxed);
         let first = frames.iter().position(|frame| *frame == interrupted).unwrap_or(0);
-        frames[first..].to_vec()
+        Ok(frames[first..].to_vec())
     }
 
     /// Returns the kernel thread id of the calling thread.
@@ -225,8 +245,8 @@ mod imp {
 
 #[cfg(not(all(target_env = "gnu", not(any(all(test, loom), miri)))))]
 mod imp {
-    pub(crate) fn capture(_thread: i32) -> Vec<usize> {
-        Vec::new()
+    pub(crate) fn capture(_thread: i32) -> Result<Vec<usize>, super::NoStack> {
+        Err(super::NoStack::Unavailable)
     }
 
     pub(crate) fn current_tid() -> i32 {
@@ -238,8 +258,8 @@ pub(crate) use imp::{capture, current_tid};
 
 #[cfg(all(test, target_env = "gnu", not(any(loom, miri))))]
 mod tests {
-    use super::current_tid;
     use super::imp::{AnswerTimeout, capture_within};
+    use super::{NoStack, current_tid};
     use crate::sys::thread_state::cpu_time;
     use std::mem::{self, MaybeUninit};
     use std::sync::Arc;
@@ -297,7 +317,7 @@ mod tests {
         let timeout = AnswerTimeout { usual, starved: Duration::from_secs(600) };
         // At most of these requests, its next time slice is far off.
         for nth in 0..5 {
-            assert!(!capture_within(tid, timeout).is_empty(), "no answer to request {nth}");
+            assert!(capture_within(tid, timeout).is_ok(), "no answer to request {nth}");
         }
         stop.store(true, Relaxed);
         starved.join().unwrap();
@@ -318,7 +338,7 @@ mod tests {
         });
         let (requested_at, before) = (Instant::now(), cpu_time(tid).unwrap());
         let timeout = AnswerTimeout { usual: USUAL, starved: Duration::from_secs(600) };
-        assert!(capture_within(tid, timeout).is_empty(), "it cannot answer");
+        assert_eq!(capture_within(tid, timeout), Err(NoStack::NoAnswer), "it cannot answer");
         assert!(requested_at.elapsed() >= USUAL);
         assert!(cpu_time(tid).unwrap() > before, "it had CPU time");
         stop.store(true, Relaxed);

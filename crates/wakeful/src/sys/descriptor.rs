@@ -27,6 +27,22 @@ pub(crate) fn describe(number: u64) -> Option<String> {
     })
 }
 
+/// Describes a file descriptor as [`describe`] does, and one that is no socket by what it refers to:
+/// a path, or a word such as `pipe`.
+pub(crate) fn describe_target(number: u64) -> Option<String> {
+    let text = describe(number)?;
+    if text.ends_with(')') {
+        return Some(text);
+    }
+    let Ok(target) = std::fs::read_link(format!("/proc/self/fd/{number}")) else {
+        return Some(text);
+    };
+    let target = target.to_string_lossy();
+    // An inode number in brackets says nothing to a reader.
+    let target = target.split_once(":[").map_or(&*target, |(kind, _)| kind);
+    Some(format!("{text} ({target})"))
+}
+
 /// Formats an address. `None` for a unix socket without a name.
 fn address(addr: SocketAddrAny) -> Option<String> {
     if let Ok(addr) = SocketAddr::try_from(addr.clone()) {
@@ -43,7 +59,7 @@ fn address(addr: SocketAddrAny) -> Option<String> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::describe;
+    use super::{describe, describe_target};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::{AsRawFd, RawFd};
     use std::os::unix::net::UnixStream;
@@ -61,6 +77,23 @@ mod tests {
         let (one, _other) = UnixStream::pair().expect("there are descriptors");
         let fd = one.as_raw_fd();
         assert_eq!(text_for(fd), format!("descriptor {fd}"));
+        assert_eq!(text_for(1 << 30), "descriptor 1073741824", "not open");
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn other_descriptors_are_described_by_their_target() {
+        let (reader, _writer) = std::io::pipe().expect("there are descriptors");
+        let program = std::env::current_exe().expect("it has a path");
+        let file = std::fs::File::open(&program).expect("it can be read");
+        let text_for = |fd: RawFd| describe_target(fd as u64).expect("not negative");
+        let fd = reader.as_raw_fd();
+        assert_eq!(text_for(fd), format!("descriptor {fd} (pipe)"));
+        let fd = file.as_raw_fd();
+        assert_eq!(text_for(fd), format!("descriptor {fd} ({})", program.display()));
+        let (one, _other) = UnixStream::pair().expect("there are descriptors");
+        let fd = one.as_raw_fd();
+        assert_eq!(text_for(fd), format!("descriptor {fd} (socket)"));
         assert_eq!(text_for(1 << 30), "descriptor 1073741824", "not open");
     }
 

@@ -5,9 +5,11 @@
 //! - [`park`]: parks a thread. [`adaptive_spin`]: when to spin before that. [`timer_slack`]: how
 //!   late the kernel may wake it.
 //! - [`thread_registry`], [`thread_state`], [`backtrace`]: which threads belong to runtimes, what a
-//!   thread is doing, and where. [`join`]: joins ended threads.
+//!   thread is doing, and where. [`system_call`]: what it waits for in the kernel. [`join`]: joins
+//!   ended threads.
 //! - [`eintr`]: repeats interrupted system calls. [`unwind`]: catches panics of foreign code.
-//! - [`rng`]: seeded random numbers. [`descriptor`]: describes a file descriptor.
+//! - [`rng`]: seeded random numbers. [`descriptor`]: describes a file descriptor. [`mapped_file`]: a
+//!   file in memory.
 //!
 //! This is the only module that reads `cfg(loom)` outside of tests. All others take atomics, cells
 //! and locks from [`sync`], so the code that ships is the code that is model-checked.
@@ -17,6 +19,7 @@ pub(crate) mod backtrace;
 pub(crate) mod descriptor;
 pub(crate) mod eintr;
 pub(crate) mod join;
+pub(crate) mod mapped_file;
 pub(crate) mod membarrier;
 #[cfg(any(all(test, loom), miri))]
 pub(crate) mod no_thread_state;
@@ -24,6 +27,7 @@ pub(crate) mod park;
 pub(crate) mod rng;
 pub(crate) mod spin_lock;
 pub(crate) mod sync;
+pub(crate) mod system_call;
 pub(crate) mod thread_registry;
 #[cfg(not(any(all(test, loom), miri)))]
 pub(crate) mod thread_state;

@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(target_env = "gnu")]
+use super::system_call::{Activity, activity};
 use std::time::Duration;
 
 /// Returns whether the thread is blocked in the kernel.
@@ -24,12 +26,9 @@ pub(crate) fn is_runnable(thread: i32) -> bool {
     state(thread) == Some('R')
 }
 
-/// Returns the number of the system call that the thread is in.
-///
-/// `None` if it is in none, or if that is unknown.
+/// Returns the number of the system call that the thread is blocked in, if that is known.
 fn system_call(thread: i32) -> Option<libc::c_long> {
-    let call = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
-    call.split_ascii_whitespace().next()?.parse().ok()
+    Some(super::system_call::current(thread)?.number)
 }
 
 /// Returns whether the thread sleeps for a time, so that no other thread can end its wait.
@@ -95,40 +94,32 @@ pub(crate) fn cpu_time(thread: i32) -> Option<Duration> {
 /// repeat it, as Rust's std does for locks and sleeps.
 #[cfg(target_env = "gnu")]
 pub(crate) fn tolerates_signal(thread: i32) -> bool {
-    let Ok(call) = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")) else {
-        return false;
+    let call = match activity(thread) {
+        None => return false,
+        Some(Activity::Running) => return true,
+        Some(Activity::Blocked(call)) => call,
     };
-    let mut words = call.split_ascii_whitespace();
-    let number = match words.next() {
-        Some("running") => return true,
-        number => number.and_then(|number| number.parse().ok()),
-    };
-    let first = words.next().and_then(|word| i32::from_str_radix(word.get(2..)?, 16).ok());
-    match number {
+    match call.number {
         // Blocked outside of a system call, by a page fault for example.
-        Some(-1) => true,
-        Some(
-            libc::SYS_futex
-            | libc::SYS_nanosleep
-            | libc::SYS_clock_nanosleep
-            | libc::SYS_wait4
-            | libc::SYS_waitid
-            | libc::SYS_flock
-            | libc::SYS_openat
-            | libc::SYS_getrandom,
-        ) => true,
-        Some(
-            libc::SYS_read
-            | libc::SYS_readv
-            | libc::SYS_write
-            | libc::SYS_writev
-            | libc::SYS_recvfrom
-            | libc::SYS_recvmsg
-            | libc::SYS_sendto
-            | libc::SYS_sendmsg
-            | libc::SYS_accept4
-            | libc::SYS_connect,
-        ) => first.is_some_and(|descriptor| !has_timeout(descriptor)),
+        -1 => true,
+        libc::SYS_futex
+        | libc::SYS_nanosleep
+        | libc::SYS_clock_nanosleep
+        | libc::SYS_wait4
+        | libc::SYS_waitid
+        | libc::SYS_flock
+        | libc::SYS_openat
+        | libc::SYS_getrandom => true,
+        libc::SYS_read
+        | libc::SYS_readv
+        | libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_sendto
+        | libc::SYS_sendmsg
+        | libc::SYS_accept4
+        | libc::SYS_connect => !has_timeout(call.descriptor()),
         _ => false,
     }
 }

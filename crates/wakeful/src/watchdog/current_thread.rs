@@ -4,14 +4,13 @@
 //! reports. The future of `block_on` is watched like a task, as long as there are tasks that it could
 //! keep waiting.
 
-use super::MAX_TICK;
 use super::observe::PollObservation;
 use super::spin_detector::PollSample;
 use super::target::{Observations, Served, Watched};
+use super::{MAX_TICK, local_drivers};
 use crate::scheduler::base::SchedulerBase;
-use crate::scheduler::block_on::BlockOnState;
 use crate::scheduler::current_thread::CurrentThread;
-use crate::scheduler::hooks::PolledEntity;
+use crate::scheduler::hooks::{PolledEntity, PollingThread};
 use crate::sys::park::Parker;
 use crate::task::arena;
 use crate::telemetry::poll_watch::PollWatch;
@@ -47,6 +46,10 @@ impl Watched for CurrentThread {
             observe_tasks(self, observations, now);
             observe_block_on(self, observations, now);
         }
+        if !is_paused {
+            // A thread may drive a local set in a `block_on` that runs no other tasks.
+            local_drivers::observe(&self.base, observations, Some(self.poll_watch().thread()));
+        }
         tick(config.report_blocked_after)
     }
 
@@ -70,7 +73,8 @@ fn observe_tasks(scheduler: &CurrentThread, observations: &mut Observations, now
     let (config, watched) = (&scheduler.base.config, scheduler.poll_watch());
     let since = now.saturating_sub(std::mem::replace(&mut observations.at, now));
     let Some(stuck) = watched.observe(now) else { return };
-    let observation = PollObservation { config, watched, worker: Some(0), alone: true, stuck, now };
+    let role = PollingThread::OnlyWorker;
+    let observation = PollObservation { config, watched, role, stuck, now };
     let Observations { spin_detector, probe, .. } = observations;
     if let Some(task) = observation.observe(spin_detector, probe) {
         // SAFETY: a cell of this scheduler, which the visit keeps alive.
@@ -91,7 +95,7 @@ fn observe_block_on(scheduler: &CurrentThread, observations: &mut Observations, 
     let local = scheduler.base.running_local(thread);
     let poll = local.as_ref().map(|task| (task.header().id.get(), task.header().polls()));
     let is_same_poll = std::mem::replace(&mut observations.local, poll) == poll;
-    mirror(&root, watched);
+    root.mirror_to(watched);
     let stuck = watched.observe(now);
     if let Some(spin) = observations.spin_detector.add(&PollSample::of_block_on(&root), now) {
         if scheduler.has_tasks() {
@@ -100,12 +104,13 @@ fn observe_block_on(scheduler: &CurrentThread, observations: &mut Observations, 
         return;
     }
     let Some(stuck) = stuck else { return };
-    let observation = PollObservation { config, watched, worker: Some(0), alone: true, stuck, now };
+    let role = PollingThread::OnlyWorker;
+    let observation = PollObservation { config, watched, role, stuck, now };
     if !watched.is_reported()
         && scheduler.has_tasks()
         && observation.claim_report(&mut observations.probe)
     {
-        mirror(&root, watched);
+        root.mirror_to(watched);
         if watched.is_in_observed_poll() {
             let task = local.filter(|_| is_same_poll);
             observation.report(task.map_or(PolledEntity::BlockOnState(root), PolledEntity::Task));
@@ -116,12 +121,6 @@ fn observe_block_on(scheduler: &CurrentThread, observations: &mut Observations, 
 /// Returns how often a scheduler is visited whose polls are reported after this time.
 fn tick(report_after: Option<Duration>) -> Duration {
     report_after.map_or(MAX_TICK, |after| (after / OBSERVATIONS).clamp(MIN_TICK, MAX_TICK))
-}
-
-/// Copies what the thread says of its future's polls. A poll may have ended since the last visit.
-fn mirror(root: &BlockOnState, watched: &PollWatch) {
-    let poll = root.record.poll_number();
-    watched.mirror(root.thread, poll, poll.is_multiple_of(2));
 }
 
 #[cfg(all(test, not(loom)))]

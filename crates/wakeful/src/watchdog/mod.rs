@@ -4,6 +4,7 @@
 //! do while their threads are blocked or asleep:
 //!
 //! - [`rescue`]: polls that block a worker, and workers that have lost their thread.
+//! - [`local_drivers`]: polls that block a thread in `block_on` on which local tasks depend.
 //! - [`spin_detector`]: tasks that wake themselves all the time.
 //! - [`target`]: visits one runtime; decides when it is scanned for deadlocks ([`scan_schedule`]) and
 //!   when the watchdog may stop visiting it.
@@ -39,6 +40,7 @@
 #![allow(unsafe_code)]
 
 mod current_thread;
+mod local_drivers;
 mod observe;
 mod rescue;
 mod scan_schedule;

@@ -1,7 +1,7 @@
 //! One observation of a thread that polls: reports polls that block and tasks that spin.
 
 use crate::scheduler::config::Config;
-use crate::scheduler::hooks::{BlockedPoll, PolledEntity};
+use crate::scheduler::hooks::{BlockedPoll, PolledEntity, PollingThread};
 use crate::task::runnable::TaskRef;
 use crate::telemetry::poll_watch::PollWatch;
 use crate::telemetry::starvation::SystemProbe;
@@ -12,8 +12,7 @@ use std::time::Duration;
 pub(crate) struct PollObservation<'a> {
     pub(crate) config: &'a Config,
     pub(crate) watched: &'a PollWatch,
-    pub(crate) worker: Option<usize>,
-    pub(crate) alone: bool,
+    pub(crate) role: PollingThread,
     /// How long it was seen in this poll.
     pub(crate) stuck: Duration,
     pub(crate) now: Duration,
@@ -52,8 +51,7 @@ impl PollObservation<'_> {
     pub(crate) fn report(&self, subject: PolledEntity) {
         self.config.hooks.blocked(&BlockedPoll {
             subject,
-            worker: self.worker,
-            alone: self.alone,
+            role: self.role,
             duration: self.stuck,
             thread: self.watched.thread(),
         });

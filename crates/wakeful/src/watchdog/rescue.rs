@@ -13,11 +13,12 @@
 //! active only while it moves tasks: the thread that shuts down finds these in the injector
 //! (SHUTDOWN-1), and a report hook may wait for tasks that are dropped only then (SHUTDOWN-4).
 
-use super::earlier;
 use super::observe::PollObservation;
 use super::target::{Observations, Served, Watched};
+use super::{earlier, local_drivers};
 use crate::scheduler::base::SchedulerBase;
 use crate::scheduler::config::Config;
+use crate::scheduler::hooks::PollingThread;
 use crate::scheduler::multi_thread::{MultiThread, WorkerShared};
 use crate::sys::park::Parker;
 use crate::task::arena;
@@ -51,10 +52,14 @@ impl Watched for MultiThread {
     fn observe(&self, observations: &mut Observations) -> Duration {
         if self.try_attach() {
             // The waker of another crate may panic.
-            ignore_panic(|| observe_workers(self, observations));
+            ignore_panic(|| {
+                observe_workers(self, observations);
+                local_drivers::observe(&self.base, observations, None);
+            });
             self.detach();
         }
-        if is_any_busy(self) { BUSY_TICK } else { IDLE_TICK }
+        let is_busy = is_any_busy(self) || observations.has_open_local_poll();
+        if is_busy { BUSY_TICK } else { IDLE_TICK }
     }
 
     fn serve_lost_workers(&self) -> Option<Duration> {
@@ -129,8 +134,9 @@ fn observe_workers(scheduler: &MultiThread, observations: &mut Observations) {
     let alone = scheduler.workers.len() == 1 && !has_spares;
     for (index, remote) in scheduler.workers.iter().enumerate() {
         let Some(stuck) = remote.poll_watch.observe(now) else { continue };
-        let (watched, worker) = (&remote.poll_watch, Some(index));
-        let observation = PollObservation { config, watched, worker, alone, stuck, now };
+        let watched = &remote.poll_watch;
+        let role = if alone { PollingThread::OnlyWorker } else { PollingThread::Worker(index) };
+        let observation = PollObservation { config, watched, role, stuck, now };
         if let Some(task) = observation.observe(spin_detector, probe) {
             // SAFETY: a cell of this scheduler, whose arenas are open while this thread is attached (SHUTDOWN-2).
             unsafe { arena::add_poll_time(task.cell(), task.header().id.get(), since.min(stuck)) };
@@ -144,8 +150,8 @@ fn observe_workers(scheduler: &MultiThread, observations: &mut Observations) {
     for spare in scheduler.spares.all() {
         if let Some(stuck) = spare.observe(now) {
             spare.set_stuck(is_stuck(config, stuck));
-            let (watched, worker, alone) = (&*spare, None, false);
-            let observation = PollObservation { config, watched, worker, alone, stuck, now };
+            let (watched, role) = (&*spare, PollingThread::SpareWorker);
+            let observation = PollObservation { config, watched, role, stuck, now };
             if let Some(task) = observation.observe(spin_detector, probe) {
                 // SAFETY: a cell of this scheduler, whose arenas are open while this thread is attached (SHUTDOWN-2).
                 unsafe {

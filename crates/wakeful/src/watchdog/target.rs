@@ -7,6 +7,7 @@
 //! - WATCH-2. A runtime that shuts down closes its target and waits for the visit to end. It does not
 //!   wait if the caller said so, or if a report hook drops the runtime during the visit.
 
+use super::local_drivers::LocalDriver;
 use super::scan_schedule::{ProgressSnapshot, ScanSchedule};
 use super::spin_detector::SpinDetector;
 use super::{ROLE, WatchdogRole, earlier};
@@ -82,6 +83,8 @@ pub(crate) struct Observations {
     pub(super) block_on: Option<Box<PollWatch>>,
     /// The task of a local set that was polled inside of it, and which poll that was.
     pub(super) local: Option<(u64, u32)>,
+    /// Threads in `block_on` that drive local sets, and no other tasks.
+    pub(super) local_drivers: Vec<LocalDriver>,
     /// Events and timers of stuck workers, in this visit.
     pub(super) events: usize,
 }
@@ -106,6 +109,7 @@ impl Notes {
             at: Duration::ZERO,
             block_on: None,
             local: None,
+            local_drivers: Vec::new(),
             events: 0,
         };
         let schedule = ScanSchedule::new(now);
@@ -337,6 +341,9 @@ fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> Option<D
     // After that: a thread that loses a worker or registers a source later wakes the gate.
     notes.pollers = scheduler.unserved_pollers();
     let own = if notes.is_asleep { notes.schedule.next_in(now) } else { Some(tick) };
+    // The poll of a thread outside of the scheduler may turn out to be long.
+    let is_open = notes.observations.has_open_local_poll();
+    let own = earlier(own, is_open.then_some(tick));
     earlier(own, lost_timer)
 }
 

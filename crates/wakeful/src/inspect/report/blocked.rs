@@ -1,8 +1,11 @@
 //! A poll that blocks its thread.
 
 use super::text::{Short, field};
+use crate::inspect::stack::{Stack, StackFrame, shows_all_frames};
 use crate::inspect::task_info::TaskInfo;
-use crate::scheduler::hooks::BlockedPoll;
+use crate::scheduler::hooks::{BlockedPoll, PollingThread};
+use crate::sys::backtrace::NoStack;
+use crate::sys::system_call;
 use std::fmt;
 use std::time::Duration;
 
@@ -13,17 +16,25 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Blocked {
     task: TaskInfo,
-    worker: Option<usize>,
-    /// The runtime has no other thread for its tasks.
-    alone: bool,
+    role: PollingThread,
     duration: Duration,
-    stack: Vec<String>,
+    future: Option<&'static str>,
+    /// The system call that the thread is blocked in, with its descriptors.
+    system_call: Option<String>,
+    stack: Stack,
+    /// The text shows every frame.
+    shows_all: bool,
 }
 
 impl Blocked {
-    pub(crate) fn new(task: TaskInfo, poll: &BlockedPoll, stack: Vec<String>) -> Self {
-        let BlockedPoll { worker, alone, duration, .. } = *poll;
-        Self { task, worker, alone, duration, stack }
+    /// Captures the thread's stack, which takes some milliseconds.
+    pub(crate) fn new(task: TaskInfo, poll: &BlockedPoll, future: Option<&'static str>) -> Self {
+        let BlockedPoll { role, duration, thread, .. } = *poll;
+        // Before the stack: a thread that walks its stack is in no system call.
+        let system_call = system_call::current(thread).map(|call| call.to_string());
+        let stack = Stack::capture(thread, future);
+        let shows_all = shows_all_frames();
+        Self { task, role, duration, future, system_call, stack, shows_all }
     }
 
     /// Returns the task.
@@ -31,11 +42,16 @@ impl Blocked {
         &self.task
     }
 
-    /// Returns the index of the worker that it blocks, or `None` for a spare worker.
+    /// Returns the index of the worker that it blocks. `None` for a spare worker, and for a thread in
+    /// `block_on` that drives a local set.
     ///
     /// The thread in `block_on` of a current-thread runtime is worker 0.
     pub fn worker(&self) -> Option<usize> {
-        self.worker
+        match self.role {
+            PollingThread::Worker(index) => Some(index),
+            PollingThread::OnlyWorker => Some(0),
+            PollingThread::SpareWorker | PollingThread::BlockOn => None,
+        }
     }
 
     /// Returns how long the poll had lasted when it was reported.
@@ -43,12 +59,31 @@ impl Blocked {
         self.duration
     }
 
+    /// Returns the name of the future's type. `None` for the future of a `block_on`.
+    pub fn future(&self) -> Option<&'static str> {
+        self.future
+    }
+
+    /// Returns the system call that the thread was blocked in, with the descriptors that it waits for:
+    /// `poll on descriptor 9 (127.0.0.1:40112 to 127.0.0.53:53)`.
+    ///
+    /// `None` if the thread computed, or the kernel does not tell.
+    pub fn system_call(&self) -> Option<&str> {
+        self.system_call.as_deref()
+    }
+
     /// Returns the functions on the thread's stack, innermost first, up to the task's future.
     ///
-    /// Empty if the system does not allow a stack capture, or if the thread is in a system call that
-    /// the capture would interrupt.
+    /// If no frame shows the future, because the compiler has inlined it or there are no frames, the
+    /// last entry is the name of its type. There are no frames if the system does not allow a stack
+    /// capture, or if the thread is in a system call that the capture would interrupt.
     pub fn stack(&self) -> &[String] {
-        &self.stack
+        self.stack.names()
+    }
+
+    /// Returns the functions of [`stack`](Self::stack) with the places in their source files.
+    pub fn frames(&self) -> impl Iterator<Item = StackFrame<'_>> {
+        self.stack.frames()
     }
 }
 
@@ -60,24 +95,54 @@ impl fmt::Display for Blocked {
             self.task,
             Short(self.duration)
         )?;
-        match self.worker {
-            Some(_) if self.alone => f.write_str("the only thread of its runtime\n")?,
-            Some(worker) => writeln!(f, "worker {worker}")?,
-            None => f.write_str("a spare worker\n")?,
+        match self.role {
+            PollingThread::OnlyWorker => f.write_str("the only thread of its runtime\n")?,
+            PollingThread::Worker(worker) => writeln!(f, "worker {worker}")?,
+            PollingThread::SpareWorker => f.write_str("a spare worker\n")?,
+            PollingThread::BlockOn => f.write_str("the block_on thread of its LocalSet\n")?,
         }
         field(f, "    ", "spawned", format_args!("at {}", self.task.spawned_at()))?;
-        for (nth, function) in self.stack.iter().enumerate() {
-            let name = if nth == 0 { "stack" } else { "" };
-            field(f, "    ", name, format_args!("{nth:>2}: {function}"))?;
+        // A stack shows the call too, but not the descriptor.
+        let is_news = |call: &&String| self.stack.missing().is_some() || call.contains(" on ");
+        if let Some(call) = self.system_call.as_ref().filter(is_news) {
+            field(f, "    ", "system call", call)?;
         }
-        f.write_str(match self.alone {
-            true => "  effect: no other task of the runtime runs.\n",
-            false => "  effect: other tasks run on other threads.\n",
+        let mut label = "stack";
+        if let Some(missing) = self.stack.missing() {
+            field(f, "    ", label, missing)?;
+            label = "";
+        }
+        for line in self.stack.lines(self.shows_all) {
+            field(f, "    ", label, line)?;
+            label = "";
+        }
+        f.write_str(match self.role {
+            PollingThread::OnlyWorker => "  effect: no other task of the runtime runs.\n",
+            PollingThread::BlockOn => {
+                "  effect: the other tasks of this LocalSet wait. Tasks of the runtime run on its workers.\n"
+            }
+            PollingThread::Worker(_) | PollingThread::SpareWorker => {
+                "  effect: other tasks run on other threads.\n"
+            }
         })?;
         f.write_str(
             "  fix: use the async version of the blocking call (wakeful::time::sleep, wakeful::fs, \
              wakeful::sync), or move it into wakeful::task::spawn_blocking. If the poll computes, call \
              wakeful::task::yield_now().await at intervals.",
         )
+    }
+}
+
+impl fmt::Display for NoStack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NoStack::WouldInterrupt => {
+                "not captured: the signal for it would end the system call with EINTR"
+            }
+            NoStack::NoAnswer => "not captured: the thread blocks SIGURG, or gets no CPU",
+            NoStack::Unavailable => {
+                "not captured: the program handles SIGURG, or the C library is not glibc 2.35 or later"
+            }
+        })
     }
 }

@@ -100,6 +100,11 @@ impl LocalShared {
         (self.owner == thread_number()).then_some(&self.local)
     }
 
+    /// Returns the kernel's id of the set's thread.
+    pub(crate) fn thread(&self) -> i32 {
+        self.thread
+    }
+
     /// Returns the cell of the task that is being polled.
     pub(crate) fn running(&self) -> Option<NonNull<Header>> {
         NonNull::new(self.running.load(Relaxed))

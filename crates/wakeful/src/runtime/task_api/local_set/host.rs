@@ -6,6 +6,7 @@ use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::scheduler::base::SchedulerBase;
 use crate::scheduler::config::NextTask;
 use crate::scheduler::local_set::{Host, LocalScheduler};
+use crate::sys::membarrier::Barriers;
 use crate::task::arena::Schedule as _;
 use crate::task::runnable::TaskRef;
 use std::ptr;
@@ -15,6 +16,10 @@ use std::time::Duration;
 /// Makes the current runtime the host of the set. Returns the order in which its tasks run.
 pub(super) fn attach(local: &LocalScheduler) -> NextTask {
     let current = context::with_current(|shared| {
+        // The poll of this thread's `block_on` has begun. The watchdog watches it while it has local
+        // tasks (`telemetry::scan_gate`).
+        Barriers::detect().light();
+        shared.base().wake_watchdog_if_asleep();
         (ptr::from_ref(shared).cast::<()>(), shared.base().config.env.next_task)
     });
     let (address, order) = current.unwrap_or((ptr::null(), NextTask::InOrder));

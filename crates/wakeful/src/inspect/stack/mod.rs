@@ -1,0 +1,264 @@
+//! The stack of a thread that is inside a poll, as reports show it.
+//!
+//! The runtime's frames below the poll are cut off. Frames of libraries ([`library`]) are folded when
+//! the stack is printed ([`fold`]), because a reader looks for the program's own.
+
+mod fold;
+mod library;
+
+use super::symbols::{Detail, Function, SourcePlace, functions_at};
+use crate::sys::backtrace::{self, NoStack};
+use library::library_of;
+
+/// The functions on the stack of a thread, up to the future that it polls.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stack {
+    /// The functions, innermost first.
+    names: Vec<String>,
+    /// The origin of each function.
+    origins: Vec<Origin>,
+    /// The last name is the type of the polled future, because no frame shows it.
+    ends_with_type: bool,
+    /// Why there are no frames.
+    missing: Option<NoStack>,
+}
+
+/// Where a function comes from.
+#[derive(Clone, Debug, Default)]
+struct Origin {
+    place: Option<SourcePlace>,
+    /// The library that it belongs to; `None` for code of the program.
+    library: Option<String>,
+}
+
+/// A function on a stack; from [`Blocked::frames`](super::Blocked::frames).
+#[derive(Clone, Copy, Debug)]
+pub struct StackFrame<'a> {
+    name: &'a str,
+    origin: &'a Origin,
+}
+
+impl<'a> StackFrame<'a> {
+    /// Returns the path of the function, or its address if the program has no symbols.
+    pub fn function(&self) -> &'a str {
+        self.name
+    }
+
+    /// Returns the source file, if the program has debug information.
+    ///
+    /// The path of a file of the program is relative to the folder in which it was compiled.
+    pub fn file(&self) -> Option<&'a str> {
+        let place = self.origin.place.as_ref()?;
+        Some(match self.origin.library {
+            None => place.file[place.folder..].trim_start_matches('/'),
+            Some(_) => &place.file,
+        })
+    }
+
+    /// Returns the line in the source file.
+    pub fn line(&self) -> Option<u32> {
+        Some(self.origin.place.as_ref()?.line)
+    }
+
+    /// Returns the column in that line, counted from 1.
+    pub fn column(&self) -> Option<u32> {
+        self.origin.place.as_ref()?.column
+    }
+
+    /// Returns the library that the function belongs to, `None` for code of the program.
+    ///
+    /// The library is known by the path of the source file, or by the name of the crate.
+    pub fn library(&self) -> Option<&'a str> {
+        self.origin.library.as_deref()
+    }
+}
+
+/// Returns lines about the stack of a thread that polls, or why there are none.
+pub(crate) fn stack_text(thread: i32) -> Vec<String> {
+    let stack = Stack::capture(thread, None);
+    let missing = stack.missing().map(|missing| missing.to_string());
+    missing.into_iter().chain(stack.lines(shows_all_frames())).collect()
+}
+
+/// Returns whether the user wants to see the frames of libraries.
+pub(crate) fn shows_all_frames() -> bool {
+    std::env::var_os("WAKEFUL_BACKTRACE").is_some_and(|value| value == "full")
+}
+
+impl Stack {
+    /// Captures the stack of a thread that polls a future. `future` is the type of it, if known.
+    pub(crate) fn capture(thread: i32, future: Option<&str>) -> Self {
+        match backtrace::capture(thread) {
+            Ok(frames) => Self::new(functions_at(&frames, Detail::Lines), future),
+            Err(missing) => {
+                let mut stack = Self { missing: Some(missing), ..Self::default() };
+                stack.end_with_type(future);
+                stack
+            }
+        }
+    }
+
+    fn new(mut functions: Vec<Function>, future: Option<&str>) -> Self {
+        if let Some(end) = functions.iter().position(|function| polls_a_future(&function.name)) {
+            // If the compiler has inlined everything into the poll, the poll is all there is.
+            functions.truncate(end.max(1));
+        }
+        let mut stack = Self::default();
+        for Function { name, place, object } in functions {
+            let library = library_of(&name, place.as_ref(), object.as_deref());
+            stack.names.push(name);
+            stack.origins.push(Origin { place, library });
+        }
+        stack.end_with_type(future);
+        stack
+    }
+
+    /// Adds the type of the future, unless a frame is its poll.
+    fn end_with_type(&mut self, future: Option<&str>) {
+        let Some(future) = future.map(readable_type) else { return };
+        let normal = |name: &str| normal_closures(name.trim_start_matches('<'));
+        let wanted = normal(&future);
+        // Either the body of an async block, or the `poll` of a named type.
+        let is_poll = |name: &String| {
+            let name = normal(name);
+            name == wanted || (name.starts_with(&wanted) && name.ends_with("::poll"))
+        };
+        if !self.names.iter().any(is_poll) {
+            self.origins
+                .push(Origin { library: library_of(&future, None, None), ..Origin::default() });
+            self.names.push(future);
+            self.ends_with_type = true;
+        }
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    pub(crate) fn frames(&self) -> impl Iterator<Item = StackFrame<'_>> {
+        let frames = self.names.iter().zip(&self.origins);
+        frames.map(|(name, origin)| StackFrame { name, origin })
+    }
+
+    /// Returns why no frame was captured.
+    pub(crate) fn missing(&self) -> Option<NoStack> {
+        self.missing
+    }
+}
+
+/// Returns whether this function of the runtime polls a task or the future of a `block_on`.
+fn polls_a_future(name: &str) -> bool {
+    // The two manglings write a method as `Type<T>::method` and as `<Type<T>>::method`.
+    let name = name.trim_start_matches('<');
+    name.starts_with("wakeful::task::cell::Cell<")
+        || name == "wakeful::task::runnable::poll"
+        || name.starts_with("wakeful::task::context::poll_block_on")
+        || (name.starts_with("wakeful::scheduler::")
+            && !name.starts_with("wakeful::scheduler::local_set::"))
+}
+
+/// Returns the name of a future's type without generic arguments, and without the runtime's wrapper.
+fn readable_type(name: &str) -> String {
+    let member = name.strip_prefix("wakeful::scheduler::local_set::Member<");
+    let name = member.and_then(|name| name.strip_suffix('>')).unwrap_or(name);
+    let Some(start) = name.find('<').filter(|start| *start > 0) else { return name.to_owned() };
+    let mut depth = 0usize;
+    let mut readable = name[..start].to_owned();
+    let mut before = ' ';
+    for char in name[start..].chars() {
+        match char {
+            '<' => {
+                if depth == 0 {
+                    readable.push_str("<…>");
+                }
+                depth += 1;
+            }
+            '>' if before != '-' => depth = depth.saturating_sub(1),
+            char if depth == 0 => readable.push(char),
+            _ => {}
+        }
+        before = char;
+    }
+    readable
+}
+
+/// Writes all closures and async blocks of a path in one way. The manglings differ in them.
+fn normal_closures(path: &str) -> String {
+    let segment = |segment: &str| match segment.starts_with('{') {
+        true => "{{closure}}".to_owned(),
+        false => segment.to_owned(),
+    };
+    path.split("::").map(segment).collect::<Vec<_>>().join("::")
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Function, Stack, polls_a_future, readable_type};
+    use crate::sys::backtrace::NoStack;
+
+    fn stack(names: &[&str], future: Option<&str>) -> Stack {
+        let function =
+            |name: &&str| Function { name: (*name).to_owned(), place: None, object: None };
+        Stack::new(names.iter().map(function).collect(), future)
+    }
+
+    #[test]
+    fn a_stack_is_never_empty() {
+        let poll = "wakeful::task::cell::Cell<F,S>::poll";
+        let inlined = stack(&[poll], Some("app::main::{{closure}}"));
+        assert_eq!(inlined.names(), [poll, "app::main::{{closure}}"]);
+        let block_on = "wakeful::scheduler::current_thread::CurrentThread::block_on";
+        assert_eq!(stack(&[block_on], None).names(), [block_on]);
+        let mut missing = Stack { missing: Some(NoStack::WouldInterrupt), ..Stack::default() };
+        missing.end_with_type(Some("app::main::{{closure}}"));
+        assert_eq!(missing.lines(false), [" 0: app::main::{{closure}} (the type of the future)"]);
+        // Only libraries: some of them are shown.
+        assert_eq!(stack(&["core::hint::spin_loop"; 20], None).lines(false).len(), 10);
+    }
+
+    #[test]
+    fn a_frame_that_is_the_future_is_recognised_in_both_manglings() {
+        for (frame, future) in [
+            ("app::main::{{closure}}", "app::main::{{closure}}"),
+            ("app::main::{closure#0}", "app::main::{{closure}}"),
+            ("app::main::{async_block#0}", "app::main::{{closure}}"),
+            ("<app::Task as core::future::future::Future>::poll", "app::Task"),
+            ("app::f::{{closure}}", "wakeful::scheduler::local_set::Member<app::f::{{closure}}>"),
+        ] {
+            assert_eq!(stack(&[frame], Some(future)).names(), [frame]);
+        }
+        let other = stack(&["app::other"], Some("app::main::{{closure}}"));
+        assert_eq!(other.names().len(), 2);
+    }
+
+    #[test]
+    fn the_frames_that_poll_a_task_are_known_in_both_manglings() {
+        for name in [
+            "wakeful::task::cell::Cell<F,S>::poll",
+            "<wakeful::task::cell::Cell<app::main::{closure#0}, app::S>>::poll",
+            "wakeful::scheduler::current_thread::CurrentThread::block_on",
+            "<wakeful::scheduler::current_thread::run_loop::CurrentThread>::run",
+            "wakeful::scheduler::external_block_on::<impl wakeful::scheduler::base::SchedulerBase>::block_on",
+            "wakeful::task::context::poll_block_on",
+        ] {
+            assert!(polls_a_future(name), "{name}");
+        }
+        for name in [
+            "<app::Task as core::future::Future>::poll",
+            "wakeful::scheduler::local_set::LocalScheduler::in_poll",
+        ] {
+            assert!(!polls_a_future(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn types_are_shown_without_generic_arguments() {
+        for (name, readable) in [
+            ("app::main::{{closure}}", "app::main::{{closure}}"),
+            ("a::B<c::D<E>, fn() -> F>::g::{{closure}}", "a::B<…>::g::{{closure}}"),
+            ("<a::B as c::D>::f::{{closure}}", "<a::B as c::D>::f::{{closure}}"),
+        ] {
+            assert_eq!(readable_type(name), readable);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Lines and inlined functions, from the debug information of a file.
+//!
+//! Debug information is read anew for each report: reports are rare, and a program that makes none
+//! pays nothing. Of the units that the file was compiled from, only those on the stack are decoded.
+
+use super::elf::Elf;
+use super::names::demangle;
+use super::{Function, SourcePlace};
+use addr2line::Context;
+use gimli::{Dwarf, EndianSlice, LittleEndian};
+
+type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+
+/// The debug information of one file.
+pub(super) struct DebugInfo<'a>(Context<Bytes<'a>>);
+
+impl<'a> DebugInfo<'a> {
+    /// Returns `None` if the file has no debug information, or none that can be read.
+    pub(super) fn of(elf: &'a Elf) -> Option<Self> {
+        let section = |name| elf.section(name).map_or(&[][..], |(_, bytes)| bytes);
+        if section(gimli::SectionId::DebugInfo.name()).is_empty() {
+            return None;
+        }
+        let load = |id: gimli::SectionId| {
+            Ok::<_, gimli::Error>(EndianSlice::new(section(id.name()), LittleEndian))
+        };
+        let dwarf = Dwarf::load(load).ok()?;
+        Some(Self(Context::from_dwarf(dwarf).ok()?))
+    }
+
+    /// Returns the functions at an address, innermost first: those that the compiler inlined, and last
+    /// the one with the code.
+    ///
+    /// `symbol` is the name of the latter in the symbol table. Empty if nothing is known.
+    pub(super) fn functions(&self, address: u64, symbol: Option<&str>) -> Vec<Function> {
+        let Ok(mut frames) = self.0.find_frames(address).skip_all_loads() else {
+            return Vec::new();
+        };
+        let unit = self.0.find_dwarf_and_unit(address).skip_all_loads();
+        let folder = unit.and_then(|unit| unit.comp_dir).and_then(|folder| folder.to_string().ok());
+        let mut functions = Vec::new();
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame.function.as_ref().and_then(|name| name.raw_name().ok());
+            let place = frame.location.and_then(|location| {
+                let file = location.file?.to_owned();
+                let folder = folder.unwrap_or_default();
+                let folder = if file.starts_with(folder) { folder.len() } else { 0 };
+                Some(SourcePlace { file, folder, line: location.line?, column: location.column })
+            });
+            functions.push((name.map(|name| name.into_owned()), place));
+        }
+        let last = functions.len().saturating_sub(1);
+        let named = functions.into_iter().enumerate().map(|(nth, (name, place))| {
+            // Sparse debug information has names without their path. The symbol table has it for one.
+            let name = match (name.as_deref().map(demangle), symbol) {
+                (Some(Some(path)), _) => path,
+                (_, Some(symbol)) if nth == last => super::names::readable(symbol),
+                (_, _) => name.unwrap_or_else(|| "(unnamed)".to_owned()),
+            };
+            Function { name, place, object: None }
+        });
+        named.collect()
+    }
+}

@@ -1,0 +1,230 @@
+//! Names the functions at addresses of the program and its libraries.
+//!
+//! Names come from the symbol tables, which a release build has too. Debug information, where the file
+//! has it, adds file and line, and the functions that the compiler inlined.
+//!
+//! - [`elf`] reads a file. [`debug_info`] reads its lines. [`names`] makes symbols readable.
+
+mod debug_info;
+mod elf;
+mod names;
+
+use crate::sys::backtrace;
+use debug_info::DebugInfo;
+use elf::Elf;
+use std::path::{Path, PathBuf};
+
+/// A function at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Function {
+    /// The path of the function, or the address if that is unknown.
+    pub(super) name: String,
+    pub(super) place: Option<SourcePlace>,
+    /// The file name of the shared library that it is in; `None` for the program itself.
+    pub(super) object: Option<String>,
+}
+
+/// A place in a source file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SourcePlace {
+    /// The whole path.
+    pub(super) file: String,
+    /// The length of the part of the path that is the folder of the compilation.
+    pub(super) folder: usize,
+    pub(super) line: u32,
+    pub(super) column: Option<u32>,
+}
+
+/// Returns the names of the functions on a thread's stack, innermost first, without inlined ones.
+///
+/// Empty if the stack can't be captured.
+pub(crate) fn stack_of(thread: i32) -> Vec<String> {
+    let frames = backtrace::capture(thread).unwrap_or_default();
+    let functions = functions_at(&frames, Detail::Symbols);
+    functions.into_iter().map(|function| function.name).collect()
+}
+
+/// How much is told of each address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// One function, by the symbol table.
+    Symbols,
+    /// Lines and inlined functions as well, where there is debug information.
+    Lines,
+}
+
+/// Names the functions of a stack. `frames` are its return addresses, innermost first.
+pub(super) fn functions_at(frames: &[usize], detail: Detail) -> Vec<Function> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mapped: Vec<Mapping<'_>> = maps.lines().filter_map(Mapping::parse).collect();
+    let program = Program::find();
+    let mut files: Vec<&str> = mapped.iter().map(|mapping| mapping.path).collect();
+    files.sort_unstable();
+    files.dedup();
+    let mut found: Vec<Vec<Function>> = vec![Vec::new(); frames.len()];
+    for file in files {
+        let inside = |(nth, address): (usize, &usize)| {
+            // All addresses but the first are return addresses, one past the call.
+            let address = (*address as u64).saturating_sub(u64::from(nth > 0));
+            let mapping = mapped.iter().find(|it| it.path == file && it.contains(address))?;
+            Some((nth, address - mapping.start + mapping.offset))
+        };
+        let offsets: Vec<(usize, u64)> = frames.iter().enumerate().filter_map(inside).collect();
+        if !offsets.is_empty() {
+            name_functions(file, &program, &offsets, detail, &mut found);
+        }
+    }
+    let unnamed =
+        |address: &usize| Function { name: format!("{address:#x}"), place: None, object: None };
+    let named = frames.iter().zip(found);
+    named
+        .flat_map(|(address, functions)| match functions.is_empty() {
+            true => vec![unnamed(address)],
+            false => functions,
+        })
+        .collect()
+}
+
+/// Names the functions at some offsets of a file. `offsets` has the index into `found`, and the offset.
+///
+/// If the file can't be read, its functions stay without names.
+fn name_functions(
+    file: &str,
+    program: &Program,
+    offsets: &[(usize, u64)],
+    detail: Detail,
+    found: &mut [Vec<Function>],
+) {
+    let is_program = program.path.as_deref() == Some(Path::new(file));
+    // A program whose file was replaced meanwhile is still there under this name.
+    let path = if is_program { "/proc/self/exe" } else { file };
+    let Some(elf) = Elf::open(Path::new(path)) else { return };
+    let addresses: Vec<(usize, u64)> =
+        offsets.iter().filter_map(|(nth, offset)| Some((*nth, elf.to_address(*offset)?))).collect();
+    let symbols = elf.symbols(&addresses.iter().map(|(_, address)| *address).collect::<Vec<_>>());
+    let debug_info = (detail == Detail::Lines).then(|| DebugInfo::of(&elf)).flatten();
+    let object = || Path::new(file).file_name().map(|name| name.to_string_lossy().into_owned());
+    let object = if is_program { None } else { object() };
+    for ((nth, address), symbol) in addresses.into_iter().zip(symbols) {
+        let mut functions =
+            debug_info.as_ref().map_or_else(Vec::new, |info| info.functions(address, symbol));
+        if functions.is_empty()
+            && let Some(symbol) = symbol
+        {
+            functions.push(Function { name: names::readable(symbol), place: None, object: None });
+        }
+        for function in &mut functions {
+            function.object.clone_from(&object);
+        }
+        found[nth] = functions;
+    }
+}
+
+/// The file of the program.
+struct Program {
+    path: Option<PathBuf>,
+}
+
+impl Program {
+    fn find() -> Self {
+        let path = std::fs::read_link("/proc/self/exe").ok();
+        let path = path.map(|path| match path.to_str().and_then(|it| it.strip_suffix(DELETED)) {
+            Some(before) => PathBuf::from(before),
+            None => path,
+        });
+        Self { path }
+    }
+}
+
+/// What the kernel appends to the path of a file that was deleted or replaced.
+const DELETED: &str = " (deleted)";
+
+/// A file mapping of the process.
+struct Mapping<'a> {
+    start: u64,
+    end: u64,
+    offset: u64,
+    path: &'a str,
+}
+
+impl<'a> Mapping<'a> {
+    /// Parses a line of `/proc/self/maps`.
+    fn parse(line: &'a str) -> Option<Self> {
+        let path = &line[line.find('/')?..];
+        let mut words = line.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let offset = words.nth(1)?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let path = path.strip_suffix(DELETED).unwrap_or(path);
+        Some(Self { start: number(start)?, end: number(end)?, offset: number(offset)?, path })
+    }
+
+    fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Detail, Mapping, functions_at, stack_of};
+    use crate::sys::backtrace;
+    use std::sync::mpsc;
+    use std::thread;
+
+    #[test]
+    fn the_lines_of_the_memory_map_are_read() {
+        let line = "55d0-55e0 r-xp 0000f000 08:01 1234    /a folder/program (deleted)";
+        let mapping = Mapping::parse(line).unwrap();
+        let numbers = (mapping.start, mapping.end, mapping.offset);
+        assert_eq!((numbers, mapping.path), ((0x55d0, 0x55e0, 0xf000), "/a folder/program"));
+        assert!(Mapping::parse("55d0-55e0 rw-p 00000000 00:00 0    [stack]").is_none());
+    }
+
+    #[inline(never)]
+    fn waits_in_here(release: &mpsc::Receiver<()>) {
+        waits_inlined(release);
+    }
+
+    #[inline(always)]
+    fn waits_inlined(release: &mpsc::Receiver<()>) {
+        let _ = release.recv();
+    }
+
+    /// The line of the call in `waits_inlined`.
+    const LINE: u32 = line!() - 4;
+
+    #[test]
+    #[cfg(all(target_env = "gnu", not(miri)))]
+    fn the_stack_of_a_waiting_thread_names_its_functions() {
+        let (release, released) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            tell.send(backtrace::current_tid()).unwrap();
+            waits_in_here(&released);
+        });
+        let number = told.recv().unwrap();
+        // The thread has sent its id and may not have reached the function yet.
+        let stack = loop {
+            let stack = stack_of(number);
+            assert!(!stack.is_empty(), "the stack is captured");
+            if stack.iter().any(|name| name.ends_with("waits_in_here")) {
+                break stack;
+            }
+        };
+        assert!(!stack.iter().any(|name| name.contains("backtrace::imp::handle")), "{stack:#?}");
+        let frames = backtrace::capture(number).unwrap();
+        let functions = functions_at(&frames, Detail::Lines);
+        drop(release);
+        thread.join().unwrap();
+        assert_eq!(stack_of(number), Vec::<String>::new(), "gone");
+        if cfg!(debug_assertions) {
+            let at = functions.iter().position(|it| it.name.ends_with("waits_inlined")).unwrap();
+            let place = functions[at].place.as_ref().unwrap();
+            assert_eq!(
+                (&place.file[place.folder..], place.line),
+                (&*format!("/{}", file!()), LINE)
+            );
+            assert!(functions[at + 1].name.ends_with("waits_in_here"), "{functions:#?}");
+        }
+    }
+}

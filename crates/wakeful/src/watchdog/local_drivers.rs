@@ -1,0 +1,83 @@
+//! Watches threads in `block_on` that run the tasks of local sets, and no other tasks.
+//!
+//! Such a thread is not one of the scheduler's: it is in `block_on` of a multi-thread runtime, or
+//! uses a `Handle`. No other thread can run the local tasks. A poll that blocks it is reported if there
+//! are local tasks that wait meanwhile.
+
+use super::observe::PollObservation;
+use super::target::Observations;
+use crate::scheduler::base::SchedulerBase;
+use crate::scheduler::hooks::{PolledEntity, PollingThread};
+use crate::telemetry::poll_watch::PollWatch;
+
+/// What the watchdog remembers of a thread that drives local sets.
+pub(crate) struct LocalDriver {
+    thread: i32,
+    watched: Box<PollWatch>,
+    /// The local task that was polled at the last visit, and which poll that was.
+    local: Option<(u64, u32)>,
+}
+
+impl LocalDriver {
+    fn new(thread: i32) -> Self {
+        Self { thread, watched: Box::new(PollWatch::new()), local: None }
+    }
+
+    /// Returns whether the thread is in a poll that was not reported.
+    fn is_open(&self) -> bool {
+        self.watched.running().is_some() && !self.watched.is_reported()
+    }
+}
+
+impl Observations {
+    /// Returns whether a thread that drives local sets is in a poll that was not reported.
+    pub(super) fn has_open_local_poll(&self) -> bool {
+        self.local_drivers.iter().any(LocalDriver::is_open)
+    }
+}
+
+/// Compares the threads that drive local sets with the last visit. `own` is the thread that the
+/// scheduler runs its tasks on, which is watched as such.
+pub(super) fn observe(base: &SchedulerBase, observations: &mut Observations, own: Option<i32>) {
+    let threads = base.local_set_threads();
+    let is_driver = |thread: i32| threads.contains(&thread) && own != Some(thread);
+    observations.local_drivers.retain(|driver| is_driver(driver.thread));
+    if !threads.iter().any(|thread| is_driver(*thread)) {
+        return;
+    }
+    let now = base.config.env.clock.elapsed();
+    let block_ons = base.block_ons();
+    observations.local_drivers.retain(|it| block_ons.iter().any(|other| other.thread == it.thread));
+    for block_on in block_ons {
+        let thread = block_on.thread;
+        if !is_driver(thread) {
+            continue;
+        }
+        let drivers = &mut observations.local_drivers;
+        let nth = drivers.iter().position(|driver| driver.thread == thread).unwrap_or_else(|| {
+            drivers.push(LocalDriver::new(thread));
+            drivers.len() - 1
+        });
+        let driver = &mut drivers[nth];
+        let running = base.running_local(thread);
+        let poll = running.as_ref().map(|task| (task.header().id.get(), task.header().polls()));
+        let is_same_poll = std::mem::replace(&mut driver.local, poll) == poll;
+        block_on.mirror_to(&driver.watched);
+        let Some(stuck) = driver.watched.observe(now).filter(|stuck| !stuck.is_zero()) else {
+            continue;
+        };
+        let task = running.filter(|_| is_same_poll);
+        let (config, watched, role) = (&base.config, &*driver.watched, PollingThread::BlockOn);
+        let observation = PollObservation { config, watched, role, stuck, now };
+        if !watched.is_reported()
+            && base.has_other_local(thread, task.as_ref())
+            && observation.claim_report(&mut observations.probe)
+        {
+            block_on.mirror_to(watched);
+            if watched.is_in_observed_poll() {
+                let subject = task.map_or(PolledEntity::BlockOnState(block_on), PolledEntity::Task);
+                observation.report(subject);
+            }
+        }
+    }
+}
