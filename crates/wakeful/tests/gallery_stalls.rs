@@ -187,6 +187,30 @@ fn sleeping_between_two_looks_is_no_spinning() {
     });
 }
 
+#[test]
+fn a_loop_over_a_closed_channel() {
+    let (rt, told) = runtime();
+    let stop = Arc::new(AtomicBool::new(false));
+    let until = stop.clone();
+    let handle = rt.handle().clone();
+    let loops = std::thread::spawn(move || {
+        handle.block_on(stalls::a_loop_over_a_closed_channel(Buggy, until))
+    });
+    let report = told.recv_timeout(LIMIT).unwrap();
+    println!("{report}");
+    let Report::FutileLoop(futile) = &report else { panic!("{report}") };
+    assert_eq!(futile.task().name(), Some("consumer"));
+    assert!(futile.count() >= 10_000 && futile.duration() >= Duration::from_secs(1), "{report}");
+    assert!(futile.site().unwrap().file().ends_with("stalls.rs"), "{report}");
+    stop.store(true, Relaxed);
+    loops.join().unwrap();
+}
+
+#[test]
+fn leaving_the_loop_at_the_end_of_the_channel_is_not_reported() {
+    no_report_of(|_| stalls::a_loop_over_a_closed_channel(Fixed, Arc::default()));
+}
+
 /// A current-thread runtime has no worker to take over, but the watchdog reports its stalls.
 #[test]
 fn stalls_of_a_current_thread_runtime() {

@@ -52,6 +52,9 @@ fn bugs() -> Vec<(&'static str, Plant)> {
     bugs.push(("a_self_waking_spinner", |rt, stop| {
         rt.spawn(stalls::a_self_waking_spinner(Buggy, stop));
     }));
+    bugs.push(("a_loop_over_a_closed_channel", |rt, stop| {
+        rt.spawn(stalls::a_loop_over_a_closed_channel(Buggy, stop));
+    }));
     bugs
 }
 

@@ -123,3 +123,22 @@ pub async fn a_self_waking_spinner(twin: Twin, until: Arc<AtomicBool>) {
     });
     task.await.unwrap();
 }
+
+/// A loop that ignores the end of its channel, until `until` is set.
+pub async fn a_loop_over_a_closed_channel(twin: Twin, until: Arc<AtomicBool>) {
+    let (sender, mut receiver) = wakeful::sync::mpsc::channel(1);
+    let task = named("consumer", async move {
+        let mut sum = 0;
+        while !until.load(Relaxed) {
+            match (receiver.recv().await, twin) {
+                (Some(number), _) => sum += number,
+                (None, Twin::Buggy) => {}
+                (None, Twin::Fixed) => break,
+            }
+        }
+        sum
+    });
+    sender.send(7).await.unwrap();
+    drop(sender);
+    assert_eq!(task.await.unwrap(), 7);
+}

@@ -29,8 +29,8 @@ pub use histogram::Histogram;
 pub use dump::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
 pub(crate) use prometheus::MetricsSnapshot;
 pub use report::{
-    Blocked, Certainty, Deadlock, Edge, Futurelock, Orphan, Report, Spinning, StuckBlockOn,
-    UnobservedPanic,
+    Blocked, Certainty, Deadlock, Edge, FutileLoop, Futurelock, Orphan, Report, Spinning,
+    StuckBlockOn, UnobservedPanic,
 };
 pub(crate) use report::{ReportHook, Reporter};
 pub use stack::StackFrame;

@@ -2,7 +2,7 @@
 
 use crate::scheduler::block_on::BlockOnState;
 use crate::task::Id;
-use crate::task::block_on::is_block_on_id;
+use crate::task::block_on::{BlockOnRecord, is_block_on_id};
 use crate::task::header::Header;
 use std::fmt;
 use std::panic::Location;
@@ -28,7 +28,11 @@ impl TaskInfo {
 
     /// Returns `None` if the `block_on` has not started to poll. `name` is the runtime's name for it.
     pub(crate) fn of_block_on(root: &BlockOnState, name: Option<&str>) -> Option<Self> {
-        let note = &root.record;
+        Self::of_block_on_record(&root.record, name)
+    }
+
+    /// Like [`of_block_on`](Self::of_block_on), for the thread in `block_on`.
+    pub(crate) fn of_block_on_record(note: &BlockOnRecord, name: Option<&str>) -> Option<Self> {
         Some(Self { number: note.id, name: name.map(str::to_owned), spawned_at: note.site()? })
     }
 

@@ -7,6 +7,7 @@ use crate::io::{Interest, ReadBuf, Ready};
 use crate::runtime::poll_evented::PollEvented;
 use crate::runtime::registration::OpSource;
 use crate::sys::eintr::uninterrupted;
+use crate::task::futile::FutileKind;
 use crate::task::wait_kind::WaitKind;
 use bytes::BufMut;
 use rustix::net::{RecvFlags, SendFlags};
@@ -98,6 +99,9 @@ impl<S: StreamIo> PollEvented<S> {
         // SAFETY: `recv` writes only initialized bytes.
         let space = unsafe { buf.unfilled_mut() };
         let count = ready!(self.poll_read(cx, room, |io| uninterrupted(|| io.recv(space))))?;
+        if count == 0 && buf.remaining() > 0 {
+            self.registration().count_end(FutileKind::StreamRead, None);
+        }
         // SAFETY: the kernel filled the first `count` unfilled bytes.
         unsafe { buf.assume_init(count) };
         buf.advance(count);
@@ -120,10 +124,18 @@ impl<S: StreamIo> PollEvented<S> {
         self.poll_write(cx, size, |io| uninterrupted(|| rustix::io::writev(io, bufs)))
     }
 
+    #[track_caller]
     pub(crate) fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let is_empty = buf.is_empty();
         // SAFETY: `recv` writes only initialized bytes, so `buf` stays initialized.
         let space = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
-        self.try_io(OpSource::Library, Readiness::READ, |io| uninterrupted(|| io.recv(space)))
+        let count =
+            self.try_io(OpSource::Library, Readiness::READ, |io| uninterrupted(|| io.recv(space)))?;
+        if count == 0 && !is_empty {
+            let site = Some(Location::caller());
+            self.registration().count_end(FutileKind::StreamTryRead, site);
+        }
+        Ok(count)
     }
 
     pub(crate) fn try_recv_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {

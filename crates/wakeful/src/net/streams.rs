@@ -186,6 +186,7 @@ macro_rules! streams {
             /// # Ok(())
             /// # }
             /// ```
+            #[track_caller]
             pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
                 self.io.try_recv(buf)
             }

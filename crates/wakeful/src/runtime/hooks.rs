@@ -4,6 +4,7 @@ use crate::inspect::{
     self, Blocked, Orphan, Report, ReportHook, Reporter, Spinning, TaskInfo, UnobservedPanic,
 };
 use crate::runtime::context;
+use crate::runtime::futile_loops::{self, FutileLoops};
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::scheduler::config::Role;
 use crate::scheduler::hooks::{BlockedPoll, PolledEntity, RuntimeHooks};
@@ -26,6 +27,8 @@ pub(crate) struct ReportingHooks {
     pub(crate) reporter: Reporter,
     /// Tasks that panicked.
     pub(super) panics: AtomicU64,
+    /// Loops that were found by threads that polled them, until the watchdog reports them.
+    pub(super) futile_loops: FutileLoops,
     /// Made when the watchdog is first woken.
     watch_target: OnceLock<Arc<WatchTarget>>,
     /// The runtime has shut down. The watchdog is not woken any more.
@@ -39,6 +42,7 @@ impl ReportingHooks {
             shared: OnceLock::new(),
             reporter: Reporter::new(hook),
             panics: AtomicU64::new(0),
+            futile_loops: FutileLoops::default(),
             watch_target: OnceLock::new(),
             watch_closed: AtomicBool::new(false),
             me: me.clone(),
@@ -50,6 +54,7 @@ impl ReportingHooks {
         wait::block_on::set_on_block(thread_blocks);
         let is_first = self.shared.set(Arc::downgrade(shared)).is_ok();
         debug_assert!(is_first, "each runtime has hooks of its own");
+        futile_loops::install();
     }
 
     /// Returns the runtime, unless it is being built or was dropped.
@@ -124,6 +129,12 @@ impl RuntimeHooks for ReportingHooks {
     fn spinning(&self, subject: &PolledEntity, polls: u32, within: Duration) {
         let Some(task) = self.task_info(subject) else { return };
         self.report(&Report::Spinning(Spinning::new(task, polls, within)));
+    }
+
+    fn report_futile_loops(&self) {
+        for found in self.futile_loops.take() {
+            self.report(&Report::FutileLoop(found));
+        }
     }
 
     fn scan_for_deadlocks(&self) -> bool {

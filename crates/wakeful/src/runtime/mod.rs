@@ -46,6 +46,7 @@ pub(crate) mod context;
 pub(crate) mod dump_signal;
 mod environment;
 pub(crate) mod file_backend;
+mod futile_loops;
 mod handle;
 mod hooks;
 mod id;

@@ -6,6 +6,7 @@ use crate::driver::io_readiness::{Direction, Readiness, ReadinessSnapshot};
 use crate::driver::poller::{Poller, RegisteredSource};
 use crate::runtime::task_api::spawn::no_runtime;
 use crate::task::coop;
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
@@ -17,6 +18,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
 /// The registration of one descriptor with the poller of a worker.
@@ -27,6 +29,8 @@ pub(crate) struct Registration {
     registered: RegisteredSource,
     poller: Arc<Poller>,
     fd: RawFd,
+    /// The end of the data was returned.
+    has_ended: AtomicBool,
     /// Where the descriptor was registered, for diagnostics.
     site: &'static Location<'static>,
     /// Keeps the runtime's drivers alive.
@@ -75,7 +79,14 @@ impl Registration {
         if registered.is_first {
             runtime.shared.wake_poller(owner);
         }
-        Ok(Self { registered, poller, fd, site, _runtime: runtime })
+        Ok(Self {
+            registered,
+            poller,
+            fd,
+            has_ended: AtomicBool::new(false),
+            site,
+            _runtime: runtime,
+        })
     }
 
     pub(crate) fn deregister(&self) -> io::Result<()> {
@@ -92,6 +103,30 @@ impl Registration {
     #[inline]
     fn record_polled_wait(&self, kind: WaitKind) {
         wait::record_wait_at_resource(kind, TargetWord::of_u32(self.fd as u32), self.site);
+    }
+
+    /// Counts that a read returns the end of the data again.
+    #[cold]
+    pub(crate) fn count_end(&self, kind: FutileKind, site: Option<&'static Location<'static>>) {
+        // Relaxed: at worst one end more or less is counted.
+        if self.has_ended.swap(true, Relaxed) {
+            futile::count(kind, self.fd as u64, site);
+        }
+    }
+
+    /// Counts an error of `accept`. Most of them stay for some time.
+    #[cfg(feature = "net")]
+    #[inline]
+    pub(crate) fn inspect_accepted<R>(
+        &self,
+        accepted: io::Result<R>,
+        site: &'static Location<'static>,
+    ) -> io::Result<R> {
+        accepted.inspect_err(|error| {
+            if let Some(number) = error.raw_os_error() {
+                futile::count(FutileKind::Accept(number), self.fd as u64, Some(site));
+            }
+        })
     }
 
     /// Returns the known readiness, restricted to `mask`.

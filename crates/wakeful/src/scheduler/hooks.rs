@@ -20,6 +20,8 @@ pub(crate) trait RuntimeHooks: Send + Sync {
     fn blocked(&self, poll: &BlockedPoll);
     /// Reports a task that wakes itself all the time: it was polled `polls` times `within` a time.
     fn spinning(&self, subject: &PolledEntity, polls: u32, within: Duration);
+    /// Reports the futile loops that threads of the runtime have found.
+    fn report_futile_loops(&self);
     /// Scans the runtime for deadlocks and reports them.
     ///
     /// Returns whether a thread outside of the runtime may change the result. Then the scan has to

@@ -4,11 +4,13 @@ use super::permit_owners::OwnerIndex;
 use super::raw_semaphore::{AcquireOutcome, Closed, Demand, RawSemaphore, check_permits};
 use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Grant, Waiter, WaiterState};
 use crate::wait::record_wait_keeping_link;
 use std::panic::Location;
 use std::pin::Pin;
+use std::ptr;
 use std::task::{Context, Poll};
 
 pin_project_lite::pin_project! {
@@ -75,7 +77,11 @@ impl PermitRequest {
                     progress.made_progress();
                     return Poll::Ready(Ok(owner));
                 }
-                AcquireOutcome::Closed => return Poll::Ready(Err(Closed)),
+                AcquireOutcome::Closed => {
+                    let address = ptr::from_ref(permits).addr() as u64;
+                    futile::count(FutileKind::SemaphoreAcquire, address, Some(self.site));
+                    return Poll::Ready(Err(Closed));
+                }
                 AcquireOutcome::NoPermits => {}
             }
         }

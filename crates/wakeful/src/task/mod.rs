@@ -45,6 +45,7 @@ pub mod coop;
 mod duty;
 pub(crate) mod enter_guard;
 mod error;
+pub(crate) mod futile;
 pub(crate) mod header;
 pub(crate) mod id;
 mod join;

@@ -4,6 +4,7 @@ use super::Instant;
 use crate::driver::timers::{RegisterOutcome, TimerEntry, TimerState};
 use crate::runtime::context::{self, RuntimeRef};
 use crate::runtime::task_api::spawn::no_runtime;
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::Wait;
 use crate::task::wait_target::TargetWord;
@@ -129,6 +130,8 @@ enum SleepState {
     Reset,
     /// Registered with the timers of this owner.
     Registered(usize),
+    /// The timer of this owner has fired, and a poll has returned that.
+    Elapsed(usize),
 }
 
 impl Sleep {
@@ -197,6 +200,7 @@ impl Sleep {
                 clock.tick() >= clock.tick_at(self.deadline.into_std())
             }
             SleepState::Registered(_) => self.entry.state() == TimerState::Fired,
+            SleepState::Elapsed(_) => true,
         }
     }
 
@@ -244,7 +248,7 @@ impl Sleep {
     #[inline(never)]
     fn unregister(self: Pin<&mut Self>) {
         let this = self.project();
-        if let SleepState::Registered(owner) =
+        if let SleepState::Registered(owner) | SleepState::Elapsed(owner) =
             std::mem::replace(this.state, SleepState::Unregistered)
         {
             this.runtime.shared.timers_of(owner).cancel(this.entry.into_ref());
@@ -254,13 +258,21 @@ impl Sleep {
     /// Registers with the timers of this thread, on the first poll.
     fn register(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
+        if let SleepState::Elapsed(_) = *this.state {
+            let address = std::ptr::from_ref(this.deadline).addr() as u64;
+            futile::count(FutileKind::Sleep, address, Some(this.site));
+            return Poll::Ready(());
+        }
         let shared = &this.runtime.shared;
         let tick = shared.clock().tick_at(this.deadline.into_std());
         let timers = shared.timers();
         let registered = timers.register(this.entry.into_ref(), tick, cx.waker());
         *this.state = SleepState::Registered(timers.owner);
         match registered {
-            RegisterOutcome::Due => Poll::Ready(()),
+            RegisterOutcome::Due => {
+                *this.state = SleepState::Elapsed(timers.owner);
+                Poll::Ready(())
+            }
             RegisterOutcome::Waiting => Poll::Pending,
             RegisterOutcome::WaitingFirst => {
                 shared.wake_timers(timers);
@@ -279,7 +291,10 @@ impl Sleep {
             this.runtime.shared.timers_of(owner).update_waker(entry, cx.waker());
         }
         match entry.state() {
-            TimerState::Fired => Poll::Ready(()),
+            TimerState::Fired => {
+                *this.state = SleepState::Elapsed(owner);
+                Poll::Ready(())
+            }
             TimerState::Waiting => Poll::Pending,
             TimerState::ShutDown => shut_down(),
         }

@@ -323,6 +323,8 @@ fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> Option<D
     // Read before the timers of lost workers: a thread that registers one later counts as progress.
     // Read before `is_idle`: a worker that wakes up later changes it.
     let progress = ProgressSnapshot::of(scheduler);
+    // A thread that finds a loop later counts it as progress.
+    scheduler.base().config.hooks.report_futile_loops();
     let lost_timer = scheduler.serve_lost_workers();
     notes.schedule.update(now, progress, scheduler.is_idle());
     if notes.schedule.is_due(now) {

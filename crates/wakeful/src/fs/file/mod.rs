@@ -77,6 +77,8 @@ pub struct File {
     queue: Arc<WriteQueue>,
     cursor: Mutex<CursorState>,
     max_buf_size: usize,
+    /// A read has returned the end of the file.
+    has_ended: bool,
     /// Where the file was opened, for reports of what a task waits for.
     site: &'static Location<'static>,
 }
@@ -248,6 +250,7 @@ impl File {
             queue: WriteQueue::new(),
             cursor: Mutex::default(),
             max_buf_size: DEFAULT_MAX_BUF_SIZE,
+            has_ended: false,
             site,
         }
     }
@@ -399,10 +402,12 @@ impl File {
     /// ```
     #[allow(clippy::result_large_err, reason = "the caller has one already")]
     pub fn try_into_std(self) -> Result<StdFile, Self> {
-        let Self { descriptor, queue, cursor, max_buf_size, site } = self;
+        let Self { descriptor, queue, cursor, max_buf_size, has_ended, site } = self;
         match Arc::try_unwrap(descriptor) {
             Ok(descriptor) => Ok(descriptor.into_std()),
-            Err(descriptor) => Err(Self { descriptor, queue, cursor, max_buf_size, site }),
+            Err(descriptor) => {
+                Err(Self { descriptor, queue, cursor, max_buf_size, has_ended, site })
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use super::cursor::{CursorState, Seeking, Waiters};
 use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::runtime::context;
 use crate::task::coop;
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
@@ -49,6 +50,15 @@ impl File {
             self.record_polled_wait(WaitKind::FileRead);
         }
         polled
+    }
+
+    /// Counts that a read returns the end of the file again.
+    #[cold]
+    fn count_end(&mut self) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            let address = std::ptr::from_ref(&*self.descriptor).addr() as u64;
+            futile::count(FutileKind::FileRead, address, None);
+        }
     }
 
     fn cursor_mut(&mut self) -> &mut CursorState {
@@ -166,8 +176,12 @@ impl AsyncRead for File {
         let may_inline = page_cache::check_inline_allowed()?;
         ready!(this.poll_seeking(cx))?;
         if this.cursor_mut().is_idle() {
+            let room = dst.remaining();
             if may_inline && this.read_inline(dst)? {
                 progress.made_progress();
+                if dst.remaining() == room {
+                    this.count_end();
+                }
                 return Poll::Ready(Ok(()));
             }
             let len = dst.remaining().min(this.max_buf_size);
@@ -180,9 +194,13 @@ impl AsyncRead for File {
         ready!(this.poll_reading(cx))?;
         let cursor = this.cursor_mut();
         let count = cursor.unread().min(dst.remaining());
+        let is_end = count == 0;
         dst.put_slice(&cursor.buf[cursor.start..cursor.start + count]);
         cursor.start += count;
         progress.made_progress();
+        if is_end {
+            this.count_end();
+        }
         Poll::Ready(Ok(()))
     }
 }

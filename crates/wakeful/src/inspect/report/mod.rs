@@ -6,6 +6,7 @@
 mod blocked;
 mod certainty;
 mod deadlock;
+mod futile_loop;
 mod orphan;
 mod reporter;
 mod spinning;
@@ -19,6 +20,7 @@ pub use blocked::Blocked;
 pub use certainty::Certainty;
 pub(crate) use deadlock::Basis;
 pub use deadlock::{Deadlock, Edge, Futurelock};
+pub use futile_loop::FutileLoop;
 pub use orphan::Orphan;
 pub(crate) use reporter::{ReportHook, Reporter};
 pub use spinning::Spinning;
@@ -40,6 +42,8 @@ pub enum Report {
     Blocked(Blocked),
     /// A task that wakes itself in nearly every poll.
     Spinning(Spinning),
+    /// A task that repeats a call whose result cannot change.
+    FutileLoop(FutileLoop),
     /// Tasks that wait for each other in a cycle.
     Deadlock(Deadlock),
     /// Tasks that wait for a resource which was granted to a future that is no longer polled.
@@ -51,7 +55,7 @@ pub enum Report {
 }
 
 /// The names of the kinds, in the order of [`Report::index`].
-pub(crate) const KINDS: [&str; 7] = [
+pub(crate) const KINDS: [&str; 8] = [
     "orphan",
     "blocked",
     "spinning",
@@ -59,28 +63,31 @@ pub(crate) const KINDS: [&str; 7] = [
     "futurelock",
     "stuck_block_on",
     "unobserved_panic",
+    "futile_loop",
 ];
 
 impl Report {
     /// Returns the kind as an identifier.
     ///
-    /// It is `"orphan"`, `"blocked"`, `"spinning"`, `"deadlock"`, `"futurelock"`, `"stuck_block_on"` or
-    /// `"unobserved_panic"`.
+    /// It is `"orphan"`, `"blocked"`, `"spinning"`, `"deadlock"`, `"futurelock"`, `"stuck_block_on"`,
+    /// `"unobserved_panic"` or `"futile_loop"`.
     pub fn kind(&self) -> &'static str {
         KINDS[self.index()]
     }
 
     /// Returns how certain it is that the situation does not end by itself.
     ///
-    /// An orphan, a stuck `block_on` and an unobserved panic are always proven. A blocked poll and a
-    /// spinning task are always suspected. A deadlock or futurelock is either, and its text says why.
+    /// An orphan, a stuck `block_on` and an unobserved panic are always proven. A blocked poll, a
+    /// spinning task and a futile loop are always suspected. A deadlock or futurelock is either, and its text says why.
     /// See [`Certainty`] for examples.
     pub fn certainty(&self) -> Certainty {
         match self {
             Report::Orphan(_) | Report::StuckBlockOn(_) | Report::UnobservedPanic(_) => {
                 Certainty::Proven
             }
-            Report::Blocked(_) | Report::Spinning(_) => Certainty::Suspected,
+            Report::Blocked(_) | Report::Spinning(_) | Report::FutileLoop(_) => {
+                Certainty::Suspected
+            }
             Report::Deadlock(deadlock) => deadlock.certainty(),
             Report::Futurelock(futurelock) => futurelock.certainty(),
         }
@@ -95,6 +102,7 @@ impl Report {
             Report::Futurelock(_) => 4,
             Report::StuckBlockOn(_) => 5,
             Report::UnobservedPanic(_) => 6,
+            Report::FutileLoop(_) => 7,
         }
     }
 
@@ -114,6 +122,7 @@ impl Report {
             Report::Orphan(_) | Report::UnobservedPanic(_) => None,
             Report::Blocked(blocked) => Some(vec![blocked.task().number]),
             Report::Spinning(spinning) => Some(vec![spinning.task().number]),
+            Report::FutileLoop(futile) => Some(futile.finding()),
             Report::Deadlock(deadlock) => Some(deadlock.finding()),
             Report::Futurelock(futurelock) => Some(futurelock.finding()),
             Report::StuckBlockOn(stuck) => {
@@ -129,6 +138,7 @@ impl fmt::Display for Report {
             Report::Orphan(orphan) => orphan.fmt(f),
             Report::Blocked(blocked) => blocked.fmt(f),
             Report::Spinning(spinning) => spinning.fmt(f),
+            Report::FutileLoop(futile) => futile.fmt(f),
             Report::Deadlock(deadlock) => deadlock.fmt(f),
             Report::Futurelock(futurelock) => futurelock.fmt(f),
             Report::StuckBlockOn(stuck) => stuck.fmt(f),

@@ -153,7 +153,11 @@ fn print(report: &Report, text: &str) {
     match report {
         // The test harness captures `eprint!` until the test ends, and a test that hangs never
         // does. This write bypasses the capture. The calling thread may also belong to another test.
-        Report::Blocked(_) | Report::Spinning(_) | Report::Deadlock(_) | Report::Futurelock(_) => {
+        Report::Blocked(_)
+        | Report::Spinning(_)
+        | Report::FutileLoop(_)
+        | Report::Deadlock(_)
+        | Report::Futurelock(_) => {
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
         // The panic that ends the `block_on` prints it.

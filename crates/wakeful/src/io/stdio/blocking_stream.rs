@@ -9,6 +9,7 @@ use crate::runtime::context;
 use crate::runtime::shutdown_error::shutting_down;
 use crate::runtime::task_api::blocking;
 use crate::sys::eintr::uninterrupted;
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::task::{JoinHandle, coop};
@@ -32,6 +33,8 @@ pub(super) struct BlockingStream {
     in_flight: Option<JoinHandle<JobOutput>>,
     /// Whether bytes were written since the last flush.
     needs_flush: bool,
+    /// The end of the data was returned.
+    has_ended: bool,
     name: &'static str,
     kind: WaitKind,
     /// The caller of `stdin`, `stdout` or `stderr`.
@@ -76,7 +79,16 @@ impl BlockingStream {
         kind: WaitKind,
         site: &'static Location<'static>,
     ) -> Self {
-        Self { buf: Vec::new(), consumed: 0, in_flight: None, needs_flush: false, name, kind, site }
+        Self {
+            buf: Vec::new(),
+            consumed: 0,
+            in_flight: None,
+            needs_flush: false,
+            has_ended: false,
+            name,
+            kind,
+            site,
+        }
     }
 
     /// Submits a closure with the buffer to the pool.
@@ -146,6 +158,9 @@ impl BlockingStream {
         ready!(self.poll_job(cx))?;
         // An empty buffer is the end of the data.
         let unread = &self.buf[self.consumed..];
+        if unread.is_empty() && std::mem::replace(&mut self.has_ended, true) {
+            futile::count(FutileKind::StdinRead, 0, None);
+        }
         let count = unread.len().min(out.remaining());
         out.put_slice(&unread[..count]);
         self.consumed += count;

@@ -1,6 +1,6 @@
 //! [`IoFuture`]: the future that the methods of the extension traits return.
 
-use crate::task::context;
+use crate::task::{context, futile};
 use std::marker::PhantomPinned;
 use std::panic::Location;
 use std::pin::Pin;
@@ -14,6 +14,12 @@ pub trait IoOp {
 
     /// Polls the operation.
     fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output>;
+
+    /// Returns whether the output is that of a reader at its end.
+    #[inline]
+    fn is_end(_output: &Self::Output) -> bool {
+        false
+    }
 }
 
 pin_project_lite::pin_project! {
@@ -46,8 +52,10 @@ impl<Op: IoOp> Future for IoFuture<Op> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Op::Output> {
         let me = self.project();
         let polled = me.op.poll_op(cx);
-        if polled.is_pending() {
-            context::set_wait_site(me.site);
+        match &polled {
+            Poll::Pending => context::set_wait_site(me.site),
+            Poll::Ready(output) if Op::is_end(output) => futile::set_site(me.site),
+            Poll::Ready(_) => {}
         }
         polled
     }

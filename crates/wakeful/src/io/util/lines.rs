@@ -151,6 +151,11 @@ impl<R: AsyncBufRead + Unpin> IoOp for NextLine<'_, R> {
     fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut *self.lines).poll_next_line(cx)
     }
+
+    #[inline]
+    fn is_end(output: &Self::Output) -> bool {
+        matches!(output, Ok(None))
+    }
 }
 
 pin_project_lite::pin_project! {
@@ -245,5 +250,10 @@ impl<R: AsyncBufRead + Unpin> IoOp for NextSegment<'_, R> {
 
     fn poll_op(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut *self.split).poll_next_segment(cx)
+    }
+
+    #[inline]
+    fn is_end(output: &Self::Output) -> bool {
+        matches!(output, Ok(None))
     }
 }

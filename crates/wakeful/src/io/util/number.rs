@@ -90,6 +90,11 @@ impl<R: AsyncRead + Unpin + ?Sized, E: Encoding> IoOp for ReadNumber<'_, R, E> {
         ready!(filled)?;
         Poll::Ready(Ok(E::decode(&self.bytes)))
     }
+
+    #[inline]
+    fn is_end(output: &Self::Output) -> bool {
+        output.is_err()
+    }
 }
 
 /// Operation that writes one number.

@@ -16,6 +16,7 @@
 use crate::io::ReadBuf;
 use crate::sys::sync::Mutex;
 use crate::task::coop;
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_target::TargetWord;
 use crate::wait;
@@ -44,6 +45,8 @@ struct Buffer {
     bytes: VecDeque<u8>,
     /// Whether an end is closed. Buffered bytes can still be read.
     is_closed: bool,
+    /// The end of the data was returned.
+    has_ended: bool,
 }
 
 // A panic leaves the bytes and the flag consistent. At worst a waker stays registered.
@@ -60,7 +63,11 @@ impl Pipe {
     pub(in crate::io) fn new(capacity: usize) -> Self {
         assert!(capacity > 0, "`max_buf_size` must be greater than 0");
         Self {
-            buffer: Mutex::new(Buffer { bytes: VecDeque::new(), is_closed: false }),
+            buffer: Mutex::new(Buffer {
+                bytes: VecDeque::new(),
+                is_closed: false,
+                has_ended: false,
+            }),
             reader: AtomicWaker::new(),
             writer: AtomicWaker::new(),
             capacity,
@@ -80,8 +87,18 @@ impl Pipe {
         progress.made_progress();
         if moved > 0 {
             self.writer.take().wake();
+        } else if buf.remaining() > 0 {
+            self.count_end();
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Counts that a read returns the end of the data again.
+    #[cold]
+    fn count_end(&self) {
+        if std::mem::replace(&mut self.buffer.lock().has_ended, true) {
+            futile::count(FutileKind::MemoryRead, std::ptr::from_ref(self).addr() as u64, None);
+        }
     }
 
     /// Moves buffered bytes to `buf` and returns how many; `None` if the reader has to wait.

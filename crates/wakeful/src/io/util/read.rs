@@ -25,6 +25,11 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for Read<'_, R> {
         ready!(Pin::new(&mut *self.reader).poll_read(cx, &mut buf))?;
         Poll::Ready(Ok(buf.filled().len()))
     }
+
+    #[inline]
+    fn is_end(output: &Self::Output) -> bool {
+        matches!(output, Ok(0))
+    }
 }
 
 /// Operation that reads available bytes once into a `BufMut`.
@@ -58,6 +63,11 @@ where
         unsafe { self.buf.advance_mut(read) };
         Poll::Ready(Ok(read))
     }
+
+    #[inline]
+    fn is_end(output: &Self::Output) -> bool {
+        matches!(output, Ok(0))
+    }
 }
 
 /// Operation that reads until the buffer is full.
@@ -77,6 +87,11 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadExact<'_, R> {
             "early eof"
         )))?;
         Poll::Ready(Ok(self.buf.capacity()))
+    }
+
+    #[inline]
+    fn is_end(output: &Self::Output) -> bool {
+        output.is_err()
     }
 }
 

@@ -121,6 +121,11 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadToEnd<'_, R> {
         ready!(self.growth.poll_rest(Pin::new(&mut *self.reader), cx, self.vec))?;
         Poll::Ready(Ok(self.vec.len() - self.old_len))
     }
+
+    #[inline]
+    fn is_end(output: &Self::Output) -> bool {
+        matches!(output, Ok(0))
+    }
 }
 
 /// Operation that reads all bytes as text.
@@ -150,6 +155,11 @@ impl<R: AsyncRead + Unpin + ?Sized> IoOp for ReadToString<'_, R> {
         let end = ready!(rest);
         let bytes = mem::take(&mut self.bytes);
         Poll::Ready(finish_text(self.text, bytes, self.old_len, end, OnError::Drop))
+    }
+
+    #[inline]
+    fn is_end(output: &Self::Output) -> bool {
+        matches!(output, Ok(0))
     }
 }
 

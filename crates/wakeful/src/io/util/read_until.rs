@@ -69,6 +69,11 @@ impl<R: AsyncBufRead + Unpin + ?Sized> IoOp for ReadUntil<'_, R> {
         ready!(poll_until(Pin::new(&mut *self.reader), cx, self.byte, self.vec))?;
         Poll::Ready(Ok(self.vec.len() - self.old_len))
     }
+
+    #[inline]
+    fn is_end(output: &Self::Output) -> bool {
+        matches!(output, Ok(0))
+    }
 }
 
 /// Operation that reads a line of text.
@@ -96,6 +101,11 @@ impl<R: AsyncBufRead + Unpin + ?Sized> IoOp for ReadLine<'_, R> {
         let end = ready!(poll_until(Pin::new(&mut *self.reader), cx, b'\n', &mut self.bytes));
         let bytes = mem::take(&mut self.bytes);
         Poll::Ready(finish_text(self.text, bytes, self.old_len, end, OnError::Keep))
+    }
+
+    #[inline]
+    fn is_end(output: &Self::Output) -> bool {
+        matches!(output, Ok(0))
     }
 }
 
@@ -131,6 +141,10 @@ impl<'a, R: AsyncBufRead + Unpin + ?Sized> IoOp for FillBuf<'a, R> {
                 Poll::Pending
             }
         }
+    }
+
+    fn is_end(output: &Self::Output) -> bool {
+        matches!(output, Ok([]))
     }
 }
 

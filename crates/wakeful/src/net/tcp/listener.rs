@@ -125,7 +125,8 @@ impl TcpListener {
                 site,
                 accept,
             );
-            let (stream, peer) = accepted.await?;
+            let accepted = accepted.await;
+            let (stream, peer) = self.io.registration().inspect_accepted(accepted, site)?;
             Ok((TcpStream::from_accepted(stream, site)?, peer))
         }
     }
@@ -156,8 +157,10 @@ impl TcpListener {
     #[track_caller]
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let accepted = self.io.poll_io(Direction::Read, cx, WaitKind::Accept, accept);
-        let (stream, peer) = ready!(accepted)?;
-        Poll::Ready(Ok((TcpStream::from_accepted(stream, Location::caller())?, peer)))
+        let site = Location::caller();
+        let accepted = self.io.registration().inspect_accepted(ready!(accepted), site);
+        let (stream, peer) = accepted?;
+        Poll::Ready(Ok((TcpStream::from_accepted(stream, site)?, peer)))
     }
 
     /// Registers a listener of the standard library with the current runtime.

@@ -181,7 +181,8 @@ impl UnixListener {
                 site,
                 accept,
             );
-            let (stream, peer) = accepted.await?;
+            let accepted = accepted.await;
+            let (stream, peer) = self.io.registration().inspect_accepted(accepted, site)?;
             Ok((UnixStream::from_accepted(stream, site)?, peer))
         }
     }
@@ -197,8 +198,10 @@ impl UnixListener {
     #[track_caller]
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
         let accepted = self.io.poll_io(Direction::Read, cx, WaitKind::Accept, accept);
-        let (stream, peer) = ready!(accepted)?;
-        Poll::Ready(Ok((UnixStream::from_accepted(stream, Location::caller())?, peer)))
+        let site = Location::caller();
+        let accepted = self.io.registration().inspect_accepted(ready!(accepted), site);
+        let (stream, peer) = accepted?;
+        Poll::Ready(Ok((UnixStream::from_accepted(stream, site)?, peer)))
     }
 }
 

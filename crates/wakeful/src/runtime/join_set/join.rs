@@ -2,6 +2,7 @@
 
 use crate::runtime::join_set::JoinSet;
 use crate::runtime::join_set::slots::Ended;
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::Wait;
 use crate::task::wait_target::TargetWord;
@@ -232,6 +233,14 @@ impl<T: 'static> JoinSet<T> {
         self.poll_ended(cx).map(|ended| ended.map(with_id))
     }
 
+    /// Counts that the set is found empty again, by a call at `site`.
+    #[cold]
+    fn count_end(&mut self, site: &'static Location<'static>) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            futile::count(FutileKind::JoinNext, std::ptr::from_ref(self).addr() as u64, Some(site));
+        }
+    }
+
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Option<Ended<T>>> {
         if self.is_empty() {
             return Poll::Ready(None);
@@ -281,6 +290,10 @@ impl<T: 'static> JoinNextWithId<'_, T> {
         cx: &mut Context<'_>,
         site: &'static Location<'static>,
     ) -> Poll<Option<Ended<T>>> {
+        if set.is_empty() {
+            set.count_end(site);
+            return Poll::Ready(None);
+        }
         let polled = set.poll_ended(cx);
         if polled.is_pending() {
             let (kind, target) = (WaitKind::Join, TargetWord::NONE);

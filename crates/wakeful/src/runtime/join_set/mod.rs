@@ -40,6 +40,8 @@ use std::fmt;
 /// ```
 pub struct JoinSet<T> {
     slots: Slots<T>,
+    /// `join_next` has returned `None` once.
+    has_ended: bool,
 }
 
 impl<T> JoinSet<T> {
@@ -54,7 +56,7 @@ impl<T> JoinSet<T> {
     /// assert!(set.is_empty());
     /// ```
     pub fn new() -> Self {
-        Self { slots: Slots::new() }
+        Self { slots: Slots::new(), has_ended: false }
     }
 
     /// Returns the number of tasks in the set.

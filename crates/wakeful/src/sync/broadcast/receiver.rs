@@ -5,6 +5,7 @@ use super::{MAX_RECEIVERS, Shared, Tail};
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::Acquire;
 use crate::task::coop;
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::wait::list::{Waiter, WaiterState};
 use crate::wait::wait_counter::CounterChange;
@@ -264,6 +265,7 @@ impl<T: Clone> Receiver<T> {
     /// tx.send(1).unwrap();
     /// assert_eq!(rx.try_recv(), Ok(1));
     /// ```
+    #[track_caller]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         loop {
             if let Some(value) = self.shared.with_value(&mut self.next, T::clone) {
@@ -273,7 +275,10 @@ impl<T: Clone> Receiver<T> {
             match self.shared.tail.with(|tail| tail.unavailable_reason(next, capacity)) {
                 Unavailable::Retry => {}
                 Unavailable::Empty => return Err(TryRecvError::Empty),
-                Unavailable::Closed => return Err(TryRecvError::Closed),
+                Unavailable::Closed => {
+                    self.count_end(FutileKind::BroadcastTryRecv, Location::caller());
+                    return Err(TryRecvError::Closed);
+                }
                 Unavailable::Lagged(missed) => {
                     self.next += missed;
                     return Err(TryRecvError::Lagged(missed));
@@ -315,6 +320,7 @@ impl<T: Clone> Receiver<T> {
         &mut self,
         waiter: Pin<&Waiter<u64>>,
         cx: &mut Context<'_>,
+        site: &'static Location<'static>,
     ) -> Poll<Result<T, RecvError>> {
         loop {
             match waiter.state() {
@@ -334,13 +340,22 @@ impl<T: Clone> Receiver<T> {
             match self.enqueue(waiter, cx) {
                 Unavailable::Retry => {}
                 Unavailable::Empty => return Poll::Pending,
-                Unavailable::Closed => return Poll::Ready(Err(RecvError::Closed)),
+                Unavailable::Closed => {
+                    self.count_end(FutileKind::BroadcastRecv, site);
+                    return Poll::Ready(Err(RecvError::Closed));
+                }
                 Unavailable::Lagged(missed) => {
                     self.next += missed;
                     return Poll::Ready(Err(RecvError::Lagged(missed)));
                 }
             }
         }
+    }
+
+    /// Counts that a call at `site` returns the end of the channel.
+    #[cold]
+    fn count_end(&self, kind: FutileKind, site: &'static Location<'static>) {
+        futile::count(kind, std::ptr::from_ref(&*self.shared).addr() as u64, Some(site));
     }
 
     /// Adds the waiter to the list if the message was not sent yet.
@@ -415,7 +430,7 @@ impl<T: Clone> Future for Recv<'_, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let progress = ready!(coop::poll_proceed(cx));
-        let polled = this.receiver.poll_recv(this.waiter.as_ref(), cx);
+        let polled = this.receiver.poll_recv(this.waiter.as_ref(), cx, this.site);
         if polled.is_pending() {
             wait::record_wait(WaitKind::BroadcastRecv, &*this.receiver.shared, this.site);
         } else {

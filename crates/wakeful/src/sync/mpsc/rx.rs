@@ -10,6 +10,7 @@ use crate::sys::IS_MODEL;
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::Ordering::*;
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::task::{context, coop};
 use crate::wait;
@@ -33,6 +34,8 @@ pub(super) struct Rx<T> {
     /// Copies of fields of the channel, which are in cache lines that senders write.
     is_bounded: bool,
     barriers: Barriers,
+    /// The end of the channel was returned.
+    has_ended: bool,
 }
 
 // SAFETY: the reader is used only with exclusive access, except for loading positions and `ready`.
@@ -90,6 +93,7 @@ impl<T> Rx<T> {
             full_fences_left: CHEAP_FENCE_AFTER,
             is_bounded,
             barriers,
+            has_ended: false,
         }
     }
 
@@ -163,7 +167,7 @@ impl<T> Rx<T> {
         site: &'static Location<'static>,
     ) -> Poll<Option<T>> {
         let progress = ready!(coop::poll_proceed(cx));
-        let received = self.recv_or_park(cx.waker());
+        let received = self.recv_or_park(cx.waker(), site);
         match received {
             Poll::Ready(_) => progress.made_progress(),
             Poll::Pending => self.record_wait(site),
@@ -172,12 +176,12 @@ impl<T> Rx<T> {
     }
 
     #[inline]
-    fn recv_or_park(&mut self, waker: &Waker) -> Poll<Option<T>> {
+    fn recv_or_park(&mut self, waker: &Waker, site: &'static Location<'static>) -> Poll<Option<T>> {
         loop {
             if let Some(value) = self.pop() {
                 return Poll::Ready(Some(value));
             }
-            match self.wait_or_park(waker) {
+            match self.wait_or_park(waker, FutileKind::MpscRecv, site) {
                 WaitOutcome::Ready => {}
                 WaitOutcome::Ended => return Poll::Ready(None),
                 WaitOutcome::Pending => return Poll::Pending,
@@ -215,7 +219,7 @@ impl<T> Rx<T> {
                 progress.made_progress();
                 return Poll::Ready(self.pop_many(buffer, limit));
             }
-            match self.wait_or_park(cx.waker()) {
+            match self.wait_or_park(cx.waker(), FutileKind::MpscRecvMany, site) {
                 WaitOutcome::Ready => {}
                 WaitOutcome::Ended => {
                     progress.made_progress();
@@ -243,15 +247,30 @@ impl<T> Rx<T> {
         taken
     }
 
+    /// Counts that the end of the channel is returned again, by a call at `site`.
+    fn count_end(&mut self, kind: FutileKind, site: &'static Location<'static>) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            futile::count(kind, ptr::from_ref(self.chan()).addr() as u64, Some(site));
+        }
+    }
+
     /// Finds out why no message is ready, and parks if there is none.
+    ///
+    /// `kind` and `site` are of the call, and used at the end of the channel.
     #[cold]
-    fn wait_or_park(&mut self, waker: &Waker) -> WaitOutcome {
+    fn wait_or_park(
+        &mut self,
+        waker: &Waker,
+        kind: FutileKind,
+        site: &'static Location<'static>,
+    ) -> WaitOutcome {
         let mut spins = 0;
         loop {
             match self.recv_state() {
                 RecvState::Ready => return WaitOutcome::Ready,
                 RecvState::Ended => {
                     self.unpark();
+                    self.count_end(kind, site);
                     return WaitOutcome::Ended;
                 }
                 RecvState::Incomplete if spins < SpinThenYield::SPINS => {
@@ -295,6 +314,7 @@ impl<T> Rx<T> {
         }
     }
 
+    #[track_caller]
     pub(super) fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let mut spin = SpinThenYield::new();
         loop {
@@ -305,7 +325,10 @@ impl<T> Rx<T> {
                 RecvState::Ready => {}
                 RecvState::Incomplete => spin.pause(),
                 RecvState::Empty(_) => return Err(TryRecvError::Empty),
-                RecvState::Ended => return Err(TryRecvError::Disconnected),
+                RecvState::Ended => {
+                    self.count_end(FutileKind::MpscTryRecv, Location::caller());
+                    return Err(TryRecvError::Disconnected);
+                }
             }
         }
     }

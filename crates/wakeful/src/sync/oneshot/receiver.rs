@@ -3,6 +3,7 @@
 use super::error::{RecvError, TryRecvError};
 use super::shared::{ReceiverEnd, RegisterOutcome, ValueState};
 use crate::task::coop;
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::wait::{self, block_on};
 use std::fmt;
@@ -128,9 +129,14 @@ impl<T> Receiver<T> {
     /// assert_eq!(rx.try_recv(), Ok(1));
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
     /// ```
+    #[track_caller]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         match self.end.as_ref().map(ReceiverEnd::value_state) {
-            None => Err(TryRecvError::Closed),
+            None => {
+                let address = std::ptr::from_ref(self).addr() as u64;
+                futile::count(FutileKind::OneshotTryRecv, address, Some(Location::caller()));
+                Err(TryRecvError::Closed)
+            }
             Some(ValueState::Empty) => Err(TryRecvError::Empty),
             Some(ValueState::Ready | ValueState::Never) => {
                 self.finish().ok_or(TryRecvError::Closed)

@@ -4,6 +4,7 @@ use super::Shared;
 use super::error::RecvError;
 use crate::sys::sync::{Arc, RwLockReadGuard};
 use crate::task::coop;
+use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::wait;
 use crate::wait::list::Waiter;
@@ -11,6 +12,7 @@ use crate::wait::wait_counter::NotEqual;
 use std::ops::Deref;
 use std::panic::Location;
 use std::pin::Pin;
+use std::ptr;
 use std::task::{Context, Poll, ready};
 
 /// Watches the value that [`Sender`](super::Sender)s change.
@@ -335,7 +337,11 @@ impl<T> Shared<T> {
             return Poll::Pending;
         };
         let version = number & !super::CLOSED;
-        Poll::Ready(if version == seen { Err(RecvError(())) } else { Ok(version) })
+        if version == seen {
+            futile::count(FutileKind::WatchChanged, ptr::from_ref(self).addr() as u64, Some(site));
+            return Poll::Ready(Err(RecvError(())));
+        }
+        Poll::Ready(Ok(version))
     }
 }
 

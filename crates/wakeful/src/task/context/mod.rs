@@ -13,7 +13,9 @@ mod poll_locals;
 mod waits;
 mod yields;
 
-pub(super) use poll_locals::{enter_poll, exempt_current, poll_id, unexempt_current, with_budget};
+pub(super) use poll_locals::{
+    enter_poll, exempt_current, poll_facts, poll_id, unexempt_current, with_budget, with_polled,
+};
 pub(crate) use poll_locals::{poll_block_on, poll_blocked_thread, poll_unattributed};
 pub(super) use waits::record_join_wait;
 pub(crate) use waits::{

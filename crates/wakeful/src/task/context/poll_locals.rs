@@ -2,7 +2,9 @@
 
 use super::super::block_on::BlockOnRecord;
 use super::super::coop::Budget;
+use super::super::futile::{FutileTask, PollFacts};
 use super::super::header::Header;
+use super::super::wait_kind::WaitKind;
 use super::{CONTEXT, is_current_block_on, set_block_on};
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -88,6 +90,46 @@ pub(in crate::task) fn poll_id() -> Option<NonZeroU64> {
                     .get()
                     .as_ref()
                     .and_then(|record| number(record.id, record.poll_number())),
+            }
+        }
+    })
+}
+
+/// Gives `f` the task or `block_on` future that this thread polls, if any.
+pub(in crate::task) fn with_polled<R>(f: impl FnOnce(FutileTask<'_>) -> R) -> Option<R> {
+    let (current, block_on) =
+        CONTEXT.with(|context| (context.current.get(), context.block_on.get()));
+    // SAFETY: the task that this thread polls is alive, and so is the record of the `block_on` that
+    // this thread is in.
+    let polled = unsafe {
+        match current.as_ref() {
+            Some(header) => FutileTask::Task(header),
+            None => FutileTask::BlockOn(block_on.as_ref()?),
+        }
+    };
+    Some(f(polled))
+}
+
+/// Returns the signs of progress of the poll that is going on.
+pub(in crate::task) fn poll_facts() -> Option<PollFacts> {
+    let budget = CONTEXT.with(|context| context.locals.budget.get().to_u8());
+    with_polled(|polled| match polled {
+        FutileTask::Task(header) => PollFacts {
+            task: header.id.get(),
+            poll: header.polls(),
+            budget,
+            wakes: header.wakes(),
+            has_yielded: false,
+        },
+        FutileTask::BlockOn(record) => {
+            let poll = record.poll_number() / 2;
+            let last = record.waiting.read();
+            PollFacts {
+                task: record.id,
+                poll,
+                budget,
+                wakes: poll.wrapping_sub(record.self_wakes()),
+                has_yielded: last.is_some_and(|wait| wait.kind == WaitKind::Yield),
             }
         }
     })

@@ -368,6 +368,7 @@ impl Receiver {
     /// # Errors
     ///
     /// Returns `WouldBlock` if there is nothing to read, and the kernel's error otherwise.
+    #[track_caller]
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.io.try_recv(buf)
     }

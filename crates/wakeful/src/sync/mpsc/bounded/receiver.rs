@@ -128,6 +128,7 @@ impl<T> Receiver<T> {
     /// drop(tx);
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Disconnected));
     /// ```
+    #[track_caller]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.rx.try_recv()
     }

@@ -123,6 +123,7 @@ impl<T> UnboundedReceiver<T> {
     /// assert_eq!(rx.try_recv(), Ok(1));
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
     /// ```
+    #[track_caller]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.rx.try_recv()
     }

@@ -1,0 +1,267 @@
+//! Finds loops that get the same final result again and again.
+//!
+//! A closed channel returns `None` at once, a stream at its end returns 0 bytes, a listener without
+//! free descriptors fails. A loop that ignores this uses a whole CPU. The leaf futures call [`count`]
+//! for such a result, on a cold path: most of them only from the second time on.
+//!
+//! Each thread has a small table of [`Streak`]s: a task, a resource, and how many such results it got
+//! there. A streak becomes a [`FutileLoop`] if it has lasted for [`WINDOW`] with
+//!
+//! - at least [`FutileKind::fewest_results`] results,
+//! - at most [`FutileKind::longest_round`] of CPU time for each, so that the loop does no other work,
+//! - and at least [`RESULTS_PER_PROGRESS`] results for each sign of progress.
+//!
+//! Signs of progress are wake-ups by others, which follow a wait, and budget that other operations
+//! have spent. So a loop that sleeps between two attempts is none, and neither is a `select!` over a
+//! closed channel and one with messages.
+
+mod kind;
+
+pub(crate) use kind::FutileKind;
+
+use super::block_on::{BlockOnRecord, is_block_on_id};
+use super::context;
+use super::coop::Budget;
+use super::header::Header;
+use crate::sys::backtrace::current_tid;
+use crate::sys::sync::thread_local;
+use crate::sys::thread_state;
+use std::cell::RefCell;
+use std::panic::Location;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+type Site = &'static Location<'static>;
+
+/// A streak is judged after this time.
+const WINDOW: Duration = Duration::from_secs(1);
+/// A streak that has too few results starts anew after this time. A thread that shares its CPU with
+/// others needs longer than [`WINDOW`].
+const LONGEST_WINDOW: Duration = Duration::from_secs(5);
+/// The number of results for which one sign of progress is forgiven.
+const RESULTS_PER_PROGRESS: u32 = 100;
+/// The number of results before a streak is timed. Most streaks are shorter.
+const UNTIMED: u32 = 64;
+/// The clock is read after each of this many results.
+const TIMED_EVERY: u32 = 256;
+/// The number of streaks that a thread remembers. It forgets the least recently counted first.
+const STREAKS: usize = 8;
+
+/// A loop that gets a final result again and again.
+pub(crate) struct FutileLoop<'a> {
+    pub(crate) task: FutileTask<'a>,
+    pub(crate) kind: FutileKind,
+    /// A descriptor, or the address of the resource.
+    pub(crate) resource: u64,
+    /// Where the call is, if that is known.
+    pub(crate) site: Option<Site>,
+    pub(crate) count: u32,
+    pub(crate) duration: Duration,
+}
+
+/// The task or `block_on` future that this thread polls.
+#[derive(Clone, Copy)]
+pub(crate) enum FutileTask<'a> {
+    Task(&'a Header),
+    BlockOn(&'a BlockOnRecord),
+}
+
+static REPORTER: OnceLock<fn(&FutileLoop<'_>)> = OnceLock::new();
+
+/// Sets the function that reports loops. It is called on the thread of the loop, during a poll, so it
+/// must not call user code.
+pub(crate) fn set_reporter(reporter: fn(&FutileLoop<'_>)) {
+    // Each runtime sets the same function.
+    let _ = REPORTER.set(reporter);
+}
+
+/// The state of the poll that is going on, as far as it shows progress.
+#[derive(Clone, Copy)]
+pub(super) struct PollFacts {
+    /// The id of the task or of the `block_on` future.
+    pub(super) task: u64,
+    pub(super) poll: u32,
+    /// The units of budget that are left.
+    pub(super) budget: u8,
+    /// How many polls followed a wake-up by others.
+    pub(super) wakes: u32,
+    /// The last poll is known to have ended with a yield. Only for a `block_on` future, whose yields
+    /// look like wake-ups by others.
+    pub(super) has_yielded: bool,
+}
+
+impl PollFacts {
+    /// Counts the signs of progress since `earlier`, besides the result that is counted now.
+    fn progress_since(&self, earlier: &PollFacts) -> u32 {
+        let limit = Budget::FULL.to_u8();
+        if self.budget > limit || earlier.budget > limit {
+            // Without a limit only waits are seen.
+            return self.wakes.wrapping_sub(earlier.wakes);
+        }
+        if self.poll == earlier.poll {
+            return u32::from(earlier.budget.saturating_sub(self.budget)).saturating_sub(1);
+        }
+        let is_yield = self.has_yielded || (is_block_on_id(self.task) && earlier.budget == 0);
+        let waits = if is_yield { 0 } else { self.wakes.wrapping_sub(earlier.wakes) };
+        waits.saturating_add(u32::from(limit - self.budget).saturating_sub(1))
+    }
+}
+
+/// Final results of one task at one resource, in a row.
+#[derive(Clone, Copy)]
+struct Streak {
+    kind: FutileKind,
+    resource: u64,
+    site: Option<Site>,
+    /// The poll of the last result of the same task.
+    last: PollFacts,
+    count: u32,
+    progress: u32,
+    /// When [`UNTIMED`] results were counted, and the thread's CPU time then.
+    began: Option<(Instant, Duration)>,
+    /// The table's number of results when this one was counted last.
+    touched: u64,
+}
+
+const NO_STREAK: Streak = Streak {
+    kind: FutileKind::None,
+    resource: 0,
+    site: None,
+    last: PollFacts { task: 0, poll: 0, budget: 0, wakes: 0, has_yielded: false },
+    count: 0,
+    progress: 0,
+    began: None,
+    touched: 0,
+};
+
+/// What a streak has come to.
+struct Finding {
+    kind: FutileKind,
+    resource: u64,
+    site: Option<Site>,
+    count: u32,
+    duration: Duration,
+}
+
+impl Streak {
+    fn restart(&mut self) {
+        (self.count, self.progress, self.began) = (0, 0, None);
+    }
+
+    /// Counts one more result. Returns what the streak has come to, if it is a loop.
+    fn add(&mut self, clocks: impl Fn() -> (Instant, Duration)) -> Option<Finding> {
+        self.count += 1;
+        if self.count == UNTIMED {
+            self.progress = 0;
+            self.began = Some(clocks());
+        }
+        if !self.count.is_multiple_of(TIMED_EVERY) {
+            return None;
+        }
+        let (now, cpu_now) = clocks();
+        let (began, cpu) = self.began?;
+        let duration = now.saturating_duration_since(began);
+        if duration < WINDOW {
+            return None;
+        }
+        let (count, cpu) = (self.count - UNTIMED, cpu_now.saturating_sub(cpu));
+        let (kind, resource, site) = (self.kind, self.resource, self.site);
+        let is_futile =
+            self.progress <= count / RESULTS_PER_PROGRESS && cpu / count <= kind.longest_round();
+        let is_long = count >= kind.fewest_results();
+        if !is_futile || is_long || duration >= LONGEST_WINDOW {
+            self.restart();
+        }
+        (is_futile && is_long).then_some(Finding { kind, resource, site, count, duration })
+    }
+}
+
+/// The streaks of one thread.
+struct Table {
+    streaks: [Streak; STREAKS],
+    /// The number of results that were counted.
+    results: u64,
+    /// The streak that was counted last.
+    last: usize,
+}
+
+impl Table {
+    /// Counts a result, and returns what its streak has come to, if it is a loop.
+    fn count(
+        &mut self,
+        facts: PollFacts,
+        (kind, resource, site): (FutileKind, u64, Option<Site>),
+        clocks: impl Fn() -> (Instant, Duration),
+    ) -> Option<Finding> {
+        self.results += 1;
+        for streak in self.streaks.iter_mut().filter(|streak| streak.last.task == facts.task) {
+            let own_wait = u32::from(kind.may_wait());
+            let progress = facts.progress_since(&streak.last).saturating_sub(own_wait);
+            streak.progress = streak.progress.saturating_add(progress);
+            streak.last = facts;
+        }
+        let is_same = |streak: &Streak| {
+            (streak.last.task, streak.kind, streak.resource) == (facts.task, kind, resource)
+        };
+        let index = self.streaks.iter().position(is_same).unwrap_or_else(|| {
+            let ages = self.streaks.iter().enumerate();
+            let oldest = ages.min_by_key(|(_, streak)| streak.touched).map_or(0, |(nth, _)| nth);
+            self.streaks[oldest] = Streak { kind, resource, last: facts, ..NO_STREAK };
+            oldest
+        });
+        self.last = index;
+        let streak = &mut self.streaks[index];
+        streak.touched = self.results;
+        streak.site = site.or(streak.site);
+        streak.add(clocks)
+    }
+}
+
+thread_local! {
+    static TABLE: RefCell<Table> = const {
+        RefCell::new(Table { streaks: [NO_STREAK; STREAKS], results: 0, last: 0 })
+    };
+}
+
+/// Counts a result of the current task that cannot change.
+///
+/// `resource` is a descriptor for [kinds](FutileKind::is_for_descriptor) that have one, otherwise an
+/// address. `site` is the place of the call, if the caller knows it: see [`set_site`]. Outside of a
+/// task and of `block_on` it does nothing.
+#[cold]
+#[inline(never)]
+pub(crate) fn count(kind: FutileKind, resource: u64, site: Option<Site>) {
+    let Some(facts) = context::poll_facts() else { return };
+    let clocks = || (Instant::now(), thread_state::cpu_time(current_tid()).unwrap_or_default());
+    let found = TABLE.with(|table| {
+        let mut table = table.try_borrow_mut().ok()?;
+        table.count(facts, (kind, resource, site), clocks)
+    });
+    if let (Some(found), Some(reporter)) = (found, REPORTER.get()) {
+        context::with_polled(|task| {
+            let Finding { kind, resource, site, count, duration } = found;
+            reporter(&FutileLoop { task, kind, resource, site, count, duration });
+        });
+    }
+}
+
+/// Tells where the call is that got the last result which was counted in this poll.
+///
+/// For callers of leaf futures that don't know the place of the call.
+#[cold]
+#[inline(never)]
+pub(crate) fn set_site(site: Site) {
+    let Some(facts) = context::poll_facts() else { return };
+    TABLE.with(|table| {
+        let Ok(mut table) = table.try_borrow_mut() else { return };
+        let last = table.last;
+        let streak = &mut table.streaks[last];
+        if (streak.last.task, streak.last.poll) == (facts.task, facts.poll) {
+            streak.site = Some(site);
+        }
+    });
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "tests.rs"]
+mod tests;
