@@ -1,0 +1,152 @@
+//! Bugs of many tasks, of panics, of futures written by hand, and of the end of a runtime.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex as StdMutex};
+use std::task::{Poll, Waker};
+
+use wakeful::inspect::Certainty::Proven;
+use wakeful::runtime::Runtime;
+use wakeful::sync::Notify;
+use wakeful::task::{JoinSet, yield_now};
+
+use super::Twin;
+use super::child::{is_buggy, named};
+use super::program::{Bug, bug};
+
+/// A panic in a set that is detached.
+async fn a_panic_in_a_detached_set(twin: Twin) {
+    let mut set = JoinSet::new();
+    set.spawn(async move {
+        //@ spawned
+        yield_now().await;
+        assert!(!is_buggy(twin), "the index is empty");
+    });
+    set.detach_all();
+    for _ in 0..100 {
+        yield_now().await;
+    }
+}
+
+/// A future written by hand that keeps the waker in a field which a time-out drops.
+async fn a_waker_in_a_dropped_field(twin: Twin) {
+    let slot = Arc::new(StdMutex::new(None::<Waker>));
+    let stored = slot.clone();
+    let mut polls = 0;
+    let device = named("device", async move {
+        //@ spawned
+        poll_fn(move |cx| {
+            polls += 1;
+            if polls > 1 {
+                return Poll::Ready(());
+            }
+            *stored.lock().unwrap() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    });
+    while slot.lock().unwrap().is_none() {
+        yield_now().await;
+    }
+    let waker = slot.lock().unwrap().take();
+    match is_buggy(twin) {
+        true => drop(waker),
+        false => waker.into_iter().for_each(Waker::wake),
+    }
+    device.await.unwrap();
+}
+
+/// A hand-written combinator polls its inner future with a waker that does nothing.
+async fn a_combinator_without_a_waker(twin: Twin) {
+    let ready = Arc::new(Notify::new());
+    let bell = ready.clone();
+    let count = Arc::new(AtomicU32::new(0));
+    let polls = count.clone();
+    let combined = named("combined", async move {
+        //@ spawned
+        let mut inner = Box::pin(async move { bell.notified().await });
+        poll_fn(|cx| {
+            let polled = match is_buggy(twin) {
+                true => inner.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())),
+                false => inner.as_mut().poll(cx),
+            };
+            polls.fetch_add(1, Relaxed);
+            polled
+        })
+        .await;
+    });
+    while count.load(Relaxed) == 0 {
+        yield_now().await;
+    }
+    ready.notify_one();
+    combined.await.unwrap();
+}
+
+/// A future returns `Pending` when its buffer is empty, and keeps nothing.
+async fn a_stream_that_forgets(twin: Twin) {
+    let items = Arc::new(StdMutex::new((Vec::<u32>::new(), None::<Waker>)));
+    let queue = items.clone();
+    let count = Arc::new(AtomicU32::new(0));
+    let polls = count.clone();
+    let popper = named("popper", async move {
+        //@ spawned
+        poll_fn(|cx| {
+            let mut queue = queue.lock().unwrap();
+            polls.fetch_add(1, Relaxed);
+            if !is_buggy(twin) {
+                queue.1 = Some(cx.waker().clone());
+            }
+            queue.0.pop().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    });
+    while count.load(Relaxed) == 0 {
+        yield_now().await;
+    }
+    let waker = {
+        let mut items = items.lock().unwrap();
+        items.0.push(1);
+        items.1.take()
+    };
+    waker.into_iter().for_each(Waker::wake);
+    popper.await.unwrap();
+}
+
+/// A program ends while a task that panicked was never awaited.
+fn a_panic_before_the_end(twin: Twin, rt: Runtime) {
+    let saved = rt.spawn(async move {
+        //@ spawned
+        assert!(!is_buggy(twin), "the disk is full");
+    });
+    rt.block_on(async {
+        while !saved.is_finished() {
+            yield_now().await;
+        }
+        match is_buggy(twin) {
+            true => drop(saved),
+            false => saved.await.unwrap(),
+        }
+    });
+}
+
+pub fn bugs() -> Vec<Bug> {
+    vec![
+        bug!(a_panic_before_the_end, with a runtime)
+            .reports("unobserved_panic", Proven)
+            .says("@spawned")
+            .says("the disk is full"),
+        bug!(a_panic_in_a_detached_set)
+            .reports("unobserved_panic", Proven)
+            .says("@spawned")
+            .says("the index is empty"),
+        bug!(a_waker_in_a_dropped_field)
+            .reports("orphan", Proven)
+            .says("\"device\"")
+            .says("@spawned"),
+        bug!(a_combinator_without_a_waker)
+            .reports("orphan", Proven)
+            .says("\"combined\"")
+            .says("@spawned"),
+        bug!(a_stream_that_forgets).reports("orphan", Proven).says("\"popper\"").says("@spawned"),
+    ]
+}
