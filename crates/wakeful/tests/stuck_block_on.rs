@@ -180,13 +180,13 @@ fn main() {
         let hook = move |report: &Report| _ = tell.send((report.kind(), report.certainty()));
         let rt = builder.enable_all().dump_on_signal(true).on_report(hook).build().unwrap();
         let (text, told) = end_after_thread(&rt, told);
-        assert!(text.contains("no threads but those of this runtime"), "{text}");
+        assert!(text.contains("no threads but those of its runtimes"), "{text}");
         let text = end_of(&rt);
         assert!(text.contains("can never return") && text.contains("Mutex::lock"), "{text}");
         let of_handle = catch_unwind(AssertUnwindSafe(|| rt.handle().block_on(waits_for_itself())));
         let text =
             *of_handle.expect_err("no other thread could help").downcast::<String>().unwrap();
-        assert!(text.contains("no threads but those of this runtime"), "{text}");
+        assert!(text.contains("no threads but those of its runtimes"), "{text}");
         let [first, second] = ends_of_two(&rt);
         let mut texts = vec![end_after_closure(&rt), first, second];
         match rt.handle().runtime_flavor() {

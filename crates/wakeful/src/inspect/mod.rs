@@ -37,4 +37,4 @@ pub use stack::StackFrame;
 pub(crate) use stack::stack_text;
 pub use task_info::TaskInfo;
 pub(crate) use trace::chrome_trace;
-pub(crate) use wait_graph::scan;
+pub(crate) use wait_graph::{ScanResult, scan};

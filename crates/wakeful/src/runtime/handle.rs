@@ -421,7 +421,7 @@ impl Handle {
     /// # }
     /// ```
     pub fn diagnose(&self) -> Vec<Report> {
-        inspect::scan(self.shared.inspectable(), self.name()).reports
+        self.shared.scan_for_deadlocks().reports
     }
 
     /// Returns the metrics of the runtime.

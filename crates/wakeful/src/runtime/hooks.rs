@@ -141,7 +141,7 @@ impl RuntimeHooks for ReportingHooks {
         let Some(shared) = self.runtime() else { return false };
         let mut may_change = false;
         let mut scan = || {
-            let found = inspect::scan(shared.inspectable(), shared.name.as_deref());
+            let found = shared.scan_for_deadlocks();
             may_change |= found.needs_other_threads;
             found.reports.into_iter().partition(|it| matches!(it, Report::StuckBlockOn(_)))
         };

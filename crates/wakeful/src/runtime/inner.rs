@@ -7,6 +7,7 @@
 use crate::driver::clock::Clock;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
+use crate::inspect::{self, ScanResult};
 use crate::runtime::Id;
 use crate::runtime::file_backend::FileBackendState;
 use crate::runtime::hooks::ReportingHooks;
@@ -66,6 +67,13 @@ impl RuntimeInner {
             Flavor::Current(scheduler) => &**scheduler,
             Flavor::Multi(scheduler) => &**scheduler,
         }
+    }
+
+    /// Scans this runtime for deadlocks, which may go through other runtimes of the process.
+    pub(crate) fn scan_for_deadlocks(&self) -> ScanResult {
+        let peers = registry::all_but(self.id);
+        let peers: Vec<&dyn Inspectable> = peers.iter().map(|peer| peer.inspectable()).collect();
+        inspect::scan(self.inspectable(), self.name.as_deref(), &peers)
     }
 
     pub(crate) fn config(&self) -> &Config {

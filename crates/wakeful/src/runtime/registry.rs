@@ -24,6 +24,14 @@ pub(crate) fn remove(id: Id) {
     }
 }
 
+/// Returns all runtimes but the one with this id.
+pub(crate) fn all_but(id: Id) -> Vec<Arc<RuntimeInner>> {
+    let others = |(other, shared): &(Id, Weak<RuntimeInner>)| {
+        if *other == id { None } else { shared.upgrade() }
+    };
+    lock().iter().filter_map(others).collect()
+}
+
 /// Returns the runtime with this id, unless it and all handles to it are dropped.
 pub(crate) fn find(id: Id) -> Option<Handle> {
     let runtimes = lock();

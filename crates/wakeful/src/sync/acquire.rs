@@ -6,6 +6,7 @@ use crate::task::context;
 use crate::task::coop::{self, RestoreOnPending};
 use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
+use crate::wait::describe::describe_wait;
 use crate::wait::list::{Grant, Waiter, WaiterState};
 use crate::wait::record_wait_keeping_link;
 use std::panic::Location;
@@ -132,6 +133,9 @@ impl PermitRequest {
             }
             WaiterState::Waiting => {
                 record_wait_keeping_link(kind, permits.target(), this.site);
+                if kind == WaitKind::Semaphore {
+                    describe_wait(|| permits.describe_to_waiter(requested));
+                }
                 AcquireOutcome::NoPermits
             }
             WaiterState::Granted(Grant::Closed) => AcquireOutcome::Closed,

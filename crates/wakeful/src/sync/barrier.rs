@@ -12,6 +12,7 @@
 use crate::task::coop;
 use crate::task::wait_kind::WaitKind;
 use crate::wait;
+use crate::wait::describe::describe_wait;
 use crate::wait::list::{Grant, Waiter, WaiterState, Waiters};
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
@@ -120,6 +121,12 @@ impl Barrier {
         Wait { barrier: self, stage: Stage::Created, site, waiter: Waiter::new() }
     }
 
+    /// Describes the round to a task that waits for ever.
+    fn describe(&self) -> String {
+        let arrived = self.waiters.with(|list| list.arrived);
+        format!("{arrived} of {} tasks have arrived", self.n)
+    }
+
     fn arrive(&self, waiter: Pin<&Waiter<u64>>, waker: Waker) -> Arrival {
         // A waker that was not queued is dropped after the list's lock is released.
         let mut waker = Some(waker);
@@ -190,7 +197,12 @@ impl Future for Wait<'_> {
                 }
             }
             Stage::Waiting => {
-                barrier.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting
+                let waits =
+                    barrier.waiters.update_waker(waiter, cx.waker()) == WaiterState::Waiting;
+                if waits {
+                    describe_wait(|| barrier.describe());
+                }
+                waits
             }
         };
         if waits {

@@ -151,6 +151,24 @@ impl RawSemaphore {
         record.target()
     }
 
+    /// Describes the queue to a task that waits for ever for `requested` permits.
+    pub(super) fn describe_to_waiter(&self, requested: usize) -> String {
+        let own = context::current_id();
+        let ahead = self.waiters.with(|list| {
+            let front = list.front()?;
+            Some((front.task == own, front.requested, front.missing, front.site))
+        });
+        match ahead {
+            Some((true, requested, missing, _)) => {
+                format!("wants {requested} permits, of which {} are free", requested - missing)
+            }
+            Some((false, ahead, _, site)) => {
+                format!("wants {requested} permits, behind a request for {ahead} at {site}")
+            }
+            None => format!("wants {requested} permits"),
+        }
+    }
+
     /// Stores the waker of a waiter that is polled again.
     pub(super) fn update_waker(&self, waiter: Pin<&Waiter<Demand>>, waker: &Waker) -> WaiterState {
         self.waiters.update_waker_with(waiter, waker, |demand| demand.task = context::current_id())

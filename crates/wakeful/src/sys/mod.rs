@@ -25,6 +25,7 @@ pub(crate) mod membarrier;
 pub(crate) mod no_thread_state;
 pub(crate) mod park;
 pub(crate) mod rng;
+pub(crate) mod signal_mask;
 pub(crate) mod spin_lock;
 pub(crate) mod sync;
 pub(crate) mod system_call;

@@ -6,13 +6,23 @@ use super::backtrace::current_tid;
 use super::sync::ignore_poison;
 use std::sync::{Mutex, MutexGuard};
 
-/// The registered threads: kernel thread id, and the address that identifies the runtime.
-static REGISTERED: Mutex<Vec<(i32, usize)>> = Mutex::new(Vec::new());
+/// A registered thread.
+struct Entry {
+    /// The kernel's id of the thread.
+    thread: i32,
+    /// The address that identifies the runtime, or [`ALL_RUNTIMES`].
+    runtime: usize,
+    /// The thread was the watchdog, and may now run a report hook of the runtime.
+    may_run_hook: bool,
+}
+
+/// The registered threads.
+static REGISTERED: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
 /// The runtime of threads that serve all runtimes.
 pub(crate) const ALL_RUNTIMES: usize = 0;
 
-fn lock() -> MutexGuard<'static, Vec<(i32, usize)>> {
+fn lock() -> MutexGuard<'static, Vec<Entry>> {
     ignore_poison(REGISTERED.lock())
 }
 
@@ -27,7 +37,7 @@ impl RuntimeThread {
     /// [`ALL_RUNTIMES`].
     pub(crate) fn new(runtime: usize) -> Self {
         let thread = current_tid();
-        lock().push((thread, runtime));
+        lock().push(Entry { thread, runtime, may_run_hook: false });
         Self { thread, _thread: std::marker::PhantomData }
     }
 }
@@ -35,31 +45,46 @@ impl RuntimeThread {
 impl Drop for RuntimeThread {
     fn drop(&mut self) {
         let mut registered = lock();
-        if let Some(at) = registered.iter().position(|(thread, _)| *thread == self.thread) {
+        if let Some(at) = registered.iter().position(|entry| entry.thread == self.thread) {
             registered.swap_remove(at);
         }
     }
 }
 
-/// Assigns the current thread to another runtime from here on.
+/// Assigns the current thread to one runtime from here on, whose report hook it may run.
 pub(crate) fn reassign(runtime: usize) {
     let thread = current_tid();
-    lock().iter_mut().filter(|entry| entry.0 == thread).for_each(|entry| entry.1 = runtime);
+    for entry in lock().iter_mut().filter(|entry| entry.thread == thread) {
+        (entry.runtime, entry.may_run_hook) = (runtime, true);
+    }
 }
 
-/// Returns whether the thread belongs to this runtime or to all runtimes.
-fn is_registered(thread: i32, runtime: usize) -> bool {
-    lock().iter().any(|entry| entry.0 == thread && [runtime, ALL_RUNTIMES].contains(&entry.1))
+/// Returns whether a thread is registered for this runtime.
+pub(crate) fn has_threads(runtime: usize) -> bool {
+    lock().iter().any(|entry| entry.runtime == runtime)
 }
 
-/// Returns the threads of the process that are neither registered for this runtime nor `known`.
+/// Returns whether the thread belongs to one of these runtimes or to all runtimes.
 ///
-/// `None` if the kernel does not list the threads.
-pub(crate) fn foreign_threads(runtime: usize, known: &[i32]) -> Option<Vec<i32>> {
+/// A thread that may run a report hook counts only for the first runtime, which is being scanned:
+/// its hooks do not run during the scan.
+fn is_registered(thread: i32, runtimes: &[usize]) -> bool {
+    let counts = |entry: &Entry| match entry.may_run_hook {
+        true => runtimes.first() == Some(&entry.runtime),
+        false => entry.runtime == ALL_RUNTIMES || runtimes.contains(&entry.runtime),
+    };
+    lock().iter().any(|entry| entry.thread == thread && counts(entry))
+}
+
+/// Returns the threads of the process that are neither registered for these runtimes nor `known`.
+///
+/// The first runtime is the scanned one. `None` if the kernel does not list the
+/// threads.
+pub(crate) fn foreign_threads(runtimes: &[usize], known: &[i32]) -> Option<Vec<i32>> {
     let mut foreign = Vec::new();
     for thread in std::fs::read_dir("/proc/self/task").ok()? {
         let tid = thread.ok()?.file_name().to_str()?.parse().ok()?;
-        if !known.contains(&tid) && !is_registered(tid, runtime) && !is_io_uring_worker(tid) {
+        if !known.contains(&tid) && !is_registered(tid, runtimes) && !is_io_uring_worker(tid) {
             foreign.push(tid);
         }
     }
@@ -80,20 +105,26 @@ fn is_io_uring_worker(thread: i32) -> bool {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{ALL_RUNTIMES, RuntimeThread, foreign_threads, is_registered};
+    use super::{
+        ALL_RUNTIMES, RuntimeThread, foreign_threads, has_threads, is_registered, reassign,
+    };
     use crate::sys::backtrace::current_tid;
 
     #[test]
     fn a_thread_is_registered_until_the_guard_is_dropped() {
         let me = current_tid();
-        assert!(!is_registered(me, 7));
+        assert!(!is_registered(me, &[7]) && !has_threads(7));
         let seventh = RuntimeThread::new(7);
-        assert!(is_registered(me, 7) && !is_registered(me, 8));
+        assert!(is_registered(me, &[7]) && is_registered(me, &[8, 7]) && !is_registered(me, &[8]));
+        assert!(has_threads(7));
         drop(seventh);
         let shared = RuntimeThread::new(ALL_RUNTIMES);
-        assert!(is_registered(me, 7) && is_registered(me, 8));
+        assert!(is_registered(me, &[7]) && is_registered(me, &[8]));
+        reassign(7);
+        assert!(is_registered(me, &[7, 8]) && !is_registered(me, &[8]));
+        assert!(!is_registered(me, &[8, 7]), "it may run a hook of the seventh");
         drop(shared);
-        assert!(!is_registered(me, 7) && !is_registered(me, ALL_RUNTIMES));
+        assert!(!is_registered(me, &[7]) && !is_registered(me, &[ALL_RUNTIMES]));
     }
 
     #[test]
@@ -105,9 +136,9 @@ mod tests {
             ends.recv()
         });
         let (me, number) = (current_tid(), told.recv().unwrap());
-        let found = foreign_threads(7, &[me]).unwrap();
+        let found = foreign_threads(&[7], &[me]).unwrap();
         assert!(found.contains(&number) && !found.contains(&me), "{found:?}");
-        assert!(!foreign_threads(7, &[me, number]).unwrap().contains(&number));
+        assert!(!foreign_threads(&[7], &[me, number]).unwrap().contains(&number));
         drop(end);
         other.join().unwrap().unwrap_err();
     }

@@ -6,6 +6,7 @@
 //! scanner* reads from [`blocked_threads`] what each thread waits for. A thread keeps its
 //! [`BlockedThread`] for its next blocking call, so such a call allocates nothing.
 
+use crate::sys::backtrace::current_tid;
 use crate::sys::park::Parker;
 use crate::sys::sync::ignore_poison;
 use crate::task::block_on::{BlockOnRecord, BlockOnVia};
@@ -25,6 +26,8 @@ pub(crate) struct BlockedThread {
     woken: AtomicBool,
     /// What diagnostics see of the wait.
     pub(crate) record: BlockOnRecord,
+    /// The kernel's id of the thread.
+    pub(crate) thread: i32,
     /// What the wakers refer to. There is one reference per waker, and one more.
     waker: OnceLock<Weak<Unpark>>,
 }
@@ -112,6 +115,7 @@ impl ThreadHandle {
             parker: Parker::for_current_thread(),
             woken: AtomicBool::new(false),
             record: BlockOnRecord::new(),
+            thread: current_tid(),
             waker: OnceLock::new(),
         });
         let unpark = Arc::new(Unpark(state.clone()));

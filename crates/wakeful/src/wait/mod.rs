@@ -8,6 +8,7 @@
 //! - [`wake_batch`]: wakers that are collected under a lock and woken after it.
 //! - [`ownership`]: which task owns a resource, for deadlock detection and dumps.
 //! - [`block_on`]: blocks a thread, instead of a task, on a future.
+//! - [`describe`]: details of a wait, on request of the deadlock scanner.
 //! - [`rerun_gate`]: runs work on one thread at a time, and again on request.
 //!
 //! A [`Waiter`](list::Waiter) belongs to its future, which leaves the list when it is dropped. An
@@ -21,6 +22,7 @@
 
 pub(crate) mod atomic_waker;
 pub(crate) mod block_on;
+pub(crate) mod describe;
 pub(crate) mod list;
 pub(crate) mod ownership;
 pub(crate) mod rerun_gate;

@@ -39,6 +39,11 @@ pub(crate) trait Inspectable {
     /// Returns whether no thread is at work, and the injector is empty.
     fn is_quiet(&self) -> bool;
 
+    /// Returns whether some thread runs the tasks of this scheduler, or can start to.
+    fn is_driven(&self) -> bool {
+        true
+    }
+
     /// Returns the futures of all `block_on` calls of this scheduler.
     fn block_ons(&self) -> Vec<Arc<BlockOnState>> {
         self.base().block_ons()
@@ -229,6 +234,10 @@ impl Inspectable for CurrentThread {
 
     fn injected(&self) -> usize {
         CurrentThread::injected(self)
+    }
+
+    fn is_driven(&self) -> bool {
+        self.is_held()
     }
 
     fn is_quiet(&self) -> bool {

@@ -226,6 +226,11 @@ impl Clock {
         self.auto_advance_holds.load(SeqCst) > 0
     }
 
+    /// Returns how many closures and file operations keep a paused clock from advancing.
+    pub(crate) fn auto_advance_holds(&self) -> usize {
+        self.auto_advance_holds.load(SeqCst)
+    }
+
     /// Returns the time until `tick` is completed.
     pub(crate) fn until(&self, tick: u64) -> Duration {
         time_of(tick).saturating_sub(self.elapsed())

@@ -26,6 +26,7 @@ pub(crate) use reporter::{ReportHook, Reporter};
 pub use spinning::Spinning;
 pub(crate) use stuck_block_on::NoRescueReason;
 pub use stuck_block_on::StuckBlockOn;
+pub(crate) use stuck_block_on::{RootCause, StoryStep};
 pub use unobserved_panic::UnobservedPanic;
 
 /// A bug in the program that the runtime found while running it.

@@ -1,9 +1,12 @@
 //! A `block_on` that can never return.
 
-use super::text::field;
+use super::text::{Short, field};
 use crate::inspect::Dump;
 use crate::inspect::task_info::TaskInfo;
+use crate::task::wait_kind::WaitKind;
 use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
 
 /// A `block_on` that provably can never return.
 ///
@@ -16,7 +19,52 @@ pub struct StuckBlockOn {
     /// The number of the wait in which its future was found.
     pub(crate) rest: u32,
     reason: NoRescueReason,
+    root_cause: Option<RootCause>,
     dump: Dump,
+}
+
+/// The wait that all waits up to the `block_on` depend on.
+#[derive(Clone, Debug)]
+pub(crate) struct RootCause {
+    pub(crate) cause: StoryStep,
+    pub(crate) waited: Duration,
+    /// A waker for it exists.
+    pub(crate) has_wakers: bool,
+    /// What its future told about the resource: where a channel was made, for example.
+    pub(crate) details: Option<String>,
+    /// The waits that depend on it, up to the `block_on`.
+    pub(crate) held_up: Vec<StoryStep>,
+}
+
+/// A task that waits, in the story of a stuck `block_on`.
+#[derive(Clone, Debug)]
+pub(crate) struct StoryStep {
+    pub(crate) task: TaskInfo,
+    pub(crate) wait: WaitKind,
+    pub(crate) site: &'static Location<'static>,
+}
+
+impl fmt::Display for StoryStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} waits: {} at {}", self.task, self.wait.name(), self.site)
+    }
+}
+
+impl RootCause {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cause, waited) = (&self.cause, Short(self.waited));
+        field(f, "    ", "root cause", format_args!("{cause}, for {waited}"))?;
+        if !self.has_wakers {
+            field(f, "    ", "", "no waker for it exists")?;
+        }
+        if let Some(details) = &self.details {
+            field(f, "    ", "", details)?;
+        }
+        for (nth, step) in self.held_up.iter().enumerate() {
+            field(f, "    ", if nth == 0 { "held up" } else { "" }, step)?;
+        }
+        Ok(())
+    }
 }
 
 /// Why no other thread can end the wait.
@@ -32,7 +80,11 @@ pub(crate) enum NoRescueReason {
 
 impl StuckBlockOn {
     pub(crate) fn new(block_on: TaskInfo, rest: u32, reason: NoRescueReason, dump: Dump) -> Self {
-        Self { block_on, rest, reason, dump }
+        Self { block_on, rest, reason, root_cause: None, dump }
+    }
+
+    pub(crate) fn with_root_cause(self, root_cause: Option<RootCause>) -> Self {
+        Self { root_cause, ..self }
     }
 
     /// Returns the future of the `block_on`.
@@ -51,14 +103,17 @@ impl fmt::Display for StuckBlockOn {
         let no_helper = match self.reason {
             NoRescueReason::WakersGone => "and no waker of its future is left",
             NoRescueReason::RuntimeThreadsOnly => {
-                "and the process has no threads but those of this runtime"
+                "and the process has no threads but those of its runtimes"
             }
             NoRescueReason::RuntimeThreadsAndHarness => {
-                "and the process has no threads but those of this runtime and the test harness"
+                "and the process has no threads but those of its runtimes and the test harness"
             }
         };
         writeln!(f, "stuck block_on (proven): {} can never return", self.block_on)?;
         field(f, "    ", "called", format_args!("at {}", self.block_on.spawned_at()))?;
+        if let Some(root_cause) = &self.root_cause {
+            root_cause.write(f)?;
+        }
         write!(
             f,
             "  why: every task waits, and nothing can wake one: no timer, no descriptor, no blocking closure, {no_helper}.\n\

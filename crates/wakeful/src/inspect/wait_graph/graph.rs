@@ -131,6 +131,11 @@ impl Graph {
         cycles
     }
 
+    /// Returns the task that this one waits for, if that is known.
+    pub(super) fn next_of(&self, number: u64) -> Option<u64> {
+        self.nodes.contains_key(&number).then(|| self.next(number)).flatten()
+    }
+
     /// Returns the task that a node waits for.
     pub(super) fn next(&self, number: u64) -> Option<u64> {
         self.owner(number).map(|owner| owner.task)

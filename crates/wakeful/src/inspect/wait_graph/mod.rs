@@ -35,20 +35,27 @@
 //! - The owner of a receiver is the task that received last, unless that task itself waits for
 //!   capacity.
 //!
-//! A `block_on` is ended only if it provably can never return (`proof_of`).
+//! A `block_on` is ended only if it provably can never return: no code of the process can run
+//! ([`quiescence`]), or its future has no waker.
 
 mod graph;
 mod inner_waits;
 mod node;
+mod quiescence;
+mod story;
 mod verdict;
 mod waiter;
 
 use super::Dump;
-use super::report::{Report, StuckBlockOn};
+use super::report::{NoRescueReason, Report, StuckBlockOn};
 use crate::sys::unwind::catch_and_forget;
 use crate::watchdog;
 use crate::watchdog::snapshot::Inspectable;
 use graph::Graph;
+use quiescence::Quiescence;
+use std::collections::BTreeSet;
+use story::{Story, story_of};
+use waiter::Waiter;
 
 /// The result of one deadlock scan.
 #[derive(Default)]
@@ -59,11 +66,43 @@ pub(crate) struct ScanResult {
     pub(crate) needs_other_threads: bool,
 }
 
-/// Scans one runtime.
-pub(crate) fn scan(scheduler: &dyn Inspectable, runtime: Option<&str>) -> ScanResult {
+/// Scans one runtime. `peers` are the other runtimes of the process.
+pub(crate) fn scan(
+    scheduler: &dyn Inspectable,
+    runtime: Option<&str>,
+    peers: &[&dyn Inspectable],
+) -> ScanResult {
     let graph = Graph::take(scheduler);
-    // An owner had not written its name yet when the first waiter copied the names. After another
-    // poll of that waiter, the next scan finds it.
+    wake_unnamed(&graph);
+    let stuck = graph.stuck();
+    let has_block_on = || !scheduler.block_ons().is_empty();
+    let is_quiet = has_block_on() && Quiescence::observe(&[scheduler]).is_some();
+    if stuck.is_empty() && !is_quiet {
+        return ScanResult::default();
+    }
+    let proof = is_quiet.then(|| prove_quiescence(scheduler, peers)).flatten();
+    let cycles = graph.cycles(&stuck);
+    let cycles = cycles.iter().filter_map(|cycle| graph.report_cycle(cycle, proof.is_some()));
+    let mut found = ScanResult { reports: cycles.collect(), needs_other_threads: false };
+    match proof {
+        Some((quiet, reason)) => {
+            report_stuck(scheduler, runtime, &graph, &quiet, reason, &mut found);
+        }
+        None => {
+            report_without_wakers(scheduler, runtime, &graph, &stuck, &mut found);
+            // The last of the other threads may end without notice. A test is ended then.
+            found.needs_other_threads |=
+                is_quiet && scheduler.base().config.always_end_stuck_block_on;
+        }
+    }
+    found
+}
+
+/// Wakes one waiter of each resource with an owner that is not named.
+///
+/// That owner had not written its name yet when the first waiter copied the names. After another poll
+/// of a waiter, the next scan finds it.
+fn wake_unnamed(graph: &Graph) {
     // One wake-up per resource: a waiter whose poll skips the wait would be woken for ever.
     for (waiter, record) in &graph.unnamed {
         if record.owner_table.claim_scan_wake() {
@@ -72,28 +111,77 @@ pub(crate) fn scan(scheduler: &dyn Inspectable, runtime: Option<&str>) -> ScanRe
             catch_and_forget(|| waiter.wake());
         }
     }
-    let stuck = graph.stuck();
-    if stuck.is_empty() {
-        return ScanResult::default();
-    }
-    let roots = graph.stuck_block_ons(scheduler, &stuck);
-    let cannot_progress = !roots.is_empty() && graph.cannot_progress(scheduler, &stuck);
-    let threads = cannot_progress.then(|| Graph::no_rescue_reason(scheduler)).flatten();
+}
+
+/// Returns all waits of the process, if no code of it can run, and why that is so.
+fn prove_quiescence(
+    scheduler: &dyn Inspectable,
+    peers: &[&dyn Inspectable],
+) -> Option<(Quiescence, NoRescueReason)> {
+    let runtimes: Vec<&dyn Inspectable> = [&[scheduler], peers].concat();
+    let quiet = Quiescence::observe(&runtimes)?;
+    let in_test = scheduler.base().config.always_end_stuck_block_on;
+    let reason = quiet.no_rescue_reason(&runtimes, in_test)?;
     // Read last: only then did all of the above hold at one point in time.
-    let cannot_progress = cannot_progress && graph.is_unchanged(scheduler);
-    let threads = threads.filter(|_| cannot_progress);
-    let cycles = graph.cycles(&stuck);
-    let cycles = cycles.iter().filter_map(|cycle| graph.report_cycle(cycle, threads.is_some()));
-    let mut reports: Vec<Report> = cycles.collect();
-    let mut needs_other_threads = false;
-    for node in roots.into_iter().filter(|_| cannot_progress) {
-        let Some(reason) = Graph::proof_of(node, threads) else {
-            needs_other_threads = true;
-            continue;
+    quiet.is_unchanged(&runtimes).then_some((quiet, reason))
+}
+
+/// Reports each `block_on` of the runtime, while no code of the process can run.
+///
+/// A future without a waker may be meant to wait forever. It counts only if the runtime was built to
+/// end such a `block_on`, as tests are.
+fn report_stuck(
+    scheduler: &dyn Inspectable,
+    runtime: Option<&str>,
+    graph: &Graph,
+    quiet: &Quiescence,
+    reason: NoRescueReason,
+    found: &mut ScanResult,
+) {
+    let config = &scheduler.base().config;
+    let counts = |waiter: &Waiter| {
+        config.always_end_stuck_block_on || waiter.wakers().is_some_and(|wakers| wakers > 0)
+    };
+    for (waiter, rest) in quiet.own_block_ons().filter(|(waiter, _)| counts(waiter)) {
+        let root_cause = match story_of(waiter, graph, quiet, graph.taken_at) {
+            Story::Told(root_cause) => root_cause,
+            Story::Asked => {
+                found.needs_other_threads = true;
+                return;
+            }
         };
-        let Some(who) = node.waiter.info(graph.block_on_name.as_deref()) else { continue };
-        let stuck = StuckBlockOn::new(who, node.rest, reason, Dump::take(scheduler, runtime));
-        reports.push(Report::StuckBlockOn(stuck));
+        let Some(who) = waiter.info(graph.block_on_name.as_deref()) else { continue };
+        let reason = if waiter.wakers() == Some(0) { NoRescueReason::WakersGone } else { reason };
+        let dump = Dump::take(scheduler, runtime);
+        let stuck = StuckBlockOn::new(who, rest, reason, dump).with_root_cause(root_cause);
+        found.reports.push(Report::StuckBlockOn(stuck));
     }
-    ScanResult { reports, needs_other_threads }
+}
+
+/// Reports `block_on` futures without a waker, if they count and the runtime can make no progress.
+///
+/// A chain of `JoinHandle`s proves nothing while there are other threads, not even if each task has
+/// one handle: the program may have moved a polled handle to another thread, and that thread may
+/// abort the task.
+fn report_without_wakers(
+    scheduler: &dyn Inspectable,
+    runtime: Option<&str>,
+    graph: &Graph,
+    stuck: &BTreeSet<u64>,
+    found: &mut ScanResult,
+) {
+    let roots = graph.stuck_block_ons(scheduler, stuck);
+    let cannot_progress = !roots.is_empty()
+        && graph.cannot_progress(scheduler, stuck)
+        && graph.is_unchanged(scheduler);
+    for node in roots.into_iter().filter(|_| cannot_progress) {
+        if node.wakers > 0 {
+            found.needs_other_threads = true;
+            continue;
+        }
+        let Some(who) = node.waiter.info(graph.block_on_name.as_deref()) else { continue };
+        let dump = Dump::take(scheduler, runtime);
+        let stuck = StuckBlockOn::new(who, node.rest, NoRescueReason::WakersGone, dump);
+        found.reports.push(Report::StuckBlockOn(stuck));
+    }
 }

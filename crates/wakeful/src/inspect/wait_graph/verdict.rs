@@ -5,9 +5,7 @@ use super::graph::Graph;
 use super::node::Node;
 use super::waiter::Waiter;
 use crate::inspect::dump::since;
-use crate::inspect::harness;
-use crate::inspect::report::{Basis, Deadlock, Edge, Futurelock, NoRescueReason, Report};
-use crate::sys::thread_registry;
+use crate::inspect::report::{Basis, Deadlock, Edge, Futurelock, Report};
 use crate::task::id;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
@@ -89,30 +87,5 @@ impl Graph {
                 && (self.nodes[*number].edge.is_some() || config.always_end_stuck_block_on)
         };
         stuck.iter().filter(counts).map(|root| &self.nodes[root]).collect()
-    }
-
-    /// Returns why this `block_on` can never return, if that is proven.
-    ///
-    /// `threads` is the reason why no other thread can help, if there is one. A chain of `JoinHandle`s
-    /// proves nothing by itself, not even if each task has one handle: the program may have moved a
-    /// polled handle to another thread, and that thread may abort the task.
-    pub(super) fn proof_of(root: &Node, threads: Option<NoRescueReason>) -> Option<NoRescueReason> {
-        if root.wakers == 0 { Some(NoRescueReason::WakersGone) } else { threads }
-    }
-
-    /// Returns why only the runtime's own threads can run code, if that is the case.
-    pub(super) fn no_rescue_reason(scheduler: &dyn Inspectable) -> Option<NoRescueReason> {
-        let config = &scheduler.base().config;
-        let roots: Vec<i32> = scheduler.block_ons().iter().map(|root| root.thread).collect();
-        let others = || thread_registry::foreign_threads(config.address(), &roots);
-        match *others()? {
-            [] => Some(NoRescueReason::RuntimeThreadsOnly),
-            // The harness may have started a test since the list was read, and the test may have
-            // ended. While it starts one it does not wait, so the second list shows that.
-            [main] if config.always_end_stuck_block_on && harness::is_waiting_for_tests(main) => {
-                (*others()? == [main]).then_some(NoRescueReason::RuntimeThreadsAndHarness)
-            }
-            _ => None,
-        }
     }
 }

@@ -84,6 +84,15 @@ impl Waiter {
         }
     }
 
+    /// Returns the kernel's id of the thread that polls it, for a `block_on` future.
+    pub(super) fn block_on_thread(&self) -> Option<i32> {
+        match self {
+            Waiter::Task(_) => None,
+            Waiter::BlockOn(root) => Some(root.thread),
+            Waiter::Inner { outer, .. } => outer.block_on_thread(),
+        }
+    }
+
     /// Returns the lower half of its parent's number.
     pub(super) fn parent(&self) -> Option<u32> {
         match self {

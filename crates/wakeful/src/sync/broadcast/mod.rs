@@ -53,9 +53,12 @@ pub use sender::{Sender, WeakSender};
 
 use crate::sys::sync::Arc;
 use crate::sys::sync::atomic::AtomicUsize;
+use crate::wait::describe::senders_alive;
 use crate::wait::list::{Grant, Waiters};
 use crate::wait::wait_counter::{WaitCounter, Zero};
 use ring::Ring;
+use std::panic::Location;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The state that all senders and receivers share.
 struct Shared<T> {
@@ -67,6 +70,8 @@ struct Shared<T> {
     receivers: WaitCounter<Zero>,
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
+    /// Where the channel was made.
+    made_at: &'static Location<'static>,
 }
 
 /// The end of the ring.
@@ -81,6 +86,7 @@ struct Tail {
 const MAX_RECEIVERS: u64 = (usize::MAX >> 2) as u64;
 
 impl<T> Shared<T> {
+    #[track_caller]
     fn new(capacity: usize) -> Self {
         Self {
             ring: Ring::new(capacity),
@@ -88,7 +94,14 @@ impl<T> Shared<T> {
             receivers: WaitCounter::new(0),
             senders: AtomicUsize::new(1),
             weak_senders: AtomicUsize::new(0),
+            made_at: Location::caller(),
         }
+    }
+
+    /// Describes the channel to a receiver that waits for ever.
+    fn describe(&self) -> String {
+        let senders = self.senders.load(Relaxed);
+        format!("channel made at {}, {}", self.made_at, senders_alive(senders))
     }
 
     fn position(&self) -> u64 {

@@ -433,6 +433,7 @@ impl<T: Clone> Future for Recv<'_, T> {
         let polled = this.receiver.poll_recv(this.waiter.as_ref(), cx, this.site);
         if polled.is_pending() {
             wait::record_wait(WaitKind::BroadcastRecv, &*this.receiver.shared, this.site);
+            wait::describe::describe_wait(|| this.receiver.shared.describe());
         } else {
             progress.made_progress();
         }

@@ -46,10 +46,11 @@ use crate::sys::IS_MODEL;
 use crate::sys::membarrier::Barriers;
 use crate::sys::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use crate::sys::sync::{Arc, UnsafeCell, thread};
+use crate::wait::describe::senders_alive;
 use crate::wait::list::{Grant, Waiters};
 use crate::wait::ownership::owner::OwnerCell;
 use crate::wait::wake_batch::PanicSink;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
@@ -114,6 +115,8 @@ pub(super) struct Chan<T> {
     pub(super) barriers: Barriers,
     /// The receiver's block when it was dropped.
     final_block: AtomicPtr<Block<T>>,
+    /// Where the channel was made. Never written.
+    pub(super) made_at: &'static Location<'static>,
 }
 
 // SAFETY: values are moved in and out by the owner of their slot (BLOCK-1), MPSC-4 guards the
@@ -154,6 +157,7 @@ pub(super) enum ParkOutcome {
 
 impl<T> Chan<T> {
     /// Creates a channel with one sender, and the reader of its receiver.
+    #[track_caller]
     pub(super) fn new(limit: u64) -> (Arc<Self>, Reader<T>) {
         let block = Block::alloc();
         let chan = Self {
@@ -176,6 +180,7 @@ impl<T> Chan<T> {
             closed_waiters: Waiters::new(()),
             barriers: Barriers::detect(),
             final_block: AtomicPtr::new(ptr::null_mut()),
+            made_at: Location::caller(),
         };
         if IS_MODEL {
             // Otherwise loom may overlook a later SeqCst store.
@@ -381,6 +386,26 @@ impl<T> Chan<T> {
 
     pub(super) fn senders(&self) -> usize {
         self.senders.load(Acquire)
+    }
+
+    /// Describes the channel to a receiver that waits for ever.
+    pub(super) fn describe_to_receiver(&self) -> String {
+        format!("channel made at {}, {}", self.made_at, senders_alive(self.senders()))
+    }
+
+    /// Describes the channel to a sender that waits for ever for `slots`.
+    pub(super) fn describe_to_sender(&self, slots: u64) -> String {
+        let held = self.held_permits.load(Relaxed);
+        let wants = match slots {
+            1 => String::new(),
+            _ => format!(", wants {slots} of {} slots", self.limit),
+        };
+        let permits = match held {
+            0 => String::new(),
+            1 => ", 1 slot is held by a permit".to_owned(),
+            _ => format!(", {held} slots are held by permits"),
+        };
+        format!("channel made at {}, a queue of {}{wants}{permits}", self.made_at, self.limit)
     }
 
     pub(super) fn weak_senders(&self) -> &AtomicUsize {

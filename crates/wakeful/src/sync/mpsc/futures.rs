@@ -10,6 +10,7 @@ use super::tail::CLOSED;
 use crate::task::coop;
 use crate::task::wait_kind::WaitKind;
 use crate::wait;
+use crate::wait::describe::describe_wait;
 use crate::wait::list::{Grant, Waiter, WaiterState};
 use pin_project_lite::pin_project;
 use std::marker::PhantomPinned;
@@ -70,6 +71,7 @@ impl CapacityWait {
             WaiterState::Idle | WaiterState::Waiting => {
                 let target = chan.send_waiters.record.target(chan);
                 wait::record_wait_keeping_link(WaitKind::MpscSend, target, site);
+                describe_wait(|| chan.describe_to_sender(slots));
                 Poll::Pending
             }
         }

@@ -14,6 +14,7 @@ use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
 use crate::task::{context, coop};
 use crate::wait;
+use crate::wait::describe::describe_wait;
 use crate::wait::wake_batch::PanicSink;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr;
@@ -200,6 +201,7 @@ impl<T> Rx<T> {
         }
         let target = self.chan.send_waiters.record.target(self.chan());
         wait::record_wait_for_target(WaitKind::MpscRecv, target, site);
+        describe_wait(|| self.chan.describe_to_receiver());
     }
 
     pub(super) fn poll_recv_many(

@@ -5,6 +5,7 @@ use super::shared::{ReceiverEnd, RegisterOutcome, ValueState};
 use crate::task::coop;
 use crate::task::futile::{self, FutileKind};
 use crate::task::wait_kind::WaitKind;
+use crate::wait::describe::describe_wait;
 use crate::wait::{self, block_on};
 use std::fmt;
 use std::panic::Location;
@@ -191,6 +192,7 @@ impl<T> Future for Receiver<T> {
             && end.register(cx.waker()) == RegisterOutcome::Registered
         {
             wait::record_wait(WaitKind::OneshotRecv, end.shared(), site);
+            describe_wait(|| format!("channel made at {site}, its sender is alive"));
             return Poll::Pending;
         }
         progress.made_progress();

@@ -53,8 +53,11 @@ pub use sender::Sender;
 
 use crate::sys::sync::atomic::AtomicUsize;
 use crate::sys::sync::{Arc, RwLock};
+use crate::wait::describe::senders_alive;
 use crate::wait::wait_counter::{NotEqual, WaitCounter, Zero};
 use std::fmt;
+use std::panic::Location;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The lowest bit of a version: all senders were dropped.
 const CLOSED: u64 = 1;
@@ -68,6 +71,8 @@ struct Shared<T> {
     version: WaitCounter<NotEqual>,
     receivers: WaitCounter<Zero>,
     senders: AtomicUsize,
+    /// Where the channel was made.
+    made_at: &'static Location<'static>,
 }
 
 impl<T> Shared<T> {
@@ -76,6 +81,12 @@ impl<T> Shared<T> {
     fn load_version(&self) -> (u64, bool) {
         let number = self.version.get();
         (number & !CLOSED, number & CLOSED != 0)
+    }
+
+    /// Describes the channel to a receiver that waits for ever.
+    fn describe(&self) -> String {
+        let senders = self.senders.load(Relaxed);
+        format!("channel made at {}, {}", self.made_at, senders_alive(senders))
     }
 }
 
@@ -102,12 +113,14 @@ impl<T: fmt::Debug> fmt::Debug for Shared<T> {
 /// tx.send(2).unwrap();
 /// assert_eq!(*rx.borrow(), 2);
 /// ```
+#[track_caller]
 pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
         value: RwLock::new(init),
         version: WaitCounter::new(0),
         receivers: WaitCounter::new(0),
         senders: AtomicUsize::new(1),
+        made_at: Location::caller(),
     });
     let receiver = Receiver::new(shared.clone(), 0);
     (Sender::from_shared(shared), receiver)

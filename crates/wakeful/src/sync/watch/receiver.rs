@@ -334,6 +334,7 @@ impl<T> Shared<T> {
     ) -> Poll<Result<u64, RecvError>> {
         let Poll::Ready(number) = self.version.poll(waiter, NotEqual(seen), cx) else {
             wait::record_wait(WaitKind::WatchChanged, self, site);
+            wait::describe::describe_wait(|| self.describe());
             return Poll::Pending;
         };
         let version = number & !super::CLOSED;

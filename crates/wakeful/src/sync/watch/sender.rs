@@ -46,6 +46,7 @@ impl<T> Sender<T> {
     /// let rx = tx.subscribe();
     /// assert_eq!(*rx.borrow(), 1);
     /// ```
+    #[track_caller]
     pub fn new(init: T) -> Self {
         channel(init).0
     }

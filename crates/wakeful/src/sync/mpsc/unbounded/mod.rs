@@ -27,6 +27,7 @@ use super::tx::Tx;
 /// assert_eq!(rx.recv().await, None);
 /// # }
 /// ```
+#[track_caller]
 pub fn unbounded_channel<T>() -> (UnboundedSender<T>, UnboundedReceiver<T>) {
     let (chan, reader) = Chan::new(UNBOUNDED);
     (UnboundedSender::new(Tx::first(chan.clone())), UnboundedReceiver::new(Rx::new(chan, reader)))

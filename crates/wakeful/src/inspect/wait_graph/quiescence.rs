@@ -1,0 +1,176 @@
+//! The proof that no code of the process can run: then every wait is stuck, whatever its kind.
+//!
+//! It needs no wait-for graph. All of the following hold at one point in time:
+//!
+//! - Each runtime is quiet: it has no timer, no descriptor and no file operation, and no thread of it
+//!   is at work. Each of its tasks and `block_on` futures waits. A current-thread runtime that no
+//!   thread drives cannot run at all.
+//! - Each closure of the blocking pool waits in a `blocking_…` method or a nested `block_on`, or is
+//!   queued while all threads of the pool are in such closures.
+//! - The process has no other thread, except for threads that wait in a `blocking_…` method, and the
+//!   main thread of the test harness.
+//! - No signal handler of the program is installed.
+//!
+//! A waker may be stored anywhere: no code is left that could call it.
+
+use super::inner_waits::InnerWaits;
+use super::waiter::Waiter;
+use crate::inspect::harness;
+use crate::inspect::report::NoRescueReason;
+use crate::sys::{signal_mask, thread_registry};
+use crate::task::state::{BLOCKING, COMPLETE, RUNNING};
+use crate::wait::block_on::{BlockedThread, blocked_threads};
+use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
+use std::sync::Arc;
+
+/// All waits of the process, while none of its code can run unless a foreign thread does.
+pub(super) struct Quiescence {
+    /// The waiters of the first runtime come first.
+    waiters: Vec<Observed>,
+    /// How many waiters are of the first runtime.
+    own: usize,
+    threads: Vec<(Arc<BlockedThread>, u32)>,
+}
+
+/// A waiter, and its poll counter when it was observed.
+struct Observed {
+    waiter: Waiter,
+    polls: u32,
+    /// For a `block_on` future: the number of its current wait.
+    rest: u32,
+}
+
+impl Observed {
+    /// Observes a waiter. Returns `None` if it does not wait.
+    fn new(waiter: Waiter) -> Option<Self> {
+        let polls = waiter.polls();
+        let rest = match &waiter {
+            Waiter::BlockOn(root) => root.record.poll_number(),
+            _ => 0,
+        };
+        waiter.wakers()?;
+        Some(Self { waiter, polls, rest })
+    }
+
+    fn is_unchanged(&self) -> bool {
+        self.waiter.wakers().is_some() && self.waiter.polls() == self.polls
+    }
+}
+
+/// Returns whether the runtime has closed, and none of its threads is left.
+fn is_over(runtime: &dyn Inspectable) -> bool {
+    let base = runtime.base();
+    base.is_closing() && !thread_registry::has_threads(base.config.address())
+}
+
+/// Returns whether no thread of the runtime is at work, and no event can make one work.
+fn is_idle(runtime: &dyn Inspectable) -> bool {
+    let can_happen = |look: &WorkerSnapshot| look.timers + look.sources > 0;
+    !runtime.is_driven() || (runtime.is_quiet() && !runtime.workers().iter().any(can_happen))
+}
+
+impl Quiescence {
+    /// Observes the runtimes. Returns `None` if one of them can make progress by itself.
+    pub(super) fn observe(runtimes: &[&dyn Inspectable]) -> Option<Self> {
+        if !runtimes.iter().all(|runtime| is_over(*runtime) || is_idle(*runtime)) {
+            return None;
+        }
+        let inner_waits = InnerWaits::read();
+        let (mut waiters, mut own) = (Vec::new(), None);
+        for runtime in runtimes.iter().filter(|runtime| !is_over(**runtime)) {
+            add_waiters(*runtime, &inner_waits, &mut waiters)?;
+            own.get_or_insert(waiters.len());
+        }
+        let threads = blocked_threads().into_iter();
+        let threads = threads.map(|it| {
+            let poll = it.record.poll_number();
+            it.is_waiting().then_some((it, poll))
+        });
+        Some(Self { waiters, own: own?, threads: threads.collect::<Option<_>>()? })
+    }
+
+    /// Returns why no other thread can run code, if that is the case.
+    ///
+    /// `in_test`: the main thread of the test harness does not count while it waits for its tests.
+    pub(super) fn no_rescue_reason(
+        &self,
+        runtimes: &[&dyn Inspectable],
+        in_test: bool,
+    ) -> Option<NoRescueReason> {
+        if signal_mask::has_handlers() {
+            return None;
+        }
+        let addresses: Vec<usize> =
+            runtimes.iter().map(|runtime| runtime.base().config.address()).collect();
+        let mut known: Vec<i32> = self.threads.iter().map(|(thread, _)| thread.thread).collect();
+        known.extend(self.waiters.iter().filter_map(|it| it.waiter.block_on_thread()));
+        let others = || thread_registry::foreign_threads(&addresses, &known);
+        match *others()? {
+            [] => Some(NoRescueReason::RuntimeThreadsOnly),
+            // The harness may have started a test since the list was read, and the test may have
+            // ended. While it starts one it does not wait, so the second list shows that.
+            [main] if in_test && harness::is_waiting_for_tests(main) => {
+                (*others()? == [main]).then_some(NoRescueReason::RuntimeThreadsAndHarness)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether everything still waits as it was observed.
+    pub(super) fn is_unchanged(&self, runtimes: &[&dyn Inspectable]) -> bool {
+        self.waiters.iter().all(Observed::is_unchanged)
+            && self
+                .threads
+                .iter()
+                .all(|(thread, poll)| thread.is_waiting() && thread.record.poll_number() == *poll)
+            && runtimes.iter().all(|runtime| is_over(*runtime) || is_idle(*runtime))
+    }
+
+    /// Returns the `block_on` futures of the first runtime that wait, and the number of that wait.
+    pub(super) fn own_block_ons(&self) -> impl Iterator<Item = (&Waiter, u32)> {
+        let own = self.waiters[..self.own].iter().map(|it| (&it.waiter, it.rest));
+        own.filter(|(waiter, _)| matches!(waiter, Waiter::BlockOn(_)))
+    }
+
+    /// Returns the waiter with this number.
+    pub(super) fn find(&self, number: u64) -> Option<&Waiter> {
+        self.waiters.iter().map(|it| &it.waiter).find(|waiter| waiter.number() == number)
+    }
+}
+
+/// Adds all waiters of a runtime. Returns `None` if one of them does not wait.
+fn add_waiters(
+    runtime: &dyn Inspectable,
+    inner_waits: &InnerWaits,
+    waiters: &mut Vec<Observed>,
+) -> Option<()> {
+    let config = &runtime.base().config;
+    let is_driven = runtime.is_driven();
+    for root in runtime.block_ons() {
+        waiters.push(Observed::new(inner_waits.wrap(Waiter::BlockOn(root)))?);
+    }
+    let (mut closures, mut queued, mut has_running) = (0, 0, false);
+    runtime.each_task(&mut |task| {
+        let state = task.state();
+        if state.has(COMPLETE) || has_running {
+            return;
+        }
+        let is_closure = state.has(BLOCKING);
+        if !is_driven && !is_closure {
+            return;
+        }
+        if is_closure && !state.has(RUNNING) {
+            queued += 1;
+            return;
+        }
+        match Observed::new(inner_waits.wrap(Waiter::Task(task))) {
+            Some(waiter) => waiters.push(waiter),
+            None => has_running = true,
+        }
+        closures += usize::from(is_closure);
+    });
+    let pool_is_stuck = queued == 0 || closures >= config.max_blocking_threads;
+    let is_stuck =
+        !has_running && pool_is_stuck && config.env.clock.auto_advance_holds() == closures + queued;
+    is_stuck.then_some(())
+}
