@@ -96,6 +96,7 @@
 //! | `TOKIO_WORKER_THREADS` | the same, if `WAKEFUL_WORKER_THREADS` is not set |
 //! | `WAKEFUL_DUMP_AFTER` | prints a dump of each runtime once, after a duration such as `10s` |
 //! | `WAKEFUL_TEST_TIMEOUT` | time limit of each test, such as `30s` |
+//! | `WAKEFUL_REPORT` | which reports are delivered, `off`, `proven` or `all`, and how, `text` or `json` |
 //! | `WAKEFUL_REPORTS` | appends each report to this file |
 //! | `WAKEFUL_BACKTRACE` | `full`: the stacks of reports show the frames of libraries |
 //! | `WAKEFUL_FILE_BACKEND` | how file operations run: `auto`, `uring` or `pool` |

@@ -29,10 +29,10 @@ pub use histogram::Histogram;
 pub use dump::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
 pub(crate) use prometheus::MetricsSnapshot;
 pub use report::{
-    Blocked, Certainty, Deadlock, Edge, FutileLoop, Futurelock, Orphan, Report, Spinning,
-    StuckBlockOn, UnobservedPanic,
+    Blocked, Certainty, Deadlock, Edge, FutileLoop, Futurelock, Orphan, Report, ReportFilter,
+    ReportFormat, Spinning, StuckBlockOn, UnobservedPanic,
 };
-pub(crate) use report::{ReportHook, Reporter};
+pub(crate) use report::{Delivery, ReportHook, Reporter, Stamped};
 pub use stack::StackFrame;
 pub(crate) use stack::stack_text;
 pub use task_info::TaskInfo;

@@ -10,7 +10,7 @@ mod threads;
 
 use super::{FileBackend, OrphanPolicy, RngSeed, UnhandledPanic};
 use crate::driver::poller::EventLimits;
-use crate::inspect::ReportHook;
+use crate::inspect::{ReportFilter, ReportFormat, ReportHook};
 use crate::runtime::test_limit::TestLimitSetting;
 use crate::scheduler::config::Callback;
 use std::sync::Arc;
@@ -57,6 +57,8 @@ pub struct Builder {
     on_orphan: OrphanPolicy,
     on_panic: UnhandledPanic,
     on_report: Option<ReportHook>,
+    report_filter: Option<ReportFilter>,
+    report_format: Option<ReportFormat>,
     name: Option<String>,
     block_on_name: Option<String>,
     rescue_after: Option<Duration>,
@@ -99,6 +101,8 @@ impl Builder {
             on_orphan: OrphanPolicy::Report,
             on_panic: UnhandledPanic::Ignore,
             on_report: None,
+            report_filter: None,
+            report_format: None,
             name: None,
             block_on_name: None,
             rescue_after: Some(Duration::from_millis(20)),

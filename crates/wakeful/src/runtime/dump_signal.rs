@@ -5,6 +5,7 @@
 //! stuck.
 
 use super::{Handle, environment, registry};
+use crate::inspect::Stamped;
 use crate::runtime::inner::RuntimeInner;
 use crate::sys::thread_registry::{ALL_RUNTIMES, RuntimeThread};
 use std::io::Write;
@@ -17,7 +18,7 @@ use std::thread;
 fn print(handle: &Handle) {
     let mut text = format!("{}\n", handle.dump());
     for report in handle.diagnose() {
-        text += &format!("{report}\n");
+        text += &format!("{}\n", Stamped(&report));
     }
     if handle.is_recording() {
         let path = format!("wakeful-trace-{}-{}.json", std::process::id(), handle.id());

@@ -421,7 +421,9 @@ impl Handle {
     /// # }
     /// ```
     pub fn diagnose(&self) -> Vec<Report> {
-        self.shared.scan_for_deadlocks().reports
+        let reports = self.shared.scan_for_deadlocks().reports;
+        reports.iter().for_each(|report| report.set_runtime(self.name()));
+        reports
     }
 
     /// Returns the metrics of the runtime.

@@ -1,7 +1,8 @@
 //! The schedulers' upcalls: reports, metrics and the runtime's context.
 
 use crate::inspect::{
-    self, Blocked, Orphan, Report, ReportHook, Reporter, Spinning, TaskInfo, UnobservedPanic,
+    self, Blocked, Delivery, Orphan, Report, ReportHook, Reporter, Spinning, TaskInfo,
+    UnobservedPanic,
 };
 use crate::runtime::context;
 use crate::runtime::futile_loops::{self, FutileLoops};
@@ -37,10 +38,10 @@ pub(crate) struct ReportingHooks {
 }
 
 impl ReportingHooks {
-    pub(crate) fn new(hook: Option<ReportHook>) -> Arc<Self> {
+    pub(crate) fn new(hook: Option<ReportHook>, delivery: Delivery) -> Arc<Self> {
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             shared: OnceLock::new(),
-            reporter: Reporter::new(hook),
+            reporter: Reporter::new(hook, delivery),
             panics: AtomicU64::new(0),
             futile_loops: FutileLoops::default(),
             watch_target: OnceLock::new(),
@@ -63,7 +64,9 @@ impl ReportingHooks {
     }
 
     fn report(&self, report: &Report) -> bool {
-        let now = self.runtime().map_or(Duration::ZERO, |shared| shared.clock().elapsed());
+        let runtime = self.runtime();
+        report.set_runtime(runtime.as_ref().and_then(|shared| shared.name.as_deref()));
+        let now = runtime.map_or(Duration::ZERO, |shared| shared.clock().elapsed());
         // A hook may block: the watchdog does not wait for it.
         self.reporter.report(report, now, watchdog::hand_off)
     }

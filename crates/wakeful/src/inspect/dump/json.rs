@@ -62,7 +62,8 @@ fn block_on(task: &TaskInfo) -> Option<u32> {
     task.is_block_on().then_some(task.number as u32)
 }
 
-fn id(json: &mut Json, task: Option<&TaskInfo>) {
+/// Writes the fields that identify a task.
+pub(in crate::inspect) fn id(json: &mut Json, task: Option<&TaskInfo>) {
     json.field("id", |json| json.option(task.and_then(TaskInfo::id), Json::plain));
     json.field("block_on", |json| json.option(task.and_then(block_on), Json::plain));
     json.field("name", |json| json.option(task.and_then(TaskInfo::name), Json::string));

@@ -14,6 +14,7 @@ mod worker;
 
 use super::task_info::TaskInfo;
 use crate::watchdog::snapshot::Inspectable;
+pub(in crate::inspect) use json::id as task_id;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! A poll that blocks its thread.
 
+use super::Content;
+use super::stamp::Stamp;
 use super::text::{Short, field};
 use crate::inspect::stack::{Stack, StackFrame, shows_all_frames};
 use crate::inspect::task_info::TaskInfo;
@@ -24,6 +26,7 @@ pub struct Blocked {
     stack: Stack,
     /// The text shows every frame.
     shows_all: bool,
+    stamp: Stamp,
 }
 
 impl Blocked {
@@ -34,7 +37,8 @@ impl Blocked {
         let system_call = system_call::current(thread).map(|call| call.to_string());
         let stack = Stack::capture(thread, future);
         let shows_all = shows_all_frames();
-        Self { task, role, duration, future, system_call, stack, shows_all }
+        let stamp = Stamp::now();
+        Self { task, role, duration, future, system_call, stack, shows_all, stamp }
     }
 
     /// Returns the task.
@@ -84,6 +88,16 @@ impl Blocked {
     /// Returns the functions of [`stack`](Self::stack) with the places in their source files.
     pub fn frames(&self) -> impl Iterator<Item = StackFrame<'_>> {
         self.stack.frames()
+    }
+}
+
+impl Content for Blocked {
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        vec![&self.task]
     }
 }
 

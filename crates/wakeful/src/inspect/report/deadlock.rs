@@ -1,7 +1,9 @@
 //! Cycles in the wait-for graph: deadlocks and futurelocks.
 
-use super::Certainty;
+use super::json::ReportPlace;
+use super::stamp::Stamp;
 use super::text::{Short, field};
+use super::{Certainty, Content};
 use crate::inspect::task_info::TaskInfo;
 use crate::task::wait_kind::WaitKind;
 use std::fmt;
@@ -75,6 +77,15 @@ impl Edge {
         matches!(self.wait, WaitKind::Join | WaitKind::BlockOn)
     }
 
+    /// Returns where the task waits, and where the holder acquired the resource.
+    fn places(&self) -> impl Iterator<Item = ReportPlace<'_>> {
+        let acquired = if self.queued_ahead { "queued" } else { "acquired" };
+        let waits = ReportPlace { what: "waits", task: &self.task, at: self.site };
+        let at = self.acquired_at.into_iter();
+        let held = at.map(move |at| ReportPlace { what: acquired, task: &self.holder, at });
+        std::iter::once(waits).chain(held)
+    }
+
     fn is_for(&self, kind: WaitKind) -> bool {
         self.wait == kind
     }
@@ -139,6 +150,7 @@ pub(crate) enum Basis {
 struct Cycle {
     edges: Vec<Edge>,
     basis: Basis,
+    stamp: Stamp,
 }
 
 impl Cycle {
@@ -285,7 +297,7 @@ pub struct Futurelock(Cycle);
 
 impl Deadlock {
     pub(crate) fn new(edges: Vec<Edge>, basis: Basis) -> Self {
-        Self(Cycle { edges, basis })
+        Self(Cycle { edges, basis, stamp: Stamp::now() })
     }
 
     /// Returns the edges in the order of the cycle.
@@ -319,7 +331,7 @@ impl Deadlock {
 
 impl Futurelock {
     pub(crate) fn new(edges: Vec<Edge>, basis: Basis) -> Self {
-        Self(Cycle { edges, basis })
+        Self(Cycle { edges, basis, stamp: Stamp::now() })
     }
 
     /// Returns the edges in the order of the cycle.
@@ -336,6 +348,20 @@ impl Futurelock {
     }
 }
 
+impl Content for Deadlock {
+    fn stamp(&self) -> &Stamp {
+        &self.0.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        self.edges().iter().map(Edge::task).collect()
+    }
+
+    fn places(&self) -> Vec<ReportPlace<'_>> {
+        self.edges().iter().flat_map(Edge::places).collect()
+    }
+}
+
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "deadlock ({}): ", self.certainty().name())?;
@@ -346,6 +372,20 @@ impl fmt::Display for Deadlock {
         self.0.write(f)?;
         self.0.write_why(f)?;
         write!(f, "  fix: {}", self.0.fix())
+    }
+}
+
+impl Content for Futurelock {
+    fn stamp(&self) -> &Stamp {
+        &self.0.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        self.edges().iter().map(Edge::task).collect()
+    }
+
+    fn places(&self) -> Vec<ReportPlace<'_>> {
+        self.edges().iter().flat_map(Edge::places).collect()
     }
 }
 

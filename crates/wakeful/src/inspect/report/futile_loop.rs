@@ -1,5 +1,8 @@
 //! A loop that gets a final result again and again.
 
+use super::Content;
+use super::json::ReportPlace;
+use super::stamp::Stamp;
 use super::text::{Short, field};
 use crate::inspect::task_info::TaskInfo;
 use crate::sys::descriptor;
@@ -55,6 +58,7 @@ pub struct FutileLoop {
     site: Option<&'static Location<'static>>,
     count: u32,
     duration: Duration,
+    stamp: Stamp,
 }
 
 impl FutileLoop {
@@ -65,7 +69,7 @@ impl FutileLoop {
             kind if kind.is_for_descriptor() => descriptor::describe(resource),
             _ => None,
         };
-        Self { task, kind, resource, site, count, duration }
+        Self { task, kind, resource, site, count, duration, stamp: Stamp::now() }
     }
 
     /// Returns the task.
@@ -189,6 +193,21 @@ impl FutileLoop {
             }
             _ => "leave the loop when a read returns 0 bytes.",
         }
+    }
+}
+
+impl Content for FutileLoop {
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        vec![&self.task]
+    }
+
+    fn places(&self) -> Vec<ReportPlace<'_>> {
+        let site = self.site.into_iter();
+        site.map(|at| ReportPlace { what: "calls", task: &self.task, at }).collect()
     }
 }
 

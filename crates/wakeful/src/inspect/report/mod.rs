@@ -6,20 +6,29 @@
 mod blocked;
 mod certainty;
 mod deadlock;
+mod delivery;
 mod futile_loop;
+mod json;
 mod orphan;
 mod reporter;
 mod spinning;
+mod stamp;
 mod stuck_block_on;
 mod text;
 mod unobserved_panic;
 
+use super::task_info::TaskInfo;
+use json::ReportPlace;
+use stamp::{Stamp, Utc};
 use std::fmt;
+use std::time::SystemTime;
 
 pub use blocked::Blocked;
 pub use certainty::Certainty;
 pub(crate) use deadlock::Basis;
 pub use deadlock::{Deadlock, Edge, Futurelock};
+pub(crate) use delivery::Delivery;
+pub use delivery::{ReportFilter, ReportFormat};
 pub use futile_loop::FutileLoop;
 pub use orphan::Orphan;
 pub(crate) use reporter::{ReportHook, Reporter};
@@ -94,6 +103,52 @@ impl Report {
         }
     }
 
+    /// Returns when the report was made. It is the time of the system, also if the runtime's clock is
+    /// paused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use wakeful::runtime::Handle;
+    ///
+    /// # #[wakeful::main]
+    /// # async fn main() {
+    /// for report in Handle::current().diagnose() {
+    ///     assert!(report.time() <= SystemTime::now());
+    /// }
+    /// # }
+    /// ```
+    pub fn time(&self) -> SystemTime {
+        self.content().stamp().time()
+    }
+
+    /// Returns the name of the runtime that made the report, if it has one.
+    ///
+    /// [`Builder::name`](crate::runtime::Builder::name) names a runtime.
+    pub fn runtime(&self) -> Option<&str> {
+        self.content().stamp().runtime()
+    }
+
+    pub(crate) fn set_runtime(&self, name: Option<&str>) {
+        if let Some(name) = name {
+            self.content().stamp().set_runtime(name);
+        }
+    }
+
+    fn content(&self) -> &dyn Content {
+        match self {
+            Report::Orphan(orphan) => orphan,
+            Report::Blocked(blocked) => blocked,
+            Report::Spinning(spinning) => spinning,
+            Report::FutileLoop(futile) => futile,
+            Report::Deadlock(deadlock) => deadlock,
+            Report::Futurelock(futurelock) => futurelock,
+            Report::StuckBlockOn(stuck) => stuck,
+            Report::UnobservedPanic(panic) => panic,
+        }
+    }
+
     fn index(&self) -> usize {
         match self {
             Report::Orphan(_) => 0,
@@ -133,17 +188,30 @@ impl Report {
     }
 }
 
+/// What every kind of report has.
+trait Content: fmt::Display {
+    fn stamp(&self) -> &Stamp;
+
+    /// Returns the tasks that the report is about, in the order of its text.
+    fn tasks(&self) -> Vec<&TaskInfo>;
+
+    /// Returns the places that the text names, besides those where the tasks were spawned.
+    fn places(&self) -> Vec<ReportPlace<'_>> {
+        Vec::new()
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Report::Orphan(orphan) => orphan.fmt(f),
-            Report::Blocked(blocked) => blocked.fmt(f),
-            Report::Spinning(spinning) => spinning.fmt(f),
-            Report::FutileLoop(futile) => futile.fmt(f),
-            Report::Deadlock(deadlock) => deadlock.fmt(f),
-            Report::Futurelock(futurelock) => futurelock.fmt(f),
-            Report::StuckBlockOn(stuck) => stuck.fmt(f),
-            Report::UnobservedPanic(panic) => panic.fmt(f),
-        }
+        self.content().fmt(f)
+    }
+}
+
+/// A report as it is printed: with its time, and after `wakeful: `.
+pub(crate) struct Stamped<'r>(pub(crate) &'r Report);
+
+impl fmt::Display for Stamped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} wakeful: {}", Utc(self.0.time()), self.0)
     }
 }

@@ -1,7 +1,11 @@
 //! A task that waits without a waker. The orphan check itself is in `task::state`.
 
+use super::Content;
+use super::json::ReportPlace;
+use super::stamp::Stamp;
 use super::text::field;
 use crate::driver::clock::time_of;
+use crate::inspect::task_info::TaskInfo;
 use crate::sys::descriptor;
 use crate::task::Id;
 use crate::task::runnable::TaskRef;
@@ -17,9 +21,7 @@ use std::time::Duration;
 /// It is always [proven](super::Certainty::Proven).
 #[derive(Clone, Debug)]
 pub struct Orphan {
-    id: Id,
-    name: Option<String>,
-    spawned_at: &'static Location<'static>,
+    task: TaskInfo,
     polls: u32,
     last_wait: Option<Wait>,
     /// What the site of `last_wait` is.
@@ -28,12 +30,12 @@ pub struct Orphan {
     is_earlier: bool,
     /// The descriptor of `last_wait`, in words.
     descriptor: Option<String>,
+    stamp: Stamp,
 }
 
 impl Orphan {
     pub(crate) fn new(task: &TaskRef) -> Self {
         let header = task.header();
-        let origin = header.origin.get();
         let last_wait = header.waiting.read();
         let socket = last_wait.filter(|wait| wait.kind.is_for_descriptor());
         let of_resource = header.waiting.has_site_of_resource();
@@ -43,14 +45,13 @@ impl Orphan {
             WaitTarget::Record(_) | WaitTarget::Task(_) => None,
         });
         Self {
-            id: header.id(),
-            name: origin.name().map(str::to_owned),
-            spawned_at: origin.spawned_at(),
+            task: TaskInfo::of_task(header),
             polls: header.polls(),
             last_wait,
             place,
             is_earlier: !header.waiting.is_from_poll(header.poll_stamp()),
             descriptor,
+            stamp: Stamp::now(),
         }
     }
 }
@@ -58,17 +59,17 @@ impl Orphan {
 impl Orphan {
     /// Returns the task's id.
     pub fn id(&self) -> Id {
-        self.id
+        Id::from_u64(self.task.number)
     }
 
     /// Returns the task's name, if it has one.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        self.task.name()
     }
 
     /// Returns where the task was spawned.
     pub fn spawned_at(&self) -> &'static Location<'static> {
-        self.spawned_at
+        self.task.spawned_at()
     }
 
     /// Returns how often the task was polled. The count wraps after 2^31 polls.
@@ -98,15 +99,30 @@ impl Orphan {
     }
 }
 
+impl Content for Orphan {
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        vec![&self.task]
+    }
+
+    fn places(&self) -> Vec<ReportPlace<'_>> {
+        let wait = self.last_wait.iter();
+        wait.map(|wait| ReportPlace { what: "waited", task: &self.task, at: wait.site }).collect()
+    }
+}
+
 impl fmt::Display for Orphan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "orphan (proven): task {}", self.id)?;
-        if let Some(name) = &self.name {
-            write!(f, " {name:?}")?;
-        }
-        f.write_str(" can never run again: it returned Pending, and no waker for it exists\n")?;
+        writeln!(
+            f,
+            "orphan (proven): {} can never run again: it returned Pending, and no waker for it exists",
+            self.task
+        )?;
         let polls = if self.polls == 1 { "poll" } else { "polls" };
-        let spawned = format_args!("at {}, {} {polls}", self.spawned_at, self.polls);
+        let spawned = format_args!("at {}, {} {polls}", self.spawned_at(), self.polls);
         field(f, "    ", "spawned", spawned)?;
         match self.last_waited_for() {
             Some((what, site)) => {

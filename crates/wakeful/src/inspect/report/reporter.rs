@@ -1,6 +1,6 @@
-//! Delivers reports: counts them, suppresses repetitions, and limits their rate.
+//! Delivers reports: counts them, suppresses repetitions, limits their rate and filters them.
 
-use super::{Certainty, KINDS, Report};
+use super::{Certainty, Delivery, KINDS, Report, ReportFormat, Stamped, Utc};
 use crate::sys::sync::ignore_poison;
 use crate::sys::unwind::catch_and_forget;
 use crate::telemetry::trace_buffer::{Entry, Event, TraceBuffer};
@@ -25,6 +25,7 @@ const PER_SECOND: u64 = 100;
 /// `WAKEFUL_REPORTS` names.
 pub(crate) struct Reporter {
     hook: Option<ReportHook>,
+    delivery: Delivery,
     counts: [AtomicU64; KINDS.len()],
     limits: Mutex<ReportLimits>,
     /// Written under the lock of `limits`.
@@ -88,16 +89,20 @@ impl ReportLimits {
 }
 
 impl Reporter {
-    pub(crate) fn new(hook: Option<ReportHook>) -> Self {
+    pub(crate) fn new(hook: Option<ReportHook>, delivery: Delivery) -> Self {
         Self {
             hook,
+            delivery,
             counts: Default::default(),
             limits: Mutex::default(),
             trace: TraceBuffer::new(),
         }
     }
 
-    /// Delivers a report, unless it is a repetition or over the rate limit. Returns whether it did.
+    /// Delivers a report. Returns whether it did.
+    ///
+    /// A repetition is not delivered, nor a report that is over the rate limit or that the filter does
+    /// not admit.
     ///
     /// Calls `before_hook` before anything that may block.
     pub(crate) fn report(
@@ -118,24 +123,43 @@ impl Reporter {
         }
         self.counts[report.index()].fetch_add(1, Relaxed);
         let Admission::Deliver { suppressed } = admission else { return false };
+        if !self.delivery.filter.admits(report) {
+            return false;
+        }
         before_hook();
-        record(report);
+        record(report, self.delivery.format);
         // The caller may be a worker in the middle of its loop, or a user's thread that drops a
         // waker. A hook that panics, or a closed stderr, must not unwind into it.
         catch_and_forget(|| match &self.hook {
             Some(hook) => hook(report),
-            None => {
-                let before = match suppressed {
-                    0 => String::new(),
-                    count => {
-                        format!("wakeful: {count} reports like the next one were suppressed\n")
-                    }
-                };
-                // One write, so that the output of other threads does not get in between.
-                print(report, &format!("{before}wakeful: {report}\n"));
-            }
+            None => self.print(report, suppressed),
         });
         true
+    }
+
+    /// Prints a report to stderr, in one write, so that no output of other threads gets in between.
+    fn print(&self, report: &Report, suppressed: u64) {
+        let text = match (self.delivery.format, suppressed) {
+            // The panic that ends the `block_on` prints it.
+            (ReportFormat::Text, _) if matches!(report, Report::StuckBlockOn(_)) => return,
+            (ReportFormat::Text, 0) => format!("{}\n", Stamped(report)),
+            (ReportFormat::Text, count) => format!(
+                "wakeful: {count} reports like the next one were suppressed\n{}\n",
+                Stamped(report)
+            ),
+            (ReportFormat::Json, 0) => format!("{}\n", report.to_json()),
+            (ReportFormat::Json, count) => {
+                let json = report
+                    .to_json_with(|json| json.field("suppressed_before", |json| json.plain(count)));
+                format!("{json}\n")
+            }
+        };
+        match report {
+            Report::Orphan(_) | Report::UnobservedPanic(_) => eprint!("{text}"),
+            // The test harness captures `eprint!` until the test ends, and a test that hangs never
+            // does. This write bypasses the capture.
+            _ => _ = std::io::stderr().write_all(text.as_bytes()),
+        }
     }
 
     /// Returns the number of reports of each kind.
@@ -148,26 +172,10 @@ impl Reporter {
     }
 }
 
-/// Prints a report to stderr.
-fn print(report: &Report, text: &str) {
-    match report {
-        // The test harness captures `eprint!` until the test ends, and a test that hangs never
-        // does. This write bypasses the capture. The calling thread may also belong to another test.
-        Report::Blocked(_)
-        | Report::Spinning(_)
-        | Report::FutileLoop(_)
-        | Report::Deadlock(_)
-        | Report::Futurelock(_) => {
-            let _ = std::io::stderr().write_all(text.as_bytes());
-        }
-        // The panic that ends the `block_on` prints it.
-        Report::StuckBlockOn(_) => {}
-        Report::Orphan(_) | Report::UnobservedPanic(_) => eprint!("{text}"),
-    }
-}
-
 /// Appends the report as one line to the file that `WAKEFUL_REPORTS` names.
-fn record(report: &Report) {
+///
+/// The text has the columns kind, program, time and text.
+fn record(report: &Report, format: ReportFormat) {
     static FILE: OnceLock<Option<Mutex<File>>> = OnceLock::new();
     let file = FILE.get_or_init(|| {
         let path = std::env::var_os("WAKEFUL_REPORTS")?;
@@ -181,8 +189,19 @@ fn record(report: &Report) {
     });
     if let Some(file) = file {
         let program = std::env::args_os().next().unwrap_or_default();
-        let text = report.to_string().replace('\n', "\\n");
-        let line = format!("{}\t{}\t{text}\n", report.kind(), program.display());
+        let program = program.display();
+        let line = match format {
+            ReportFormat::Text => {
+                let text = report.to_string().replace('\n', "\\n");
+                format!("{}\t{program}\t{}\t{text}\n", report.kind(), Utc(report.time()))
+            }
+            ReportFormat::Json => {
+                let program = program.to_string();
+                let json =
+                    report.to_json_with(|json| json.field("program", |json| json.string(&program)));
+                format!("{json}\n")
+            }
+        };
         // One write, so that several processes can share the file.
         let _ = ignore_poison(file.lock()).write_all(line.as_bytes());
     }

@@ -1,5 +1,7 @@
 //! A task that waits by polling.
 
+use super::Content;
+use super::stamp::Stamp;
 use super::text::{Short, field};
 use crate::inspect::task_info::TaskInfo;
 use std::fmt;
@@ -16,11 +18,12 @@ pub struct Spinning {
     task: TaskInfo,
     polls: u32,
     within: Duration,
+    stamp: Stamp,
 }
 
 impl Spinning {
     pub(crate) fn new(task: TaskInfo, polls: u32, within: Duration) -> Self {
-        Self { task, polls, within }
+        Self { task, polls, within, stamp: Stamp::now() }
     }
 
     /// Returns the task.
@@ -36,6 +39,16 @@ impl Spinning {
     /// Returns the measured time.
     pub fn within(&self) -> Duration {
         self.within
+    }
+}
+
+impl Content for Spinning {
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        vec![&self.task]
     }
 }
 

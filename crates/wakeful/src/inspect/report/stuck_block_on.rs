@@ -1,5 +1,8 @@
 //! A `block_on` that can never return.
 
+use super::Content;
+use super::json::ReportPlace;
+use super::stamp::Stamp;
 use super::text::{Short, field};
 use crate::inspect::Dump;
 use crate::inspect::task_info::TaskInfo;
@@ -21,6 +24,7 @@ pub struct StuckBlockOn {
     reason: NoRescueReason,
     root_cause: Option<RootCause>,
     dump: Dump,
+    stamp: Stamp,
 }
 
 /// The wait that all waits up to the `block_on` depend on.
@@ -80,11 +84,17 @@ pub(crate) enum NoRescueReason {
 
 impl StuckBlockOn {
     pub(crate) fn new(block_on: TaskInfo, rest: u32, reason: NoRescueReason, dump: Dump) -> Self {
-        Self { block_on, rest, reason, root_cause: None, dump }
+        Self { block_on, rest, reason, root_cause: None, dump, stamp: Stamp::now() }
     }
 
     pub(crate) fn with_root_cause(self, root_cause: Option<RootCause>) -> Self {
         Self { root_cause, ..self }
+    }
+
+    /// Returns the waits that the text tells of, the root cause first.
+    fn steps(&self) -> impl Iterator<Item = &StoryStep> {
+        let cause = self.root_cause.iter();
+        cause.flat_map(|root| std::iter::once(&root.cause).chain(&root.held_up))
     }
 
     /// Returns the future of the `block_on`.
@@ -95,6 +105,24 @@ impl StuckBlockOn {
     /// Returns a dump of the runtime, taken when the `block_on` was found stuck.
     pub fn dump(&self) -> &Dump {
         &self.dump
+    }
+}
+
+impl Content for StuckBlockOn {
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        let others = self.steps().map(|step| &step.task);
+        std::iter::once(&self.block_on)
+            .chain(others.filter(|task| **task != self.block_on))
+            .collect()
+    }
+
+    fn places(&self) -> Vec<ReportPlace<'_>> {
+        let places = self.steps();
+        places.map(|it| ReportPlace { what: "waits", task: &it.task, at: it.site }).collect()
     }
 }
 

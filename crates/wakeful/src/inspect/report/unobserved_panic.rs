@@ -1,5 +1,7 @@
 //! A panic that no code of the program observed.
 
+use super::Content;
+use super::stamp::Stamp;
 use super::text::field;
 use crate::inspect::task_info::TaskInfo;
 use crate::task::header::Header;
@@ -16,6 +18,7 @@ pub struct UnobservedPanic {
     /// It is a closure of `spawn_blocking`.
     is_closure: bool,
     message: Option<String>,
+    stamp: Stamp,
 }
 
 impl UnobservedPanic {
@@ -23,7 +26,7 @@ impl UnobservedPanic {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let message = text.or_else(|| payload.downcast_ref::<String>().cloned());
         let is_closure = task.state.load().has(BLOCKING);
-        Self { task: TaskInfo::of_task(task), is_closure, message }
+        Self { task: TaskInfo::of_task(task), is_closure, message, stamp: Stamp::now() }
     }
 
     /// Returns the task.
@@ -34,6 +37,16 @@ impl UnobservedPanic {
     /// Returns the panic message, if the payload is a string.
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()
+    }
+}
+
+impl Content for UnobservedPanic {
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        vec![&self.task]
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Builder, Kind};
 use crate::driver::clock::Clock;
+use crate::inspect::Delivery;
 use crate::runtime::file_backend::FileBackendState;
 use crate::runtime::hooks::ReportingHooks;
 use crate::runtime::inner::{Flavor, RuntimeInner};
@@ -90,7 +91,8 @@ impl Builder {
 
     #[track_caller]
     fn build_shared(&mut self, is_local: bool) -> io::Result<Arc<RuntimeInner>> {
-        let hooks = ReportingHooks::new(self.on_report.clone());
+        let delivery = Delivery::new(self.report_filter, self.report_format);
+        let hooks = ReportingHooks::new(self.on_report.clone(), delivery);
         let config = Arc::new(self.config(hooks.clone()));
         // Before a thread starts: `from_env` panics at a value that it does not know.
         let backend = self.file_backend.unwrap_or_else(FileBackend::from_env);

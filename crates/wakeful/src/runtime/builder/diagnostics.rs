@@ -1,7 +1,7 @@
 //! Settings of the builder for the watchdog, reports and dumps.
 
 use super::Builder;
-use crate::inspect::Report;
+use crate::inspect::{Report, ReportFilter, ReportFormat};
 use crate::runtime::test_limit::TestLimitSetting;
 use crate::runtime::{OrphanPolicy, UnhandledPanic};
 use std::sync::Arc;
@@ -251,11 +251,70 @@ impl Builder {
         self
     }
 
+    /// Sets which reports are delivered; all by default.
+    ///
+    /// Others reach neither the hook of [`on_report`](Self::on_report), nor stderr, nor the file that
+    /// `WAKEFUL_REPORTS` names. They are still counted in the metrics, and what the runtime does
+    /// beside the report stays: the [policy](Self::on_orphan) for orphans, and the end of a `block_on`
+    /// that can never return.
+    ///
+    /// Without this setting, the environment variable `WAKEFUL_REPORT` (`off`, `proven` or `all`)
+    /// decides, for programs that are not edited.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use wakeful::inspect::{Certainty, ReportFilter};
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let runtime = Builder::new_current_thread()
+    ///     .report_filter(ReportFilter::Proven)
+    ///     .on_report(move |report| drop(tell.send(report.certainty())))
+    ///     .build()?;
+    /// runtime.block_on(async {
+    ///     wakeful::spawn(std::future::pending::<()>());
+    ///     wakeful::task::yield_now().await;
+    /// });
+    /// assert_eq!(told.recv(), Ok(Certainty::Proven));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn report_filter(&mut self, filter: ReportFilter) -> &mut Self {
+        self.report_filter = Some(filter);
+        self
+    }
+
+    /// Sets how reports are printed; as text by default.
+    ///
+    /// It applies to stderr and to the file that `WAKEFUL_REPORTS` names, not to the hook of
+    /// [`on_report`](Self::on_report): that can call
+    /// [`Report::to_json`](crate::inspect::Report::to_json).
+    ///
+    /// Without this setting, the environment variable `WAKEFUL_REPORT` (`text` or `json`) decides. It
+    /// can have a filter as well: `WAKEFUL_REPORT=proven,json`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wakeful::inspect::ReportFormat;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread().report_format(ReportFormat::Json).build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn report_format(&mut self, format: ReportFormat) -> &mut Self {
+        self.report_format = Some(format);
+        self
+    }
+
     /// Sets a hook that receives every report instead of stderr.
     ///
-    /// A finding is reported once in ten seconds. In the long run, no more than a hundred reports
-    /// of one kind are passed on per second; all are counted. If the environment variable
-    /// `WAKEFUL_REPORTS` names a file, each report is also appended to it as one line.
+    /// [`report_filter`](Self::report_filter) can withhold some. A finding is reported once in ten
+    /// seconds. In the long run, no more than a hundred reports of one kind are passed on per
+    /// second; all are counted. If the environment variable `WAKEFUL_REPORTS` names a file, each
+    /// report is also appended to it as one line.
     ///
     /// The thread that detects a problem calls the hook: the watchdog, a worker, or a thread that
     /// drops a waker. That thread does nothing else until the hook returns, so the hook should be

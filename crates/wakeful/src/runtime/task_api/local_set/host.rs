@@ -1,6 +1,6 @@
 //! The runtime around a `LocalSet`: the set's host, which lends it an order and reports for it.
 
-use crate::inspect::{Orphan, Report, Reporter};
+use crate::inspect::{Delivery, Orphan, Report, Reporter};
 use crate::runtime::context;
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::scheduler::base::SchedulerBase;
@@ -59,6 +59,7 @@ impl Host for RuntimeInner {
 /// The report goes to the current runtime of the thread that found the orphan, or to stderr.
 pub(super) fn report_without_host(task: &TaskRef) {
     if context::with_current(|shared| shared.base().orphaned(task)).is_none() {
-        Reporter::new(None).report(&Report::Orphan(Orphan::new(task)), Duration::ZERO, || ());
+        let reporter = Reporter::new(None, Delivery::new(None, None));
+        reporter.report(&Report::Orphan(Orphan::new(task)), Duration::ZERO, || ());
     }
 }

@@ -1,0 +1,95 @@
+//! A report as JSON.
+
+use super::{Report, Utc};
+use crate::inspect::dump::task_id;
+use crate::inspect::json::Json;
+use crate::inspect::task_info::TaskInfo;
+use std::panic::Location;
+
+/// A place in the program that a report names.
+pub(super) struct ReportPlace<'r> {
+    /// What is there, in a word.
+    pub(super) what: &'static str,
+    /// The task that it is about.
+    pub(super) task: &'r TaskInfo,
+    pub(super) at: &'static Location<'static>,
+}
+
+impl Report {
+    /// Returns the report as a JSON object on one line.
+    ///
+    /// `time` is RFC 3339 in UTC, places are `"file:line:column"`, and `message` is the text of the
+    /// report. The future of a `block_on` has no id; `block_on` is its number.
+    ///
+    /// ```text
+    /// { "time": "2026-11-18T03:04:05.678Z", "kind": "deadlock", "certainty": "suspected",
+    ///   "runtime": "database",
+    ///   "tasks": [ { "id": 1, "block_on": null, "name": "twice", "spawned_at": "src/main.rs:3:5" } ],
+    ///   "places": [ { "what": "waits", "id": 1, "block_on": null, "name": "twice",
+    ///                 "at": "src/main.rs:6:14" },
+    ///               { "what": "acquired", "id": 1, "block_on": null, "name": "twice",
+    ///                 "at": "src/main.rs:5:14" } ],
+    ///   "message": "deadlock (suspected): task 1 \"twice\" waits for a mutex …" }
+    /// ```
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let rt = Builder::new_current_thread()
+    ///     .on_report(move |report| drop(tell.send(report.to_json())))
+    ///     .build()?;
+    /// rt.block_on(async {
+    ///     wakeful::spawn(std::future::pending::<()>());
+    ///     wakeful::task::yield_now().await;
+    /// });
+    /// let json = told.recv().unwrap();
+    /// assert!(json.contains(r#""kind":"orphan","certainty":"proven""#));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn to_json(&self) -> String {
+        self.to_json_with(|_| ())
+    }
+
+    /// Returns the report as JSON, with `more` fields before the others.
+    pub(super) fn to_json_with(&self, more: impl FnOnce(&mut Json)) -> String {
+        let mut json = Json::new();
+        json.object(|json| {
+            more(json);
+            json.field("time", |json| json.string(&Utc(self.time()).to_string()));
+            json.field("kind", |json| json.string(self.kind()));
+            json.field("certainty", |json| json.string(self.certainty().name()));
+            json.field("runtime", |json| json.option(self.runtime(), Json::string));
+            json.field("tasks", |json| {
+                json.array(|json| {
+                    self.content().tasks().into_iter().for_each(|t| json.item(|json| task(json, t)))
+                });
+            });
+            json.field("places", |json| {
+                json.array(|json| {
+                    self.content().places().iter().for_each(|p| json.item(|json| place(json, p)))
+                });
+            });
+            json.field("message", |json| json.string(&self.to_string()));
+        });
+        json.into_text()
+    }
+}
+
+fn task(json: &mut Json, task: &TaskInfo) {
+    json.object(|json| {
+        task_id(json, Some(task));
+        json.field("spawned_at", |json| json.string(&task.spawned_at().to_string()));
+    });
+}
+
+fn place(json: &mut Json, place: &ReportPlace<'_>) {
+    json.object(|json| {
+        json.field("what", |json| json.string(place.what));
+        task_id(json, Some(place.task));
+        json.field("at", |json| json.string(&place.at.to_string()));
+    });
+}
