@@ -127,7 +127,7 @@ fn the_report_says_which_moment_the_task_last_waited_for() {
     });
     let orphan = rt.reports.wait_for_one();
     let (what, site) = orphan.last_waited_for().unwrap();
-    assert_eq!(what, "a timer (sleep, interval or timeout)");
+    assert_eq!(what, "a timer (sleep or interval)");
     assert_eq!((site.file(), site.line()), (file!(), line));
     assert_eq!(orphan.last_waited_until(), Some(Duration::from_millis(1_250)));
     let text = format!("{what}, 1.25s after the runtime started, made at {site}");

@@ -64,7 +64,8 @@ where
         let sleeper = task::Builder::new().name("sleeper").spawn(future()).unwrap();
         let dump = dump_when_waiting("sleeper").await;
         let wait = dump.find_named("sleeper").unwrap().waiting_on().unwrap();
-        assert_eq!(wait.kind(), "sleep", "{what}: {dump}");
+        let kind = if what.starts_with("timeout") { "timeout" } else { "sleep" };
+        assert_eq!(wait.kind(), kind, "{what}: {dump}");
         assert!(!wait.is_certain(), "{what} is taken for a resource: {dump}");
         assert!(wait.holders().is_empty() && !wait.has_other_holders(), "{what}: {dump}");
         assert!(wait.resource().starts_with("in "), "{what}: {dump}");

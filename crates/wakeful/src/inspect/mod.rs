@@ -29,7 +29,7 @@ pub use histogram::Histogram;
 pub use dump::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
 pub(crate) use prometheus::MetricsSnapshot;
 pub use report::{
-    Blocked, Certainty, Deadlock, Edge, FutileLoop, Futurelock, Orphan, Report, ReportFilter,
+    Blocked, Certainty, Deadlock, Edge, Exit, FutileLoop, Futurelock, Orphan, Report, ReportFilter,
     ReportFormat, Spinning, StuckBlockOn, UnobservedPanic,
 };
 pub(crate) use report::{Delivery, ReportHook, Reporter, Stamped};

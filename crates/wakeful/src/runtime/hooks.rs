@@ -140,12 +140,12 @@ impl RuntimeHooks for ReportingHooks {
         }
     }
 
-    fn scan_for_deadlocks(&self) -> bool {
-        let Some(shared) = self.runtime() else { return false };
-        let mut may_change = false;
+    fn scan_for_deadlocks(&self) -> Option<Duration> {
+        let shared = self.runtime()?;
+        let mut again_in: Option<Duration> = None;
         let mut scan = || {
             let found = shared.scan_for_deadlocks();
-            may_change |= found.needs_other_threads;
+            again_in = again_in.into_iter().chain(found.again_in).min();
             found.reports.into_iter().partition(|it| matches!(it, Report::StuckBlockOn(_)))
         };
         let (mut stuck, others): (Vec<Report>, Vec<Report>) = scan();
@@ -168,7 +168,7 @@ impl RuntimeHooks for ReportingHooks {
                 block_on.fail(stuck.rest, report.to_string());
             }
         }
-        may_change
+        again_in
     }
 
     fn wake_watchdog(&self) -> bool {

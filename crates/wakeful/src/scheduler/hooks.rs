@@ -24,9 +24,9 @@ pub(crate) trait RuntimeHooks: Send + Sync {
     fn report_futile_loops(&self);
     /// Scans the runtime for deadlocks and reports them.
     ///
-    /// Returns whether a thread outside of the runtime may change the result. Then the scan has to
-    /// be repeated after a while, although nothing happens.
-    fn scan_for_deadlocks(&self) -> bool;
+    /// Returns after how long the scan has to be repeated although nothing happens, if it has to: a
+    /// thread outside of the runtime may change the result, or a wait is too young to be reported.
+    fn scan_for_deadlocks(&self) -> Option<Duration>;
     /// Has the watchdog visit the scheduler. Returns false if no thread can be started for it.
     fn wake_watchdog(&self) -> bool;
     /// Returns whether another thread than the calling one is the watchdog.

@@ -197,7 +197,7 @@ impl<T> JoinHandle<T> {
         }
         if let Some(replaced) = replaced {
             // After the flag is set: if this drop panics, the new waker is published or dropped.
-            waker::detach_and_drop(replaced);
+            waker::detach_and_drop(replaced, self.header().id.get());
         }
         is_published
     }
@@ -253,7 +253,7 @@ impl<T> Drop for JoinHandle<T> {
                 let _drop_handle = DropHandle(self.cell);
                 // SAFETY: TASK-2: this caller cleared the flag in `drop_join`.
                 if let Some(waker) = unsafe { header.join_waker.take() } {
-                    waker::detach_and_drop(waker);
+                    waker::detach_and_drop(waker, header.id.get());
                 }
             }
             DropJoin::DropOutput => {

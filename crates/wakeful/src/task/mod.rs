@@ -61,6 +61,7 @@ mod task_local;
 mod wait_forever;
 pub(crate) mod wait_kind;
 pub(crate) mod wait_record;
+mod wait_set;
 pub(crate) mod wait_target;
 pub(crate) mod waker;
 mod yield_now;

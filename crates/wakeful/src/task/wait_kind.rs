@@ -60,6 +60,8 @@ pub(crate) enum WaitKind {
     MemoryRead = 26,
     /// Space in an in-memory pipe.
     MemoryWrite = 27,
+    /// A deadline of `timeout`, which ends the wait of the future inside.
+    Timeout = 28,
     /// Data from a file.
     FileRead = 30,
     /// The end of a write to a file.
@@ -84,6 +86,39 @@ impl WaitKind {
     /// Returns whether the number of the wait's target is that of a file descriptor.
     pub(crate) fn is_for_descriptor(self) -> bool {
         (WaitKind::IoRead as u8..=WaitKind::Connect as u8).contains(&(self as u8))
+    }
+
+    /// Returns whether the number of the wait's target is the tick of a timer.
+    pub(crate) fn is_for_timer(self) -> bool {
+        matches!(self, WaitKind::Sleep | WaitKind::Timeout)
+    }
+
+    /// Returns whether the wait can end without a task that holds a resource: a timer, a signal, a
+    /// message, readiness of a descriptor.
+    pub(crate) fn is_exit(self) -> bool {
+        let is_lock =
+            matches!(self, WaitKind::Mutex | WaitKind::RwLockRead | WaitKind::RwLockWrite);
+        let is_share =
+            matches!(self, WaitKind::Semaphore | WaitKind::MpscSend | WaitKind::OnceCell);
+        let is_end = matches!(self, WaitKind::Join | WaitKind::BlockOn);
+        !(is_lock || is_share || is_end || matches!(self, WaitKind::Yield | WaitKind::Unknown))
+    }
+
+    /// The order in which the waits of a task are shown. A wait that explains more has a lower rank.
+    pub(super) fn rank(self) -> u8 {
+        match self {
+            WaitKind::Yield => 0,
+            WaitKind::Mutex | WaitKind::RwLockRead | WaitKind::RwLockWrite => 1,
+            WaitKind::Semaphore | WaitKind::MpscSend | WaitKind::Join | WaitKind::OnceCell => 1,
+            WaitKind::Barrier | WaitKind::SetOnce => 2,
+            WaitKind::Signal | WaitKind::Notified | WaitKind::WatchChanged => 4,
+            WaitKind::OneshotClosed | WaitKind::MpscClosed => 4,
+            WaitKind::BroadcastClosed | WaitKind::WatchClosed => 4,
+            WaitKind::Sleep => 5,
+            WaitKind::Timeout => 6,
+            WaitKind::Unknown => 7,
+            _ => 3,
+        }
     }
 
     /// The kind with this number. An unknown number gives `Unknown`.
@@ -116,6 +151,7 @@ impl WaitKind {
             25 => WaitKind::Connect,
             26 => WaitKind::MemoryRead,
             27 => WaitKind::MemoryWrite,
+            28 => WaitKind::Timeout,
             30 => WaitKind::FileRead,
             31 => WaitKind::FileWrite,
             32 => WaitKind::FileOp,
@@ -135,6 +171,7 @@ impl WaitKind {
             WaitKind::Join => "JoinHandle",
             WaitKind::Yield => "yield_now",
             WaitKind::Sleep => "sleep",
+            WaitKind::Timeout => "timeout",
             WaitKind::Notified => "Notify::notified",
             WaitKind::Mutex => "Mutex::lock",
             WaitKind::RwLockRead => "RwLock::read",
@@ -176,7 +213,8 @@ impl WaitKind {
             WaitKind::Unknown => "a future that is not wakeful's own",
             WaitKind::Join => "a task to end (JoinHandle)",
             WaitKind::Yield => "its next poll (yield_now)",
-            WaitKind::Sleep => "a timer (sleep, interval or timeout)",
+            WaitKind::Sleep => "a timer (sleep or interval)",
+            WaitKind::Timeout => "a time-out (timeout)",
             WaitKind::Notified => "a notification (Notify)",
             WaitKind::Mutex => "a lock (Mutex::lock)",
             WaitKind::RwLockRead => "a shared lock (RwLock::read)",
@@ -212,13 +250,12 @@ impl WaitKind {
 
     /// Says what the recorded place of a wait is, in words that precede it.
     ///
-    /// A future that is a resource itself knows only where it was made. `of_resource` is
-    /// [`WaitRecord::has_site_of_resource`](super::wait_record::WaitRecord::has_site_of_resource).
+    /// A future that is a resource itself knows only where it was made. `of_resource` says so.
     pub(crate) fn place(self, target: WaitTarget, of_resource: bool) -> &'static str {
         match (self, target) {
             (WaitKind::Join, WaitTarget::Task(_)) => "spawned at",
             (WaitKind::OneshotRecv, _) => "channel made at",
-            (WaitKind::Sleep, _) => "made at",
+            (WaitKind::Sleep | WaitKind::Timeout, _) => "made at",
             _ if of_resource => "made at",
             _ => "awaited at",
         }

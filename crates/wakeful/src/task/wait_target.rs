@@ -107,7 +107,7 @@ impl TargetWord {
     }
 
     /// Returns whether this is a linked task.
-    #[inline]
+    #[cfg(test)]
     pub(crate) const fn is_linked_task(self) -> bool {
         self.0 & (KIND | LINKED) == TASK | LINKED
     }

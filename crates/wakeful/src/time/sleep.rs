@@ -321,7 +321,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.as_mut().poll_without_wait_record(cx);
         if polled.is_pending() {
-            task::context::record_secondary_wait(|since_ms| self.wait(since_ms));
+            task::context::record_wait(|since_ms| self.wait(WaitKind::Sleep, since_ms));
         }
         polled
     }
@@ -342,9 +342,9 @@ impl Sleep {
 
     /// Returns the record of this wait, for diagnostics.
     #[inline]
-    pub(super) fn wait(&self, since_ms: u32) -> Wait {
+    pub(super) fn wait(&self, kind: WaitKind, since_ms: u32) -> Wait {
         let target = TargetWord::of_tick(self.entry.tick());
-        Wait { kind: WaitKind::Sleep, target, site: self.site, since_ms }
+        Wait { kind, target, site: self.site, since_ms }
     }
 }
 

@@ -6,6 +6,7 @@ use super::sleep::{Sleep, no_timers, shut_down};
 use crate::driver::clock::tsc::TscInstant;
 use crate::runtime::context::RuntimeRef;
 use crate::runtime::{Id, RuntimeInner, context, registry};
+use crate::task::wait_kind::WaitKind;
 use crate::task::{self, coop};
 use std::panic::Location;
 use std::pin::Pin;
@@ -216,9 +217,8 @@ fn poll_delay(
         return coop::without_limit(|| poll_delay(delay, false, cx));
     }
     let elapsed = delay.as_mut().poll_without_wait_record(cx);
-    // A wait that the inner future recorded says more than the deadline does.
     if elapsed.is_pending() {
-        task::context::record_wait_if_none(|since_ms| delay.wait(since_ms));
+        task::context::record_wait(|since_ms| delay.wait(WaitKind::Timeout, since_ms));
     }
     elapsed
 }

@@ -50,19 +50,6 @@ pub(crate) fn record_wait<T: ?Sized>(
     record_wait_for_target(kind, TargetWord::of_address(resource), site);
 }
 
-/// Records a wait that usually only ends another one, such as a notification.
-///
-/// It does not replace a wait of this poll that is linked to a resource record.
-#[inline]
-pub(crate) fn record_secondary_wait<T: ?Sized>(
-    kind: WaitKind,
-    resource: &T,
-    site: &'static Location<'static>,
-) {
-    let target = TargetWord::of_address(resource);
-    context::record_secondary_wait(|since_ms| Wait { kind, target, site, since_ms });
-}
-
 /// Records what the current task is about to wait for, by its target: a file descriptor, say.
 #[inline]
 pub(crate) fn record_wait_for_target(

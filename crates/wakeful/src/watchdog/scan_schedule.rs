@@ -4,7 +4,8 @@
 //! - once nothing has happened in an idle runtime for [`QUIET_PERIOD`],
 //! - every [`BUSY_INTERVAL`] while the runtime works,
 //! - after [`MIN_PATIENCE`], doubling up to [`MAX_PATIENCE`], if a scan found that a thread outside of
-//!   the runtime may still help, or a `block_on` was being polled: the end of either is not announced.
+//!   the runtime may still help, or a `block_on` was being polled: the end of either is not announced,
+//! - when a wait that a scan found becomes old enough to be reported.
 //!
 //! Scans take at most one part in [`SCAN_SHARE`] of a CPU.
 
@@ -93,19 +94,19 @@ impl ScanSchedule {
     }
 
     /// Notes a scan that began at `now` and took `cost` of CPU time. `polls` were read before it.
-    /// `may_change`: an event that no thread announces may change its result.
+    /// `again_in`: an event that no thread announces may change its result, not before that time.
     pub(super) fn add_scan(
         &mut self,
         now: Instant,
         cost: Duration,
         polls: BlockOnPolls,
-        may_change: bool,
+        again_in: Option<Duration>,
     ) {
         let pause = cost * SCAN_SHARE;
         self.last_cost = cost;
         self.earliest = now + pause;
         if self.is_quiet(now) {
-            self.next = may_change.then(|| now + self.patience.max(pause));
+            self.next = again_in.map(|again_in| now + again_in.max(self.patience).max(pause));
             self.patience = MAX_PATIENCE.min(self.patience * 2);
             self.scanned = Some(polls);
         } else {
@@ -147,7 +148,8 @@ mod tests {
     }
 
     fn scan(schedule: &mut ScanSchedule, now: Instant, may_change: bool) {
-        schedule.add_scan(now, Duration::ZERO, BlockOnPolls::default(), may_change);
+        let again_in = may_change.then_some(Duration::ZERO);
+        schedule.add_scan(now, Duration::ZERO, BlockOnPolls::default(), again_in);
     }
 
     #[test]
@@ -212,12 +214,28 @@ mod tests {
         assert_eq!(schedule.next_in(now).unwrap().as_secs(), 1, "from the start");
     }
 
+    /// A wait that is too young is found as soon as it is old enough, and not looked for again and
+    /// again if the runtime's clock stands still.
+    #[test]
+    fn a_young_wait_is_scanned_again_when_it_is_old_enough() {
+        let mut now = Instant::now();
+        let mut schedule = idle(now);
+        now += QUIET_PERIOD;
+        let young = Some(Duration::from_millis(1900));
+        for ms in [1900, 2000, 4000] {
+            schedule.add_scan(now, Duration::ZERO, BlockOnPolls::default(), young);
+            let next = schedule.next_in(now).unwrap();
+            assert_eq!(next.as_millis(), ms);
+            now += next;
+        }
+    }
+
     #[test]
     fn scans_take_a_small_share_of_the_time() {
         let now = Instant::now() + QUIET_PERIOD;
         let mut schedule = idle(now - QUIET_PERIOD);
         let cost = Duration::from_millis(50);
-        schedule.add_scan(now, cost, BlockOnPolls::default(), false);
+        schedule.add_scan(now, cost, BlockOnPolls::default(), None);
         schedule.update(now, progress(1), true);
         let pause = cost * SCAN_SHARE;
         assert!(!schedule.is_due(now + pause - MOMENT) && schedule.is_due(now + pause));

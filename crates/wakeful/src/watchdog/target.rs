@@ -357,10 +357,11 @@ fn scan(scheduler: &dyn Watched, schedule: &mut ScanSchedule, now: Instant) {
         super::hand_off();
     }
     let before = cpu_time();
-    let may_change = catch_unwind(AssertUnwindSafe(|| base.config.hooks.scan_for_deadlocks()));
+    let again_in = catch_unwind(AssertUnwindSafe(|| base.config.hooks.scan_for_deadlocks()));
     scheduler.propagate_fatal_error();
-    let may_change = may_change.unwrap_or(false) || polls.is_any_polled();
-    schedule.add_scan(now, cpu_time().saturating_sub(before), polls, may_change);
+    let again_in =
+        again_in.unwrap_or(None).or_else(|| polls.is_any_polled().then_some(Duration::ZERO));
+    schedule.add_scan(now, cpu_time().saturating_sub(before), polls, again_in);
 }
 
 /// Returns the CPU time of the calling thread. A hook that blocks during a scan does not delay the next.

@@ -144,9 +144,7 @@ impl<'a> IntoIterator for &'a Dump {
 fn name_holders(tasks: &mut [TaskDump]) {
     let named: BTreeMap<u64, TaskInfo> =
         tasks.iter().map(|task| (task.info().number, task.info().clone())).collect();
-    for holder in
-        tasks.iter_mut().filter_map(|task| task.waiting.as_mut()).flat_map(|w| &mut w.holders)
-    {
+    for holder in tasks.iter_mut().flat_map(|task| &mut task.waiting).flat_map(|w| &mut w.holders) {
         holder.task = named.get(&holder.number).cloned();
     }
 }

@@ -12,7 +12,7 @@ use crate::task::poll_stamp::PollStamp;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING};
 use crate::task::wait_kind::WaitKind;
-use crate::task::wait_record::WaitRecord;
+use crate::task::wait_record::{Link, RecordedWait, WaitRecord};
 use crate::task::wait_target::WaitTarget;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
@@ -36,7 +36,7 @@ pub struct TaskDump {
     busy: Duration,
     wakes: u32,
     wakers: u64,
-    pub(super) waiting: Option<WaitDump>,
+    pub(super) waiting: Vec<WaitDump>,
 }
 
 /// Whether a task runs, is ready to run, or waits.
@@ -151,9 +151,9 @@ impl TaskDump {
             wakes: header.wakes(),
             wakers: state.wakers().saturating_sub(spare.into()),
             waiting: if waits {
-                WaitDump::read(&header.waiting, || header.poll_stamp(), now)
+                WaitDump::read_all(&header.waiting, || header.poll_stamp(), now)
             } else {
-                None
+                Vec::new()
             },
         }
     }
@@ -184,9 +184,9 @@ impl TaskDump {
             wakes: note.polls().saturating_sub(1),
             wakers: root.live_wakers() as u64,
             waiting: if waits {
-                WaitDump::read(&note.waiting, || note.poll_stamp(), now)
+                WaitDump::read_all(&note.waiting, || note.poll_stamp(), now)
             } else {
-                None
+                Vec::new()
             },
         })
     }
@@ -262,24 +262,47 @@ impl TaskDump {
         self.wakers
     }
 
-    /// Returns what it waits for: the last of wakeful's own futures that returned `Pending` to it.
+    /// Returns what it waits for: the wait among [`waits`](Self::waits) that explains most.
+    ///
+    /// A lock comes before a channel, a channel before a signal, and a timer last. The order in which
+    /// the task polls the branches of a `select!` does not matter.
     pub fn waiting_on(&self) -> Option<&WaitDump> {
-        self.waiting.as_ref()
+        self.waiting.first()
     }
 
     /// Returns everything that it is known to wait for, [`waiting_on`](Self::waiting_on) first.
+    ///
+    /// Several for a task in `select!`, `join!` or `timeout`: one for each of wakeful's own futures that
+    /// returned `Pending` in its last poll, at most 16. Any of them can wake the task.
     pub fn waits(&self) -> &[WaitDump] {
-        self.waiting.as_slice()
+        &self.waiting
     }
 }
 
 impl WaitDump {
-    fn read(record: &WaitRecord, poll: impl Fn() -> PollStamp, now: Duration) -> Option<Self> {
+    /// Reads all waits of a record. `poll` returns the stamp of the task's last poll.
+    fn read_all(record: &WaitRecord, poll: impl Fn() -> PollStamp, now: Duration) -> Vec<Self> {
         let last_poll = poll();
-        let wait = record.read()?;
+        let is_unchanged = |recorded: &RecordedWait| {
+            let same = |own: &RecordedWait| {
+                own.wait.target == recorded.wait.target && own.link == recorded.link
+            };
+            poll().same_poll(last_poll) && record.waits().0.iter().any(same)
+        };
         // If the task is polled meanwhile, its record may be of either poll.
-        let earlier = !record.is_from_poll(last_poll) && poll().same_poll(last_poll);
-        let (linked, target) = (record.linked_target(), wait.target.target());
+        let is_earlier = !record.is_from_poll(last_poll) && poll().same_poll(last_poll);
+        let waits = record.waits().0.into_iter();
+        waits.map(|recorded| Self::read(&recorded, is_earlier, is_unchanged, now)).collect()
+    }
+
+    fn read(
+        recorded: &RecordedWait,
+        earlier: bool,
+        is_unchanged: impl Fn(&RecordedWait) -> bool,
+        now: Duration,
+    ) -> Self {
+        let (wait, target) = (&recorded.wait, recorded.wait.target.target());
+        let linked = Some(target).filter(|_| recorded.link != Link::None);
         let resource = match linked {
             Some(WaitTarget::Record(index)) => ResourceRecord::at(index),
             _ => None,
@@ -310,24 +333,23 @@ impl WaitDump {
         // The second read. If the task no longer waits there, another resource may have taken over
         // the record, and the owners belong to that one. Those owners were written with Release after
         // the link was detached, so a reader that has seen them sees the detached link too.
-        let certain =
-            linked.is_some() && poll().same_poll(last_poll) && record.linked_target() == linked;
+        let certain = linked.is_some() && is_unchanged(recorded);
         if !certain && resource.is_some() {
             holders.clear();
             others = false;
         }
-        Some(Self {
+        Self {
             kind: wait.kind,
             resource_id: ResourceRecord::display_number(target),
             resource: describe(wait.kind, target, now),
             site: wait.site,
-            place: wait.kind.place(target, record.has_site_of_resource()),
+            place: wait.kind.place(target, recorded.at_resource),
             since: since(now, wait.since_ms),
             earlier,
             certain,
             holders,
             others,
-        })
+        }
     }
 
     /// Returns the call in which it waits, for example `"Mutex::lock"`.
@@ -412,10 +434,12 @@ fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
         (WaitKind::Join, WaitTarget::Number(_)) => "any of several".to_owned(),
         (WaitKind::ChildExit, WaitTarget::Number(process)) => format!("process {process}"),
         (WaitKind::Signal, WaitTarget::Number(signal)) => format!("signal {signal}"),
-        (WaitKind::Sleep, WaitTarget::Number(tick)) => match time_of(tick).checked_sub(now) {
-            Some(left) => format!("in {}", Short(left)),
-            None => format!("{} ago", Short(now.saturating_sub(time_of(tick)))),
-        },
+        (WaitKind::Sleep | WaitKind::Timeout, WaitTarget::Number(tick)) => {
+            match time_of(tick).checked_sub(now) {
+                Some(left) => format!("in {}", Short(left)),
+                None => format!("{} ago", Short(now.saturating_sub(time_of(tick)))),
+            }
+        }
         (kind, WaitTarget::Number(number)) if kind.is_for_descriptor() => {
             descriptor::describe(number).unwrap_or_else(|| format!("descriptor {number}"))
         }
@@ -481,7 +505,7 @@ mod tests {
                 on_call(calls.get());
                 stamp
             };
-            WaitDump::read(&waiting, poll, Duration::ZERO).unwrap()
+            WaitDump::read_all(&waiting, poll, Duration::ZERO).remove(0)
         };
         let stays = read(&|_| ());
         assert!(stays.is_certain());

@@ -3,7 +3,7 @@
 use super::json::ReportPlace;
 use super::stamp::Stamp;
 use super::text::{Short, field};
-use super::{Certainty, Content};
+use super::{Certainty, Content, Exit};
 use crate::inspect::task_info::TaskInfo;
 use crate::task::wait_kind::WaitKind;
 use std::fmt;
@@ -23,6 +23,7 @@ pub struct Edge {
     pub(crate) unpolled: bool,
     pub(crate) queued_ahead: bool,
     pub(crate) may_be_aborted: bool,
+    pub(crate) exits: Vec<Exit>,
 }
 
 impl Edge {
@@ -71,10 +72,12 @@ impl Edge {
         self.unpolled
     }
 
-    /// Returns whether the holder is known, wherever guards are: a joined task, or a `block_on` that
-    /// the task has called.
-    pub(crate) fn is_exact(&self) -> bool {
-        matches!(self.wait, WaitKind::Join | WaitKind::BlockOn)
+    /// Returns what else the task waits for, which can end the deadlock before a time-out or an abort
+    /// does.
+    ///
+    /// Empty if nothing but the resource can wake the task.
+    pub fn exits(&self) -> &[Exit] {
+        &self.exits
     }
 
     /// Returns where the task waits, and where the holder acquired the resource.
@@ -143,6 +146,8 @@ pub(crate) enum Basis {
     NothingRuns,
     /// Assumed: each resource is still held by the task that acquired it.
     Acquisition,
+    /// Assumed like [`Acquisition`](Self::Acquisition). And some tasks also have exits.
+    Exits,
 }
 
 /// A cycle: the holder of each edge is the task of the next, and of the last the first.
@@ -157,7 +162,7 @@ impl Cycle {
     fn certainty(&self) -> Certainty {
         match self.basis {
             Basis::OnlyJoins | Basis::NothingRuns => Certainty::Proven,
-            Basis::Acquisition => Certainty::Suspected,
+            Basis::Acquisition | Basis::Exits => Certainty::Suspected,
         }
     }
 
@@ -223,11 +228,16 @@ impl Cycle {
                 "  why: no code of this process can run: everything waits, there is no timer, descriptor or closure, \
                  and no other thread. So {they} can never run again unless {one} is aborted."
             ),
-            Basis::Acquisition => {
+            Basis::Acquisition | Basis::Exits => {
                 let (moved, assumed) = self.assumed();
-                writeln!(f, "  why: {each} is queued at the resource that it waits for.")?;
+                if self.basis == Basis::Exits {
+                    self.write_exits(f)?;
+                } else {
+                    writeln!(f, "  why: {each} is queued at the resource that it waits for.")?;
+                }
                 writeln!(f, "  assumes: {assumed}.")?;
-                write!(f, "  ends if: {moved} was moved to another task or thread")?;
+                let ends = if self.basis == Basis::Exits { "also ends if" } else { "ends if" };
+                write!(f, "  {ends}: {moved} was moved to another task or thread")?;
                 if self.has(WaitKind::Semaphore) {
                     f.write_str(", permits are added")?;
                 }
@@ -238,6 +248,17 @@ impl Cycle {
                 })
             }
         }
+    }
+
+    /// Writes the exits of all tasks, which alone can end the cycle.
+    fn write_exits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exits: Vec<String> =
+            self.edges.iter().flat_map(|edge| &edge.exits).map(Exit::to_string).collect();
+        let exits = match &*exits {
+            [all @ .., last] if !all.is_empty() => format!("{}; or {last}", all.join("; ")),
+            exits => exits.concat(),
+        };
+        writeln!(f, "  why: only this can end it: {exits}.")
     }
 
     /// Returns the advice.
@@ -282,6 +303,9 @@ impl Cycle {
 /// It is [proven](Certainty::Proven) if all of them wait for `JoinHandle`s, or if no code of the
 /// process can run any more. Otherwise it is [suspected](Certainty::Suspected): it assumes that
 /// guards, permits and receivers are still held by the tasks that acquired or last used them.
+///
+/// A task in `select!` or `timeout` can be part of it. Then the other branches that the task waits for
+/// are its [exits](Edge::exits), and the deadlock is reported after two seconds without a poll.
 #[derive(Clone, Debug)]
 pub struct Deadlock(Cycle);
 

@@ -9,7 +9,6 @@ use crate::inspect::task_info::TaskInfo;
 use crate::sys::descriptor;
 use crate::task::Id;
 use crate::task::runnable::TaskRef;
-use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::Wait;
 use crate::task::wait_target::WaitTarget;
 use std::fmt;
@@ -36,10 +35,12 @@ pub struct Orphan {
 impl Orphan {
     pub(crate) fn new(task: &TaskRef) -> Self {
         let header = task.header();
-        let last_wait = header.waiting.read();
+        let last_recorded = header.waiting.waits().0.first().copied();
+        let last_wait = last_recorded.map(|recorded| recorded.wait);
         let socket = last_wait.filter(|wait| wait.kind.is_for_descriptor());
-        let of_resource = header.waiting.has_site_of_resource();
-        let place = last_wait.map_or("", |w| w.kind.place(w.target.target(), of_resource));
+        let place = last_recorded.map_or("", |recorded| {
+            recorded.wait.kind.place(recorded.wait.target.target(), recorded.at_resource)
+        });
         let descriptor = socket.and_then(|wait| match wait.target.target() {
             WaitTarget::Number(number) => descriptor::describe(number),
             WaitTarget::Record(_) | WaitTarget::Task(_) => None,
@@ -91,7 +92,7 @@ impl Orphan {
 
     /// Returns the deadline of that wait, measured from the start of the runtime, if it was for a timer.
     pub fn last_waited_until(&self) -> Option<Duration> {
-        let wait = self.last_wait.filter(|wait| wait.kind == WaitKind::Sleep)?;
+        let wait = self.last_wait.filter(|wait| wait.kind.is_for_timer())?;
         match wait.target.target() {
             WaitTarget::Number(tick) => Some(time_of(tick)),
             WaitTarget::Record(_) | WaitTarget::Task(_) => None,

@@ -1,11 +1,10 @@
 //! The wait-for graph of one runtime: which nodes are stuck, and which of them form cycles.
 
 use super::inner_waits::InnerWaits;
-use super::node::Node;
+use super::node::{Node, WaitEdge};
 use super::waiter::Waiter;
 use crate::task::block_on::is_block_on_id;
 use crate::task::state::COMPLETE;
-use crate::task::wait_kind::WaitKind;
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog::snapshot::Inspectable;
@@ -20,8 +19,8 @@ pub(super) struct Graph {
     pub(super) others: usize,
     /// Lower halves of the numbers of their parents.
     pub(super) parents_of_others: BTreeSet<u32>,
-    /// Other tasks that must be polled once more to learn the owners of their resource.
-    pub(super) unnamed: Vec<(Waiter, &'static ResourceRecord)>,
+    /// Other waiters that must be polled once more to learn the owners of their resource.
+    pub(super) unnamed: Vec<(Waiter, Vec<&'static ResourceRecord>)>,
     pub(super) block_on_name: Option<String>,
     /// Time of the observation, on the runtime's clock.
     pub(super) taken_at: Duration,
@@ -29,6 +28,8 @@ pub(super) struct Graph {
 
 impl Graph {
     pub(super) fn take(scheduler: &dyn Inspectable) -> Self {
+        let config = &scheduler.base().config;
+        let (block_on_name, taken_at) = (config.block_on_name.clone(), config.env.clock.elapsed());
         let (mut nodes, mut others) = (BTreeMap::new(), 0);
         let (mut parents_of_others, mut unnamed) = (BTreeSet::new(), Vec::new());
         let roots = scheduler.block_ons().into_iter().map(Waiter::BlockOn);
@@ -36,15 +37,17 @@ impl Graph {
         let mut add = |waiter: Waiter| {
             let waiter = inner_waits.wrap(waiter);
             let parent = waiter.parent();
-            match Node::observe(waiter) {
+            match Node::observe(waiter, taken_at) {
                 Some(node) if node.may_be_stuck() => {
                     drop(nodes.insert(node.waiter.number(), node));
                 }
                 node => {
                     others += 1;
                     parents_of_others.extend(parent);
-                    let record = node.as_ref().and_then(Node::unnamed_record);
-                    unnamed.extend(node.map(|node| node.waiter).zip(record));
+                    if let Some(node) = node {
+                        let records = node.unnamed_records();
+                        unnamed.extend((!records.is_empty()).then_some((node.waiter, records)));
+                    }
                 }
             }
         };
@@ -54,45 +57,47 @@ impl Graph {
                 add(Waiter::Task(task));
             }
         });
-        let config = &scheduler.base().config;
-        let (block_on_name, taken_at) = (config.block_on_name.clone(), config.env.clock.elapsed());
         Self { nodes, others, parents_of_others, unnamed, block_on_name, taken_at }
     }
 
     /// Returns the nodes that depend only on each other, or have no waker.
     ///
+    /// With [`Scope::Exact`], a node that has exits is not stuck.
+    ///
     /// A worklist: a node that depends on a task outside of the graph is removed, then the nodes that
     /// depend on it, and so on. Linear in nodes and edges.
-    pub(super) fn stuck(&self) -> BTreeSet<u64> {
+    pub(super) fn stuck(&self, scope: Scope) -> BTreeSet<u64> {
         let mut stuck: BTreeSet<u64> = self.nodes.keys().copied().collect();
         let mut waiters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         // By parent: nodes whose resource may be held by one of that parent's children.
         let mut child_waiters: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         let mut not_stuck = Vec::new();
         let mut awaited: BTreeMap<u64, usize> = BTreeMap::new();
-        for id in self.nodes.values().filter_map(Node::joined_task) {
+        for id in self.nodes.values().flat_map(Node::joined_tasks) {
             *awaited.entry(id).or_default() += 1;
         }
         for (number, node) in &self.nodes {
-            let Some(edge) = &node.edge else { continue };
             // A task is joined by one waiter. A `block_on` future whose handle has moved to another
             // task keeps a stale wait record, so its edge does not count.
-            if is_block_on_id(*number) && node.joined_task().is_some_and(|id| awaited[&id] > 1) {
+            let is_stale =
+                is_block_on_id(*number) && node.joined_tasks().any(|id| awaited[&id] > 1);
+            if is_stale || !(scope == Scope::WithExits || node.is_exact()) {
                 not_stuck.push(*number);
             }
-            let awaits = edge.wait.kind == WaitKind::Join;
-            for owner in edge.all() {
+            for (edge, owner) in node.owners() {
                 match self.nodes.get(&owner.task) {
                     // Shuffled runtimes give out the same task ids. If no waiter joins this task,
                     // the joined task belongs to another runtime.
-                    Some(holder) if !awaits || holder.waiter.is_awaited() => {
+                    Some(holder) if edge.joined_task().is_none() || holder.waiter.is_awaited() => {
                         waiters.entry(owner.task).or_default().push(*number);
                     }
                     _ => not_stuck.push(*number),
                 }
             }
-            for owner in edge.holders.iter().filter(|_| edge.is_often_moved()) {
-                child_waiters.entry(owner.task as u32).or_default().push(*number);
+            for edge in node.edges.iter().filter(|edge| edge.is_often_moved()) {
+                for owner in &edge.holders {
+                    child_waiters.entry(owner.task as u32).or_default().push(*number);
+                }
             }
         }
         let parents = self.parents_of_others.iter();
@@ -108,23 +113,20 @@ impl Graph {
         stuck
     }
 
-    /// Returns each cycle among the stuck nodes once, as the node numbers along it.
-    pub(super) fn cycles(&self, stuck: &BTreeSet<u64>) -> Vec<Vec<u64>> {
+    /// Returns each cycle among the stuck nodes once, as the edges along it.
+    pub(super) fn cycles<'a>(&'a self, stuck: &BTreeSet<u64>) -> Vec<Vec<Step<'a>>> {
+        let ways = self.ways_to_cycles(stuck);
         let (mut cycles, mut seen) = (Vec::new(), BTreeSet::new());
-        for &start in stuck {
-            let mut path = Vec::new();
+        for &start in &ways {
+            let mut path: Vec<Step<'a>> = Vec::new();
             let mut at = start;
             while seen.insert(at) {
-                path.push(at);
-                match self.next(at) {
-                    Some(next) => at = next,
-                    None => break,
-                }
+                let Some(step) = self.step(at, &ways) else { break };
+                path.push(step);
+                at = step.owner.task;
             }
             // The path has run into itself: its tail is a cycle, its head a way that leads there.
-            if let Some(begin) = path.iter().position(|number| *number == at)
-                && self.next(path[path.len() - 1]) == Some(at)
-            {
+            if let Some(begin) = path.iter().position(|step| step.number == at) {
                 cycles.push(path.split_off(begin));
             }
         }
@@ -133,19 +135,58 @@ impl Graph {
 
     /// Returns the task that this one waits for, if that is known.
     pub(super) fn next_of(&self, number: u64) -> Option<u64> {
-        self.nodes.contains_key(&number).then(|| self.next(number)).flatten()
+        self.nodes.get(&number).and_then(|node| {
+            let owners = || node.owners().map(|(_, owner)| owner.task);
+            owners().find(|owner| *owner != number).or_else(|| owners().next())
+        })
     }
 
-    /// Returns the task that a node waits for.
-    pub(super) fn next(&self, number: u64) -> Option<u64> {
-        self.owner(number).map(|owner| owner.task)
+    /// Returns the stuck nodes from which a way leads to a cycle: not only to nodes without a waker.
+    fn ways_to_cycles(&self, stuck: &BTreeSet<u64>) -> BTreeSet<u64> {
+        let mut ways = stuck.clone();
+        let mut steps: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut waiters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for &number in stuck {
+            let owners = self.nodes[&number].owners().filter(|(_, it)| stuck.contains(&it.task));
+            steps.insert(number, owners.clone().count());
+            owners.for_each(|(_, owner)| waiters.entry(owner.task).or_default().push(number));
+        }
+        let mut ends: Vec<u64> = stuck.iter().copied().filter(|it| steps[it] == 0).collect();
+        while let Some(end) = ends.pop() {
+            ways.remove(&end);
+            for waiter in waiters.remove(&end).into_iter().flatten() {
+                if let Some(steps) = steps.get_mut(&waiter) {
+                    *steps -= 1;
+                    ends.extend((*steps == 0).then_some(waiter));
+                }
+            }
+        }
+        ways
     }
 
-    /// Returns the owner to follow: the first that has an edge itself and is another task.
-    pub(super) fn owner(&self, number: u64) -> Option<Owner> {
-        let edge = self.nodes[&number].edge.as_ref()?;
-        let bound = |owner: &&Owner| self.nodes.get(&owner.task).is_some_and(|n| n.edge.is_some());
-        let other = edge.all().filter(bound).find(|owner| owner.task != number);
-        other.or(edge.all().find(bound)).or(edge.holders.first()).copied()
+    /// Returns the edge to follow: the first whose owner is another task, or else the first.
+    fn step(&self, number: u64, ways: &BTreeSet<u64>) -> Option<Step<'_>> {
+        let owners =
+            || self.nodes[&number].owners().filter(|(_, owner)| ways.contains(&owner.task));
+        let other = owners().find(|(_, owner)| owner.task != number);
+        let (edge, owner) = other.or_else(|| owners().next())?;
+        Some(Step { number, edge, owner })
     }
+}
+
+/// Which nodes count as stuck.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Nodes that nothing but the resources of their edges can wake.
+    Exact,
+    /// These, and nodes that have exits.
+    WithExits,
+}
+
+/// One step along a cycle: a node, one of its edges, and the owner that the step leads to.
+#[derive(Clone, Copy)]
+pub(super) struct Step<'a> {
+    pub(super) number: u64,
+    pub(super) edge: &'a WaitEdge,
+    pub(super) owner: &'a Owner,
 }

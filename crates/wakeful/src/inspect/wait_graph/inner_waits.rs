@@ -47,6 +47,13 @@ impl InnerWait {
         }
     }
 
+    pub(super) fn poll_stamp(&self) -> PollStamp {
+        match self {
+            InnerWait::Thread(thread) => thread.record.poll_stamp(),
+            InnerWait::BlockOn(inner) => inner.record.poll_stamp(),
+        }
+    }
+
     pub(super) fn wake(&self) {
         match self {
             InnerWait::Thread(thread) => thread.wake(),

@@ -49,11 +49,13 @@ mod waiter;
 use super::Dump;
 use super::report::{NoRescueReason, Report, StuckBlockOn};
 use crate::sys::unwind::catch_and_forget;
+use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog;
 use crate::watchdog::snapshot::Inspectable;
-use graph::Graph;
+use graph::{Graph, Scope};
 use quiescence::Quiescence;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use story::{Story, story_of};
 use waiter::Waiter;
 
@@ -61,9 +63,11 @@ use waiter::Waiter;
 #[derive(Default)]
 pub(crate) struct ScanResult {
     pub(crate) reports: Vec<Report>,
-    /// A `block_on` is stuck unless a thread outside of the runtime helps. The watchdog has to scan
-    /// again later: that thread may end without notice.
-    pub(crate) needs_other_threads: bool,
+    /// The watchdog has to scan again, not before this time has passed.
+    ///
+    /// A `block_on` is stuck unless a thread outside of the runtime helps, and that thread may end
+    /// without notice. Or a cycle with exits is too young to be reported.
+    pub(crate) again_in: Option<Duration>,
 }
 
 /// Scans one runtime. `peers` are the other runtimes of the process.
@@ -74,16 +78,16 @@ pub(crate) fn scan(
 ) -> ScanResult {
     let graph = Graph::take(scheduler);
     wake_unnamed(&graph);
-    let stuck = graph.stuck();
+    let stuck = graph.stuck(Scope::Exact);
     let has_block_on = || !scheduler.block_ons().is_empty();
     let is_quiet = has_block_on() && Quiescence::observe(&[scheduler]).is_some();
-    if stuck.is_empty() && !is_quiet {
-        return ScanResult::default();
-    }
     let proof = is_quiet.then(|| prove_quiescence(scheduler, peers)).flatten();
     let cycles = graph.cycles(&stuck);
     let cycles = cycles.iter().filter_map(|cycle| graph.report_cycle(cycle, proof.is_some()));
-    let mut found = ScanResult { reports: cycles.collect(), needs_other_threads: false };
+    let mut reports: Vec<Report> = cycles.collect();
+    let (with_exits, again_in) = graph.report_cycles_with_exits(proof.is_some());
+    reports.extend(with_exits);
+    let mut found = ScanResult { reports, again_in };
     match proof {
         Some((quiet, reason)) => {
             report_stuck(scheduler, runtime, &graph, &quiet, reason, &mut found);
@@ -91,8 +95,9 @@ pub(crate) fn scan(
         None => {
             report_without_wakers(scheduler, runtime, &graph, &stuck, &mut found);
             // The last of the other threads may end without notice. A test is ended then.
-            found.needs_other_threads |=
-                is_quiet && scheduler.base().config.always_end_stuck_block_on;
+            if is_quiet && scheduler.base().config.always_end_stuck_block_on {
+                found.again_in = Some(Duration::ZERO);
+            }
         }
     }
     found
@@ -104,8 +109,9 @@ pub(crate) fn scan(
 /// of a waiter, the next scan finds it.
 fn wake_unnamed(graph: &Graph) {
     // One wake-up per resource: a waiter whose poll skips the wait would be woken for ever.
-    for (waiter, record) in &graph.unnamed {
-        if record.owner_table.claim_scan_wake() {
+    for (waiter, records) in &graph.unnamed {
+        let claims = |record: &&ResourceRecord| record.owner_table.claim_scan_wake();
+        if records.iter().filter(|record| claims(record)).count() > 0 {
             // The waker of a local set may be the user's.
             watchdog::hand_off();
             catch_and_forget(|| waiter.wake());
@@ -146,7 +152,7 @@ fn report_stuck(
         let root_cause = match story_of(waiter, graph, quiet, graph.taken_at) {
             Story::Told(root_cause) => root_cause,
             Story::Asked => {
-                found.needs_other_threads = true;
+                found.again_in = Some(Duration::ZERO);
                 return;
             }
         };
@@ -176,7 +182,7 @@ fn report_without_wakers(
         && graph.is_unchanged(scheduler);
     for node in roots.into_iter().filter(|_| cannot_progress) {
         if node.wakers > 0 {
-            found.needs_other_threads = true;
+            found.again_in = Some(Duration::ZERO);
             continue;
         }
         let Some(who) = node.waiter.info(graph.block_on_name.as_deref()) else { continue };

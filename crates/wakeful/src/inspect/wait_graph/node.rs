@@ -1,11 +1,20 @@
 //! A node of the wait-for graph, and what it waits for.
 
 use super::waiter::Waiter;
+use crate::driver::clock::time_of;
+use crate::inspect::dump::since;
+use crate::inspect::report::{Exit, ExitReason};
 use crate::task::wait_kind::WaitKind;
-use crate::task::wait_record::Wait;
+use crate::task::wait_record::{Link, RecordedWait, Wait};
 use crate::task::wait_target::WaitTarget;
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
+use std::time::Duration;
+
+/// How long a node with exits has not been polled before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// [`PATIENCE`] if an exit is not known by name.
+const UNKNOWN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A node of the graph, as it was observed.
 pub(super) struct Node {
@@ -14,10 +23,15 @@ pub(super) struct Node {
     /// For a `block_on` future: the number of its current wait.
     pub(super) rest: u32,
     pub(super) wakers: u64,
-    pub(super) edge: Option<WaitEdge>,
+    /// The resources that it waits for. Any of them can wake it. Empty if one of them is not known.
+    pub(super) edges: Vec<WaitEdge>,
+    /// What else can wake it. Empty if there is nothing, which is exact.
+    pub(super) exits: Vec<Exit>,
+    /// How long it has been in this wait.
+    pub(super) waited: Duration,
 }
 
-/// The resource that a node waits for, and its owners.
+/// A resource that a node waits for, and its owners.
 pub(super) struct WaitEdge {
     pub(super) wait: Wait,
     /// Owners of the resource. Never empty.
@@ -27,8 +41,26 @@ pub(super) struct WaitEdge {
 }
 
 impl WaitEdge {
+    /// Reads the owners of the resource of a linked wait. Returns `None` if they are not certain.
+    fn read(wait: Wait, number: u64, is_only_wait: bool) -> Option<Self> {
+        let (holders, queued_ahead) = match wait.target.target() {
+            WaitTarget::Number(_) => return None,
+            WaitTarget::Task(id) => {
+                (vec![Owner { task: id, site: None, granted_unpolled: false }], None)
+            }
+            WaitTarget::Record(index) => {
+                let resource = ResourceRecord::at(index)?;
+                // A node with one waker is not queued twice, so it is not ahead of itself.
+                let is_ahead = |ahead: &Owner| !is_only_wait || ahead.task != number;
+                (resource.certain_owners()?, resource.partial_waiter().filter(is_ahead))
+            }
+        };
+        let is_own = wait.kind == WaitKind::MpscSend && holders.iter().all(|h| h.task == number);
+        (!is_own).then_some(Self { wait, holders, queued_ahead })
+    }
+
     /// Iterates over all tasks that the node depends on.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Owner> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Owner> + Clone {
         self.queued_ahead.iter().chain(&self.holders)
     }
 
@@ -40,79 +72,160 @@ impl WaitEdge {
     pub(super) fn is_queued_ahead(&self, owner: &Owner) -> bool {
         self.queued_ahead.as_ref() == Some(owner)
     }
+
+    /// Returns the task that the node joins.
+    pub(super) fn joined_task(&self) -> Option<u64> {
+        match self.wait.target.target() {
+            WaitTarget::Task(id) if self.wait.kind == WaitKind::Join => Some(id),
+            _ => None,
+        }
+    }
 }
 
 impl Node {
-    /// Observes a waiter. Returns `None` if it does not wait.
-    pub(super) fn observe(waiter: Waiter) -> Option<Self> {
+    /// Observes a waiter at a time of the runtime's clock. Returns `None` if it does not wait.
+    pub(super) fn observe(waiter: Waiter, now: Duration) -> Option<Self> {
         let polls = waiter.polls();
         let rest = match &waiter {
             Waiter::BlockOn(root) => root.record.poll_number(),
             Waiter::Task(_) | Waiter::Inner { .. } => 0,
         };
         let wakers = waiter.wakers()?;
-        let mut node = Self { waiter, polls, rest, wakers, edge: None };
-        if wakers == 1 {
-            node.edge = node.read_edge();
+        let (edges, exits, waited) = (Vec::new(), Vec::new(), Duration::ZERO);
+        let mut node = Self { waiter, polls, rest, wakers, edges, exits, waited };
+        if let Some((edges, exits, waited)) = node.read_waits(now) {
+            (node.edges, node.exits, node.waited) = (edges, exits, waited);
         }
         Some(node)
     }
 
-    pub(super) fn read_edge(&self) -> Option<WaitEdge> {
-        let (record, number) = (self.waiter.record(), self.waiter.number());
-        let wait = record.read()?;
-        let (holders, queued_ahead) = match record.linked_target()? {
-            WaitTarget::Number(_) => return None,
-            WaitTarget::Task(id) => {
-                (vec![Owner { task: id, site: None, granted_unpolled: false }], None)
-            }
-            WaitTarget::Record(index) => {
-                let resource = ResourceRecord::at(index)?;
-                // A node with one waker is not queued twice, so it is not ahead of itself.
-                (
-                    resource.certain_owners()?,
-                    resource.partial_waiter().filter(|ahead| ahead.task != number),
-                )
-            }
-        };
-        let is_own = wait.kind == WaitKind::MpscSend && holders.iter().all(|h| h.task == number);
-        (!is_own).then_some(WaitEdge { wait, holders, queued_ahead })
-    }
-
-    /// Returns the task that it joins.
-    pub(super) fn joined_task(&self) -> Option<u64> {
-        let WaitEdge { wait, holders, .. } = self.edge.as_ref()?;
-        (wait.kind == WaitKind::Join).then(|| holders[0].task)
-    }
-
-    /// Returns the record of its resource if the node has no edge only because an owner is not named.
+    /// Reads what the node waits for. Returns `None` if there is no resource with known owners, or
+    /// a wait that is neither such a resource nor an exit.
     ///
-    /// Its next poll copies the names to the record.
-    pub(super) fn unnamed_record(&self) -> Option<&'static ResourceRecord> {
-        match self.waiter.record().linked_target()? {
-            WaitTarget::Record(index) if self.wakers == 1 => {
-                ResourceRecord::at(index).filter(|record| record.owner_table.has_unnamed())
+    /// The links are exact (RECORD-1). If there are as many as live wakers, nothing but these
+    /// resources can wake the node. Otherwise, the waits of the last poll that are not linked are
+    /// exits, and account for the other wakers.
+    fn read_waits(&self, now: Duration) -> Option<(Vec<WaitEdge>, Vec<Exit>, Duration)> {
+        let (recorded, is_complete) = self.waiter.record().waits();
+        let direct = recorded.iter().filter(|it| it.link == Link::Direct).count() as u64;
+        let is_exact = direct == self.wakers;
+        if self.wakers < direct || self.wakers == 0 || !(is_exact || is_complete) {
+            return None;
+        }
+        let number = self.waiter.number();
+        let counts =
+            |it: &&RecordedWait| it.link == Link::Direct || (!is_exact && it.link != Link::None);
+        let linked = recorded.iter().filter(counts);
+        let edges: Vec<_> = linked
+            .map(|it| WaitEdge::read(it.wait, number, self.wakers == 1))
+            .collect::<Option<_>>()?;
+        let waited = recorded.iter().map(|it| since(now, it.wait.since_ms)).min()?;
+        if is_exact {
+            return Some((edges, Vec::new(), waited));
+        }
+        let exits = self.read_exits(&recorded, self.wakers - direct, now)?;
+        let is_exit_of_holder = |edge: &WaitEdge| {
+            edge.wait.kind == WaitKind::Semaphore && edge.all().any(|owner| owner.task == number)
+        };
+        // Another branch of the same task that has a permit probably waits for such an exit.
+        let may_pass = edges.iter().any(is_exit_of_holder) && !exits.iter().all(Exit::is_timeout);
+        (!edges.is_empty() && !may_pass).then_some((edges, exits, waited))
+    }
+
+    /// Names what holds the wakers that are in no list of a resource. Returns `None` if the node waits
+    /// for a resource that is not linked, or for a timer that has fired.
+    fn read_exits(&self, waits: &[RecordedWait], wakers: u64, now: Duration) -> Option<Vec<Exit>> {
+        let poll = self.waiter.poll_stamp();
+        let is_current = |it: &&RecordedWait| it.link == Link::None && it.poll.same_poll(poll);
+        let mut exits = Vec::new();
+        for RecordedWait { wait, at_resource, .. } in waits.iter().filter(is_current) {
+            let remaining = match wait.target.target() {
+                WaitTarget::Number(tick) if wait.kind.is_for_timer() => {
+                    Some(time_of(tick).checked_sub(now).filter(|left| !left.is_zero())?)
+                }
+                _ => None,
+            };
+            if !wait.kind.is_exit() {
+                return None;
             }
-            _ => None,
+            exits.push(Exit::new(wait, *at_resource, remaining));
+        }
+        let mut unnamed = wakers.saturating_sub(exits.len() as u64);
+        if waits.iter().any(|it| it.link == Link::Indirect) {
+            exits.push(Exit::unnamed(ExitReason::Collection));
+            unnamed = unnamed.saturating_sub(1);
+        }
+        if unnamed > 0 {
+            exits.push(Exit::unnamed(ExitReason::Unknown(unnamed)));
+        }
+        Some(exits)
+    }
+
+    /// Returns whether nothing but the resources that it waits for, or an abort, can wake it.
+    pub(super) fn is_exact(&self) -> bool {
+        self.exits.is_empty()
+    }
+
+    /// Returns how long the node must still wait before its exits count as unlikely.
+    pub(super) fn patience_left(&self) -> Duration {
+        let is_unnamed = |exit: &Exit| exit.site().is_none();
+        let patience = match () {
+            () if self.is_exact() => Duration::ZERO,
+            () if self.exits.iter().any(is_unnamed) => UNKNOWN_PATIENCE,
+            () => PATIENCE,
+        };
+        patience.saturating_sub(self.waited)
+    }
+
+    /// Returns the tasks that it joins.
+    pub(super) fn joined_tasks(&self) -> impl Iterator<Item = u64> {
+        self.edges.iter().filter_map(WaitEdge::joined_task)
+    }
+
+    /// Returns whether it waits for the end of one task and for nothing else.
+    pub(super) fn only_joins(&self) -> bool {
+        match &*self.edges {
+            [edge] if self.is_exact() => matches!(edge.wait.target.target(), WaitTarget::Task(_)),
+            _ => false,
         }
     }
 
-    /// Returns whether it has an edge, or has no waker and was not declared to need none.
+    /// Returns all tasks that the node depends on.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (&WaitEdge, &Owner)> + Clone {
+        self.edges.iter().flat_map(|edge| edge.all().map(move |owner| (edge, owner)))
+    }
+
+    /// Returns the records of its resources that have an owner without a name.
+    ///
+    /// Its next poll copies the names to the record.
+    pub(super) fn unnamed_records(&self) -> Vec<&'static ResourceRecord> {
+        let record = |it: &RecordedWait| match it.wait.target.target() {
+            WaitTarget::Record(index) if it.link != Link::None => {
+                ResourceRecord::at(index).filter(|record| record.owner_table.has_unnamed())
+            }
+            _ => None,
+        };
+        self.waiter.record().waits().0.iter().filter_map(record).collect()
+    }
+
+    /// Returns whether it has edges, or has no waker and was not declared to need none.
     pub(super) fn may_be_stuck(&self) -> bool {
-        self.edge.is_some() || (self.wakers == 0 && !self.waiter.is_exempt())
+        !self.edges.is_empty() || (self.wakers == 0 && !self.waiter.is_exempt())
     }
 
     /// Returns whether it is in the same wait as when it was observed.
     pub(super) fn is_unchanged(&self) -> bool {
-        let same_edge = || match (&self.edge, self.read_edge()) {
-            (None, _) => true,
-            (Some(then), Some(now)) => {
-                then.wait.target == now.wait.target && then.all().eq(now.all())
-            }
-            (Some(_), None) => false,
+        let same_edges = || {
+            self.edges.is_empty()
+                || self.read_waits(Duration::ZERO).is_some_and(|(now, ..)| {
+                    let same = |(then, now): (&WaitEdge, &WaitEdge)| {
+                        then.wait.target == now.wait.target && then.all().eq(now.all())
+                    };
+                    self.edges.len() == now.len() && self.edges.iter().zip(&now).all(same)
+                })
         };
         self.waiter.wakers() == Some(self.wakers)
-            && same_edge()
+            && same_edges()
             && self.waiter.polls() == self.polls
             && self.waiter.wakers() == Some(self.wakers)
     }

@@ -1,7 +1,7 @@
 //! What the deadlock scan may claim of stuck nodes: the reports of cycles, and the proof that a
 //! `block_on` never returns.
 
-use super::graph::Graph;
+use super::graph::{Graph, Scope, Step};
 use super::node::Node;
 use super::waiter::Waiter;
 use crate::inspect::dump::since;
@@ -10,39 +10,41 @@ use crate::task::id;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog::snapshot::{Inspectable, WorkerSnapshot};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 impl Graph {
-    pub(super) fn edge(&self, number: u64) -> Option<Edge> {
-        let node = &self.nodes[&number];
-        let edge = node.edge.as_ref()?;
-        let (wait, owner) = (&edge.wait, self.owner(number)?);
+    /// Describes one step of a cycle.
+    fn edge(&self, step: &Step<'_>) -> Option<Edge> {
+        let (node, wait) = (&self.nodes[&step.number], &step.edge.wait);
+        let name = self.block_on_name.as_deref();
         Some(Edge {
-            task: node.waiter.info(self.block_on_name.as_deref())?,
+            task: node.waiter.info(name)?,
             wait: wait.kind,
             resource_id: ResourceRecord::display_number(wait.target.target()),
             site: wait.site,
             waited: since(self.taken_at, wait.since_ms),
-            holder: self.nodes.get(&owner.task)?.waiter.info(self.block_on_name.as_deref())?,
-            acquired_at: owner.site,
-            unpolled: owner.granted_unpolled,
-            queued_ahead: edge.is_queued_ahead(&owner),
+            holder: self.nodes.get(&step.owner.task)?.waiter.info(name)?,
+            acquired_at: step.owner.site,
+            unpolled: step.owner.granted_unpolled,
+            queued_ahead: step.edge.is_queued_ahead(step.owner),
             may_be_aborted: node.waiter.may_be_aborted(node.waiter.is_awaited()),
+            exits: node.exits.clone(),
         })
     }
 
     /// Builds the report of a cycle, or `None` if one of its nodes has changed.
     ///
     /// `nothing_runs` says that no code of the process can run.
-    pub(super) fn report_cycle(&self, cycle: &[u64], nothing_runs: bool) -> Option<Report> {
-        let edges = cycle.iter().map(|number| self.edge(*number)).collect::<Option<Vec<_>>>()?;
-        let only_joins = edges.iter().all(Edge::is_exact);
+    pub(super) fn report_cycle(&self, cycle: &[Step<'_>], nothing_runs: bool) -> Option<Report> {
+        let edges = cycle.iter().map(|step| self.edge(step)).collect::<Option<Vec<_>>>()?;
+        let nodes = || cycle.iter().map(|step| &self.nodes[&step.number]);
         let basis = match () {
-            () if only_joins && id::are_unique() => Basis::OnlyJoins,
+            () if nodes().all(Node::only_joins) && id::are_unique() => Basis::OnlyJoins,
             () if nothing_runs => Basis::NothingRuns,
+            () if !nodes().all(Node::is_exact) => Basis::Exits,
             () => Basis::Acquisition,
         };
-        let unchanged = cycle.iter().all(|number| self.nodes[number].is_unchanged());
-        if !unchanged {
+        if !nodes().all(Node::is_unchanged) {
             return None;
         }
         let is_futurelock = edges.iter().any(|edge| edge.unpolled);
@@ -51,6 +53,32 @@ impl Graph {
         } else {
             Report::Deadlock(Deadlock::new(edges, basis))
         })
+    }
+
+    /// Returns the reports of cycles that only exits can end, and after how long to scan again if
+    /// such a cycle is younger than its patience.
+    ///
+    /// `nothing_runs` says that no code of the process can run, so the exits end nothing.
+    pub(super) fn report_cycles_with_exits(
+        &self,
+        nothing_runs: bool,
+    ) -> (Vec<Report>, Option<Duration>) {
+        let (mut reports, mut again_in) = (Vec::new(), None);
+        if self.nodes.values().all(Node::is_exact) {
+            return (reports, again_in);
+        }
+        for cycle in self.cycles(&self.stuck(Scope::WithExits)) {
+            let nodes = || cycle.iter().map(|step| &self.nodes[&step.number]);
+            let patience = nodes().map(Node::patience_left).max().unwrap_or_default();
+            match () {
+                () if nodes().all(Node::is_exact) => {} // the exact graph has it too
+                () if nothing_runs || patience.is_zero() => {
+                    reports.extend(self.report_cycle(&cycle, nothing_runs));
+                }
+                () => again_in = Some(again_in.map_or(patience, |other| patience.min(other))),
+            }
+        }
+        (reports, again_in)
     }
 
     /// Returns whether the runtime can make no progress by itself: every task is stuck, and there
@@ -62,7 +90,7 @@ impl Graph {
     ) -> bool {
         let can_happen = |look: &WorkerSnapshot| look.timers + look.sources > 0;
         self.others == 0
-            && self.nodes.len() == stuck.len()
+            && self.nodes.len() == stuck.len() // so no node has exits
             && scheduler.is_quiet()
             && !scheduler.base().config.env.clock.is_auto_advance_held()
             && !scheduler.workers().iter().any(can_happen)
@@ -84,7 +112,7 @@ impl Graph {
         let config = &scheduler.base().config;
         let counts = |number: &&u64| {
             matches!(self.nodes[*number].waiter, Waiter::BlockOn(_))
-                && (self.nodes[*number].edge.is_some() || config.always_end_stuck_block_on)
+                && (!self.nodes[*number].edges.is_empty() || config.always_end_stuck_block_on)
         };
         stuck.iter().filter(counts).map(|root| &self.nodes[root]).collect()
     }

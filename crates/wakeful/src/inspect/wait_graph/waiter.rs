@@ -3,6 +3,7 @@
 use super::inner_waits::InnerWait;
 use crate::inspect::task_info::TaskInfo;
 use crate::scheduler::block_on::BlockOnState;
+use crate::task::poll_stamp::PollStamp;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, JOIN_WAKER, NOTIFIED, RUNNING};
 use crate::task::wait_record::WaitRecord;
@@ -62,6 +63,15 @@ impl Waiter {
             Waiter::Task(task) => task.wake(),
             Waiter::BlockOn(root) => root.wake(),
             Waiter::Inner { inner, .. } => inner.wake(),
+        }
+    }
+
+    /// Identifies its last poll in its wait record.
+    pub(super) fn poll_stamp(&self) -> PollStamp {
+        match self {
+            Waiter::Task(task) => task.header().poll_stamp(),
+            Waiter::BlockOn(root) => root.record.poll_stamp(),
+            Waiter::Inner { inner, .. } => inner.poll_stamp(),
         }
     }
 

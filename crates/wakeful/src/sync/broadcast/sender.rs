@@ -445,7 +445,7 @@ impl<T> Future for Closed<'_, T> {
         let this = self.project();
         let shared = &*this.sender.shared;
         if shared.receivers.poll(this.waiter.as_ref(), Zero, cx).is_pending() {
-            wait::record_secondary_wait(WaitKind::BroadcastClosed, shared, this.site);
+            wait::record_wait(WaitKind::BroadcastClosed, shared, this.site);
             return Poll::Pending;
         }
         Poll::Ready(())

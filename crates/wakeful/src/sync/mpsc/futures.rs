@@ -354,7 +354,7 @@ impl<T> Future for ClosedFuture<'_, T> {
         } else if let WaiterState::Granted(_) = list.update_waker(waiter, cx.waker()) {
             return Poll::Ready(());
         }
-        wait::record_secondary_wait(WaitKind::MpscClosed, *this.chan, this.site);
+        wait::record_wait(WaitKind::MpscClosed, *this.chan, this.site);
         Poll::Pending
     }
 }

@@ -67,7 +67,7 @@ impl Wait {
             return Poll::Ready(());
         }
         if waker.is_some() {
-            wait::record_secondary_wait(WaitKind::Notified, notify, this.site);
+            wait::record_wait(WaitKind::Notified, notify, this.site);
         }
         Poll::Pending
     }

@@ -145,7 +145,7 @@ impl<T> Sender<T> {
             progress.made_progress();
             return Poll::Ready(());
         }
-        wait::record_secondary_wait(WaitKind::OneshotClosed, self.end.shared(), site);
+        wait::record_wait(WaitKind::OneshotClosed, self.end.shared(), site);
         Poll::Pending
     }
 }

@@ -342,7 +342,7 @@ impl<T> Future for Closed<'_, T> {
         let progress = ready!(coop::poll_proceed(cx));
         let shared = &*this.sender.shared;
         if shared.receivers.poll(this.waiter.as_ref(), Zero, cx).is_pending() {
-            wait::record_secondary_wait(WaitKind::WatchClosed, shared, this.site);
+            wait::record_wait(WaitKind::WatchClosed, shared, this.site);
             return Poll::Pending;
         }
         progress.made_progress();

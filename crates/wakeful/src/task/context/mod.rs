@@ -19,8 +19,8 @@ pub(super) use poll_locals::{
 pub(crate) use poll_locals::{poll_block_on, poll_blocked_thread, poll_unattributed};
 pub(super) use waits::record_join_wait;
 pub(crate) use waits::{
-    record_linked_wait, record_secondary_wait, record_wait, record_wait_at_resource,
-    record_wait_if_none, record_wait_keeping_link, set_wait_site, wait_record_of,
+    has_indirect_link, record_linked_wait, record_wait, record_wait_at_resource,
+    record_wait_keeping_link, set_wait_site, wait_record_of,
 };
 pub(super) use yields::{is_current, try_wake_current};
 pub(crate) use yields::{set_drains_deferred, wake_deferred, yield_out_of_budget, yield_task};

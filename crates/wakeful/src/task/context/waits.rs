@@ -6,7 +6,7 @@
 use super::super::block_on::BlockOnRecord;
 use super::super::header::Header;
 use super::super::wait_kind::WaitKind;
-use super::super::wait_record::{Wait, WaitRecord, WaitWriter};
+use super::super::wait_record::{LinkWord, Wait, WaitRecord, WaitWriter};
 use super::super::wait_target::TargetWord;
 use super::super::waker;
 use super::{CONTEXT, ThreadContext};
@@ -60,19 +60,6 @@ impl ThreadContext {
             since_ms: self.now_ms.get(),
         }
     }
-
-    #[inline]
-    fn record_linked(
-        &self,
-        writer: WaitWriter<'_>,
-        target: TargetWord,
-        kind: WaitKind,
-        site: &'static Location<'static>,
-    ) -> NonNull<WaitRecord> {
-        let since_ms = self.now_ms.get();
-        writer.record_linked(Wait { kind, target, site, since_ms });
-        NonNull::from(writer.waiting)
-    }
 }
 
 /// Records what the current task is about to wait for.
@@ -95,30 +82,6 @@ pub(crate) fn record_wait_at_resource(wait: impl FnOnce(u32) -> Wait) {
     });
 }
 
-/// Records a wait that usually only ends another one: a deadline, a notification.
-///
-/// It does not replace a wait of this poll that is linked to a resource record. A lock that the
-/// task waits for as well explains more.
-#[inline]
-pub(crate) fn record_secondary_wait(wait: impl FnOnce(u32) -> Wait) {
-    CONTEXT.with(|context| {
-        if let Some(writer) = context.wait_writer().filter(|writer| !writer.is_linked_to_resource())
-        {
-            writer.record(wait(context.now_ms.get()));
-        }
-    });
-}
-
-/// Records a wait, unless this poll has already recorded one.
-#[inline]
-pub(crate) fn record_wait_if_none(wait: impl FnOnce(u32) -> Wait) {
-    CONTEXT.with(|context| {
-        if let Some(writer) = context.wait_writer() {
-            writer.record_if_none(|| wait(context.now_ms.get()));
-        }
-    });
-}
-
 /// Records a wait, and keeps the link if the record is already linked to the same target.
 #[inline]
 pub(crate) fn record_wait_keeping_link(wait: impl FnOnce(u32) -> Wait) {
@@ -136,7 +99,7 @@ pub(crate) fn record_wait_keeping_link(wait: impl FnOnce(u32) -> Wait) {
 pub(in crate::task) fn record_join_wait(task: &Header, waker: &Waker) {
     let target = TargetWord::of_task(task.id.get());
     CONTEXT.with(|context| match context.wait_writer_of_task(waker) {
-        Some(writer) => writer.record_linked(context.join_wait(target.linked(), task)),
+        Some(writer) => _ = writer.record_linked(context.join_wait(target.linked(), task)),
         None => record_join_wait_slow(task, waker),
     });
 }
@@ -146,24 +109,27 @@ pub(in crate::task) fn record_join_wait(task: &Header, waker: &Waker) {
 fn record_join_wait_slow(task: &Header, waker: &Waker) {
     let target = TargetWord::of_task(task.id.get());
     CONTEXT.with(|context| match context.wait_writer_of_block_on(waker) {
-        Some(writer) => writer.record_linked(context.join_wait(target.linked(), task)),
+        Some(writer) => _ = writer.record_linked(context.join_wait(target.linked(), task)),
         None => record_wait(|_| context.join_wait(target, task)),
     });
 }
 
-/// Records a wait for a linked target, if `waker` belongs to the task being polled.
+/// Records a wait for a linked target. Returns the word of the link.
 ///
-/// Returns the record in that case. Otherwise the wait is recorded unlinked. The record is alive as
-/// long as the waker is.
+/// The link is direct if `waker` belongs to the task or `block_on` future being polled. Then the
+/// record is alive as long as the waker is. Otherwise the link is indirect.
 #[inline]
 pub(crate) fn record_linked_wait(
     waker: &Waker,
     target: TargetWord,
     kind: WaitKind,
     site: &'static Location<'static>,
-) -> Option<NonNull<WaitRecord>> {
+) -> Option<LinkWord> {
     CONTEXT.with(|context| match context.wait_writer_of_task(waker) {
-        Some(writer) => Some(context.record_linked(writer, target, kind, site)),
+        Some(writer) => {
+            let since_ms = context.now_ms.get();
+            writer.record_linked(Wait { kind, target, site, since_ms })
+        }
         None => record_linked_wait_slow(waker, target, kind, site),
     })
 }
@@ -175,13 +141,22 @@ fn record_linked_wait_slow(
     target: TargetWord,
     kind: WaitKind,
     site: &'static Location<'static>,
-) -> Option<NonNull<WaitRecord>> {
+) -> Option<LinkWord> {
     CONTEXT.with(|context| {
-        if let Some(writer) = context.wait_writer_of_block_on(waker) {
-            return Some(context.record_linked(writer, target, kind, site));
+        let wait = Wait { kind, target, site, since_ms: context.now_ms.get() };
+        match context.wait_writer_of_block_on(waker) {
+            Some(writer) => writer.record_linked(wait),
+            None => context.wait_writer()?.record_indirect(wait),
         }
-        record_wait(|since_ms| Wait { kind, target: target.unlinked(), site, since_ms });
-        None
+    })
+}
+
+/// Returns whether this indirect link is in the record of the task or `block_on` future being
+/// polled.
+#[cold]
+pub(crate) fn has_indirect_link(link: LinkWord) -> bool {
+    CONTEXT.with(|context| {
+        context.wait_writer().is_some_and(|writer| writer.waiting.has_indirect(link))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::task::poll_stamp::PollStamp;
 use crate::task::wait_kind::WaitKind;
-use crate::task::wait_record::{Wait, WaitRecord, WaitWriter};
+use crate::task::wait_record::{Link, LinkWord, RecordedWait, Wait, WaitRecord, WaitWriter};
 use crate::task::wait_target::{RecordIndex, TargetWord, WaitTarget};
 use loom::sync::Arc;
 use loom::thread;
@@ -22,19 +22,32 @@ fn record(index: u64) -> TargetWord {
     TargetWord::of_record(RecordIndex(index))
 }
 
+/// Returns the targets of all waits of the record, and those among them that are linked.
+fn targets(waiting: &WaitRecord) -> (Vec<WaitTarget>, Vec<WaitTarget>) {
+    let (waits, _) = waiting.waits();
+    let is_linked = |it: &&RecordedWait| it.link == Link::Direct;
+    let target = |it: &RecordedWait| it.wait.target.target();
+    (waits.iter().map(target).collect(), waits.iter().filter(is_linked).map(target).collect())
+}
+
 /// The task has waited for record 1. It then waits for the longest sleep, and for record 2, while
 /// another thread removes its waiter from the list of record 1.
 ///
 /// A reader sees only targets that were written, and a link only where one was attached. At the end
-/// nothing is linked to record 1.
+/// nothing is linked to record 1, and record 2 is.
 #[test]
 fn readers_see_only_written_targets() {
     loom::model(|| {
         let waiting = Arc::new(WaitRecord::nothing());
-        writer(&waiting).record_linked(wait(WaitKind::Mutex, record(1).linked()));
+        let first = writer(&waiting).record_linked(wait(WaitKind::Mutex, record(1).linked()));
         let list = thread::spawn({
-            let waiting = waiting.clone();
-            move || waiting.detach()
+            let (waiting, first) = (waiting.clone(), SendLink(first.unwrap()));
+            move || {
+                let SendLink(first) = first;
+                // SAFETY: the record is alive, and the link direct.
+                unsafe { first.detach() };
+                drop(waiting);
+            }
         });
         let task = thread::spawn({
             let waiting = waiting.clone();
@@ -44,20 +57,58 @@ fn readers_see_only_written_targets() {
                 writer(&waiting).record_linked(wait(WaitKind::Mutex, record(2).linked()));
             }
         });
-        let numbers = [WaitTarget::Number(TargetWord::MAX_NUMBER)];
+        let far = WaitTarget::Number(TargetWord::MAX_NUMBER);
         let records = [record(1).target(), record(2).target()];
-        let linked = waiting.linked_target();
-        assert!(linked.is_none_or(|target| records.contains(&target)), "{linked:?}");
-        let read = waiting.read().expect("a wait is always recorded").target;
-        assert!(!read.is_linked());
-        let target = read.target();
-        assert!(records.contains(&target) || numbers.contains(&target), "{target:?}");
+        let (read, linked) = targets(&waiting);
+        assert!(linked.iter().all(|target| records.contains(target)), "{linked:?}");
+        // A slot that is being written may still have no target.
+        let known = [far, records[0], records[1], WaitTarget::Number(0)];
+        assert!(read.iter().all(|target| known.contains(target)), "{read:?}");
         list.join().unwrap();
         task.join().unwrap();
-        let left = waiting.linked_target();
-        assert!(left.is_none_or(|target| target == record(2).target()), "{left:?}");
+        let (read, linked) = targets(&waiting);
+        assert_eq!(linked, [record(2).target()]);
+        assert!(read.contains(&far), "{read:?}");
     });
 }
+
+/// The task waits for records 1 and 2. While another thread removes its waiter from list 1, it waits
+/// for record 3 in its next poll, which may reuse the slot of record 1.
+///
+/// At the end exactly records 2 and 3 are linked: no link is lost, and none is left.
+#[test]
+fn a_slot_is_reused_only_when_its_link_is_removed() {
+    loom::model(|| {
+        let waiting = Arc::new(WaitRecord::nothing());
+        writer(&waiting).record(wait(WaitKind::Sleep, TargetWord::of_tick(1)));
+        let link = |index| {
+            let wait = wait(WaitKind::Mutex, record(index).linked());
+            writer(&waiting).record_linked(wait).expect("there is space")
+        };
+        let (first, _second) = (SendLink(link(1)), link(2));
+        let list = thread::spawn({
+            let waiting = waiting.clone();
+            move || {
+                let SendLink(first) = first;
+                // SAFETY: the record is alive, and the link direct.
+                unsafe { first.detach() };
+                drop(waiting);
+            }
+        });
+        let next = WaitWriter { waiting: &waiting, stamp: PollStamp::from_doubled(4) };
+        next.record_linked(wait(WaitKind::Mutex, record(3).linked()));
+        list.join().unwrap();
+        let (_, mut linked) = targets(&waiting);
+        linked.sort_by_key(|target| format!("{target:?}"));
+        assert_eq!(linked, [record(2).target(), record(3).target()]);
+    });
+}
+
+/// A link word that a thread of the model may take along.
+struct SendLink(LinkWord);
+
+// SAFETY: the word is an atomic, in a record that the threads share or in a set.
+unsafe impl Send for SendLink {}
 
 /// Two threads detach while the task records a number. The number is not linked.
 #[test]
@@ -71,6 +122,6 @@ fn detaching_makes_no_link() {
         });
         writer(&waiting).record(wait(WaitKind::Sleep, TargetWord::of_tick(u64::MAX)));
         lists.into_iter().for_each(|list| list.join().unwrap());
-        assert_eq!(waiting.linked_target(), None);
+        assert_eq!(targets(&waiting).1, []);
     });
 }

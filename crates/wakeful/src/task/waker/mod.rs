@@ -10,6 +10,7 @@ use super::context;
 use super::duty::{Release, Wake};
 use super::header::Header;
 use super::runnable::{Runnable, TaskRef};
+use super::wait_target::TargetWord;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
@@ -34,15 +35,16 @@ pub(crate) fn is_waker_of(waker: &Waker, cell: *const Header) -> bool {
     waker.data() == cell.cast::<()>() && std::ptr::eq(waker.vtable(), &VTABLE)
 }
 
-/// Drops a waker that was removed from where its task waits, and detaches the task's wait record.
+/// Drops the join waker of a task, and detaches the wait record of the task that it wakes.
 #[cold]
-pub(crate) fn detach_and_drop(waker: Waker) {
+pub(crate) fn detach_and_drop(waker: Waker, joined: u64) {
+    let target = TargetWord::of_task(joined);
     if std::ptr::eq(waker.vtable(), &VTABLE) {
         // SAFETY: the vtable says that it is a task's waker, which keeps its cell alive.
-        unsafe { cell_of(waker.data()) }.1.waiting.detach();
+        unsafe { cell_of(waker.data()) }.1.waiting.detach_task(target);
     } else if let Some(record) = context::wait_record_of(&waker) {
         // SAFETY: it is the record of the `block_on` that this thread is in.
-        unsafe { record.as_ref() }.detach();
+        unsafe { record.as_ref() }.detach_task(target);
     }
 }
 

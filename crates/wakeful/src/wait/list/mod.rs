@@ -403,7 +403,7 @@ impl<S, T> Locked<'_, S, T> {
         // SAFETY: LIST-1: the waiter is in this list. Its node is moved out as it leaves (LIST-5).
         let Node { prev, next, waker, link, request: _ } =
             unsafe { waiter.as_ref().node.with_mut(|node| (*node).assume_init_read()) };
-        link.detach();
+        link.detach(self.record);
         if self.queue.front == Some(waiter) {
             // LIST-6: `next` keeps its stale `prev`.
             self.queue.front = next;
@@ -433,8 +433,8 @@ impl<S, T> Locked<'_, S, T> {
         unsafe {
             Self::node(waiter, |node| {
                 let same = node.waker.as_ref().is_some_and(|own| own.will_wake(waker));
-                if same && let Some(record) = self.record.get() {
-                    node.link.attach_again(record, waker);
+                if same {
+                    node.link.attach_again(self.record, waker);
                 }
                 same
             })
@@ -442,13 +442,11 @@ impl<S, T> Locked<'_, S, T> {
     }
 
     fn replace_waker(&mut self, waiter: Pin<&Waiter<T>>, waker: Waker) -> Option<Waker> {
-        let record = self.record.get();
+        let record = self.record;
         // SAFETY: LIST-1: the waiter is in this list.
         unsafe {
             Self::node(NonNull::from(waiter.get_ref()), |node| {
-                node.link.detach();
-                node.link =
-                    record.map_or(WaitLink::NONE, |record| WaitLink::attach(record, &waker));
+                node.link.replace(record, &waker);
                 node.waker.replace(waker)
             })
         }

@@ -12,29 +12,29 @@
 //!
 //! - RECORD-1. A wait record is linked under the lock of the list, while a waiter with the waker of
 //!   that task is in the list. The thread that removes the waiter detaches the link under the same
-//!   lock. A wait record that another future has overwritten since is not linked.
+//!   lock. Each waiter links a word of its own, also if a task has several (`task::wait_set`).
 //! - RECORD-2. A guard or permit that owns its share of the resource can move to any task or
 //!   thread. Making one marks the resource, for good. From then on the task that acquired it is
 //!   reported, but not taken for the task that has it.
 //!
-//! So a link is exact. If the task has one live waker, that waker is in the list of the resource.
-//! Nothing but this resource, or an abort, can then wake the task.
+//! So a link is exact. If the task has as many live wakers as direct links, each of its wakers is in
+//! the list of one of these resources. Nothing but these resources, or an abort, can then wake the
+//! task.
 //!
-//! A task that waits for two resources at once has one wait record, linked to the last one that was
-//! attached. Detaching removes whatever link is there. A missing link loses information until the
-//! next poll; a wrong link never exists.
+//! A future that polls others with wakers of its own hides the task's waker from the list. Then the
+//! link is *indirect*: it tells what the task waits for, and proves nothing.
 
 use crate::sys::IS_MODEL;
 use crate::sys::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use crate::sys::sync::{const_unless_model, ignore_poison};
 use crate::task::context;
 use crate::task::wait_kind::WaitKind;
-use crate::task::wait_record::WaitRecord;
+use crate::task::wait_record::LinkWord;
 use crate::task::wait_target::{RecordIndex, TargetWord, WaitTarget};
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::owner_slots::{OwnerSlot, OwnerTable, SlotState};
 use std::panic::Location;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
@@ -259,11 +259,11 @@ impl Drop for RecordCell {
 /// The kind and the site of a wait.
 pub(crate) type WaitReason = (WaitKind, &'static Location<'static>);
 
-/// The wait record that a waiter has linked, if any.
+/// The link that a waiter has made in a wait record, if any.
 ///
-/// Part of the waiter's node, whose waker keeps the wait record alive.
+/// Part of the waiter's node, whose waker keeps the wait record of a direct link alive.
 #[derive(Clone, Copy)]
-pub(in crate::wait) struct WaitLink(Option<NonNull<WaitRecord>>);
+pub(crate) struct WaitLink(Option<LinkWord>);
 
 // SAFETY: all fields of a wait record are atomics.
 unsafe impl Send for WaitLink {}
@@ -271,25 +271,14 @@ unsafe impl Send for WaitLink {}
 unsafe impl Sync for WaitLink {}
 
 impl WaitLink {
-    pub(in crate::wait) const NONE: WaitLink = WaitLink(None);
+    pub(crate) const NONE: WaitLink = WaitLink(None);
 
-    /// Links the wait record of the task being polled, if `waker` is its waker.
+    /// Links the wait record of the task being polled, and records the wait itself.
     ///
     /// RECORD-1: the caller holds the lock of the list, and the waiter is or will be in the list
     /// with this waker.
     #[inline]
-    pub(in crate::wait) fn attach(resource: &'static ResourceRecord, waker: &Waker) -> Self {
-        let record = context::wait_record_of(waker);
-        if let Some(record) = record {
-            // SAFETY: it belongs to the task being polled, which is alive.
-            unsafe { record.as_ref() }.attach(resource.linked);
-        }
-        Self(record)
-    }
-
-    /// Links the wait record of the task being polled, and records the wait itself (RECORD-1).
-    #[inline]
-    pub(in crate::wait) fn attach_with(
+    pub(crate) fn attach_with(
         resource: &'static ResourceRecord,
         waker: &Waker,
         reason: WaitReason,
@@ -298,26 +287,50 @@ impl WaitLink {
         Self(context::record_linked_wait(waker, resource.linked, kind, site))
     }
 
-    /// Links the wait record again: the waiter was polled again with the same waker.
+    /// Links the wait record again, if the link is lost: the waiter was polled again with the same
+    /// waker.
     #[inline]
-    pub(in crate::wait) fn attach_again(
-        &mut self,
-        resource: &'static ResourceRecord,
-        waker: &Waker,
-    ) {
-        let new = Self::attach(resource, waker);
-        if new.0.is_some() {
-            // The same waker means the same wait record.
-            *self = new;
+    pub(in crate::wait) fn attach_again(&mut self, resource: &RecordCell, waker: &Waker) {
+        let Some(record) = resource.get() else { return };
+        // SAFETY: the waker keeps the wait record of a direct link alive.
+        let is_linked = |word: LinkWord| unsafe { word.has_direct(record.linked) };
+        if !self.0.is_some_and(is_linked) {
+            self.attach_anew(resource, waker);
         }
+    }
+
+    #[cold]
+    fn attach_anew(&mut self, resource: &RecordCell, waker: &Waker) {
+        // A foreign waker may belong to another task by now.
+        let is_kept = |word: LinkWord| word.is_indirect() && context::has_indirect_link(word);
+        if !self.0.is_some_and(is_kept) {
+            self.replace(resource, waker);
+        }
+    }
+
+    /// Replaces the link by one of the task being polled, whose waker the waiter gets (RECORD-1). The
+    /// caller describes the wait afterwards.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn replace(&mut self, resource: &RecordCell, waker: &Waker) {
+        self.detach(resource);
+        let reason = (WaitKind::Unknown, Location::caller());
+        *self =
+            resource.get().map_or(Self::NONE, |record| Self::attach_with(record, waker, reason));
     }
 
     /// Removes the link (RECORD-1). The waiter has left the list, and its waker is still alive.
     #[inline]
-    pub(in crate::wait) fn detach(self) {
-        if let Some(record) = self.0 {
+    pub(crate) fn detach(self, resource: &RecordCell) {
+        match self.0 {
+            None => {}
+            Some(word) if word.is_indirect() => {
+                if let Some(resource) = resource.get() {
+                    word.detach_indirect(resource.linked);
+                }
+            }
             // SAFETY: the waker keeps the wait record alive.
-            unsafe { record.as_ref() }.detach();
+            Some(word) => unsafe { word.detach() },
         }
     }
 }

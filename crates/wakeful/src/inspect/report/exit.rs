@@ -1,0 +1,140 @@
+//! What can end a deadlock that is not certain to last: the exits of a waiting task.
+
+use super::text::Short;
+use crate::sys::descriptor;
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::Wait;
+use crate::task::wait_target::WaitTarget;
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+/// Something that can wake a task of a deadlock, besides the resource that it waits for.
+///
+/// A task in `select!` or `timeout` waits for any of several events. If one of them is a lock that is
+/// part of a cycle, the others are the exits: a time-out, a signal, a message, data on a socket.
+///
+/// Its `Display` names it, for example `the time-out at src/main.rs:12:9, in 47.0 s`.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::{Builder, Handle};
+/// use wakeful::sync::Mutex;
+/// use wakeful::time::{advance, timeout};
+///
+/// let rt = Builder::new_current_thread().enable_time().start_paused(true).build()?;
+/// rt.block_on(async {
+///     let task = wakeful::spawn(async {
+///         let lock = Mutex::new(());
+///         let _first = lock.lock().await;
+///         timeout(Duration::from_secs(60), lock.lock()).await.is_err()
+///     });
+///     wakeful::task::yield_now().await;
+///     advance(Duration::from_secs(10)).await;
+///
+///     let found = Handle::current().diagnose();
+///     let Report::Deadlock(deadlock) = &found[0] else { panic!("{found:?}") };
+///     let exit = &deadlock.edges()[0].exits()[0];
+///     assert_eq!(exit.kind(), "timeout");
+///     assert!(exit.remaining().unwrap() <= Duration::from_secs(50));
+///     assert!(task.await.unwrap());
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Exit {
+    reason: ExitReason,
+    remaining: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ExitReason {
+    /// A wait that the task has recorded. The text says what the site is.
+    Wait { wait: Wait, place: &'static str },
+    /// Another future of a collection that polls its futures with wakers of its own.
+    Collection,
+    /// Wakers that belong to no recorded wait.
+    Unknown(u64),
+}
+
+impl Exit {
+    pub(crate) fn new(wait: &Wait, at_resource: bool, remaining: Option<Duration>) -> Self {
+        let place = wait.kind.place(wait.target.target(), at_resource);
+        Self { reason: ExitReason::Wait { wait: *wait, place }, remaining }
+    }
+
+    pub(crate) fn unnamed(reason: ExitReason) -> Self {
+        Self { reason, remaining: None }
+    }
+
+    /// Returns the call that waits for it, for example `"timeout"` or `"watch::Receiver::changed"`.
+    ///
+    /// `"unknown"` if it is not one of wakeful's own futures.
+    pub fn kind(&self) -> &'static str {
+        match self.reason {
+            ExitReason::Wait { wait, .. } => wait.kind.name(),
+            ExitReason::Collection | ExitReason::Unknown(_) => WaitKind::Unknown.name(),
+        }
+    }
+
+    /// Returns the place of that call, or where its resource was made. `None` if it is not known.
+    pub fn site(&self) -> Option<&'static Location<'static>> {
+        match self.reason {
+            ExitReason::Wait { wait, .. } => Some(wait.site),
+            ExitReason::Collection | ExitReason::Unknown(_) => None,
+        }
+    }
+
+    /// Returns the time until it happens, for a timer or a time-out.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.remaining
+    }
+
+    /// Returns whether it is the deadline of `timeout`, which cancels the wait for the resource.
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self.reason, ExitReason::Wait { wait, .. } if wait.kind == WaitKind::Timeout)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (wait, place) = match &self.reason {
+            ExitReason::Wait { wait, place } => (wait, place),
+            ExitReason::Collection => {
+                return f.write_str(
+                    "another future of the same collection, such as a FuturesUnordered",
+                );
+            }
+            ExitReason::Unknown(1) => {
+                return f.write_str(
+                    "a future that is not wakeful's own or is no longer polled, and has a waker",
+                );
+            }
+            ExitReason::Unknown(wakers) => {
+                return write!(
+                    f,
+                    "futures that are not wakeful's own or are no longer polled, and have {wakers} wakers"
+                );
+            }
+        };
+        let (kind, site) = (wait.kind, wait.site);
+        if let Some(remaining) = self.remaining {
+            let what = if kind == WaitKind::Timeout { "time-out at" } else { "timer made at" };
+            return write!(f, "the {what} {site}, in {}", Short(remaining));
+        }
+        match wait.target.target() {
+            WaitTarget::Number(number) if kind.is_for_descriptor() => {
+                let descriptor = descriptor::describe(number);
+                let descriptor = descriptor.unwrap_or_else(|| format!("descriptor {number}"));
+                write!(f, "{} on {descriptor}, {place} {site}", kind.phrase())
+            }
+            WaitTarget::Number(number) if kind == WaitKind::Signal => {
+                write!(f, "signal {number}, {place} {site}")
+            }
+            _ => write!(f, "{}, {place} {site}", kind.phrase()),
+        }
+    }
+}
