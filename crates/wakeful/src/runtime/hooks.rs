@@ -1,8 +1,7 @@
 //! The schedulers' upcalls: reports, metrics and the runtime's context.
 
 use crate::inspect::{
-    self, Blocked, Delivery, Orphan, Report, ReportHook, Reporter, Spinning, TaskInfo,
-    UnobservedPanic,
+    Blocked, Delivery, Orphan, Report, ReportHook, Reporter, Spinning, TaskInfo, UnobservedPanic,
 };
 use crate::runtime::context;
 use crate::runtime::futile_loops::{self, FutileLoops};
