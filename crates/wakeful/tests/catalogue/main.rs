@@ -12,6 +12,7 @@
 mod child;
 mod innocent;
 mod locks;
+mod loops;
 mod permits;
 mod program;
 mod runs;
@@ -41,6 +42,7 @@ fn bugs() -> Vec<Bug> {
         permits::bugs(),
         threads::bugs(),
         stalls::bugs(),
+        loops::bugs(),
         stories::bugs(),
     ];
     tables.into_iter().flatten().collect()

@@ -4,12 +4,13 @@ use std::hint::black_box;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
+use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex as StdMutex, mpsc as std_mpsc};
 use std::time::{Duration, Instant};
 
 use wakeful::inspect::Certainty::Suspected;
 use wakeful::sync::{mpsc, watch};
-use wakeful::task::spawn_blocking;
+use wakeful::task::{LocalSet, spawn_blocking};
 use wakeful::time::sleep;
 
 use super::Twin;
@@ -98,6 +99,32 @@ async fn a_condition_variable(twin: Twin) {
     drop(pair);
 }
 
+/// A std guard is held over an await, and another task of the thread locks.
+#[expect(clippy::await_holding_lock, reason = "this is the bug")]
+async fn a_std_guard_over_an_await(twin: Twin) {
+    let total = Rc::new(StdMutex::new(0));
+    let set = LocalSet::new();
+    let (first, second) = (total.clone(), total);
+    set.spawn_local(async move {
+        if is_buggy(twin) {
+            let mut total = first.lock().unwrap();
+            sleep(Duration::from_millis(10)).await;
+            *total += 1;
+        } else {
+            sleep(Duration::from_millis(1)).await;
+            *first.lock().unwrap() += 1;
+        }
+    });
+    set.spawn_local(async move {
+        //@ spawned
+        if !is_buggy(twin) {
+            sleep(Duration::from_millis(1)).await;
+        }
+        *second.lock().unwrap() += 1;
+    });
+    set.await;
+}
+
 #[inline(never)]
 fn checksum(until: Instant) -> u64 {
     let mut sum = 1u64;
@@ -139,6 +166,7 @@ pub fn bugs() -> Vec<Bug> {
         blocked(bug!(a_std_socket)).says("\"proxy\""),
         blocked(bug!(a_std_datagram)).says("\"lookup\""),
         blocked(bug!(a_condition_variable)).says("\"waiter\"").says("ondvar"),
+        blocked(bug!(a_std_guard_over_an_await)),
         blocked(bug!(a_long_computation)).says("\"hash\"").says("checksum").busy(),
         blocked(bug!(a_retry_that_sleeps)).says("\"upload\"").says("sleep"),
     ]
