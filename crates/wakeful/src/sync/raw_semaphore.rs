@@ -648,7 +648,7 @@ mod tests {
             });
             yield_now().await;
             let record = permits.resource_record().expect("a task waits");
-            assert!(record.certain_owners().is_none() && record.owner_table.has_unnamed());
+            assert!(record.known_owners().is_none() && record.owner_table.has_unnamed());
             // The waiter holds the only permit itself.
             let task = waiter.id().as_u64();
             let held = Owner { task, site: Some(Location::caller()), granted_unpolled: false };

@@ -22,6 +22,7 @@ pub struct Edge {
     pub(crate) acquired_at: Option<&'static Location<'static>>,
     pub(crate) unpolled: bool,
     pub(crate) queued_ahead: bool,
+    pub(crate) may_have_moved: bool,
     pub(crate) may_be_aborted: bool,
     pub(crate) exits: Vec<Exit>,
 }
@@ -65,6 +66,13 @@ impl Edge {
     /// for readers keeps further readers waiting.
     pub fn is_queued_ahead(&self) -> bool {
         self.queued_ahead
+    }
+
+    /// Returns whether the resource has given out owned guards or permits, which can be moved freely.
+    ///
+    /// Then the holder acquired the resource, and another task or thread may have it now.
+    pub fn may_have_moved(&self) -> bool {
+        self.may_have_moved
     }
 
     /// Returns whether the resource was granted to a future that was not polled since.
@@ -123,6 +131,17 @@ impl Edge {
             }
             WaitKind::OnceCell => {
                 field(f, indent, "computed by", format_args!("{holder}, started{at}"))?;
+            }
+            _ if self.may_have_moved => {
+                let what = if self.is_for(WaitKind::Semaphore) { "permit" } else { "guard" };
+                let acquired = format_args!("{holder},{at}");
+                field(f, indent, "acquired by", acquired)?;
+                field(
+                    f,
+                    indent,
+                    "",
+                    format_args!("perhaps as an owned {what}, which may have been moved"),
+                )?;
             }
             _ => field(f, indent, "held by", format_args!("{holder}, acquired{at}"))?,
         }

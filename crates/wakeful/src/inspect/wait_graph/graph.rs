@@ -1,4 +1,4 @@
-//! The wait-for graph of one runtime: which nodes are stuck, and which of them form cycles.
+//! The wait-for graph of one runtime, or of all: which nodes are stuck, and which of them form cycles.
 
 use super::inner_waits::InnerWaits;
 use super::node::{Node, WaitEdge};
@@ -11,7 +11,8 @@ use crate::watchdog::snapshot::Inspectable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The wait-for graph of one runtime, by task number.
+/// The wait-for graph of one runtime, or of all, by task number.
+#[derive(Default)]
 pub(super) struct Graph {
     pub(super) nodes: BTreeMap<u64, Node>,
     /// Number of other tasks that are not complete: they run, are queued, or wait for something
@@ -21,48 +22,94 @@ pub(super) struct Graph {
     pub(super) parents_of_others: BTreeSet<u32>,
     /// Other waiters that must be polled once more to learn the owners of their resource.
     pub(super) unnamed: Vec<(Waiter, Vec<&'static ResourceRecord>)>,
-    pub(super) block_on_name: Option<String>,
-    /// Time of the observation, on the runtime's clock.
-    pub(super) taken_at: Duration,
+    /// Of each runtime: the name of `block_on` futures, and the time of the observation on its clock.
+    runtimes: Vec<(Option<String>, Duration)>,
+    /// The runtimes of nodes that are not of the first runtime.
+    runtime_of: BTreeMap<u64, usize>,
 }
 
 impl Graph {
-    pub(super) fn take(scheduler: &dyn Inspectable) -> Self {
-        let config = &scheduler.base().config;
-        let (block_on_name, taken_at) = (config.block_on_name.clone(), config.env.clock.elapsed());
-        let (mut nodes, mut others) = (BTreeMap::new(), 0);
-        let (mut parents_of_others, mut unnamed) = (BTreeSet::new(), Vec::new());
-        let roots = scheduler.block_ons().into_iter().map(Waiter::BlockOn);
+    /// Observes these runtimes. The first is the scanned one.
+    pub(super) fn take(runtimes: &[&dyn Inspectable]) -> Self {
+        let mut graph = Self::default();
         let inner_waits = InnerWaits::read();
-        let mut add = |waiter: Waiter| {
-            let waiter = inner_waits.wrap(waiter);
-            let parent = waiter.parent();
-            match Node::observe(waiter, taken_at) {
-                Some(node) if node.may_be_stuck() => {
-                    drop(nodes.insert(node.waiter.number(), node));
+        for (nth, runtime) in runtimes.iter().enumerate() {
+            let config = &runtime.base().config;
+            let taken_at = config.env.clock.elapsed();
+            graph.runtimes.push((config.block_on_name.clone(), taken_at));
+            let mut add = |waiter: Waiter| graph.add(inner_waits.wrap(waiter), nth, taken_at);
+            runtime.block_ons().into_iter().map(Waiter::BlockOn).for_each(&mut add);
+            runtime.each_task(&mut |task| {
+                if !task.state().has(COMPLETE) {
+                    add(Waiter::Task(task));
                 }
-                node => {
-                    others += 1;
-                    parents_of_others.extend(parent);
-                    if let Some(node) = node {
-                        let records = node.unnamed_records();
-                        unnamed.extend((!records.is_empty()).then_some((node.waiter, records)));
-                    }
+            });
+        }
+        graph
+    }
+
+    fn add(&mut self, waiter: Waiter, runtime: usize, now: Duration) {
+        let parent = waiter.parent();
+        match Node::observe(waiter, now) {
+            Some(node) if node.may_be_stuck() => {
+                let number = node.waiter.number();
+                if runtime > 0 {
+                    self.runtime_of.insert(number, runtime);
+                }
+                drop(self.nodes.insert(number, node));
+            }
+            node => {
+                self.others += 1;
+                self.parents_of_others.extend(parent);
+                if let Some(node) = node {
+                    let records = node.unnamed_records();
+                    self.unnamed.extend((!records.is_empty()).then_some((node.waiter, records)));
                 }
             }
-        };
-        roots.for_each(&mut add);
-        scheduler.each_task(&mut |task| {
-            if !task.state().has(COMPLETE) {
-                add(Waiter::Task(task));
+        }
+    }
+
+    /// Returns the name of `block_on` futures and the time of the observation, in the runtime of this
+    /// node.
+    fn runtime_of(&self, number: u64) -> &(Option<String>, Duration) {
+        &self.runtimes[self.runtime_of.get(&number).copied().unwrap_or(0)]
+    }
+
+    /// Returns the time of the observation, on the clock of this node's runtime.
+    pub(super) fn taken_at(&self, number: u64) -> Duration {
+        self.runtime_of(number).1
+    }
+
+    /// Returns how the runtime of this node calls the futures of `block_on`.
+    pub(super) fn block_on_name(&self, number: u64) -> Option<&str> {
+        self.runtime_of(number).0.as_deref()
+    }
+
+    /// Returns whether a node of the cycle is one of the scanned runtime.
+    pub(super) fn is_own(&self, cycle: &[Step<'_>]) -> bool {
+        cycle.iter().any(|step| !self.runtime_of.contains_key(&step.number))
+    }
+
+    /// Returns whether a node depends on a task that is not one of this runtime.
+    pub(super) fn depends_on_others_than(&self, runtime: &dyn Inspectable) -> bool {
+        let owners = self.nodes.values().flat_map(Node::owners).map(|(_, owner)| owner.task);
+        let mut missing: BTreeSet<u64> =
+            owners.filter(|task| *task != 0 && !self.nodes.contains_key(task)).collect();
+        if !missing.is_empty() {
+            for root in runtime.block_ons() {
+                missing.remove(&root.record.id);
             }
-        });
-        Self { nodes, others, parents_of_others, unnamed, block_on_name, taken_at }
+            runtime.each_task(&mut |task| {
+                missing.remove(&task.header().id.get());
+            });
+        }
+        !missing.is_empty()
     }
 
     /// Returns the nodes that depend only on each other, or have no waker.
     ///
-    /// With [`Scope::Exact`], a node that has exits is not stuck.
+    /// With [`Scope::Exact`], a node that has exits is not stuck, nor one that waits for a guard which was
+    /// perhaps moved a short time ago.
     ///
     /// A worklist: a node that depends on a task outside of the graph is removed, then the nodes that
     /// depend on it, and so on. Linear in nodes and edges.
@@ -81,7 +128,7 @@ impl Graph {
             // task keeps a stale wait record, so its edge does not count.
             let is_stale =
                 is_block_on_id(*number) && node.joined_tasks().any(|id| awaited[&id] > 1);
-            if is_stale || !(scope == Scope::WithExits || node.is_exact()) {
+            if is_stale || !(scope == Scope::WithExits || node.is_settled()) {
                 not_stuck.push(*number);
             }
             for (edge, owner) in node.owners() {
@@ -177,9 +224,9 @@ impl Graph {
 /// Which nodes count as stuck.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Nodes that nothing but the resources of their edges can wake.
+    /// Nodes that nothing but the resources of their edges can wake, and that have waited long enough.
     Exact,
-    /// These, and nodes that have exits.
+    /// These, and all others with edges.
     WithExits,
 }
 

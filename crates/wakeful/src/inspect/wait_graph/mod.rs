@@ -2,7 +2,8 @@
 //!
 //! # The graph
 //!
-//! The nodes are tasks and `block_on` futures that wait. A node has a [`WaitEdge`](node::WaitEdge) if exactly one
+//! It has the nodes of the scanned runtime. If one of them depends on a task of another runtime, it has
+//! the nodes of all runtimes of the process. The nodes are tasks and `block_on` futures that wait. A node has a [`WaitEdge`](node::WaitEdge) if exactly one
 //! live waker for it exists, and its wait record is linked to a resource (RECORD-1 in
 //! [`resource_record`](crate::wait::ownership::resource_record)). Then that waker is queued at that
 //! resource, so only the resource or an abort can wake the node. This is exact.
@@ -26,12 +27,12 @@
 //!   process can run, wherever the guards are (`Basis::NothingRuns`).
 //! - *Suspected*: all other cycles (`Basis::Acquisition`). They end no `block_on`.
 //!
-//! Three assumptions are wrong too often, so the scan does not make them:
+//! Some assumptions are wrong too often, so the scan does not make them:
 //!
-//! - An owned guard or permit can be moved freely (RECORD-2). A task that waits for such a resource has
-//!   no edge.
-//! - Permits and receivers are often moved into a child task. A task that waits for them is stuck only
-//!   if the children of their owner are stuck too.
+//! - Guards and permits that own their share (RECORD-2) are often sent along with jobs. A wait for them
+//!   counts after some seconds only.
+//! - They, other permits, and receivers are often moved into a child task. A task that waits for them is
+//!   stuck only if the children of their owner are stuck too.
 //! - The owner of a receiver is the task that received last, unless that task itself waits for
 //!   capacity.
 //!
@@ -49,12 +50,12 @@ mod waiter;
 use super::Dump;
 use super::report::{NoRescueReason, Report, StuckBlockOn};
 use crate::sys::unwind::catch_and_forget;
+use crate::task::id;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog;
 use crate::watchdog::snapshot::Inspectable;
 use graph::{Graph, Scope};
 use quiescence::Quiescence;
-use std::collections::BTreeSet;
 use std::time::Duration;
 use story::{Story, story_of};
 use waiter::Waiter;
@@ -76,24 +77,28 @@ pub(crate) fn scan(
     runtime: Option<&str>,
     peers: &[&dyn Inspectable],
 ) -> ScanResult {
-    let graph = Graph::take(scheduler);
-    wake_unnamed(&graph);
-    let stuck = graph.stuck(Scope::Exact);
+    let own = Graph::take(&[scheduler]);
+    wake_unnamed(&own);
+    // Simulated runtimes give out the same ids.
+    let is_wide = !peers.is_empty() && id::are_unique() && own.depends_on_others_than(scheduler);
+    let wide = is_wide.then(|| Graph::take(&with_peers(scheduler, peers)));
+    let graph = wide.as_ref().unwrap_or(&own);
     let has_block_on = || !scheduler.block_ons().is_empty();
     let is_quiet = has_block_on() && Quiescence::observe(&[scheduler]).is_some();
     let proof = is_quiet.then(|| prove_quiescence(scheduler, peers)).flatten();
-    let cycles = graph.cycles(&stuck);
-    let cycles = cycles.iter().filter_map(|cycle| graph.report_cycle(cycle, proof.is_some()));
+    let cycles = graph.cycles(&graph.stuck(Scope::Exact));
+    let cycles = cycles.iter().filter(|cycle| graph.is_own(cycle));
+    let cycles = cycles.filter_map(|cycle| graph.report_cycle(cycle, proof.is_some()));
     let mut reports: Vec<Report> = cycles.collect();
     let (with_exits, again_in) = graph.report_cycles_with_exits(proof.is_some());
     reports.extend(with_exits);
     let mut found = ScanResult { reports, again_in };
     match proof {
         Some((quiet, reason)) => {
-            report_stuck(scheduler, runtime, &graph, &quiet, reason, &mut found);
+            report_stuck(scheduler, runtime, graph, &quiet, reason, &mut found);
         }
         None => {
-            report_without_wakers(scheduler, runtime, &graph, &stuck, &mut found);
+            report_without_wakers(scheduler, runtime, &own, &mut found);
             // The last of the other threads may end without notice. A test is ended then.
             if is_quiet && scheduler.base().config.always_end_stuck_block_on {
                 found.again_in = Some(Duration::ZERO);
@@ -119,12 +124,19 @@ fn wake_unnamed(graph: &Graph) {
     }
 }
 
+fn with_peers<'a>(
+    scheduler: &'a dyn Inspectable,
+    peers: &[&'a dyn Inspectable],
+) -> Vec<&'a dyn Inspectable> {
+    [&[scheduler], peers].concat()
+}
+
 /// Returns all waits of the process, if no code of it can run, and why that is so.
 fn prove_quiescence(
     scheduler: &dyn Inspectable,
     peers: &[&dyn Inspectable],
 ) -> Option<(Quiescence, NoRescueReason)> {
-    let runtimes: Vec<&dyn Inspectable> = [&[scheduler], peers].concat();
+    let runtimes = with_peers(scheduler, peers);
     let quiet = Quiescence::observe(&runtimes)?;
     let in_test = scheduler.base().config.always_end_stuck_block_on;
     let reason = quiet.no_rescue_reason(&runtimes, in_test)?;
@@ -149,14 +161,14 @@ fn report_stuck(
         config.always_end_stuck_block_on || waiter.wakers().is_some_and(|wakers| wakers > 0)
     };
     for (waiter, rest) in quiet.own_block_ons().filter(|(waiter, _)| counts(waiter)) {
-        let root_cause = match story_of(waiter, graph, quiet, graph.taken_at) {
+        let root_cause = match story_of(waiter, graph, quiet) {
             Story::Told(root_cause) => root_cause,
             Story::Asked => {
                 found.again_in = Some(Duration::ZERO);
                 return;
             }
         };
-        let Some(who) = waiter.info(graph.block_on_name.as_deref()) else { continue };
+        let Some(who) = waiter.info(graph.block_on_name(waiter.number())) else { continue };
         let reason = if waiter.wakers() == Some(0) { NoRescueReason::WakersGone } else { reason };
         let dump = Dump::take(scheduler, runtime);
         let stuck = StuckBlockOn::new(who, rest, reason, dump).with_root_cause(root_cause);
@@ -173,19 +185,21 @@ fn report_without_wakers(
     scheduler: &dyn Inspectable,
     runtime: Option<&str>,
     graph: &Graph,
-    stuck: &BTreeSet<u64>,
     found: &mut ScanResult,
 ) {
-    let roots = graph.stuck_block_ons(scheduler, stuck);
+    let stuck = graph.stuck(Scope::Exact);
+    let roots = graph.stuck_block_ons(scheduler, &stuck);
     let cannot_progress = !roots.is_empty()
-        && graph.cannot_progress(scheduler, stuck)
+        && graph.cannot_progress(scheduler, &stuck)
         && graph.is_unchanged(scheduler);
     for node in roots.into_iter().filter(|_| cannot_progress) {
         if node.wakers > 0 {
             found.again_in = Some(Duration::ZERO);
             continue;
         }
-        let Some(who) = node.waiter.info(graph.block_on_name.as_deref()) else { continue };
+        let Some(who) = node.waiter.info(graph.block_on_name(node.waiter.number())) else {
+            continue;
+        };
         let dump = Dump::take(scheduler, runtime);
         let stuck = StuckBlockOn::new(who, node.rest, NoRescueReason::WakersGone, dump);
         found.reports.push(Report::StuckBlockOn(stuck));

@@ -11,7 +11,8 @@ use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use std::time::Duration;
 
-/// How long a node with exits has not been polled before it counts as stuck.
+/// How long a node has not been polled before it counts as stuck, if it has exits or waits for a guard
+/// that may have been moved.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// [`PATIENCE`] if an exit is not known by name.
 const UNKNOWN_PATIENCE: Duration = Duration::from_secs(5);
@@ -38,25 +39,28 @@ pub(super) struct WaitEdge {
     pub(super) holders: Vec<Owner>,
     /// A waiter that is queued ahead, and for which free permits are kept.
     pub(super) queued_ahead: Option<Owner>,
+    /// The resource has given out guards or permits that own their share (RECORD-2).
+    pub(super) may_have_moved: bool,
 }
 
 impl WaitEdge {
-    /// Reads the owners of the resource of a linked wait. Returns `None` if they are not certain.
+    /// Reads the owners of the resource of a linked wait. Returns `None` if they are not known.
     fn read(wait: Wait, number: u64, is_only_wait: bool) -> Option<Self> {
-        let (holders, queued_ahead) = match wait.target.target() {
+        let (holders, queued_ahead, may_have_moved) = match wait.target.target() {
             WaitTarget::Number(_) => return None,
             WaitTarget::Task(id) => {
-                (vec![Owner { task: id, site: None, granted_unpolled: false }], None)
+                (vec![Owner { task: id, site: None, granted_unpolled: false }], None, false)
             }
             WaitTarget::Record(index) => {
                 let resource = ResourceRecord::at(index)?;
                 // A node with one waker is not queued twice, so it is not ahead of itself.
                 let is_ahead = |ahead: &Owner| !is_only_wait || ahead.task != number;
-                (resource.certain_owners()?, resource.partial_waiter().filter(is_ahead))
+                let ahead = resource.partial_waiter().filter(is_ahead);
+                (resource.known_owners()?, ahead, resource.may_have_moved())
             }
         };
         let is_own = wait.kind == WaitKind::MpscSend && holders.iter().all(|h| h.task == number);
-        (!is_own).then_some(Self { wait, holders, queued_ahead })
+        (!is_own).then_some(Self { wait, holders, queued_ahead, may_have_moved })
     }
 
     /// Iterates over all tasks that the node depends on.
@@ -66,7 +70,7 @@ impl WaitEdge {
 
     /// Returns whether the resource is often moved into a child task, as permits and receivers are.
     pub(super) fn is_often_moved(&self) -> bool {
-        matches!(self.wait.kind, WaitKind::Semaphore | WaitKind::MpscSend)
+        self.may_have_moved || matches!(self.wait.kind, WaitKind::Semaphore | WaitKind::MpscSend)
     }
 
     pub(super) fn is_queued_ahead(&self, owner: &Owner) -> bool {
@@ -166,11 +170,24 @@ impl Node {
         self.exits.is_empty()
     }
 
-    /// Returns how long the node must still wait before its exits count as unlikely.
+    /// Returns whether one of its resources has given out guards or permits that own their share.
+    ///
+    /// They are often sent along with a job, to a task that drops them soon.
+    fn may_get_what_was_moved(&self) -> bool {
+        self.edges.iter().any(|edge| edge.may_have_moved)
+    }
+
+    /// Returns whether nothing but its resources can wake it, and that is not expected to happen soon.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_exact() && self.patience_left().is_zero()
+    }
+
+    /// Returns how long the node must still wait before it is unlikely that its exits wake it, or that
+    /// a guard which was moved is dropped.
     pub(super) fn patience_left(&self) -> Duration {
         let is_unnamed = |exit: &Exit| exit.site().is_none();
         let patience = match () {
-            () if self.is_exact() => Duration::ZERO,
+            () if self.is_exact() && !self.may_get_what_was_moved() => Duration::ZERO,
             () if self.exits.iter().any(is_unnamed) => UNKNOWN_PATIENCE,
             () => PATIENCE,
         };

@@ -8,7 +8,6 @@ use crate::inspect::report::{RootCause, StoryStep};
 use crate::sys::unwind::catch_and_forget;
 use crate::wait::describe::{self, Answer};
 use crate::watchdog;
-use std::time::Duration;
 
 /// What is known of a stuck `block_on`.
 pub(super) enum Story {
@@ -20,7 +19,7 @@ pub(super) enum Story {
 /// Tells what the `block_on` future waits for, and what that waits for, up to the root.
 ///
 /// There is no root if it depends on a cycle, which has a report of its own.
-pub(super) fn story_of(root: &Waiter, graph: &Graph, quiet: &Quiescence, now: Duration) -> Story {
+pub(super) fn story_of(root: &Waiter, graph: &Graph, quiet: &Quiescence) -> Story {
     let mut chain = vec![root];
     while let Some(next) = graph.next_of(chain[chain.len() - 1].number()) {
         match quiet.find(next) {
@@ -43,15 +42,18 @@ pub(super) fn story_of(root: &Waiter, graph: &Graph, quiet: &Quiescence, now: Du
             }
         },
     };
-    let name = graph.block_on_name.as_deref();
     let step = |waiter: &Waiter| {
         let wait = waiter.record().read()?;
-        Some(StoryStep { task: waiter.info(name)?, wait: wait.kind, site: wait.site })
+        Some(StoryStep {
+            task: waiter.info(graph.block_on_name(waiter.number()))?,
+            wait: wait.kind,
+            site: wait.site,
+        })
     };
     let Some(cause) = step(last) else { return Story::Told(None) };
     Story::Told(Some(RootCause {
         cause,
-        waited: since(now, since_ms),
+        waited: since(graph.taken_at(last.number()), since_ms),
         has_wakers: last.wakers().is_some_and(|wakers| wakers > 0),
         details,
         held_up: chain.into_iter().rev().filter_map(step).collect(),

@@ -16,17 +16,21 @@ impl Graph {
     /// Describes one step of a cycle.
     fn edge(&self, step: &Step<'_>) -> Option<Edge> {
         let (node, wait) = (&self.nodes[&step.number], &step.edge.wait);
-        let name = self.block_on_name.as_deref();
         Some(Edge {
-            task: node.waiter.info(name)?,
+            task: node.waiter.info(self.block_on_name(step.number))?,
             wait: wait.kind,
             resource_id: ResourceRecord::display_number(wait.target.target()),
             site: wait.site,
-            waited: since(self.taken_at, wait.since_ms),
-            holder: self.nodes.get(&step.owner.task)?.waiter.info(name)?,
+            waited: since(self.taken_at(step.number), wait.since_ms),
+            holder: self
+                .nodes
+                .get(&step.owner.task)?
+                .waiter
+                .info(self.block_on_name(step.owner.task))?,
             acquired_at: step.owner.site,
             unpolled: step.owner.granted_unpolled,
             queued_ahead: step.edge.is_queued_ahead(step.owner),
+            may_have_moved: step.edge.may_have_moved,
             may_be_aborted: node.waiter.may_be_aborted(node.waiter.is_awaited()),
             exits: node.exits.clone(),
         })
@@ -55,8 +59,8 @@ impl Graph {
         })
     }
 
-    /// Returns the reports of cycles that only exits can end, and after how long to scan again if
-    /// such a cycle is younger than its patience.
+    /// Returns the reports of cycles that only exits can end, and after how long to scan again if a
+    /// cycle is younger than its patience.
     ///
     /// `nothing_runs` says that no code of the process can run, so the exits end nothing.
     pub(super) fn report_cycles_with_exits(
@@ -64,14 +68,14 @@ impl Graph {
         nothing_runs: bool,
     ) -> (Vec<Report>, Option<Duration>) {
         let (mut reports, mut again_in) = (Vec::new(), None);
-        if self.nodes.values().all(Node::is_exact) {
+        if self.nodes.values().all(Node::is_settled) {
             return (reports, again_in);
         }
         for cycle in self.cycles(&self.stuck(Scope::WithExits)) {
             let nodes = || cycle.iter().map(|step| &self.nodes[&step.number]);
             let patience = nodes().map(Node::patience_left).max().unwrap_or_default();
             match () {
-                () if nodes().all(Node::is_exact) => {} // the exact graph has it too
+                () if nodes().all(Node::is_settled) || !self.is_own(&cycle) => {} // reported by another scan
                 () if nothing_runs || patience.is_zero() => {
                     reports.extend(self.report_cycle(&cycle, nothing_runs));
                 }

@@ -32,7 +32,7 @@ fn poll(request: Pin<&mut PermitRequest>, permits: &RawSemaphore, task: u64) -> 
 /// Returns the owners of all permits, or `None` if they are not all known.
 fn known(permits: &RawSemaphore) -> Option<Vec<u64>> {
     let record = permits.resource_record()?;
-    let mut tasks: Vec<u64> = record.certain_owners()?.iter().map(|owner| owner.task).collect();
+    let mut tasks: Vec<u64> = record.known_owners()?.iter().map(|owner| owner.task).collect();
     tasks.sort_unstable();
     Some(tasks)
 }
@@ -144,7 +144,7 @@ fn permit_is_granted_while_another_enqueues() {
         assert!(poll(next.as_mut(), &permits, 2));
         let mut third = third.join().unwrap();
         let record = permits.resource_record().expect("a task waits");
-        let owners = record.certain_owners().expect("there is one");
+        let owners = record.known_owners().expect("there is one");
         let named: Vec<_> =
             owners.iter().map(|owner| (owner.task, owner.granted_unpolled)).collect();
         assert_eq!(named, [(2, false)]);
@@ -164,7 +164,7 @@ fn poll_lock(
 
 fn owner(raw: &RawMutex) -> Owner {
     let record = raw.waiters.record.get().expect("a task waits");
-    record.certain_owners().expect("the mutex is locked")[0]
+    record.known_owners().expect("the mutex is locked")[0]
 }
 
 /// A mutex is locked as another task enqueues itself. Catches a waiter that does not know the

@@ -14,8 +14,8 @@
 //!   that task is in the list. The thread that removes the waiter detaches the link under the same
 //!   lock. Each waiter links a word of its own, also if a task has several (`task::wait_set`).
 //! - RECORD-2. A guard or permit that owns its share of the resource can move to any task or
-//!   thread. Making one marks the resource, for good. From then on the task that acquired it is
-//!   reported, but not taken for the task that has it.
+//!   thread. Making one marks the resource, for good. From then on a report says that the guard may
+//!   have been moved, and the children of the task that acquired it may have it as well.
 //!
 //! So a link is exact. If the task has as many live wakers as direct links, each of its wakers is in
 //! the list of one of these resources. Nothing but these resources, or an abort, can then wake the
@@ -145,11 +145,10 @@ impl ResourceRecord {
         self.movable.load(Acquire)
     }
 
-    /// Returns all owners if they are certain: at least one, all named, and none may have moved.
-    pub(crate) fn certain_owners(&self) -> Option<Vec<Owner>> {
+    /// Returns all owners if they are known: at least one, and all named.
+    pub(crate) fn known_owners(&self) -> Option<Vec<Owner>> {
         let owners = self.owners();
-        let is_certain = !owners.is_empty() && !self.has_unlisted() && !self.may_have_moved();
-        is_certain.then_some(owners)
+        (!owners.is_empty() && !self.has_unlisted()).then_some(owners)
     }
 
     /// Returns the number of a target in dumps and reports. Equal targets have equal numbers.
