@@ -140,6 +140,10 @@ fn a_system_call_that_may_not_be_interrupted_is_named() {
         let name = "a_system_call_that_may_not_be_interrupted_is_named";
         assert!(blocked.stack().iter().any(|it| it.contains(name)), "{report}");
         assert!(report.to_string().contains(&format!("system call {call}")), "{report}");
+        if cfg!(all(debug_assertions, target_arch = "x86_64")) {
+            let frame = blocked.frames().find(|it| it.function().ends_with("poll_socket")).unwrap();
+            assert_eq!(frame.file(), Some(file!()), "{report}");
+        }
     }
 }
 
@@ -167,6 +171,10 @@ fn waiting_for_the_output_of_a_command_is_named() {
         assert!(call.starts_with("poll on descriptor ") && call.contains("(pipe)"), "{report}");
         let name = "waiting_for_the_output_of_a_command_is_named";
         assert!(blocked.stack().iter().any(|it| it.contains(name)), "{report}");
+        if cfg!(all(debug_assertions, target_arch = "x86_64", target_env = "gnu")) {
+            let frame = blocked.frames().find(|it| it.function().contains(name)).unwrap();
+            assert_eq!((frame.file(), frame.library()), (Some(file!()), None), "{report}");
+        }
     }
 }
 

@@ -68,12 +68,17 @@ impl PartialEq for TaskInfo {
 
 impl Eq for TaskInfo {}
 
+/// Writes the id and the name. The alternate form, `{:#}`, adds the place to a task without a name.
 impl fmt::Display for TaskInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.id(), &self.name) {
             (Some(id), Some(name)) => write!(f, "task {id} {name:?}"),
+            (Some(id), None) if f.alternate() => {
+                write!(f, "task {id} (spawned at {})", self.spawned_at)
+            }
             (Some(id), None) => write!(f, "task {id}"),
             (None, Some(name)) => write!(f, "block_on {name:?}"),
+            (None, None) if f.alternate() => write!(f, "block_on (called at {})", self.spawned_at),
             (None, None) => f.write_str("block_on"),
         }
     }

@@ -11,7 +11,7 @@
 //! The signal is SIGURG. It is ignored by default and has no other use today. If the program
 //! handles it, its handler stays and there are no stacks. Interrupted system calls are restarted
 //! (SA_RESTART). A thread in a system call that cannot be restarted would see EINTR, so it gets no
-//! signal. Sleeps and locks cannot be restarted either, but Rust's std and most C libraries repeat
+//! signal; `inspect::symbols` reads its stack from outside. Sleeps and locks cannot be restarted either, but Rust's std and most C libraries repeat
 //! them.
 //!
 //! One request at a time. `REQUEST` says which thread is to answer:

@@ -45,7 +45,7 @@ impl fmt::Display for WorkerDump {
         let mut doing = self.state().name().to_owned();
         if self.state() == WorkerState::Polling {
             doing = self.task().map_or("polling a task that has ended".to_owned(), |task| {
-                format!("polling {task}")
+                format!("polling {task:#}")
             });
         }
         if let Some(duration) = self.duration() {
@@ -161,7 +161,7 @@ impl fmt::Display for HolderDump {
             HolderKind::LastReceiver => ("last received by", " at", ""),
         };
         match self.task() {
-            Some(task) => write!(f, "{before} {task}")?,
+            Some(task) => write!(f, "{before} {task:#}")?,
             None => write!(f, "{before} no task of this runtime")?,
         }
         if let Some(site) = self.acquired_at() {

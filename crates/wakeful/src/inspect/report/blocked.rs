@@ -79,8 +79,8 @@ impl Blocked {
     /// Returns the functions on the thread's stack, innermost first, up to the task's future.
     ///
     /// If no frame shows the future, because the compiler has inlined it or there are no frames, the
-    /// last entry is the name of its type. There are no frames if the system does not allow a stack
-    /// capture, or if the thread is in a system call that the capture would interrupt.
+    /// last entry is the name of its type. There are few or no frames if the thread is in a system call
+    /// that a capture would interrupt, or if the system does not allow one.
     pub fn stack(&self) -> &[String] {
         self.stack.names()
     }

@@ -101,13 +101,15 @@ impl Edge {
         self.wait == kind
     }
 
-    /// Writes the lines below the task's name.
-    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+    /// Writes the lines below the task's name. The text says of the tasks in `listed` where they were
+    /// spawned.
+    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str, listed: &[Edge]) -> fmt::Result {
         let (kind, site, waited) = (self.kind(), self.site, Short(self.waited));
         // A JoinHandle knows only where its task was spawned.
         let at = if self.is_for(WaitKind::Join) { ", spawned at" } else { " at" };
         field(f, indent, "waiting", format_args!("{kind}{at} {site}, for {waited}"))?;
-        let holder = &self.holder;
+        let is_listed = listed.iter().any(|edge| edge.task == self.holder);
+        let holder = if is_listed { self.holder.to_string() } else { format!("{:#}", self.holder) };
         let at = self.acquired_at.map_or(String::new(), |site| format!(" at {site}"));
         match self.wait {
             _ if self.queued_ahead => {
@@ -117,7 +119,7 @@ impl Edge {
                 let future = format_args!("{holder}, whose future{at} was not polled since");
                 field(f, indent, "granted to", future)?;
             }
-            WaitKind::Join => field(f, indent, "joins", holder)?,
+            WaitKind::Join => field(f, indent, "joins", format_args!("{holder}"))?,
             WaitKind::BlockOn => {
                 field(
                     f,
@@ -152,7 +154,7 @@ impl Edge {
 impl fmt::Display for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.task)?;
-        self.write(f, "    ")
+        self.write(f, "    ", &[])
     }
 }
 
@@ -307,11 +309,11 @@ impl Cycle {
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [edge] = &*self.edges {
-            return edge.write(f, "    ");
+            return edge.write(f, "    ", &self.edges);
         }
         for edge in &self.edges {
             writeln!(f, "    {}", edge.task)?;
-            edge.write(f, "      ")?;
+            edge.write(f, "      ", &self.edges)?;
         }
         Ok(())
     }

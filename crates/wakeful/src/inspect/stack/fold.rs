@@ -27,9 +27,9 @@ impl Stack {
                 }
             }
             if self.ends_with_type && nth + 1 == frames.len() {
-                line += match self.missing {
-                    None => " (the type of the future; the compiler has inlined its poll)",
-                    Some(_) => " (the type of the future)",
+                line += match self.reaches_poll {
+                    true => " (the type of the future; the compiler has inlined its poll)",
+                    false => " (the type of the future)",
                 };
             }
             lines.push(line);

@@ -6,7 +6,7 @@
 mod fold;
 mod library;
 
-use super::symbols::{Detail, Function, SourcePlace, functions_at};
+use super::symbols::{Detail, Function, SourcePlace, functions_at, functions_of_blocked};
 use crate::sys::backtrace::{self, NoStack};
 use library::library_of;
 
@@ -19,6 +19,8 @@ pub(crate) struct Stack {
     origins: Vec<Origin>,
     /// The last name is the type of the polled future, because no frame shows it.
     ends_with_type: bool,
+    /// The frames reach the runtime's function that polls the future.
+    reaches_poll: bool,
     /// Why there are no frames.
     missing: Option<NoStack>,
 }
@@ -91,6 +93,10 @@ impl Stack {
         match backtrace::capture(thread) {
             Ok(frames) => Self::new(functions_at(&frames, Detail::Lines), future),
             Err(missing) => {
+                let functions = functions_of_blocked(thread, polls_a_future);
+                if !functions.is_empty() {
+                    return Self::new(functions, future);
+                }
                 let mut stack = Self { missing: Some(missing), ..Self::default() };
                 stack.end_with_type(future);
                 stack
@@ -99,11 +105,12 @@ impl Stack {
     }
 
     fn new(mut functions: Vec<Function>, future: Option<&str>) -> Self {
-        if let Some(end) = functions.iter().position(|function| polls_a_future(&function.name)) {
+        let end = functions.iter().position(|function| polls_a_future(&function.name));
+        if let Some(end) = end {
             // If the compiler has inlined everything into the poll, the poll is all there is.
             functions.truncate(end.max(1));
         }
-        let mut stack = Self::default();
+        let mut stack = Self { reaches_poll: end.is_some(), ..Self::default() };
         for Function { name, place, object } in functions {
             let library = library_of(&name, place.as_ref(), object.as_deref());
             stack.names.push(name);

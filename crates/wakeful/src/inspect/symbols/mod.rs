@@ -4,10 +4,13 @@
 //! has it, adds file and line, and the functions that the compiler inlined.
 //!
 //! - [`elf`] reads a file. [`debug_info`] reads its lines. [`names`] makes symbols readable.
+//! - `unwind` walks the stack of a thread that must not be interrupted.
 
 mod debug_info;
 mod elf;
 mod names;
+#[cfg(target_arch = "x86_64")]
+mod unwind;
 
 use crate::sys::backtrace;
 use debug_info::DebugInfo;
@@ -53,12 +56,34 @@ pub(super) enum Detail {
     Lines,
 }
 
+/// Returns the functions on the stack of a thread that is blocked in a system call, without
+/// interrupting it. They may end early, and are empty if the thread is not blocked.
+///
+/// `is_end` tells the function that the thread is known to be in.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn functions_of_blocked(thread: i32, is_end: impl Fn(&str) -> bool) -> Vec<Function> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let walked = unwind::walk(thread, &MemoryMap::parse(&maps), &Program::find());
+    let walked = walked.unwrap_or_default();
+    let functions = functions_at(&walked.addresses, Detail::Lines);
+    if functions.iter().any(|function| is_end(&function.name)) {
+        return functions;
+    }
+    functions_at(&walked.addresses[..walked.certain], Detail::Lines)
+}
+
+/// Returns nothing: only the registers of x86-64 are known.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn functions_of_blocked(_thread: i32, _is_end: impl Fn(&str) -> bool) -> Vec<Function> {
+    Vec::new()
+}
+
 /// Names the functions of a stack. `frames` are its return addresses, innermost first.
 pub(super) fn functions_at(frames: &[usize], detail: Detail) -> Vec<Function> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mapped: Vec<Mapping<'_>> = maps.lines().filter_map(Mapping::parse).collect();
+    let map = MemoryMap::parse(&maps);
     let program = Program::find();
-    let mut files: Vec<&str> = mapped.iter().map(|mapping| mapping.path).collect();
+    let mut files: Vec<&str> = map.0.iter().map(|mapping| mapping.path).collect();
     files.sort_unstable();
     files.dedup();
     let mut found: Vec<Vec<Function>> = vec![Vec::new(); frames.len()];
@@ -66,7 +91,7 @@ pub(super) fn functions_at(frames: &[usize], detail: Detail) -> Vec<Function> {
         let inside = |(nth, address): (usize, &usize)| {
             // All addresses but the first are return addresses, one past the call.
             let address = (*address as u64).saturating_sub(u64::from(nth > 0));
-            let mapping = mapped.iter().find(|it| it.path == file && it.contains(address))?;
+            let mapping = map.at(address).filter(|mapping| mapping.path == file)?;
             Some((nth, address - mapping.start + mapping.offset))
         };
         let offsets: Vec<(usize, u64)> = frames.iter().enumerate().filter_map(inside).collect();
@@ -95,16 +120,13 @@ fn name_functions(
     detail: Detail,
     found: &mut [Vec<Function>],
 ) {
-    let is_program = program.path.as_deref() == Some(Path::new(file));
-    // A program whose file was replaced meanwhile is still there under this name.
-    let path = if is_program { "/proc/self/exe" } else { file };
-    let Some(elf) = Elf::open(Path::new(path)) else { return };
+    let Some(elf) = program.open(file) else { return };
     let addresses: Vec<(usize, u64)> =
         offsets.iter().filter_map(|(nth, offset)| Some((*nth, elf.to_address(*offset)?))).collect();
     let symbols = elf.symbols(&addresses.iter().map(|(_, address)| *address).collect::<Vec<_>>());
     let debug_info = (detail == Detail::Lines).then(|| DebugInfo::of(&elf)).flatten();
     let object = || Path::new(file).file_name().map(|name| name.to_string_lossy().into_owned());
-    let object = if is_program { None } else { object() };
+    let object = if program.is(file) { None } else { object() };
     for ((nth, address), symbol) in addresses.into_iter().zip(symbols) {
         let mut functions =
             debug_info.as_ref().map_or_else(Vec::new, |info| info.functions(address, symbol));
@@ -134,23 +156,53 @@ impl Program {
         });
         Self { path }
     }
+
+    fn is(&self, file: &str) -> bool {
+        self.path.as_deref() == Some(Path::new(file))
+    }
+
+    /// Opens the program or a library.
+    fn open(&self, file: &str) -> Option<Elf> {
+        // A program whose file was replaced meanwhile is still there under this name.
+        Elf::open(Path::new(if self.is(file) { "/proc/self/exe" } else { file }))
+    }
 }
 
 /// What the kernel appends to the path of a file that was deleted or replaced.
 const DELETED: &str = " (deleted)";
 
-/// A file mapping of the process.
+/// The mappings of the process: memory and files.
+struct MemoryMap<'a>(Vec<Mapping<'a>>);
+
+impl<'a> MemoryMap<'a> {
+    /// Parses `/proc/self/maps`.
+    fn parse(maps: &'a str) -> Self {
+        Self(maps.lines().filter_map(Mapping::parse).collect())
+    }
+
+    fn find(&self, address: u64) -> Option<&Mapping<'a>> {
+        self.0.iter().find(|mapping| mapping.contains(address))
+    }
+
+    /// Returns the file mapping at an address.
+    fn at(&self, address: u64) -> Option<&Mapping<'a>> {
+        self.find(address).filter(|mapping| !mapping.path.is_empty())
+    }
+}
+
+/// A mapping of the process.
 struct Mapping<'a> {
     start: u64,
     end: u64,
     offset: u64,
+    /// Empty if the mapping is not of a file.
     path: &'a str,
 }
 
 impl<'a> Mapping<'a> {
     /// Parses a line of `/proc/self/maps`.
     fn parse(line: &'a str) -> Option<Self> {
-        let path = &line[line.find('/')?..];
+        let path = line.find('/').map_or("", |at| &line[at..]);
         let mut words = line.split_ascii_whitespace();
         let (start, end) = words.next()?.split_once('-')?;
         let offset = words.nth(1)?;
@@ -177,7 +229,9 @@ mod tests {
         let mapping = Mapping::parse(line).unwrap();
         let numbers = (mapping.start, mapping.end, mapping.offset);
         assert_eq!((numbers, mapping.path), ((0x55d0, 0x55e0, 0xf000), "/a folder/program"));
-        assert!(Mapping::parse("55d0-55e0 rw-p 00000000 00:00 0    [stack]").is_none());
+        let stack = Mapping::parse("55d0-55e0 rw-p 00000000 00:00 0    [stack]").unwrap();
+        assert_eq!((stack.end, stack.path), (0x55e0, ""));
+        assert!(Mapping::parse("").is_none());
     }
 
     #[inline(never)]
