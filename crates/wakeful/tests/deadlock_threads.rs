@@ -190,3 +190,56 @@ fn a_closure_gets_its_lock_after_all() {
         assert!(found.iter().all(|it| it.certainty() == Certainty::Suspected), "{found:?}");
     }
 }
+
+fn one_pool_thread() -> [Runtime; 2] {
+    let mut two = Builder::new_multi_thread();
+    [&mut Builder::new_current_thread(), two.worker_threads(2)].map(|builder| {
+        builder.enable_all().max_blocking_threads(1).report_blocked_after(None).on_report(|_| {});
+        builder.build().unwrap()
+    })
+}
+
+/// The only thread of the pool waits for a closure that needs a thread of the pool.
+#[test]
+fn a_closure_awaits_another_closure_of_a_full_pool() {
+    for rt in one_pool_thread() {
+        let handle = rt.handle().clone();
+        let _entered = rt.enter();
+        let (give, given) = std::sync::mpsc::channel();
+        spawn_blocking(move || {
+            let queued = handle.spawn_blocking(|| ());
+            give.send(queued.abort_handle()).unwrap();
+            drop(handle.block_on(queued));
+        });
+        let report = deadlock_of(rt.handle());
+        assert_eq!(kinds(&report), ["JoinHandle", "block_on", "spawn_blocking"], "{report}");
+        assert_eq!(report.certainty(), Certainty::Suspected, "{report}");
+        let text = report.to_string();
+        assert!(text.contains("all threads of the blocking pool are occupied"), "{text}");
+        assert!(text.contains("max_blocking_threads"), "{text}");
+        given.recv().unwrap().abort();
+        drop(_entered);
+        rt.shutdown_background();
+    }
+}
+
+/// The closure that occupies the pool ends after all: nothing is reported.
+#[test]
+fn a_full_pool_whose_closure_still_runs_is_not_reported() {
+    for rt in one_pool_thread() {
+        let _entered = rt.enter();
+        let (let_go, goes) = std::sync::mpsc::channel::<()>();
+        let runs = spawn_blocking(move || goes.recv().unwrap());
+        let queued = spawn_blocking(|| ());
+        for _ in 0..100 {
+            let found = rt.handle().diagnose();
+            assert!(found.is_empty(), "{found:?}");
+            thread::yield_now();
+        }
+        let_go.send(()).unwrap();
+        rt.block_on(async {
+            runs.await.unwrap();
+            queued.await.unwrap();
+        });
+    }
+}

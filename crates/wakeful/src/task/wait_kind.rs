@@ -78,6 +78,8 @@ pub(crate) enum WaitKind {
     Stdout = 43,
     /// The end of a `block_on` that the task has called in its poll.
     BlockOn = 44,
+    /// A thread of the blocking pool.
+    PoolThread = 45,
     /// A future that is not wakeful's own: only the place is known.
     Unknown = 255,
 }
@@ -100,7 +102,7 @@ impl WaitKind {
             matches!(self, WaitKind::Mutex | WaitKind::RwLockRead | WaitKind::RwLockWrite);
         let is_share =
             matches!(self, WaitKind::Semaphore | WaitKind::MpscSend | WaitKind::OnceCell);
-        let is_end = matches!(self, WaitKind::Join | WaitKind::BlockOn);
+        let is_end = matches!(self, WaitKind::Join | WaitKind::BlockOn | WaitKind::PoolThread);
         !(is_lock || is_share || is_end || matches!(self, WaitKind::Yield | WaitKind::Unknown))
     }
 
@@ -160,6 +162,7 @@ impl WaitKind {
             42 => WaitKind::Stdin,
             43 => WaitKind::Stdout,
             44 => WaitKind::BlockOn,
+            45 => WaitKind::PoolThread,
             _ => WaitKind::Unknown,
         }
     }
@@ -202,6 +205,7 @@ impl WaitKind {
             WaitKind::Stdin => "Stdin::read",
             WaitKind::Stdout => "Stdout::write",
             WaitKind::BlockOn => "block_on",
+            WaitKind::PoolThread => "spawn_blocking",
             WaitKind::MemoryRead => "in-memory read",
             WaitKind::MemoryWrite => "in-memory write",
         }
@@ -245,6 +249,7 @@ impl WaitKind {
             WaitKind::Stdin => "standard input",
             WaitKind::Stdout => "a write to standard output or error",
             WaitKind::BlockOn => "a block_on that it has called",
+            WaitKind::PoolThread => "a thread of the blocking pool",
         }
     }
 

@@ -120,6 +120,11 @@ impl Edge {
                 field(f, indent, "granted to", future)?;
             }
             WaitKind::Join => field(f, indent, "joins", format_args!("{holder}"))?,
+            WaitKind::PoolThread => {
+                let behind =
+                    format_args!("{holder}: all threads of the blocking pool are occupied");
+                field(f, indent, "behind", behind)?;
+            }
             WaitKind::BlockOn => {
                 field(
                     f,
@@ -232,6 +237,12 @@ impl Cycle {
         }
     }
 
+    /// Returns whether it is of joins and closures that wait for a thread of the pool.
+    fn is_of_pool_alone(&self) -> bool {
+        let kinds = [WaitKind::Join, WaitKind::BlockOn, WaitKind::PoolThread];
+        self.has(WaitKind::PoolThread) && self.edges.iter().all(|it| kinds.contains(&it.wait))
+    }
+
     /// Writes the reasons, and what could end the cycle.
     fn write_why(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (they, one, each) = match self.edges.len() {
@@ -249,6 +260,11 @@ impl Cycle {
                 "  why: no code of this process can run: everything waits, there is no timer, descriptor or closure, \
                  and no other thread. So {they} can never run again unless {one} is aborted."
             ),
+            Basis::Acquisition if self.is_of_pool_alone() => {
+                writeln!(f, "  why: each task or closure waits for the next alone.")?;
+                writeln!(f, "  assumes: no other closure of the blocking pool ends.")?;
+                writeln!(f, "  ends if: a closure of the pool ends, or {one} is aborted.")
+            }
             Basis::Acquisition | Basis::Exits => {
                 let (moved, assumed) = self.assumed();
                 if self.basis == Basis::Exits {
@@ -295,6 +311,10 @@ impl Cycle {
             }
             () if all_for(WaitKind::Join) => {
                 "do not join a task from a task that it joins: await one of the handles in a third task."
+            }
+            () if self.has(WaitKind::PoolThread) => {
+                "do not wait in a closure for another closure of the same pool, or raise \
+                 Builder::max_blocking_threads."
             }
             () if is_alone => {
                 "drop the first guard or permit before waiting again, for example by ending its block. Another \

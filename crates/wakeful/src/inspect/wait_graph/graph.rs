@@ -4,12 +4,16 @@ use super::inner_waits::InnerWaits;
 use super::node::{Node, WaitEdge};
 use super::waiter::Waiter;
 use crate::task::block_on::is_block_on_id;
-use crate::task::state::COMPLETE;
+use crate::task::runnable::TaskRef;
+use crate::task::state::{BLOCKING, COMPLETE, RUNNING};
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog::snapshot::Inspectable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+/// The most edges from queued closures to closures that run, in one runtime.
+const MAX_POOL_EDGES: usize = 100_000;
 
 /// The wait-for graph of one runtime, or of all, by task number.
 #[derive(Default)]
@@ -37,20 +41,44 @@ impl Graph {
             let config = &runtime.base().config;
             let taken_at = config.env.clock.elapsed();
             graph.runtimes.push((config.block_on_name.clone(), taken_at));
-            let mut add = |waiter: Waiter| graph.add(inner_waits.wrap(waiter), nth, taken_at);
+            let (mut queued, mut closures) = (Vec::new(), Vec::new());
+            let mut add = |waiter: Waiter| {
+                let waiter = inner_waits.wrap(waiter);
+                let parent = waiter.parent();
+                graph.add(Node::observe(waiter, taken_at), parent, nth);
+            };
             runtime.block_ons().into_iter().map(Waiter::BlockOn).for_each(&mut add);
             runtime.each_task(&mut |task| {
-                if !task.state().has(COMPLETE) {
+                let state = task.state();
+                if state.has(BLOCKING) && !state.has(RUNNING | COMPLETE) {
+                    queued.push(task);
+                } else if !state.has(COMPLETE) {
+                    closures.extend(state.has(BLOCKING).then(|| task.header().id.get()));
                     add(Waiter::Task(task));
                 }
             });
+            let is_full = closures.len() >= config.max_blocking_threads;
+            graph.add_queued(queued, if is_full { closures } else { Vec::new() }, nth, taken_at);
         }
         graph
     }
 
-    fn add(&mut self, waiter: Waiter, runtime: usize, now: Duration) {
-        let parent = waiter.parent();
-        match Node::observe(waiter, now) {
+    /// Adds closures that wait for a thread of their pool. `ahead` occupy all threads, or are none.
+    fn add_queued(&mut self, queued: Vec<TaskRef>, ahead: Vec<u64>, runtime: usize, now: Duration) {
+        let owner = |task| Owner { task, site: None, granted_unpolled: false };
+        let ahead: Vec<Owner> = ahead.into_iter().map(owner).collect();
+        // The closures behind the first ones wait for the same threads.
+        let counts = MAX_POOL_EDGES.checked_div(ahead.len()).unwrap_or(0);
+        for (nth, task) in queued.into_iter().enumerate() {
+            let parent = Some(task.header().parent.get()).filter(|parent| *parent != 0);
+            let node = (nth < counts).then(|| Node::queued(task, ahead.clone(), now)).flatten();
+            self.add(node, parent, runtime);
+        }
+    }
+
+    /// Adds a waiter that was observed: as a node, or as one of the others.
+    fn add(&mut self, node: Option<Node>, parent: Option<u32>, runtime: usize) {
+        match node {
             Some(node) if node.may_be_stuck() => {
                 let number = node.waiter.number();
                 if runtime > 0 {

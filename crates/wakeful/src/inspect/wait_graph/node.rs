@@ -4,9 +4,10 @@ use super::waiter::Waiter;
 use crate::driver::clock::time_of;
 use crate::inspect::dump::since;
 use crate::inspect::report::{Exit, ExitReason};
+use crate::task::runnable::TaskRef;
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::{Link, RecordedWait, Wait};
-use crate::task::wait_target::WaitTarget;
+use crate::task::wait_target::{TargetWord, WaitTarget};
 use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::resource_record::ResourceRecord;
 use std::time::Duration;
@@ -92,7 +93,7 @@ impl Node {
         let polls = waiter.polls();
         let rest = match &waiter {
             Waiter::BlockOn(root) => root.record.poll_number(),
-            Waiter::Task(_) | Waiter::Inner { .. } => 0,
+            Waiter::Task(_) | Waiter::Queued(_) | Waiter::Inner { .. } => 0,
         };
         let wakers = waiter.wakers()?;
         let (edges, exits, waited) = (Vec::new(), Vec::new(), Duration::ZERO);
@@ -101,6 +102,18 @@ impl Node {
             (node.edges, node.exits, node.waited) = (edges, exits, waited);
         }
         Some(node)
+    }
+
+    /// Observes a closure that waits for a thread of its pool, which `holders` occupy.
+    pub(super) fn queued(task: TaskRef, holders: Vec<Owner>, now: Duration) -> Option<Self> {
+        let header = task.header();
+        let (site, since_ms) = (header.origin.get().spawned_at(), header.spawned_ms.get());
+        let wait = Wait { kind: WaitKind::PoolThread, target: TargetWord::NONE, site, since_ms };
+        let waiter = Waiter::Queued(task);
+        let (polls, wakers) = (waiter.polls(), waiter.wakers()?);
+        let edge = WaitEdge { wait, holders, queued_ahead: None, may_have_moved: false };
+        let waited = since(now, since_ms);
+        Some(Self { waiter, polls, rest: 0, wakers, edges: vec![edge], exits: Vec::new(), waited })
     }
 
     /// Reads what the node waits for. Returns `None` if there is no resource with known owners, or
@@ -233,7 +246,9 @@ impl Node {
     /// Returns whether it is in the same wait as when it was observed.
     pub(super) fn is_unchanged(&self) -> bool {
         let same_edges = || {
+            // The closures ahead of a queued one are nodes of the cycle too.
             self.edges.is_empty()
+                || matches!(self.waiter, Waiter::Queued(_))
                 || self.read_waits(Duration::ZERO).is_some_and(|(now, ..)| {
                     let same = |(then, now): (&WaitEdge, &WaitEdge)| {
                         then.wait.target == now.wait.target && then.all().eq(now.all())

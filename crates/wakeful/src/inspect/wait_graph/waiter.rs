@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub(super) enum Waiter {
     Task(TaskRef),
     BlockOn(Arc<BlockOnState>),
+    /// A closure that waits for a thread of its pool, which has as many threads as it may.
+    Queued(TaskRef),
     /// A task, closure or `block_on` future whose thread waits inside of its poll.
     Inner {
         outer: Box<Waiter>,
@@ -26,7 +28,7 @@ pub(super) enum Waiter {
 impl Waiter {
     pub(super) fn number(&self) -> u64 {
         match self {
-            Waiter::Task(task) => task.header().id.get(),
+            Waiter::Task(task) | Waiter::Queued(task) => task.header().id.get(),
             Waiter::BlockOn(root) => root.record.id,
             Waiter::Inner { outer, .. } => outer.number(),
         }
@@ -34,7 +36,7 @@ impl Waiter {
 
     pub(super) fn record(&self) -> &WaitRecord {
         match self {
-            Waiter::Task(task) => &task.header().waiting,
+            Waiter::Task(task) | Waiter::Queued(task) => &task.header().waiting,
             Waiter::BlockOn(root) => &root.record.waiting,
             Waiter::Inner { record: Some(record), .. } => record,
             Waiter::Inner { inner: InnerWait::Thread(thread), .. } => &thread.record.waiting,
@@ -45,6 +47,7 @@ impl Waiter {
     /// Returns the number of live wakers, or `None` if it does not wait.
     pub(super) fn wakers(&self) -> Option<u64> {
         match self {
+            Waiter::Queued(task) => (!task.state().has(RUNNING | COMPLETE)).then_some(1),
             Waiter::Task(task) => {
                 let state = task.state();
                 let waits = !state.has(RUNNING | NOTIFIED | COMPLETE | BLOCKING);
@@ -60,7 +63,7 @@ impl Waiter {
 
     pub(super) fn wake(&self) {
         match self {
-            Waiter::Task(task) => task.wake(),
+            Waiter::Task(task) | Waiter::Queued(task) => task.wake(),
             Waiter::BlockOn(root) => root.wake(),
             Waiter::Inner { inner, .. } => inner.wake(),
         }
@@ -69,7 +72,7 @@ impl Waiter {
     /// Identifies its last poll in its wait record.
     pub(super) fn poll_stamp(&self) -> PollStamp {
         match self {
-            Waiter::Task(task) => task.header().poll_stamp(),
+            Waiter::Task(task) | Waiter::Queued(task) => task.header().poll_stamp(),
             Waiter::BlockOn(root) => root.record.poll_stamp(),
             Waiter::Inner { inner, .. } => inner.poll_stamp(),
         }
@@ -77,7 +80,7 @@ impl Waiter {
 
     pub(super) fn polls(&self) -> u32 {
         match self {
-            Waiter::Task(task) => task.header().polls(),
+            Waiter::Task(task) | Waiter::Queued(task) => task.header().polls(),
             Waiter::BlockOn(root) => root.record.polls(),
             Waiter::Inner { inner, .. } => inner.poll_number(),
         }
@@ -88,7 +91,9 @@ impl Waiter {
     /// This node holds one handle. If the task is awaited, the awaiting node holds another.
     pub(super) fn may_be_aborted(&self, is_awaited: bool) -> bool {
         match self {
-            Waiter::Task(task) => task.state().handles() > 1 + u64::from(is_awaited),
+            Waiter::Task(task) | Waiter::Queued(task) => {
+                task.state().handles() > 1 + u64::from(is_awaited)
+            }
             // An abort does not end a poll that is going on.
             Waiter::BlockOn(_) | Waiter::Inner { .. } => false,
         }
@@ -97,7 +102,7 @@ impl Waiter {
     /// Returns the kernel's id of the thread that polls it, for a `block_on` future.
     pub(super) fn block_on_thread(&self) -> Option<i32> {
         match self {
-            Waiter::Task(_) => None,
+            Waiter::Task(_) | Waiter::Queued(_) => None,
             Waiter::BlockOn(root) => Some(root.thread),
             Waiter::Inner { outer, .. } => outer.block_on_thread(),
         }
@@ -106,7 +111,9 @@ impl Waiter {
     /// Returns the lower half of its parent's number.
     pub(super) fn parent(&self) -> Option<u32> {
         match self {
-            Waiter::Task(task) => Some(task.header().parent.get()).filter(|parent| *parent != 0),
+            Waiter::Task(task) | Waiter::Queued(task) => {
+                Some(task.header().parent.get()).filter(|parent| *parent != 0)
+            }
             Waiter::BlockOn(_) => None,
             Waiter::Inner { outer, .. } => outer.parent(),
         }
@@ -114,7 +121,7 @@ impl Waiter {
 
     pub(super) fn is_awaited(&self) -> bool {
         match self {
-            Waiter::Task(task) => task.state().has(JOIN_WAKER),
+            Waiter::Task(task) | Waiter::Queued(task) => task.state().has(JOIN_WAKER),
             Waiter::BlockOn(_) => false,
             Waiter::Inner { outer, .. } => outer.is_awaited(),
         }
@@ -123,7 +130,7 @@ impl Waiter {
     /// Returns whether the program declared that the task may wait forever.
     pub(super) fn is_exempt(&self) -> bool {
         match self {
-            Waiter::Task(task) => task.state().has(EXEMPT | FOREVER),
+            Waiter::Task(task) | Waiter::Queued(task) => task.state().has(EXEMPT | FOREVER),
             Waiter::BlockOn(_) => false,
             Waiter::Inner { outer, .. } => outer.is_exempt(),
         }
@@ -131,7 +138,7 @@ impl Waiter {
 
     pub(super) fn info(&self, block_on_name: Option<&str>) -> Option<TaskInfo> {
         match self {
-            Waiter::Task(task) => Some(TaskInfo::of_task(task.header())),
+            Waiter::Task(task) | Waiter::Queued(task) => Some(TaskInfo::of_task(task.header())),
             Waiter::BlockOn(root) => TaskInfo::of_block_on(root, block_on_name),
             Waiter::Inner { outer, .. } => outer.info(block_on_name),
         }
