@@ -1,11 +1,12 @@
 //! `WAKEFUL_TEST_TIMEOUT` limits `#[tokio::test]`, and SIGQUIT prints a dump in it.
 #![cfg(feature = "full")]
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
 /// Tests that hang without a limit.
 mod planted {
-    use std::io::Write;
+    use std::io::{Read, Write};
 
     /// Waits for a message from a thread that never sends one.
     async fn wait_for_a_thread() {
@@ -34,22 +35,25 @@ mod planted {
     #[tokio::test]
     #[ignore = "for a child process"]
     async fn quits() {
-        let id = std::process::id().to_string();
-        assert!(
-            std::process::Command::new("kill").args(["-QUIT", &id]).status().unwrap().success()
-        );
-        std::io::stdout().write_all(b"still alive\n").unwrap();
+        // Not `println!`, which the harness captures.
+        std::io::stdout().write_all(b"ready\n").unwrap();
+        std::io::stdout().flush().unwrap();
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
     }
 }
 
-fn run(test: &str, environment: &[(&str, &str)]) -> (Output, String) {
+fn command(test: &str) -> Command {
     let this = std::env::current_exe().expect("a test binary knows where it is");
     let mut command = Command::new(this);
     command.args(["--ignored", "--exact", &format!("planted::{test}")]);
+    command.env_remove("WAKEFUL_TEST_TIMEOUT");
     // A stack takes long to print: the grace time of a blocked test may end meanwhile.
     command.env("RUST_BACKTRACE", "0");
-    command.env_remove("WAKEFUL_TEST_TIMEOUT").envs(environment.iter().copied());
-    let output = command.output().unwrap();
+    command
+}
+
+fn run(test: &str, environment: &[(&str, &str)]) -> (Output, String) {
+    let output = command(test).envs(environment.iter().copied()).output().unwrap();
     let text = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
@@ -69,7 +73,17 @@ fn test_that_hangs_fails_with_the_dump() {
 }
 
 #[test]
-fn test_goes_on_after_sigquit() {
-    let (output, text) = run("quits", &[]);
-    assert!(output.status.success() && text.contains("still alive"), "{text}");
+fn sigquit_prints_a_dump_past_the_harness_and_the_test_goes_on() {
+    let mut command = command("quits");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(stdout.any(|line| line.unwrap().contains("ready")), "the child says so");
+    let kill = Command::new("kill").args(["-QUIT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(stderr.any(|line| line.unwrap().contains("block_on \"quits\" running")), "a dump");
+    drop(child.stdin.take());
+    assert!(stdout.any(|line| line.unwrap().contains("1 passed")), "the test goes on");
+    assert!(child.wait().unwrap().success());
 }

@@ -129,6 +129,25 @@ impl Report {
     /// Returns the name of the runtime that made the report, if it has one.
     ///
     /// [`Builder::name`](crate::runtime::Builder::name) names a runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let rt = Builder::new_current_thread()
+    ///     .name("database")
+    ///     .on_report(move |report| drop(tell.send(report.runtime().map(str::to_owned))))
+    ///     .build()?;
+    /// rt.block_on(async {
+    ///     wakeful::spawn(std::future::pending::<()>());
+    ///     wakeful::task::yield_now().await;
+    /// });
+    /// assert_eq!(told.recv().unwrap().as_deref(), Some("database"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn runtime(&self) -> Option<&str> {
         self.content().stamp().runtime()
     }
