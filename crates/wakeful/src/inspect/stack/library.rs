@@ -84,12 +84,34 @@ pub(super) fn library_of(
     if let Some(library) = place.and_then(|place| library_of_path(&place.file)) {
         return Some(library);
     }
+    // Line tables have names without the crate.
+    if place.is_some_and(|place| is_own_source(&place.file)) {
+        return Some("wakeful".to_owned());
+    }
     let root = crate_of(name)?;
     match root {
         "std" | "core" | "alloc" => Some("std".to_owned()),
         root if LIBRARIES.contains(&root) => Some(root.to_owned()),
         _ => None,
     }
+}
+
+/// The folder of this crate's sources, as the compiler was told it.
+const OWN_SOURCES: &str = {
+    // The path of this file, without its last three parts.
+    let (path, end) = (file!(), file!().len() - "inspect/stack/library.rs".len());
+    path.split_at(end).0
+};
+
+/// Returns whether a source file is one of this crate's.
+fn is_own_source(file: &str) -> bool {
+    // A path such as `src/` says nothing.
+    OWN_SOURCES.contains("wakeful") && file.contains(OWN_SOURCES)
+}
+
+/// Returns whether a source file is the one of this crate whose functions poll tasks.
+pub(super) fn polls_tasks(file: &str) -> bool {
+    is_own_source(file) && file.ends_with("/task/cell.rs")
 }
 
 /// Returns the crate that a path of a function starts with. `<A as B>::f` is a function of A's crate.
@@ -134,7 +156,15 @@ fn without_version(package: &str) -> String {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{library_of, library_of_path};
+    use super::{OWN_SOURCES, library_of, library_of_path, polls_tasks};
+
+    #[test]
+    fn the_sources_of_this_crate_are_known() {
+        assert!(OWN_SOURCES.ends_with("wakeful/src/"), "{OWN_SOURCES}");
+        assert!(polls_tasks(&format!("/build/{OWN_SOURCES}task/cell.rs")));
+        assert!(!polls_tasks(&format!("/build/{OWN_SOURCES}task/state.rs")));
+        assert!(!polls_tasks("/build/app/src/task/cell.rs"));
+    }
 
     #[test]
     fn libraries_are_known_by_path_and_by_name() {

@@ -8,7 +8,7 @@ mod library;
 
 use super::symbols::{Detail, Function, SourcePlace, functions_at, functions_of_blocked};
 use crate::sys::backtrace::{self, NoStack};
-use library::library_of;
+use library::{library_of, polls_tasks};
 
 /// The functions on the stack of a thread, up to the future that it polls.
 #[derive(Clone, Debug, Default)]
@@ -105,7 +105,11 @@ impl Stack {
     }
 
     fn new(mut functions: Vec<Function>, future: Option<&str>) -> Self {
-        let end = functions.iter().position(|function| polls_a_future(&function.name));
+        let is_poll = |function: &Function| {
+            let file = function.place.as_ref().map(|place| &*place.file);
+            polls_a_future(&function.name) || file.is_some_and(polls_tasks)
+        };
+        let end = functions.iter().position(is_poll);
         if let Some(end) = end {
             // If the compiler has inlined everything into the poll, the poll is all there is.
             functions.truncate(end.max(1));

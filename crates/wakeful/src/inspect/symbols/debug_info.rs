@@ -51,14 +51,35 @@ impl<'a> DebugInfo<'a> {
         }
         let last = functions.len().saturating_sub(1);
         let named = functions.into_iter().enumerate().map(|(nth, (name, place))| {
-            // Sparse debug information has names without their path. The symbol table has it for one.
+            // Line tables have names without their path. The symbol table has the path of one.
             let name = match (name.as_deref().map(demangle), symbol) {
                 (Some(Some(path)), _) => path,
                 (_, Some(symbol)) if nth == last => super::names::readable(symbol),
-                (_, _) => name.unwrap_or_else(|| "(unnamed)".to_owned()),
+                (_, _) => without_arguments(&name.unwrap_or_else(|| "(unnamed)".to_owned())),
             };
             Function { name, place, object: None }
         });
         named.collect()
+    }
+}
+
+/// Returns the name of a function without its generic arguments.
+fn without_arguments(name: &str) -> String {
+    name.find('<').filter(|at| *at > 0).map_or(name, |at| &name[..at]).to_owned()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::without_arguments;
+
+    #[test]
+    fn names_in_line_tables_lose_their_arguments() {
+        for (name, short) in [
+            ("poll", "poll"),
+            ("{closure#0}<app::A, b::C<D>>", "{closure#0}"),
+            ("<impl>", "<impl>"),
+        ] {
+            assert_eq!(without_arguments(name), short);
+        }
     }
 }

@@ -130,10 +130,14 @@ fn name_functions(
     for ((nth, address), symbol) in addresses.into_iter().zip(symbols) {
         let mut functions =
             debug_info.as_ref().map_or_else(Vec::new, |info| info.functions(address, symbol));
+        let name = symbol.map(names::readable).or_else(|| {
+            let object = object.as_ref()?;
+            Some(format!("{address:#x} in {object}"))
+        });
         if functions.is_empty()
-            && let Some(symbol) = symbol
+            && let Some(name) = name
         {
-            functions.push(Function { name: names::readable(symbol), place: None, object: None });
+            functions.push(Function { name, place: None, object: None });
         }
         for function in &mut functions {
             function.object.clone_from(&object);
