@@ -434,13 +434,15 @@ impl WaitWriter<'_> {
     }
 
     /// Returns whether the record has no wait that must be kept beside the next one: none of this
-    /// poll, and none that is linked.
+    /// poll, and none that is linked to a resource record.
+    ///
+    /// A link to a task counts only in the poll that made it. The end of the task does not remove it.
     #[inline]
     fn is_first(self) -> bool {
         let tag = self.waiting.tag.load(Relaxed);
         !PollStamp::from_word(tag).same_poll(self.stamp)
             && tag as u8 != SET
-            && !self.waiting.target(Relaxed).is_linked()
+            && !self.waiting.target(Relaxed).is_linked_record()
     }
 
     fn recorded(self, wait: Wait, link: Link, at_resource: bool) -> RecordedWait {

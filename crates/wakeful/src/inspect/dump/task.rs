@@ -312,6 +312,7 @@ impl WaitDump {
             WaitTarget::Record(_) | WaitTarget::Number(_) => {
                 resource.map_or(Vec::new(), |resource| {
                     let kind = match wait.kind {
+                        WaitKind::Join => HolderKind::Joined,
                         WaitKind::MpscSend => HolderKind::LastReceiver,
                         _ if resource.may_have_moved() => HolderKind::MayHaveMoved,
                         _ => HolderKind::Holds,
@@ -430,6 +431,7 @@ impl WaitDump {
 fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
     match (kind, target) {
         (_, WaitTarget::Task(id)) => format!("task {id}"),
+        (WaitKind::Join, WaitTarget::Record(_)) => "any of several".to_owned(),
         (_, WaitTarget::Record(_)) => format!("#{:x}", ResourceRecord::display_number(target)),
         (WaitKind::Join, WaitTarget::Number(_)) => "any of several".to_owned(),
         (WaitKind::ChildExit, WaitTarget::Number(process)) => format!("process {process}"),

@@ -88,13 +88,15 @@ impl Edge {
         &self.exits
     }
 
-    /// Returns where the task waits, and where the holder acquired the resource.
+    /// Returns where the task waits, where the holder acquired the resource, and where the exits are.
     fn places(&self) -> impl Iterator<Item = ReportPlace<'_>> {
         let acquired = if self.queued_ahead { "queued" } else { "acquired" };
         let waits = ReportPlace { what: "waits", task: &self.task, at: self.site };
         let at = self.acquired_at.into_iter();
         let held = at.map(move |at| ReportPlace { what: acquired, task: &self.holder, at });
-        std::iter::once(waits).chain(held)
+        let exits = self.exits.iter().filter_map(Exit::site);
+        let exits = exits.map(|at| ReportPlace { what: "exit", task: &self.task, at });
+        std::iter::once(waits).chain(held).chain(exits)
     }
 
     fn is_for(&self, kind: WaitKind) -> bool {

@@ -26,6 +26,8 @@ pub(super) struct Graph {
     pub(super) parents_of_others: BTreeSet<u32>,
     /// Other waiters that must be polled once more to learn the owners of their resource.
     pub(super) unnamed: Vec<(Waiter, Vec<&'static ResourceRecord>)>,
+    /// Other waiters that must be polled once more to list the tasks of a `JoinSet`.
+    pub(super) sets: Vec<Waiter>,
     /// Of each runtime: the name of `block_on` futures, and the time of the observation on its clock.
     runtimes: Vec<(Option<String>, Duration)>,
     /// The runtimes of nodes that are not of the first runtime.
@@ -90,6 +92,10 @@ impl Graph {
                 self.others += 1;
                 self.parents_of_others.extend(parent);
                 if let Some(node) = node {
+                    if node.has_unlisted_set() {
+                        self.sets.push(node.waiter);
+                        return;
+                    }
                     let records = node.unnamed_records();
                     self.unnamed.extend((!records.is_empty()).then_some((node.waiter, records)));
                 }

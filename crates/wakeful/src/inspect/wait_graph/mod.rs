@@ -49,13 +49,16 @@ mod waiter;
 
 use super::Dump;
 use super::report::{NoRescueReason, Report, StuckBlockOn};
+use crate::sys::sync::ignore_poison;
 use crate::sys::unwind::catch_and_forget;
 use crate::task::id;
-use crate::wait::ownership::resource_record::ResourceRecord;
+use crate::wait::ownership::resource_record::{self, ResourceRecord};
 use crate::watchdog;
 use crate::watchdog::snapshot::Inspectable;
 use graph::{Graph, Scope};
 use quiescence::Quiescence;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 use story::{Story, story_of};
 use waiter::Waiter;
@@ -79,6 +82,7 @@ pub(crate) fn scan(
 ) -> ScanResult {
     let own = Graph::take(&[scheduler]);
     wake_unnamed(&own);
+    wake_awaiters_of_sets(&own);
     // Simulated runtimes give out the same ids.
     let is_wide = !peers.is_empty() && id::are_unique() && own.depends_on_others_than(scheduler);
     let wide = is_wide.then(|| Graph::take(&with_peers(scheduler, peers)));
@@ -121,6 +125,50 @@ fn wake_unnamed(graph: &Graph) {
             watchdog::hand_off();
             catch_and_forget(|| waiter.wake());
         }
+    }
+}
+
+/// How often a task is woken in a row that does not list the tasks of its set.
+const MAX_REQUESTS: u32 = 3;
+/// How many such tasks are remembered.
+const MAX_REMEMBERED: usize = 4096;
+
+/// Asks tasks that await a `JoinSet` to list the tasks of the set, and wakes them to do so.
+///
+/// The next scan finds the list. The set withdraws it when its tasks change. A task that does not list
+/// them, because it skips the set in that poll, is not asked for ever.
+fn wake_awaiters_of_sets(graph: &Graph) {
+    // By number: the polls before the last request, and the requests in a row.
+    static REQUESTS: Mutex<BTreeMap<u64, (u32, u32)>> = Mutex::new(BTreeMap::new());
+    // A simulated runtime runs its tasks in the order of its seed, so the scan wakes none.
+    if !id::are_unique() {
+        return;
+    }
+    let is_remembered = |number: &u64| graph.sets.iter().any(|waiter| waiter.number() == *number);
+    let asked: Vec<&Waiter> = {
+        let mut requests = ignore_poison(REQUESTS.lock());
+        // A node has listed the tasks of its set.
+        requests.retain(|number, _| !graph.nodes.contains_key(number));
+        if requests.len() > MAX_REMEMBERED {
+            requests.retain(|number, _| is_remembered(number));
+        }
+        let claims = |waiter: &&Waiter| {
+            let (polls, count) = requests.entry(waiter.number()).or_default();
+            let now = waiter.polls();
+            // One poll followed the request. More of them had other causes.
+            *count = if now.wrapping_sub(*polls) > 1 { 1 } else { *count + 1 };
+            *polls = now;
+            *count <= MAX_REQUESTS
+        };
+        graph.sets.iter().filter(claims).collect()
+    };
+    if asked.is_empty() {
+        return;
+    }
+    resource_record::request_members();
+    watchdog::hand_off();
+    for waiter in asked {
+        catch_and_forget(|| waiter.wake());
     }
 }
 

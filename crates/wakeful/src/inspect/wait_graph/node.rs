@@ -238,6 +238,18 @@ impl Node {
         self.waiter.record().waits().0.iter().filter_map(record).collect()
     }
 
+    /// Returns whether it waits for any task of a `JoinSet` that has not listed its tasks.
+    ///
+    /// Its next poll lists them.
+    pub(super) fn has_unlisted_set(&self) -> bool {
+        let poll = self.waiter.poll_stamp();
+        let is_set = |it: &RecordedWait| {
+            let is_number = matches!(it.wait.target.target(), WaitTarget::Number(_));
+            it.wait.kind == WaitKind::Join && is_number && it.poll.same_poll(poll)
+        };
+        self.wakers > 0 && self.waiter.record().waits().0.iter().any(is_set)
+    }
+
     /// Returns whether it has edges, or has no waker and was not declared to need none.
     pub(super) fn may_be_stuck(&self) -> bool {
         !self.edges.is_empty() || (self.wakers == 0 && !self.waiter.is_exempt())

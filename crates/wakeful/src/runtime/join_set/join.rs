@@ -3,10 +3,7 @@
 use crate::runtime::join_set::JoinSet;
 use crate::runtime::join_set::slots::Ended;
 use crate::task::futile::{self, FutileKind};
-use crate::task::wait_kind::WaitKind;
-use crate::task::wait_record::Wait;
-use crate::task::wait_target::TargetWord;
-use crate::task::{Id, JoinError, context, coop};
+use crate::task::{Id, JoinError, coop};
 use std::marker::PhantomPinned;
 use std::panic::Location;
 use std::pin::Pin;
@@ -296,8 +293,7 @@ impl<T: 'static> JoinNextWithId<'_, T> {
         }
         let polled = set.poll_ended(cx);
         if polled.is_pending() {
-            let (kind, target) = (WaitKind::Join, TargetWord::NONE);
-            context::record_wait(|since_ms| Wait { kind, target, site, since_ms });
+            set.slots.record_wait(cx.waker(), site);
         }
         polled
     }

@@ -13,9 +13,14 @@
 //! task that awaits the set) runs outside of it.
 
 use crate::sys::sync::Mutex;
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_target::TargetWord;
 use crate::task::{Id, JoinError, JoinHandle, context};
+use crate::wait;
+use crate::wait::ownership::resource_record::{RecordCell, WaitLink, member_requests};
 use crate::wait::wake_batch::PanicSink;
 use std::collections::VecDeque;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -33,6 +38,8 @@ pub(in crate::runtime) struct Slots<T> {
     /// The number of slots that have a task.
     len: usize,
     ready: Arc<ReadyList>,
+    /// How often the tasks of sets had been asked for when this set was asked last.
+    requests: u32,
 }
 
 struct Slot<T> {
@@ -55,6 +62,8 @@ enum SlotState<T> {
 /// The slots whose tasks have ended, in that order, and the waker of the task that awaits the set.
 struct ReadyList {
     state: Mutex<ReadyState>,
+    /// The resource record of the set, once a deadlock scan has asked for its tasks.
+    record: RecordCell,
 }
 
 #[derive(Default)]
@@ -62,6 +71,8 @@ struct ReadyState {
     /// May contain a slot that is free or whose task has not ended, after a late wake-up.
     ended: VecDeque<u32>,
     waker: Option<Waker>,
+    /// The link of the task that awaits the set, while `waker` is its waker (RECORD-1).
+    link: WaitLink,
 }
 
 /// The data behind the waker of a slot.
@@ -81,14 +92,38 @@ impl Wake for SlotWaker {
 }
 
 impl ReadyList {
+    fn new() -> Self {
+        Self { state: Mutex::new(ReadyState::default()), record: RecordCell::none() }
+    }
+
     fn push(&self, slot: u32) {
         let waker = {
             let mut state = self.state.lock();
             state.ended.push_back(slot);
+            self.detach(&mut state);
             state.waker.take()
         };
         if let Some(waker) = waker {
             waker.wake();
+        }
+    }
+
+    /// Removes the link of the task that awaits the set.
+    #[inline]
+    fn detach(&self, state: &mut ReadyState) {
+        std::mem::replace(&mut state.link, WaitLink::NONE).detach(&self.record);
+    }
+
+    /// Links the task that awaits the set and lists `tasks`, if it is registered with this waker.
+    #[cold]
+    fn attach(&self, waker: &Waker, tasks: Vec<u64>, site: &'static Location<'static>) {
+        let mut state = self.state.lock();
+        let is_own = |own: &Waker| own.will_wake(waker);
+        if state.ended.is_empty() && state.waker.as_ref().is_some_and(is_own) {
+            self.detach(&mut state);
+            let record = self.record.obtain();
+            record.set_members(tasks);
+            state.link = WaitLink::attach_with(record, waker, (WaitKind::Join, site));
         }
     }
 
@@ -112,6 +147,7 @@ impl ReadyList {
             let mut state = self.state.lock();
             let has_ended = !state.ended.is_empty();
             if !has_ended {
+                self.detach(&mut state);
                 std::mem::swap(&mut state.waker, &mut waker);
             }
             has_ended
@@ -125,14 +161,17 @@ impl ReadyList {
     ///
     /// The slots' wakers keep the list alive for longer than the set.
     fn take_waker(&self) -> Option<Waker> {
-        self.state.lock().waker.take()
+        let mut state = self.state.lock();
+        self.detach(&mut state);
+        state.waker.take()
     }
 }
 
 impl<T> Slots<T> {
     pub(in crate::runtime) fn new() -> Self {
-        let ready = ReadyList { state: Mutex::new(ReadyState::default()) };
-        Self { slots: Vec::new(), first_free: None, len: 0, ready: Arc::new(ready) }
+        let requests = member_requests();
+        let ready = Arc::new(ReadyList::new());
+        Self { slots: Vec::new(), first_free: None, len: 0, ready, requests }
     }
 
     pub(in crate::runtime) fn len(&self) -> usize {
@@ -146,6 +185,10 @@ impl<T> Slots<T> {
         let SlotState::Free(next) = &slot.state else { unreachable!("the free list has it") };
         self.first_free = *next;
         self.len += 1;
+        if self.ready.record.get().is_some() {
+            // The list of tasks is no longer complete.
+            self.ready.detach(&mut self.ready.state.lock());
+        }
         match poll_unattributed(&mut handle, &slot.waker) {
             Poll::Pending => slot.state = SlotState::Running(handle),
             Poll::Ready(output) => {
@@ -175,6 +218,31 @@ impl<T> Slots<T> {
                 return Some(ended);
             }
         }
+    }
+
+    /// Records that the current task waits for any task of the set. Its waker is registered.
+    ///
+    /// If a deadlock scan has asked, lists the tasks of the set in its resource record first.
+    pub(in crate::runtime) fn record_wait(
+        &mut self,
+        waker: &Waker,
+        site: &'static Location<'static>,
+    ) {
+        let requests = member_requests();
+        if requests != self.requests {
+            self.requests = requests;
+            let id = |slot: &Slot<T>| match &slot.state {
+                SlotState::Running(handle) => Some(handle.id().as_u64()),
+                SlotState::Free(_) | SlotState::EndedEarly(_) => None,
+            };
+            self.ready.attach(waker, self.slots.iter().filter_map(id).collect(), site);
+        }
+        let is_linked = || self.ready.state.lock().link.is_some();
+        let target = match self.ready.record.get() {
+            Some(record) if is_linked() => record.target(),
+            _ => TargetWord::NONE,
+        };
+        wait::record_wait_keeping_link(WaitKind::Join, target, site);
     }
 
     /// Removes the task that ended first, if there is one.
@@ -274,9 +342,8 @@ thread_local! {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{HANDLE_POLLS, ReadyList, ReadyState, Slots};
+    use super::{HANDLE_POLLS, ReadyList, Slots};
     use crate::runtime::{Builder, OrphanPolicy};
-    use crate::sys::sync::Mutex;
     use futures::channel::oneshot;
     use std::future::poll_fn;
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -288,8 +355,7 @@ mod tests {
     /// the task.
     #[test]
     fn panic_in_waker_drop_loses_no_ended_task() {
-        static READY: LazyLock<ReadyList> =
-            LazyLock::new(|| ReadyList { state: Mutex::new(ReadyState::default()) });
+        static READY: LazyLock<ReadyList> = LazyLock::new(ReadyList::new);
         static CLONE: RawWakerVTable =
             RawWakerVTable::new(|_| unreachable!(), |_| (), |_| (), |_| panic!("dropped"));
         static ORIGINAL: RawWakerVTable = RawWakerVTable::new(

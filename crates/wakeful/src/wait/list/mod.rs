@@ -399,6 +399,7 @@ impl<S, T> Locked<'_, S, T> {
         wake
     }
 
+    #[inline]
     fn unlink(&mut self, waiter: NonNull<Waiter<T>>) -> PendingWake {
         // SAFETY: LIST-1: the waiter is in this list. Its node is moved out as it leaves (LIST-5).
         let Node { prev, next, waker, link, request: _ } =

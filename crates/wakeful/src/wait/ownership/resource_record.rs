@@ -35,6 +35,7 @@ use crate::wait::ownership::owner::Owner;
 use crate::wait::ownership::owner_slots::{OwnerSlot, OwnerTable, SlotState};
 use std::panic::Location;
 use std::ptr;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
@@ -48,6 +49,8 @@ pub(crate) struct ResourceRecord {
     partial_waiter: OwnerSlot,
     /// The named owners may have moved their guards to other tasks (RECORD-2).
     movable: AtomicBool,
+    /// The tasks of a `JoinSet`, any of which ends the wait. Empty for every other resource.
+    members: Mutex<Vec<u64>>,
 }
 
 /// All records.
@@ -69,9 +72,9 @@ impl Table {
     fn add(&mut self) -> &'static ResourceRecord {
         let linked = TargetWord::of_record(RecordIndex(self.all.len() as u64)).linked();
         let (owner_table, partial_waiter) = (OwnerTable::none(), OwnerSlot::new());
-        let movable = AtomicBool::new(false);
-        let record =
-            Box::leak(Box::new(ResourceRecord { linked, owner_table, partial_waiter, movable }));
+        let (movable, members) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        let record = ResourceRecord { linked, owner_table, partial_waiter, movable, members };
+        let record = Box::leak(Box::new(record));
         self.all.push(record);
         record
     }
@@ -99,6 +102,7 @@ impl ResourceRecord {
         self.owner_table.clear();
         self.partial_waiter.free();
         self.movable.store(false, Relaxed);
+        self.set_members(Vec::new());
         // The atomics of one execution of a model cannot be used in the next.
         if !IS_MODEL {
             table().unused.push(self);
@@ -130,9 +134,16 @@ impl ResourceRecord {
         }
     }
 
-    /// Returns the named owners.
+    /// Sets the tasks of a `JoinSet`.
+    pub(crate) fn set_members(&self, tasks: Vec<u64>) {
+        *ignore_poison(self.members.lock()) = tasks;
+    }
+
+    /// Returns the named owners, or the tasks of a `JoinSet`.
     pub(crate) fn owners(&self) -> Vec<Owner> {
-        self.owner_table.named()
+        let members = ignore_poison(self.members.lock());
+        let member = |&task: &u64| Owner { task, site: None, granted_unpolled: false };
+        members.iter().map(member).chain(self.owner_table.named()).collect()
     }
 
     /// Returns whether some owners are not named.
@@ -163,6 +174,22 @@ impl ResourceRecord {
             }
         }
     }
+}
+
+/// Counts the deadlock scans that asked for the tasks of a `JoinSet`.
+static MEMBER_REQUESTS: AtomicU32 = AtomicU32::new(0);
+
+/// Asks each `JoinSet` to list its tasks when its waiter is polled again. The scan then wakes that
+/// waiter.
+pub(crate) fn request_members() {
+    // Release pairs with the Acquire load below, if the wake-up does not order the two anyway.
+    MEMBER_REQUESTS.fetch_add(1, Release);
+}
+
+/// Returns how often the tasks of `JoinSet`s were asked for.
+#[inline]
+pub(crate) fn member_requests() -> u32 {
+    MEMBER_REQUESTS.load(Acquire)
 }
 
 /// The record of a resource, once it has one, and the MOVABLE flag. Stored beside its wait list.
@@ -264,6 +291,12 @@ pub(crate) type WaitReason = (WaitKind, &'static Location<'static>);
 #[derive(Clone, Copy)]
 pub(crate) struct WaitLink(Option<LinkWord>);
 
+impl Default for WaitLink {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 // SAFETY: all fields of a wait record are atomics.
 unsafe impl Send for WaitLink {}
 // SAFETY: the reason for `Send` covers `Sync`.
@@ -271,6 +304,10 @@ unsafe impl Sync for WaitLink {}
 
 impl WaitLink {
     pub(crate) const NONE: WaitLink = WaitLink(None);
+
+    pub(crate) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
 
     /// Links the wait record of the task being polled, and records the wait itself.
     ///
