@@ -135,7 +135,7 @@ never_end! {
         let (_give, given) = oneshot::channel::<u32>();
         thread::spawn(move || rx.blocking_recv());
         drop(given.await);
-    }, ["oneshot::Receiver"];
+    }, ["oneshot::Receiver", "1 that waits in a blocking method"];
     a_lock_of_a_kept_guard: async {
         let lock = Arc::new(Mutex::new(()));
         let _guard = lock.clone().lock_owned().await;

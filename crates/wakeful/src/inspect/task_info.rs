@@ -33,6 +33,8 @@ impl TaskInfo {
 
     /// Like [`of_block_on`](Self::of_block_on), for the thread in `block_on`.
     pub(crate) fn of_block_on_record(note: &BlockOnRecord, name: Option<&str>) -> Option<Self> {
+        // The name is that of the outermost future.
+        let name = name.filter(|_| note.outer() == 0);
         Some(Self { number: note.id, name: name.map(str::to_owned), spawned_at: note.site()? })
     }
 

@@ -23,6 +23,8 @@ pub struct StuckBlockOn {
     pub(crate) rest: u32,
     reason: NoRescueReason,
     root_cause: Option<RootCause>,
+    /// Threads outside of all runtimes that wait in a `blocking_…` method.
+    blocked_threads: usize,
     dump: Dump,
     stamp: Stamp,
 }
@@ -84,7 +86,19 @@ pub(crate) enum NoRescueReason {
 
 impl StuckBlockOn {
     pub(crate) fn new(block_on: TaskInfo, rest: u32, reason: NoRescueReason, dump: Dump) -> Self {
-        Self { block_on, rest, reason, root_cause: None, dump, stamp: Stamp::now() }
+        Self {
+            block_on,
+            rest,
+            reason,
+            root_cause: None,
+            blocked_threads: 0,
+            dump,
+            stamp: Stamp::now(),
+        }
+    }
+
+    pub(crate) fn with_blocked_threads(self, blocked_threads: usize) -> Self {
+        Self { blocked_threads, ..self }
     }
 
     pub(crate) fn with_root_cause(self, root_cause: Option<RootCause>) -> Self {
@@ -137,6 +151,11 @@ impl fmt::Display for StuckBlockOn {
                 "and the process has no threads but those of its runtimes and the test harness"
             }
         };
+        let blocked = match (self.reason, self.blocked_threads) {
+            (NoRescueReason::WakersGone, _) | (_, 0) => String::new(),
+            (_, 1) => ", and 1 that waits in a blocking method".to_owned(),
+            (_, threads) => format!(", and {threads} that wait in blocking methods"),
+        };
         writeln!(f, "stuck block_on (proven): {} can never return", self.block_on)?;
         field(f, "    ", "called", format_args!("at {}", self.block_on.spawned_at()))?;
         if let Some(root_cause) = &self.root_cause {
@@ -144,7 +163,7 @@ impl fmt::Display for StuckBlockOn {
         }
         write!(
             f,
-            "  why: every task waits, and nothing can wake one: no timer, no descriptor, no blocking closure, {no_helper}.\n\
+            "  why: every task waits, and nothing can wake one: no timer, no descriptor, no blocking closure that can go on, {no_helper}{blocked}.\n\
              {}  fix: see what the first task of the dump waits for. Whatever should wake it has ended, or waits \
              too.",
             self.dump

@@ -219,7 +219,9 @@ fn report_stuck(
         let Some(who) = waiter.info(graph.block_on_name(waiter.number())) else { continue };
         let reason = if waiter.wakers() == Some(0) { NoRescueReason::WakersGone } else { reason };
         let dump = Dump::take(scheduler, runtime);
-        let stuck = StuckBlockOn::new(who, rest, reason, dump).with_root_cause(root_cause);
+        let stuck = StuckBlockOn::new(who, rest, reason, dump)
+            .with_root_cause(root_cause)
+            .with_blocked_threads(quiet.blocked_threads());
         found.reports.push(Report::StuckBlockOn(stuck));
     }
 }

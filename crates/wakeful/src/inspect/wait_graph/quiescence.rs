@@ -116,6 +116,11 @@ impl Quiescence {
         }
     }
 
+    /// Returns the number of threads outside of all runtimes that wait in a `blocking_…` method.
+    pub(super) fn blocked_threads(&self) -> usize {
+        self.threads.iter().filter(|(thread, _)| thread.record.outer() == 0).count()
+    }
+
     /// Returns whether everything still waits as it was observed.
     pub(super) fn is_unchanged(&self, runtimes: &[&dyn Inspectable]) -> bool {
         self.waiters.iter().all(Observed::is_unchanged)
