@@ -8,11 +8,12 @@
 //!   [`RuntimeMetrics`](crate::runtime::RuntimeMetrics).
 
 // Inside: this module reads the records of the other modules and formats them. No scheduling
-// decision depends on it. `wait_graph` is the deadlock scan, `stack` shows the
-// frames of a thread, `symbols` names their functions,
+// decision depends on it. `wait_graph` is the deadlock scan, `findings` remembers what lasts,
+// `stack` shows the frames of a thread, `symbols` names their functions,
 // `prometheus` and `trace` write metrics and the trace buffer, `harness` recognises the test harness.
 
 mod dump;
+mod findings;
 mod harness;
 mod histogram;
 mod json;
@@ -27,10 +28,12 @@ mod wait_graph;
 pub use histogram::Histogram;
 
 pub use dump::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
+pub(crate) use findings::{Audience, Findings, Observed};
 pub(crate) use prometheus::MetricsSnapshot;
 pub use report::{
-    Blocked, Certainty, Deadlock, Edge, Exit, FutileLoop, Futurelock, Orphan, Report, ReportFilter,
-    ReportFormat, Spinning, StuckBlockOn, UnobservedPanic,
+    AbortedClosure, Blocked, Certainty, Deadlock, Edge, Exit, FutileLoop, Futurelock, GrowingTasks,
+    LastingHolder, LateTask, LateThread, NeverPolled, Orphan, Report, ReportFilter, ReportFormat,
+    SlowHolder, SlowShutdown, Spinning, StuckBlockOn, UnawaitedPanic, UnobservedPanic,
 };
 pub(crate) use report::{Delivery, ReportHook, Reporter, Stamped};
 pub use stack::StackFrame;

@@ -1,7 +1,7 @@
 //! Handles to a runtime, for use on any thread, and the guard that makes a runtime current.
 
 use super::context::{self, Entered};
-use crate::inspect::{self, Dump, Report};
+use crate::inspect::{self, Audience, Dump, Report};
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::{blocking, spawn};
 use crate::runtime::{Id, RuntimeFlavor, RuntimeMetrics};
@@ -402,11 +402,12 @@ impl Handle {
         inspect::chrome_trace(&rows, &names)
     }
 
-    /// Scans the runtime for deadlocks now, and returns the findings.
+    /// Scans the runtime for deadlocks and for situations that last, and returns the findings.
     ///
     /// The watchdog makes the same scan when the runtime becomes idle, and
     /// [reports](super::Builder::on_report) the findings. The findings of this call are not
-    /// reported. An empty list means that the scan has found no deadlock.
+    /// reported. A situation
+    /// [lasts](super::Builder::report_lasting_after) from the first scan that sees it.
     ///
     /// # Examples
     ///
@@ -421,7 +422,8 @@ impl Handle {
     /// # }
     /// ```
     pub fn diagnose(&self) -> Vec<Report> {
-        let reports = self.shared.scan_for_deadlocks().reports;
+        let mut reports = self.shared.scan_for_deadlocks().reports;
+        reports.extend(self.shared.hooks.observe(&self.shared, Audience::Diagnose).reports);
         reports.iter().for_each(|report| report.set_runtime(self.name()));
         reports
     }

@@ -1,13 +1,15 @@
 //! The schedulers' upcalls: reports, metrics and the runtime's context.
 
 use crate::inspect::{
-    Blocked, Delivery, Orphan, Report, ReportHook, Reporter, Spinning, TaskInfo, UnobservedPanic,
+    Audience, Blocked, Delivery, Findings, Observed, Orphan, Report, ReportHook, Reporter,
+    Spinning, TaskInfo, UnobservedPanic,
 };
 use crate::runtime::context;
 use crate::runtime::futile_loops::{self, FutileLoops};
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::scheduler::config::Role;
 use crate::scheduler::hooks::{BlockedPoll, PolledEntity, RuntimeHooks};
+use crate::sys::sync::ignore_poison;
 use crate::task::block_on::BlockOnRecord;
 use crate::task::enter_guard;
 use crate::task::header::Header;
@@ -16,8 +18,10 @@ use crate::wait;
 use crate::watchdog::{self, Subject, WatchTarget, Watched};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Turns the upcalls of a scheduler into reports, and enters the runtime on its threads.
 pub(crate) struct ReportingHooks {
@@ -29,6 +33,7 @@ pub(crate) struct ReportingHooks {
     pub(super) panics: AtomicU64,
     /// Loops that were found by threads that polled them, until the watchdog reports them.
     pub(super) futile_loops: FutileLoops,
+    findings: Mutex<Findings>,
     /// Made when the watchdog is first woken.
     watch_target: OnceLock<Arc<WatchTarget>>,
     /// The runtime has shut down. The watchdog is not woken any more.
@@ -43,6 +48,7 @@ impl ReportingHooks {
             reporter: Reporter::new(hook, delivery),
             panics: AtomicU64::new(0),
             futile_loops: FutileLoops::default(),
+            findings: Mutex::default(),
             watch_target: OnceLock::new(),
             watch_closed: AtomicBool::new(false),
             me: me.clone(),
@@ -62,12 +68,17 @@ impl ReportingHooks {
         self.shared.get()?.upgrade()
     }
 
-    fn report(&self, report: &Report) -> bool {
+    pub(super) fn report(&self, report: &Report) -> bool {
         let runtime = self.runtime();
         report.set_runtime(runtime.as_ref().and_then(|shared| shared.name.as_deref()));
         let now = runtime.map_or(Duration::ZERO, |shared| shared.clock().elapsed());
         // A hook may block: the watchdog does not wait for it.
         self.reporter.report(report, now, watchdog::hand_off)
+    }
+
+    /// Looks for situations that have lasted too long.
+    pub(super) fn observe(&self, shared: &RuntimeInner, audience: Audience) -> Observed {
+        ignore_poison(self.findings.lock()).observe(shared.inspectable(), audience)
     }
 
     /// Ends the watch, after the scheduler has closed.
@@ -168,6 +179,17 @@ impl RuntimeHooks for ReportingHooks {
             }
         }
         again_in
+    }
+
+    fn observe_lasting(&self) -> Option<Duration> {
+        // A clock that stands, or jumps, tells nothing of how long a situation lasts.
+        let shared = self.runtime().filter(|shared| !shared.clock().is_paused())?;
+        let observed = self.observe(&shared, Audience::Hook);
+        for report in &observed.reports {
+            self.report(report);
+        }
+        // A time beyond what an `Instant` can hold is as good as a day.
+        observed.again_after.map(|after| after.min(DAY))
     }
 
     fn wake_watchdog(&self) -> bool {

@@ -61,6 +61,7 @@ mod rng_seed;
 #[expect(clippy::module_inception, reason = "the type `Runtime` is the main one of the module")]
 mod runtime;
 pub(crate) mod shutdown_error;
+mod shutdown_wait;
 pub(crate) mod task_api;
 mod test_limit;
 mod uring_keeper;

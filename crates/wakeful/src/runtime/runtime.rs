@@ -4,6 +4,7 @@ use super::context;
 use super::handle::{EnterGuard, Handle};
 use super::{Builder, RuntimeMetrics};
 use crate::runtime::inner::Flavor;
+use crate::runtime::shutdown_wait::ShutdownWait;
 use crate::runtime::test_limit::{self, TestLimit};
 use crate::task::block_on::BlockOnVia;
 use crate::task::{JoinHandle, enter_guard};
@@ -291,21 +292,21 @@ impl Runtime {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let shared = self.handle.shared.clone();
         let _entered = context::enter(&shared);
+        let mut wait = ShutdownWait::new(&shared, deadline);
         match &shared.flavor {
             Flavor::Current(scheduler) => scheduler.close(),
             Flavor::Multi(scheduler) => {
                 scheduler.close();
-                match deadline {
-                    None => scheduler.join_threads(),
-                    Some(deadline) => scheduler.join_threads_until(deadline),
-                }
+                wait.for_threads(scheduler);
             }
         }
         shared.hooks.close_watch(deadline);
         shared.complete_file_ops(deadline.is_some());
         shared.pool.close();
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        shared.pool.join(left);
+        wait.for_pool();
+        if limit.is_none() {
+            wait.report_never_polled();
+        }
         test_limit::end(&shared);
     }
 

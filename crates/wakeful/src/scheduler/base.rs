@@ -13,11 +13,13 @@ use crate::task::cell::{self, CellLayout, SpawnOptions};
 use crate::task::header::Header;
 use crate::task::id::IdSource;
 use crate::task::runnable::{Runnable, TaskRef};
-use crate::task::state::{BLOCKING, COMPLETE, ORPHANED};
+use crate::task::state::{BLOCKING, CANCELLED, COMPLETE, ORPHANED, RUNNING};
 use crate::task::{JoinHandle, context};
 use crate::telemetry::scan_gate::ScanGate;
 use crate::telemetry::trace_buffer::{Entry, SharedTraceBuffer};
 use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock, Weak};
@@ -43,6 +45,8 @@ pub(crate) struct SchedulerBase {
     last_clock_ms: AtomicU32,
     /// The trace of all threads that hold no core.
     pub(crate) external_trace: SharedTraceBuffer,
+    /// The spawn places of tasks that were dropped at shutdown before their first poll.
+    never_polled: Mutex<BTreeMap<&'static Location<'static>, usize>>,
     /// The number of `block_on`s that wait on threads which run no tasks.
     pub(super) external_block_ons: AtomicUsize,
 }
@@ -60,6 +64,7 @@ impl SchedulerBase {
             local_sets: Mutex::new(Vec::new()),
             last_clock_ms: AtomicU32::new(0),
             external_trace: SharedTraceBuffer::new(),
+            never_polled: Mutex::new(BTreeMap::new()),
             external_block_ons: AtomicUsize::new(0),
         }
     }
@@ -228,6 +233,21 @@ impl SchedulerBase {
     /// Drops every future in the external arena. Called after all queues are closed.
     pub(crate) fn cancel_external(&self) {
         self.external_arena.cancel_all();
+    }
+
+    /// Counts a task that is about to be dropped at shutdown, if it was never polled.
+    ///
+    /// A closure still runs after that, and an aborted task was not meant to.
+    pub(crate) fn count_if_never_polled(&self, task: &TaskRef) {
+        let header = task.header();
+        if header.polls() == 0 && !task.state().has(RUNNING | COMPLETE | CANCELLED | BLOCKING) {
+            *self.never_polled.lock().entry(header.origin.get().spawned_at()).or_default() += 1;
+        }
+    }
+
+    /// Takes the spawn places of tasks that were dropped at shutdown before their first poll.
+    pub(crate) fn take_never_polled(&self) -> BTreeMap<&'static Location<'static>, usize> {
+        std::mem::take(&mut *self.never_polled.lock())
     }
 
     /// Takes the external arena's allocator, to be closed.

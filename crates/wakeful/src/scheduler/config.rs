@@ -119,6 +119,8 @@ pub(crate) struct Config {
     pub(crate) rescue_after: Option<Duration>,
     /// After how long a blocked poll is reported. `None`: never.
     pub(crate) report_blocked_after: Option<Duration>,
+    /// After how long a situation that lasts is reported. `None`: never.
+    pub(crate) report_lasting_after: Option<Duration>,
     /// The largest number of spare workers.
     pub(crate) max_spare_threads: usize,
     /// The runtime belongs to a test. A `block_on` without a waker counts as stuck, and the main

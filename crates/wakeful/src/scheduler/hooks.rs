@@ -27,6 +27,8 @@ pub(crate) trait RuntimeHooks: Send + Sync {
     /// Returns after how long the scan has to be repeated although nothing happens, if it has to: a
     /// thread outside of the runtime may change the result, or a wait is too young to be reported.
     fn scan_for_deadlocks(&self) -> Option<Duration>;
+    /// Reports situations that have lasted too long. Returns after how long the next may have.
+    fn observe_lasting(&self) -> Option<Duration>;
     /// Has the watchdog visit the scheduler. Returns false if no thread can be started for it.
     fn wake_watchdog(&self) -> bool;
     /// Returns whether another thread than the calling one is the watchdog.

@@ -64,6 +64,13 @@ pub(crate) fn has_threads(runtime: usize) -> bool {
     lock().iter().any(|entry| entry.runtime == runtime)
 }
 
+/// Returns the threads of this runtime.
+pub(crate) fn threads_of(runtime: usize) -> Vec<i32> {
+    let registered = lock();
+    let own = registered.iter().filter(|entry| entry.runtime == runtime);
+    own.map(|entry| entry.thread).collect()
+}
+
 /// Returns whether the thread belongs to one of these runtimes or to all runtimes.
 ///
 /// A thread that may run a report hook counts only for the first runtime, which is being scanned:
@@ -107,6 +114,7 @@ fn is_io_uring_worker(thread: i32) -> bool {
 mod tests {
     use super::{
         ALL_RUNTIMES, RuntimeThread, foreign_threads, has_threads, is_registered, reassign,
+        threads_of,
     };
     use crate::sys::backtrace::current_tid;
 
@@ -117,6 +125,7 @@ mod tests {
         let seventh = RuntimeThread::new(7);
         assert!(is_registered(me, &[7]) && is_registered(me, &[8, 7]) && !is_registered(me, &[8]));
         assert!(has_threads(7));
+        assert!(threads_of(7) == [me] && threads_of(8).is_empty());
         drop(seventh);
         let shared = RuntimeThread::new(ALL_RUNTIMES);
         assert!(is_registered(me, &[7]) && is_registered(me, &[8]));

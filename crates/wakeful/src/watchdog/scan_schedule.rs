@@ -5,7 +5,7 @@
 //! - every [`BUSY_INTERVAL`] while the runtime works,
 //! - after [`MIN_PATIENCE`], doubling up to [`MAX_PATIENCE`], if a scan found that a thread outside of
 //!   the runtime may still help, or a `block_on` was being polled: the end of either is not announced,
-//! - when a wait that a scan found becomes old enough to be reported.
+//! - when a wait or another situation that a scan found becomes old enough to be reported.
 //!
 //! Scans take at most one part in [`SCAN_SHARE`] of a CPU.
 

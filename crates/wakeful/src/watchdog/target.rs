@@ -349,7 +349,7 @@ fn look_at(scheduler: &dyn Watched, notes: &mut Notes, now: Instant) -> Option<D
     earlier(own, lost_timer)
 }
 
-/// Has the runtime scanned for deadlocks.
+/// Has the runtime scanned for deadlocks and for situations that last.
 fn scan(scheduler: &dyn Watched, schedule: &mut ScanSchedule, now: Instant) {
     let base = scheduler.base();
     let polls = base.block_on_polls();
@@ -358,9 +358,11 @@ fn scan(scheduler: &dyn Watched, schedule: &mut ScanSchedule, now: Instant) {
     }
     let before = cpu_time();
     let again_in = catch_unwind(AssertUnwindSafe(|| base.config.hooks.scan_for_deadlocks()));
+    let lasting = catch_unwind(AssertUnwindSafe(|| base.config.hooks.observe_lasting()));
     scheduler.propagate_fatal_error();
     let again_in =
         again_in.unwrap_or(None).or_else(|| polls.is_any_polled().then_some(Duration::ZERO));
+    let again_in = earlier(again_in, lasting.unwrap_or(None));
     schedule.add_scan(now, cpu_time().saturating_sub(before), polls, again_in);
 }
 

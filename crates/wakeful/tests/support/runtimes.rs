@@ -126,7 +126,14 @@ impl Reports {
         let log = self.log.clone();
         move |report| {
             // Many tests are about tasks that panic, and let them; those about this report have hooks of their own.
-            if matches!(report, Report::UnobservedPanic(_)) {
+            // So have those about tasks that a runtime drops unpolled, and about shutdowns that last.
+            if matches!(
+                report,
+                Report::UnobservedPanic(_)
+                    | Report::UnawaitedPanic(_)
+                    | Report::NeverPolled(_)
+                    | Report::SlowShutdown(_)
+            ) {
                 return;
             }
             log.lock().push(report.clone());

@@ -116,7 +116,7 @@ pub(in crate::inspect) fn since(now: Duration, then_ms: u32) -> Duration {
 }
 
 impl TaskDump {
-    pub(super) fn of_task(
+    pub(in crate::inspect) fn of_task(
         task: &TaskRef,
         workers: &[WorkerSnapshot],
         elsewhere: &[usize],
@@ -158,7 +158,7 @@ impl TaskDump {
         }
     }
 
-    pub(super) fn of_block_on(
+    pub(in crate::inspect) fn of_block_on(
         root: &BlockOnState,
         name: Option<&str>,
         now: Duration,
@@ -358,6 +358,10 @@ impl WaitDump {
         self.kind.name()
     }
 
+    pub(in crate::inspect) fn wait_kind(&self) -> WaitKind {
+        self.kind
+    }
+
     /// Returns the resource as a phrase that follows "waiting for", for example `"a lock"`.
     pub fn phrase(&self) -> &'static str {
         self.kind.phrase()
@@ -453,6 +457,10 @@ fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
 impl HolderDump {
     fn running(id: u64) -> Self {
         Self { number: id, task: None, site: None, granted: false, kind: HolderKind::Joined }
+    }
+
+    pub(in crate::inspect) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Returns the task, or `None` if it has ended or the holder is no task.

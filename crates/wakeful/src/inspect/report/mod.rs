@@ -3,19 +3,25 @@
 //! The `Display` of a report says what happened, to which task, where, why it is believed, and what
 //! to do.
 
+mod aborted_closure;
 mod blocked;
 mod certainty;
 mod deadlock;
 mod delivery;
 mod exit;
 mod futile_loop;
+mod growing_tasks;
 mod json;
+mod never_polled;
 mod orphan;
 mod reporter;
+mod slow_holder;
+mod slow_shutdown;
 mod spinning;
 mod stamp;
 mod stuck_block_on;
 mod text;
+mod unawaited_panic;
 mod unobserved_panic;
 
 use super::task_info::TaskInfo;
@@ -24,6 +30,7 @@ use stamp::{Stamp, Utc};
 use std::fmt;
 use std::time::SystemTime;
 
+pub use aborted_closure::AbortedClosure;
 pub use blocked::Blocked;
 pub use certainty::Certainty;
 pub(crate) use deadlock::Basis;
@@ -33,12 +40,19 @@ pub use delivery::{ReportFilter, ReportFormat};
 pub use exit::Exit;
 pub(crate) use exit::ExitReason;
 pub use futile_loop::FutileLoop;
+pub(crate) use growing_tasks::CommonWait;
+pub use growing_tasks::GrowingTasks;
+pub use never_polled::NeverPolled;
 pub use orphan::Orphan;
 pub(crate) use reporter::{ReportHook, Reporter};
+pub(crate) use slow_holder::OldestWaiter;
+pub use slow_holder::{LastingHolder, SlowHolder};
+pub use slow_shutdown::{LateTask, LateThread, SlowShutdown};
 pub use spinning::Spinning;
 pub(crate) use stuck_block_on::NoRescueReason;
 pub use stuck_block_on::StuckBlockOn;
 pub(crate) use stuck_block_on::{RootCause, StoryStep};
+pub use unawaited_panic::UnawaitedPanic;
 pub use unobserved_panic::UnobservedPanic;
 
 /// A bug in the program that the runtime found while running it.
@@ -65,10 +79,22 @@ pub enum Report {
     StuckBlockOn(StuckBlockOn),
     /// A task that panicked, and whose `JoinHandle` was dropped.
     UnobservedPanic(UnobservedPanic),
+    /// A lock or permit that is held for seconds while its holder waits for something else.
+    SlowHolder(SlowHolder),
+    /// Tasks of one spawn place that only become more.
+    GrowingTasks(GrowingTasks),
+    /// A task that panicked, and whose `JoinHandle` is kept and not awaited.
+    UnawaitedPanic(UnawaitedPanic),
+    /// A blocking closure that was aborted and still runs.
+    AbortedClosure(AbortedClosure),
+    /// Tasks that were dropped at shutdown without having run once.
+    NeverPolled(NeverPolled),
+    /// A drop of a runtime that waits for seconds.
+    SlowShutdown(SlowShutdown),
 }
 
 /// The names of the kinds, in the order of [`Report::index`].
-pub(crate) const KINDS: [&str; 8] = [
+pub(crate) const KINDS: [&str; 14] = [
     "orphan",
     "blocked",
     "spinning",
@@ -77,30 +103,42 @@ pub(crate) const KINDS: [&str; 8] = [
     "stuck_block_on",
     "unobserved_panic",
     "futile_loop",
+    "slow_holder",
+    "growing_tasks",
+    "unawaited_panic",
+    "aborted_closure",
+    "never_polled",
+    "slow_shutdown",
 ];
 
 impl Report {
     /// Returns the kind as an identifier.
     ///
-    /// It is `"orphan"`, `"blocked"`, `"spinning"`, `"deadlock"`, `"futurelock"`, `"stuck_block_on"`,
-    /// `"unobserved_panic"` or `"futile_loop"`.
+    /// It is the name of the variant in lower case with underscores, for example `"stuck_block_on"` for
+    /// [`StuckBlockOn`](Self::StuckBlockOn).
     pub fn kind(&self) -> &'static str {
         KINDS[self.index()]
     }
 
     /// Returns how certain it is that the situation does not end by itself.
     ///
-    /// An orphan, a stuck `block_on` and an unobserved panic are always proven. A blocked poll, a
-    /// spinning task and a futile loop are always suspected. A deadlock or futurelock is either, and its text says why.
+    /// An orphan, a stuck `block_on` and an unobserved panic are always proven. A deadlock or futurelock
+    /// is either, and its text says why. All other reports are suspected.
     /// See [`Certainty`] for examples.
     pub fn certainty(&self) -> Certainty {
         match self {
             Report::Orphan(_) | Report::StuckBlockOn(_) | Report::UnobservedPanic(_) => {
                 Certainty::Proven
             }
-            Report::Blocked(_) | Report::Spinning(_) | Report::FutileLoop(_) => {
-                Certainty::Suspected
-            }
+            Report::Blocked(_)
+            | Report::Spinning(_)
+            | Report::FutileLoop(_)
+            | Report::SlowHolder(_)
+            | Report::GrowingTasks(_)
+            | Report::UnawaitedPanic(_)
+            | Report::AbortedClosure(_)
+            | Report::NeverPolled(_)
+            | Report::SlowShutdown(_) => Certainty::Suspected,
             Report::Deadlock(deadlock) => deadlock.certainty(),
             Report::Futurelock(futurelock) => futurelock.certainty(),
         }
@@ -168,6 +206,12 @@ impl Report {
             Report::Futurelock(futurelock) => futurelock,
             Report::StuckBlockOn(stuck) => stuck,
             Report::UnobservedPanic(panic) => panic,
+            Report::SlowHolder(slow) => slow,
+            Report::GrowingTasks(growing) => growing,
+            Report::UnawaitedPanic(panic) => panic,
+            Report::AbortedClosure(closure) => closure,
+            Report::NeverPolled(dropped) => dropped,
+            Report::SlowShutdown(slow) => slow,
         }
     }
 
@@ -181,6 +225,12 @@ impl Report {
             Report::StuckBlockOn(_) => 5,
             Report::UnobservedPanic(_) => 6,
             Report::FutileLoop(_) => 7,
+            Report::SlowHolder(_) => 8,
+            Report::GrowingTasks(_) => 9,
+            Report::UnawaitedPanic(_) => 10,
+            Report::AbortedClosure(_) => 11,
+            Report::NeverPolled(_) => 12,
+            Report::SlowShutdown(_) => 13,
         }
     }
 
@@ -189,6 +239,9 @@ impl Report {
         match self {
             Report::Orphan(orphan) => orphan.id().as_u64(),
             Report::UnobservedPanic(panic) => panic.task().number,
+            Report::SlowHolder(slow) => slow.holders()[0].task().number,
+            Report::UnawaitedPanic(panic) => panic.task().number,
+            Report::AbortedClosure(closure) => closure.task().number,
             other => other.finding().and_then(|tasks| tasks.first().copied()).unwrap_or(0),
         }
     }
@@ -198,6 +251,12 @@ impl Report {
     fn finding(&self) -> Option<Vec<u64>> {
         match self {
             Report::Orphan(_) | Report::UnobservedPanic(_) => None,
+            // `Findings` tells each of them once.
+            Report::SlowHolder(_)
+            | Report::GrowingTasks(_)
+            | Report::UnawaitedPanic(_)
+            | Report::AbortedClosure(_) => None,
+            Report::NeverPolled(_) | Report::SlowShutdown(_) => None,
             Report::Blocked(blocked) => Some(vec![blocked.task().number]),
             Report::Spinning(spinning) => Some(vec![spinning.task().number]),
             Report::FutileLoop(futile) => Some(futile.finding()),

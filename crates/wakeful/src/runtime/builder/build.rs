@@ -149,6 +149,7 @@ impl Builder {
             on_panic: self.on_panic,
             rescue_after: self.rescue_after,
             report_blocked_after: self.report_blocked_after,
+            report_lasting_after: self.report_lasting_after,
             max_spare_threads: self.max_spare_threads,
             always_end_stuck_block_on: self.always_end_stuck_block_on,
             hooks,

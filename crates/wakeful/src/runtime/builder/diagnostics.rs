@@ -133,6 +133,31 @@ impl Builder {
         self
     }
 
+    /// Sets how long a situation may last before it is reported; 3 s by default.
+    ///
+    /// This is the time of the reports [`SlowHolder`](Report::SlowHolder),
+    /// [`UnawaitedPanic`](Report::UnawaitedPanic), [`AbortedClosure`](Report::AbortedClosure) and
+    /// [`SlowShutdown`](Report::SlowShutdown). [`GrowingTasks`](Report::GrowingTasks) takes three
+    /// times as long, and so does a lock that only one task waits for. With `None`, these and
+    /// [`NeverPolled`](Report::NeverPolled) are not reported.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wakeful::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread()
+    ///     .report_lasting_after(Some(Duration::from_secs(30)))
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn report_lasting_after(&mut self, after: Option<Duration>) -> &mut Self {
+        self.report_lasting_after = after;
+        self
+    }
+
     /// Sets how many spare threads may replace stuck workers; 64 by default.
     ///
     /// The number is reached only if tasks block their threads while they wait. Once more threads

@@ -372,6 +372,7 @@ impl CurrentThread {
         if let Some(poller) = self.poller.get() {
             poller.shut_down();
         }
+        self.for_each_task(|task| self.base.count_if_never_polled(&task));
         loop {
             let task = self.core.queue.borrow_mut().pop_front();
             let Some(task) = task else { break };

@@ -212,6 +212,8 @@ impl MultiThread {
     fn drop_tasks(&self) {
         let injected = self.injector.close();
         self.shut_drivers();
+        // No thread polls any more, except in `block_in_place`.
+        self.for_each_task(|task| self.base.count_if_never_polled(&task));
         for task in injected {
             task.cancel();
         }

@@ -197,7 +197,9 @@ impl MultiThread {
     }
 
     /// Waits, after `close`, until all threads have exited, but not beyond `deadline`.
-    pub(crate) fn join_threads_until(&self, deadline: Instant) {
+    ///
+    /// Returns whether they have.
+    pub(crate) fn join_threads_until(&self, deadline: Instant) -> bool {
         let mut threads = self.lock_threads();
         // A report hook may shut the runtime down on one of its threads.
         let is_own =
@@ -206,13 +208,14 @@ impl MultiThread {
         while threads.alive > own {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return;
+                return false;
             }
             let waited = self.thread_exited.wait_timeout(threads, left);
             threads = waited.unwrap_or_else(|e| e.into_inner()).0;
         }
         drop(threads);
         self.join_threads();
+        true
     }
 }
 

@@ -1,0 +1,164 @@
+//! Spawn places whose tasks only become more.
+//!
+//! A place with many tasks is watched. The watch starts anew when the tasks become fewer, or when the
+//! tasks that it began with run or end: then they are no leak. Tasks of a busy server run all the time,
+//! and a burst does not grow any more, so neither is reported.
+
+use super::Audience;
+use crate::inspect::report::GrowingTasks;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::time::Duration;
+
+/// The fewest tasks of one place that are watched.
+const MANY: usize = 1000;
+/// How often the tasks must have become more.
+const MIN_RISES: u32 = 3;
+/// The shortest watch, in times of the time between two samples.
+const MIN_SAMPLES: u32 = 3;
+/// Of this many tasks that the watch began with, one may have run.
+const MAY_HAVE_RUN: usize = 20;
+
+/// The tasks of one place in one walk.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PlaceCount {
+    pub(super) alive: usize,
+    /// Tasks that have not run since the watch began.
+    pub(super) unmoved: usize,
+}
+
+/// All places that are watched.
+#[derive(Default)]
+pub(super) struct Growth(HashMap<&'static Location<'static>, PlaceWatch>);
+
+/// The watch of one place.
+struct PlaceWatch {
+    since: Duration,
+    /// Tasks that the watch began with.
+    alive: usize,
+    rises: u32,
+    last_at: Duration,
+    last_alive: usize,
+    /// Tasks in the last report.
+    told: usize,
+}
+
+impl PlaceWatch {
+    fn new(now: Duration, alive: usize, told: usize) -> Self {
+        Self { since: now, alive, rises: 0, last_at: now, last_alive: alive, told }
+    }
+
+    /// Adds a sample. Returns whether the tasks only become more.
+    fn add(&mut self, count: PlaceCount, now: Duration, spacing: Duration) -> bool {
+        let has_run = self.alive.saturating_sub(count.unmoved);
+        if has_run * MAY_HAVE_RUN > self.alive || count.alive < self.last_alive {
+            *self = Self::new(now, count.alive, self.told);
+            return false;
+        }
+        if now.saturating_sub(self.last_at) >= spacing {
+            self.rises += u32::from(count.alive > self.last_alive);
+            (self.last_at, self.last_alive) = (now, count.alive);
+        }
+        self.rises >= MIN_RISES
+            && now.saturating_sub(self.since) >= spacing.saturating_mul(MIN_SAMPLES)
+            && count.alive >= self.alive + self.alive / 2
+    }
+}
+
+impl Growth {
+    /// Returns since when tasks of this place are watched, in milliseconds of the runtime's clock.
+    pub(super) fn watched_ms(&self, place: &'static Location<'static>) -> Option<u32> {
+        self.0.get(place).map(|watch| watch.since.as_millis() as u32)
+    }
+
+    /// Adds the counts of a walk. Returns the places that only grow, without what the tasks wait for.
+    ///
+    /// A place is told to the hook again when it has twice as many tasks.
+    pub(super) fn update(
+        &mut self,
+        places: HashMap<&'static Location<'static>, PlaceCount>,
+        now: Duration,
+        spacing: Duration,
+        audience: Audience,
+    ) -> Vec<GrowingTasks> {
+        let is_many = |count: &PlaceCount| count.alive >= MANY;
+        self.0.retain(|place, _| places.get(place).is_some_and(is_many));
+        let mut growing = Vec::new();
+        for (spawned_at, count) in places.into_iter().filter(|(_, count)| is_many(count)) {
+            let new = || PlaceWatch::new(now, count.alive, 0);
+            let Some(watch) = self.0.get_mut(spawned_at) else {
+                self.0.insert(spawned_at, new());
+                continue;
+            };
+            let grows = watch.add(count, now, spacing);
+            let is_new = count.alive >= 2 * watch.told || audience == Audience::Diagnose;
+            if !grows || !is_new {
+                continue;
+            }
+            if audience == Audience::Hook {
+                watch.told = count.alive;
+            }
+            // The times of tasks are rounded: some may be younger than the watch.
+            let unmoved = count.unmoved.min(watch.alive);
+            let within = now.saturating_sub(watch.since);
+            let (alive, before) = (count.alive, watch.alive);
+            growing.push(GrowingTasks::new(spawned_at, alive, before, unmoved, within));
+        }
+        growing
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const SPACING: Duration = Duration::from_secs(3);
+
+    /// Feeds one place with samples of (second, alive, unmoved). Returns what is told at each.
+    fn tell(samples: &[(u64, usize, usize)]) -> Vec<Option<usize>> {
+        let (mut growth, place) = (Growth::default(), Location::caller());
+        let sample = |(second, alive, unmoved): &(u64, usize, usize)| {
+            let count = PlaceCount { alive: *alive, unmoved: *unmoved };
+            let now = Duration::from_secs(*second);
+            let told = growth.update([(place, count)].into(), now, SPACING, Audience::Hook);
+            told.first().map(GrowingTasks::alive)
+        };
+        samples.iter().map(sample).collect()
+    }
+
+    #[test]
+    fn tasks_that_only_become_more_are_told_at_each_doubling() {
+        let told = tell(&[
+            (0, 1000, 0),
+            (3, 1200, 1000),
+            (6, 1400, 1000),
+            (9, 1600, 1000),
+            (12, 2000, 1000),
+            (15, 3200, 1000),
+        ]);
+        assert_eq!(told, [None, None, None, Some(1600), None, Some(3200)]);
+    }
+
+    #[test]
+    fn few_tasks_a_burst_and_slow_growth_are_not_told() {
+        assert_eq!(tell(&[(0, 100, 0), (3, 300, 100), (6, 600, 100), (9, 999, 100)]), [None; 4]);
+        assert_eq!(tell(&[0, 3, 6, 9, 12].map(|at| (at, 50_000, 50_000))), [None; 5]);
+        let slow = [0, 3, 6, 9, 12, 15].map(|at| (at, 1000 + at as usize, 1000));
+        assert_eq!(tell(&slow), [None; 6]);
+    }
+
+    #[test]
+    fn tasks_that_run_or_end_are_not_told() {
+        let samples = [0, 3, 6, 9, 12, 15, 18].map(|at| (at, 1000 + 200 * at as usize, 900));
+        assert_eq!(tell(&samples), [None; 7]);
+        let ends =
+            [(0, 1000, 0), (3, 2000, 1000), (6, 1900, 1000), (9, 2500, 1000), (12, 2900, 1900)];
+        assert_eq!(tell(&ends), [None; 5]);
+    }
+
+    #[test]
+    fn samples_in_quick_succession_count_as_one() {
+        let quick = [0, 1, 2, 3, 4].map(|at| (at, 1000 + 500 * at as usize, 1000));
+        assert_eq!(tell(&quick), [None; 5]);
+    }
+}

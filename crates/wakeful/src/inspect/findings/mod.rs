@@ -1,0 +1,241 @@
+//! Situations that last: a lock that is not released, a panic that no task learns of, a closure that
+//! runs after an abort, tasks that only become more.
+//!
+//! None of them is a bug at first sight. A lock may be held for a moment, and a handle may be awaited
+//! later. So one scan finds nothing: [`Findings`] remembers when it saw a situation, and reports one
+//! that has lasted for [`report_lasting_after`](crate::runtime::Builder::report_lasting_after).
+//!
+//! ```text
+//! diagram
+//!   Walk::take() ──► Findings::observe() ──► note() each situation ──► due: report it once
+//!   (all tasks)          ▲                          │ not due
+//!                        └──── look_again() ────────┘
+//! ```
+//!
+//! - [`walk`]: one walk over all tasks collects the candidates.
+//! - [`holders`]: the story of a lock or permit that is not released.
+//! - [`growth`]: spawn places whose tasks only become more.
+//!
+//! The watchdog observes after each deadlock scan, on the CPU share of the scan. A situation that is
+//! not observed again is forgotten. A clock that is paused tells nothing of how long a situation
+//! lasts, so only `Handle::diagnose` observes such a runtime.
+
+mod growth;
+mod holders;
+mod walk;
+
+use super::report::{AbortedClosure, Report, UnawaitedPanic};
+use crate::watchdog::snapshot::Inspectable;
+use growth::Growth;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use walk::Walk;
+
+/// What was seen of a runtime, and when.
+#[derive(Default)]
+pub(crate) struct Findings {
+    lasting: BTreeMap<Key, Lasting>,
+    growth: Growth,
+}
+
+/// Identifies a situation from one observation to the next.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    /// The number of a contended resource, and the numbers of its owners.
+    Held(u64, Vec<u64>),
+    /// The number of a task.
+    Panic(u64),
+    /// The number of a closure.
+    Aborted(u64),
+}
+
+/// When a situation was seen, by the runtime's clock.
+#[derive(Default)]
+struct Lasting {
+    /// In order, and always with the first time.
+    seen_at: Vec<Duration>,
+    is_told: bool,
+}
+
+/// The most times that are remembered of one situation.
+const MAX_SEEN: usize = 64;
+/// A lock with one waiter is reported after this many times the time for several.
+const ONE_WAITER: u32 = 3;
+
+impl Lasting {
+    fn see(&mut self, now: Duration) {
+        if self.seen_at.len() == MAX_SEEN {
+            self.seen_at.remove(1);
+        }
+        self.seen_at.push(now);
+    }
+
+    /// Returns how long ago it was first seen, within the last `window` of time.
+    fn lasted(&self, now: Duration, window: Duration) -> Duration {
+        let age = |at: &Duration| now.saturating_sub(*at);
+        self.seen_at.iter().map(age).find(|age| *age <= window).unwrap_or_default()
+    }
+}
+
+/// The receiver of the findings of an observation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// The report hook: each situation once.
+    Hook,
+    /// The caller of `Handle::diagnose`: all that lasts now.
+    Diagnose,
+}
+
+/// The result of an observation.
+#[derive(Default)]
+pub(crate) struct Observed {
+    pub(crate) reports: Vec<Report>,
+    /// After how long the next situation may be due.
+    pub(crate) again_after: Option<Duration>,
+}
+
+impl Observed {
+    fn look_again(&mut self, after: Duration) {
+        self.again_after = Some(self.again_after.map_or(after, |other| other.min(after)));
+    }
+}
+
+impl Findings {
+    /// Observes the runtime, and returns what has lasted long enough.
+    pub(crate) fn observe(&mut self, scheduler: &dyn Inspectable, audience: Audience) -> Observed {
+        let config = &scheduler.base().config;
+        let Some(after) = config.report_lasting_after else { return Observed::default() };
+        let now = config.env.clock.elapsed();
+        let mut walk = Walk::take(scheduler, now, &self.growth);
+        let mut round = Round {
+            before: std::mem::take(&mut self.lasting),
+            now: BTreeMap::new(),
+            at: now,
+            audience,
+            observed: Observed::default(),
+        };
+        for contended in walk.take_contended() {
+            let Some((key, owners)) = contended.owned_by() else { continue };
+            let patience =
+                if contended.waiters > 1 { after } else { after.saturating_mul(ONE_WAITER) };
+            // A release hands the resource to the waiter that is queued first, so no owner can
+            // release it and acquire it again while a waiter stays. What was seen before that wait
+            // began does not count.
+            round.note(key, contended.oldest.waited, patience, |held| {
+                let story = holders::slow_holder(scheduler, &contended, &owners, held)?;
+                Some(Report::SlowHolder(story))
+            });
+        }
+        for (task, is_closure) in walk.panicked {
+            round.note(Key::Panic(task.number), Duration::MAX, after, |since| {
+                Some(Report::UnawaitedPanic(UnawaitedPanic::new(task, is_closure, since)))
+            });
+        }
+        for task in walk.aborted {
+            round.note(Key::Aborted(task.number), Duration::MAX, after, |since| {
+                Some(Report::AbortedClosure(AbortedClosure::new(task, since)))
+            });
+        }
+        let Round { now: lasting, mut observed, .. } = round;
+        self.lasting = lasting;
+        for growing in self.growth.update(walk.places, now, after, audience) {
+            let wait = walk::common_wait(scheduler, growing.spawned_at());
+            observed.reports.push(Report::GrowingTasks(growing.with_wait(wait)));
+        }
+        observed
+    }
+}
+
+/// One observation, while it is made.
+struct Round {
+    /// Situations of the observation before that were not noted again yet.
+    before: BTreeMap<Key, Lasting>,
+    now: BTreeMap<Key, Lasting>,
+    at: Duration,
+    audience: Audience,
+    observed: Observed,
+}
+
+impl Round {
+    /// Notes a situation. If it has lasted for `patience` within `window`, `tell` makes its report.
+    fn note(
+        &mut self,
+        key: Key,
+        window: Duration,
+        patience: Duration,
+        tell: impl FnOnce(Duration) -> Option<Report>,
+    ) {
+        let mut lasting = self.before.remove(&key).unwrap_or_default();
+        lasting.see(self.at);
+        let lasted = lasting.lasted(self.at, window);
+        let is_new = !lasting.is_told || self.audience == Audience::Diagnose;
+        if lasted < patience {
+            if !lasting.is_told {
+                self.observed.look_again(patience - lasted);
+            }
+        } else if is_new && let Some(report) = tell(lasted) {
+            lasting.is_told |= self.audience == Audience::Hook;
+            self.observed.reports.push(report);
+        }
+        self.now.insert(key, lasting);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Notes a panic of task 7 at this second, and returns for how long it had lasted if it was told.
+    fn note(lasting: &mut BTreeMap<Key, Lasting>, at: u32, window: u32) -> Option<Duration> {
+        let before = std::mem::take(lasting);
+        let (now, observed) = (BTreeMap::new(), Observed::default());
+        let mut round = Round { before, now, at: at * SECOND, audience: Audience::Hook, observed };
+        let mut told = None;
+        round.note(Key::Panic(7), window * SECOND, 3 * SECOND, |lasted| {
+            told = Some(lasted);
+            let dropped = crate::inspect::NeverPolled::new(Vec::new());
+            Some(Report::NeverPolled(dropped))
+        });
+        assert_eq!(round.observed.reports.len(), usize::from(told.is_some()));
+        *lasting = round.now;
+        told
+    }
+
+    #[test]
+    fn a_situation_is_told_once_after_it_has_lasted() {
+        let mut lasting = BTreeMap::new();
+        let told: Vec<_> =
+            [10, 11, 12, 14, 15, 30].map(|at| note(&mut lasting, at, 1000)).into_iter().collect();
+        assert_eq!(told, [None, None, None, Some(4 * SECOND), None, None]);
+    }
+
+    #[test]
+    fn a_situation_that_was_not_seen_in_between_starts_again() {
+        let mut lasting = BTreeMap::new();
+        assert_eq!(note(&mut lasting, 10, 1000), None);
+        lasting.clear();
+        assert_eq!(note(&mut lasting, 20, 1000), None);
+        assert_eq!(note(&mut lasting, 24, 1000), Some(4 * SECOND));
+    }
+
+    #[test]
+    fn what_was_seen_before_the_window_does_not_count() {
+        let mut lasting = BTreeMap::new();
+        for at in 0..20 {
+            assert_eq!(note(&mut lasting, at, 2), None, "{at}");
+        }
+        assert_eq!(note(&mut lasting, 20, 5), Some(5 * SECOND));
+    }
+
+    #[test]
+    fn the_first_time_is_never_forgotten() {
+        let mut lasting = Lasting::default();
+        for at in 0..1000 {
+            lasting.see(at * SECOND);
+        }
+        assert_eq!(lasting.seen_at.len(), MAX_SEEN);
+        assert_eq!(lasting.lasted(1000 * SECOND, Duration::MAX), 1000 * SECOND);
+    }
+}

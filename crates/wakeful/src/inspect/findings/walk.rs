@@ -1,0 +1,211 @@
+//! One walk over all tasks, which collects what may become a finding.
+
+use super::Key;
+use super::growth::{Growth, PlaceCount};
+use crate::inspect::dump::since;
+use crate::inspect::report::{CommonWait, OldestWaiter};
+use crate::inspect::task_info::TaskInfo;
+use crate::task::cell::outcome;
+use crate::task::header::Header;
+use crate::task::state::{
+    BLOCKING, CANCELLED, COMPLETE, EXEMPT, FOREVER, JOIN_INTEREST, NOTIFIED, RUNNING, Snapshot,
+};
+use crate::task::wait_kind::WaitKind;
+use crate::task::wait_record::{Link, Wait, WaitRecord};
+use crate::task::wait_target::{RecordIndex, WaitTarget};
+use crate::wait::ownership::owner::Owner;
+use crate::wait::ownership::resource_record::ResourceRecord;
+use crate::watchdog::snapshot::Inspectable;
+use std::collections::{BTreeMap, HashMap};
+use std::panic::Location;
+use std::time::Duration;
+
+/// What one walk over the tasks of a runtime has found.
+pub(super) struct Walk {
+    contended: BTreeMap<u64, Contended>,
+    /// Tasks that panicked, whose handles are kept. Whether each is a closure.
+    pub(super) panicked: Vec<(TaskInfo, bool)>,
+    /// Closures that were aborted and run.
+    pub(super) aborted: Vec<TaskInfo>,
+    /// Tasks that are alive, by spawn place.
+    pub(super) places: HashMap<&'static Location<'static>, PlaceCount>,
+}
+
+/// A lock or semaphore that tasks wait for.
+pub(super) struct Contended {
+    pub(super) record: &'static ResourceRecord,
+    pub(super) wait: WaitKind,
+    pub(super) waiters: usize,
+    /// The task that has waited longest.
+    pub(super) oldest: OldestWaiter,
+}
+
+/// Returns whether it is a wait for a lock or for permits.
+pub(super) fn is_for_lock(kind: WaitKind) -> bool {
+    use WaitKind::{Mutex, RwLockRead, RwLockWrite, Semaphore};
+    matches!(kind, Mutex | RwLockRead | RwLockWrite | Semaphore)
+}
+
+/// Returns the locks and semaphores that a task waits for, if a waker for it is queued there.
+fn lock_waits(record: &WaitRecord) -> impl Iterator<Item = (RecordIndex, Wait)> {
+    let (waits, _) = record.waits();
+    waits.into_iter().filter_map(|recorded| match recorded.wait.target.target() {
+        WaitTarget::Record(index) => (recorded.link != Link::None
+            && is_for_lock(recorded.wait.kind))
+        .then_some((index, recorded.wait)),
+        _ => None,
+    })
+}
+
+fn waits(state: Snapshot) -> bool {
+    !state.has(RUNNING | NOTIFIED | COMPLETE | BLOCKING)
+}
+
+impl Walk {
+    pub(super) fn take(scheduler: &dyn Inspectable, now: Duration, growth: &Growth) -> Self {
+        let mut walk = Self {
+            contended: BTreeMap::new(),
+            panicked: Vec::new(),
+            aborted: Vec::new(),
+            places: HashMap::new(),
+        };
+        let name = scheduler.base().config.block_on_name.as_deref();
+        for root in scheduler.block_ons() {
+            if !root.record.is_polled() && !root.is_woken() {
+                let info = || TaskInfo::of_block_on(&root, name);
+                walk.add_waits(&root.record.waiting, now, info);
+            }
+        }
+        // Neighbours often have the same place, and a look-up costs more than the rest.
+        let mut run = PlaceRun::default();
+        scheduler.each_task(&mut |task| {
+            let (header, state) = (task.header(), task.state());
+            let is_closure = state.has(BLOCKING);
+            let is_alive = !state.has(COMPLETE);
+            if !is_alive && state.has(JOIN_INTEREST) && header.waiting.outcome() == outcome::PANIC {
+                walk.panicked.push((TaskInfo::of_task(header), is_closure));
+            }
+            if is_alive && is_closure && state.has(RUNNING) && state.has(CANCELLED) {
+                walk.aborted.push(TaskInfo::of_task(header));
+            }
+            if waits(state) {
+                walk.add_waits(&header.waiting, now, || Some(TaskInfo::of_task(header)));
+            }
+            if is_alive && !is_closure && !state.has(EXEMPT | FOREVER) {
+                run.add(&mut walk.places, growth, header, waits(state), now);
+            }
+        });
+        run.end(&mut walk.places);
+        walk
+    }
+
+    fn add_waits(
+        &mut self,
+        record: &WaitRecord,
+        now: Duration,
+        info: impl Fn() -> Option<TaskInfo>,
+    ) {
+        for (index, wait) in lock_waits(record) {
+            let waited = since(now, wait.since_ms);
+            let known = self.contended.get_mut(&index.0);
+            let waiters = 1 + known.as_ref().map_or(0, |known| known.waiters);
+            if let Some(known) = known.filter(|known| known.oldest.waited >= waited) {
+                known.waiters = waiters;
+                continue;
+            }
+            let (Some(task), Some(record)) = (info(), ResourceRecord::at(index)) else { continue };
+            let oldest = OldestWaiter { task, site: wait.site, waited };
+            let contended = Contended { record, wait: wait.kind, waiters, oldest };
+            self.contended.insert(index.0, contended);
+        }
+    }
+
+    pub(super) fn take_contended(&mut self) -> Vec<Contended> {
+        std::mem::take(&mut self.contended).into_values().collect()
+    }
+}
+
+impl Contended {
+    /// Returns the number that dumps show for the resource.
+    pub(super) fn resource_id(&self) -> u64 {
+        ResourceRecord::display_number(self.record.target().target())
+    }
+
+    /// Returns all owners, and the key of the situation that they own it. `None` if an owner is not
+    /// named, or is no task.
+    pub(super) fn owned_by(&self) -> Option<(Key, Vec<Owner>)> {
+        let mut owners = self.record.owners();
+        let is_named = !owners.is_empty() && !self.record.has_unlisted();
+        if !is_named || owners.iter().any(|owner| owner.task == 0) {
+            return None;
+        }
+        owners.sort_by_key(|owner| owner.task);
+        let numbers = owners.iter().map(|owner| owner.task).collect();
+        Some((Key::Held(self.resource_id(), numbers), owners))
+    }
+}
+
+/// Counts neighbours of one spawn place.
+#[derive(Default)]
+struct PlaceRun {
+    place: Option<&'static Location<'static>>,
+    /// Since when tasks of this place are watched.
+    watched_ms: Option<u32>,
+    count: PlaceCount,
+}
+
+impl PlaceRun {
+    fn add(
+        &mut self,
+        places: &mut HashMap<&'static Location<'static>, PlaceCount>,
+        growth: &Growth,
+        header: &Header,
+        waits: bool,
+        now: Duration,
+    ) {
+        let place = header.origin.get().spawned_at();
+        if !self.place.is_some_and(|other| std::ptr::eq(other, place)) {
+            self.end(places);
+            (self.place, self.watched_ms) = (Some(place), growth.watched_ms(place));
+        }
+        self.count.alive += 1;
+        // Spawned and waiting since before the watch began: it has not run since.
+        let is_unmoved = waits
+            && self.watched_ms.is_some_and(|watched_ms| {
+                let watched = since(now, watched_ms);
+                since(now, header.spawned_ms.get()) >= watched
+                    && header.waiting.read().is_some_and(|it| since(now, it.since_ms) >= watched)
+            });
+        self.count.unmoved += usize::from(is_unmoved);
+    }
+
+    fn end(&mut self, places: &mut HashMap<&'static Location<'static>, PlaceCount>) {
+        let count = std::mem::take(&mut self.count);
+        if let Some(place) = self.place.take() {
+            let sum = places.entry(place).or_default();
+            sum.alive += count.alive;
+            sum.unmoved += count.unmoved;
+        }
+    }
+}
+
+/// Returns what most tasks of a spawn place wait for.
+pub(super) fn common_wait(
+    scheduler: &dyn Inspectable,
+    place: &'static Location<'static>,
+) -> Option<CommonWait> {
+    let mut waits_by_site: HashMap<(u8, &'static Location<'static>), CommonWait> = HashMap::new();
+    scheduler.each_task(&mut |task| {
+        let header = task.header();
+        if waits(task.state())
+            && header.origin.get().spawned_at() == place
+            && let Some(recorded) = header.waiting.waits().0.first()
+        {
+            let (wait, at_resource) = (recorded.wait, recorded.at_resource);
+            let place = wait.kind.place(wait.target.target(), at_resource);
+            let new = CommonWait { kind: wait.kind, site: wait.site, place, tasks: 0 };
+            waits_by_site.entry((wait.kind as u8, wait.site)).or_insert(new).tasks += 1;
+        }
+    });
+    waits_by_site.into_values().max_by_key(|wait| wait.tasks)
+}

@@ -1,0 +1,128 @@
+//! Tasks of one spawn place that only become more.
+
+use super::Content;
+use super::stamp::Stamp;
+use super::text::{Short, field};
+use crate::inspect::task_info::TaskInfo;
+use crate::task::wait_kind::WaitKind;
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+/// Many tasks of one spawn place that only become more, while the old ones neither run nor end.
+///
+/// It is [suspected](super::Certainty::Suspected) to be a leak: the tasks may be idle on purpose, as
+/// those of idle connections are, and they may end together. Tasks that
+/// [may wait forever](crate::task::may_wait_forever) do not count. A burst of tasks that is not followed
+/// by more is not reported.
+#[derive(Clone, Debug)]
+pub struct GrowingTasks {
+    spawned_at: &'static Location<'static>,
+    alive: usize,
+    alive_before: usize,
+    unmoved: usize,
+    within: Duration,
+    wait: Option<CommonWait>,
+    stamp: Stamp,
+}
+
+/// What most of the tasks wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CommonWait {
+    pub(crate) kind: WaitKind,
+    pub(crate) site: &'static Location<'static>,
+    /// What the site is, in words that precede it.
+    pub(crate) place: &'static str,
+    pub(crate) tasks: usize,
+}
+
+impl GrowingTasks {
+    pub(crate) fn new(
+        spawned_at: &'static Location<'static>,
+        alive: usize,
+        alive_before: usize,
+        unmoved: usize,
+        within: Duration,
+    ) -> Self {
+        let (wait, stamp) = (None, Stamp::now());
+        Self { spawned_at, alive, alive_before, unmoved, within, wait, stamp }
+    }
+
+    /// Adds what most of the tasks wait for.
+    pub(crate) fn with_wait(self, wait: Option<CommonWait>) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// Returns where the tasks are spawned.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at
+    }
+
+    /// Returns how many of them are alive.
+    pub fn alive(&self) -> usize {
+        self.alive
+    }
+
+    /// Returns how many were alive at the start of the [measured time](Self::within).
+    pub fn alive_before(&self) -> usize {
+        self.alive_before
+    }
+
+    /// Returns how many of those that were alive before have not run since.
+    pub fn unmoved(&self) -> usize {
+        self.unmoved
+    }
+
+    /// Returns the measured time.
+    pub fn within(&self) -> Duration {
+        self.within
+    }
+
+    /// Returns the call in which most of them wait, for example `"mpsc::Receiver::recv"`.
+    pub fn kind(&self) -> Option<&'static str> {
+        self.wait.map(|wait| wait.kind.name())
+    }
+
+    /// Returns the place of that call in the program.
+    pub fn site(&self) -> Option<&'static Location<'static>> {
+        self.wait.map(|wait| wait.site)
+    }
+}
+
+impl Content for GrowingTasks {
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        Vec::new() // there are too many
+    }
+}
+
+impl fmt::Display for GrowingTasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { spawned_at, alive, alive_before, unmoved, .. } = self;
+        let within = Short(self.within);
+        writeln!(
+            f,
+            "growing tasks (suspected): {alive} tasks spawned at {spawned_at} are alive, \
+             {alive_before} were {within} ago, and {unmoved} of those have not run since"
+        )?;
+        if let Some(CommonWait { kind, site, place, tasks }) = self.wait {
+            let phrase = kind.phrase();
+            field(
+                f,
+                "    ",
+                "waiting",
+                format_args!("{tasks} of them for {phrase}, {place} {site}"),
+            )?;
+        }
+        f.write_str(
+            "  assumes: the tasks are meant to end. If they are meant to be idle, this is no bug.\n  \
+             likely cause: each of them waits for something that does not come, or work arrives faster than it \
+             ends.\n  \
+             fix: end a task when its peer is gone (time-out, closed channel, abort), and bound the number of tasks \
+             with a Semaphore. Spawn with task::Builder::forever what is meant to wait.",
+        )
+    }
+}

@@ -1,0 +1,97 @@
+//! Tasks that a runtime dropped before their first poll.
+
+use super::Content;
+use super::stamp::Stamp;
+use super::text::field;
+use crate::inspect::task_info::TaskInfo;
+use std::fmt;
+use std::panic::Location;
+
+/// Tasks that were spawned and dropped at shutdown without having run once.
+///
+/// It has happened, and is [suspected](super::Certainty::Suspected) to be a bug: the program may give
+/// the tasks up on purpose. It is not told under `#[wakeful::test]`, by a thread that panics, or by
+/// [`shutdown_background`](crate::runtime::Runtime::shutdown_background) and
+/// [`shutdown_timeout`](crate::runtime::Runtime::shutdown_timeout), which give tasks up. Turn it off
+/// with [`Builder::report_lasting_after`](crate::runtime::Builder::report_lasting_after).
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::Builder;
+///
+/// let (tell, told) = mpsc::channel();
+/// let rt = Builder::new_current_thread()
+///     .on_report(move |report| drop(tell.send(report.clone())))
+///     .build()?;
+/// rt.block_on(async {
+///     // Nothing awaits the task, and `block_on` returns before it runs.
+///     wakeful::spawn(async { println!("saved") });
+/// });
+/// drop(rt);
+/// let Report::NeverPolled(dropped) = told.recv().unwrap() else { panic!() };
+/// assert_eq!(dropped.tasks(), 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct NeverPolled {
+    /// Spawn places with the numbers of tasks. Never empty.
+    places: Vec<(&'static Location<'static>, usize)>,
+    stamp: Stamp,
+}
+
+/// The most places in the text.
+const SHOWN: usize = 8;
+
+impl NeverPolled {
+    pub(crate) fn new(places: Vec<(&'static Location<'static>, usize)>) -> Self {
+        Self { places, stamp: Stamp::now() }
+    }
+
+    /// Returns how many tasks were dropped.
+    pub fn tasks(&self) -> usize {
+        self.places.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Returns the spawn places, each with the number of tasks that were spawned there.
+    pub fn places(&self) -> &[(&'static Location<'static>, usize)] {
+        &self.places
+    }
+}
+
+impl Content for NeverPolled {
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        Vec::new() // they are gone
+    }
+}
+
+impl fmt::Display for NeverPolled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tasks, was) = match self.tasks() {
+            1 => ("1 task".to_owned(), "was"),
+            count => (format!("{count} tasks"), "were"),
+        };
+        writeln!(
+            f,
+            "never polled (suspected): {tasks} {was} dropped at shutdown without having run once"
+        )?;
+        for (place, count) in self.places.iter().take(SHOWN) {
+            let count = if *count == 1 { String::new() } else { format!(" ({count} tasks)") };
+            field(f, "    ", "spawned", format_args!("at {place}{count}"))?;
+        }
+        if let Some(more @ 1..) = self.places.len().checked_sub(SHOWN) {
+            writeln!(f, "    and at {more} more places")?;
+        }
+        f.write_str(
+            "  assumes: the tasks were meant to run.\n  \
+             likely cause: the future of block_on returned right after the spawn.\n  \
+             fix: await the JoinHandle, or collect the tasks in a JoinSet and join_all, before block_on returns.",
+        )
+    }
+}

@@ -1,0 +1,268 @@
+//! A lock or permit that is not released for seconds while other tasks wait for it.
+
+use super::Content;
+use super::json::ReportPlace;
+use super::stamp::Stamp;
+use super::text::{Short, field};
+use crate::inspect::WaitDump;
+use crate::inspect::task_info::TaskInfo;
+use crate::task::wait_kind::WaitKind;
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+/// A lock or permit that was not released for some seconds, while its holder waits for something else
+/// and other tasks wait for it.
+///
+/// It is [suspected](super::Certainty::Suspected): it assumes that the guard or permit is still held by
+/// the task that acquired it, and the holder may release it. Set the time with
+/// [`Builder::report_lasting_after`](crate::runtime::Builder::report_lasting_after).
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use wakeful::inspect::Report;
+/// use wakeful::runtime::{Builder, Handle};
+/// use wakeful::sync::Mutex;
+/// use wakeful::task::yield_now;
+///
+/// let rt = Builder::new_current_thread()
+///     .enable_time()
+///     .report_lasting_after(Some(Duration::ZERO))
+///     .on_report(|_| {})
+///     .build()?;
+/// rt.block_on(async {
+///     let lock = Arc::new(Mutex::new(()));
+///     for _ in 0..3 {
+///         let lock = lock.clone();
+///         wakeful::spawn(async move {
+///             let _guard = lock.lock().await;
+///             wakeful::time::sleep(Duration::from_secs(60)).await;
+///         });
+///     }
+///     yield_now().await;
+///     let found = Handle::current().diagnose();
+///     let Report::SlowHolder(slow) = &found[0] else { panic!("{found:?}") };
+///     assert_eq!(slow.waiters(), 2);
+///     assert_eq!(slow.holders()[0].waiting_on().unwrap().kind(), "sleep");
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SlowHolder {
+    wait: WaitKind,
+    resource_id: u64,
+    /// Never empty.
+    holders: Vec<LastingHolder>,
+    held: Duration,
+    waiters: usize,
+    oldest: OldestWaiter,
+    stamp: Stamp,
+}
+
+/// The task that has waited longest, and where it waits.
+#[derive(Clone, Debug)]
+pub(crate) struct OldestWaiter {
+    pub(crate) task: TaskInfo,
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) waited: Duration,
+}
+
+/// A task that acquired a lock or permit, and has not released it for some seconds.
+#[derive(Clone, Debug)]
+pub struct LastingHolder {
+    pub(crate) task: TaskInfo,
+    pub(crate) acquired_at: Option<&'static Location<'static>>,
+    pub(crate) may_have_moved: bool,
+    pub(crate) is_unpolled: bool,
+    pub(crate) waiting: Option<WaitDump>,
+}
+
+impl LastingHolder {
+    /// Returns the task.
+    pub fn task(&self) -> &TaskInfo {
+        &self.task
+    }
+
+    /// Returns where it acquired the lock or permit, if that is known.
+    pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
+        self.acquired_at
+    }
+
+    /// Returns whether the guard or permit owns its share, so that any task or thread may hold it.
+    pub fn may_have_moved(&self) -> bool {
+        self.may_have_moved
+    }
+
+    /// Returns whether it was granted to a future that was not polled since.
+    pub fn is_unpolled(&self) -> bool {
+        self.is_unpolled
+    }
+
+    /// Returns what the holder waits for, or `None` for a closure of the blocking pool, which runs.
+    pub fn waiting_on(&self) -> Option<&WaitDump> {
+        self.waiting.as_ref()
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        if let Some(site) = self.acquired_at {
+            let not_polled = if self.is_unpolled { ", by a future not polled since" } else { "" };
+            field(f, indent, "acquired", format_args!("at {site}{not_polled}"))?;
+        }
+        match &self.waiting {
+            Some(wait) => field(f, indent, "waiting", LongWait(wait))?,
+            None => field(f, indent, "running", "a closure of the blocking pool")?,
+        }
+        field(f, indent, "spawned", format_args!("at {}", self.task.spawned_at()))
+    }
+}
+
+/// A wait: for what, where, and for how long.
+struct LongWait<'a>(&'a WaitDump);
+
+impl fmt::Display for LongWait<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (wait, since) = (self.0, Short(self.0.since()));
+        write!(f, "for {}", wait.phrase())?;
+        if !wait.resource().is_empty() {
+            write!(f, ": {}", wait.resource())?;
+        }
+        write!(f, ", {} {}, for {since}", wait.place(), wait.site())
+    }
+}
+
+impl SlowHolder {
+    /// `holders` is not empty. They have not released the resource for `held`.
+    pub(crate) fn new(
+        (wait, resource_id): (WaitKind, u64),
+        holders: Vec<LastingHolder>,
+        held: Duration,
+        (waiters, oldest): (usize, OldestWaiter),
+    ) -> Self {
+        Self { wait, resource_id, holders, held, waiters, oldest, stamp: Stamp::now() }
+    }
+
+    /// Returns the call in which other tasks wait, for example `"Mutex::lock"`.
+    pub fn kind(&self) -> &'static str {
+        self.wait.name()
+    }
+
+    /// Returns a number that is equal for all tasks that wait for the same resource.
+    pub fn resource_id(&self) -> u64 {
+        self.resource_id
+    }
+
+    /// Returns the tasks that acquired it. There is at least one.
+    pub fn holders(&self) -> &[LastingHolder] {
+        &self.holders
+    }
+
+    /// Returns for how long no holder has released it, at least.
+    pub fn held(&self) -> Duration {
+        self.held
+    }
+
+    /// Returns how many tasks wait for it.
+    pub fn waiters(&self) -> usize {
+        self.waiters
+    }
+
+    /// Returns the task that has waited longest.
+    pub fn oldest_waiter(&self) -> &TaskInfo {
+        &self.oldest.task
+    }
+
+    /// Returns how long that task has waited.
+    pub fn oldest_waited(&self) -> Duration {
+        self.oldest.waited
+    }
+
+    fn resource(&self) -> &'static str {
+        match self.wait {
+            WaitKind::Mutex => "a mutex",
+            WaitKind::Semaphore => "permits",
+            _ => "a lock",
+        }
+    }
+
+    fn write_oldest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OldestWaiter { task: oldest, site, waited } = &self.oldest;
+        let (kind, waited) = (self.kind(), Short(*waited));
+        let text = format!("{}, the oldest {oldest} for {waited}: {kind} at {site}", self.waiters);
+        field(f, "    ", "waiters", text)
+    }
+}
+
+impl Content for SlowHolder {
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    fn tasks(&self) -> Vec<&TaskInfo> {
+        self.holders.iter().map(|holder| &holder.task).collect()
+    }
+
+    fn places(&self) -> Vec<ReportPlace<'_>> {
+        let oldest = &self.oldest;
+        let mut places = Vec::new();
+        for LastingHolder { task, acquired_at, waiting, .. } in &self.holders {
+            let acquired = acquired_at.map(|at| ReportPlace { what: "acquired", task, at });
+            let waits =
+                waiting.as_ref().map(|it| ReportPlace { what: "waits", task, at: it.site() });
+            places.extend(acquired.into_iter().chain(waits));
+        }
+        places.push(ReportPlace { what: "waits", task: &oldest.task, at: oldest.site });
+        places
+    }
+}
+
+impl fmt::Display for SlowHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (resource, held) = (self.resource(), Short(self.held));
+        let waiters = match self.waiters {
+            1 => "1 task waits".to_owned(),
+            count => format!("{count} tasks wait"),
+        };
+        f.write_str("slow holder (suspected): ")?;
+        match &*self.holders {
+            [holder] => {
+                writeln!(
+                    f,
+                    "{} acquired {resource} and has released nothing for {held}; {waiters}",
+                    holder.task
+                )?;
+                holder.write(f, "    ")?;
+            }
+            holders => {
+                writeln!(
+                    f,
+                    "{} tasks acquired {resource} and have released nothing for {held}; {waiters}",
+                    holders.len()
+                )?;
+                for holder in holders {
+                    writeln!(f, "    {}", holder.task)?;
+                    holder.write(f, "      ")?;
+                }
+            }
+        }
+        self.write_oldest(f)?;
+        let (one, advice) = match self.wait {
+            WaitKind::Semaphore => {
+                ("permit", "release the permit before the slow .await, or add permits.")
+            }
+            _ => (
+                "guard",
+                "drop the guard before the slow .await: copy what the task needs, end the guard's block, then wait.",
+            ),
+        };
+        let kept = match self.holders.iter().any(|holder| holder.may_have_moved) {
+            true => ", although it owns its share and can be moved freely",
+            false => "",
+        };
+        writeln!(f, "  assumes: the {one} is still held by the task that acquired it{kept}.")?;
+        writeln!(f, "  likely cause: a {one} lives across an .await for something slow.")?;
+        write!(f, "  fix: {advice} Builder::report_lasting_after sets the time.")
+    }
+}
