@@ -9,12 +9,14 @@
 //!
 //! This test has no harness, as a harness has threads, beside which nothing is proven.
 
+mod channels;
 mod child;
 mod innocent;
 mod locks;
 mod loops;
 mod permits;
 mod program;
+mod replies;
 mod runs;
 mod sets;
 mod stalls;
@@ -40,6 +42,8 @@ fn bugs() -> Vec<Bug> {
         locks::bugs(),
         sets::bugs(),
         permits::bugs(),
+        channels::bugs(),
+        replies::bugs(),
         threads::bugs(),
         stalls::bugs(),
         loops::bugs(),

@@ -1,14 +1,117 @@
 //! Permits, barriers and cells: amounts that never come together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wakeful::inspect::Certainty::Suspected;
 use wakeful::join;
-use wakeful::sync::{Barrier, OnceCell};
+use wakeful::sync::{Barrier, OnceCell, OwnedSemaphorePermit, Semaphore};
+use wakeful::time::timeout;
 
 use super::Twin;
 use super::child::{is_buggy, named};
 use super::program::{Bug, bug};
+
+/// A request asks for more memory than the budget has.
+async fn more_than_there_is(twin: Twin) {
+    let budget = Arc::new(Semaphore::new(10));
+    let amount = if is_buggy(twin) { 16 } else { 8 };
+    let upload = named("upload", async move {
+        let _memory = budget.acquire_many(amount).await.unwrap(); //@ wants
+    });
+    upload.await.unwrap();
+}
+
+/// A request holds the only connection, and a helper that it calls wants one too.
+async fn a_nested_connection(twin: Twin) {
+    let pool = Arc::new(Semaphore::new(1));
+    let request = named("request", async move {
+        let outer = pool.clone().acquire_owned().await.unwrap(); //@ has
+        if !is_buggy(twin) {
+            drop(outer);
+        }
+        let _inner = pool.acquire_owned().await.unwrap(); //@ wants
+    });
+    request.await.unwrap();
+}
+
+/// Two requests have one connection each of a pool of two, and both want a second one.
+async fn a_pool_of_two(twin: Twin) {
+    let pool = Arc::new(Semaphore::new(2));
+    let both = Arc::new(Barrier::new(2));
+    let request = |name: &'static str| {
+        let (pool, both) = (pool.clone(), both.clone());
+        named(name, async move {
+            if !is_buggy(twin) {
+                let _both = pool.acquire_many_owned(2).await.unwrap();
+                return;
+            }
+            let _read = pool.clone().acquire_owned().await.unwrap(); //@ has
+            both.wait().await;
+            let _write = pool.acquire_owned().await.unwrap(); //@ wants
+        })
+    };
+    let (one, two) = (request("one"), request("two"));
+    let _ = join!(one, two);
+}
+
+/// Workers forget their permits, until none is left.
+async fn forgotten_permits(twin: Twin) {
+    let slots = Arc::new(Semaphore::new(2));
+    for _ in 0..3 {
+        let permit = slots.acquire().await.unwrap(); //@ wants
+        if is_buggy(twin) {
+            permit.forget();
+        }
+    }
+}
+
+/// Permits are collected in a list that is never cleared.
+async fn hoarded_permits(twin: Twin) {
+    let slots = Arc::new(Semaphore::new(4));
+    let mut jobs: Vec<OwnedSemaphorePermit> = Vec::new();
+    for _ in 0..8 {
+        if !is_buggy(twin) {
+            jobs.clear();
+        }
+        jobs.push(slots.clone().acquire_owned().await.unwrap()); //@ wants
+    }
+}
+
+/// One of four workers ended early, and the others meet at a barrier for four.
+async fn a_barrier_with_too_few(twin: Twin) {
+    let barrier = Arc::new(Barrier::new(4));
+    let workers: Vec<_> = (0..4)
+        .map(|n| {
+            let barrier = barrier.clone();
+            named("worker", async move {
+                if is_buggy(twin) && n == 3 {
+                    return; // it had nothing to do
+                }
+                barrier.wait().await; //@ waits
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
+/// The configuration is loaded with a client that reads the configuration.
+async fn a_cell_that_reads_itself(twin: Twin) {
+    let config = Arc::new(OnceCell::new());
+    let load = named("load", async move {
+        let inner = config.clone();
+        let loaded = config.get_or_init(|| async move {
+            match is_buggy(twin) {
+                true => *timeout(Duration::MAX, inner.get_or_init(async || 1)).await.unwrap(), //@ wants
+                false => 2,
+            }
+        }); //@ end
+        loaded.await;
+    });
+    load.await.unwrap();
+}
 
 /// Two cells, each of which is computed from the other.
 async fn two_cells(twin: Twin) {
@@ -33,11 +136,72 @@ async fn two_cells(twin: Twin) {
     let _ = join!(left, right);
 }
 
+/// A permit is held while a task that needs one is awaited.
+async fn a_permit_over_join(twin: Twin) {
+    let slots = Arc::new(Semaphore::new(1));
+    let crawl = named("crawl", async move {
+        let permit = slots.clone().acquire_owned().await.unwrap(); //@ has
+        let inner = slots.clone();
+        let page = named("page", async move {
+            let _permit = inner.acquire_owned().await.unwrap(); //@ wants
+        });
+        if !is_buggy(twin) {
+            drop(permit);
+        }
+        page.await.unwrap();
+    });
+    crawl.await.unwrap();
+}
+
 pub fn bugs() -> Vec<Bug> {
     vec![
+        bug!(more_than_there_is)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("Semaphore::acquire at @wants")
+            .says("wants 16 permits, of which 10 are free")
+            .only_alone(),
+        bug!(a_nested_connection)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"request\"")
+            .says("@wants")
+            .only_alone(),
+        bug!(a_pool_of_two)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"one\"")
+            .says("\"two\"")
+            .says("@wants")
+            .says("@has")
+            .only_alone(),
+        bug!(forgotten_permits)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("Semaphore::acquire")
+            .says("@wants")
+            .only_alone(),
+        bug!(hoarded_permits)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"main\"")
+            .says("@wants")
+            .only_alone(),
+        bug!(a_barrier_with_too_few)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("Barrier::wait")
+            .says("@waits")
+            .says("3 of 4")
+            .only_alone(),
+        bug!(a_cell_that_reads_itself)
+            .reports("deadlock", Suspected)
+            .says("\"load\"")
+            .says("OnceCell::get_or_init at @wants"),
         bug!(two_cells)
             .reports("deadlock", Suspected)
             .edge(("left", "OnceCell::get_or_init", "wants"), ("right", "has"))
             .edge(("right", "OnceCell::get_or_init", "wants"), ("left", "has")),
+        bug!(a_permit_over_join)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"crawl\"")
+            .says("\"page\"")
+            .says("@wants")
+            .says("@has")
+            .only_alone(),
     ]
 }

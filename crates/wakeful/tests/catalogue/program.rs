@@ -123,6 +123,12 @@ impl Bug {
         self
     }
 
+    /// Says that nothing can be told inside a service, where any event may bring the end.
+    pub fn only_alone(mut self) -> Self {
+        self.setting.service = false;
+        self
+    }
+
     pub fn only_multi_thread(mut self) -> Self {
         self.setting.current_thread = false;
         self
@@ -158,7 +164,9 @@ impl Bug {
     fn is_tolerated(&self, report: &Report, is_service: bool) -> bool {
         let kind = report.kind();
         let same_kind = self.wanted.iter().any(|wanted| wanted.kind == kind);
-        let ends = kind == "stuck_block_on" && !is_service && !self.passes;
+        // A closure that drives the `block_on` panics with it.
+        let ends =
+            ["stuck_block_on", "unobserved_panic"].contains(&kind) && !is_service && !self.passes;
         same_kind || ends || self.tolerated.contains(&kind)
     }
 

@@ -32,6 +32,8 @@ impl Run {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WAKEFUL_")) {
             command.env_remove(name);
         }
+        // To print a panic with its stack can take longer than a poll should.
+        command.env("RUST_BACKTRACE", "0");
         let args = [FLAG, self.name, self.flavor, self.setting, self.twin, limit];
         command.args(args).output().expect("the catalogue can be started")
     }

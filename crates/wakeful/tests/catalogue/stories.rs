@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use wakeful::inspect::Certainty::Proven;
 use wakeful::runtime::Runtime;
-use wakeful::sync::Notify;
+use wakeful::sync::{Mutex, Notify};
 use wakeful::task::{JoinSet, yield_now};
 
 use super::Twin;
@@ -112,6 +112,33 @@ async fn a_stream_that_forgets(twin: Twin) {
     popper.await.unwrap();
 }
 
+/// A future that was cancelled in `select!` still has the lock granted to it.
+async fn a_futurelock_in_a_loop(twin: Twin) {
+    let lock = Arc::new(Mutex::new(0));
+    let guard = lock.clone().lock_owned().await;
+    let (tx, mut rx) = wakeful::sync::mpsc::channel::<u32>(1);
+    let other = lock.clone();
+    let impatient = named("impatient", async move {
+        let mut write = Box::pin(async { *other.lock().await += 1 }); //@ granted
+        wakeful::select! {
+            biased;
+            () = &mut write => {}
+            Some(_) = rx.recv() => {
+                if !is_buggy(twin) {
+                    (&mut write).await;
+                }
+                *other.lock().await += 1; //@ wants
+            }
+        }
+    });
+    tx.send(1).await.unwrap();
+    while tx.capacity() == 0 {
+        yield_now().await;
+    }
+    drop(guard);
+    impatient.await.unwrap();
+}
+
 /// A program ends while a task that panicked was never awaited.
 fn a_panic_before_the_end(twin: Twin, rt: Runtime) {
     let saved = rt.spawn(async move {
@@ -148,5 +175,10 @@ pub fn bugs() -> Vec<Bug> {
             .says("\"combined\"")
             .says("@spawned"),
         bug!(a_stream_that_forgets).reports("orphan", Proven).says("\"popper\"").says("@spawned"),
+        bug!(a_futurelock_in_a_loop)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"impatient\"")
+            .says("@wants")
+            .only_alone(),
     ]
 }

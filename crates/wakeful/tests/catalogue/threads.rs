@@ -1,10 +1,11 @@
 //! Waits that cross threads: closures of the pool, nested `block_on`, threads, two runtimes.
 
 use std::sync::Arc;
+use std::thread;
 
 use wakeful::inspect::Certainty::Suspected;
 use wakeful::runtime::Handle;
-use wakeful::sync::Mutex;
+use wakeful::sync::{Mutex, Semaphore, mpsc, oneshot};
 use wakeful::task::{block_in_place, spawn_blocking};
 
 use super::Twin;
@@ -24,6 +25,26 @@ async fn a_closure_that_locks(twin: Twin) {
         closure.await.unwrap();
     });
     rebuild.await.unwrap();
+}
+
+/// A closure waits for a message of the task that awaits the closure.
+async fn a_closure_that_receives(twin: Twin) {
+    let importer = named("importer", async move {
+        let (tx, mut rx) = mpsc::channel::<u32>(4);
+        let closure = spawn_blocking(move || {
+            let mut sum = 0;
+            while let Some(n) = rx.blocking_recv() {
+                //@ waits
+                sum += n;
+            }
+            sum
+        });
+        tx.send(1).await.unwrap();
+        let tx = is_buggy(twin).then_some(tx);
+        closure.await.unwrap();
+        drop(tx);
+    });
+    importer.await.unwrap();
 }
 
 /// A closure drives a future that joins a task, which waits for the lock of the task that awaits the closure.
@@ -75,6 +96,67 @@ async fn a_nested_join(twin: Twin) {
     outer.await.unwrap();
 }
 
+/// Closures of a pool that is full wait for closures of the same pool.
+async fn an_exhausted_pool(twin: Twin) {
+    // The pool has four threads.
+    let outer = if is_buggy(twin) { 4 } else { 3 };
+    let all_run = Arc::new(std::sync::Barrier::new(outer));
+    let handle = Handle::current();
+    let closures: Vec<_> = (0..outer)
+        .map(|_| {
+            let (handle, all_run) = (handle.clone(), all_run.clone());
+            spawn_blocking(move || {
+                //@ outer
+                all_run.wait();
+                handle.block_on(async { spawn_blocking(|| 1).await.unwrap() }) //@ inner
+            })
+        })
+        .collect();
+    for closure in closures {
+        closure.await.unwrap();
+    }
+}
+
+/// A closure waits for a permit that the task which awaits it has.
+async fn a_closure_that_wants_a_permit(twin: Twin) {
+    let slots = Arc::new(Semaphore::new(1));
+    let resize = named("resize", async move {
+        let permit = slots.clone().acquire_owned().await.unwrap(); //@ has
+        if !is_buggy(twin) {
+            drop(permit);
+        }
+        let handle = Handle::current();
+        let closure = spawn_blocking(move || {
+            let _permit = handle.block_on(slots.acquire_owned()).unwrap(); //@ wants
+        });
+        closure.await.unwrap();
+    });
+    resize.await.unwrap();
+}
+
+/// A thread has the lock and waits for a reply of the task that wants the lock.
+async fn a_thread_that_waits(twin: Twin) {
+    let state = Arc::new(Mutex::new(0));
+    let (ask, asked) = oneshot::channel::<()>();
+    let (reply, replied) = oneshot::channel::<()>();
+    let other = state.clone();
+    let thread = thread::Builder::new().name("legacy".into()).spawn(move || {
+        let guard = other.blocking_lock(); //@ has
+        ask.send(()).unwrap();
+        if !is_buggy(twin) {
+            drop(guard);
+        }
+        replied.blocking_recv().unwrap(); //@ waits
+    });
+    let answers = named("answers", async move {
+        asked.await.unwrap();
+        *state.lock().await += 1; //@ wants
+        reply.send(()).unwrap();
+    });
+    answers.await.unwrap();
+    thread.unwrap().join().unwrap();
+}
+
 pub fn bugs() -> Vec<Bug> {
     vec![
         bug!(a_closure_that_locks)
@@ -82,6 +164,11 @@ pub fn bugs() -> Vec<Bug> {
             .says("\"rebuild\"")
             .says("@wants")
             .says("@has"),
+        bug!(a_closure_that_receives)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"importer\"")
+            .says("@waits")
+            .only_alone(),
         bug!(a_closure_that_blocks_on)
             .reports("deadlock", Suspected)
             .says("\"migrate\"")
@@ -102,5 +189,22 @@ pub fn bugs() -> Vec<Bug> {
             .says("@has")
             .tolerates("blocked")
             .only_multi_thread(),
+        bug!(an_exhausted_pool)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("@outer")
+            .says("@inner")
+            .only_alone(),
+        bug!(a_closure_that_wants_a_permit)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"resize\"")
+            .says("@wants")
+            .says("@has")
+            .only_alone(),
+        bug!(a_thread_that_waits)
+            .reports("stuck_block_on", super::PROVEN)
+            .says("\"answers\"")
+            .says("@wants")
+            .says("@has")
+            .only_alone(),
     ]
 }
