@@ -278,19 +278,13 @@ pub fn bugs() -> Vec<Bug> {
             .edge(("orders", "Mutex::lock", "wants"), ("users", "has")),
         bug!(join_branches).reports("deadlock", Suspected).says("\"main\"").says("Mutex::lock at"),
         bug!(owned_guard_over_join)
-            .reports("stuck_block_on", super::PROVEN)
-            .says("\"batch\"")
-            .says("@wants")
-            .says("\"item\"")
-            .says("@wants")
-            .only_alone(),
+            .reports("deadlock", Suspected)
+            .edge(("batch", "JoinHandle", "wants"), ("item", ""))
+            .edge(("item", "Mutex::lock", "wants"), ("batch", "has")),
         bug!(owned_abba)
-            .reports("stuck_block_on", super::PROVEN)
-            .says("\"there\"")
-            .says("@wants")
-            .says("\"back\"")
-            .says("@wants")
-            .only_alone(),
+            .reports("deadlock", Suspected)
+            .edge(("there", "Mutex::lock", "wants"), ("back", "has"))
+            .edge(("back", "Mutex::lock", "wants"), ("there", "has")),
         bug!(reading_behind_a_writer)
             .reports("deadlock", Suspected)
             .edge(("reader", "RwLock::read", "wants"), ("writer", "behind"))
@@ -302,10 +296,8 @@ pub fn bugs() -> Vec<Bug> {
             .says("@writes")
             .says("@reads"),
         bug!(owned_read_and_write)
-            .reports("stuck_block_on", super::PROVEN)
-            .says("\"cursor\"")
-            .says("@writes")
-            .only_alone(),
+            .reports("deadlock", Suspected)
+            .edge(("cursor", "RwLock::write", "writes"), ("cursor", "reads")),
         bug!(lock_over_send)
             .reports("deadlock", Suspected)
             .says("\"producer\"")

@@ -161,24 +161,21 @@ pub fn bugs() -> Vec<Bug> {
             .says("wants 16 permits, of which 10 are free")
             .only_alone(),
         bug!(a_nested_connection)
-            .reports("stuck_block_on", super::PROVEN)
-            .says("\"request\"")
-            .says("@wants")
-            .only_alone(),
+            .reports("deadlock", Suspected)
+            .edge(("request", "Semaphore::acquire", "wants"), ("request", "has")),
         bug!(a_pool_of_two)
-            .reports("stuck_block_on", super::PROVEN)
+            .reports("deadlock", Suspected)
             .says("\"one\"")
             .says("\"two\"")
             .says("@wants")
-            .says("@has")
-            .only_alone(),
+            .says("@has"),
         bug!(forgotten_permits)
             .reports("stuck_block_on", super::PROVEN)
             .says("Semaphore::acquire")
             .says("@wants")
             .only_alone(),
         bug!(hoarded_permits)
-            .reports("stuck_block_on", super::PROVEN)
+            .reports("deadlock", Suspected)
             .says("\"main\"")
             .says("@wants")
             .only_alone(),
@@ -197,11 +194,10 @@ pub fn bugs() -> Vec<Bug> {
             .edge(("left", "OnceCell::get_or_init", "wants"), ("right", "has"))
             .edge(("right", "OnceCell::get_or_init", "wants"), ("left", "has")),
         bug!(a_permit_over_join)
-            .reports("stuck_block_on", super::PROVEN)
+            .reports("deadlock", Suspected)
             .says("\"crawl\"")
             .says("\"page\"")
             .says("@wants")
-            .says("@has")
-            .only_alone(),
+            .says("@has"),
     ]
 }

@@ -19,11 +19,12 @@ use super::program::{Bug, bug};
 
 /// Waits for a child process with the blocking `Command` of std.
 async fn a_blocking_command(twin: Twin) {
-    let shell = || Command::new("sleep").arg("2").output().is_ok(); // the program of a user
+    let shell =
+        move || Command::new("sleep").arg(if is_buggy(twin) { "2" } else { "0" }).output().is_ok(); // the program of a user
     let hook = named("hook", async move {
         //@ spawned
         match is_buggy(twin) {
-            true => assert!(shell()),
+            true => while shell() {},
             false => drop(spawn_blocking(shell).await.unwrap()),
         }
     });
@@ -52,7 +53,7 @@ async fn a_std_channel(twin: Twin) {
 async fn a_std_socket(twin: Twin) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(50))).unwrap();
     let mut read = move || stream.read(&mut [0; 16]).is_err();
     let proxy = named("proxy", async move {
         //@ spawned
@@ -68,7 +69,7 @@ async fn a_std_socket(twin: Twin) {
 /// Waits for a datagram with a std socket.
 async fn a_std_datagram(twin: Twin) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(50))).unwrap();
     let lookup = named("lookup", async move {
         //@ spawned
         if is_buggy(twin) {
@@ -138,7 +139,7 @@ fn checksum(until: Instant) -> u64 {
 
 /// A handler hashes a large body without an await.
 async fn a_long_computation(twin: Twin) {
-    let until = Instant::now() + Duration::from_secs(if is_buggy(twin) { 2 } else { 0 });
+    let until = Instant::now() + Duration::from_secs(if is_buggy(twin) { 50 } else { 0 });
     let hash = named("hash", async move { checksum(until) }); //@ spawned
     hash.await.unwrap();
 }
@@ -150,7 +151,7 @@ async fn a_retry_that_sleeps(twin: Twin) {
         for _attempt in 0..2 {
             match is_buggy(twin) {
                 // The bug: the poll sleeps, and the worker with it.
-                true => std::thread::sleep(Duration::from_secs(1)),
+                true => std::thread::sleep(Duration::from_secs(50)),
                 false => sleep(Duration::from_millis(1)).await,
             }
         }

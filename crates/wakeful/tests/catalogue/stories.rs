@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Poll, Waker};
 
-use wakeful::inspect::Certainty::Proven;
+use wakeful::inspect::Certainty::{Proven, Suspected};
 use wakeful::runtime::Runtime;
 use wakeful::sync::{Mutex, Notify};
 use wakeful::task::{JoinSet, yield_now};
@@ -176,9 +176,7 @@ pub fn bugs() -> Vec<Bug> {
             .says("@spawned"),
         bug!(a_stream_that_forgets).reports("orphan", Proven).says("\"popper\"").says("@spawned"),
         bug!(a_futurelock_in_a_loop)
-            .reports("stuck_block_on", super::PROVEN)
-            .says("\"impatient\"")
-            .says("@wants")
-            .only_alone(),
+            .reports("futurelock", Suspected)
+            .edge(("impatient", "Mutex::lock", "wants"), ("impatient", "granted")),
     ]
 }

@@ -1,10 +1,10 @@
 //! Waits that cross threads: closures of the pool, nested `block_on`, threads, two runtimes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use wakeful::inspect::Certainty::Suspected;
-use wakeful::runtime::Handle;
+use wakeful::runtime::{Builder, Handle, Runtime};
 use wakeful::sync::{Mutex, Semaphore, mpsc, oneshot};
 use wakeful::task::{block_in_place, spawn_blocking};
 
@@ -157,6 +157,61 @@ async fn a_thread_that_waits(twin: Twin) {
     thread.unwrap().join().unwrap();
 }
 
+fn second_runtime() -> &'static Runtime {
+    static SECOND: OnceLock<Runtime> = OnceLock::new();
+    SECOND.get_or_init(|| {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).enable_all().name("second").build().unwrap()
+    })
+}
+
+/// Tasks of two runtimes lock two resources in opposite orders.
+async fn two_runtimes(twin: Twin) {
+    let [a, b] = [Arc::new(Mutex::new(1)), Arc::new(Mutex::new(2))];
+    let both = Arc::new(wakeful::sync::Barrier::new(2));
+    let (a2, b2, both2) = if is_buggy(twin) {
+        (b.clone(), a.clone(), both.clone())
+    } else {
+        (a.clone(), b.clone(), both.clone())
+    };
+    let here = named("here", async move {
+        let _a = a.lock().await; //@ here_has
+        if is_buggy(twin) {
+            both.wait().await;
+        }
+        let _b = b.lock().await; //@ here_wants
+    });
+    let there = wakeful::task::Builder::new().name("there").spawn_on(
+        async move {
+            let _b = a2.lock().await; //@ there_has
+            if is_buggy(twin) {
+                both2.wait().await;
+            }
+            let _a = b2.lock().await; //@ there_wants
+        },
+        second_runtime().handle(),
+    );
+    let _ = wakeful::join!(here, there.unwrap());
+}
+
+/// A task of one runtime joins a task of the other, which waits for the first one's lock.
+async fn a_join_across_runtimes(twin: Twin) {
+    let state = Arc::new(Mutex::new(0));
+    let front = named("front", async move {
+        let guard = state.lock().await; //@ has
+        let other = state.clone();
+        let back = wakeful::task::Builder::new().name("back").spawn_on(
+            async move { *other.lock().await += 1 }, //@ wants
+            second_runtime().handle(),
+        );
+        if !is_buggy(twin) {
+            drop(guard);
+        }
+        back.unwrap().await.unwrap();
+    });
+    front.await.unwrap();
+}
+
 pub fn bugs() -> Vec<Bug> {
     vec![
         bug!(a_closure_that_locks)
@@ -189,22 +244,27 @@ pub fn bugs() -> Vec<Bug> {
             .says("@has")
             .tolerates("blocked")
             .only_multi_thread(),
-        bug!(an_exhausted_pool)
-            .reports("stuck_block_on", super::PROVEN)
-            .says("@outer")
-            .says("@inner")
-            .only_alone(),
+        bug!(an_exhausted_pool).reports("deadlock", Suspected).says("@outer").says("@inner"),
         bug!(a_closure_that_wants_a_permit)
-            .reports("stuck_block_on", super::PROVEN)
+            .reports("deadlock", Suspected)
             .says("\"resize\"")
             .says("@wants")
-            .says("@has")
-            .only_alone(),
+            .says("@has"),
         bug!(a_thread_that_waits)
             .reports("stuck_block_on", super::PROVEN)
             .says("\"answers\"")
             .says("@wants")
             .says("@has")
             .only_alone(),
+        bug!(two_runtimes)
+            .reports("deadlock", Suspected)
+            .edge(("here", "Mutex::lock", "here_wants"), ("there", "there_has"))
+            .edge(("there", "Mutex::lock", "there_wants"), ("here", "here_has")),
+        bug!(a_join_across_runtimes)
+            .reports("deadlock", Suspected)
+            .says("\"front\"")
+            .says("\"back\"")
+            .says("@wants")
+            .says("@has"),
     ]
 }
