@@ -4,6 +4,7 @@
 //!   [`Handle::dump`](crate::runtime::Handle::dump).
 //! - [`Report`]: a bug that the runtime found in the program. Delivered to
 //!   [`Builder::on_report`](crate::runtime::Builder::on_report), or printed to stderr.
+//! - [`Snapshot`]: all runtimes of the process, with tasks by spawn place. Taken by [`snapshot()`].
 //! - [`Histogram`]: how long polls took, and how long tasks waited in run queues. Part of
 //!   [`RuntimeMetrics`](crate::runtime::RuntimeMetrics).
 
@@ -19,6 +20,8 @@ mod histogram;
 mod json;
 mod prometheus;
 mod report;
+pub(crate) mod runtimes;
+mod snapshot;
 mod stack;
 mod symbols;
 mod task_info;
@@ -27,7 +30,9 @@ mod wait_graph;
 
 pub use histogram::Histogram;
 
-pub use dump::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
+pub use dump::{
+    Dump, FullDump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState,
+};
 pub(crate) use findings::{Audience, Findings, Observed};
 pub(crate) use prometheus::MetricsSnapshot;
 pub use report::{
@@ -36,8 +41,9 @@ pub use report::{
     SlowHolder, SlowShutdown, Spinning, StuckBlockOn, UnawaitedPanic, UnobservedPanic,
 };
 pub(crate) use report::{Delivery, ReportHook, Reporter, Stamped};
+pub use snapshot::{RuntimeSnapshot, Snapshot, SpawnGroup, WaitGroup, snapshot};
 pub use stack::StackFrame;
 pub(crate) use stack::stack_text;
 pub use task_info::TaskInfo;
 pub(crate) use trace::chrome_trace;
-pub(crate) use wait_graph::{ScanResult, scan};
+pub(crate) use wait_graph::{ScanMode, ScanResult, scan};

@@ -1,7 +1,7 @@
 //! Handles to a runtime, for use on any thread, and the guard that makes a runtime current.
 
 use super::context::{self, Entered};
-use crate::inspect::{self, Audience, Dump, Report};
+use crate::inspect::{self, Audience, Dump, Report, ScanMode};
 use crate::runtime::inner::{Flavor, RuntimeInner};
 use crate::runtime::task_api::{blocking, spawn};
 use crate::runtime::{Id, RuntimeFlavor, RuntimeMetrics};
@@ -300,10 +300,11 @@ impl Handle {
         self.shared.name.as_deref()
     }
 
-    /// Returns a snapshot of every task and worker: what each does, and what it waits for.
+    /// Returns every task and worker: what each does, what it waits for, and what is wrong.
     ///
     /// Any thread may call it at any time, also while all workers are blocked. It neither stops a
-    /// worker nor polls a task.
+    /// worker nor wakes or polls a task. [`inspect::snapshot`](crate::inspect::snapshot()) has all
+    /// runtimes of the process.
     ///
     /// # Examples
     ///
@@ -324,7 +325,7 @@ impl Handle {
     /// # }
     /// ```
     pub fn dump(&self) -> Dump {
-        Dump::take(self.shared.inspectable(), self.name())
+        self.shared.dump()
     }
 
     /// Switches the flight recorder on or off.
@@ -422,7 +423,7 @@ impl Handle {
     /// # }
     /// ```
     pub fn diagnose(&self) -> Vec<Report> {
-        let mut reports = self.shared.scan_for_deadlocks().reports;
+        let mut reports = self.shared.scan_for_deadlocks(ScanMode::MayWake).reports;
         reports.extend(self.shared.hooks.observe(&self.shared, Audience::Diagnose).reports);
         reports.iter().for_each(|report| report.set_runtime(self.name()));
         reports

@@ -2,7 +2,7 @@
 
 use crate::inspect::{
     Audience, Blocked, Delivery, Findings, Observed, Orphan, Report, ReportHook, Reporter,
-    Spinning, TaskInfo, UnobservedPanic,
+    ScanMode, Spinning, TaskInfo, UnobservedPanic,
 };
 use crate::runtime::context;
 use crate::runtime::futile_loops::{self, FutileLoops};
@@ -154,7 +154,7 @@ impl RuntimeHooks for ReportingHooks {
         let shared = self.runtime()?;
         let mut again_in: Option<Duration> = None;
         let mut scan = || {
-            let found = shared.scan_for_deadlocks();
+            let found = shared.scan_for_deadlocks(ScanMode::MayWake);
             again_in = again_in.into_iter().chain(found.again_in).min();
             found.reports.into_iter().partition(|it| matches!(it, Report::StuckBlockOn(_)))
         };

@@ -25,6 +25,10 @@ impl Id {
         let id = NEXT.fetch_add(1, Relaxed);
         Self(NonZeroU64::new(id).expect("the count starts at 1 and does not wrap in practice"))
     }
+
+    pub(crate) fn as_u64(self) -> u64 {
+        self.0.get()
+    }
 }
 
 impl fmt::Display for Id {

@@ -7,7 +7,8 @@
 use crate::driver::clock::Clock;
 use crate::driver::poller::Poller;
 use crate::driver::timers::Timers;
-use crate::inspect::{self, ScanResult};
+use crate::inspect::runtimes::InspectedRuntime;
+use crate::inspect::{self, Dump, ScanMode, ScanResult};
 use crate::runtime::Id;
 use crate::runtime::file_backend::FileBackendState;
 use crate::runtime::hooks::ReportingHooks;
@@ -70,10 +71,18 @@ impl RuntimeInner {
     }
 
     /// Scans this runtime for deadlocks, which may go through other runtimes of the process.
-    pub(crate) fn scan_for_deadlocks(&self) -> ScanResult {
+    pub(crate) fn scan_for_deadlocks(&self, mode: ScanMode) -> ScanResult {
         let peers = registry::all_but(self.id);
         let peers: Vec<&dyn Inspectable> = peers.iter().map(|peer| peer.inspectable()).collect();
-        inspect::scan(self.inspectable(), self.name.as_deref(), &peers)
+        inspect::scan(self.inspectable(), self.name.as_deref(), &peers, mode)
+    }
+
+    /// Takes a dump, and scans the runtime for what is wrong.
+    pub(crate) fn dump(&self) -> Dump {
+        let (inspectable, name) = (self.inspectable(), self.name.as_deref());
+        let dump = Dump::take(inspectable, name);
+        let found = self.scan_for_deadlocks(ScanMode::ReadOnly).reports;
+        dump.with_findings(found, self.hooks.reporter.recent(self.clock().elapsed()))
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -179,6 +188,20 @@ impl RuntimeInner {
             Flavor::Current(scheduler) => scheduler.for_each_task(f),
             Flavor::Multi(scheduler) => scheduler.for_each_task(f),
         }
+    }
+}
+
+impl InspectedRuntime for RuntimeInner {
+    fn id(&self) -> u64 {
+        self.id.as_u64()
+    }
+
+    fn inspectable(&self) -> &dyn Inspectable {
+        RuntimeInner::inspectable(self)
+    }
+
+    fn dump(&self) -> Dump {
+        RuntimeInner::dump(self)
     }
 }
 

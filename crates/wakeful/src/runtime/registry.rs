@@ -4,6 +4,7 @@
 //! reference, whose count costs an atomic operation.
 
 use super::{Handle, Id, RuntimeInner};
+use crate::inspect::runtimes::{self, InspectedRuntime};
 use crate::sys::sync::ignore_poison;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -14,7 +15,15 @@ fn lock() -> MutexGuard<'static, Vec<(Id, Weak<RuntimeInner>)>> {
 }
 
 pub(crate) fn add(shared: &Arc<RuntimeInner>) {
+    runtimes::set_list(list);
     lock().push((shared.id, Arc::downgrade(shared)));
+}
+
+/// Returns every runtime that has an owner or a handle.
+fn list() -> Vec<Arc<dyn InspectedRuntime>> {
+    let upgrade =
+        |shared: &Weak<RuntimeInner>| Some(shared.upgrade()? as Arc<dyn InspectedRuntime>);
+    lock().iter().filter_map(|(_, shared)| upgrade(shared)).collect()
 }
 
 pub(crate) fn remove(id: Id) {

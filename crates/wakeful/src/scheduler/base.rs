@@ -132,7 +132,9 @@ impl SchedulerBase {
         let _now = context::set_now_ms_scoped(self.last_clock_ms.load(Relaxed));
         let mut external_allocator = self.external_allocator.lock();
         let (cell, id) = match external_allocator.as_mut() {
-            Some(allocator) => allocator.allocate(CellLayout::<F>::CLASS, self.ids()),
+            Some(allocator) => {
+                allocator.allocate(CellLayout::<F>::CLASS, self.ids(), options.origin)
+            }
             None => {
                 drop(external_allocator);
                 // SAFETY: by contract.
@@ -151,6 +153,14 @@ impl SchedulerBase {
 
     pub(crate) fn spawned_externally(&self) -> u64 {
         self.external_arena.handed_out()
+    }
+
+    /// Calls `f` with each place where a thread without a core, or a local set, has spawned tasks.
+    pub(crate) fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
+        self.external_arena.spawns_by_place(&mut *f);
+        for set in self.local_sets() {
+            set.spawns_by_place(&mut *f);
+        }
     }
 
     /// Calls `f` with every task of the local sets.

@@ -50,7 +50,7 @@ pub(crate) unsafe fn fill<F: Future>(
         // SAFETY: not shared yet; arena and scheduler are never dropped.
         Mutex::new(unsafe { arena.open(NonNull::from(&POST_SHUTDOWN)) })
     });
-    let (cell, id) = allocator.lock().allocate(CellLayout::<F>::CLASS, ids);
+    let (cell, id) = allocator.lock().allocate(CellLayout::<F>::CLASS, ids, options.origin);
     // SAFETY: the cell is freshly allocated; the rest is the caller's contract.
     unsafe { cell::fill(cell, id, future, options) }
 }

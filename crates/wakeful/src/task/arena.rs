@@ -25,13 +25,16 @@ use super::context;
 use super::duty::Shutdown;
 use super::header::Header;
 use super::id::{IdBlock, IdSource};
+use super::origin::Origin;
 use super::poll_time::PollTime;
 use super::runnable::{Runnable, TaskRef};
+use super::spawn_counts::SpawnCounts;
 use super::stack::Stack;
 use crate::sys::sync::UnsafeCell;
 use crate::sys::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering::*};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::Any;
+use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::Duration;
@@ -229,8 +232,8 @@ pub(crate) struct Arena {
     returned: Stack,
     /// After `close`: cells in use, in the arithmetic of `close`. Zero means that all are free.
     outstanding: AtomicIsize,
-    /// Cells ever allocated. Written under ARENA-1. std's atomic, also in models.
-    handed_out: std::sync::atomic::AtomicU64,
+    /// Cells ever allocated, by the place of the spawn. Written under ARENA-1.
+    spawns: SpawnCounts,
 }
 
 // SAFETY: ARENA-1 guards `local`, `scheduler` is written once before the arena is shared, and the
@@ -261,7 +264,7 @@ impl Arena {
             newest: AtomicPtr::new(ptr::null_mut()),
             returned: Stack::new(),
             outstanding: AtomicIsize::new(0),
-            handed_out: std::sync::atomic::AtomicU64::new(0),
+            spawns: SpawnCounts::new(),
         }
     }
 
@@ -278,9 +281,13 @@ impl Arena {
     }
 
     /// Returns how many tasks were ever spawned in this arena.
-    #[inline]
     pub(crate) fn handed_out(&self) -> u64 {
-        self.handed_out.load(Relaxed)
+        self.spawns.total()
+    }
+
+    /// Calls `f` with each place where tasks of this arena were spawned, and with their number.
+    pub(crate) fn spawns_by_place(&self, f: impl FnMut(&'static Location<'static>, u64)) {
+        self.spawns.read(f);
     }
 
     /// Returns whether this is an arena of `scheduler`.
@@ -383,11 +390,16 @@ impl Allocator {
         self.arena.as_ptr()
     }
 
-    /// Returns a vacant cell of the class and a new task id.
+    /// Returns a vacant cell of the class and a new task id, and counts a spawn at `origin`.
     #[inline]
-    pub(crate) fn allocate(&mut self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
+    pub(crate) fn allocate(
+        &mut self,
+        class: usize,
+        ids: &IdSource,
+        origin: Origin,
+    ) -> (NonNull<Header>, u64) {
         // SAFETY: the allocator is the right of ARENA-1, and the arena outlives it.
-        unsafe { self.arena.as_ref().allocate(class, ids) }
+        unsafe { self.arena.as_ref().allocate(class, ids, origin) }
     }
 
     /// Closes the arena: from here on every free is counted.
@@ -413,17 +425,22 @@ impl Allocator {
 pub(crate) struct AllFreed;
 
 impl Arena {
-    /// Returns a vacant cell of the class and a new task id.
+    /// Returns a vacant cell of the class and a new task id, and counts a spawn at `origin`.
     ///
     /// # Safety
     ///
     /// ARENA-1: the calling thread holds the allocator.
     #[inline]
-    pub(crate) unsafe fn allocate(&self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
+    pub(crate) unsafe fn allocate(
+        &self,
+        class: usize,
+        ids: &IdSource,
+        origin: Origin,
+    ) -> (NonNull<Header>, u64) {
         self.local.with_mut(|local| {
             // SAFETY: ARENA-1, by contract.
             let local = unsafe { &mut *local };
-            self.handed_out.store(self.handed_out() + 1, Relaxed);
+            self.spawns.add(origin);
             let id = local.ids.draw(ids);
             let free = local.classes[class].free;
             if let Some(cell) = NonNull::new(free) {

@@ -54,6 +54,7 @@ pub(crate) mod poll_stamp;
 mod poll_time;
 mod reexports;
 pub(crate) mod runnable;
+mod spawn_counts;
 pub(crate) mod stack;
 pub(crate) mod state;
 #[macro_use]

@@ -46,6 +46,12 @@ impl Origin {
         Some(unsafe { &*self.0.as_ptr().map_addr(|addr| addr & !NAMED).cast::<Named>() })
     }
 
+    /// Returns the word as an address: that of the place, or that of a name, with its lowest bit set.
+    #[inline]
+    pub(super) fn address(self) -> usize {
+        self.0.addr().get()
+    }
+
     pub(crate) fn name(&self) -> Option<&str> {
         self.named().map(|named| &*named.name)
     }

@@ -12,6 +12,7 @@ use crate::task::state::{BLOCKING, COMPLETE, NOTIFIED, RUNNING};
 use crate::telemetry::histogram::Counts;
 use crate::telemetry::trace_buffer::TraceBuffer;
 use crate::telemetry::worker_metrics::WorkerMetrics;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,10 @@ pub(crate) trait Inspectable {
     }
     /// Returns how many tasks were spawned so far.
     fn spawned(&self) -> u64;
+    /// Calls `f` with places where tasks were spawned, and how many. A place may come several times.
+    ///
+    /// Tasks of a local set count while the set exists.
+    fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64));
     /// Returns the trace buffers of all workers.
     fn recorders(&self) -> Vec<&TraceBuffer>;
     /// Returns the number of tasks in the injector.
@@ -176,6 +181,11 @@ impl Inspectable for MultiThread {
         self.spawned_by_workers() + self.base.spawned_externally()
     }
 
+    fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
+        MultiThread::spawns_by_place(self, f);
+        self.base.spawns_by_place(f);
+    }
+
     fn recorders(&self) -> Vec<&TraceBuffer> {
         self.workers.iter().map(|remote| &remote.trace).collect()
     }
@@ -226,6 +236,11 @@ impl Inspectable for CurrentThread {
 
     fn spawned(&self) -> u64 {
         self.spawned_by_workers() + self.base.spawned_externally()
+    }
+
+    fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
+        CurrentThread::spawns_by_place(self, f);
+        self.base.spawns_by_place(f);
     }
 
     fn recorders(&self) -> Vec<&TraceBuffer> {

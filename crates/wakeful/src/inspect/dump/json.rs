@@ -1,5 +1,6 @@
 //! A dump as JSON.
 
+use super::stories::headline;
 use super::{Dump, HolderDump, TaskDump, WaitDump, WorkerDump};
 use crate::inspect::json::Json;
 use crate::inspect::task_info::TaskInfo;
@@ -28,10 +29,17 @@ impl Dump {
     ///                                                 "acquired_at": "src/main.rs:9:9",
     ///                                                 "unpolled": false,
     ///                                                 "may_have_moved": false } ],
-    ///                                  "other_holders": false } } ] }
+    ///                                  "other_holders": false } } ],
+    ///   "findings": [ "deadlock (suspected): 2 tasks wait for each other" ] }
     /// ```
     pub fn to_json(&self) -> String {
         let mut json = Json::new();
+        self.write_json(&mut json);
+        json.into_text()
+    }
+
+    /// Writes the dump as a JSON object.
+    pub(in crate::inspect) fn write_json(&self, json: &mut Json) {
         json.object(|json| {
             json.field("runtime", |json| json.option(self.runtime(), Json::string));
             json.field("taken_at_ms", |json| json.plain(self.taken_at.as_millis()));
@@ -44,16 +52,20 @@ impl Dump {
             json.field("tasks", |json| {
                 json.array(|json| self.tasks.iter().for_each(|t| json.item(|json| task(json, t))));
             });
+            json.field("findings", |json| {
+                json.array(|json| {
+                    self.findings().for_each(|it| json.item(|json| json.string(&headline(it))))
+                });
+            });
         });
-        json.into_text()
     }
 }
 
-fn site(json: &mut Json, site: &Location<'_>) {
+pub(in crate::inspect) fn site(json: &mut Json, site: &Location<'_>) {
     json.string(&site.to_string());
 }
 
-fn millis(json: &mut Json, time: std::time::Duration) {
+pub(in crate::inspect) fn millis(json: &mut Json, time: std::time::Duration) {
     json.plain(time.as_micros() as f64 / 1000.0);
 }
 

@@ -7,26 +7,33 @@
 //! are single words that the task's threads write with plain stores. So a line of a dump is exact for
 //! a task that does not run, and approximate for one that does.
 
+mod groups;
 mod json;
+mod stories;
 mod task;
 mod text;
+mod wait;
 mod worker;
 
+use super::report::Report;
 use super::task_info::TaskInfo;
 use crate::watchdog::snapshot::Inspectable;
 pub(in crate::inspect) use json::id as task_id;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub(in crate::inspect) use json::{millis, site};
 pub(in crate::inspect) use task::since;
-pub use task::{HolderDump, TaskDump, TaskState, WaitDump};
+pub use task::{TaskDump, TaskState};
+pub use wait::{HolderDump, WaitDump};
 pub use worker::{WorkerDump, WorkerState};
 
 /// A list of all tasks and workers of a runtime, with what each task waits for.
 ///
-/// [`Handle::dump`](crate::runtime::Handle::dump) takes one. Its `Display` is a table of workers and
-/// a tree of tasks, each below its parent. [`to_json`](Self::to_json) has the same content for
-/// programs.
+/// [`Handle::dump`](crate::runtime::Handle::dump) takes one. Its `Display` begins with what is wrong,
+/// then comes a table of workers. Up to 20 tasks are a tree, each below its parent. More tasks are
+/// grouped by where they were spawned and what they wait for. [`full`](Self::full) lists each of them,
+/// and [`to_json`](Self::to_json) has the same content for programs.
 ///
 /// # Examples
 ///
@@ -63,6 +70,16 @@ pub struct Dump {
     tasks: Vec<TaskDump>,
     workers: Vec<WorkerDump>,
     queued: usize,
+    /// What a scan has found now, and what was reported lately, with the time since then.
+    findings: Vec<(Option<Duration>, Report)>,
+    /// After how long a poll counts as blocked.
+    blocked_after: Option<Duration>,
+}
+
+/// The `Display` of a dump with each task; from [`Dump::full`].
+#[derive(Clone, Copy, Debug)]
+pub struct FullDump<'a> {
+    dump: &'a Dump,
 }
 
 impl Dump {
@@ -92,7 +109,27 @@ impl Dump {
             tasks,
             workers,
             queued: scheduler.injected(),
+            findings: Vec::new(),
+            blocked_after: config.report_blocked_after,
         }
+    }
+
+    /// Adds what a scan of the runtime has found, and what was reported lately.
+    ///
+    /// The report of a task that spins or loops counts while the task is alive.
+    pub(crate) fn with_findings(self, found: Vec<Report>, recent: Vec<(Duration, Report)>) -> Self {
+        let is_alive = |number| self.tasks.iter().any(|task| task.info().number == number);
+        let is_over = |report: &Report| match report {
+            Report::Spinning(spinning) => !is_alive(spinning.task().number),
+            Report::FutileLoop(futile) => !is_alive(futile.task().number),
+            _ => false,
+        };
+        // A scan has a dump of its own for a stuck `block_on`, which says the same.
+        let found = found.into_iter().filter(|it| !matches!(it, Report::StuckBlockOn(_)));
+        let recent = recent.into_iter().filter(|(_, report)| !is_over(report));
+        let recent = recent.map(|(age, report)| (Some(age), report));
+        let findings = found.map(|report| (None, report)).chain(recent).collect();
+        Self { findings, ..self }
     }
 
     /// Returns the runtime's name, if it has one.
@@ -118,6 +155,36 @@ impl Dump {
     /// Returns the number of tasks in the injector, the queue that all workers share.
     pub fn queued(&self) -> usize {
         self.queued
+    }
+
+    /// Returns what a scan for deadlocks has found, then what was reported in the last minute.
+    ///
+    /// Orphans and blocked polls are not among them: [`tasks`](Self::tasks) and
+    /// [`workers`](Self::workers) show those. The `Display` begins with all of it.
+    pub fn findings(&self) -> impl Iterator<Item = &Report> {
+        self.findings.iter().map(|(_, report)| report)
+    }
+
+    /// Returns a `Display` of the dump that lists each task below its parent.
+    ///
+    /// `WAKEFUL_DUMP=full` in the environment makes it the `Display` of every dump.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wakeful::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// for _ in 0..100 {
+    ///     wakeful::spawn(wakeful::time::sleep(std::time::Duration::from_secs(60)));
+    /// }
+    /// wakeful::task::yield_now().await;
+    /// let dump = wakeful::runtime::Handle::current().dump();
+    /// assert!(dump.to_string().lines().count() < 20);
+    /// assert!(dump.full().to_string().lines().count() > 200);
+    /// # }
+    /// ```
+    pub fn full(&self) -> FullDump<'_> {
+        FullDump { dump: self }
     }
 
     /// Finds a task by id.

@@ -1,22 +1,14 @@
-//! One task in a dump, and what it waits for.
+//! One task in a dump.
 
-use super::text::Short;
-use crate::driver::clock::time_of;
+use super::wait::WaitDump;
 use crate::inspect::task_info::TaskInfo;
 use crate::scheduler::block_on::BlockOnState;
-use crate::sys::descriptor;
 use crate::task::Id;
 use crate::task::arena;
 use crate::task::block_on::is_block_on_id;
-use crate::task::poll_stamp::PollStamp;
 use crate::task::runnable::TaskRef;
 use crate::task::state::{BLOCKING, COMPLETE, EXEMPT, FOREVER, NOTIFIED, RUNNING};
-use crate::task::wait_kind::WaitKind;
-use crate::task::wait_record::{Link, RecordedWait, WaitRecord};
-use crate::task::wait_target::WaitTarget;
-use crate::wait::ownership::resource_record::ResourceRecord;
 use crate::watchdog::snapshot::{WorkerActivity, WorkerSnapshot};
-use std::panic::Location;
 use std::time::Duration;
 
 /// A task, or the future of a `block_on`, as a [`Dump`](super::Dump) found it.
@@ -68,44 +60,6 @@ impl TaskState {
     }
 }
 
-/// The resource that a task waits for, and the call in which it waits.
-#[derive(Clone, Debug)]
-pub struct WaitDump {
-    kind: WaitKind,
-    resource_id: u64,
-    resource: String,
-    site: &'static Location<'static>,
-    place: &'static str,
-    since: Duration,
-    earlier: bool,
-    certain: bool,
-    pub(super) holders: Vec<HolderDump>,
-    pub(super) others: bool,
-}
-
-/// A task that holds the resource which another task waits for.
-#[derive(Clone, Debug)]
-pub struct HolderDump {
-    pub(super) number: u64,
-    pub(super) task: Option<TaskInfo>,
-    site: Option<&'static Location<'static>>,
-    granted: bool,
-    pub(super) kind: HolderKind,
-}
-
-/// How a task came to be named as the holder of a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HolderKind {
-    /// It is the joined task.
-    Joined,
-    /// It acquired the resource, and the guard borrows it.
-    Holds,
-    /// It acquired the resource with a guard or permit that can be moved freely.
-    MayHaveMoved,
-    /// It was the last to receive from the channel.
-    LastReceiver,
-}
-
 /// Returns how long ago a point in time was that a record has in milliseconds.
 pub(in crate::inspect) fn since(now: Duration, then_ms: u32) -> Duration {
     // Milliseconds wrap after 49 days, and so does the difference. A time in the future was
@@ -137,6 +91,7 @@ impl TaskDump {
         };
         let waits = task_state == TaskState::Waiting;
         let spare = state.has(RUNNING) && header.has_spare_waker();
+        let wakers = state.wakers().saturating_sub(spare.into());
         Self {
             info: TaskInfo::of_task(header),
             parent: None,
@@ -149,9 +104,9 @@ impl TaskDump {
             polls: header.polls(),
             busy: arena::poll_time(task),
             wakes: header.wakes(),
-            wakers: state.wakers().saturating_sub(spare.into()),
+            wakers,
             waiting: if waits {
-                WaitDump::read_all(&header.waiting, || header.poll_stamp(), now)
+                WaitDump::read_all(&header.waiting, || header.poll_stamp(), wakers, now)
             } else {
                 Vec::new()
             },
@@ -170,6 +125,7 @@ impl TaskDump {
             () => TaskState::Waiting,
         };
         let waits = state == TaskState::Waiting;
+        let wakers = root.live_wakers() as u64;
         Some(Self {
             info: TaskInfo::of_block_on(root, name)?,
             parent: None,
@@ -182,9 +138,9 @@ impl TaskDump {
             polls: note.polls(),
             busy: Duration::ZERO,
             wakes: note.polls().saturating_sub(1),
-            wakers: root.live_wakers() as u64,
+            wakers,
             waiting: if waits {
-                WaitDump::read_all(&note.waiting, || note.poll_stamp(), now)
+                WaitDump::read_all(&note.waiting, || note.poll_stamp(), wakers, now)
             } else {
                 Vec::new()
             },
@@ -276,257 +232,5 @@ impl TaskDump {
     /// returned `Pending` in its last poll, at most 16. Any of them can wake the task.
     pub fn waits(&self) -> &[WaitDump] {
         &self.waiting
-    }
-}
-
-impl WaitDump {
-    /// Reads all waits of a record. `poll` returns the stamp of the task's last poll.
-    fn read_all(record: &WaitRecord, poll: impl Fn() -> PollStamp, now: Duration) -> Vec<Self> {
-        let last_poll = poll();
-        let is_unchanged = |recorded: &RecordedWait| {
-            let same = |own: &RecordedWait| {
-                own.wait.target == recorded.wait.target && own.link == recorded.link
-            };
-            poll().same_poll(last_poll) && record.waits().0.iter().any(same)
-        };
-        // If the task is polled meanwhile, its record may be of either poll.
-        let is_earlier = !record.is_from_poll(last_poll) && poll().same_poll(last_poll);
-        let waits = record.waits().0.into_iter();
-        waits.map(|recorded| Self::read(&recorded, is_earlier, is_unchanged, now)).collect()
-    }
-
-    fn read(
-        recorded: &RecordedWait,
-        earlier: bool,
-        is_unchanged: impl Fn(&RecordedWait) -> bool,
-        now: Duration,
-    ) -> Self {
-        let (wait, target) = (&recorded.wait, recorded.wait.target.target());
-        let linked = Some(target).filter(|_| recorded.link != Link::None);
-        let resource = match linked {
-            Some(WaitTarget::Record(index)) => ResourceRecord::at(index),
-            _ => None,
-        };
-        let mut holders = match linked.unwrap_or(target) {
-            WaitTarget::Task(id) => vec![HolderDump::running(id)],
-            WaitTarget::Record(_) | WaitTarget::Number(_) => {
-                resource.map_or(Vec::new(), |resource| {
-                    let kind = match wait.kind {
-                        WaitKind::Join => HolderKind::Joined,
-                        WaitKind::MpscSend => HolderKind::LastReceiver,
-                        _ if resource.may_have_moved() => HolderKind::MayHaveMoved,
-                        _ => HolderKind::Holds,
-                    };
-                    let owners = resource.owners().into_iter();
-                    owners
-                        .map(|owner| HolderDump {
-                            number: owner.task,
-                            task: None,
-                            site: owner.site,
-                            granted: owner.granted_unpolled,
-                            kind,
-                        })
-                        .collect()
-                })
-            }
-        };
-        let mut others = resource.is_some_and(ResourceRecord::has_unlisted);
-        // The second read. If the task no longer waits there, another resource may have taken over
-        // the record, and the owners belong to that one. Those owners were written with Release after
-        // the link was detached, so a reader that has seen them sees the detached link too.
-        let certain = linked.is_some() && is_unchanged(recorded);
-        if !certain && resource.is_some() {
-            holders.clear();
-            others = false;
-        }
-        Self {
-            kind: wait.kind,
-            resource_id: ResourceRecord::display_number(target),
-            resource: describe(wait.kind, target, now),
-            site: wait.site,
-            place: wait.kind.place(target, recorded.at_resource),
-            since: since(now, wait.since_ms),
-            earlier,
-            certain,
-            holders,
-            others,
-        }
-    }
-
-    /// Returns the call in which it waits, for example `"Mutex::lock"`.
-    pub fn kind(&self) -> &'static str {
-        self.kind.name()
-    }
-
-    pub(in crate::inspect) fn wait_kind(&self) -> WaitKind {
-        self.kind
-    }
-
-    /// Returns the resource as a phrase that follows "waiting for", for example `"a lock"`.
-    pub fn phrase(&self) -> &'static str {
-        self.kind.phrase()
-    }
-
-    /// Returns a number that is equal for all tasks that wait for the same resource.
-    ///
-    /// It is the id of a task, a file descriptor, a process id or an address.
-    pub fn resource_id(&self) -> u64 {
-        self.resource_id
-    }
-
-    /// Describes the resource: a task, a descriptor with its addresses, a process, a signal, or the
-    /// time until a timer fires. A resource without a name is shown as `#` and its address. Empty if
-    /// there is none, as for `yield_now`.
-    pub fn resource(&self) -> &str {
-        &self.resource
-    }
-
-    /// Returns a place in the program; [`place`](Self::place) says what it is the place of.
-    pub fn site(&self) -> &'static Location<'static> {
-        self.site
-    }
-
-    /// Says what the [`site`](Self::site) is, in words that precede it.
-    ///
-    /// | words | the site is |
-    /// | --- | --- |
-    /// | `"awaited at"` | the call whose future is awaited, for example of `lock` |
-    /// | `"spawned at"` | where the joined task was spawned: a `JoinHandle` does not know where it is awaited |
-    /// | `"made at"` | where the timer, socket or stream was made, for the same reason |
-    /// | `"channel made at"` | where the channel of a `oneshot::Receiver` was made |
-    pub fn place(&self) -> &'static str {
-        self.place
-    }
-
-    /// Returns the time since it last returned `Pending` there.
-    pub fn since(&self) -> Duration {
-        self.since
-    }
-
-    /// Returns whether that was in an earlier poll than its last.
-    ///
-    /// Then it waits in a future that is not wakeful's own, or in one that was not polled again, for
-    /// example in a `FuturesUnordered`.
-    pub fn is_earlier(&self) -> bool {
-        self.earlier
-    }
-
-    /// Returns whether a waker of the task is known to be queued at this resource.
-    ///
-    /// If the task has no other [wakers](TaskDump::wakers), nothing else can wake it.
-    pub fn is_certain(&self) -> bool {
-        self.certain
-    }
-
-    /// Returns up to four tasks that hold the resource, as far as they are known.
-    ///
-    /// For a lock or semaphore: the tasks that acquired it. For a `JoinHandle`: the joined task. For a
-    /// full channel: the task that received last. For a `OnceCell`: the task that computes the value.
-    pub fn holders(&self) -> &[HolderDump] {
-        &self.holders
-    }
-
-    /// Returns whether more tasks hold the resource than [`holders`](Self::holders) lists.
-    pub fn has_other_holders(&self) -> bool {
-        self.others
-    }
-}
-
-fn describe(kind: WaitKind, target: WaitTarget, now: Duration) -> String {
-    match (kind, target) {
-        (_, WaitTarget::Task(id)) => format!("task {id}"),
-        (WaitKind::Join, WaitTarget::Record(_)) => "any of several".to_owned(),
-        (_, WaitTarget::Record(_)) => format!("#{:x}", ResourceRecord::display_number(target)),
-        (WaitKind::Join, WaitTarget::Number(_)) => "any of several".to_owned(),
-        (WaitKind::ChildExit, WaitTarget::Number(process)) => format!("process {process}"),
-        (WaitKind::Signal, WaitTarget::Number(signal)) => format!("signal {signal}"),
-        (WaitKind::Sleep | WaitKind::Timeout, WaitTarget::Number(tick)) => {
-            match time_of(tick).checked_sub(now) {
-                Some(left) => format!("in {}", Short(left)),
-                None => format!("{} ago", Short(now.saturating_sub(time_of(tick)))),
-            }
-        }
-        (kind, WaitTarget::Number(number)) if kind.is_for_descriptor() => {
-            descriptor::describe(number).unwrap_or_else(|| format!("descriptor {number}"))
-        }
-        (_, WaitTarget::Number(0)) => String::new(),
-        (_, WaitTarget::Number(number)) => format!("#{number:x}"),
-    }
-}
-
-impl HolderDump {
-    fn running(id: u64) -> Self {
-        Self { number: id, task: None, site: None, granted: false, kind: HolderKind::Joined }
-    }
-
-    pub(in crate::inspect) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Returns the task, or `None` if it has ended or the holder is no task.
-    pub fn task(&self) -> Option<&TaskInfo> {
-        self.task.as_ref()
-    }
-
-    /// Returns where the task acquired the resource.
-    ///
-    /// `None` for a joined task, and if the resource was acquired while the waiter was queued.
-    pub fn acquired_at(&self) -> Option<&'static Location<'static>> {
-        self.site
-    }
-
-    /// Returns whether another task or thread may hold the resource by now.
-    ///
-    /// True for owned guards and permits, which can be moved freely, and for a channel's receiver.
-    pub fn may_have_moved(&self) -> bool {
-        !matches!(self.kind, HolderKind::Holds | HolderKind::Joined)
-    }
-
-    /// Returns whether the resource was granted to a future that was not polled since.
-    pub fn is_unpolled(&self) -> bool {
-        self.granted
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::task::wait_record::{Wait, WaitWriter};
-    use crate::wait::ownership::owner::Owner;
-    use crate::wait::ownership::resource_record::RecordCell;
-    use std::cell::Cell;
-
-    /// The task leaves the wait list during the dump, so another resource may take over the record
-    /// that was read.
-    #[test]
-    fn owners_are_not_shown_if_the_task_leaves_while_they_are_read() {
-        let (waiting, record, stamp) =
-            (WaitRecord::nothing(), RecordCell::none(), PollStamp::from_doubled(2));
-        let site = Location::caller();
-        record.obtain().set_owner(Owner { task: 5, site: Some(site), granted_unpolled: false });
-        let target = record.target(&waiting).linked();
-        let wait = Wait { kind: WaitKind::Mutex, target, site, since_ms: 0 };
-        WaitWriter { waiting: &waiting, stamp }.record_linked(wait);
-        let calls = Cell::new(0);
-        let read = |on_call: &dyn Fn(u32)| {
-            calls.set(0);
-            let poll = || {
-                calls.set(calls.get() + 1);
-                on_call(calls.get());
-                stamp
-            };
-            WaitDump::read_all(&waiting, poll, Duration::ZERO).remove(0)
-        };
-        let stays = read(&|_| ());
-        assert!(stays.is_certain());
-        assert_eq!(stays.holders.iter().map(|holder| holder.number).collect::<Vec<_>>(), [5]);
-        // `read` asks for the stamp before the first read and before the second.
-        const SECOND_READ: u32 = 2;
-        let leaves = read(&|call| {
-            if call == SECOND_READ {
-                waiting.detach();
-            }
-        });
-        assert!(!leaves.is_certain() && leaves.holders().is_empty(), "{leaves:?}");
     }
 }

@@ -1,9 +1,12 @@
-//! The `Display` of a dump: workers as a table, tasks as a tree.
+//! The `Display` of a dump: findings, workers as a table, then tasks as a tree or in groups.
 
-use super::task::HolderKind;
-use super::{Dump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
+use super::groups::{self, Summary};
+use super::stories;
+use super::wait::HolderKind;
+use super::{Dump, FullDump, HolderDump, TaskDump, TaskState, WaitDump, WorkerDump, WorkerState};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A duration with up to four digits.
@@ -23,21 +26,64 @@ impl fmt::Display for Short {
     }
 }
 
+/// A number with its noun: `1 poll`, `2 polls`.
+pub(super) struct Count(pub(super) u64, pub(super) &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Count(number, noun) = self;
+        write!(f, "{number} {noun}{}", if *number == 1 { "" } else { "s" })
+    }
+}
+
+/// A number and its noun in a column: the numbers end and the nouns begin below each other.
+struct Column(usize, u64, &'static str);
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Column(width, number, noun) = self;
+        write!(f, "{number:>width$} {noun}{}", if *number == 1 { " " } else { "s" })
+    }
+}
+
+/// Returns whether `WAKEFUL_DUMP=full` asks for every task in every dump.
+fn is_full_by_environment() -> bool {
+    static IS_FULL: OnceLock<bool> = OnceLock::new();
+    *IS_FULL.get_or_init(|| match std::env::var("WAKEFUL_DUMP") {
+        Ok(value) if value == "full" => true,
+        Ok(value) => {
+            eprintln!("wakeful: WAKEFUL_DUMP must be full or unset, but it is {value:?}");
+            false
+        }
+        Err(_) => false,
+    })
+}
+
 impl fmt::Display for Dump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.runtime().map_or(String::new(), |name| format!(" \"{name}\""));
-        let tasks = self.tasks.iter().filter(|task| !task.info().is_block_on()).count();
-        writeln!(
-            f,
-            "runtime{name} after {}: {tasks} tasks, {} in the injector",
-            Short(self.taken_at),
-            self.queued
-        )?;
-        for worker in &self.workers {
-            writeln!(f, "  {worker}")?;
+        if self.tasks.len() <= groups::SMALL || is_full_by_environment() {
+            return self.full().fmt(f);
         }
-        Tree::of(self).write(f)
+        write_head(f, self)?;
+        Summary::of(self).write(f)
     }
+}
+
+impl fmt::Display for FullDump<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_head(f, self.dump)?;
+        Tree::of(self.dump).write(f)
+    }
+}
+
+/// Writes what precedes the tasks: the runtime, what is wrong, and the workers.
+fn write_head(f: &mut fmt::Formatter<'_>, dump: &Dump) -> fmt::Result {
+    let name = dump.runtime().map_or(String::new(), |name| format!(" \"{name}\""));
+    let tasks = dump.tasks.iter().filter(|task| !task.info().is_block_on()).count();
+    let (after, tasks) = (Short(dump.taken_at), Count(tasks as u64, "task"));
+    writeln!(f, "runtime{name} after {after}: {tasks}, {} in the injector", dump.queued)?;
+    stories::write(f, dump)?;
+    dump.workers.iter().try_for_each(|worker| writeln!(f, "  {worker}"))
 }
 
 impl fmt::Display for WorkerDump {
@@ -53,12 +99,12 @@ impl fmt::Display for WorkerDump {
         }
         write!(
             f,
-            "worker {:<2} {doing:<40} {:>4} queued {:>4} timers {:>4} sources {:>9} polls {:>7} busy",
+            "worker {:<2} {doing:<40} {:>4} queued {} {} {} {:>7} busy",
             self.index(),
             self.queued(),
-            self.timers(),
-            self.sources(),
-            self.polls(),
+            Column(4, self.timers() as u64, "timer"),
+            Column(4, self.sources() as u64, "source"),
+            Column(9, self.polls(), "poll"),
             Short(self.busy()),
         )
     }
@@ -87,24 +133,7 @@ impl<'a> Tree<'a> {
         let mut next: Vec<(usize, &TaskDump)> =
             self.roots.iter().rev().map(|task| (0, *task)).collect();
         while let Some((depth, task)) = next.pop() {
-            let indent = "  ".repeat(depth.min(16) + 1);
-            writeln!(f, "{indent}{task}")?;
-            if let Some(wait) = task.waiting_on() {
-                writeln!(f, "{indent}    {wait}")?;
-                if task.wakers() > 1 {
-                    let wakers = task.wakers();
-                    writeln!(
-                        f,
-                        "{indent}    it may also wait for other resources: it has {wakers} wakers"
-                    )?;
-                }
-                for holder in wait.holders() {
-                    writeln!(f, "{indent}    {holder}")?;
-                }
-                if wait.has_other_holders() {
-                    writeln!(f, "{indent}    held by more tasks than are listed")?;
-                }
-            }
+            write_task(f, &"  ".repeat(depth.min(16) + 1), task)?;
             let children = self.children.get(&task.info().number);
             next.extend(children.into_iter().flatten().rev().map(|task| (depth + 1, *task)));
         }
@@ -112,24 +141,66 @@ impl<'a> Tree<'a> {
     }
 }
 
+/// Writes a task, what it waits for, and which tasks hold that.
+pub(super) fn write_task(f: &mut dyn fmt::Write, indent: &str, task: &TaskDump) -> fmt::Result {
+    writeln!(f, "{indent}{task}")?;
+    write_waits(f, &format!("{indent}    "), task)
+}
+
+pub(super) fn write_waits(f: &mut dyn fmt::Write, indent: &str, task: &TaskDump) -> fmt::Result {
+    let waits = task.waits();
+    for wait in waits {
+        writeln!(f, "{indent}{wait}")?;
+        write_holders(f, indent, wait)?;
+    }
+    let (known, wakers) = (waits.len() as u64, Count(task.wakers(), "waker"));
+    if known > 0 && task.wakers() > known {
+        writeln!(f, "{indent}it may also wait for other resources: it has {wakers}")?;
+    } else if task.wakers() > 0 && task.wakers() < known {
+        writeln!(f, "{indent}some of these waits may be over: it has {wakers}")?;
+    }
+    Ok(())
+}
+
+pub(super) fn write_holders(f: &mut dyn fmt::Write, indent: &str, wait: &WaitDump) -> fmt::Result {
+    for holder in wait.holders() {
+        writeln!(f, "{indent}{holder}")?;
+    }
+    if wait.has_other_holders() {
+        writeln!(f, "{indent}held by more tasks than are listed")?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for TaskDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.info())?;
         match self.state() {
             TaskState::Running(Some(worker)) => write!(f, "running on worker {worker}")?,
-            TaskState::Waiting if self.is_orphan() && !self.info().is_block_on() => {
-                f.write_str("ORPHANED, waiting")?;
-            }
-            state => f.write_str(state.name())?,
+            _ => f.write_str(self.state_in_words())?,
         }
-        let (polls, wakes, wakers) = (self.polls(), self.wakes(), self.wakers());
         write!(f, ", spawned at {}, ", self.info().spawned_at())?;
-        if self.info().is_block_on() {
-            // Its age and busy time are not measured.
-            return write!(f, "{polls} polls, {wakes} wakes, {wakers} wakers");
+        // The age and busy time of a `block_on` are not measured.
+        let is_measured = !self.info().is_block_on();
+        if is_measured {
+            write!(f, "{} old, ", Short(self.age()))?;
         }
-        let (age, busy) = (Short(self.age()), Short(self.busy()));
-        write!(f, "{age} old, {polls} polls, {busy} busy, {wakes} wakes, {wakers} wakers")
+        write!(f, "{}, ", Count(self.polls().into(), "poll"))?;
+        if is_measured {
+            write!(f, "{} busy, ", Short(self.busy()))?;
+        }
+        let (wakes, wakers) = (Count(self.wakes().into(), "wake"), Count(self.wakers(), "waker"));
+        write!(f, "{wakes}, {wakers}")
+    }
+}
+
+impl TaskDump {
+    /// Returns the state without the worker. An orphan stands out.
+    pub(super) fn state_in_words(&self) -> &'static str {
+        if self.is_orphan() && !self.info().is_block_on() {
+            return "ORPHANED, waiting";
+        }
+        self.state().name()
     }
 }
 

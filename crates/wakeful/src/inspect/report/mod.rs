@@ -14,6 +14,7 @@ mod growing_tasks;
 mod json;
 mod never_polled;
 mod orphan;
+mod recent;
 mod reporter;
 mod slow_holder;
 mod slow_shutdown;

@@ -1,5 +1,6 @@
 //! Delivers reports: counts them, suppresses repetitions, limits their rate and filters them.
 
+use super::recent::RecentReports;
 use super::{Certainty, Delivery, KINDS, Report, ReportFormat, Stamped, Utc};
 use crate::sys::sync::ignore_poison;
 use crate::sys::unwind::catch_and_forget;
@@ -28,6 +29,7 @@ pub(crate) struct Reporter {
     delivery: Delivery,
     counts: [AtomicU64; KINDS.len()],
     limits: Mutex<ReportLimits>,
+    recent: RecentReports,
     /// Written under the lock of `limits`.
     pub(crate) trace: TraceBuffer,
 }
@@ -95,6 +97,7 @@ impl Reporter {
             delivery,
             counts: Default::default(),
             limits: Mutex::default(),
+            recent: RecentReports::default(),
             trace: TraceBuffer::new(),
         }
     }
@@ -123,6 +126,7 @@ impl Reporter {
         }
         self.counts[report.index()].fetch_add(1, Relaxed);
         let Admission::Deliver { suppressed } = admission else { return false };
+        self.recent.add(report, now);
         if !self.delivery.filter.admits(report) {
             return false;
         }
@@ -163,6 +167,12 @@ impl Reporter {
             // does. This write bypasses the capture.
             _ => _ = std::io::stderr().write_all(text.as_bytes()),
         }
+    }
+
+    /// Returns the reports of the last minute that a dump does not show by itself, each with the time
+    /// since then.
+    pub(crate) fn recent(&self, now: Duration) -> Vec<(Duration, Report)> {
+        self.recent.get(now)
     }
 
     /// Returns the number of reports of each kind.

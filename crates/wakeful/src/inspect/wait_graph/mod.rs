@@ -74,15 +74,25 @@ pub(crate) struct ScanResult {
     pub(crate) again_in: Option<Duration>,
 }
 
+/// Whether a scan may wake tasks, so that they tell more in their next poll.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScanMode {
+    MayWake,
+    ReadOnly,
+}
+
 /// Scans one runtime. `peers` are the other runtimes of the process.
 pub(crate) fn scan(
     scheduler: &dyn Inspectable,
     runtime: Option<&str>,
     peers: &[&dyn Inspectable],
+    mode: ScanMode,
 ) -> ScanResult {
     let own = Graph::take(&[scheduler]);
-    wake_unnamed(&own);
-    wake_awaiters_of_sets(&own);
+    if mode == ScanMode::MayWake {
+        wake_unnamed(&own);
+        wake_awaiters_of_sets(&own);
+    }
     // Simulated runtimes give out the same ids.
     let is_wide = !peers.is_empty() && id::are_unique() && own.depends_on_others_than(scheduler);
     let wide = is_wide.then(|| Graph::take(&with_peers(scheduler, peers)));

@@ -46,6 +46,7 @@ use crate::telemetry::worker_metrics::WorkerMetrics;
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
@@ -229,7 +230,8 @@ impl CurrentThread {
         // SAFETY: by contract; the holder of the core owns the allocator (CORE-2).
         unsafe {
             if self.is_held_here() {
-                let (cell, id) = self.arena.allocate(CellLayout::<F>::CLASS, self.base.ids());
+                let (class, origin) = (CellLayout::<F>::CLASS, options.origin);
+                let (cell, id) = self.arena.allocate(class, self.base.ids(), origin);
                 cell::fill(cell, id, future, options)
             } else {
                 let all_idle = !self.is_held() || self.sleeping.load(Relaxed);
@@ -330,6 +332,11 @@ impl CurrentThread {
     /// Returns the number of tasks that were spawned on the thread that holds the core.
     pub(crate) fn spawned_by_workers(&self) -> u64 {
         self.arena.handed_out()
+    }
+
+    /// Calls `f` with each place where the holder of the core has spawned tasks.
+    pub(crate) fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
+        self.arena.spawns_by_place(f);
     }
 
     /// Calls `f` with every task that has a cell, except those of local sets.

@@ -137,7 +137,10 @@ impl LocalScheduler {
         // dropped, as the arena's rule for allocations asks. The cell is freshly allocated, and
         // LOCAL-2 keeps the future on this thread.
         let (task, join) = unsafe {
-            let (cell, id) = shared.arena.allocate(CellLayout::<Member<F>>::CLASS, ids);
+            let (cell, id) = {
+                let class = CellLayout::<Member<F>>::CLASS;
+                shared.arena.allocate(class, ids, options.origin)
+            };
             cell::fill(cell, id, member, options)
         };
         if shared.is_closing() {

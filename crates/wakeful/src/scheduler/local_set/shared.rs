@@ -11,6 +11,7 @@ use crate::task::runnable::{Runnable, TaskRef};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 use std::sync::{Arc, Weak};
@@ -119,6 +120,11 @@ impl LocalShared {
     /// Calls `f` with every task that has a cell, from any thread.
     pub(crate) fn for_each_task(&self, f: impl FnMut(TaskRef)) {
         self.arena.for_each(f);
+    }
+
+    /// Calls `f` with each place where tasks of this set were spawned, and with their number.
+    pub(crate) fn spawns_by_place(&self, f: impl FnMut(&'static Location<'static>, u64)) {
+        self.arena.spawns_by_place(f);
     }
 
     pub(super) fn is_closing(&self) -> bool {

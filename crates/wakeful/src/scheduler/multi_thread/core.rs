@@ -14,6 +14,7 @@ use crate::sys::rng::Rng;
 use crate::task::arena::{Allocator, Arena};
 use crate::task::header::Header;
 use crate::task::id::IdSource;
+use crate::task::origin::Origin;
 use crate::task::runnable::Runnable;
 use crate::telemetry::trace_buffer::{Entry, Event};
 use std::cell::Cell;
@@ -135,10 +136,15 @@ impl WorkerCore {
     }
 
     #[inline]
-    pub(crate) fn allocate(&self, class: usize, ids: &IdSource) -> (NonNull<Header>, u64) {
+    pub(crate) fn allocate(
+        &self,
+        class: usize,
+        ids: &IdSource,
+        origin: Origin,
+    ) -> (NonNull<Header>, u64) {
         // SAFETY: the thread that holds the token owns the allocator (CORE-1), as the arena's rule
         // for allocations asks.
-        unsafe { (*self.arena.get()).allocate(class, ids) }
+        unsafe { (*self.arena.get()).allocate(class, ids, origin) }
     }
 
     /// Returns whether this worker's own queues have a task.

@@ -53,6 +53,7 @@ use crate::telemetry::trace_buffer::TraceBuffer;
 use crate::telemetry::worker_metrics::WorkerMetrics;
 use std::any::Any;
 use std::io;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, OnceLock, Weak};
@@ -205,8 +206,8 @@ impl MultiThread {
         future: F,
         options: SpawnOptions,
     ) -> (Runnable, JoinHandle<F::Output>) {
-        let local =
-            worker::with_core(self, |core| core.allocate(CellLayout::<F>::CLASS, self.base.ids()));
+        let (class, origin) = (CellLayout::<F>::CLASS, options.origin);
+        let local = worker::with_core(self, |core| core.allocate(class, self.base.ids(), origin));
         // SAFETY: the cell is freshly allocated; the rest is the caller's contract.
         unsafe {
             match local {
@@ -298,6 +299,11 @@ impl MultiThread {
     /// Returns the number of tasks that were spawned on workers.
     pub(crate) fn spawned_by_workers(&self) -> u64 {
         self.arenas.iter().map(Arena::handed_out).sum()
+    }
+
+    /// Calls `f` with each place where a worker has spawned tasks, and with their number.
+    pub(crate) fn spawns_by_place(&self, f: &mut dyn FnMut(&'static Location<'static>, u64)) {
+        self.arenas.iter().for_each(|arena| arena.spawns_by_place(&mut *f));
     }
 
     /// Calls `f` with every task that has a cell, except those of local sets.

@@ -128,8 +128,8 @@ pub(crate) fn spawn<F: Future>(
     allocator: &mut Allocator,
     future: F,
 ) -> (Runnable, JoinHandle<F::Output>) {
-    let (cell, id) = allocator.allocate(CellLayout::<F>::CLASS, &IdSource::Process);
     let options = SpawnOptions { origin: Origin::here(), flags: 0 };
+    let (cell, id) = allocator.allocate(CellLayout::<F>::CLASS, &IdSource::Process, options.origin);
     // SAFETY: the cell was just allocated, and all threads of a model run on one OS thread.
     unsafe { cell::fill(cell, id, future, options) }
 }

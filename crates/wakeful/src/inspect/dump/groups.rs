@@ -1,0 +1,204 @@
+//! The short form of a large dump: one entry for all tasks that were spawned at one place and wait
+//! for the same.
+//!
+//! A task that explains something is listed by itself, before the groups: it runs, it is part of a
+//! finding, or it waits in another place than the many tasks that were spawned beside it.
+
+use super::text::{Count, Short, write_holders, write_task};
+use super::{Dump, TaskDump, TaskState, WaitDump};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write};
+use std::panic::Location;
+use std::time::Duration;
+
+/// A dump of up to this number of tasks lists each of them.
+pub(super) const SMALL: usize = 20;
+/// The number of tasks that are listed by themselves, at most.
+const MOST_ODD: usize = 6;
+/// No further group is written after this number of lines.
+const MOST_GROUP_LINES: usize = 24;
+/// Fewer tasks than this are listed each, without a line for their group.
+const SMALLEST_GROUP: usize = 3;
+/// A task is odd if its place has this many times the tasks that wait where it does.
+const ODD_RATIO: usize = 10;
+
+type Place = &'static Location<'static>;
+
+/// What the tasks of a group have in common.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    spawned_at: Place,
+    state: &'static str,
+    /// Kind and site of everything that the task waits for, in order, and whether in an earlier poll.
+    waits: BTreeSet<(&'static str, Place, bool)>,
+}
+
+impl Key {
+    fn of(task: &TaskDump) -> Self {
+        let waits = task.waits().iter().map(|wait| (wait.kind(), wait.site(), wait.is_earlier()));
+        Self {
+            spawned_at: task.info().spawned_at(),
+            state: task.state_in_words(),
+            waits: waits.collect(),
+        }
+    }
+}
+
+/// Tasks with the same key, the oldest first.
+struct Group<'a> {
+    tasks: Vec<&'a TaskDump>,
+}
+
+/// A task that is listed by itself, and why if its own line does not show it.
+struct Odd<'a> {
+    task: &'a TaskDump,
+    why: Option<String>,
+}
+
+/// The tasks of a dump: the futures of `block_on`, the odd ones, and the groups, the largest first.
+pub(super) struct Summary<'a> {
+    block_ons: Vec<&'a TaskDump>,
+    odd: Vec<Odd<'a>>,
+    groups: Vec<Group<'a>>,
+}
+
+impl<'a> Summary<'a> {
+    pub(super) fn of(dump: &'a Dump) -> Self {
+        let (block_ons, tasks): (Vec<_>, Vec<_>) =
+            dump.tasks.iter().partition(|task| task.info().is_block_on());
+        let mut groups: BTreeMap<Key, Vec<&TaskDump>> = BTreeMap::new();
+        let mut at_place: BTreeMap<Place, usize> = BTreeMap::new();
+        for task in tasks {
+            *at_place.entry(task.info().spawned_at()).or_default() += 1;
+            groups.entry(Key::of(task)).or_default().push(task);
+        }
+        let found = dump.tasks_of_findings();
+        let (mut odd, mut kept) = (Vec::new(), Vec::new());
+        for (key, mut tasks) in groups {
+            tasks.sort_by_key(|task| std::cmp::Reverse(task.age()));
+            let others = at_place[&key.spawned_at] - tasks.len();
+            let is_rare = tasks.len() < SMALLEST_GROUP && others >= ODD_RATIO * tasks.len();
+            tasks.retain(|task| match why_odd(task, is_rare.then_some(others), &found) {
+                Some(why) => {
+                    odd.push(Odd { task, why });
+                    false
+                }
+                None => true,
+            });
+            if !tasks.is_empty() {
+                kept.push(Group { tasks });
+            }
+        }
+        kept.sort_by_key(|group| std::cmp::Reverse(group.tasks.len()));
+        odd.sort_by_key(|odd| (odd.why.is_none(), odd.task.info().number));
+        Self { block_ons, odd, groups: kept }
+    }
+
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for task in &self.block_ons {
+            write_task(f, "  ", task)?;
+        }
+        for Odd { task, why } in self.odd.iter().take(MOST_ODD) {
+            write_task(f, "  ", task)?;
+            if let Some(why) = why {
+                writeln!(f, "      {why}")?;
+            }
+        }
+        let mut left_out: usize = self.odd.len().saturating_sub(MOST_ODD);
+        let mut lines = 0;
+        for group in &self.groups {
+            if lines >= MOST_GROUP_LINES {
+                left_out += group.tasks.len();
+                continue;
+            }
+            let mut text = String::new();
+            group.write(&mut text)?;
+            lines += text.lines().count();
+            f.write_str(&text)?;
+        }
+        if left_out > 0 {
+            writeln!(f, "  and {} more", Count(left_out as u64, "task"))?;
+        }
+        f.write_str("  Each task: WAKEFUL_DUMP=full, Dump::full() or Dump::to_json()\n")
+    }
+}
+
+/// Returns whether the task is to be listed by itself, and the words for it.
+///
+/// `rare`: how many tasks were spawned at the same place and do something else.
+fn why_odd(task: &TaskDump, rare: Option<usize>, found: &BTreeSet<u64>) -> Option<Option<String>> {
+    if found.contains(&task.info().number) {
+        return Some(Some("it is part of a finding above".to_owned()));
+    }
+    if let TaskState::Running(_) = task.state() {
+        return Some(None);
+    }
+    let others = Count(rare? as u64, "other task");
+    Some(Some(format!("unlike {others} spawned there")))
+}
+
+impl Group<'_> {
+    fn write(&self, f: &mut String) -> fmt::Result {
+        let (Some(oldest), Some(newest)) = (self.tasks.first(), self.tasks.last()) else {
+            return Ok(());
+        };
+        if self.tasks.len() < SMALLEST_GROUP {
+            return self.tasks.iter().try_for_each(|task| write_task(f, "  ", task));
+        }
+        let polls: u64 = self.tasks.iter().map(|task| u64::from(task.polls())).sum();
+        let busy: Duration = self.tasks.iter().map(|task| task.busy()).sum();
+        writeln!(
+            f,
+            "  {} {}, spawned at {}: oldest {}, newest {}, {}, {} busy",
+            Count(self.tasks.len() as u64, "task"),
+            oldest.state_in_words(),
+            oldest.info().spawned_at(),
+            Short(oldest.age()),
+            Short(newest.age()),
+            Count(polls, "poll"),
+            Short(busy),
+        )?;
+        for wait in oldest.waits() {
+            self.write_wait(f, wait)?;
+        }
+        writeln!(f, "      the oldest: {oldest}")?;
+        for wait in oldest.waits().iter().filter(|wait| !self.is_same_for_all(wait)) {
+            writeln!(f, "          {wait}")?;
+            write_holders(f, "          ", wait)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a wait that all tasks have, with the resource if it is the same for all.
+    fn write_wait(&self, f: &mut String, wait: &WaitDump) -> fmt::Result {
+        let phrase = wait.phrase();
+        let place = format_args!("{} {}", wait.place(), wait.site());
+        let longest = self.all_like(wait).map(WaitDump::since).max().unwrap_or_default();
+        let longest = Short(longest);
+        if wait.is_earlier() {
+            let unknown = "waiting in a future that is not wakeful's own, or was not polled again";
+            return writeln!(
+                f,
+                "      {unknown}; before that for {phrase}, {place}, up to {longest} ago"
+            );
+        }
+        if !self.is_same_for_all(wait) {
+            return writeln!(f, "      waiting for {phrase}, {place}, for up to {longest}");
+        }
+        let resource = wait.resource();
+        writeln!(f, "      all waiting for {phrase}: {resource}, {place}, for up to {longest}")?;
+        write_holders(f, "      ", wait)
+    }
+
+    /// Iterates over the waits of all tasks that are of this kind and at this place.
+    fn all_like<'s>(&'s self, wait: &'s WaitDump) -> impl Iterator<Item = &'s WaitDump> {
+        let alike = |other: &&WaitDump| (other.kind(), other.site()) == (wait.kind(), wait.site());
+        self.tasks.iter().flat_map(|task| task.waits()).filter(alike)
+    }
+
+    /// Returns whether all tasks wait for the same resource there, which is not a timer.
+    fn is_same_for_all(&self, wait: &WaitDump) -> bool {
+        wait.has_shared_resource()
+            && self.all_like(wait).all(|other| other.resource_id() == wait.resource_id())
+    }
+}

@@ -1,0 +1,49 @@
+//! The reports of the last minute, for the first lines of a dump.
+
+use super::Report;
+use crate::sys::sync::ignore_poison;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// No more than this many reports are kept.
+const MOST: usize = 16;
+const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// Reports with the time of the runtime's clock when they were delivered, the oldest first.
+#[derive(Default)]
+pub(super) struct RecentReports {
+    reports: Mutex<VecDeque<(Duration, Report)>>,
+}
+
+/// Returns whether a dump shows this by itself: in its tasks, its workers or its own scan.
+fn is_in_dumps(report: &Report) -> bool {
+    matches!(
+        report,
+        Report::Orphan(_)
+            | Report::Blocked(_)
+            | Report::Deadlock(_)
+            | Report::Futurelock(_)
+            | Report::StuckBlockOn(_)
+    )
+}
+
+impl RecentReports {
+    pub(super) fn add(&self, report: &Report, now: Duration) {
+        if is_in_dumps(report) {
+            return;
+        }
+        let mut reports = ignore_poison(self.reports.lock());
+        if reports.len() == MOST {
+            reports.pop_front();
+        }
+        reports.push_back((now, report.clone()));
+    }
+
+    /// Returns the reports of the last minute, each with the time since then.
+    pub(super) fn get(&self, now: Duration) -> Vec<(Duration, Report)> {
+        let reports = ignore_poison(self.reports.lock());
+        let with_age = reports.iter().map(|(at, report)| (now.saturating_sub(*at), report.clone()));
+        with_age.filter(|(age, _)| *age < KEPT_FOR).collect()
+    }
+}

@@ -1,0 +1,218 @@
+//! The tasks of one spawn place.
+
+use super::super::dump::{Dump, TaskDump, TaskState, WaitDump};
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::time::Duration;
+
+type Place = &'static Location<'static>;
+/// The waits of a group, by place and kind.
+type Waits = BTreeMap<(Place, &'static str), WaitGroup>;
+
+/// The tasks of a runtime that were spawned at one place.
+///
+/// Closures of [`spawn_blocking`](crate::task::spawn_blocking) count as tasks.
+#[derive(Clone, Debug)]
+pub struct SpawnGroup {
+    spawned_at: Place,
+    started: u64,
+    running: usize,
+    queued: usize,
+    waiting: usize,
+    orphans: usize,
+    oldest: Duration,
+    newest: Duration,
+    polls: u64,
+    busy: Duration,
+    waits: Vec<WaitGroup>,
+}
+
+/// The tasks of a [`SpawnGroup`] that wait in one place.
+///
+/// A task that waits for several resources, in a `select!` for example, is counted for each.
+#[derive(Clone, Debug)]
+pub struct WaitGroup {
+    kind: &'static str,
+    place: &'static str,
+    site: Place,
+    /// How long each task waits, ascending.
+    since: Vec<Duration>,
+}
+
+/// Groups the tasks of a dump. `started` has the number of spawns at each place.
+pub(super) fn by_place(dump: &Dump, started: &BTreeMap<Place, u64>) -> Vec<SpawnGroup> {
+    let mut groups: BTreeMap<Place, (SpawnGroup, Waits)> = BTreeMap::new();
+    for (place, started) in started {
+        groups.insert(place, (SpawnGroup::new(place, *started), BTreeMap::new()));
+    }
+    for task in dump.tasks().iter().filter(|task| !task.info().is_block_on()) {
+        let place = task.info().spawned_at();
+        let new = || (SpawnGroup::new(place, 0), BTreeMap::new());
+        let (group, waits) = groups.entry(place).or_insert_with(new);
+        group.add(task);
+        for wait in task.waits().iter().filter(|wait| !wait.is_earlier()) {
+            let group =
+                waits.entry((wait.site(), wait.kind())).or_insert_with(|| WaitGroup::new(wait));
+            group.since.push(wait.since());
+        }
+    }
+    let mut groups: Vec<SpawnGroup> = groups.into_values().map(SpawnGroup::with_waits).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse((group.alive(), group.started)));
+    groups
+}
+
+impl SpawnGroup {
+    fn new(spawned_at: Place, started: u64) -> Self {
+        Self {
+            spawned_at,
+            started,
+            running: 0,
+            queued: 0,
+            waiting: 0,
+            orphans: 0,
+            oldest: Duration::ZERO,
+            newest: Duration::MAX,
+            polls: 0,
+            busy: Duration::ZERO,
+            waits: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, task: &TaskDump) {
+        match task.state() {
+            TaskState::Running(_) => self.running += 1,
+            TaskState::Queued => self.queued += 1,
+            TaskState::Waiting => self.waiting += 1,
+            TaskState::Done => return,
+        }
+        self.orphans += usize::from(task.is_orphan());
+        self.oldest = self.oldest.max(task.age());
+        self.newest = self.newest.min(task.age());
+        self.polls += u64::from(task.polls());
+        self.busy += task.busy();
+    }
+
+    fn with_waits((mut group, waits): (Self, Waits)) -> Self {
+        group.waits = waits.into_values().collect();
+        for wait in &mut group.waits {
+            wait.since.sort_unstable();
+        }
+        group.waits.sort_by_key(|wait| std::cmp::Reverse(wait.since.len()));
+        // A task that was spawned while the counts were read.
+        group.started = group.started.max(group.alive() as u64);
+        group.newest = group.newest.min(group.oldest);
+        group
+    }
+
+    /// Returns where the tasks were spawned.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at
+    }
+
+    /// Returns how many of the tasks have not ended.
+    pub fn alive(&self) -> usize {
+        self.running + self.queued + self.waiting
+    }
+
+    /// Returns how many tasks were spawned here so far.
+    ///
+    /// Tasks of a `LocalSet` count while the set exists.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// Returns how many of the started tasks have ended.
+    pub fn finished(&self) -> u64 {
+        self.started - self.alive() as u64
+    }
+
+    /// Returns by how many the living tasks have become more since an earlier snapshot.
+    ///
+    /// `earlier` is the group of the same place, or `None` if it had no group.
+    pub fn growth_since(&self, earlier: Option<&Self>) -> i64 {
+        self.alive() as i64 - earlier.map_or(0, |earlier| earlier.alive() as i64)
+    }
+
+    /// Returns how many of the tasks are being polled.
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Returns how many of the tasks are in a run queue.
+    pub fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Returns how many of the tasks wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Returns how many of the tasks wait although no waker for them exists.
+    pub fn orphans(&self) -> usize {
+        self.orphans
+    }
+
+    /// Returns the age of the oldest task that is alive.
+    pub fn oldest(&self) -> Duration {
+        self.oldest
+    }
+
+    /// Returns the age of the newest task that is alive.
+    pub fn newest(&self) -> Duration {
+        self.newest
+    }
+
+    /// Returns the number of polls of the tasks that are alive.
+    pub fn polls(&self) -> u64 {
+        self.polls
+    }
+
+    /// Returns the poll time of the tasks that are alive, estimated from samples.
+    pub fn busy(&self) -> Duration {
+        self.busy
+    }
+
+    /// Returns what the tasks wait for, the wait with the most tasks first.
+    pub fn waits(&self) -> &[WaitGroup] {
+        &self.waits
+    }
+}
+
+impl WaitGroup {
+    fn new(wait: &WaitDump) -> Self {
+        let (kind, place, site) = (wait.kind(), wait.place(), wait.site());
+        Self { kind, place, site, since: Vec::new() }
+    }
+
+    /// Returns the call in which the tasks wait, for example `"Mutex::lock"`.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Says what the [`site`](Self::site) is, for example `"awaited at"`.
+    pub fn place(&self) -> &'static str {
+        self.place
+    }
+
+    /// Returns the place of the wait.
+    pub fn site(&self) -> &'static Location<'static> {
+        self.site
+    }
+
+    /// Returns how many tasks wait there.
+    pub fn count(&self) -> usize {
+        self.since.len()
+    }
+
+    /// Returns how long a part of the tasks has waited at most: `0.5` for the median, `1.0` for all.
+    ///
+    /// # Panics
+    ///
+    /// If `quantile` is not between 0 and 1.
+    pub fn waited(&self, quantile: f64) -> Duration {
+        assert!((0.0..=1.0).contains(&quantile), "a quantile is between 0 and 1, not {quantile}");
+        let last = self.since.len().saturating_sub(1);
+        self.since.get((last as f64 * quantile).ceil() as usize).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,121 @@
+//! A snapshot: all runtimes of the process as data, with tasks grouped by spawn place.
+
+mod group;
+mod json;
+
+use super::dump::Dump;
+use super::runtimes::{self, InspectedRuntime};
+use std::collections::BTreeMap;
+use std::panic::Location;
+
+pub use group::{SpawnGroup, WaitGroup};
+
+/// Takes a snapshot of all runtimes of the process.
+///
+/// Any thread may call it at any time, also while all workers are blocked. It neither stops a worker
+/// nor polls a task. The runtimes are read one after the other.
+///
+/// # Examples
+///
+/// ```
+/// use wakeful::inspect;
+///
+/// # #[wakeful::main(flavor = "current_thread")]
+/// # async fn main() {
+/// for _ in 0..100 {
+///     wakeful::spawn(wakeful::time::sleep(std::time::Duration::from_secs(60)));
+/// }
+/// wakeful::task::yield_now().await;
+///
+/// let snapshot = inspect::snapshot();
+/// let group = &snapshot.runtimes()[0].groups()[0];
+/// assert_eq!((group.alive(), group.started(), group.finished()), (100, 100, 0));
+/// assert_eq!(group.waits()[0].kind(), "sleep");
+/// # }
+/// ```
+pub fn snapshot() -> Snapshot {
+    Snapshot { runtimes: runtimes::all().iter().map(|it| RuntimeSnapshot::take(&**it)).collect() }
+}
+
+/// All runtimes of the process at one moment; from [`snapshot`].
+///
+/// [`to_json`](Self::to_json) has the same content for programs.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    runtimes: Vec<RuntimeSnapshot>,
+}
+
+impl Snapshot {
+    /// Returns the runtimes that exist, in the order in which they were built.
+    pub fn runtimes(&self) -> &[RuntimeSnapshot] {
+        &self.runtimes
+    }
+
+    /// Finds a runtime by its id, the number that [`runtime::Id`](crate::runtime::Id) displays.
+    pub fn find(&self, id: u64) -> Option<&RuntimeSnapshot> {
+        self.runtimes.iter().find(|runtime| runtime.id == id)
+    }
+}
+
+/// One runtime in a [`Snapshot`]: its dump, and its tasks by spawn place.
+#[derive(Clone, Debug)]
+pub struct RuntimeSnapshot {
+    id: u64,
+    dump: Dump,
+    groups: Vec<SpawnGroup>,
+    started: u64,
+    finished: u64,
+}
+
+impl RuntimeSnapshot {
+    fn take(runtime: &dyn InspectedRuntime) -> Self {
+        // The counts are read after the tasks, so no task is alive that was not started.
+        let dump = runtime.dump();
+        let mut started: BTreeMap<&'static Location<'static>, u64> = BTreeMap::new();
+        let count = &mut |place, count| *started.entry(place).or_default() += count;
+        runtime.inspectable().spawns_by_place(count);
+        let groups = group::by_place(&dump, &started);
+        let started = runtime.inspectable().spawned();
+        let alive: u64 = groups.iter().map(|group| group.alive() as u64).sum();
+        Self { id: runtime.id(), dump, groups, started, finished: started.saturating_sub(alive) }
+    }
+
+    /// Returns the runtime's id, the number that [`runtime::Id`](crate::runtime::Id) displays.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Returns the runtime's name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.dump.runtime()
+    }
+
+    /// Returns its tasks and workers, and what is wrong with them.
+    pub fn dump(&self) -> &Dump {
+        &self.dump
+    }
+
+    /// Returns its tasks by spawn place, the place with the most tasks first.
+    ///
+    /// A place is listed if a task of it is alive or has finished. Of more than about a thousand
+    /// places, some are only part of [`started`](Self::started).
+    pub fn groups(&self) -> &[SpawnGroup] {
+        &self.groups
+    }
+
+    /// Finds the tasks that were spawned at this line.
+    pub fn group_at(&self, file: &str, line: u32) -> Option<&SpawnGroup> {
+        let is_there = |at: &Location<'_>| at.file() == file && at.line() == line;
+        self.groups.iter().find(|group| is_there(group.spawned_at()))
+    }
+
+    /// Returns how many tasks were spawned so far, without those of a `LocalSet`.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// Returns how many of the started tasks have ended.
+    pub fn finished(&self) -> u64 {
+        self.finished
+    }
+}
