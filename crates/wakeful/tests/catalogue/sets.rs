@@ -187,11 +187,10 @@ async fn a_pipeline_in_one_task(twin: Twin) {
 pub fn bugs() -> Vec<Bug> {
     vec![
         bug!(join_set_under_lock)
-            .reports("stuck_block_on", super::PROVEN)
+            .reports("deadlock", Suspected)
             .says("\"coordinator\"")
             .says("@has")
-            .says("@wants")
-            .only_alone(),
+            .says("Mutex::lock at @wants"),
         bug!(join_all_under_lock)
             .reports("deadlock", Suspected)
             .says("\"coordinator\"")
@@ -216,11 +215,10 @@ pub fn bugs() -> Vec<Bug> {
             .only_alone(),
         bug!(local_abba).reports("deadlock", Suspected).says("@has").says("Mutex::lock at @wants"),
         bug!(join_set_in_select)
-            .reports("stuck_block_on", super::PROVEN)
+            .reports("deadlock", Suspected)
             .says("\"manager\"")
             .says("@has")
-            .says("@wants")
-            .only_alone(),
+            .says("Mutex::lock at @wants"),
         bug!(a_circle_of_joins)
             .reports("deadlock", super::PROVEN)
             .says("\"first\"")

@@ -4,15 +4,99 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use wakeful::inspect::Certainty::{Proven, Suspected};
 use wakeful::runtime::Runtime;
-use wakeful::sync::{Mutex, Notify};
-use wakeful::task::{JoinSet, yield_now};
+use wakeful::sync::{Mutex, Notify, Semaphore, oneshot};
+use wakeful::task::{JoinSet, spawn_blocking, yield_now};
+use wakeful::time::{sleep, timeout};
 
 use super::Twin;
 use super::child::{is_buggy, named};
 use super::program::{Bug, bug};
+
+/// A lock is held while a slow upstream is awaited, and requests pile up.
+async fn a_lock_held_for_long(twin: Twin) {
+    let cache = Arc::new(Mutex::new(0));
+    let (has, had) = oneshot::channel();
+    let other = cache.clone();
+    let refresh = named("refresh", async move {
+        let guard = other.lock().await; //@ has
+        has.send(()).unwrap();
+        let slow = if is_buggy(twin) { Duration::from_secs(600) } else { Duration::ZERO };
+        sleep(slow).await; //@ waits
+        drop(guard);
+    });
+    had.await.unwrap();
+    let requests: Vec<_> = (0..20)
+        .map(|_| {
+            let cache = cache.clone();
+            named("request", async move { *cache.lock().await += 1 }) //@ wants
+        })
+        .collect();
+    for request in requests {
+        request.await.unwrap();
+    }
+    refresh.await.unwrap();
+}
+
+/// A permit is held while a slow upstream is awaited.
+async fn a_permit_held_for_long(twin: Twin) {
+    let slots = Arc::new(Semaphore::new(1));
+    let (has, had) = oneshot::channel();
+    let other = slots.clone();
+    let slow = named("slow", async move {
+        let permit = other.acquire().await.unwrap(); //@ has
+        has.send(()).unwrap();
+        let slow = if is_buggy(twin) { Duration::from_secs(600) } else { Duration::ZERO };
+        sleep(slow).await; //@ waits
+        drop(permit);
+    });
+    had.await.unwrap();
+    let requests: Vec<_> = (0..20)
+        .map(|_| {
+            let slots = slots.clone();
+            named("request", async move { drop(slots.acquire().await) }) //@ wants
+        })
+        .collect();
+    for request in requests {
+        request.await.unwrap();
+    }
+    slow.await.unwrap();
+}
+
+/// Each request leaves a task behind that waits for a notification that never comes.
+async fn tasks_that_only_grow(twin: Twin) {
+    let closed = Arc::new(Notify::new());
+    for n in 0.. {
+        let closed = closed.clone();
+        let watcher = named("watcher", async move { closed.notified().await }); //@ spawned
+        match is_buggy(twin) {
+            true => sleep(Duration::from_millis(1)).await,
+            false => watcher.abort(),
+        }
+        if !is_buggy(twin) && n == 100 {
+            break;
+        }
+    }
+}
+
+/// A background task panics, and its handle is kept in a field and never awaited.
+async fn a_panic_with_a_kept_handle(twin: Twin) {
+    let worker = named("worker", async move {
+        //@ spawned
+        yield_now().await;
+        assert!(!is_buggy(twin), "the ledger is not balanced");
+    });
+    while !worker.is_finished() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    match is_buggy(twin) {
+        true => sleep(Duration::from_secs(600)).await,
+        false => worker.await.unwrap(),
+    }
+}
 
 /// A panic in a set that is detached.
 async fn a_panic_in_a_detached_set(twin: Twin) {
@@ -112,6 +196,32 @@ async fn a_stream_that_forgets(twin: Twin) {
     popper.await.unwrap();
 }
 
+/// A time-out gives up on a closure, which runs on.
+async fn a_closure_after_its_timeout(twin: Twin) {
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let (begin, begun) = oneshot::channel();
+    let closure = spawn_blocking(move || {
+        //@ spawned
+        begin.send(()).unwrap();
+        stopped.recv().is_err()
+    });
+    begun.await.unwrap();
+    let closure = match is_buggy(twin) {
+        true => {
+            closure.abort();
+            closure
+        }
+        false => {
+            drop(stop);
+            assert!(closure.await.unwrap());
+            return;
+        }
+    };
+    let _ = timeout(Duration::from_millis(10), closure).await;
+    sleep(Duration::from_secs(600)).await;
+    drop(stop);
+}
+
 /// A future that was cancelled in `select!` still has the lock granted to it.
 async fn a_futurelock_in_a_loop(twin: Twin) {
     let lock = Arc::new(Mutex::new(0));
@@ -175,6 +285,24 @@ pub fn bugs() -> Vec<Bug> {
             .says("\"combined\"")
             .says("@spawned"),
         bug!(a_stream_that_forgets).reports("orphan", Proven).says("\"popper\"").says("@spawned"),
+        bug!(a_lock_held_for_long)
+            .reports("slow_holder", Suspected)
+            .says("\"refresh\"")
+            .says("@has")
+            .says("@waits")
+            .passes(),
+        bug!(a_permit_held_for_long)
+            .reports("slow_holder", Suspected)
+            .says("\"slow\"")
+            .says("@has")
+            .says("@waits")
+            .passes(),
+        bug!(tasks_that_only_grow).reports("growing_tasks", Suspected).says("@spawned").passes(),
+        bug!(a_panic_with_a_kept_handle)
+            .reports("unawaited_panic", Suspected)
+            .says("\"worker\"")
+            .says("@spawned"),
+        bug!(a_closure_after_its_timeout).reports("aborted_closure", Suspected).says("@spawned"),
         bug!(a_futurelock_in_a_loop)
             .reports("futurelock", Suspected)
             .edge(("impatient", "Mutex::lock", "wants"), ("impatient", "granted")),
