@@ -10,10 +10,25 @@ use wakeful::net::UnixDatagram;
 use wakeful::runtime::{Builder, Handle, Runtime, is_rt_shutdown_err};
 use wakeful::task;
 
+/// Longer than a shutdown takes on a starved machine. Tests about shutdowns that last set their own time.
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn current_thread() -> Builder {
+    let mut builder = Builder::new_current_thread();
+    builder.report_lasting_after(Some(HOUR));
+    builder
+}
+
+fn multi_thread() -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.report_lasting_after(Some(HOUR));
+    builder
+}
+
 fn builders() -> [Builder; 2] {
-    let mut multi = Builder::new_multi_thread();
+    let mut multi = multi_thread();
     multi.worker_threads(2);
-    [Builder::new_current_thread(), multi]
+    [current_thread(), multi]
 }
 
 fn build(mut builder: Builder) -> (Runtime, Receiver<Report>) {
@@ -29,7 +44,7 @@ fn none(told: &Receiver<Report>) {
 
 #[test]
 fn tasks_that_never_ran_are_told_at_shutdown() {
-    let (rt, told) = build(Builder::new_current_thread());
+    let (rt, told) = build(current_thread());
     let line = line!() + 3;
     rt.block_on(async {
         for _ in 0..3 {
@@ -63,7 +78,7 @@ fn check_never_polled(found: &NeverPolled, line: u32) {
 fn tasks_that_never_ran_are_told_on_workers_too() {
     let (open, opened) = channel::<()>();
     let opened = Mutex::new(opened);
-    let mut builder = Builder::new_multi_thread();
+    let mut builder = multi_thread();
     builder.worker_threads(1).rescue_after(None).on_thread_start(move || {
         opened.lock().unwrap().recv().unwrap_err();
     });
@@ -106,14 +121,14 @@ fn tasks_that_ran_or_were_given_up_are_not_told() {
     let ways: [Way; 2] =
         [|rt| rt.shutdown_background(), |rt| rt.shutdown_timeout(Duration::from_secs(600))];
     for shut_down in ways {
-        let (rt, told) = build(Builder::new_current_thread());
+        let (rt, told) = build(current_thread());
         rt.spawn(async {});
         shut_down(rt);
         none(&told);
     }
-    let mut of_a_test = Builder::new_current_thread();
+    let mut of_a_test = current_thread();
     of_a_test.always_end_stuck_block_on(true);
-    let mut without = Builder::new_current_thread();
+    let mut without = current_thread();
     without.report_lasting_after(None);
     for builder in [of_a_test, without] {
         let (rt, told) = build(builder);
