@@ -106,6 +106,12 @@ impl WaitKind {
         !(is_lock || is_share || is_end || matches!(self, WaitKind::Yield | WaitKind::Unknown))
     }
 
+    /// Returns whether the wait is usually for an order to stop: a time-out, a signal of shutdown, the
+    /// end of the other side.
+    pub(crate) fn is_cancellation(self) -> bool {
+        matches!(self.rank(), 4 | 6)
+    }
+
     /// The order in which the waits of a task are shown. A wait that explains more has a lower rank.
     pub(super) fn rank(self) -> u8 {
         match self {

@@ -35,6 +35,7 @@ use crate::sys::sync::ignore_poison;
 use std::iter;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicPtr as StdPtr;
 use std::sync::{Mutex, MutexGuard};
 
 /// The slots of one part of a set. Most tasks that wait in several futures wait in two or three.
@@ -125,7 +126,21 @@ pub(super) struct WaitSet {
 const OVERFLOW: u32 = 1;
 const ONE_SINGLE: u32 = 1 << 8;
 
-static TABLE: Mutex<Vec<&'static WaitSet>> = Mutex::new(Vec::new());
+/// All sets, in chunks that are never freed. Chunk `k` has `FIRST_CHUNK << k` entries.
+///
+/// A poll that records several waits reads the table each time, so reading takes no lock. std's atomics
+/// also in models: a set is reached through an index that its task has published.
+static CHUNKS: [StdPtr<StdPtr<WaitSet>>; 26] = [const { StdPtr::new(ptr::null_mut()) }; 26];
+const FIRST_CHUNK: u32 = 64;
+/// The number of sets. Locked while one is added.
+static COUNT: Mutex<u32> = Mutex::new(0);
+
+/// Returns the chunk of an index, and the position in it.
+fn position(index: u32) -> (usize, usize) {
+    let chunk = (index / FIRST_CHUNK + 1).ilog2();
+    (chunk as usize, (index - FIRST_CHUNK * ((1 << chunk) - 1)) as usize)
+}
+
 static UNUSED: [Mutex<Vec<&'static WaitSet>>; SHARDS] = [const { Mutex::new(Vec::new()) }; SHARDS];
 
 /// Locks a free list. No foreign code runs under the lock.
@@ -148,21 +163,42 @@ impl WaitSet {
     }
 
     fn add_to_table() -> &'static WaitSet {
-        let mut table = ignore_poison(TABLE.lock());
-        let set = Box::leak(Box::new(WaitSet {
-            index: u32::try_from(table.len()).expect("fewer than 2^32 tasks wait at once"),
+        let mut count = ignore_poison(COUNT.lock());
+        let index = *count;
+        let set: &'static WaitSet = Box::leak(Box::new(WaitSet {
+            index,
             slots: [Slot::new(), Slot::new(), Slot::new(), Slot::new()],
             next: AtomicPtr::new(ptr::null_mut()),
             poll: AtomicU32::new(0),
             last: AtomicU32::new(0),
         }));
-        table.push(set);
+        let (chunk, position) = position(index);
+        let mut entries = CHUNKS[chunk].load(Relaxed);
+        if entries.is_null() {
+            let vacant = |_| StdPtr::new(ptr::null_mut());
+            let new: Box<[_]> = (0..FIRST_CHUNK << chunk).map(vacant).collect();
+            entries = Box::leak(new).as_mut_ptr();
+            // Release pairs with the Acquire load of `at`.
+            CHUNKS[chunk].store(entries, Release);
+        }
+        // SAFETY: the chunk has more entries than `position`, and is never freed.
+        let entry = unsafe { &*entries.add(position) };
+        // Release pairs with the Acquire load of `at`.
+        entry.store(ptr::from_ref(set).cast_mut(), Release);
+        *count = index.checked_add(1).expect("fewer than 2^32 tasks wait at once");
         set
     }
 
     /// Returns the set with this index, if there is one.
     pub(super) fn at(index: u32) -> Option<&'static WaitSet> {
-        ignore_poison(TABLE.lock()).get(index as usize).copied()
+        let (chunk, position) = position(index);
+        let entries = CHUNKS.get(chunk)?.load(Acquire);
+        if entries.is_null() {
+            return None;
+        }
+        // SAFETY: the chunk has more entries than `position`, and is never freed. An entry is null or a
+        // `&'static`.
+        unsafe { (*entries.add(position)).load(Acquire).as_ref() }
     }
 
     pub(super) fn index(&self) -> u32 {
@@ -358,5 +394,59 @@ impl WaitSet {
         let slots = self.slots(first).filter_map(|(slot, word)| slot.read(word));
         let counts = |wait: &RecordedWait| wait.link != Link::None || self.is_in_poll(wait.poll);
         (slots.filter(counts).collect(), is_complete)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_index_has_a_position_of_its_own() {
+        let mut next = (0, 0);
+        for index in 0..FIRST_CHUNK * 31 {
+            assert_eq!(position(index), next, "{index}");
+            let is_last = next.1 + 1 == (FIRST_CHUNK as usize) << next.0;
+            next = if is_last { (next.0 + 1, 0) } else { (next.0, next.1 + 1) };
+        }
+        assert!(WaitSet::at(u32::MAX).is_none() && WaitSet::at(FIRST_CHUNK << 24).is_none());
+    }
+
+    #[test]
+    fn sets_are_found_by_their_index_and_reused() {
+        let sets: Vec<_> = (0..200).map(|_| WaitSet::obtain()).collect();
+        for set in &sets {
+            assert!(ptr::eq(WaitSet::at(set.index()).unwrap(), *set));
+        }
+        sets.into_iter().for_each(WaitSet::release);
+        let before = *COUNT.lock().unwrap();
+        for _ in 0..10_000 {
+            WaitSet::obtain().release();
+        }
+        let grown = *COUNT.lock().unwrap() - before;
+        assert!(grown < 1_000, "{grown} new sets for one at a time");
+    }
+
+    /// More waits than slots: the set says so, and the next poll starts again.
+    #[test]
+    fn a_set_is_bounded() {
+        let (set, first) = (WaitSet::obtain(), AtomicU64::new(TargetWord::NONE.to_bits()));
+        let wait = |number: u32, poll| {
+            let (kind, site) = (WaitKind::Notified, Location::caller());
+            let wait = Wait { kind, target: TargetWord::of_u32(number), site, since_ms: 0 };
+            RecordedWait { wait, link: Link::None, at_resource: false, poll }
+        };
+        for (poll, waits) in [(2, 16), (4, 17), (6, 3), (8, 1)] {
+            let stamp = PollStamp::from_doubled(poll);
+            set.begin_poll(&first, stamp);
+            for number in 0..waits {
+                // Recorded twice, it is one wait.
+                assert!(set.add(&first, &wait(number, stamp)).is_none());
+                set.add(&first, &wait(number, stamp));
+            }
+            let (read, is_complete) = set.read(&first);
+            assert_eq!((read.len() as u32, is_complete), (waits.min(16), waits <= 16), "{waits}");
+        }
+        set.release();
     }
 }

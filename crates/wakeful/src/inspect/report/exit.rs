@@ -93,9 +93,10 @@ impl Exit {
         self.remaining
     }
 
-    /// Returns whether it is the deadline of `timeout`, which cancels the wait for the resource.
-    pub(crate) fn is_timeout(&self) -> bool {
-        matches!(self.reason, ExitReason::Wait { wait, .. } if wait.kind == WaitKind::Timeout)
+    /// Returns whether it probably cancels the wait for the resource, as a time-out or a signal of
+    /// shutdown does. Other exits may be what another branch of the task waits for.
+    pub(crate) fn is_cancellation(&self) -> bool {
+        matches!(self.reason, ExitReason::Wait { wait, .. } if wait.kind.is_cancellation())
     }
 }
 

@@ -145,7 +145,8 @@ impl Node {
             edge.wait.kind == WaitKind::Semaphore && edge.all().any(|owner| owner.task == number)
         };
         // Another branch of the same task that has a permit probably waits for such an exit.
-        let may_pass = edges.iter().any(is_exit_of_holder) && !exits.iter().all(Exit::is_timeout);
+        let may_pass =
+            edges.iter().any(is_exit_of_holder) && !exits.iter().all(Exit::is_cancellation);
         (!edges.is_empty() && !may_pass).then_some((edges, exits, waited))
     }
 
