@@ -530,9 +530,9 @@ fn a_circle_of_join_handles_is_proven() {
     }
 }
 
-/// A task that yields by waking itself, and works in each poll, until it is reported as spinning.
+/// A task that spins on a flag, until it is reported.
 #[test]
-fn a_task_that_yields_by_hand_is_suspected_of_spinning() {
+fn a_task_that_wakes_itself_is_suspected_of_spinning() {
     for mut builder in builders() {
         let is_told = Arc::new(AtomicBool::new(false));
         let (tell, told) = channel();
@@ -542,16 +542,14 @@ fn a_task_that_yields_by_hand_is_suspected_of_spinning() {
             tells.store(true, Relaxed);
         });
         let rt = builder.build().unwrap();
-        let mut items = 0u64;
-        let works = rt.spawn(poll_fn(move |cx| {
-            items += std::hint::black_box(20);
+        let spins = rt.spawn(poll_fn(move |cx| {
             if is_told.load(Relaxed) {
-                return Poll::Ready(items);
+                return Poll::Ready(());
             }
             cx.waker().wake_by_ref();
             Poll::Pending
         }));
-        assert!(rt.block_on(works).unwrap() > 100_000);
+        rt.block_on(spins).unwrap();
         let reports: Vec<Report> = told.try_iter().collect();
         assert!(matches!(&*reports, [Report::Spinning(_)]), "{reports:?}");
         assert_suspected(&reports);

@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::io::Write;
 use std::net::Shutdown;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -521,20 +521,39 @@ async fn yield_by_hand() {
     .await;
 }
 
+/// The work is a few additions, less than a yield costs, and is counted in a variable of the task.
 #[test]
 fn a_task_that_yields_by_hand_and_works() {
     is_silent(|stop| {
         Box::pin(async move {
-            let done = AtomicU64::new(0);
-            let mut state = 1_u64;
+            let mut done = 0;
             while !stop.is_set() {
-                for _ in 0..100 {
-                    state = std::hint::black_box(state).wrapping_mul(6_364_136_223_846_793_005) | 1;
+                for _ in 0..1_000 {
+                    done += std::hint::black_box(20);
+                    yield_by_hand().await;
                 }
-                done.fetch_add(100, Relaxed);
-                yield_by_hand().await;
             }
-            done.load(Relaxed)
+            done
         })
     });
+}
+
+/// The future of a `block_on` delays the tasks of its runtime, so it is watched there too.
+#[test]
+fn a_block_on_that_yields_by_hand_and_works() {
+    let (rt, reports, stop) = watched(&mut Builder::new_current_thread(), INNOCENT);
+    let waits = rt.spawn(async { sleep(LIMIT).await });
+    let done = rt.block_on(async {
+        let mut done = 0_u64;
+        while !stop.is_set() {
+            for _ in 0..1_000 {
+                done += std::hint::black_box(20);
+                yield_by_hand().await;
+            }
+        }
+        done
+    });
+    waits.abort();
+    let reports = reports.lock().unwrap();
+    assert!(reports.is_empty() && done > 0, "{reports:?}");
 }

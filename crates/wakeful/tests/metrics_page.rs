@@ -77,6 +77,18 @@ fn every_counter_is_on_the_page() {
         assert!(page.lines().any(|other| other == line), "{line}\n{page}");
     }
     check_format(&page);
+    let ends: Vec<f64> = page
+        .lines()
+        .filter_map(|line| {
+            let labels = line.strip_prefix("wakeful_poll_seconds_bucket{")?;
+            let (_, le) = labels.split_once(",le=\"")?;
+            le.split_once('"')?.0.parse().ok()
+        })
+        .filter(|end: &f64| end.is_finite())
+        .collect();
+    assert_eq!((ends.len(), ends[0]), (25, 1024e-9), "from a microsecond on: {ends:?}");
+    assert!(ends.windows(2).all(|pair| pair[1] == 2.0 * pair[0]), "they double: {ends:?}");
+    assert!(ends[24] > 17.0, "{ends:?}");
     let text = metrics.to_string();
     assert!(
         text.contains("25 spawned") && text.contains("1 orphaned") && text.contains("worker 1:"),
@@ -130,6 +142,25 @@ fn check_format(page: &str) {
         }
     }
     assert!(families.len() > 15, "{families:?}");
+}
+
+#[wakeful::test]
+async fn a_runtime_of_a_macro_is_named_after_its_function() {
+    let page = wakeful::runtime::Handle::current().metrics().prometheus();
+    let label = "runtime=\"a_runtime_of_a_macro_is_named_after_its_function\"";
+    assert!(page.lines().all(|line| line.starts_with('#') || line.contains(label)), "{page}");
+}
+
+#[test]
+fn runtimes_without_a_name_are_told_apart() {
+    let label = |rt: &wakeful::runtime::Runtime| {
+        let page = rt.metrics().prometheus();
+        let line = page.lines().find(|line| line.starts_with("wakeful_tasks_alive{")).unwrap();
+        line.to_owned()
+    };
+    let [one, two] = [(); 2].map(|()| Builder::new_current_thread().build().unwrap());
+    assert_ne!(label(&one), label(&two));
+    assert!(!label(&one).contains("runtime=\"\""), "{}", label(&one));
 }
 
 #[test]

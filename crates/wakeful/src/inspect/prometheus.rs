@@ -1,13 +1,19 @@
 //! Metrics of a runtime, as text and in the exposition format of Prometheus.
 
 use super::Histogram;
+use super::dump::text::Count;
 use crate::watchdog::snapshot::WorkerSnapshot;
 use std::fmt::{self, Write};
+use std::ops::RangeInclusive;
 use std::time::Duration;
+
+/// The exponents of the exported buckets: from 2^10 ns, about 1 µs, to 2^34 ns, about 17 s. Each is twice
+/// as long as the one before, so a quantile is off by a factor of two at most.
+const EXPORTED: RangeInclusive<u32> = 10..=34;
 
 /// All metrics of a runtime.
 pub(crate) struct MetricsSnapshot {
-    pub(crate) runtime: Option<String>,
+    pub(crate) runtime: String,
     pub(crate) alive: u64,
     pub(crate) spawned: u64,
     pub(crate) panicked: u64,
@@ -41,10 +47,7 @@ impl MetricsSnapshot {
 
     /// Writes the text exposition format of Prometheus.
     pub(crate) fn prometheus(&self) -> String {
-        let mut page = ExpositionWriter {
-            text: String::new(),
-            runtime: self.runtime.as_deref().unwrap_or(""),
-        };
+        let mut page = ExpositionWriter { text: String::new(), runtime: &self.runtime };
         page.gauge("tasks_alive", "Tasks that are alive.", self.alive);
         page.counter("tasks_spawned", "Tasks and blocking closures spawned.", self.spawned);
         page.counter("tasks_finished", "Tasks that have ended.", self.finished());
@@ -135,8 +138,7 @@ impl ExpositionWriter<'_> {
         let mut cumulative = 0;
         for (end, count) in histogram.buckets() {
             cumulative += count;
-            // Every fourth bucket: factors of 16 are fine enough for a graph.
-            if end.as_nanos().trailing_zeros().is_multiple_of(4) {
+            if EXPORTED.contains(&end.as_nanos().trailing_zeros()) {
                 let labels = format!(",le=\"{}\"", end.as_secs_f64());
                 self.line(&format!("{name}_bucket"), &labels, cumulative);
             }
@@ -167,14 +169,14 @@ impl fmt::Display for MetricsSnapshot {
         for (index, worker) in self.workers.iter().enumerate() {
             writeln!(
                 f,
-                "worker {index}: {} polls, {} steals, {} parks, {} busy, {} queued, {} timers, {} sources",
-                worker.polls,
-                worker.steals,
-                worker.parks,
+                "worker {index}: {}, {}, {}, {} busy, {} queued, {}, {}",
+                Count(worker.polls, "poll"),
+                Count(worker.steals, "steal"),
+                Count(worker.parks, "park"),
                 short(worker.busy),
                 worker.queued,
-                worker.timers,
-                worker.sources
+                Count(worker.timers as u64, "timer"),
+                Count(worker.sources as u64, "source")
             )?;
         }
         for (name, histogram) in [
@@ -192,13 +194,13 @@ impl fmt::Display for MetricsSnapshot {
         }
         writeln!(
             f,
-            "blocking pool: {} threads, {} idle, {} closures queued; spare workers: {} of {} started, {} polls",
-            self.pool_threads,
+            "blocking pool: {}, {} idle, {} queued; spare workers: {} of {} started, {}",
+            Count(self.pool_threads, "thread"),
             self.pool_idle,
-            self.pool_queued,
+            Count(self.pool_queued, "closure"),
             self.spares,
             self.spares_started,
-            self.spare_polls
+            Count(self.spare_polls, "poll")
         )?;
         f.write_str("reports:")?;
         for (kind, count) in &self.reports {

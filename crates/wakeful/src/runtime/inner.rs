@@ -57,6 +57,12 @@ impl RuntimeInner {
         }
     }
 
+    /// Returns a name for metrics: that of the runtime, of its `block_on`, or its number.
+    pub(crate) fn display_name(&self) -> String {
+        let name = self.name.as_ref().or(self.base().config.block_on_name.as_ref());
+        name.cloned().unwrap_or_else(|| self.id.to_string())
+    }
+
     /// Returns how many tasks panicked.
     pub(crate) fn panics(&self) -> u64 {
         self.hooks.panics.load(Relaxed)

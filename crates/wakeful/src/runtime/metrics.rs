@@ -267,7 +267,11 @@ impl RuntimeMetrics {
 
     /// Returns all metrics in the text exposition format of Prometheus.
     ///
-    /// Each name begins with `wakeful_`. The name of the runtime is a label.
+    /// Each name begins with `wakeful_`. The label `runtime` is the
+    /// [name of the runtime](crate::runtime::Builder::name). Without one, it is the name of the function
+    /// that `#[wakeful::main]` or `#[wakeful::test]` is on, or the number of the runtime in its process.
+    ///
+    /// The buckets of histograms double from 1 µs (1.024 µs) to 17 s.
     ///
     /// # Examples
     ///
@@ -276,7 +280,7 @@ impl RuntimeMetrics {
     /// # async fn main() {
     /// wakeful::spawn(async {}).await.unwrap();
     /// let page = wakeful::runtime::Handle::current().metrics().prometheus();
-    /// assert!(page.contains("wakeful_tasks_spawned_total{runtime=\"\"} 1"));
+    /// assert!(page.contains("wakeful_tasks_spawned_total{runtime=\"main\"} 1"));
     /// # }
     /// ```
     pub fn prometheus(&self) -> String {
@@ -288,7 +292,7 @@ impl RuntimeMetrics {
         let inspectable = shared.inspectable();
         let (pool_threads, pool_idle, pool_queued) = shared.pool.counts();
         MetricsSnapshot {
-            runtime: shared.name.clone(),
+            runtime: shared.display_name(),
             alive: self.unfinished(),
             spawned: self.spawned_tasks(),
             panicked: self.panicked_tasks(),

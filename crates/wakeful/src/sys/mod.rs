@@ -8,7 +8,7 @@
 //!   thread is doing, and where. [`system_call`]: what it waits for in the kernel. [`join`]: joins
 //!   ended threads.
 //! - [`eintr`]: repeats interrupted system calls. [`unwind`]: catches panics of foreign code.
-//! - [`rng`]: seeded random numbers. [`descriptor`]: describes a file descriptor. [`mapped_file`]: a
+//! - [`own_memory`]: reads memory through the kernel. [`rng`]: seeded random numbers. [`descriptor`]: describes a file descriptor. [`mapped_file`]: a
 //!   file in memory.
 //!
 //! This is the only module that reads `cfg(loom)` outside of tests. All others take atomics, cells
@@ -23,6 +23,7 @@ pub(crate) mod mapped_file;
 pub(crate) mod membarrier;
 #[cfg(any(all(test, loom), miri))]
 pub(crate) mod no_thread_state;
+pub(crate) mod own_memory;
 pub(crate) mod park;
 pub(crate) mod rng;
 pub(crate) mod signal_mask;

@@ -4,6 +4,7 @@
 //! as a task does. Its thread writes this record; dumps, reports and the watchdog read it.
 
 use super::context;
+use super::header::FutureMemory;
 use super::poll_stamp::PollStamp;
 use super::wait_record::{WaitRecord, WaitWriter};
 use std::panic::Location;
@@ -39,6 +40,9 @@ pub(crate) struct BlockOnRecord {
     first_waited_ms: AtomicU32,
     /// Where `block_on` was called; null before the first call.
     site: AtomicPtr<Location<'static>>,
+    /// Where the future lies, and its size; 0 if that is not known.
+    future: AtomicPtr<()>,
+    future_len: AtomicU32,
     /// The data and the vtable of the waker that the future is polled with.
     waker: AtomicPtr<()>,
     waker_vtable: AtomicPtr<RawWakerVTable>,
@@ -75,6 +79,8 @@ impl BlockOnRecord {
             self_wake_seen_in: AtomicU32::new(NO_POLL),
             first_waited_ms: AtomicU32::new(UNKNOWN),
             site: AtomicPtr::new(ptr::null_mut()),
+            future: AtomicPtr::new(ptr::null_mut()),
+            future_len: AtomicU32::new(0),
             waker: AtomicPtr::new(ptr::null_mut()),
             waker_vtable: AtomicPtr::new(ptr::null_mut()),
             scheduler: AtomicPtr::new(ptr::null_mut()),
@@ -110,6 +116,21 @@ impl BlockOnRecord {
     /// Returns when the future first had to wait, if it had to.
     pub(crate) fn first_waited_ms(&self) -> Option<u32> {
         Some(self.first_waited_ms.load(Relaxed)).filter(|ms| *ms != UNKNOWN)
+    }
+
+    /// Stores where the future lies until the `block_on` ends.
+    #[inline]
+    pub(crate) fn set_future<F>(&self, future: &F) {
+        let address = ptr::from_ref(future).cast_mut().cast();
+        // Relaxed: a reader that combines two futures reads memory that says nothing.
+        self.future.store(address, Relaxed);
+        self.future_len.store(size_of::<F>() as u32, Relaxed);
+    }
+
+    /// Returns where the future lies. The memory may be used for something else by now.
+    pub(crate) fn future_memory(&self) -> FutureMemory {
+        let (address, len) = (self.future.load(Relaxed).addr(), self.future_len.load(Relaxed));
+        FutureMemory { address, len: len as usize, is_boxed: false }
     }
 
     /// Ends the `block_on`.

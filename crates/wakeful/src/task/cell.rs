@@ -6,7 +6,7 @@
 use super::arena::{LARGEST, class_of};
 use super::context;
 use super::error::JoinError;
-use super::header::{Header, Vtable};
+use super::header::{FutureMemory, Header, Vtable};
 use super::join::JoinHandle;
 use super::origin::Origin;
 use super::runnable::Runnable;
@@ -46,6 +46,8 @@ union Stage<F: Future> {
 ///
 /// The future is moved there once.
 trait Store<F: Future> {
+    const IS_BOXED: bool;
+
     fn new(future: F) -> Self;
     fn stage(this: *mut Self) -> *mut Stage<F>;
     /// Frees what the store owns besides the content of the stage, which is already dropped.
@@ -60,6 +62,8 @@ struct Inline<F: Future>(Stage<F>);
 struct Boxed<F: Future>(NonNull<Stage<F>>);
 
 impl<F: Future> Store<F> for Inline<F> {
+    const IS_BOXED: bool = false;
+
     fn new(future: F) -> Self {
         Self(Stage { future: ManuallyDrop::new(future) })
     }
@@ -73,6 +77,8 @@ impl<F: Future> Store<F> for Inline<F> {
 }
 
 impl<F: Future> Store<F> for Boxed<F> {
+    const IS_BOXED: bool = true;
+
     fn new(future: F) -> Self {
         let stage = Box::new(Stage { future: ManuallyDrop::new(future) });
         Self(NonNull::from(Box::leak(stage)))
@@ -176,6 +182,11 @@ impl<F: Future, S: Store<F>> Cell<F, S> {
         take_output: Self::take_output,
         drop_output: Self::drop_output,
         future: std::any::type_name::<F>,
+        memory: FutureMemory {
+            address: std::mem::offset_of!(Self, store),
+            len: size_of::<F>(),
+            is_boxed: S::IS_BOXED,
+        },
     };
 
     fn stage(cell: NonNull<Header>) -> *mut Stage<F> {

@@ -87,6 +87,12 @@ impl Header {
         }
     }
 
+    /// Returns where the task's future lies, while there is one.
+    pub(crate) fn future_memory(&self) -> FutureMemory {
+        let memory = self.vtable.get().memory;
+        FutureMemory { address: std::ptr::from_ref(self).addr() + memory.address, ..memory }
+    }
+
     pub(crate) fn id(&self) -> super::Id {
         super::Id::from_u64(self.id.get())
     }
@@ -171,6 +177,17 @@ pub(crate) struct Vtable {
     pub(crate) drop_output: unsafe fn(NonNull<Header>),
     /// The name of the future's type, for dumps and reports.
     pub(crate) future: fn() -> &'static str,
+    /// Where the future lies, with the offset from the header in the place of the address.
+    pub(crate) memory: FutureMemory,
+}
+
+/// Where a future lies in memory, for diagnostics.
+#[derive(Clone, Copy)]
+pub(crate) struct FutureMemory {
+    pub(crate) address: usize,
+    pub(crate) len: usize,
+    /// At the address is a pointer to the future.
+    pub(crate) is_boxed: bool,
 }
 
 /// The table of a cell without a task. None of its operations is ever called.
@@ -187,5 +204,6 @@ static VACANT: Vtable = {
         take_output: |cell, _| no_future(cell),
         drop_output: |cell| no_future(cell),
         future: || "",
+        memory: FutureMemory { address: 0, len: 0, is_boxed: false },
     }
 };

@@ -40,6 +40,7 @@
 #![allow(unsafe_code)]
 
 mod current_thread;
+mod fingerprint;
 mod local_drivers;
 mod observe;
 mod rescue;

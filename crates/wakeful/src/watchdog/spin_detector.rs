@@ -3,12 +3,18 @@
 //! The watchdog samples the task that a thread polls with each visit. A task that it meets again and
 //! again is watched for [`WATCH`].
 //!
+//! A task does work if its polls take long ([`WORK`]), or if they change memory of its future
+//! (`fingerprint`). A future that waits by polling is in one of a few states: it looks at a flag, and
+//! wakes itself. So a task whose memory is new in more than half of the samples is none.
+//!
 //! Time in which the task's thread lacked a CPU does not count: neither as time in which the task could
 //! have been polled, nor as work that it did. A poll that is preempted takes long and does nothing.
 
+use super::fingerprint;
 use crate::scheduler::block_on::BlockOnState;
 use crate::sys::thread_state::{self, CpuTimes};
 use crate::task::arena;
+use crate::task::header::Header;
 use crate::task::runnable::TaskRef;
 use crate::task::wait_kind::WaitKind;
 use crate::task::wait_record::WaitRecord;
@@ -21,8 +27,15 @@ const WATCH: Duration = Duration::from_secs(1);
 const POLLS_PER_SECOND: u32 = 20_000;
 /// A task spins only if fewer than one poll in this many was for a wake-up by another task or thread.
 const POLLS_PER_WAKE: u32 = 100;
-/// A task whose mean poll takes longer than this does work in its polls.
-const WORK: Duration = Duration::from_micros(2);
+/// A task whose mean poll takes longer than this does work in its polls. A poll that looks at a flag and
+/// wakes its task takes a tenth of it.
+const WORK: Duration =
+    if cfg!(debug_assertions) { Duration::from_micros(2) } else { Duration::from_nanos(200) };
+/// The most fingerprints of a task that are kept.
+const MAX_FINGERPRINTS: usize = 256;
+
+/// A fingerprint is taken after at least this number of polls.
+const FEWEST_POLLS: u32 = 50;
 
 /// Poll counters wrap at this value.
 const COUNTED: u32 = u32::MAX >> 1;
@@ -49,9 +62,34 @@ struct WatchedTask {
     delayed: Duration,
     /// It was seen to yield on purpose.
     yields: bool,
+    /// The polls at the last sample.
+    last_polls: u32,
+    /// The different fingerprints of its future, and how many there are with repetitions.
+    fingerprints: Vec<u64>,
+    fingerprinted: usize,
 }
 
 impl WatchedTask {
+    /// Adds the fingerprint of its future, if it was polled often since the last one.
+    fn add_fingerprint(&mut self, sample: &PollSample) {
+        let polls = sample.polls.wrapping_sub(self.last_polls) & COUNTED;
+        if polls < FEWEST_POLLS || self.fingerprinted >= MAX_FINGERPRINTS {
+            return;
+        }
+        self.last_polls = sample.polls;
+        let Some(fingerprint) = (sample.fingerprint)() else { return };
+        self.fingerprinted += 1;
+        if !self.fingerprints.contains(&fingerprint) {
+            self.fingerprints.push(fingerprint);
+        }
+    }
+
+    /// Returns whether polls leave the future's memory in states that it had before. False if that is
+    /// not known.
+    fn repeats_states(&self) -> bool {
+        self.fingerprinted > 1 && self.fingerprints.len() * 2 <= self.fingerprinted
+    }
+
     /// Adds the times of its thread since the last sample.
     fn add_times(&mut self, sample: &PollSample, now: Duration) {
         if sample.thread == self.thread {
@@ -77,6 +115,8 @@ pub(crate) struct PollSample {
     thread: i32,
     times: CpuTimes,
     yields: bool,
+    /// Returns the fingerprint of the future now, if it can be read.
+    fingerprint: Box<dyn Fn() -> Option<u64>>,
 }
 
 /// Returns whether the task waits for its turn: it has yielded, or used up its budget.
@@ -88,6 +128,9 @@ impl PollSample {
     /// Samples a task that `thread` polls.
     pub(crate) fn of_task(task: &TaskRef, thread: i32) -> Self {
         let header = task.header();
+        // Wakers of the task point there.
+        let address = std::ptr::from_ref(header).addr();
+        let (memory, own) = (header.future_memory(), address..address + size_of::<Header>());
         Self {
             number: header.id.get(),
             polls: header.polls(),
@@ -96,12 +139,16 @@ impl PollSample {
             thread,
             times: thread_state::run_times(thread).unwrap_or_default(),
             yields: yields(&header.waiting),
+            fingerprint: Box::new(move || fingerprint::of(memory, own.clone())),
         }
     }
 
     /// Samples the future of a `block_on`.
     pub(crate) fn of_block_on(root: &BlockOnState) -> Self {
         let polls = root.record.poll_number() / 2;
+        let address = std::ptr::from_ref(root).addr();
+        let memory = root.record.future_memory();
+        let own = address..address + size_of::<BlockOnState>();
         Self {
             number: root.record.id,
             polls,
@@ -110,6 +157,7 @@ impl PollSample {
             thread: root.thread,
             times: thread_state::run_times(root.thread).unwrap_or_default(),
             yields: yields(&root.record.waiting),
+            fingerprint: Box::new(move || fingerprint::of(memory, own.clone())),
         }
     }
 }
@@ -124,7 +172,7 @@ impl SpinDetector {
 
     /// Adds a sample of a task that is being polled. Returns what is known of it if it spins.
     pub(crate) fn add(&mut self, sample: &PollSample, now: Duration) -> Option<Spin> {
-        let PollSample { number, polls, wakes, busy, thread, times, yields } = *sample;
+        let PollSample { number, polls, wakes, busy, thread, times, yields, .. } = *sample;
         self.0.retain(|_, seen| now.saturating_sub(seen.last) < WATCH);
         let new = || WatchedTask {
             first: now,
@@ -137,11 +185,15 @@ impl SpinDetector {
             had: Duration::ZERO,
             delayed: Duration::ZERO,
             yields: false,
+            last_polls: polls,
+            fingerprints: Vec::new(),
+            fingerprinted: 0,
         };
         let seen = self.0.entry(number).or_insert_with(new);
         seen.add_times(sample, now);
         seen.last = now;
         seen.yields |= yields;
+        seen.add_fingerprint(sample);
         let within = now.saturating_sub(seen.first);
         let with_cpu = within.saturating_sub(seen.delayed);
         if with_cpu < WATCH {
@@ -152,6 +204,7 @@ impl SpinDetector {
         let works = busy.saturating_sub(seen.busy).min(seen.had) > WORK * polls;
         let spins = !seen.yields
             && !works
+            && seen.repeats_states()
             && u64::from(polls) * 1000 >= u64::from(POLLS_PER_SECOND) * with_cpu.as_millis() as u64
             && wakes < polls / POLLS_PER_WAKE;
         self.0.remove(&number);
@@ -161,7 +214,7 @@ impl SpinDetector {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{COUNTED, PollSample, SpinDetector};
+    use super::{COUNTED, PollSample, SpinDetector, WORK};
     use crate::sys::thread_state::CpuTimes;
     use std::time::Duration;
 
@@ -177,10 +230,18 @@ mod tests {
         poll_ns: u64,
         /// In how many of a hundred milliseconds its thread has a CPU.
         cpu_percent: u64,
+        /// The number of states of its memory.
+        states: u32,
     }
 
-    const SPINNER: Polled =
-        Polled { per_second: 30_000, wakes_per_second: 0, first: 0, poll_ns: 0, cpu_percent: 100 };
+    const SPINNER: Polled = Polled {
+        per_second: 30_000,
+        wakes_per_second: 0,
+        first: 0,
+        poll_ns: 0,
+        cpu_percent: 100,
+        states: 3,
+    };
 
     impl Polled {
         /// Whether it is found to spin if it is seen every 10 ms for 20 seconds.
@@ -197,6 +258,7 @@ mod tests {
                     thread: 1,
                     times: CpuTimes { cpu: had, queued: now - had },
                     yields: false,
+                    fingerprint: Box::new(move || Some(u64::from(tick % self.states))),
                 };
                 spinners.add(&look, now).is_some()
             })
@@ -216,8 +278,15 @@ mod tests {
 
     #[test]
     fn who_works_in_every_poll_does_not_spin() {
-        assert!(Polled { per_second: 200_000, poll_ns: 1_000, ..SPINNER }.spins());
-        assert!(!Polled { per_second: 200_000, poll_ns: 4_000, ..SPINNER }.spins());
+        let limit = WORK.as_nanos() as u64;
+        assert!(Polled { per_second: 200_000, poll_ns: limit / 2, ..SPINNER }.spins());
+        assert!(!Polled { per_second: 200_000, poll_ns: limit * 2, ..SPINNER }.spins());
+    }
+
+    #[test]
+    fn a_task_whose_memory_changes_with_its_polls_does_not_spin() {
+        assert!(Polled { states: 20, ..SPINNER }.spins());
+        assert!(!Polled { states: u32::MAX, ..SPINNER }.spins());
     }
 
     /// A poll that is preempted is measured as a long one.
@@ -226,8 +295,9 @@ mod tests {
         let starved = Polled { per_second: 3_000, cpu_percent: 5, ..SPINNER };
         // 60,000 polls in a second of CPU time, of 16 µs: that is work.
         assert!(!Polled { poll_ns: 300_000, ..starved }.spins());
-        // 600,000 of 1.6 µs, and scheduling.
-        assert!(Polled { per_second: 30_000, poll_ns: 30_000, ..starved }.spins());
+        // In a debug build 600,000 of 1.6 µs, and scheduling.
+        let per_second = 60_000_000 / WORK.as_nanos() as u32;
+        assert!(Polled { per_second, poll_ns: 30_000, ..starved }.spins());
         // 10,000 in a second of CPU time.
         assert!(!Polled { per_second: 500, ..starved }.spins());
     }

@@ -11,7 +11,7 @@ mod groups;
 mod json;
 mod stories;
 mod task;
-mod text;
+pub(super) mod text;
 mod wait;
 mod worker;
 

@@ -27,7 +27,10 @@ impl fmt::Display for Short {
 }
 
 /// A number with its noun: `1 poll`, `2 polls`.
-pub(super) struct Count(pub(super) u64, pub(super) &'static str);
+pub(in crate::inspect) struct Count(
+    pub(in crate::inspect) u64,
+    pub(in crate::inspect) &'static str,
+);
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,6 +5,7 @@ use super::json::ReportPlace;
 use super::stamp::Stamp;
 use super::text::field;
 use crate::driver::clock::time_of;
+use crate::inspect::dump::text::Count;
 use crate::inspect::task_info::TaskInfo;
 use crate::sys::descriptor;
 use crate::task::Id;
@@ -122,8 +123,8 @@ impl fmt::Display for Orphan {
             "orphan (proven): {} can never run again: it returned Pending, and no waker for it exists",
             self.task
         )?;
-        let polls = if self.polls == 1 { "poll" } else { "polls" };
-        let spawned = format_args!("at {}, {} {polls}", self.spawned_at(), self.polls);
+        let polls = Count(u64::from(self.polls), "poll");
+        let spawned = format_args!("at {}, {polls}", self.spawned_at());
         field(f, "    ", "spawned", spawned)?;
         match self.last_waited_for() {
             Some((what, site)) => {

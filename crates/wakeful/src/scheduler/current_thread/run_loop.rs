@@ -48,6 +48,7 @@ impl CurrentThread {
         let mut external = None;
         let mut future = pin!(future);
         let block_on = BlockOnGuard::new(self.base.address(), BlockOnVia::Runtime);
+        block_on.record().set_future(&*future);
         let mut cx = Context::from_waker(block_on.waker());
         let mut poll = || future.as_mut().poll(&mut cx);
         loop {
