@@ -151,6 +151,26 @@ impl<T> JoinHandle<T> {
         !seen.has(COMPLETE) && self.register(waker, seen.has(JOIN_WAKER))
     }
 
+    /// Polls the handle, for a future that records the wait itself.
+    pub(crate) fn poll_unrecorded(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        self.poll_with(cx, |_, _| ())
+    }
+
+    #[inline]
+    fn poll_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        record_wait: impl FnOnce(&Header, &Waker),
+    ) -> Poll<Result<T, JoinError>> {
+        let progress = std::task::ready!(coop::poll_proceed(cx));
+        if self.register_unless_complete(cx.waker()) {
+            record_wait(self.header(), cx.waker());
+            return Poll::Pending;
+        }
+        progress.made_progress();
+        Poll::Ready(self.take_output())
+    }
+
     /// Takes the output of a complete task.
     fn take_output(&mut self) -> Result<T, JoinError> {
         let taken = self.header().waiting.outcome() == cell::outcome::TAKEN;
@@ -219,13 +239,7 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let progress = std::task::ready!(coop::poll_proceed(cx));
-        if self.register_unless_complete(cx.waker()) {
-            context::record_join_wait(self.header(), cx.waker());
-            return Poll::Pending;
-        }
-        progress.made_progress();
-        Poll::Ready(self.take_output())
+        self.poll_with(cx, context::record_join_wait)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Prints a stack: frames of libraries are folded into one line.
 
-use super::{Stack, StackFrame};
+use super::{Functions, StackFrame};
 use std::fmt;
 
-impl Stack {
+impl Functions {
     /// Returns the lines of a text about the stack. `full`: no frames are folded.
-    pub(crate) fn lines(&self, full: bool) -> Vec<String> {
+    pub(super) fn lines(&self, full: bool) -> Vec<String> {
         let frames: Vec<StackFrame<'_>> = self.frames().collect();
         let is_shown = |nth: &usize| full || is_shown(&frames, *nth);
         let mut lines = Vec::new();
@@ -81,7 +81,7 @@ impl fmt::Display for Folded<'_> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Function, SourcePlace, Stack};
+    use super::super::{Function, Functions, SourcePlace};
 
     const REGISTRY: &str = "/build/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn frames_of_libraries_are_folded() {
         let future = "hyper_util::server::Connection<app::Service, fn(u8) -> u8>";
-        let stack = Stack::new(handler(), Some(future));
+        let stack = Functions::new(handler(), Some(future));
         let lines = [
             " 0: clock_nanosleep",
             " 1: std::thread::functions::sleep",
@@ -152,6 +152,6 @@ mod tests {
             " 6: std::sync::mpsc::Receiver<T>::recv",
             " 7: app::work",
         ];
-        assert_eq!(Stack::new(functions, None).lines(false), lines);
+        assert_eq!(Functions::new(functions, None).lines(false), lines);
     }
 }

@@ -9,10 +9,24 @@ mod library;
 use super::symbols::{Detail, Function, SourcePlace, functions_at, functions_of_blocked};
 use crate::sys::backtrace::{self, NoStack};
 use library::{library_of, polls_tasks};
+use std::sync::OnceLock;
 
-/// The functions on the stack of a thread, up to the future that it polls.
-#[derive(Clone, Debug, Default)]
+/// The stack of a thread, up to the future that it polls.
+///
+/// The functions are looked up when they are first read: that takes much longer than the capture, and
+/// the watchdog has other threads to watch.
+#[derive(Clone, Debug)]
 pub(crate) struct Stack {
+    /// The captured return addresses, innermost first.
+    addresses: Vec<usize>,
+    /// The type of the polled future, if known.
+    future: Option<&'static str>,
+    functions: OnceLock<Functions>,
+}
+
+/// The functions on a stack.
+#[derive(Clone, Debug, Default)]
+struct Functions {
     /// The functions, innermost first.
     names: Vec<String>,
     /// The origin of each function.
@@ -89,19 +103,48 @@ pub(crate) fn shows_all_frames() -> bool {
 
 impl Stack {
     /// Captures the stack of a thread that polls a future. `future` is the type of it, if known.
-    pub(crate) fn capture(thread: i32, future: Option<&str>) -> Self {
-        match backtrace::capture(thread) {
-            Ok(frames) => Self::new(functions_at(&frames, Detail::Lines), future),
-            Err(missing) => {
-                let functions = functions_of_blocked(thread, polls_a_future);
-                if !functions.is_empty() {
-                    return Self::new(functions, future);
-                }
-                let mut stack = Self { missing: Some(missing), ..Self::default() };
-                stack.end_with_type(future);
-                stack
-            }
+    pub(crate) fn capture(thread: i32, future: Option<&'static str>) -> Self {
+        let (addresses, functions) = match backtrace::capture(thread) {
+            Ok(addresses) => (addresses, OnceLock::new()),
+            Err(missing) => (Vec::new(), Functions::of_blocked(thread, missing, future).into()),
+        };
+        Self { addresses, future, functions }
+    }
+
+    fn functions(&self) -> &Functions {
+        let look_up = || functions_at(&self.addresses, Detail::Lines);
+        self.functions.get_or_init(|| Functions::new(look_up(), self.future))
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.functions().names
+    }
+
+    pub(crate) fn frames(&self) -> impl Iterator<Item = StackFrame<'_>> {
+        self.functions().frames()
+    }
+
+    /// Returns why no frame was captured.
+    pub(crate) fn missing(&self) -> Option<NoStack> {
+        self.functions().missing
+    }
+
+    /// Returns the lines of a text about the stack. `full`: no frames are folded.
+    pub(crate) fn lines(&self, full: bool) -> Vec<String> {
+        self.functions().lines(full)
+    }
+}
+
+impl Functions {
+    /// Reads the stack of a thread that must not be interrupted, from outside.
+    fn of_blocked(thread: i32, missing: NoStack, future: Option<&str>) -> Self {
+        let functions = functions_of_blocked(thread, polls_a_future);
+        if !functions.is_empty() {
+            return Self::new(functions, future);
         }
+        let mut stack = Self { missing: Some(missing), ..Self::default() };
+        stack.end_with_type(future);
+        stack
     }
 
     fn new(mut functions: Vec<Function>, future: Option<&str>) -> Self {
@@ -142,18 +185,9 @@ impl Stack {
         }
     }
 
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    pub(crate) fn frames(&self) -> impl Iterator<Item = StackFrame<'_>> {
+    fn frames(&self) -> impl Iterator<Item = StackFrame<'_>> {
         let frames = self.names.iter().zip(&self.origins);
         frames.map(|(name, origin)| StackFrame { name, origin })
-    }
-
-    /// Returns why no frame was captured.
-    pub(crate) fn missing(&self) -> Option<NoStack> {
-        self.missing
     }
 }
 
@@ -204,23 +238,24 @@ fn normal_closures(path: &str) -> String {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Function, Stack, polls_a_future, readable_type};
+    use super::{Function, Functions, polls_a_future, readable_type};
     use crate::sys::backtrace::NoStack;
 
-    fn stack(names: &[&str], future: Option<&str>) -> Stack {
+    fn stack(names: &[&str], future: Option<&str>) -> Functions {
         let function =
             |name: &&str| Function { name: (*name).to_owned(), place: None, object: None };
-        Stack::new(names.iter().map(function).collect(), future)
+        Functions::new(names.iter().map(function).collect(), future)
     }
 
     #[test]
     fn a_stack_is_never_empty() {
         let poll = "wakeful::task::cell::Cell<F,S>::poll";
         let inlined = stack(&[poll], Some("app::main::{{closure}}"));
-        assert_eq!(inlined.names(), [poll, "app::main::{{closure}}"]);
+        assert_eq!(inlined.names, [poll, "app::main::{{closure}}"]);
         let block_on = "wakeful::scheduler::current_thread::CurrentThread::block_on";
-        assert_eq!(stack(&[block_on], None).names(), [block_on]);
-        let mut missing = Stack { missing: Some(NoStack::WouldInterrupt), ..Stack::default() };
+        assert_eq!(stack(&[block_on], None).names, [block_on]);
+        let mut missing =
+            Functions { missing: Some(NoStack::WouldInterrupt), ..Functions::default() };
         missing.end_with_type(Some("app::main::{{closure}}"));
         assert_eq!(missing.lines(false), [" 0: app::main::{{closure}} (the type of the future)"]);
         // Only libraries: some of them are shown.
@@ -236,10 +271,10 @@ mod tests {
             ("<app::Task as core::future::future::Future>::poll", "app::Task"),
             ("app::f::{{closure}}", "wakeful::scheduler::local_set::Member<app::f::{{closure}}>"),
         ] {
-            assert_eq!(stack(&[frame], Some(future)).names(), [frame]);
+            assert_eq!(stack(&[frame], Some(future)).names, [frame]);
         }
         let other = stack(&["app::other"], Some("app::main::{{closure}}"));
-        assert_eq!(other.names().len(), 2);
+        assert_eq!(other.names.len(), 2);
     }
 
     #[test]

@@ -16,7 +16,6 @@ use crate::task::{JoinHandle, coop};
 use crate::wait;
 use std::io;
 use std::panic::Location;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// The most bytes that one job reads or writes.
@@ -120,7 +119,7 @@ impl BlockingStream {
             ready!(coop::poll_proceed(cx)).made_progress();
             return Poll::Ready(Ok(()));
         };
-        let Poll::Ready(joined) = Pin::new(handle).poll(cx) else {
+        let Poll::Ready(joined) = handle.poll_unrecorded(cx) else {
             wait::record_wait_at_resource(self.kind, TargetWord::of_address(self), self.site);
             return Poll::Pending;
         };
